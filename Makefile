@@ -1,0 +1,69 @@
+# `make demo` and `make test` are all that a fresh machine needs: each makes .venv first where it is missing.
+#
+#   make demo      a model exported, checked and run, printed step by step
+#   make test      ruff, pyright, and the whole test suite
+#   make bench     the export speed table                    (minutes)
+#   make models    docs/models.md from the sweep of models   (long)
+#   make lint | format | coverage | clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# Where pip finds no CPU build of torch by itself, name an index that has one:
+#   make test TORCH_INSTALL_ARGS="--index-url <PyTorch's index of CPU wheels>"
+TORCH_INSTALL_ARGS ?=
+TORCH := $(shell grep '^torch==' constraints.txt)
+
+PYTEST_ARGS ?= -n 2 --dist worksteal
+SUITE_SECONDS ?= 2100
+TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
+
+# One thread for each of the two test workers; property tests draw the same examples every time.
+test coverage: export OMP_NUM_THREADS ?= 1
+test coverage: export HYPOTHESIS_PROFILE ?= ci
+# Models are built from their configuration classes: nothing is fetched from a hub.
+export HF_HUB_OFFLINE := 1
+
+.DEFAULT_GOAL := test
+.PHONY: demo test bench models coverage lint format types install clean
+
+install: $(READY)
+
+# torch first and alone: asked for together with the rest, pip may prefer a newer build with gigabytes of CUDA.
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install $(TORCH_INSTALL_ARGS) $(TORCH)
+	$(BIN)/python -m pip install -e '.[transformers,dev]' -c constraints.txt
+	touch $@
+
+demo: $(READY)
+	$(BIN)/python -m lowering.demo
+
+test: lint types
+	$(TIMEOUT) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python benchmarks/export_speed.py
+
+models: $(READY)
+	$(BIN)/python -m tests.models_table
+
+coverage: $(READY)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term --cov-report=html:build/coverage
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* docs/_build
+	find irkit passes lowering tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
