@@ -1,0 +1,68 @@
+"""Attribute values in one frozen, hashable, comparable form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from irkit.blobs import Blob, blob
+from irkit.errors import TypeRuleError
+from irkit.types import Type
+
+Attribute = Any
+"""int, float, str, bytes, Blob, Type, a dimension, or a tuple of those."""
+
+Attributes = tuple[tuple[str, Attribute], ...]
+"""Pairs of name and value, sorted by name."""
+
+
+def freeze(values: Mapping[str, Any]) -> Attributes:
+    """The attributes sorted by name, each in frozen form; those that are None are left out."""
+    if not values:
+        return ()
+    return tuple((name, frozen(name, values[name])) for name in sorted(values) if values[name] is not None)
+
+
+def frozen(name: str, value: Any) -> Attribute:
+    """One attribute value: lists become tuples, numpy scalars Python numbers, arrays blobs, bools ints."""
+    kind = type(value)
+    if kind is int or kind is float or kind is str:
+        return value
+    if kind is bool:
+        return int(value)
+    if kind is tuple or kind is list:
+        return tuple(frozen(name, item) for item in value)
+    if isinstance(value, Blob | bytes | Type):
+        return value
+    if isinstance(value, np.ndarray):
+        return blob(value)
+    if isinstance(value, np.generic):
+        return frozen(name, value.item())
+    if hasattr(value, "free_symbols"):
+        return value
+    if isinstance(value, int):  # IntEnum: element types are written as ONNX numbers
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, Iterable):
+        return tuple(frozen(name, item) for item in value)
+    raise TypeRuleError(f"attribute {name} cannot hold a {kind.__name__}", hint="numbers, strings, arrays, or lists")
+
+
+def key(attributes: Attributes) -> Any:
+    """A hashable that is equal just for attributes that mean the same: by content for blobs, telling -0.0 from 0.0."""
+    if not attributes:
+        return attributes
+    return tuple((name, _key(value)) for name, value in attributes)
+
+
+def _key(value: Attribute) -> Any:
+    kind = type(value)
+    if kind is tuple:
+        return tuple(_key(item) for item in value)
+    if kind is float and value == 0.0:
+        return ("0.0", math.copysign(1.0, value))
+    return value.key if kind is Blob else value

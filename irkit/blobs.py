@@ -1,0 +1,118 @@
+"""Constant storage: lazy, compared by identity when large, handed out read-only, never copied."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit.types import DType, Tensor
+
+SMALL = 1024
+"""Blobs of up to this many bytes are compared and shared by content; larger ones by identity."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class Blob:
+    """The content of a constant: dtype and shape now, the array when asked.
+
+    `load` returns a numpy array of that dtype and shape without copying where it can (a view of a torch tensor, a
+    memory map of a file). `name` is the public name of a weight (`model.layers.0.weight`), or empty.
+    `source` is any object whose identity says that two blobs are the same storage (tied weights).
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    load: Callable[[], np.ndarray]
+    name: str = ""
+    source: Any = None
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """The content, read-only. Kept once it was asked for."""
+        found = self.load()
+        if found.dtype != self.dtype.numpy or found.shape != self.shape:
+            raise ValueError(f"blob {self!r} loaded a {found.dtype} array of shape {found.shape}")
+        view = found.view()
+        view.flags.writeable = False
+        return view
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        count = 1
+        for d in self.shape:
+            count *= d
+        return count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the content takes in an ONNX file (0 for strings)."""
+        return (self.size * self.dtype.bits + 7) // 8
+
+    @property
+    def type(self) -> Tensor:
+        """The tensor type of the content."""
+        return Tensor(self.dtype, self.shape)
+
+    @cached_property
+    def key(self) -> Any:
+        """Equal for blobs that may be taken for one: content for small ones, storage identity for large ones."""
+        if self.nbytes <= SMALL:
+            return (self.dtype, self.shape, content(self.array))
+        return (self.dtype, self.shape, id(self.source if self.source is not None else self))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A hash of dtype, shape and content; reads the content, once."""
+        hasher = hashlib.blake2b(repr((int(self.dtype), self.shape)).encode(), digest_size=16)
+        if self.dtype is DType.STRING:
+            hasher.update(content(self.array))
+        else:
+            hasher.update(np.ascontiguousarray(self.array).view(np.uint8).data if self.size else b"")
+        return hasher.digest()
+
+    def __repr__(self) -> str:
+        return f"Blob({Tensor(self.dtype, self.shape)!r}{', ' + self.name if self.name else ''})"
+
+    def __reduce__(self) -> Any:
+        return _restored, (self.dtype, np.array(self.array), self.name)
+
+
+def _restored(dtype: DType, array: np.ndarray, name: str) -> Blob:
+    return blob(array, name=name)
+
+
+def blob(data: Any, dtype: Any = None, name: str = "") -> Blob:
+    """The blob that holds a copy-free view of an array, or a new array of Python numbers.
+
+    Floats become f32 and ints i64 unless `dtype` says otherwise (numpy arrays keep theirs).
+    """
+    if not isinstance(data, np.ndarray) and not isinstance(data, np.generic):
+        array = np.array(data)
+        if dtype is None and array.dtype == np.float64:
+            array = array.astype(np.float32)
+        if array.size == 0 and dtype is None:
+            array = array.astype(np.int64)
+    else:
+        array = np.asarray(data)
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    kind = DType.of(array.dtype) if dtype is None else DType.of(dtype)
+    if array.dtype != kind.numpy:
+        array = array.astype(kind.numpy)
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    return Blob(kind, array.shape, lambda: array, name)
+
+
+def content(array: np.ndarray) -> bytes:
+    """The bytes of an array; strings are joined with their lengths, so that no two lists give the same bytes."""
+    if array.dtype != object:
+        return array.tobytes()
+    parts = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel()]
+    return b"".join(len(p).to_bytes(8, "little") + p for p in parts)

@@ -1,0 +1,278 @@
+"""Typed construction: the only way a value comes to be. The type is inferred, and bad operands are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from irkit import dims, walk
+from irkit.attributes import freeze
+from irkit.blobs import Blob, blob
+from irkit.dims import Dim
+from irkit.errors import GraphError, TypeRuleError
+from irkit.ir import Graph, Value, constant, item, param
+from irkit.onnx import rules
+from irkit.onnx.infer.context import Context, contents
+from irkit.onnx.schemas import BODIES, NONDETERMINISTIC, TYPE_STRINGS, OpSpec, dtype_of, spec
+from irkit.types import DType, Tensor, Tuple, Type, same_types
+from irkit.vocabulary import CALL, CONSTANT, SHAPE_VECTOR
+
+
+def call(
+    op: str,
+    inputs: Sequence[Any],
+    attributes: Mapping[str, Any] | None = None,
+    *,
+    outputs: int | None = None,
+    row: OpSpec | None = None,
+) -> Any:
+    """`op` applied to `inputs`: a Value, or a tuple of Values where several results are asked for or always there.
+
+    Args:
+        op: the operator's ONNX name, with `domain::` before it unless it is ONNX's own.
+        inputs: Values, None for an optional operand left out, or numbers, lists and arrays, which become constants of
+            the element type that the schema and the other operands ask for.
+        attributes: by ONNX name; bodies of control flow as graphs, or as Python functions over values.
+        outputs: how many results are wanted, where the operator leaves that open.
+        row: the table row of an operator that ONNX does not have.
+
+    Raises TypeRuleError where the schema or the type rule refuses the operands.
+    """
+    known = row or spec(op)
+    given = dict(attributes or {})
+    bodies: tuple[Graph, ...] = ()
+    if op in BODIES:
+        inputs, given, bodies = with_bodies(op, list(inputs), given)
+    operands = coerced(op, known, inputs)
+    frozen = normalized(op, known, given)
+    check_arity(op, known, operands, bodies)
+    check_dtypes(op, known, operands)
+    count = outputs if outputs is not None else max(known.min_outputs, 1)
+    context = Context(known, operands, dict(frozen), bodies, count)
+    found = rules.infer(op)(context)
+    if isinstance(found, tuple):
+        several = len(found) > 1 or known.min_outputs > 1 or is_variadic(known)
+        found = Tuple(found) if several else found[0]
+    value = Value(op, operands, frozen, bodies, found)
+    if isinstance(found, Tuple):
+        return tuple(item(value, i) for i in range(len(found.items)))
+    return value
+
+
+def is_variadic(known: OpSpec) -> bool:
+    """True where an operator has any number of results."""
+    return bool(known.outputs) and known.outputs[-1].option == "variadic"
+
+
+# ---------------------------------------------------------------------------------------------- leaves
+
+
+def shape_vector(shape: Iterable[Dim], *binders: Value) -> Value:
+    """The dimensions as a vector of int64. `binders` are values whose types bind data-dependent symbols in them."""
+    sizes = tuple(dims.dim(d) for d in shape)
+    if all(type(d) is int for d in sizes):
+        return const(np.array(sizes, dtype=np.int64))
+    return Value(SHAPE_VECTOR, binders, (("dims", sizes),), (), Tensor(DType.INT64, (len(sizes),)))
+
+
+def dim_scalar(dim: Dim, *binders: Value) -> Value:
+    """One dimension as an int64 scalar."""
+    if type(dim) is int:
+        return const(dim, "i64")
+    return call("Squeeze", [shape_vector((dim,), *binders), np.array([0])])
+
+
+def const(data: Any, dtype: Any = None, name: str = "") -> Value:
+    """The constant that holds an array, a number or a list (f32 for floats and i64 for ints unless `dtype` says)."""
+    if isinstance(data, Blob):
+        return constant(data)
+    return constant(blob(data, dtype, name))
+
+
+def call_graph(body: Graph, *operands: Value) -> Any:
+    """`body` applied to operands: a Value, or a tuple where it has several results."""
+    for wanted, given in zip(body.params, operands, strict=True):
+        if same_types(wanted.type, given.type) is False:
+            raise TypeRuleError(f"Call: the body takes a {wanted.type!r}, and was given a {given.type!r}")
+    types = tuple(r.type for r in body.results)
+    value = Value(CALL, tuple(operands), (), (body,), types[0] if len(types) == 1 else Tuple(types))
+    return value if len(types) == 1 else tuple(item(value, i) for i in range(len(types)))
+
+
+# ---------------------------------------------------------------------------------------------- operands
+
+
+def coerced(op: str, known: OpSpec, inputs: Sequence[Any]) -> tuple[Value | None, ...]:
+    """The operands as values, trailing None cut; numbers and arrays become constants of the fitting element type."""
+    found = list(inputs)
+    while found and found[-1] is None:
+        found.pop()
+    for index, value in enumerate(found):
+        if value is None or type(value) is Value:
+            continue
+        found[index] = const(value) if isinstance(value, Blob) else as_constant(op, known, index, found)
+    return tuple(found)
+
+
+def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Any]) -> Value:
+    """The constant for an operand that was given as a number, a list or an array."""
+    data, formal = inputs[index], known.formal(index)
+    if isinstance(data, np.ndarray | np.generic):
+        return const(data)
+    if not isinstance(data, int | float | complex | str | bytes | list | tuple):
+        raise TypeRuleError(
+            f"{op}: operand {index} is a {type(data).__name__}", hint="give a Value, a number, a list or a numpy array"
+        )
+    for other, value in enumerate(inputs):
+        shares = other != index and type(value) is Value and known.formal(other).type == formal.type
+        if shares and isinstance(value.type, Tensor) and formal.homogeneous:
+            return const(np.array(data).astype(value.type.dtype.numpy))
+    allowed = known.allowed(formal)
+    if len(allowed) == 1:
+        (only,) = allowed
+        return const(np.array(data), dtype_of(only))
+    if "tensor(int64)" in allowed and not np.array(data).dtype.kind == "f":
+        return const(np.array(data), "i64" if np.array(data).dtype.kind != "b" else None)
+    return const(data)
+
+
+def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The attributes frozen, of the schema's kinds, without those that say what the default says."""
+    if not given:
+        kinds_given: dict[str, Any] = {}
+    else:
+        kinds_given = {name: of_kind(op, known, name, value) for name, value in given.items() if value is not None}
+    for name in required(known):
+        if name not in kinds_given:
+            raise TypeRuleError(f"{op}: attribute {name} must be given")
+    table = known.attributes
+    frozen = freeze(kinds_given)
+    return tuple(p for p in frozen if p[0] == "captures" or table[p[0]].required or p[1] != table[p[0]].default)
+
+
+@lru_cache(maxsize=None)
+def required(known: OpSpec) -> tuple[str, ...]:
+    """The attributes that must be given, graph attributes left out."""
+    return tuple(a.name for a in known.attributes.values() if a.required and a.kind not in ("GRAPH", "GRAPHS"))
+
+
+_CASTS: Mapping[str, Callable[[Any], Any]] = {
+    "INT": int, "FLOAT": float, "STRING": lambda s: s.decode() if isinstance(s, bytes) else str(s),
+    "INTS": lambda v: tuple(int(x) for x in v), "FLOATS": lambda v: tuple(float(x) for x in v),
+    "STRINGS": lambda v: tuple(x.decode() if isinstance(x, bytes) else str(x) for x in v),
+    "TENSOR": lambda v: v if isinstance(v, Blob) else blob(v),
+}  # fmt: skip
+
+
+def of_kind(op: str, known: OpSpec, name: str, value: Any) -> Any:
+    """One attribute in the kind that the schema asks for. Raises TypeRuleError for a name or a value that it refuses."""
+    if name == "captures" and op in BODIES:
+        return int(value)
+    if name not in known.attributes:
+        raise TypeRuleError(f"{op} has no attribute {name!r}", hint=f"it has: {', '.join(known.attributes) or 'none'}")
+    kind = known.attributes[name].kind
+    cast = _CASTS.get(kind)
+    try:
+        return value if cast is None else cast(value)
+    except (TypeError, ValueError) as error:
+        raise TypeRuleError(f"{op}: attribute {name} must be of kind {kind}, and is {value!r}") from error
+
+
+def check_arity(op: str, known: OpSpec, operands: tuple[Value | None, ...], bodies: tuple[Graph, ...]) -> None:
+    """Raises TypeRuleError for too few or too many operands, or a required one that is None."""
+    count = len(operands)
+    if count < known.min_inputs or (count > known.max_inputs and not bodies):
+        raise TypeRuleError(f"{op} takes {known.min_inputs} to {known.max_inputs} operands, and was given {count}")
+    for index, value in enumerate(operands):
+        if value is None and known.formal(index).option == "single":
+            raise TypeRuleError(f"{op}: operand {index} ({known.formal(index).name}) must be given")
+
+
+def check_dtypes(op: str, known: OpSpec, operands: tuple[Value | None, ...]) -> None:
+    """Raises TypeRuleError where an element type is refused by the schema, or two that share a variable differ."""
+    kinds = tuple(v.type.dtype if v is not None and type(v.type) is Tensor else None for v in operands)
+    complaint = dtype_complaint(known, kinds)
+    if complaint:
+        types = ", ".join("-" if v is None else repr(v.type) for v in operands)
+        raise TypeRuleError(f"{op}: {complaint}", ir=f"{op}({types})", hint="cast the operand with op.Cast")
+
+
+@lru_cache(maxsize=1 << 14)
+def dtype_complaint(known: OpSpec, kinds: tuple[DType | None, ...]) -> str:
+    """What is wrong with operands of these element types; empty where nothing is."""
+    bound: dict[str, DType] = {}
+    for index, kind in enumerate(kinds):
+        if kind is None or not known.inputs:
+            continue
+        formal = known.formal(index)
+        if TYPE_STRINGS[kind] not in known.allowed(formal):
+            return f"operand {index} ({formal.name}) cannot be {kind.short}"
+        first = bound.setdefault(formal.type, kind)
+        if first is not kind and formal.homogeneous:
+            return f"operand {index} ({formal.name}) is {kind.short}, where {first.short} is needed"
+    return ""
+
+
+# ---------------------------------------------------------------------------------------------- bodies
+
+
+def closed(params: Sequence[Value], results: Sequence[Value], name: str = "body") -> tuple[Graph, tuple[Value, ...]]:
+    """(graph, captures): the results as a closed graph, and the outer values that it takes as further parameters.
+
+    What does not depend on `params` is captured from outside; constants and random draws stay inside.
+    """
+    order = walk.post_order(results)
+    inside: set[Value] = set(params)
+    for value in order:
+        if value.op == CONSTANT or value.op in NONDETERMINISTIC or any(v in inside for v in value.inputs):
+            inside.add(value)
+        elif value.op == SHAPE_VECTOR and not value.inputs:
+            inside.add(value)
+    used = [v for v in order if v not in inside and is_entry(v, order, inside, results)]
+    swaps = {v: param(v.type) for v in used}
+    built = walk.rebuild(results, {**swaps, **{p: p for p in params}})
+    graph = Graph((*params, *swaps.values()), tuple(built[r] for r in results), name=name)
+    return graph, tuple(used)
+
+
+def is_entry(value: Value, order: Sequence[Value], inside: set[Value], results: Sequence[Value]) -> bool:
+    """True where an outer value is used by an inner one, or is itself a result."""
+    return any(value is r for r in results) or any(
+        user in inside and any(v is value for v in user.inputs) for user in order
+    )
+
+
+def with_bodies(op: str, inputs: list[Any], given: dict[str, Any]) -> tuple[list[Any], dict[str, Any], Any]:
+    """Operands, attributes and closed bodies of a control-flow operator whose bodies may be Python functions."""
+    names = BODIES[op]
+    bodies = [given.pop(name, None) for name in names]
+    if any(b is None for b in bodies):
+        raise TypeRuleError(f"{op} needs {' and '.join(names)}")
+    if all(isinstance(b, Graph) for b in bodies):
+        return inputs, {"captures": 0, **given}, tuple(bodies)
+    from irkit.bodies import traced
+
+    return traced(op, inputs, given, bodies)
+
+
+class Operators:
+    """`op.Gemm(a, b, c, transB=1)`: every ONNX operator as a function from values to a value (see `call`)."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def construct(*inputs: Any, outputs: int | None = None, **attributes: Any) -> Any:
+            return call(name, inputs, attributes, outputs=outputs)
+
+        construct.__name__ = construct.__qualname__ = name
+        self.__dict__[name] = construct  # found without __getattr__ from now on; the same function every time
+        return construct
+
+
+op = Operators()
+
+__all__ = ["GraphError", "call", "call_graph", "closed", "const", "contents", "dim_scalar", "op", "shape_vector"]

@@ -1,0 +1,85 @@
+"""The structural digest of a graph: parameters by position, symbols by first use; names and origins take no part."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from irkit import dims_text
+from irkit.blobs import Blob
+from irkit.dims import symbols_of
+from irkit.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
+
+if TYPE_CHECKING:
+    from irkit.ir import Graph
+
+
+def digest(graph: Graph) -> bytes:
+    """16 bytes, equal for graphs that are the same up to the names of parameters, results and symbols."""
+    hasher = hashlib.blake2b(digest_size=16)
+    names: dict[Any, str] = {}
+    number = {value: i for i, value in enumerate(graph.order)}
+    types: dict[Type, str] = {}
+    for value in graph.order:
+        known = types.get(value.type)
+        if known is None:
+            known = types[value.type] = type_key(value.type, names)
+        operands = tuple(-1 if v is None else number[v] for v in value.inputs)
+        attributes = tuple((k, attribute_key(v, names)) for k, v in value.attributes) if value.attributes else ()
+        bodies = tuple(body.digest.hex() for body in value.bodies)
+        hasher.update(repr((value.op, operands, attributes, bodies, known)).encode())
+    hasher.update(repr((len(graph.params), tuple(number[r] for r in graph.results))).encode())
+    hasher.update(repr(ranges(graph, names)).encode())
+    return hasher.digest()
+
+
+def ranges(graph: Graph, names: dict[Any, str]) -> list[tuple[str, str]]:
+    """The ranges of the symbols that the graph uses, by their number."""
+    numbered = [(names[s], str(graph.symbols[s.name])) for s in names if s.name in graph.symbols]
+    return sorted(numbered)
+
+
+def type_key(type_: Type, names: dict[Any, str]) -> str:
+    """A type as text with its symbols numbered by first use; `names` is the caller's own numbering, which grows."""
+    if isinstance(type_, Tensor):
+        return f"{type_.dtype.short}[{','.join(dim_key(d, names) for d in type_.shape)}]"
+    if isinstance(type_, Tuple):
+        return f"({','.join(type_key(t, names) for t in type_.items)})"
+    kind = {Sequence: "seq", Optional: "opt"}[type(type_)]
+    return f"{kind}({type_key(type_.element, names)})"
+
+
+def dim_key(dim: Any, names: dict[Any, str]) -> str:
+    """A dimension as text with numbered symbols."""
+    if type(dim) is int:
+        return str(dim)
+    for s in symbols_of(dim):
+        if s not in names:
+            names[s] = f"s{len(names)}"
+    return dims_text.text(dim, names)
+
+
+def attribute_key(value: Any, names: dict[Any, str]) -> Any:
+    """An attribute as something whose `repr` tells it from every other."""
+    if isinstance(value, Blob):
+        return value.digest.hex()
+    if type(value) is tuple:
+        return tuple(attribute_key(v, names) for v in value)
+    if hasattr(value, "free_symbols"):
+        return dim_key(value, names)
+    if isinstance(value, Tensor | Sequence | Optional | Tuple):
+        return type_key(value, names)
+    return value
+
+
+def symbols_in(graph: Graph) -> tuple[Any, ...]:
+    """Every symbol that a type or a ShapeVector of the graph holds, by first use."""
+    found: dict[Any, None] = {}
+    for value in graph.order:
+        for dim in dims_of(value.type):
+            found.update(dict.fromkeys(symbols_of(dim)))
+        for _, attribute in value.attributes:
+            for part in attribute if type(attribute) is tuple else (attribute,):
+                if hasattr(part, "free_symbols"):
+                    found.update(dict.fromkeys(symbols_of(part)))
+    return tuple(found)

@@ -1,0 +1,546 @@
+"""Symbolic dimensions: the only file that does algebra.
+
+A dimension is an `int`, or a sympy expression in canonical form: an expanded polynomial over atoms, where an atom is a
+symbol or one of the integer functions below with canonical arguments. Symbols are non-negative integers, because a
+size may be 0; a symbol that stands for a data-dependent *number* (torch's `item()`) may be declared signed. Equality has
+three answers: `same` says True, False, or None where it cannot tell, and None is never taken for no.
+`sympy.simplify` is used nowhere: it costs 10 to 150 ms a call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, reduce
+from typing import Any
+
+import attrs
+import sympy
+from sympy import Integer
+
+from irkit.errors import DimensionError
+
+Dim = int | sympy.Expr
+"""An int, or a canonical sympy expression over `symbol`s."""
+
+CACHE = 1 << 16  # entries that a memo of this file keeps; every memo is of a pure function
+
+
+@attrs.frozen
+class Range:
+    """What is known of a symbol: lo <= symbol <= hi; `hi` None means unbounded. Both are counts of elements."""
+
+    lo: int = 0
+    hi: int | None = None
+
+    def __contains__(self, value: int) -> bool:
+        return self.lo <= value and (self.hi is None or value <= self.hi)
+
+    def __str__(self) -> str:
+        return f"[{self.lo}, {'inf' if self.hi is None else self.hi}]"
+
+
+# ---------------------------------------------------------------------------------------------- symbols
+
+
+@lru_cache(maxsize=CACHE)
+def symbol(name: str, signed: bool = False) -> sympy.Symbol:
+    """The symbol called `name`: one non-negative integer (any integer where `signed`). The only maker of symbols."""
+    if not name:
+        raise DimensionError("a dimension symbol needs a name", hint="leave the dimension an int, or name it")
+    return sympy.Symbol(name, integer=True, nonnegative=None if signed else True)
+
+
+def fresh() -> sympy.Dummy:
+    """A new symbol equal to no other: a dimension that nothing is known of."""
+    return sympy.Dummy("unknown", integer=True, nonnegative=True)
+
+
+def is_fresh(dim: Dim) -> bool:
+    """True for a symbol made by `fresh`."""
+    return isinstance(dim, sympy.Dummy)
+
+
+def symbols_of(dim: Dim) -> tuple[sympy.Symbol, ...]:
+    """The symbols that stand in a dimension, by name."""
+    if type(dim) is int:
+        return ()
+    return _symbols_of(dim)
+
+
+@lru_cache(maxsize=CACHE)
+def _symbols_of(expr: sympy.Expr) -> tuple[sympy.Symbol, ...]:
+    return tuple(sorted(expr.free_symbols, key=lambda s: (str(s), getattr(s, "dummy_index", 0))))  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------------------------- integer functions
+
+
+class _IntegerFunction(sympy.Function):
+    """Base of the functions below: integer-valued, evaluated only where the answer is plain."""
+
+    def _eval_is_integer(self) -> bool:
+        return True
+
+    def _eval_is_finite(self) -> bool:
+        return True
+
+
+class FloorDiv(_IntegerFunction):
+    """floor(a / b) for integers, rounding down for negatives as Python's `//` does."""
+
+    nargs = (2,)
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:
+        if b == 1:
+            return a
+        if a == 0:
+            return a
+        if isinstance(a, Integer) and isinstance(b, Integer):
+            if b == 0:
+                raise DimensionError(f"the dimension {a} // 0 has no value")
+            return Integer(int(a) // int(b))
+        if a == b and b.is_positive:
+            return Integer(1)
+        if isinstance(b, Integer) and b > 0:
+            # Terms divisible by b leave the floor: floor((k*b*x + r) / b) = k*x + floor(r / b).
+            whole, rest = _split_multiples(a, int(b))
+            if rest == 0:
+                return whole
+            if whole != 0:
+                return whole + cls(rest, b)
+            if isinstance(a, cls) and isinstance(a.args[1], Integer) and a.args[1] > 0:
+                return cls(a.args[0], a.args[1] * b)
+            return None
+        quotient = sympy.cancel(a / b) if not b.has(_IntegerFunction) else a / b
+        return quotient if quotient.is_integer and quotient.is_polynomial() else None
+
+    def _eval_is_nonnegative(self) -> bool | None:
+        a, b = self.args
+        return True if a.is_nonnegative and b.is_nonnegative else None
+
+
+class Mod(_IntegerFunction):
+    """a - b * floor(a / b) for integers: the sign is that of b, as with Python's `%`."""
+
+    nargs = (2,)
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:
+        if isinstance(a, Integer) and isinstance(b, Integer):
+            if b == 0:
+                raise DimensionError(f"the dimension {a} % 0 has no value")
+            return Integer(int(a) % int(b))
+        if b == 1 or a == b or a == 0:
+            return Integer(0)
+        if isinstance(b, Integer) and b > 0:
+            whole, rest = _split_multiples(a, int(b))
+            if rest == 0:
+                return Integer(0)
+            if whole != 0:
+                return cls(rest, b)
+        return None
+
+    def _eval_is_nonnegative(self) -> bool | None:
+        return True if self.args[1].is_nonnegative else None
+
+
+class Max(_IntegerFunction):
+    """The largest of its arguments."""
+
+    @classmethod
+    def eval(cls, *args: Any) -> Any:
+        return _extreme(cls, args, max)
+
+    def _eval_is_nonnegative(self) -> bool | None:
+        return True if any(a.is_nonnegative for a in self.args) else None
+
+
+class Min(_IntegerFunction):
+    """The smallest of its arguments."""
+
+    @classmethod
+    def eval(cls, *args: Any) -> Any:
+        return _extreme(cls, args, min)
+
+    def _eval_is_nonnegative(self) -> bool | None:
+        return True if all(a.is_nonnegative for a in self.args) else None
+
+
+class Trunc(_IntegerFunction):
+    """A real number rounded towards zero."""
+
+    nargs = (1,)
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:
+        return _rounded(x, math.trunc)
+
+
+class Floor(_IntegerFunction):
+    """A real number rounded down."""
+
+    nargs = (1,)
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:
+        if x.is_Rational or not x.is_rational_function():
+            return _rounded(x, math.floor)
+        numerator, denominator = x.as_numer_denom()
+        if denominator != 1 and numerator.is_integer and denominator.is_integer:
+            return FloorDiv(numerator, denominator)
+        return _rounded(x, math.floor)
+
+
+class Ceil(_IntegerFunction):
+    """A real number rounded up."""
+
+    nargs = (1,)
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:
+        return _rounded(x, math.ceil)
+
+
+class Round(_IntegerFunction):
+    """A real number rounded to the nearest integer, halves to even."""
+
+    nargs = (1,)
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:
+        return _rounded(x, round)
+
+
+FUNCTIONS: Mapping[str, Any] = {
+    "max": Max, "min": Min, "trunc": Trunc, "floor": Floor, "ceil": Ceil, "round": Round, "sqrt": sympy.sqrt,
+}  # fmt: skip
+"""The functions that a dimension may call, by the name they have in text."""
+
+
+def _rounded(x: Any, rounding: Callable[[Any], int]) -> Any:
+    if x.is_integer:
+        return x
+    return Integer(rounding(x)) if x.is_number else None
+
+
+def _extreme(cls: Any, args: tuple[Any, ...], pick: Callable[..., int]) -> Any:
+    flat: dict[Any, None] = {}
+    numbers: list[int] = []
+    for arg in args:
+        for part in arg.args if isinstance(arg, cls) else (arg,):
+            if isinstance(part, Integer):
+                numbers.append(int(part))
+            else:
+                flat[part] = None
+    if numbers:
+        best = pick(numbers)
+        low = all(p.is_nonnegative for p in flat) and best <= 0
+        if not (pick is max and low and flat):
+            flat[Integer(best)] = None
+    parts = sorted(_dominant(list(flat), pick), key=sympy.default_sort_key)
+    if len(parts) == 1:
+        return parts[0]
+    return None if tuple(parts) == args else cls(*parts)
+
+
+def _dominant(parts: list[Any], pick: Callable[..., int]) -> list[Any]:
+    """`parts` without those that another part is always beyond."""
+    kept: list[Any] = []
+    for part in parts:
+        def beaten(by: Any, part: Any = part) -> bool:
+            gap = sympy.expand(by - part if pick is max else part - by)
+            return bool(gap.is_nonnegative)
+
+        if not any(beaten(other) for other in kept):
+            kept = [k for k in kept if not _beats(part, k, pick)]
+            kept.append(part)
+    return kept
+
+
+def _beats(a: Any, b: Any, pick: Callable[..., int]) -> bool:
+    return bool(sympy.expand(a - b if pick is max else b - a).is_nonnegative)
+
+
+def _split_multiples(expr: Any, divisor: int) -> tuple[Any, Any]:
+    """(q, r) with expr = q * divisor + r, where q holds every term with a coefficient that `divisor` divides, and a
+    constant is reduced to 0 <= c < divisor."""
+    whole, rest = [], []
+    for term in sympy.Add.make_args(expr):
+        coefficient, factors = term.as_coeff_Mul()
+        if not isinstance(coefficient, Integer) or not factors.is_integer:
+            return Integer(0), expr
+        if factors == 1:
+            q, r = divmod(int(coefficient), divisor)
+            whole.append(Integer(q))
+            rest.append(Integer(r))
+        elif int(coefficient) % divisor == 0:
+            whole.append(Integer(int(coefficient) // divisor) * factors)
+        else:
+            rest.append(term)
+    return sympy.Add(*whole), sympy.Add(*rest)
+
+
+# ---------------------------------------------------------------------------------------------- arithmetic
+
+
+def dim(value: Any) -> Dim:
+    """The canonical dimension that an int or a sympy expression stands for."""
+    if type(value) is int:
+        return value
+    if isinstance(value, sympy.Basic):
+        return canonical(value)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise DimensionError(f"{value!r} is no dimension", hint="give an int, or a sympy expression over irkit.symbol(...)")
+    return int(value)
+
+
+@lru_cache(maxsize=CACHE)
+def canonical(expr: sympy.Expr) -> Dim:
+    """The expanded form of an expression; an int where it is a number."""
+    if expr.is_Symbol:
+        return expr
+    if isinstance(expr, Integer):
+        return int(expr)
+    if any(isinstance(node, (sympy.Mul, sympy.Pow)) and node.has(sympy.Add) for node in sympy.preorder_traversal(expr)):
+        expr = sympy.expand(expr)
+    if isinstance(expr, Integer):
+        return int(expr)
+    return expr
+
+
+def add(a: Dim, b: Dim) -> Dim:
+    """a + b"""
+    if type(a) is int and type(b) is int:
+        return a + b
+    return _add(a, b)
+
+
+def sub(a: Dim, b: Dim) -> Dim:
+    """a - b"""
+    if type(a) is int and type(b) is int:
+        return a - b
+    return _add(a, mul(b, -1))
+
+
+def mul(a: Dim, b: Dim) -> Dim:
+    """a * b"""
+    if type(a) is int and type(b) is int:
+        return a * b
+    if type(a) is int and a == 1:
+        return b
+    if type(b) is int and b == 1:
+        return a
+    return _mul(a, b)
+
+
+def floordiv(a: Dim, b: Dim) -> Dim:
+    """a // b, rounded down"""
+    if type(a) is int and type(b) is int and b != 0:
+        return a // b
+    return _call(FloorDiv, a, b)
+
+
+def ceildiv(a: Dim, b: Dim) -> Dim:
+    """a / b rounded up: -(-a // b)"""
+    if type(b) is int and b > 0:
+        return floordiv(add(a, b - 1), b)
+    return mul(floordiv(mul(a, -1), b), -1)
+
+
+def mod(a: Dim, b: Dim) -> Dim:
+    """a % b, with the sign of b"""
+    if type(a) is int and type(b) is int and b != 0:
+        return a % b
+    return _call(Mod, a, b)
+
+
+def maximum(*parts: Dim) -> Dim:
+    """The largest of `parts`."""
+    return max(parts) if all(type(p) is int for p in parts) else _call(Max, *parts)  # type: ignore[type-var]
+
+
+def minimum(*parts: Dim) -> Dim:
+    """The smallest of `parts`."""
+    return min(parts) if all(type(p) is int for p in parts) else _call(Min, *parts)  # type: ignore[type-var]
+
+
+def product(parts: Iterable[Dim]) -> Dim:
+    """The product of `parts`; 1 where there are none."""
+    return reduce(mul, parts, 1)
+
+
+@lru_cache(maxsize=CACHE)
+def _add(a: Dim, b: Dim) -> Dim:
+    return canonical(sympy.Add(a, b))
+
+
+@lru_cache(maxsize=CACHE)
+def _mul(a: Dim, b: Dim) -> Dim:
+    return canonical(sympy.Mul(a, b))
+
+
+@lru_cache(maxsize=CACHE)
+def _call(function: Any, *args: Dim) -> Dim:
+    return canonical(function(*args))
+
+
+# ---------------------------------------------------------------------------------------------- questions
+
+
+def same(a: Dim, b: Dim) -> bool | None:
+    """True where a equals b for every value of the symbols, False where for none, None where it cannot be told."""
+    if a is b:
+        return True
+    if type(a) is int and type(b) is int:
+        return a == b
+    if a == b:
+        return True
+    if (isinstance(a, sympy.Symbol) and isinstance(b, sympy.Symbol)) or is_fresh(a) or is_fresh(b):
+        return None
+    gap = sub(a, b)
+    if type(gap) is int:
+        return gap == 0
+    sign = _sign(gap)
+    return False if sign in (-1, 1) else None
+
+
+@lru_cache(maxsize=CACHE)
+def _sign(expr: sympy.Expr) -> int | None:
+    """1 or -1 where the expression is above or below 0 for all values of its symbols, else None."""
+    if expr.is_positive:
+        return 1
+    return -1 if expr.is_negative else None
+
+
+def bounds(expr: Dim, ranges: Mapping[str, Range]) -> Range:
+    """An interval that holds every value of `expr` when each symbol stays in its range (missing ones: from 0 up, or
+    anything for signed symbols). Interval arithmetic: sound, not always tight; an end that it cannot tell is open,
+    and an open lower end is given as -2**63."""
+    lo, hi = _interval(sympy.sympify(expr), ranges)
+    return Range(-(2**63) if lo == -math.inf else int(lo), None if hi == math.inf else int(hi))
+
+
+def _interval(expr: Any, ranges: Mapping[str, Range]) -> tuple[Any, Any]:
+    if isinstance(expr, Integer):
+        return int(expr), int(expr)
+    if expr.is_Symbol:
+        known = ranges.get(expr.name)
+        if known is not None:
+            return known.lo, math.inf if known.hi is None else known.hi
+        return (0 if expr.is_nonnegative else -math.inf), math.inf
+    parts = [_interval(arg, ranges) for arg in expr.args]
+    if isinstance(expr, sympy.Add):
+        return sum(p[0] for p in parts), sum(p[1] for p in parts)
+    if isinstance(expr, sympy.Mul):
+        return reduce(_times, parts)
+    if isinstance(expr, sympy.Pow) and isinstance(expr.args[1], Integer) and expr.args[1] > 0:
+        return reduce(_times, [parts[0]] * int(expr.args[1]))
+    if isinstance(expr, Max):
+        return max(p[0] for p in parts), max(p[1] for p in parts)
+    if isinstance(expr, Min):
+        return min(p[0] for p in parts), min(p[1] for p in parts)
+    if isinstance(expr, FloorDiv) and parts[1][0] > 0:
+        corners = [_floor(a, b) for a in parts[0] for b in parts[1]]
+        return min(corners), max(corners)
+    if isinstance(expr, Mod) and parts[1][0] > 0:
+        return 0, min(parts[1][1] - 1, parts[0][1]) if parts[0][0] >= 0 else parts[1][1] - 1
+    return (0 if expr.is_nonnegative else -math.inf), math.inf
+
+
+def _floor(a: Any, b: Any) -> Any:
+    if abs(a) == math.inf:
+        return a if b != math.inf else (0 if a > 0 else -1)
+    return (0 if a >= 0 else -1) if b == math.inf else a // b
+
+
+def _times(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+    corners = [0 if x == 0 or y == 0 else x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+# ---------------------------------------------------------------------------------------------- values
+
+
+def substitute(expr: Dim, values: Mapping[sympy.Symbol, Dim]) -> Dim:
+    """`expr` with symbols replaced by dimensions."""
+    if type(expr) is int or not any(s in values for s in symbols_of(expr)):
+        return expr
+    return canonical(expr.xreplace({k: sympy.sympify(v) for k, v in values.items()}).doit())
+
+
+def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
+    """The number that `expr` is under an assignment of its symbols by name.
+
+    Raises DimensionError where a symbol has no value or the result is no integer.
+    """
+    if type(expr) is int:
+        return expr
+    number = _number(expr, values)
+    if number != int(number):
+        raise DimensionError(f"the dimension {expr} is {number}, no integer")
+    return int(number)
+
+
+def _number(expr: Any, values: Mapping[str, int]) -> Any:
+    if expr.is_Symbol:
+        if expr.name not in values:
+            raise DimensionError(f"the dimension symbol {expr.name!r} has no value", hint=f"known: {sorted(values)}")
+        return values[expr.name]
+    if expr.is_Integer:
+        return int(expr)
+    if expr.is_Rational:
+        return int(expr.p) / int(expr.q)
+    if expr.is_Number or expr.is_NumberSymbol:
+        return float(expr)
+    args = [_number(arg, values) for arg in expr.args]
+    if isinstance(expr, sympy.Add):
+        return sum(args)
+    if isinstance(expr, sympy.Mul):
+        return _exact_product(expr.args, args)
+    if isinstance(expr, sympy.Pow):
+        return args[0] ** args[1] if args[1] != -1 else 1 / args[0]
+    return _FOLD[type(expr)](*args)
+
+
+def _exact_product(parts: tuple[Any, ...], numbers: list[Any]) -> Any:
+    """The product, integers first and divisions last, so that 3 * 4 / 2 stays exact."""
+    top, bottom = 1, 1
+    for part, number in zip(parts, numbers, strict=True):
+        if isinstance(part, sympy.Pow) and part.args[1] == -1:
+            bottom *= 1 / number if number else 0
+        elif part.is_Rational and not part.is_Integer:
+            top, bottom = top * int(part.p), bottom * int(part.q)
+        else:
+            top *= number
+    if bottom == 1:
+        return top
+    bottom = round(bottom) if abs(bottom - round(bottom)) < 1e-9 else bottom
+    return top // bottom if isinstance(top, int) and isinstance(bottom, int) and top % bottom == 0 else top / bottom
+
+
+_FOLD: dict[Any, Callable[..., Any]] = {
+    FloorDiv: lambda a, b: a // b, Mod: lambda a, b: a % b, Max: max, Min: min,
+    Trunc: math.trunc, Floor: math.floor, Ceil: math.ceil, Round: round,
+}  # fmt: skip
+
+
+def solve(expr: Dim, value: int) -> tuple[str, int] | None:
+    """(name, number): what the only symbol of a linear `expr` must be for it to equal `value`.
+
+    None where the expression holds no symbol, several, or is not linear. Raises DimensionError where no integer fits.
+    """
+    if type(expr) is int:
+        return None
+    names = symbols_of(expr)
+    if len(names) != 1:
+        return None
+    if expr is names[0]:
+        return names[0].name, value
+    if not expr.is_polynomial(names[0]) or sympy.degree(expr, names[0]) != 1:
+        return None
+    slope, offset = int(expr.coeff(names[0], 1)), int(expr.coeff(names[0], 0))
+    if (value - offset) % slope:
+        raise DimensionError(f"no integer {names[0]} makes {expr} equal {value}")
+    return names[0].name, (value - offset) // slope

@@ -1,0 +1,70 @@
+"""Every error irkit raises on purpose: one sentence, the IR, the user's line, and what to try."""
+
+from __future__ import annotations
+
+
+class IrkitError(Exception):
+    """An error in four parts: what is wrong, the line of IR, the line of the user's model, and what to try."""
+
+    def __init__(self, what: str, *, ir: str = "", source: str = "", hint: str = "") -> None:
+        self.what, self.ir, self.source, self.hint = what, ir, source, hint
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        parts = [self.what]
+        if self.ir:
+            parts.append("  in the graph:\n" + indent(self.ir))
+        if self.source:
+            parts.append("  in your model:\n" + indent(self.source))
+        if self.hint:
+            parts.append("  try: " + self.hint)
+        return "\n".join(parts)
+
+    def located(self, *, ir: str = "", source: str = "", hint: str = "") -> IrkitError:
+        """The same error with the parts that the raiser could not know filled in; parts it knew are kept."""
+        return type(self)(self.what, ir=self.ir or ir, source=self.source or source, hint=self.hint or hint)
+
+
+class DimensionError(IrkitError, ValueError):
+    """A dimension expression is malformed, or a question about one was asked that has no answer."""
+
+
+class TypeRuleError(IrkitError, TypeError):
+    """An operator was given operands, attributes or bodies that its ONNX type rule refuses."""
+
+
+class GraphError(IrkitError, ValueError):
+    """Values that do not form a closed, well-formed graph."""
+
+
+class VerifyError(IrkitError, ValueError):
+    """A graph breaks one of the numbered laws of `irkit.verify`."""
+
+
+class ParseError(IrkitError, ValueError):
+    """Text that is not an irkit graph."""
+
+
+class LoadError(IrkitError, ValueError):
+    """An ONNX model that irkit cannot read."""
+
+
+class SerializeError(IrkitError, ValueError):
+    """A graph that cannot be written as the ONNX model asked for."""
+
+
+class EvaluateError(IrkitError, ValueError):
+    """The evaluator was given feeds that do not fit the graph, or met an operator without a kernel."""
+
+
+class RewriteError(IrkitError, ValueError):
+    """A rule or pass produced something that breaks its contract."""
+
+
+class ContractError(IrkitError, ValueError):
+    """A program was called with inputs that its guards or ranges exclude."""
+
+
+def indent(text: str, by: str = "    ") -> str:
+    """`text` with every line moved right."""
+    return "\n".join(by + line for line in text.splitlines())

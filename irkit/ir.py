@@ -1,0 +1,215 @@
+"""The one vertex, `Value`, and the closed function over it, `Graph`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import attrs
+from pyrsistent import PMap, pmap
+
+from irkit import attributes as attributes_
+from irkit import digest, rows, walk
+from irkit.attributes import Attribute, Attributes
+from irkit.blobs import Blob
+from irkit.dims import Range
+from irkit.errors import GraphError
+from irkit.origins import NOWHERE, Origin
+from irkit.text.printer import print_graph
+from irkit.types import Tensor, Tuple, Type, same_types
+from irkit.vocabulary import CONSTANT, ITEM, PARAM
+
+
+@attrs.frozen(eq=False, repr=False, weakref_slot=True)
+class Value:
+    """The result of applying `op` to `inputs`. Immutable, compared by identity, and all that an edge is.
+
+    `op` is an ONNX operator name, with its domain before `::` unless it is ONNX's own (`com.microsoft::Gelu`).
+    An operator with several results has a `Tuple` type, of which `Item` values take one each.
+    """
+
+    op: str
+    inputs: tuple[Value | None, ...]
+    attributes: Attributes
+    bodies: tuple[Graph, ...]
+    type: Type
+    origin: Origin = NOWHERE
+
+    def attribute(self, name: str, default: Attribute = None) -> Attribute:
+        """The attribute called `name` as it was given, or `default`; schema defaults are not filled in here."""
+        for key, value in self.attributes:
+            if key == name:
+                return value
+        return default
+
+    def with_inputs(self, inputs: tuple[Value | None, ...]) -> Value:
+        """The same operator over other operands of the same types."""
+        return Value(self.op, inputs, self.attributes, self.bodies, self.type, self.origin)
+
+    def with_type(self, type: Type) -> Value:
+        """The same value with a type that says more about its dimensions."""
+        return Value(self.op, self.inputs, self.attributes, self.bodies, type, self.origin)
+
+    def with_origin(self, origin: Origin) -> Value:
+        """The same value with other provenance."""
+        return Value(self.op, self.inputs, self.attributes, self.bodies, self.type, origin)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The dimensions of a tensor. Raises GraphError for other types."""
+        if isinstance(self.type, Tensor):
+            return self.type.shape
+        raise GraphError(f"a {self.type!r} has no shape", ir=repr(self))
+
+    @property
+    def rank(self) -> int:
+        """How many dimensions a tensor has."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The element type of a tensor. Raises GraphError for other types."""
+        if isinstance(self.type, Tensor):
+            return self.type.dtype
+        raise GraphError(f"a {self.type!r} has no element type", ir=repr(self))
+
+    @property
+    def blob(self) -> Blob | None:
+        """The content of a constant; None for every other value."""
+        return self.attributes[0][1] if self.op == CONSTANT else None
+
+    def __repr__(self) -> str:
+        return f"<{self.type!r} {self.op}>"  # shallow: a deep one is exponential on shared operands
+
+    def __reduce__(self) -> Any:
+        raise TypeError("values are pickled as part of a Graph, as rows: pickle the graph")
+
+
+@attrs.frozen
+class Port:
+    """The public face of one parameter or result: its name and, for state, the name of what it carries on.
+
+    `role` is "input", "output", or "state": a state result is the new content of `binds`, the name of a parameter.
+    """
+
+    name: str
+    role: str = "input"
+    binds: str = ""
+
+
+@attrs.frozen
+class Fact:
+    """Something capture relied on. `kind` is "guard", "range", "relation" or "baked"; `text` is Python over dimension
+    symbols; `source` the user's line where it came from."""
+
+    kind: str
+    text: str
+    source: str = ""
+
+
+@attrs.frozen
+class Signature:
+    """Names and contract of a graph, which no pass may change: ports in order, facts, and free-form metadata."""
+
+    params: tuple[Port, ...] = ()
+    results: tuple[Port, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    metadata: tuple[tuple[str, str], ...] = ()
+
+
+@attrs.frozen(eq=False, repr=False)
+class Graph:
+    """A closed function: `results` reach no Param but `params`. Compared by structure (see `irkit.digest`).
+
+    `symbols` maps each dimension symbol's name to its range. `name` is a display name, no part of equality.
+    """
+
+    params: tuple[Value, ...]
+    results: tuple[Value, ...]
+    symbols: PMap[str, Range] = attrs.field(factory=pmap)
+    signature: Signature = Signature()
+    name: str = "graph"
+
+    @cached_property
+    def order(self) -> tuple[Value, ...]:
+        """Parameters first, then every value that the results reach, operands before users."""
+        reached = walk.post_order(self.results)
+        own = set(self.params)
+        return self.params + tuple(v for v in reached if v not in own)
+
+    @cached_property
+    def users(self) -> Mapping[Value, tuple[Value, ...]]:
+        """The values of `order` that use each value."""
+        return walk.users(self.order)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A hash of the structure: parameters by position, symbols by first use; no names, no origins."""
+        return digest.digest(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return self is other or self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return int.from_bytes(self.digest[:8], "little")
+
+    def __len__(self) -> int:
+        """How many operators there are: values that are no Param, Constant or Item; those of bodies not counted."""
+        return sum(1 for v in self.order if v.op not in (PARAM, CONSTANT, ITEM))
+
+    def with_results(self, results: Iterable[Value]) -> Graph:
+        """The same graph with other results; itself where they are the same values."""
+        new = tuple(results)
+        if len(new) == len(self.results) and all(a is b for a, b in zip(new, self.results, strict=True)):
+            return self
+        return attrs.evolve(self, results=new)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {len(self.params)} params, {len(self)} operators, {len(self.results)} results>"
+
+    def __str__(self) -> str:
+        return print_graph(self)
+
+    def __reduce__(self) -> Any:
+        return _from_rows, (rows.to_rows(self),)
+
+
+def _from_rows(table: tuple[Any, ...]) -> Graph:
+    return rows.from_rows(table, Value, Graph)
+
+
+def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
+    """`graph` with every use of each key replaced by its value; itself where nothing changes.
+
+    Raises GraphError where a replacement has another type than what it replaces.
+    """
+    for old, new in swaps.items():
+        if same_types(old.type, new.type) is False:
+            raise GraphError(f"{new!r} cannot stand for {old!r}: the types differ")
+    built = walk.rebuild(graph.results, swaps)
+    return graph.with_results(built[r] for r in graph.results)
+
+
+def item(value: Value, index: int) -> Value:
+    """Result number `index` of an operator with several results."""
+    if not isinstance(value.type, Tuple) or not 0 <= index < len(value.type.items):
+        raise GraphError(f"{value!r} has no result number {index}")
+    return Value(ITEM, (value,), (("index", index),), (), value.type.items[index])
+
+
+def param(type: Type) -> Value:
+    """A new parameter: a fresh identity of that type."""
+    return Value(PARAM, (), (), (), type)
+
+
+def constant(blob: Blob) -> Value:
+    """The value that holds a blob."""
+    return Value(CONSTANT, (), (("value", blob),), (), blob.type)
+
+
+def share_key(value: Value, inputs: tuple[Value | None, ...]) -> Any:
+    """What two deterministic values have in common just when they may be one."""
+    return (value.op, inputs, attributes_.key(value.attributes), value.bodies, value.type)

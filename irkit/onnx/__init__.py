@@ -1,0 +1,1 @@
+"""ONNX in and out: the operator table, type rules, kernels, serializer and loader."""

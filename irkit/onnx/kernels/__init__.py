@@ -1,0 +1,1 @@
+"""Numpy kernels, one per ONNX operator, by family; `irkit.evaluate` gathers them."""

@@ -1,0 +1,1 @@
+"""The textual form of a graph: a printer and a parser."""

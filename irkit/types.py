@@ -1,0 +1,247 @@
+"""Element types and the four kinds of type: tensor, sequence, optional, tuple."""
+
+from __future__ import annotations
+
+import enum
+from functools import lru_cache
+from typing import Any
+
+import attrs
+import ml_dtypes
+import numpy as np
+
+from irkit import dims, dims_text
+from irkit.dims import Dim
+
+
+class DType(enum.IntEnum):
+    """An ONNX element type; the number is that of `onnx.TensorProto.DataType`."""
+
+    FLOAT = 1
+    UINT8 = 2
+    INT8 = 3
+    UINT16 = 4
+    INT16 = 5
+    INT32 = 6
+    INT64 = 7
+    STRING = 8
+    BOOL = 9
+    FLOAT16 = 10
+    DOUBLE = 11
+    UINT32 = 12
+    UINT64 = 13
+    COMPLEX64 = 14
+    COMPLEX128 = 15
+    BFLOAT16 = 16
+    FLOAT8E4M3FN = 17
+    FLOAT8E4M3FNUZ = 18
+    FLOAT8E5M2 = 19
+    FLOAT8E5M2FNUZ = 20
+    UINT4 = 21
+    INT4 = 22
+    FLOAT4E2M1 = 23
+    FLOAT8E8M0 = 24
+    UINT2 = 25
+    INT2 = 26
+    FLOAT6E2M3FN = 27
+    FLOAT6E3M2FN = 28
+
+    @property
+    def short(self) -> str:
+        """The name used in text: `f32`, `i64`, `bf16`, `bool`."""
+        return _ROWS[self][0]
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The numpy dtype (from ml_dtypes where numpy has none; `object` for strings)."""
+        return np.dtype(_ROWS[self][1])
+
+    @property
+    def bits(self) -> int:
+        """Bits that one element takes in an ONNX file; 0 for strings."""
+        return _ROWS[self][2]
+
+    @property
+    def is_float(self) -> bool:
+        """True for real floating-point types of any width."""
+        return _ROWS[self][3] == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        """True for signed and unsigned integers (not bool)."""
+        return _ROWS[self][3] in "iu"
+
+    @property
+    def is_unsigned(self) -> bool:
+        """True for unsigned integers."""
+        return _ROWS[self][3] == "u"
+
+    @property
+    def is_complex(self) -> bool:
+        """True for complex64 and complex128."""
+        return _ROWS[self][3] == "c"
+
+    @classmethod
+    def of(cls, dtype: Any) -> DType:
+        """The element type that a DType, an ONNX number, a short name or a numpy dtype names.
+
+        Raises KeyError for anything else.
+        """
+        if isinstance(dtype, cls):
+            return dtype
+        if isinstance(dtype, int):
+            return cls(dtype)
+        if isinstance(dtype, str) and dtype in _BY_SHORT:
+            return _BY_SHORT[dtype]
+        return _of_numpy(np.dtype(dtype))
+
+
+_ROWS: dict[DType, tuple[str, Any, int, str]] = {
+    DType.FLOAT: ("f32", np.float32, 32, "f"),
+    DType.UINT8: ("u8", np.uint8, 8, "u"),
+    DType.INT8: ("i8", np.int8, 8, "i"),
+    DType.UINT16: ("u16", np.uint16, 16, "u"),
+    DType.INT16: ("i16", np.int16, 16, "i"),
+    DType.INT32: ("i32", np.int32, 32, "i"),
+    DType.INT64: ("i64", np.int64, 64, "i"),
+    DType.STRING: ("str", np.object_, 0, "s"),
+    DType.BOOL: ("bool", np.bool_, 8, "b"),
+    DType.FLOAT16: ("f16", np.float16, 16, "f"),
+    DType.DOUBLE: ("f64", np.float64, 64, "f"),
+    DType.UINT32: ("u32", np.uint32, 32, "u"),
+    DType.UINT64: ("u64", np.uint64, 64, "u"),
+    DType.COMPLEX64: ("c64", np.complex64, 64, "c"),
+    DType.COMPLEX128: ("c128", np.complex128, 128, "c"),
+    DType.BFLOAT16: ("bf16", ml_dtypes.bfloat16, 16, "f"),
+    DType.FLOAT8E4M3FN: ("f8e4m3fn", ml_dtypes.float8_e4m3fn, 8, "f"),
+    DType.FLOAT8E4M3FNUZ: ("f8e4m3fnuz", ml_dtypes.float8_e4m3fnuz, 8, "f"),
+    DType.FLOAT8E5M2: ("f8e5m2", ml_dtypes.float8_e5m2, 8, "f"),
+    DType.FLOAT8E5M2FNUZ: ("f8e5m2fnuz", ml_dtypes.float8_e5m2fnuz, 8, "f"),
+    DType.UINT4: ("u4", ml_dtypes.uint4, 4, "u"),
+    DType.INT4: ("i4", ml_dtypes.int4, 4, "i"),
+    DType.FLOAT4E2M1: ("f4e2m1", ml_dtypes.float4_e2m1fn, 4, "f"),
+    DType.FLOAT8E8M0: ("f8e8m0", ml_dtypes.float8_e8m0fnu, 8, "f"),
+    DType.UINT2: ("u2", ml_dtypes.uint2, 2, "u"),
+    DType.INT2: ("i2", ml_dtypes.int2, 2, "i"),
+    DType.FLOAT6E2M3FN: ("f6e2m3", ml_dtypes.float6_e2m3fn, 6, "f"),
+    DType.FLOAT6E3M2FN: ("f6e3m2", ml_dtypes.float6_e3m2fn, 6, "f"),
+}
+_BY_SHORT = {row[0]: dtype for dtype, row in _ROWS.items()}
+_BY_NUMPY = {np.dtype(row[1]): dtype for dtype, row in _ROWS.items()}
+
+
+@lru_cache(maxsize=None)
+def _of_numpy(dtype: np.dtype[Any]) -> DType:
+    if dtype.kind in "US":
+        return DType.STRING
+    return _BY_NUMPY[dtype]
+
+
+@attrs.frozen(repr=False)
+class Tensor:
+    """A tensor of known rank. `shape` holds ints and sympy expressions in canonical form (see `irkit.dims`)."""
+
+    dtype: DType
+    shape: tuple[Dim, ...]
+
+    @property
+    def rank(self) -> int:
+        """How many dimensions there are."""
+        return len(self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """True where every dimension is a number."""
+        return all(type(d) is int for d in self.shape)
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.short}[{', '.join(dims_text.text(d) for d in self.shape)}]"
+
+
+@attrs.frozen(repr=False)
+class Sequence:
+    """An ONNX sequence: a list of any length whose elements have one type."""
+
+    element: Type
+
+    def __repr__(self) -> str:
+        return f"seq({self.element!r})"
+
+
+@attrs.frozen(repr=False)
+class Optional:
+    """An ONNX optional: a value of `element`, or nothing."""
+
+    element: Type
+
+    def __repr__(self) -> str:
+        return f"opt({self.element!r})"
+
+
+@attrs.frozen(repr=False)
+class Tuple:
+    """What an operator with several results returns; `item(v, i)` takes one out."""
+
+    items: tuple[Type, ...]
+
+    def __repr__(self) -> str:
+        return f"({', '.join(repr(t) for t in self.items)})"
+
+
+Type = Tensor | Sequence | Optional | Tuple
+
+
+def tensor(dtype: Any, *shape: Any) -> Tensor:
+    """The tensor type with those dimensions: ints, sympy expressions, or strings that name symbols.
+
+    `tensor("f32", "batch", 64)` is `f32[batch, 64]`.
+    """
+    return Tensor(DType.of(dtype), tuple(dims_text.parse(d) if isinstance(d, str) else dims.dim(d) for d in shape))
+
+
+def same_types(a: Type, b: Type) -> bool | None:
+    """True where the types are equal, False where they cannot be, None where some dimension leaves it open."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        if a.dtype is not b.dtype or len(a.shape) != len(b.shape):
+            return False
+        return _all(dims.same(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+    if isinstance(a, Tuple) and isinstance(b, Tuple):
+        if len(a.items) != len(b.items):
+            return False
+        return _all(same_types(x, y) for x, y in zip(a.items, b.items, strict=True))
+    return same_types(a.element, b.element)  # type: ignore[union-attr]
+
+
+def _all(answers: Any) -> bool | None:
+    verdict: bool | None = True
+    for answer in answers:
+        if answer is False:
+            return False
+        if answer is None:
+            verdict = None
+    return verdict
+
+
+def dims_of(type_: Type) -> tuple[Dim, ...]:
+    """Every dimension that stands in a type, in order."""
+    if isinstance(type_, Tensor):
+        return type_.shape
+    if isinstance(type_, Tuple):
+        return tuple(d for item in type_.items for d in dims_of(item))
+    return dims_of(type_.element)
+
+
+def map_dims(type_: Type, function: Any) -> Type:
+    """The type with `function` applied to each dimension; the same object where nothing changed."""
+    if isinstance(type_, Tensor):
+        shape = tuple(function(d) for d in type_.shape)
+        return type_ if shape == type_.shape else Tensor(type_.dtype, shape)
+    if isinstance(type_, Tuple):
+        items = tuple(map_dims(item, function) for item in type_.items)
+        return type_ if items == type_.items else Tuple(items)
+    element = map_dims(type_.element, function)
+    return type_ if element is type_.element else type(type_)(element)

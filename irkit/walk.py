@@ -1,0 +1,61 @@
+"""The only traversals: iterative, over anything with `.inputs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from irkit.ir import Value
+
+
+def post_order(roots: Iterable[Value], stop: Callable[[Value], bool] | None = None) -> tuple[Value, ...]:
+    """Every value that `roots` reach, operands before users, each once; values for which `stop` holds, and what
+    only they reach, are left out.
+
+    Recursively: order(v) = order(v.inputs) + (v,).  Written with a stack because depth is decided by the input.
+    """
+    seen: set[Value] = set()
+    order: list[Value] = []
+    stack = list(roots)
+    stack.reverse()
+    while stack:
+        value = stack[-1]
+        if value in seen:
+            stack.pop()
+            continue
+        pending = [v for v in value.inputs if v is not None and v not in seen]
+        if stop is not None:
+            pending = [v for v in pending if not stop(v)]
+        if pending:
+            pending.reverse()
+            stack.extend(pending)
+        else:
+            seen.add(value)
+            order.append(value)
+            stack.pop()
+    return tuple(order) if stop is None else tuple(v for v in order if not stop(v))
+
+
+def users(order: Iterable[Value]) -> dict[Value, tuple[Value, ...]]:
+    """Each value of `order` with the values that use it, in order; a value that uses another twice is listed once."""
+    found: dict[Value, list[Value]] = {}
+    for value in order:
+        found.setdefault(value, [])
+        for operand in dict.fromkeys(value.inputs):
+            if operand is not None:
+                found.setdefault(operand, []).append(value)
+    return {value: tuple(using) for value, using in found.items()}
+
+
+def rebuild(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value, Value]:
+    """`swaps` grown to every value that the roots reach: each mapped to itself, or to a copy over new operands.
+
+    Types are kept: `swaps` must map values to values of the same type.
+    """
+    new = dict(swaps)
+    for value in post_order(roots, stop=swaps.__contains__):
+        inputs = tuple(None if v is None else new[v] for v in value.inputs)
+        same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
+        new[value] = value if same else value.with_inputs(inputs)
+    return new
