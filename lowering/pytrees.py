@@ -1,0 +1,300 @@
+"""Nested inputs and outputs: their leaves, the name of each leaf, and the classes torch's pytree has to learn.
+
+torch.export sees through the classes that torch's pytree knows, which is a table of the process. What this file adds to
+the table stays there for the time of one `registering(...)` block only: dataclasses, and the caches of transformers
+(`DynamicCache`, `StaticCache`, `EncoderDecoderCache` and every other class of that family, found by what it is and never
+imported by name, so that a class which a version of transformers renames or drops is no business of ours). A class that
+is registered already, by its own library or by the user, is left as it is.
+
+Two captures in two threads that need the same unregistered class would step on each other: whoever registered it first
+takes it out again. Register the class for good (`torch.export.register_dataclass`) where that matters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+Path = tuple[str, ...]
+
+# Attributes that hold one layer's tensors under a longer name than a user would write.
+SHORT_NAMES = {"keys": "key", "values": "value", "key_cache": "key", "value_cache": "value"}
+# Counters of tokens that follow from the length of the keys: never to be baked into a graph as numbers.
+LENGTHS = frozenset({"cumulative_length", "_seen_tokens"})
+
+
+class Registrations:
+    """The classes added to torch's pytree by this block; taken out again when the block ends."""
+
+    def __init__(self, *objects: object) -> None:
+        self.objects = objects
+        self.types: list[type] = []
+
+    def __enter__(self) -> Registrations:
+        for each in self.objects:
+            self.include(each)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        while self.types:
+            forget(self.types.pop())
+
+    def include(self, tree: object) -> None:
+        """Register every class met in `tree` that torch's pytree would take for a leaf and that can be opened."""
+        pending = [tree]
+        while pending:
+            node = pending.pop()
+            kind = pytree._get_node_type(node)
+            if kind not in pytree.SUPPORTED_NODES:
+                if not self.add(type(node)):
+                    continue
+                kind = type(node)
+            pending += pytree.SUPPORTED_NODES[kind].flatten_fn(node)[0]
+
+    def add(self, kind: type) -> bool:
+        """Whether `kind` could be registered, which it now is."""
+        if kind in pytree.SUPPORTED_NODES:
+            return True
+        if is_cache_type(kind):
+            register_cache(kind)
+        elif dataclasses.is_dataclass(kind):
+            pytree.register_dataclass(kind, serialized_type_name=serialized_name(kind))
+        else:
+            return False
+        self.types.append(kind)
+        return True
+
+
+def registering(*objects: object) -> Registrations:
+    """A block in which torch's pytree knows every class inside `objects` -> the block, to be told of more."""
+    return Registrations(*objects)
+
+
+def registering_types(types: Iterable[type]) -> Registrations:
+    """A block in which torch's pytree knows `types` again, as it did when they were captured."""
+    block = Registrations()
+    for kind in types:
+        block.add(kind)
+    return block
+
+
+def forget(kind: type) -> None:
+    """Take `kind` out of torch's tables; a class that somebody else took out already is no error."""
+    name = getattr(pytree.SUPPORTED_SERIALIZED_TYPES.get(kind), "serialized_type_name", None)
+    pytree.SUPPORTED_NODES.pop(kind, None)
+    pytree.SUPPORTED_SERIALIZED_TYPES.pop(kind, None)
+    if name is not None:
+        pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.pop(name, None)
+
+
+def serialized_name(kind: type) -> str:
+    """The name under which a saved program refers to `kind`."""
+    return f"irkit.{kind.__module__}.{kind.__qualname__}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The caches of transformers
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def is_cache_type(kind: type) -> bool:
+    """Whether `kind` is a cache of transformers, or derived from one, by where its bases come from and their names."""
+    return any(
+        base.__module__.partition(".")[0] == "transformers" and base.__name__.endswith("Cache") for base in kind.__mro__
+    )
+
+
+def known_cache_types() -> tuple[type, ...]:
+    """The cache classes of a transformers that is imported already; none where it is not."""
+    module = sys.modules.get("transformers.cache_utils")
+    found = [each for each in vars(module).values() if isinstance(each, type)] if module else []
+    return tuple(dict.fromkeys(kind for kind in found if is_cache_type(kind)))
+
+
+def register_cache(kind: type) -> None:
+    """Teach torch's pytree the leaves of a cache: its tensors, layer by layer, named `0.key`, `0.value`, ..."""
+    # The private form leaves the C++ pytree alone, whose registrations cannot be taken back; torch's own
+    # register_dataclass uses it for the same reason, and falls back to the public one the day it is gone.
+    register = getattr(pytree, "_private_register_pytree_node", pytree.register_pytree_node)
+    register(
+        kind,
+        flatten_cache,
+        unflatten_cache,
+        serialized_type_name=serialized_name(kind),
+        flatten_with_keys_fn=flatten_cache_with_keys,
+    )
+
+
+def flatten_cache(cache: object) -> tuple[list[Any], dict[str, Any]]:
+    """A cache -> its tensors, and all that is needed to build it again around other tensors (plain JSON)."""
+    leaves: list[Any] = []
+    paths: list[str] = []
+    state = encode(cache, (), leaves, paths)
+    return leaves, {"paths": paths, "state": state}
+
+
+def flatten_cache_with_keys(cache: object) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
+    """The same, each tensor with its path as the key."""
+    leaves, context = flatten_cache(cache)
+    return [(pytree.MappingKey(path), leaf) for path, leaf in zip(context["paths"], leaves, strict=True)], context
+
+
+def unflatten_cache(leaves: Iterable[Any], context: dict[str, Any]) -> Any:
+    """What `flatten_cache` took apart, around these leaves."""
+    return decode(context["state"], list(leaves))
+
+
+def encode(value: Any, path: Path, leaves: list[Any], paths: list[str]) -> Any:
+    """`value` as JSON, its tensors (and sizes that vary) moved to `leaves` and their paths to `paths`."""
+    if isinstance(value, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool):
+        leaves.append(value)
+        paths.append(".".join(path))
+        return {"leaf": len(leaves) - 1}
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, torch.dtype | torch.layout):
+        return {"torch": str(value).removeprefix("torch.")}
+    if isinstance(value, torch.device):
+        return {"device": str(value)}
+    if isinstance(value, type):
+        return {"class": class_path(value)}
+    if type(value) in (list, tuple, torch.Size):
+        items = [encode(each, (*path, str(i)), leaves, paths) for i, each in enumerate(value)]
+        return {"list" if type(value) is list else "tuple": items}
+    if type(value) is dict:
+        return {"dict": [[key, encode(each, (*path, str(key)), leaves, paths)] for key, each in value.items()]}
+    if hasattr(value, "__dict__") and not callable(value):
+        return {"object": class_path(type(value)), "state": encode_attributes(value, path, leaves, paths)}
+    where = ".".join(path) or "the cache"
+    raise TypeError(
+        f"{where} holds a {type(value).__name__}, which cannot be part of a model's input or output; "
+        "pass a cache that holds tensors and plain values only"
+    )
+
+
+def encode_attributes(value: object, path: Path, leaves: list[Any], paths: list[str]) -> list[list[Any]]:
+    """The attributes of an object as JSON; a counter that equals the length of its keys is kept as "that length"."""
+    first = len(leaves)
+    attributes: list[list[Any]] = []
+    for name, each in vars(value).items():
+        if name in LENGTHS and first < len(leaves) and same_size(each, length_of(leaves[first])):
+            attributes.append([name, {"length": first}])
+        else:
+            inner = path if name == "layers" else (*path, SHORT_NAMES.get(name, name))
+            attributes.append([name, encode(each, inner, leaves, paths)])
+    return attributes
+
+
+def decode(state: Any, leaves: Sequence[Any]) -> Any:
+    """The value that `encode` turned to JSON, with `leaves` in their places."""
+    if not isinstance(state, dict):
+        return state
+    if "object" in state:
+        kind = class_at(state["object"])
+        rebuilt = kind.__new__(kind)
+        for name, each in state["state"]:
+            rebuilt.__dict__[name] = decode(each, leaves)
+        return rebuilt
+    ((tag, content),) = state.items()
+    decoders: dict[str, Callable[[Any], Any]] = {
+        "leaf": lambda index: leaves[index],
+        "length": lambda index: length_of(leaves[index]),
+        "torch": partial(getattr, torch),
+        "device": torch.device,
+        "class": class_at,
+        "list": lambda items: [decode(each, leaves) for each in items],
+        "tuple": lambda items: tuple(decode(each, leaves) for each in items),
+        "dict": lambda items: {key: decode(each, leaves) for key, each in items},
+    }
+    return decoders[tag](content)
+
+
+def length_of(keys: Any) -> Any:
+    """How many tokens these keys (or values) hold; None for what is no tensor of that shape."""
+    shape = getattr(keys, "shape", ())
+    return shape[-2] if len(shape) >= 2 else None
+
+
+def same_size(a: Any, b: Any) -> bool:
+    """Whether two sizes are the same number or the same expression, without asking torch to assume anything."""
+    if isinstance(a, torch.SymInt) and isinstance(b, torch.SymInt):
+        return bool(a.node.expr == b.node.expr)
+    return type(a) is int and type(b) is int and a == b
+
+
+def class_path(kind: type) -> str:
+    """`module:qualified.name` of a class."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def class_at(path: str) -> type:
+    """The class that `class_path` named."""
+    module, _, name = path.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Names of leaves
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def leaf_paths(spec: pytree.TreeSpec) -> list[Path]:
+    """The path of each leaf of a tree, in the order of the leaves: `("past_key_values", "0", "key")`."""
+    if spec.is_leaf():
+        return [()]
+    paths = []
+    for key, child in zip(child_keys(spec), spec.children(), strict=True):
+        paths += [tidied((*key, *rest)) for rest in leaf_paths(child)]
+    return paths
+
+
+def child_keys(spec: pytree.TreeSpec) -> list[Path]:
+    """How each child of a node is called: by field, by key or by position, whatever the context tells."""
+    count, context = spec.num_children, spec.context
+    if spec.type is defaultdict:
+        return [(str(key),) for key in context[1]]
+    if isinstance(context, type) and hasattr(context, "_fields"):
+        return [(field,) for field in context._fields]
+    if isinstance(context, dict) and "paths" in context:
+        return [tuple(path.split(".")) for path in context["paths"]]
+    candidates = [context, context[0]] if isinstance(context, list | tuple) and context else [context]
+    for keys in candidates:
+        if isinstance(keys, list | tuple) and len(keys) == count and all(isinstance(key, str | int) for key in keys):
+            return [(str(key),) for key in keys]
+    return [(str(i),) for i in range(count)]
+
+
+def tidied(path: Path) -> Path:
+    """`key_cache.0` -> `0.key`: one name for a cache's tensors, whoever registered the class."""
+    for i in range(len(path) - 1):
+        if path[i] in ("key_cache", "value_cache") and path[i + 1].isdigit():
+            return (*path[:i], path[i + 1], SHORT_NAMES[path[i]], *path[i + 2 :])
+    return path
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """The names, a repeated one followed by `_1`, `_2`, ... in order of appearance."""
+    wanted = list(names)
+    taken = set(wanted)
+    seen: set[str] = set()
+    result = []
+    for name in wanted:
+        free, count = name, 0
+        while free in seen or (count and free in taken):
+            count += 1
+            free = f"{name}_{count}"
+        seen.add(free)
+        result.append(free)
+    return result
