@@ -1,0 +1,1 @@
+"""torch programs into irkit graphs: capture, converters, the fold."""

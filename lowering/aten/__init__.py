@@ -1,0 +1,1 @@
+"""Converters by family: one pure function per ATen operator."""

@@ -1,0 +1,159 @@
+"""Higher-order operators: regions are inlined, branches and loops become closed bodies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import torch
+from torch.fx import GraphModule, Node
+
+from irkit.build import call, op, shape_vector
+from irkit.ir import Graph, Value, param
+from irkit.types import DType, Tensor
+from lowering.errors import LoweringError
+from lowering.fx_types import type_of
+from lowering.scope import Scope, read_arguments
+
+INLINED = frozenset(
+    "wrap_with_set_grad_enabled wrap_with_autocast wrap hints_wrapper tag_activation_checkpoint invoke_subgraph "
+    "strict_mode wrap_activation_checkpoint dynamo_bypassing_wrapper".split()
+)
+"""Regions whose body is lowered in their place: what they say of gradients and precision is in their nodes already."""
+
+
+@attrs.frozen(eq=False)
+class Inlined:
+    """The output nodes of a region that was lowered in place."""
+
+    nodes: tuple[Any, ...]
+
+
+def region_of(scope: Scope, node: Node) -> tuple[GraphModule, tuple[Any, ...]]:
+    """(body, operands) of a region that is inlined."""
+    for position, argument in enumerate(node.args):
+        held = scope.env.get(argument) if isinstance(argument, Node) else argument
+        if isinstance(held, GraphModule):
+            operands = [a for a in node.args[position + 1 :] if not isinstance(a, str)]
+            flat = operands[0] if len(operands) == 1 and isinstance(operands[0], tuple | list) else operands
+            return held, tuple(flat)
+    raise LoweringError(f"the region {node.name} has no body")
+
+
+def higher_order(scope: Scope, node: Node) -> Any:
+    """The results of a cond, while_loop, scan or map. Raises LoweringError, by name, for every other operator."""
+    name = getattr(node.target, "_name", str(node.target))
+    handlers = {"cond": cond, "while_loop": while_loop, "scan": scan, "map_impl": map_impl}
+    if name not in handlers:
+        raise LoweringError(
+            f"the higher-order operator {name} has no lowering", hint=f"these have: {', '.join(handlers)}"
+        )
+    return handlers[name](scope, node)
+
+
+def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any] | None = None) -> Graph:
+    """The closed graph of a body applied to operands: tensors become parameters, sizes and numbers stay what they are.
+
+    `types` replaces the types of tensor operands (an element of a scanned tensor, say).
+    """
+    params: list[Value] = []
+    given: list[Any] = []
+    for i, operand in enumerate(operands):
+        if isinstance(operand, Value):
+            params.append(param(types[i] if types is not None and types[i] is not None else operand.type))
+            given.append(params[-1])
+        else:
+            given.append(operand)
+    if scope.lower is None:
+        raise LoweringError("a body cannot be lowered outside a fold")
+    results, _ = scope.lower(module, given, scope.sizes, scope.options, scope, closed=True)
+    flat = results if isinstance(results, tuple | list) else (results,)
+    return Graph(tuple(params), tuple(as_tensor(r) for r in flat), name=module.__class__.__name__)
+
+
+def as_tensor(result: Any) -> Value:
+    """A size or number that a body returns, as a tensor."""
+    if isinstance(result, Value):
+        return result
+    return op.Squeeze(shape_vector((result,)), [0])
+
+
+def cond(scope: Scope, node: Node) -> Any:
+    """torch.cond(pred, true, false, operands) -> If"""
+    (pred, yes, no, operands), _ = read_arguments(scope, node)
+    values = [v for v in operands if isinstance(v, Value)]
+    branches = [body(scope, branch, list(operands)) for branch in (yes, no)]
+    if not isinstance(pred, Value):
+        raise LoweringError("the condition of torch.cond is a size, which capture should have decided")
+    result = call("If", [pred, *values], {
+        "then_branch": branches[0], "else_branch": branches[1], "captures": len(values),
+    }, outputs=len(branches[0].results))  # fmt: skip
+    return refined(scope, node, result if isinstance(result, tuple) else (result,))
+
+
+def refined(scope: Scope, node: Node, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The results with the types that FX recorded."""
+    types = type_of(node.meta.get("val"), scope.sizes)
+    if not isinstance(types, tuple):
+        return results
+    return tuple(r.with_type(t) if isinstance(t, Tensor) and r.type != t else r for r, t in zip(results, types, strict=True))
+
+
+def while_loop(scope: Scope, node: Node) -> Any:
+    """while_loop(cond, body, carried, additional) -> Loop, whose condition is computed before and after each round."""
+    (test, step, carried, extra), _ = read_arguments(scope, node)
+    carried, extra = [as_tensor(c) for c in carried], list(extra)
+    values = [v for v in extra if isinstance(v, Value)]
+    recorded = type_of(node.meta.get("val"), scope.sizes)
+    types = [t if isinstance(t, Tensor) else None for t in recorded] + [None] * len(extra)
+    test_graph = body(scope, test, [*carried, *extra], types)
+    step_graph = body(scope, step, [*carried, *extra], types)
+    first = inline(test_graph, [*carried, *values])[0]
+    params = [param(p.type) for p in step_graph.params]
+    after = inline(step_graph, params)
+    again = inline(test_graph, [*after, *params[len(carried) :]])[0]
+    head = (param(Tensor(DType.INT64, ())), param(Tensor(DType.BOOL, ())))
+    loop = Graph((*head, *params), (op.Reshape(again, []), *after), name="while")
+    result = call(
+        "Loop", [None, op.Reshape(first, []), *carried, *values], {"body": loop, "captures": len(values)},
+        outputs=len(carried),
+    )  # fmt: skip
+    return refined(scope, node, result if isinstance(result, tuple) else (result,))
+
+
+def inline(graph: Graph, operands: list[Any]) -> tuple[Value, ...]:
+    """The results of a graph with its parameters replaced by operands."""
+    from irkit.walk import rebuild
+
+    built = rebuild(graph.results, dict(zip(graph.params, operands, strict=True)))
+    return tuple(built[r] for r in graph.results)
+
+
+def scan(scope: Scope, node: Node) -> Any:
+    """scan(combine, init, xs, additional) -> Scan over dimension 0"""
+    args, _ = read_arguments(scope, node)
+    combine, init, xs, extra = args[0], list(args[1]), list(args[2]), list(args[3] if len(args) > 3 else [])
+    return scanned(scope, node, combine, init, xs, extra)
+
+
+def map_impl(scope: Scope, node: Node) -> Any:
+    """map(f, xs, additional) -> Scan without a carried state"""
+    (function, xs, extra), _ = read_arguments(scope, node)
+    return scanned(scope, node, function, [], list(xs), list(extra))
+
+
+def scanned(scope: Scope, node: Node, function: Any, init: list[Any], xs: list[Any], extra: list[Any]) -> Any:
+    """A Scan of `function(*state, *elements, *extra) -> (*state, *outputs)` over the leading dimension of `xs`."""
+    elements = [Tensor(x.dtype, x.shape[1:]) for x in xs]
+    types = [None] * len(init) + elements + [None] * len(extra)
+    graph = body(scope, function, [*init, *xs, *extra], types)
+    values = [v for v in extra if isinstance(v, Value)]
+    result = call("Scan", [*init, *xs, *values], {
+        "body": graph, "num_scan_inputs": len(xs), "captures": len(values),
+    }, outputs=len(graph.results))  # fmt: skip
+    return refined(scope, node, result if isinstance(result, tuple) else (result,))
+
+
+def is_region(target: Any) -> bool:
+    """True for a higher-order operator whose body is inlined."""
+    return isinstance(target, torch._ops.HigherOrderOperator) and target._name in INLINED

@@ -1,0 +1,93 @@
+"""The last resort for one operator: torch's own decomposition of it, traced and lowered in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch._decomp import decomposition_table
+from torch.fx import Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from lowering.errors import LoweringError
+from lowering.provenance import source_of
+from lowering.scope import Scope
+
+
+@lru_cache(maxsize=None)
+def decomposition_of(target: Any) -> Callable[..., Any] | None:
+    """torch's decomposition of an operator into others; None where it has none."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return None
+    if target in decomposition_table:
+        return decomposition_table[target]
+    implicit = torch._C.DispatchKey.CompositeImplicitAutograd
+    if target.has_kernel_for_dispatch_key(implicit) or target.has_kernel_for_dispatch_key(
+        torch._C.DispatchKey.CompositeExplicitAutograd
+    ):
+        return target.decompose if target.has_kernel_for_dispatch_key(implicit) else None
+    return None
+
+
+def can_decompose(target: Any) -> bool:
+    """True for an operator that torch can express by others."""
+    return decomposition_of(target) is not None
+
+
+def decomposed(
+    scope: Scope, node: Node, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: str
+) -> Any:
+    """The results of `target` on arguments, through its decomposition; counted in `scope.decomposed`.
+
+    Raises LoweringError where `strict` forbids it, torch has no decomposition, or tracing it fails.
+    """
+    function = decomposition_of(target)
+    if function is None or scope.options.strict or scope.lower is None:
+        how = "strict=True forbids its decomposition" if function is not None else "torch cannot decompose it"
+        raise LoweringError(
+            f"{target} cannot be lowered ({reason}), and {how}",
+            source=source_of(node),
+            hint="hand a converter in: lower(..., converters={...})",
+        )
+    recorded = recorded_arguments(node)
+    flat, spec = pytree.tree_flatten(recorded)
+    leaves, _ = pytree.tree_flatten((list(args), dict(kwargs)))
+    inputs = [i for i, leaf in enumerate(flat) if isinstance(leaf, torch.Tensor | torch.SymInt | torch.SymFloat)]
+
+    def run(*given: Any) -> Any:
+        filled = list(flat)
+        for i, value in zip(inputs, given, strict=True):
+            filled[i] = value
+        positional, keyword = pytree.tree_unflatten(filled, spec)
+        return function(*positional, **keyword)
+
+    module = traced(run, [flat[i] for i in inputs], target, node)
+    scope.decomposed[str(target)] += 1
+    results, _ = scope.lower(module, [leaves[i] for i in inputs], scope.sizes, scope.options, scope)
+    return results
+
+
+def recorded_arguments(node: Node) -> Any:
+    """The arguments of a node as torch recorded them: fake tensors and symbolic sizes in place of nodes."""
+
+    def recorded(n: Node) -> Any:
+        return n.meta.get("val")
+
+    return [list(torch.fx.node.map_arg(node.args, recorded)), dict(torch.fx.node.map_arg(node.kwargs, recorded))]
+
+
+def traced(run: Callable[..., Any], inputs: list[Any], target: Any, node: Node) -> Any:
+    """The FX graph of a decomposition on fake inputs. Raises LoweringError where torch cannot trace it."""
+    mode = next((t.fake_mode for t in inputs if hasattr(t, "fake_mode")), None)
+    try:
+        if mode is None:
+            return make_fx(run, tracing_mode="real")(*inputs)
+        with mode, torch.no_grad():
+            return make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
+    except Exception as error:
+        raise LoweringError(
+            f"torch's decomposition of {target} cannot be traced: {error}", source=source_of(node)
+        ) from error

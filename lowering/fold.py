@@ -1,0 +1,231 @@
+"""Lowering: a fold over the nodes of an FX graph, from values to values."""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import GraphModule, Node
+
+from irkit.build import op
+from irkit.errors import IrkitError
+from irkit.ir import Value
+from irkit.types import DType
+from lowering import control, storage
+from lowering.control import Inlined
+from lowering.convert import convert
+from lowering.decompose import can_decompose
+from lowering.errors import LoweringError, MissingConverters
+from lowering.fx_types import type_of
+from lowering.mutation import call_inplace, view, view_of_several
+from lowering.provenance import source_of
+from lowering.registry import functional_of
+from lowering.scope import Options, Scope, hold, read_arguments, settled, tensor_constant
+from lowering.symints import Sizes
+
+EFFECTS = frozenset(
+    "aten::_assert_scalar aten::_assert_async aten::_assert_tensor_metadata aten::sym_constrain_range "
+    "aten::sym_constrain_range_for_size aten::_functional_assert_async aten::_functional_assert_scalar "
+    "aten::record_stream".split()
+)
+"""Operators that compute nothing: what they assert is kept as facts by `lowering.facts`."""
+
+_SIZES = (torch.SymInt, torch.SymBool, torch.SymFloat, int, float, bool)
+_ITEMS = frozenset(("aten::item", "aten::_local_scalar_dense"))
+
+
+def lower_graph(
+    module: GraphModule,
+    given: Sequence[Any],
+    sizes: Sizes,
+    options: Options,
+    outer: Scope | None = None,
+    closed: bool = False,
+) -> tuple[Any, Scope]:
+    """(results, scope): what the graph's output node holds, tensors as values, once placeholders hold `given`.
+
+    Raises LoweringError where a converter contradicts what FX recorded, and MissingConverters, naming all of them,
+    where operators have none. `outer` is the scope of the graph that this one is lowered
+    for, `closed` says that it becomes a body rather than a part of it.
+    """
+    scope = Scope(sizes, options, bases=storage.written_storages(reached(module)), lower=lower_graph)
+    if outer is not None:
+        # A body is closed: what binds symbols outside is no value of its own. A decomposition is no body.
+        scope.binders = {} if closed else outer.binders
+        scope.decomposed, scope.constants = outer.decomposed, outer.constants
+    else:
+        require_converters(module, options)
+    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+    if len(placeholders) != len(given):
+        raise LoweringError(f"the graph takes {len(placeholders)} inputs, and was given {len(given)}")
+    for node, value in zip(placeholders, given, strict=True):
+        hold(scope, node, value)
+    output = lower_nodes(scope, module)
+    return torch.fx.node.map_arg(output.args[0], scope.read), scope
+
+
+def lower_nodes(scope: Scope, module: GraphModule) -> Node:
+    """Lowers every node of a graph whose placeholders are held; returns its output node."""
+    count, last = len(module.graph.nodes), time.monotonic()
+    for i, node in enumerate(module.graph.nodes):
+        if node.op == "output":
+            return node
+        if node.op != "placeholder":
+            lower_node(scope, node)
+        if scope.options.progress is not None and time.monotonic() - last > 0.1:
+            last = time.monotonic()
+            scope.options.progress(i, count)
+    raise LoweringError("the FX graph has no output node")
+
+
+def lower_node(scope: Scope, node: Node) -> None:
+    """Gives `node` its value in the scope; an error is told where in the model it arose."""
+    try:
+        if node.op == "get_attr":
+            hold(scope, node, attribute_of(scope, node))
+        elif node.op == "call_function":
+            call_function(scope, node)
+        else:
+            raise LoweringError(f"an FX node of kind {node.op} cannot be lowered", hint="capture it by torch.export")
+    except IrkitError as error:
+        raise error.located(ir=str(node.format_node()), source=source_of(node)) from error.__cause__
+
+
+def attribute_of(scope: Scope, node: Node) -> Any:
+    """What a `get_attr` node names: a constant for a tensor, a submodule as it is."""
+    found: Any = node.graph.owning_module
+    for part in str(node.target).split("."):
+        found = getattr(found, part)
+    return tensor_constant(scope.constants, found, str(node.target)) if isinstance(found, torch.Tensor) else found
+
+
+def call_function(scope: Scope, node: Node) -> None:
+    """Lowers one call: size arithmetic to dimensions, control flow to bodies, operators by their converters."""
+    target: Any = node.target
+    recorded = node.meta.get("val")
+    if target is operator.getitem:
+        getitem(scope, node)
+    elif isinstance(target, torch._ops.OpOverload) and target._schema.name in EFFECTS:
+        scope.env[node] = None
+    elif isinstance(target, torch._ops.OpOverload) and target._schema.name in _ITEMS:
+        hold(scope, node, item(scope, node))
+    elif isinstance(recorded, _SIZES):
+        scope.env[node] = size_of(scope, recorded)
+    elif control.is_region(target):
+        inline_region(scope, node)
+    elif isinstance(target, torch._ops.HigherOrderOperator):
+        hold(scope, node, control.higher_order(scope, node))
+    elif not isinstance(target, torch._ops.OpOverload):
+        raise LoweringError(f"the call of {target} is no ATen operator", hint="capture the model by torch.export")
+    elif storage.written_arguments(target):
+        call_inplace(scope, node)
+    else:
+        call_operator(scope, node)
+
+
+def size_of(scope: Scope, recorded: Any) -> Any:
+    """A recorded size as a dimension, a symbolic number as its expression, a boolean as torch's condition."""
+    if isinstance(recorded, torch.SymInt) or type(recorded) is int:
+        return scope.sizes.dim(recorded)
+    if isinstance(recorded, torch.SymFloat):
+        return scope.sizes.number(recorded.node.expr)
+    return recorded.node.expr if isinstance(recorded, torch.SymBool) else recorded
+
+
+def getitem(scope: Scope, node: Node) -> None:
+    """Lowers the taking of one result out of several."""
+    source, index = node.args
+    held = scope.env[source]  # type: ignore[index]
+    if isinstance(held, Inlined):
+        alias(scope, node, held.nodes[index])  # type: ignore[index]
+        return
+    if scope.bases and isinstance(source, Node) and storage.storage_of(node) in scope.bases:
+        view_of_several(scope, node, source, int(index))  # type: ignore[arg-type]
+    hold(scope, node, held[index])
+
+
+def alias(scope: Scope, node: Node, of: Any) -> None:
+    """Makes `node` another name of the node (or plain value) `of`."""
+    if not isinstance(of, Node):
+        scope.env[node] = of
+    elif of in scope.places:
+        scope.places[node] = scope.places[of]
+    else:
+        scope.env[node] = scope.env[of]
+
+
+def inline_region(scope: Scope, node: Node) -> None:
+    """Lowers the body of a region in its place, over the very operands."""
+    module, operands = control.region_of(scope, node)
+    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+    for inner, operand in zip(placeholders, operands, strict=True):
+        alias(scope, inner, operand)
+    output = lower_nodes(scope, module)
+    results = output.args[0]
+    scope.env[node] = Inlined(tuple(results) if isinstance(results, tuple | list) else (results,))  # type: ignore[arg-type]
+    if not isinstance(results, tuple | list):
+        alias(scope, node, results)
+
+
+def item(scope: Scope, node: Node) -> Any:
+    """The symbol that stands for the content of a scalar tensor; the scalar becomes its binder."""
+    value = scope.read(node.args[0])  # type: ignore[arg-type]
+    recorded = node.meta.get("val")
+    if not isinstance(recorded, torch.SymInt):
+        return op.Reshape(value, []) if isinstance(value, Value) and value.rank else value
+    symbol = scope.sizes.dim(recorded)
+    if isinstance(symbol, sympy.Symbol) and symbol not in scope.binders:
+        scalar = value if value.dtype is DType.INT64 else op.Cast(value, to=DType.INT64)
+        scope.binders[symbol] = (settled(scope, node, op.Reshape(scalar, []) if value.rank else scalar, None), True)
+    return symbol
+
+
+def call_operator(scope: Scope, node: Node) -> None:
+    """Lowers a call of an operator that writes nothing."""
+    expected = type_of(node.meta.get("val"), scope.sizes)
+    args, kwargs = read_arguments(scope, node)
+    result = settled(scope, node, convert(scope, node, node.target, args, kwargs, expected), expected)
+    if scope.bases and isinstance(result, Value):
+        view(scope, node, args, kwargs)
+    hold(scope, node, result)
+
+
+def reached(module: GraphModule) -> Iterator[Node]:
+    """The nodes of a graph and of the regions that are inlined in it, in the order of execution."""
+    for node in module.graph.nodes:
+        if control.is_region(node.target):
+            for argument in node.args:
+                inner = getattr(module, str(argument.target), None) if isinstance(argument, Node) else None
+                if isinstance(inner, GraphModule):
+                    yield from reached(inner)
+        yield node
+
+
+def require_converters(module: GraphModule, options: Options) -> None:
+    """Raises MissingConverters, with all of them, for operators that nothing can lower."""
+    counts: Counter[str] = Counter()
+    places: dict[str, str] = {}
+    for node in reached(module):
+        target: Any = node.target
+        if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+            continue
+        if target._schema.name in EFFECTS or isinstance(node.meta.get("val"), _SIZES):
+            continue
+        functional = functional_of(target) if storage.written_arguments(target) else target
+        known = functional is not None and options.registry.find(functional) is not None
+        if not known and (options.strict or functional is None or not can_decompose(functional)):
+            counts[str(target)] += 1
+            places.setdefault(str(target), source_of(node).rpartition("\n")[2])
+    if counts:
+        forbidden = " (strict=True forbids decomposing them)" if options.strict else ""
+        raise MissingConverters(
+            f"{len(counts)} operators have no converter{forbidden}",
+            source="\n".join(f"{count:4d} x {name}  {places[name]}" for name, count in counts.most_common()),
+            hint="hand one in: lower(..., converters={torch.ops.mylib.op.default: my_function})",
+            missing=tuple(counts.most_common()),
+        )

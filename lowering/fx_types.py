@@ -1,0 +1,66 @@
+"""What FX recorded of a node, as irkit types; torch dtypes as element types; torch tensors as blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from irkit.blobs import Blob
+from irkit.types import DType, Tensor, Type
+from lowering.symints import Sizes
+
+DTYPES: Mapping[torch.dtype, DType] = {
+    torch.float32: DType.FLOAT, torch.float64: DType.DOUBLE, torch.float16: DType.FLOAT16,
+    torch.bfloat16: DType.BFLOAT16, torch.int8: DType.INT8, torch.int16: DType.INT16, torch.int32: DType.INT32,
+    torch.int64: DType.INT64, torch.uint8: DType.UINT8, torch.uint16: DType.UINT16, torch.uint32: DType.UINT32,
+    torch.uint64: DType.UINT64, torch.bool: DType.BOOL, torch.complex64: DType.COMPLEX64,
+    torch.complex128: DType.COMPLEX128, torch.float8_e4m3fn: DType.FLOAT8E4M3FN,
+    torch.float8_e4m3fnuz: DType.FLOAT8E4M3FNUZ, torch.float8_e5m2: DType.FLOAT8E5M2,
+    torch.float8_e5m2fnuz: DType.FLOAT8E5M2FNUZ, torch.float8_e8m0fnu: DType.FLOAT8E8M0,
+}  # fmt: skip
+TORCH: Mapping[DType, torch.dtype] = {ours: theirs for theirs, ours in DTYPES.items()}
+
+# torch hands numpy no view of these; the bits are viewed through an integer of the same width.
+_VIEWED: Mapping[torch.dtype, tuple[torch.dtype, Any]] = {
+    torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
+    torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),
+    torch.float8_e4m3fnuz: (torch.uint8, ml_dtypes.float8_e4m3fnuz),
+    torch.float8_e5m2: (torch.uint8, ml_dtypes.float8_e5m2),
+    torch.float8_e5m2fnuz: (torch.uint8, ml_dtypes.float8_e5m2fnuz),
+    torch.float8_e8m0fnu: (torch.uint8, ml_dtypes.float8_e8m0fnu),
+}
+
+
+def type_of(recorded: Any, sizes: Sizes) -> Any:
+    """The irkit type of what FX recorded in `meta["val"]`: a Tensor, a tuple of such, None for what is no tensor."""
+    if isinstance(recorded, torch.Tensor):
+        return Tensor(DTYPES[recorded.dtype], sizes.shape(recorded.shape))
+    if isinstance(recorded, tuple | list):
+        return tuple(type_of(part, sizes) for part in recorded)
+    return None
+
+
+def blob_of(tensor: torch.Tensor, name: str = "") -> Blob:
+    """The blob over a torch tensor: a view of its memory where torch can give one, read when asked."""
+    return Blob(DTYPES[tensor.dtype], tuple(tensor.shape), lambda: array_of(tensor), name, source=tensor)
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray:
+    """The numpy array over a tensor's memory; tensors on other devices, and sparse or conjugated ones, are copied."""
+    plain = tensor.detach()
+    if plain.layout is not torch.strided:
+        plain = plain.to_dense()
+    plain = plain.cpu().resolve_conj().resolve_neg()
+    if plain.dtype in _VIEWED:
+        through, target = _VIEWED[plain.dtype]
+        return plain.contiguous().view(through).numpy().view(target)
+    return plain.numpy()
+
+
+def is_type(expected: Any) -> bool:
+    """True for a type or a tuple of types, which is all that a result can be checked against."""
+    return isinstance(expected, Type) or (isinstance(expected, tuple) and all(map(is_type, expected)))

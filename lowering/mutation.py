@@ -1,0 +1,103 @@
+"""Views and writes: where a node's tensor lives, and what an in-place operator leaves there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch.fx import Node
+
+from irkit import dims
+from irkit.build import op, shape_vector
+from irkit.ir import Value
+from irkit.types import dims_of, same_types
+from lowering import storage
+from lowering.convert import convert
+from lowering.errors import LoweringError
+from lowering.fx_types import type_of
+from lowering.registry import functional_of
+from lowering.scope import Scope, read_arguments, settled
+from lowering.storage import Location
+
+
+def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Places a node that is a view of a written storage."""
+    base = scope.bases.get(storage.storage_of(node))
+    source = node.args[0] if node.args else None
+    if base is None or base is node or not isinstance(source, Node) or source not in scope.places:
+        return
+    target, rest = node.target, args[1:]
+
+    def get(value: Value) -> Value:
+        return convert(scope, node, target, (value, *rest), kwargs, None)
+
+    place = scope.places[source]
+    same = all(dims.same(a, b) is True for a, b in zip(scope.read(source).shape, dims_of(type_of(node.meta["val"], scope.sizes)), strict=False))
+    if same and target._schema.name in storage.SAME:  # type: ignore[union-attr]
+        scope.places[node] = place
+        return
+    lens = storage.lens_of(target, get, positional(target, rest, kwargs))
+    scope.places[node] = Location(place.base, (*place.lenses, lens))
+
+
+def positional(target: Any, rest: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The arguments after the first in the order of the schema, defaults filled in up to the last one given."""
+    names = target._schema.arguments[1:]
+    values = list(rest)
+    for argument in names[len(rest) :]:
+        if argument.name not in kwargs and not argument.has_default_value():
+            break
+        values.append(kwargs.get(argument.name, argument.default_value if argument.has_default_value() else None))
+    return tuple(values)
+
+
+def view_of_several(scope: Scope, node: Node, source: Node, index: int) -> None:
+    """Places one of the views that split, chunk or unbind return."""
+    base = source.args[0]
+    if not isinstance(base, Node) or base not in scope.places or source.op != "call_function":
+        return
+    args, kwargs = read_arguments(scope, source)
+    place = scope.places[base]
+
+    def get(value: Value) -> Value:
+        return convert(scope, source, source.target, (value, *args[1:]), kwargs, None)[index]
+
+    lens = storage.Lens(get, lambda old, new: storage.put_by_position(old, new, get))
+    scope.places[node] = Location(place.base, (*place.lenses, lens))
+
+
+def call_inplace(scope: Scope, node: Node) -> None:
+    """Lowers a call that writes its arguments: the functional operator's result is put where they live."""
+    target: Any = node.target
+    functional = functional_of(target)
+    args, kwargs = read_arguments(scope, node)
+    written = storage.written_nodes(node)
+    if functional is None or not written:
+        raise LoweringError(f"{target} writes in place, and torch has no functional form of it")
+    names = {name for _, name in storage.written_arguments(target)}
+    if any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names):
+        kwargs = {k: v for k, v in kwargs.items() if k not in names}
+    results = convert(scope, node, functional, args, kwargs, None)
+    several = results if isinstance(results, tuple | list) else (results,)
+    for place, result in zip(written, several, strict=False):
+        write(scope, node, place, result)
+    scope.places[node] = scope.places[written[0]] if written[0] in scope.places else Location(node)
+    recorded = node.meta.get("val")
+    if isinstance(recorded, tuple | list) or written[0] not in scope.places:
+        scope.places.pop(node, None)
+        scope.env[node] = tuple(scope.read(n) for n in written)
+
+
+def write(scope: Scope, node: Node, target: Node, result: Value) -> None:
+    """Puts `result`, cast and broadcast to what `target` is, where `target` lives."""
+    old = scope.read(target)
+    if result.dtype is not old.dtype:
+        result = op.Cast(result, to=old.dtype)
+    if same_types(result.type, old.type) is not True:
+        result = op.Expand(result, shape_vector(old.shape)) if result.shape != old.shape else result
+    result = settled(scope, node, result, old.type)
+    place = scope.places.get(target)
+    if place is None:
+        raise LoweringError(f"{node.target} writes to {target.name}, whose memory torch did not record")
+    content = scope.store[place.base]
+    scope.store[place.base] = settled(scope, node, place.write(content, result), content.type)

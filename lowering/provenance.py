@@ -1,0 +1,45 @@
+"""Where an FX node came from: module path and the user's source line."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import PurePath
+from typing import Any
+
+from irkit.origins import Origin
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in ([^\n]+)\n\s+([^\n]*)')
+
+
+def origin_of(node: Any) -> Origin:
+    """The origin of an FX node; one object for nodes that share all of it."""
+    target = node.target
+    name = getattr(target, "name", None)
+    operator = name() if callable(name) else getattr(target, "__name__", str(target))
+    return Origin(node.name, str(operator), module_of(node), line_of(node.meta.get("stack_trace") or ""))
+
+
+def module_of(node: Any) -> str:
+    """The dotted path of the innermost torch module that a node was traced in."""
+    stack = node.meta.get("nn_module_stack")
+    if not stack:
+        return ""
+    path, _ = next(reversed(stack.values()))
+    return "" if path.startswith("_empty") else path.removeprefix("L['self'].").removeprefix("L__self__")
+
+
+@lru_cache(maxsize=1 << 14)
+def line_of(trace: str) -> str:
+    """`file.py:12 x = f(y)`: the innermost frame of a stack trace; the file by its last two parts."""
+    frames = _FRAME.findall(trace)
+    if not frames:
+        return ""
+    file, line, _, code = frames[-1]
+    return f"{'/'.join(PurePath(file).parts[-2:])}:{line} {code.strip()}"
+
+
+def source_of(node: Any) -> str:
+    """The user's frames that made a node, outermost first, one a line; empty where torch kept none."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    return "\n".join(f"{'/'.join(PurePath(f).parts[-2:])}:{n} in {where}: {code.strip()}" for f, n, where, code in frames)

@@ -1,0 +1,116 @@
+"""Which converter serves which torch operator: an immutable map gathered from the converter modules."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import attrs
+import torch
+from pyrsistent import PMap, pmap
+
+import lowering.aten
+from lowering.errors import LoweringError
+
+Converter = Callable[..., Any]
+PREFIXES = {"aten_": "aten", "prims_": "prims", "torchvision_": "torchvision", "transformers_": "transformers"}
+
+
+@attrs.frozen(eq=False)
+class Entry:
+    """A converter and what the fold must know of its parameters."""
+
+    function: Converter
+    names: tuple[str, ...]
+    wants_expected: bool
+    takes_all: bool
+
+
+@lru_cache(maxsize=None)
+def entry(function: Converter) -> Entry:
+    """The entry of a converter function: its parameter names, in order."""
+    parameters = inspect.signature(function).parameters.values()
+    kinds = inspect.Parameter
+    names = tuple(p.name for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL))
+    takes_all = any(p.kind is kinds.VAR_KEYWORD for p in parameters)
+    return Entry(function, tuple(n for n in names if n != "expected"), "expected" in names, takes_all)
+
+
+def gathered(*modules: ModuleType) -> PMap[str, Converter]:
+    """Every converter function of the modules by its name. Raises LoweringError where two modules define one name."""
+    found: dict[str, Converter] = {}
+    for module in modules:
+        for name, function in vars(module).items():
+            own = inspect.isfunction(function) and name.startswith(tuple(PREFIXES))
+            if own and function.__module__ == module.__name__:
+                if name in found:
+                    raise LoweringError(f"two converters are called {name}: in {found[name].__module__} and {module.__name__}")
+                found[name] = function
+    return pmap(found)
+
+
+def families() -> tuple[ModuleType, ...]:
+    """The converter modules: every file of `lowering/aten`."""
+    names = sorted(info.name for info in pkgutil.iter_modules(lowering.aten.__path__))
+    return tuple(importlib.import_module(f"lowering.aten.{name}") for name in names)
+
+
+STANDARD = gathered(*families())
+"""irkit's own converters, by function name."""
+
+
+@attrs.frozen(eq=False)
+class Registry:
+    """Standard converters by name, and the caller's by operator, which win."""
+
+    standard: PMap[str, Converter] = STANDARD
+    custom: Mapping[Any, Converter] = MappingProxyType({})
+    _found: dict[Any, Entry | None] = attrs.field(factory=dict, repr=False)
+
+    def find(self, target: Any) -> Entry | None:
+        """The converter for an OpOverload (exact overload first, then the operator), or None."""
+        if target not in self._found:
+            self._found[target] = self._search(target)
+        return self._found[target]
+
+    def _search(self, target: Any) -> Entry | None:
+        packet = getattr(target, "overloadpacket", None)
+        for key in (target, packet):
+            if key is not None and key in self.custom:
+                return entry(self.custom[key])
+        for name in names_of(target):
+            if name in self.standard:
+                return entry(self.standard[name])
+        return None
+
+
+def names_of(target: Any) -> tuple[str, ...]:
+    """The converter names looked for, in order: `aten_add_Tensor`, then `aten_add`."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return ()
+    space, _, name = target._schema.name.partition("::")
+    if space not in PREFIXES.values():
+        return (f"{space}_{name}_{target._overloadname}", f"{space}_{name}")
+    return (f"{space}_{name}_{target._overloadname}", f"{space}_{name}")
+
+
+def functional_of(target: Any) -> Any:
+    """The operator that computes what an in-place or `out=` overload writes: `aten.add.Tensor` for `aten.add_.Tensor`;
+    None where torch has none of that name."""
+    space, _, name = target._schema.name.partition("::")
+    bare = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    bare = {"__i": "__", }.get(bare[:3], bare[:3]) + bare[3:] if bare.startswith("__i") else bare
+    packet = getattr(getattr(torch.ops, space), bare, None)
+    if packet is None:
+        return None
+    wanted = target._overloadname
+    for overload in (wanted, wanted.removesuffix("_out"), wanted.replace("out", "default"), "default"):
+        found = getattr(packet, overload, None) if overload in packet.overloads() else None
+        if found is not None and not found._schema.is_mutable:
+            return found
+    return None

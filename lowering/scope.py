@@ -1,0 +1,156 @@
+"""The state of lowering one FX graph, and what every step does with a result."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import torch
+from torch.fx import Node
+
+from irkit import walk
+from irkit.build import const, shape_vector
+from irkit.dims import symbols_of
+from irkit.ir import Value
+from irkit.origins import NOWHERE, Origin
+from irkit.types import Tensor, dims_of, same_types
+from irkit.vocabulary import PARAM, SHAPE_VECTOR
+from lowering import storage
+from lowering.errors import LoweringError
+from lowering.fx_types import blob_of
+from lowering.provenance import origin_of
+from lowering.registry import Registry
+from lowering.storage import Location
+from lowering.symints import Sizes
+
+
+@attrs.frozen(eq=False)
+class Options:
+    """How to lower: the converters, whether single-operator decomposition is allowed, and who hears of progress."""
+
+    registry: Registry
+    strict: bool = False
+    progress: Callable[[int, int], None] | None = None
+
+
+@attrs.define(eq=False)
+class Scope:
+    """The state of lowering one FX graph; made by `lower_graph`, seen by nobody else once it returns.
+
+    `env` holds what nodes are, `places` where the tensors live that some node writes, `store` what those hold now;
+    `binders` what binds each data-dependent symbol (by its content where the flag says so); `lower` is `lower_graph`,
+    for those who need it from below.
+    """
+
+    sizes: Sizes
+    options: Options
+    env: dict[Node, Any] = attrs.field(factory=dict)
+    bases: Mapping[Any, Node] = attrs.field(factory=dict)
+    places: dict[Node, Location] = attrs.field(factory=dict)
+    store: dict[Node, Value] = attrs.field(factory=dict)
+    binders: dict[Any, tuple[Value, bool]] = attrs.field(factory=dict)
+    decomposed: Counter[str] = attrs.field(factory=Counter)
+    constants: dict[Any, Value] = attrs.field(factory=dict)
+    lower: Callable[..., Any] | None = None
+
+    def read(self, node: Node) -> Any:
+        """The current content of a node."""
+        place = self.places.get(node)
+        return self.env[node] if place is None else place.read(self.store[place.base])
+
+
+def hold(scope: Scope, node: Node, value: Any) -> None:
+    """Binds a node to its value: in the environment, or in the store where its storage is written somewhere."""
+    base = scope.bases.get(storage.storage_of(node)) if scope.bases else None
+    if base is None or not isinstance(value, Value):
+        scope.env[node] = value
+    elif base is node:
+        scope.store[node] = value
+        scope.places[node] = Location(node)
+    elif node not in scope.places:
+        # The same memory by a way that no schema tells of: it must hold just what its base holds.
+        scope.env[node] = value
+    if isinstance(value, Value):
+        bind_symbols(scope, value)
+
+
+def bind_symbols(scope: Scope, value: Value) -> None:
+    """Records `value` as the binder of the data-dependent symbols that its type is the first to hold."""
+    for dim in dims_of(value.type):
+        if type(dim) is not int and dim not in scope.binders and dim.is_Symbol and is_unbacked(dim.name):
+            scope.binders[dim] = (value, False)
+
+
+def is_unbacked(name: str) -> bool:
+    """True for the names that torch gives to symbols that depend on data: `u0`, `zuf3`."""
+    return _UNBACKED.match(name) is not None
+
+
+_UNBACKED = re.compile(r"u\d+$|zuf\d+$")
+
+
+def read_arguments(scope: Scope, node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a node with every node in them replaced by its current content."""
+    return torch.fx.node.map_arg(node.args, scope.read), torch.fx.node.map_arg(node.kwargs, scope.read)
+
+
+def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str) -> Value:
+    """The constant over a tensor's memory; one value for tensors that are the same memory (tied weights)."""
+    key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()))
+    if key not in known or tensor.numel() == 0:
+        known[key] = const(blob_of(tensor, name)).with_origin(Origin(node=name, target="weight"))
+    return known[key]
+
+
+def settled(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
+    """The result checked against what FX recorded, its dimensions refined by it, its new values given an origin."""
+    if isinstance(result, tuple | list):
+        types = expected if isinstance(expected, tuple) else (None,) * len(result)
+        if len(types) != len(result):
+            raise LoweringError(f"the converter of {node.target} gave {len(result)} results, torch {len(types)}")
+        return tuple(settled(scope, node, r, t) for r, t in zip(result, types, strict=True))
+    if not isinstance(result, Value):
+        return result
+    if isinstance(expected, Tensor) and result.type != expected:
+        if same_types(result.type, expected) is False:
+            raise LoweringError(
+                f"the converter of {node.target} gave {result.type!r}, where torch recorded {expected!r}",
+                hint="the converter is wrong; hand lower() another one with converters={...}",
+            )
+        result = result.with_type(expected)
+    return stamped(scope, result, origin_of(node))
+
+
+def stamped(scope: Scope, value: Value, origin: Origin) -> Value:
+    """`value` with `origin` on every value below it that has none, and binders on data-dependent ShapeVectors."""
+    if value.origin is not NOWHERE:
+        return value
+    new: dict[Value, Value] = {}
+    for v in walk.post_order((value,), stop=is_placed):
+        inputs = tuple(None if i is None else new.get(i, i) for i in v.inputs)
+        if v.op == SHAPE_VECTOR and scope.binders:
+            inputs, attributes = with_binders(scope, v)
+            new[v] = Value(v.op, inputs, attributes, v.bodies, v.type, origin)
+        else:
+            new[v] = Value(v.op, inputs, v.attributes, v.bodies, v.type, origin)
+    return new.get(value, value)
+
+
+def is_placed(value: Value) -> bool:
+    """True for a value that needs no origin: it has one, or is a parameter."""
+    return value.origin is not NOWHERE or value.op == PARAM
+
+
+def with_binders(scope: Scope, vector: Value) -> tuple[tuple[Value | None, ...], Any]:
+    """Operands and attributes of a ShapeVector, with what binds its data-dependent symbols among the operands."""
+    if vector.inputs:
+        return vector.inputs, vector.attributes
+    sizes = vector.attributes[0][1]
+    needed = dict.fromkeys(s for d in sizes for s in symbols_of(d) if s in scope.binders)
+    by_type = tuple(dict.fromkeys(scope.binders[s][0] for s in needed if not scope.binders[s][1]))
+    scalars = {s: scope.binders[s][0] for s in needed if scope.binders[s][1]}
+    bound_vector = shape_vector(sizes, *by_type, scalars=scalars)
+    return bound_vector.inputs, bound_vector.attributes

@@ -1,0 +1,220 @@
+"""Mutation as values: a store maps each written storage to its current content, a view is a lens on it.
+
+torch's in-place operators write through views. Here a storage that some node writes has one value, the content of its
+*base*; a view of it is read by applying the chain of view operators to that value, and written by putting a new value
+back through the chain. Nothing is overwritten: a write gives the store a new value under the same key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from torch.fx import Node
+
+from irkit import dims
+from irkit.build import const, op, shape_vector
+from irkit.ir import Value
+
+Get = Callable[[Value], Value]
+Put = Callable[[Value, Value], Value]
+
+
+@attrs.frozen(eq=False)
+class Lens:
+    """One view operator: `get` takes the view out of a base, `put` gives the base with the view's content replaced."""
+
+    get: Get
+    put: Put
+
+
+@attrs.frozen(eq=False)
+class Location:
+    """Where a node's tensor lives: the storage's base node, and the lenses from the base down to the view."""
+
+    base: Node
+    lenses: tuple[Lens, ...] = ()
+
+    def read(self, content: Value) -> Value:
+        """The view's content, out of the base's."""
+        for lens in self.lenses:
+            content = lens.get(content)
+        return content
+
+    def write(self, content: Value, new: Value) -> Value:
+        """The base's content after the view was given the content `new`."""
+        levels = [content]
+        for lens in self.lenses[:-1]:
+            levels.append(lens.get(levels[-1]))
+        for lens, outer in zip(reversed(self.lenses), reversed(levels), strict=False):
+            new = lens.put(outer, new)
+        return new
+
+
+# ---------------------------------------------------------------------------------------------- what FX says
+
+
+@lru_cache(maxsize=None)
+def written_arguments(target: Any) -> tuple[tuple[int, str], ...]:
+    """(position, name) of every argument that an operator writes, by its schema."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return ()
+    return tuple(
+        (i, a.name) for i, a in enumerate(target._schema.arguments) if a.alias_info is not None and a.alias_info.is_write
+    )
+
+
+def written_nodes(node: Node) -> tuple[Node, ...]:
+    """The nodes whose tensors `node` writes."""
+    found: list[Node] = []
+    for position, name in written_arguments(node.target):
+        argument = node.args[position] if position < len(node.args) else node.kwargs.get(name)
+        for part in argument if isinstance(argument, list | tuple) else (argument,):
+            if isinstance(part, Node):
+                found.append(part)
+    return tuple(found)
+
+
+def storage_of(node: Node) -> Any:
+    """What identifies the memory behind a node's recorded tensor; None where it has none."""
+    recorded = node.meta.get("val")
+    if not isinstance(recorded, torch.Tensor) or recorded.layout is not torch.strided:
+        return None
+    return recorded.untyped_storage()._cdata
+
+
+def written_storages(nodes: Iterable[Node]) -> Mapping[Any, Node]:
+    """Each storage that some of the nodes write, with its base: the first node that lives in it."""
+    every = tuple(nodes)
+    written = {storage_of(n) for node in every for n in written_nodes(node)} - {None}
+    bases: dict[Any, Node] = {}
+    if written:
+        for node in every:
+            storage = storage_of(node)
+            if storage in written and storage not in bases:
+                bases[storage] = node
+    return bases
+
+
+# ---------------------------------------------------------------------------------------------- lenses
+
+
+def lens_of(target: Any, get: Get, args: tuple[Any, ...]) -> Lens:
+    """The lens of a view operator whose converter, applied to its other arguments, is `get`.
+
+    Slices, selections and permutations have a `put` of their own; every other view has one that follows positions.
+    """
+    name = getattr(target, "_schema", None) and target._schema.name.removeprefix("aten::")
+    if name in _RESHAPES:
+        return Lens(get, lambda base, new: op.Reshape(new, shape_vector(base.shape)))
+    if name in ("slice", "select", "transpose", "permute", "t", "numpy_T", "mT"):
+        return Lens(get, _PUTS[name](args, get))
+    return Lens(get, lambda base, new: put_by_position(base, new, get))
+
+
+_RESHAPES = frozenset(
+    "view reshape _unsafe_view unsqueeze squeeze flatten unflatten view_as reshape_as alias detach contiguous "
+    "expand expand_as to _to_copy lift_fresh ravel view_copy".split()
+)
+SAME = frozenset(("aten::alias", "aten::detach", "aten::contiguous", "aten::lift_fresh"))
+"""Operators that return the very tensor they were given."""
+
+# Writing through an expanded view is only legal where nothing was expanded, so that it is a reshape.
+
+
+def put_slice(args: tuple[Any, ...], get: Get) -> Put:
+    """The base with base[start:end:step] along one dimension replaced."""
+    dim, start, end, step = (*args, *(0, None, None, 1)[len(args) :])
+
+    def put(base: Value, new: Value) -> Value:
+        axis = dim % base.rank
+        size = base.shape[axis]
+        low = 0 if start is None else clamped(start, size)
+        high = size if end is None else clamped(end, size)
+        if step != 1:
+            return put_by_position(base, new, get)
+        if dims.same(low, 0) is True and dims.same(high, size) is True:
+            return new
+        parts = [_cut(base, axis, 0, low), new, _cut(base, axis, high, size)]
+        kept = [p for p in parts if dims.same(p.shape[axis], 0) is not True]
+        return op.Concat(*kept, axis=axis) if len(kept) > 1 else kept[0]
+
+    return put
+
+
+def _cut(x: Value, axis: int, low: Any, high: Any) -> Value:
+    return op.Slice(x, shape_vector((low,)), shape_vector((high,)), [axis])
+
+
+def clamped(index: Any, size: Any) -> Any:
+    """A slice bound counted from the front and kept within [0, size]."""
+    if type(index) is int and index >= 2**31:
+        return size
+    negative = index < 0 if type(index) is int else bool(index.is_negative)
+    at = dims.add(index, size) if negative else index
+    if dims.same(at, size) is True:
+        return size
+    return dims.maximum(0, dims.minimum(at, size))
+
+
+def put_select(args: tuple[Any, ...], get: Get) -> Put:
+    """The base with base[index] along one dimension replaced."""
+    dim, index = args
+
+    def put(base: Value, new: Value) -> Value:
+        axis = dim % base.rank
+        size = base.shape[axis]
+        at = dims.add(index, size) if (index < 0 if type(index) is int else index.is_negative) else index
+        row = op.Unsqueeze(new, [axis])
+        return put_slice((axis, at, dims.add(at, 1), 1), get)(base, row)
+
+    return put
+
+
+def put_transpose(args: tuple[Any, ...], get: Get) -> Put:
+    """The base from its transpose."""
+
+    def put(base: Value, new: Value) -> Value:
+        first, second = args if args else (base.rank - 2, base.rank - 1)
+        order = list(range(base.rank))
+        if base.rank >= 2:
+            order[first % base.rank], order[second % base.rank] = order[second % base.rank], order[first % base.rank]
+        return op.Transpose(new, perm=order)
+
+    return put
+
+
+def put_permute(args: tuple[Any, ...], get: Get) -> Put:
+    """The base from its permutation."""
+
+    def put(base: Value, new: Value) -> Value:
+        order = [d % base.rank for d in args[0]] if args else list(reversed(range(base.rank)))
+        return op.Transpose(new, perm=[int(i) for i in np.argsort(order)])
+
+    return put
+
+
+_PUTS: Mapping[str, Callable[[tuple[Any, ...], Get], Put]] = {
+    "slice": put_slice, "select": put_select, "transpose": put_transpose, "permute": put_permute,
+    "t": put_transpose, "mT": put_transpose, "numpy_T": put_permute,
+}  # fmt: skip
+
+
+def put_by_position(base: Value, new: Value, get: Get) -> Value:
+    """The base with a view replaced, for any view operator: its positions are found by taking the same view of the
+    numbers 0, 1, 2, ... in the shape of the base."""
+    count = dims.product(base.shape)
+    numbers = (
+        const(np.arange(count, dtype=np.int64))
+        if type(count) is int
+        else op.Range(const(0), op.Squeeze(shape_vector((count,)), [0]), const(1))
+    )
+    positions = get(op.Reshape(numbers, shape_vector(base.shape)))
+    flat = op.ScatterElements(
+        op.Reshape(base, [-1]), op.Reshape(positions, [-1]), op.Reshape(new, [-1]), axis=0
+    )
+    return op.Reshape(flat, shape_vector(base.shape))

@@ -1,0 +1,97 @@
+"""torch's symbolic sizes as irkit dimensions, and its boolean expressions as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import sympy
+
+from irkit import dims, dims_text
+from irkit.dims import Dim
+from lowering.errors import LoweringError
+
+_CALLS: Mapping[str, Any] = {
+    "FloorDiv": dims.FloorDiv, "CleanDiv": dims.FloorDiv, "Mod": dims.Mod, "PythonMod": dims.Mod,
+    "ModularIndexing": lambda x, y, z: dims.Mod(dims.FloorDiv(x, y), z),
+    "Max": dims.Max, "Min": dims.Min, "CeilToInt": dims.Ceil, "FloorToInt": dims.Floor, "TruncToInt": dims.Trunc,
+    "TruncToFloat": dims.Trunc, "RoundToInt": dims.Round, "ceiling": dims.Ceil, "floor": dims.Floor,
+    "IntTrueDiv": lambda a, b: a / b, "FloatTrueDiv": lambda a, b: a / b, "ToFloat": lambda x: x,
+    "PowByNatural": lambda a, b: a**b, "FloatPow": lambda a, b: a**b, "Identity": lambda x: x,
+    "OpaqueUnaryFn_sqrt": sympy.sqrt, "LShift": lambda a, b: a * 2**b, "RShift": lambda a, b: dims.FloorDiv(a, 2**b),
+    "Abs": lambda x: dims.Max(x, -x),
+}  # fmt: skip
+"""torch.utils._sympy.functions by name. Sizes are far below 2**53, so true division is taken as exact."""
+
+_RELATIONS = {"Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
+              "StrictGreaterThan": ">", "GreaterThan": ">="}  # fmt: skip
+
+
+@attrs.frozen(eq=False)
+class Sizes:
+    """Translates torch's expressions, with the user's name for each of torch's symbols.
+
+    `names` maps a torch symbol's name (`s77`) to the user's (`batch`); others keep torch's. `signed` holds the names of
+    torch symbols that may be negative. One expression gives one object every time it is asked for.
+    """
+
+    names: Mapping[str, str]
+    signed: frozenset[str] = frozenset()
+    _known: dict[Any, Any] = attrs.field(factory=dict, repr=False)
+
+    def dim(self, size: Any) -> Dim:
+        """The dimension that an int or a torch.SymInt stands for. Raises LoweringError for an unknown function."""
+        if type(size) is int:
+            return size
+        node = getattr(size, "node", None)
+        if node is None:
+            return int(size)
+        raw = node._expr
+        if raw in self._known:
+            return self._known[raw]
+        found = self.number(node.expr)
+        self._known[raw] = found
+        return found
+
+    def number(self, expr: Any) -> Any:
+        """The int, dimension or real sympy expression that a torch sympy expression stands for."""
+        if expr not in self._known:
+            self._known[expr] = dims.canonical(self._translate(expr))
+        return self._known[expr]
+
+    def shape(self, sizes: Any) -> tuple[Dim, ...]:
+        """The dimensions of a torch shape."""
+        return tuple(self.dim(s) for s in sizes)
+
+    def symbol(self, expr: Any) -> Any:
+        """The irkit symbol for a torch symbol."""
+        return dims.symbol(self.names.get(expr.name, expr.name), signed=expr.name in self.signed)
+
+    def _translate(self, expr: Any) -> Any:
+        if expr.is_Symbol:
+            return self.symbol(expr)
+        if expr.is_Number or expr.is_NumberSymbol:
+            return expr
+        args = [self._translate(arg) for arg in expr.args]
+        kind = type(expr)
+        if kind in (sympy.Add, sympy.Mul, sympy.Pow):
+            return kind(*args)
+        call = _CALLS.get(kind.__name__)
+        if call is None:
+            raise LoweringError(f"the size expression {expr} uses {kind.__name__}, which irkit cannot express")
+        return call(*args)
+
+    def condition(self, expr: Any) -> str:
+        """A torch boolean expression as Python text over the user's symbols: `batch >= 4 and seq % 8 == 0`."""
+        if expr in (sympy.true, sympy.false, True, False):
+            return str(bool(expr))
+        name = type(expr).__name__
+        if name in _RELATIONS:
+            left, right = (dims_text.text(self.number(a)) for a in expr.args)
+            return f"{left} {_RELATIONS[name]} {right}"
+        if name in ("And", "Or"):
+            return f" {name.lower()} ".join(f"({self.condition(a)})" for a in expr.args)
+        if name == "Not":
+            return f"not ({self.condition(expr.args[0])})"
+        raise LoweringError(f"the condition {expr} uses {name}, which irkit cannot express")
