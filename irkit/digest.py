@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from irkit import dims_text
 from irkit.blobs import Blob
-from irkit.dims import symbols_of
+from irkit.dims import is_fresh, symbols_of
 from irkit.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
 
 if TYPE_CHECKING:
     from irkit.ir import Graph
 
+MANY = 5
+"""Of more new symbols in one expression than this, the order is that of their names."""
+
 
 def digest(graph: Graph) -> bytes:
     """16 bytes, equal for graphs that are the same up to the names of parameters, results and symbols."""
+    return summary(graph)[0]
+
+
+def summary(graph: Graph) -> tuple[bytes, tuple[Any, ...]]:
+    """(digest, symbols): the hash, and the symbols of the graph in the order in which it numbers them.
+
+    Two bodies of one digest mean the same only where their symbols are the same too, since a body may speak of the
+    symbols of the graph around it.
+    """
     hasher = hashlib.blake2b(digest_size=16)
     names: dict[Any, str] = {}
     number = {value: i for i, value in enumerate(graph.order)}
@@ -26,17 +40,17 @@ def digest(graph: Graph) -> bytes:
             known = types[value.type] = type_key(value.type, names)
         operands = tuple(-1 if v is None else number[v] for v in value.inputs)
         attributes = tuple((k, attribute_key(v, names)) for k, v in value.attributes) if value.attributes else ()
-        bodies = tuple(body.digest.hex() for body in value.bodies)
+        bodies = tuple((b.digest.hex(), *(dim_key(s, names) for s in b.symbols_used)) for b in value.bodies)
         hasher.update(repr((value.op, operands, attributes, bodies, known)).encode())
     hasher.update(repr((len(graph.params), tuple(number[r] for r in graph.results))).encode())
     hasher.update(repr(ranges(graph, names)).encode())
-    return hasher.digest()
+    return hasher.digest(), tuple(names)
 
 
 def ranges(graph: Graph, names: dict[Any, str]) -> list[tuple[str, str]]:
     """The ranges of the symbols that the graph uses, by their number."""
-    numbered = [(names[s], str(graph.symbols[s.name])) for s in names if s.name in graph.symbols]
-    return sorted(numbered)
+    known = [s for s in names if s.name in graph.symbols and not is_fresh(s)]
+    return sorted((names[s], str(graph.symbols[s.name])) for s in known)
 
 
 def type_key(type_: Type, names: dict[Any, str]) -> str:
@@ -50,25 +64,33 @@ def type_key(type_: Type, names: dict[Any, str]) -> str:
 
 
 def dim_key(dim: Any, names: dict[Any, str]) -> str:
-    """A dimension as text with numbered symbols."""
+    """A dimension as text with numbered symbols; signed ones are told from the others."""
     if type(dim) is int:
         return str(dim)
-    for s in symbols_of(dim):
-        if s not in names:
-            names[s] = f"s{len(names)}"
+    new = [s for s in symbols_of(dim) if s not in names]
+    if len(new) > 1:
+        # Which of several new symbols comes first must not depend on their names: the least text decides.
+        orders = permutations(new) if len(new) <= MANY else [new]
+        new = list(min(orders, key=lambda order: dims_text.text(dim, {**names, **numbered(order, len(names))})))
+    names.update(numbered(new, len(names)))
     return dims_text.text(dim, names)
+
+
+def numbered(symbols: Iterable[Any], start: int) -> dict[Any, str]:
+    """A name for each symbol, by its number from `start` up and by its sign."""
+    return {s: f"{'s' if s.is_nonnegative else 'z'}{start + i}" for i, s in enumerate(symbols)}
 
 
 def attribute_key(value: Any, names: dict[Any, str]) -> Any:
     """An attribute as something whose `repr` tells it from every other."""
     if isinstance(value, Blob):
-        return value.digest.hex()
+        return "blob", value.digest
     if type(value) is tuple:
-        return tuple(attribute_key(v, names) for v in value)
+        return "list", *(attribute_key(v, names) for v in value)
     if hasattr(value, "free_symbols"):
-        return dim_key(value, names)
+        return "dim", dim_key(value, names)
     if isinstance(value, Tensor | Sequence | Optional | Tuple):
-        return type_key(value, names)
+        return "type", type_key(value, names)
     return value
 
 

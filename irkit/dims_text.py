@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
 import keyword
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +16,17 @@ from irkit.dims import Dim
 from irkit.errors import DimensionError
 
 _CALLS = {cls: name for name, cls in dims.FUNCTIONS.items() if isinstance(cls, type)}
+LIMIT = 1_000
+"""An expression may expand to this many terms, of numbers of this many bits."""
+
 _SUM, _PRODUCT, _POWER, _ATOM = 1, 2, 3, 4  # how tightly each form binds
 
 
 def text(dim: Dim, names: Mapping[Any, str] | None = None) -> str:
-    """The dimension in Python syntax; `parse` reads it back. `names` gives the names to print for some symbols."""
+    """The dimension in Python syntax; `parse` reads it back.
+
+    `names` gives the names to print for some symbols; one that begins with `?` stands for an unknown dimension.
+    """
     if type(dim) is int:
         return str(dim)
     if names is None and isinstance(dim, sympy.Symbol) and not dims.is_fresh(dim):
@@ -28,12 +36,13 @@ def text(dim: Dim, names: Mapping[Any, str] | None = None) -> str:
 
 def _symbol(name: str) -> str:
     plain = name.isidentifier() and not keyword.iskeyword(name) and name not in dims.FUNCTIONS
-    return name if plain else '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return name if plain else json.dumps(name, ensure_ascii=not name.isprintable())
 
 
 def _print(expr: Any, names: Mapping[Any, str]) -> tuple[str, int]:
     if expr in names:
-        return _symbol(names[expr]), _ATOM
+        name = names[expr]
+        return name if name.startswith("?") else _symbol(name), _ATOM
     if dims.is_fresh(expr):
         return "?", _ATOM
     if expr.is_Symbol:
@@ -54,7 +63,10 @@ def _print(expr: Any, names: Mapping[Any, str]) -> tuple[str, int]:
         sign = " // " if isinstance(expr, dims.FloorDiv) else " % "
         return _within(expr.args[0], names, _PRODUCT) + sign + _within(expr.args[1], names, _POWER), _PRODUCT
     if type(expr) in _CALLS:
-        return f"{_CALLS[type(expr)]}({', '.join(_print(a, names)[0] for a in expr.args)})", _ATOM
+        arguments = [_print(a, names)[0] for a in expr.args]
+        # As the symbols may have been renamed, the order is that of the text: equal up to names, equal in text.
+        arguments = sorted(arguments) if isinstance(expr, dims.Max | dims.Min) else arguments
+        return f"{_CALLS[type(expr)]}({', '.join(arguments)})", _ATOM
     raise DimensionError(f"the expression {expr} has no text form", hint="use the functions of irkit.dims")
 
 
@@ -64,19 +76,19 @@ def _within(expr: Any, names: Mapping[Any, str], tight: int) -> str:
 
 
 def _sum(expr: Any, names: Mapping[Any, str]) -> str:
-    terms = sorted(expr.args, key=lambda t: (t.is_number, t.could_extract_minus_sign(), str(t)))
-    out = ""
-    for term in terms:
+    terms = []
+    for term in expr.args:
         negative = term.could_extract_minus_sign()
-        body = _within(-term if negative else term, names, _PRODUCT)
+        terms.append((term.is_number, negative, _within(-term if negative else term, names, _PRODUCT)))
+    out = ""
+    for _, negative, body in sorted(terms):
         out += (" - " if negative else " + ") + body if out else ("-" if negative else "") + body
     return out
 
 
 def _product(expr: Any, names: Mapping[Any, str]) -> str:
     coefficient, factors = expr.as_coeff_Mul()
-    parts = [_within(f, names, _POWER) for f in sorted(sympy.Mul.make_args(factors), key=str)]
-    body = "*".join(parts)
+    body = "*".join(sorted(_within(f, names, _POWER) for f in sympy.Mul.make_args(factors)))
     if coefficient == 1:
         return body
     if coefficient == -1:
@@ -94,9 +106,33 @@ def parse(source: str, symbols: Mapping[str, Any] | None = None) -> Dim:
         raise DimensionError("a dimension of more than 10,000 characters is refused")
     try:
         tree = ast.parse(source.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if max(_cost(tree)) > LIMIT:
+            raise DimensionError("a dimension expression that would expand to more than 1,000 terms or bits is refused")
+        found = sympy.sympify(_read(tree, source, symbols or {}))
+    except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError, ZeroDivisionError) as error:
+        if isinstance(error, DimensionError):
+            raise
         raise DimensionError(f"{source!r} is no dimension expression") from error
-    return dims.dim(sympy.sympify(_read(tree, source, symbols or {})))
+    if found.is_finite is False or found.is_integer is False or found.has(sympy.zoo, sympy.nan, sympy.oo):
+        raise DimensionError(f"{source!r} is no integer")
+    return dims.dim(found)
+
+
+def _cost(node: ast.AST) -> tuple[int, int]:
+    """(terms, bits): bounds of how many terms the expanded expression has, and of how long its numbers are."""
+    parts = [_cost(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    if isinstance(node, ast.Constant):
+        return 1, node.value.bit_length() if type(node.value) is int else 64
+    if not isinstance(node, ast.BinOp):
+        return max([1, *(p[0] for p in parts)]), sum(p[1] for p in parts)
+    (left, left_bits), (right, right_bits) = parts
+    if isinstance(node.op, ast.Pow):
+        power = node.right.value if isinstance(node.right, ast.Constant) and type(node.right.value) is int else 1
+        times = min(abs(power), LIMIT)
+        return math.comb(left + times - 1, times), max(left_bits, 1) * max(times, 1)
+    if isinstance(node.op, ast.Mult):
+        return left * right, left_bits + right_bits
+    return left + right, left_bits + right_bits
 
 
 _BINARY: dict[type, Any] = {
@@ -120,5 +156,8 @@ def _read(node: ast.AST, source: str, symbols: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_read(node.operand, source, symbols)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in dims.FUNCTIONS:
+        many = node.func.id in ("max", "min")
+        if node.keywords or not (node.args if many else len(node.args) == 1):
+            raise DimensionError(f"{node.func.id} in {source!r} has the wrong number of arguments")
         return dims.FUNCTIONS[node.func.id](*(_read(a, source, symbols) for a in node.args))
     raise DimensionError(f"{source!r} is no dimension expression", hint="write it like `2*batch + seq // 2`")

@@ -144,9 +144,18 @@ class Graph:
         return walk.users(self.order)
 
     @cached_property
+    def _summary(self) -> tuple[bytes, tuple[Any, ...]]:
+        return digest.summary(self)
+
+    @property
     def digest(self) -> bytes:
         """A hash of the structure: parameters by position, symbols by first use; no names, no origins."""
-        return digest.digest(self)
+        return self._summary[0]
+
+    @property
+    def symbols_used(self) -> tuple[Any, ...]:
+        """The dimension symbols that stand in the graph, in the order in which the digest numbers them."""
+        return self._summary[1]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Graph):
@@ -212,4 +221,5 @@ def constant(blob: Blob) -> Value:
 
 def share_key(value: Value, inputs: tuple[Value | None, ...]) -> Any:
     """What two deterministic values have in common just when they may be one."""
-    return (value.op, inputs, attributes_.key(value.attributes), value.bodies, value.type)
+    symbols = tuple(body.symbols_used for body in value.bodies)  # which the equality of graphs leaves out
+    return (value.op, inputs, attributes_.key(value.attributes), value.bodies, symbols, value.type)
