@@ -1,0 +1,99 @@
+"""Calls written out: each becomes a fresh copy of its body over its own operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from irkit import dims
+from irkit.dims import Dim
+from irkit.ir import Graph, Value
+from irkit.types import Type, dims_of, map_dims
+from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM
+
+
+def expand_calls(graph: Graph) -> Graph:
+    """The graph without Call, in bodies of control flow too; itself where there is none. A body held in many places is
+    expanded once and copied for each."""
+    return _expanded(graph, {})
+
+
+def map_bodies(value: Value, function: Callable[[Graph], Graph]) -> Value:
+    """The value with each body replaced; itself where none changes."""
+    if not value.bodies:
+        return value
+    bodies = tuple(function(body) for body in value.bodies)
+    if all(a is b for a, b in zip(bodies, value.bodies, strict=True)):
+        return value
+    return attrs.evolve(value, bodies=bodies)
+
+
+def _expanded(graph: Graph, memo: dict[int, Graph]) -> Graph:
+    """`graph` expanded; `memo` holds bodies that were, by identity."""
+    if not any(value.bodies for value in graph.order):
+        return graph
+
+    def inner(body: Graph) -> Graph:
+        if id(body) not in memo:
+            memo[id(body)] = _expanded(body, memo)
+        return memo[id(body)]
+
+    new: dict[Value, Value] = {}
+    parts: dict[Value, tuple[Value, ...]] = {}
+    for value in graph.order:
+        if value.op == CALL:
+            operands = [None if v is None else new[v] for v in value.inputs]
+            parts[value] = inlined(inner(value.bodies[0]), operands)
+            new[value] = parts[value][0] if parts[value] else value
+        elif value.op == ITEM and value.inputs[0] in parts:
+            new[value] = parts[value.inputs[0]][value.attributes[0][1]]
+        else:
+            inputs = tuple(None if v is None else new[v] for v in value.inputs)
+            same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
+            new[value] = map_bodies(value if same else value.with_inputs(inputs), inner)
+    return graph.with_results(new[r] for r in graph.results)
+
+
+def inlined(body: Graph, operands: Iterable[Any]) -> tuple[Value, ...]:
+    """The results of `body` applied to `operands`, as copies of its values. Random draws are drawn anew each time."""
+    new: dict[Value, Value] = dict(zip(body.params, operands, strict=True))
+    known = unify(body.params, tuple(new.values()))
+
+    def resized(size: Dim) -> Dim:
+        return dims.substitute(size, known)
+
+    for value in body.order:
+        if value.op == PARAM:
+            continue
+        if value.op == CONSTANT:
+            new[value] = value
+            continue
+        inputs = tuple(None if v is None else new[v] for v in value.inputs)
+        if not known:
+            new[value] = value.with_inputs(inputs)
+        else:
+            attributes = tuple((name, _attribute(a, resized)) for name, a in value.attributes)
+            type_: Type = map_dims(value.type, resized)
+            new[value] = Value(value.op, inputs, attributes, value.bodies, type_, value.origin)
+    return tuple(new[r] for r in body.results)
+
+
+def _attribute(attribute: Any, resized: Callable[[Dim], Dim]) -> Any:
+    """An attribute with the dimensions in it replaced."""
+    if type(attribute) is tuple:
+        return tuple(_attribute(part, resized) for part in attribute)
+    return resized(attribute) if hasattr(attribute, "free_symbols") else attribute
+
+
+def unify(params: Iterable[Value], operands: Iterable[Value]) -> Mapping[Any, Dim]:
+    """What the plain symbols of the parameters' types are in the operands' types, where that is something else."""
+    found: dict[Any, Dim] = {}
+    for param, operand in zip(params, operands, strict=True):
+        if param.type is operand.type:
+            continue
+        for inner, outer in zip(dims_of(param.type), dims_of(operand.type), strict=False):
+            if type(inner) is not int and inner.is_Symbol:
+                found.setdefault(inner, outer)
+    return {inner: outer for inner, outer in found.items() if inner is not outer}

@@ -1,0 +1,161 @@
+"""Writing a model to files: weights go from their own memory to the disk, inside the model or beside it.
+
+A protobuf message is the concatenation of its fields, so a model with its weights inside is written piece by piece as
+well: no weight is ever copied, and memory above the weights stays at the size of the model without them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import attrs
+from onnx import ModelProto, StringStringEntryProto, TensorProto
+
+from irkit.blobs import Blob
+from irkit.errors import SerializeError
+from irkit.ir import Graph
+from irkit.onnx.serialize import TOO_LARGE, skeleton, weights_of
+from irkit.onnx.tensors import chunks, header, tensor_proto
+from irkit.types import DType
+
+AUTO_LIMIT = 1_500_000_000
+"""Weights of more bytes than this go beside the model where `external` is "auto"."""
+PAGE = 4096
+"""Alignment of tensors of at least that many bytes beside the model, so that they can be mapped into memory."""
+STREAMED = 1 << 16
+"""Weights of at least that many bytes are streamed into the model's own file; smaller ones take part in the message."""
+
+_GRAPH, _INITIALIZER, _RAW_DATA = b"\x3a", b"\x2a", b"\x4a"  # field numbers 7, 5 and 9, each with a length
+
+
+def save(
+    graph: Graph,
+    path: str | os.PathLike[str],
+    *,
+    external: bool | Literal["auto"] = "auto",
+    size_threshold: int = 1024,
+    opset: int | None = None,
+    ir_version: int | None = None,
+) -> None:
+    """Writes the graph as an ONNX model.
+
+    Args:
+        graph: any graph; ShapeVectors and Calls that are left in it are written out.
+        path: the model's file. The weights beside it go to `<path>.data`.
+        external: True puts weights beside the model, False inside, "auto" beside it from 1.5 GB on.
+        size_threshold: tensors of fewer bytes stay in the model.
+        opset: the opset to write, 26 where it is not given; for an older one the graph must have been legalized.
+        ir_version: the lowest that fits the opset where it is not given.
+
+    Both files appear under their names only when they are complete: a failed save leaves the old ones.
+    Raises SerializeError for what the opset cannot say or one message cannot hold.
+    """
+    target = Path(path)
+    total = sum(blob.nbytes for blob in weights_of(graph))
+    beside = total > AUTO_LIMIT if external == "auto" else bool(external)
+    data = target.with_name(target.name + ".data")
+    plan = Plan(data.name, size_threshold if beside else None)
+    model = skeleton(graph, opset=opset, ir_version=ir_version, sink=plan.sink)
+    with temporary(target) as model_file, temporary(data if plan.external else None) as data_file:
+        if data_file is not None:
+            write_external(data_file, plan.external)
+        if model_file is not None:
+            write_model(model_file, model, plan.streamed)
+
+
+@attrs.define(eq=False)
+class Plan:
+    """Where each initializer of one file goes: beside it from `threshold` bytes on, streamed into it, or in the message."""
+
+    location: str
+    threshold: int | None
+    external: list[tuple[Blob, int]] = attrs.field(factory=list)
+    streamed: list[tuple[TensorProto, Blob]] = attrs.field(factory=list)
+    end: int = 0
+
+    def sink(self, blob: Blob, name: str) -> TensorProto | None:
+        """The message of one initializer, or None for one that is streamed."""
+        if blob.dtype is DType.STRING:
+            return tensor_proto(blob, name)
+        if self.threshold is not None and blob.nbytes >= self.threshold and blob.nbytes > 0:
+            step = PAGE if blob.nbytes >= PAGE else 64
+            offset = -(-self.end // step) * step
+            self.end = offset + blob.nbytes
+            self.external.append((blob, offset))
+            return external_proto(blob, name, self.location, offset)
+        if blob.nbytes < STREAMED:
+            return tensor_proto(blob, name)
+        self.streamed.append((header(blob, name), blob))
+        return None
+
+
+def external_proto(blob: Blob, name: str, location: str, offset: int) -> TensorProto:
+    """The tensor message that says where beside the model its content is."""
+    made = header(blob, name)
+    made.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", str(offset)), ("length", str(blob.nbytes))):
+        made.external_data.append(StringStringEntryProto(key=key, value=value))
+    return made
+
+
+def write_external(file: BinaryIO, placed: list[tuple[Blob, int]]) -> None:
+    """Writes each blob at its offset; the gaps are zeros."""
+    position = 0
+    for blob, offset in placed:
+        file.write(bytes(offset - position))
+        for chunk in chunks(blob):
+            file.write(chunk)
+        position = offset + blob.nbytes
+
+
+def write_model(file: BinaryIO, model: ModelProto, streamed: list[tuple[TensorProto, Blob]]) -> None:
+    """Writes the model, with the streamed tensors as further initializers. Empties `model.graph`."""
+    graph = model.graph.SerializeToString(deterministic=True)
+    model.ClearField("graph")
+    rest = model.SerializeToString(deterministic=True)
+    heads = [(made.SerializeToString(deterministic=True), blob) for made, blob in streamed]
+    fields = [head + _RAW_DATA + varint(blob.nbytes) for head, blob in heads]
+    openings = [
+        _INITIALIZER + varint(len(field) + blob.nbytes) + field for field, (_, blob) in zip(fields, heads, strict=True)
+    ]
+    inside = len(graph) + sum(len(o) + blob.nbytes for o, (_, blob) in zip(openings, heads, strict=True))
+    if inside + len(rest) + 16 > TOO_LARGE:
+        raise SerializeError(
+            f"the model takes {inside} bytes, and one file holds less than 2 GiB", hint="save it with external=True"
+        )
+    file.write(rest + _GRAPH + varint(inside) + graph)
+    for opening, (_, blob) in zip(openings, heads, strict=True):
+        file.write(opening)
+        for chunk in chunks(blob):
+            file.write(chunk)
+
+
+def varint(number: int) -> bytes:
+    """A length as protobuf writes it: seven bits a byte, the lowest first."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+@contextlib.contextmanager
+def temporary(target: Path | None) -> Iterator[Any]:
+    """A file that takes the name `target` when the block ends well, and vanishes when it does not; None for None."""
+    if target is None:
+        yield None
+        return
+    scratch = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        with scratch.open("xb") as file:
+            yield file
+        scratch.replace(target)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise

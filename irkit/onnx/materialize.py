@@ -1,0 +1,2 @@
+"""stub"""
+def materialize(g): return g

@@ -1,0 +1,101 @@
+"""Blobs as ONNX tensors and back: bytes in file order, packed where elements are narrower than a byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from irkit.blobs import SMALL, Blob
+from irkit.errors import SerializeError
+from irkit.types import DType
+
+CHUNK = 1 << 24
+"""Bytes of a tensor that are copied at a time where a copy cannot be avoided."""
+
+
+def header(blob: Blob, name: str = "") -> TensorProto:
+    """The tensor message without its content."""
+    return TensorProto(name=name, data_type=int(blob.dtype), dims=blob.shape)
+
+
+def tensor_proto(blob: Blob, name: str = "") -> TensorProto:
+    """The tensor message with its content; copies it, since a message owns its bytes."""
+    made = header(blob, name)
+    if blob.dtype is DType.STRING:
+        made.string_data.extend(_encoded(item) for item in blob.array.ravel())
+    else:
+        made.raw_data = b"".join(chunks(blob))
+    return made
+
+
+def _encoded(item: Any) -> bytes:
+    return item if isinstance(item, bytes) else str(item).encode("utf-8", "surrogateescape")
+
+
+def chunks(blob: Blob) -> Iterator[Any]:
+    """The content as buffers in file order: one view of the array's own memory where that is possible, else pieces of
+    at most `CHUNK` bytes. Raises ValueError for strings, which have no raw form."""
+    if blob.dtype is DType.STRING:
+        raise ValueError("strings have no raw form")
+    array = blob.array if blob.nbytes <= SMALL else loaded(blob)
+    bits = blob.dtype.bits
+    if bits >= 8 and array.flags.c_contiguous:
+        yield memoryview(array.reshape(-1).view(np.uint8))
+        return
+    per_step = max(1, CHUNK // array.dtype.itemsize) // 8 * 8  # a multiple of 8 elements fills whole bytes
+    for piece in _flat_pieces(array, max(per_step, 8)):
+        yield memoryview(piece.view(np.uint8) if bits >= 8 else packed(piece.view(np.uint8), bits))
+
+
+def loaded(blob: Blob) -> np.ndarray:
+    """The content, not kept by the blob: a weight that was not in memory before is not afterwards."""
+    array = blob.load()
+    if array.dtype != blob.dtype.numpy or array.shape != blob.shape:
+        raise SerializeError(f"{blob!r} loaded a {array.dtype} array of shape {array.shape}")
+    return array
+
+
+def _flat_pieces(array: np.ndarray, step: int) -> Iterator[np.ndarray]:
+    """The elements in C order, `step` at a time, without ever copying the whole array."""
+    if array.flags.c_contiguous:
+        flat = array.reshape(-1)
+        for start in range(0, flat.size, step):
+            yield flat[start : start + step]
+        return
+    for start in range(0, array.size, step):
+        yield _slab(array, start, min(start + step, array.size))
+
+
+def _slab(array: np.ndarray, start: int, stop: int) -> np.ndarray:
+    """Elements start..stop in C order, read from the rows of the first axis that hold them."""
+    row = array[0].size
+    first, last = start // row, -(-stop // row)
+    rows = np.ascontiguousarray(array[first:last]).reshape(-1)
+    return rows[start - first * row : stop - first * row]
+
+
+def packed(elements: np.ndarray, bits: int) -> np.ndarray:
+    """Elements of one byte each as `bits` bits each, the first in the lowest bits, the last byte filled with zeros."""
+    mask = (1 << bits) - 1
+    if bits in (2, 4):
+        per = 8 // bits
+        padded = np.zeros(-(-elements.size // per) * per, dtype=np.uint8)
+        padded[: elements.size] = elements & mask
+        parts = padded.reshape(-1, per)
+        shifts = np.arange(per, dtype=np.uint8) * bits
+        return np.bitwise_or.reduce(parts << shifts, axis=1).astype(np.uint8)
+    unpacked = np.unpackbits(elements.reshape(-1, 1), axis=1, bitorder="little")[:, :bits]
+    return np.packbits(unpacked.reshape(-1), bitorder="little")
+
+
+def unpacked(data: np.ndarray, dtype: DType, count: int) -> np.ndarray:
+    """`count` elements of fewer than 8 bits from their packed bytes, one byte each. Raises ValueError for too few."""
+    bits = dtype.bits
+    if data.size * 8 < count * bits:
+        raise ValueError(f"{data.size} bytes hold fewer than {count} elements of {bits} bits")
+    each = np.unpackbits(data[: -(-count * bits // 8)], bitorder="little")[: count * bits].reshape(count, bits)
+    values = np.packbits(each, axis=1, bitorder="little").reshape(-1)[:count]
+    return values.view(dtype.numpy)
