@@ -64,3 +64,16 @@ def array_of(tensor: torch.Tensor) -> np.ndarray:
 def is_type(expected: Any) -> bool:
     """True for a type or a tuple of types, which is all that a result can be checked against."""
     return isinstance(expected, Type) or (isinstance(expected, tuple) and all(map(is_type, expected)))
+
+
+def tensor_of(array: np.ndarray, value: Any = None) -> torch.Tensor:
+    """The torch tensor over an array's memory (copied where numpy says it is read-only)."""
+    found = np.ascontiguousarray(array).reshape(array.shape)
+    if not found.flags.writeable:
+        found = found.copy()
+    kind = DType.of(found.dtype)
+    for theirs, (through, _) in _VIEWED.items():
+        if DTYPES[theirs] is kind:
+            width = np.int16 if through is torch.int16 else np.uint8
+            return torch.from_numpy(found.view(width)).view(theirs)
+    return torch.from_numpy(found)

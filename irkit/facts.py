@@ -1,0 +1,122 @@
+"""The contract of a graph: what must hold of the dimensions it is called with, and the check that it does."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from irkit import dims, dims_text
+from irkit.dims import Range
+from irkit.errors import ContractError, DimensionError
+from irkit.ir import Graph
+from irkit.types import Tensor
+
+_COMPARE: Mapping[type, Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
+
+
+def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
+    """Whether a condition over dimension symbols (`batch >= 4 and seq % 8 == 0`) holds under an assignment.
+
+    None where it speaks of a symbol without a value. Raises DimensionError for what is no condition. The text is
+    parsed, never executed, so that it may come from a file.
+    """
+    if len(condition) > 10_000:
+        raise DimensionError("a condition of more than 10,000 characters is refused")
+    try:
+        tree = ast.parse(condition.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise DimensionError(f"{condition!r} is no condition") from error
+    return _truth(tree, condition, sizes)
+
+
+def _truth(node: ast.expr, source: str, sizes: Mapping[str, int]) -> bool | None:
+    if isinstance(node, ast.BoolOp):
+        answers = [_truth(v, source, sizes) for v in node.values]
+        decisive = isinstance(node.op, ast.Or)
+        if decisive in answers:
+            return decisive
+        return None if None in answers else not decisive
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        answer = _truth(node.operand, source, sizes)
+        return None if answer is None else not answer
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        return node.value
+    if isinstance(node, ast.Compare) and all(type(o) in _COMPARE for o in node.ops):
+        sides = [_size(side, source, sizes) for side in (node.left, *node.comparators)]
+        if None in sides:
+            return None
+        return all(_COMPARE[type(o)](a, b) for o, a, b in zip(node.ops, sides[:-1], sides[1:], strict=True))
+    raise DimensionError(f"{source!r} is no condition", hint="compare dimensions, join with and, or, not")
+
+
+def _size(node: ast.expr, source: str, sizes: Mapping[str, int]) -> int | float | None:
+    expression = dims_text.parse(ast.unparse(node))
+    names = [s.name for s in dims.symbols_of(expression)]
+    return dims.evaluate(expression, sizes) if all(n in sizes for n in names) else None
+
+
+def binding_of(graph: Graph, shapes: Sequence[tuple[int, ...] | None]) -> dict[str, int]:
+    """The value of each dimension symbol, from the shapes of the arguments of the tensor parameters, in order.
+
+    Raises ContractError where a rank, a fixed size, or the relation between two sizes is not that of the graph.
+    """
+    sizes: dict[str, int] = {}
+    origin: dict[str, str] = {}
+    later: list[tuple[str, int, Any, int]] = []
+    for name, param, shape in zip(names_of(graph), graph.params, shapes, strict=True):
+        if not isinstance(param.type, Tensor) or shape is None:
+            continue
+        if len(shape) != param.type.rank:
+            raise ContractError(f"{name} has {len(shape)} dimensions, and must be a {param.type!r}")
+        for axis, (dim, size) in enumerate(zip(param.type.shape, shape, strict=True)):
+            found = solved(name, axis, dim, size)
+            if found is None:
+                later.append((name, axis, dim, size))
+            elif sizes.setdefault(found[0], found[1]) != found[1]:
+                first = f"{found[0]} is {sizes[found[0]]} by {origin[found[0]]}"
+                raise ContractError(f"dimension {axis} of {name} makes {found[0]} = {found[1]}, but {first}")
+            else:
+                origin.setdefault(found[0], f"dimension {axis} of {name}")
+    for name, axis, dim, size in later:
+        expected = dims.evaluate(dim, sizes) if all(s.name in sizes for s in dims.symbols_of(dim)) else size
+        if expected != size:
+            raise ContractError(f"dimension {axis} of {name} is {size}, and must be {dims_text.text(dim)} = {expected}")
+    return sizes
+
+
+def solved(name: str, axis: int, dim: Any, size: int) -> tuple[str, int] | None:
+    """What one dimension says of a symbol. Raises ContractError where no value of it fits."""
+    try:
+        return dims.solve(dim, size)
+    except DimensionError as error:
+        raise ContractError(f"dimension {axis} of {name} is {size}, which is no {dims_text.text(dim)}") from error
+
+
+def names_of(graph: Graph) -> tuple[str, ...]:
+    """The public names of the parameters; `input 3` for those that have none."""
+    ports = graph.signature.params
+    return tuple(ports[i].name if i < len(ports) else f"input {i}" for i in range(len(graph.params)))
+
+
+def check_sizes(graph: Graph, sizes: Mapping[str, int]) -> None:
+    """Raises ContractError, with the user's line where it is known, for sizes that a range or a guard excludes."""
+    for name, size in sizes.items():
+        allowed: Range | None = graph.symbols.get(name)
+        if allowed is not None and size not in allowed:
+            raise ContractError(
+                f"dimension {name} is {size}, and the model was captured for {name} in {allowed}",
+                hint="capture the model with a wider range, or split the input",
+            )
+    for fact in graph.signature.facts:
+        if fact.kind == "guard" and holds(fact.text, sizes) is False:
+            used = ", ".join(f"{k} = {v}" for k, v in sizes.items() if k in fact.text)
+            raise ContractError(
+                f"the model was captured under the condition {fact.text}, which {used} breaks",
+                source=fact.source,
+                hint="capture the model again with an example input of this size",
+            )

@@ -1,0 +1,204 @@
+"""Does the ONNX model compute what the torch model computes: on the traced sizes, and on others."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import torch
+from torch.utils import _pytree as pytree
+
+from irkit import dims
+from irkit.compare import compare
+from irkit.errors import ContractError, IrkitError
+from irkit.facts import binding_of, check_sizes, names_of
+from irkit.types import Tensor
+from lowering.errors import LoweringError
+from lowering.fx_types import array_of
+from lowering.pytrees import registering
+
+if TYPE_CHECKING:
+    from lowering.program import Program
+
+TRIES = 200
+"""Random assignments drawn in search of one that the guards allow."""
+POOL = (1, 2, 3, 5, 7, 4, 8, 6, 16)
+"""Sizes that are tried for a dimension, besides those its range starts with."""
+
+
+@attrs.frozen
+class SizeReport:
+    """One assignment: the sizes, the largest absolute and relative error of each output, and what went wrong."""
+
+    sizes: tuple[tuple[str, int], ...]
+    errors: tuple[tuple[str, float, float], ...]
+    problem: str = ""
+
+    def __str__(self) -> str:
+        at = ", ".join(f"{k}={v}" for k, v in self.sizes) or "static sizes"
+        worst = max((e[1] for e in self.errors), default=0.0)
+        return f"{at}: {self.problem or f'agrees, largest error {worst:.2g}'}"
+
+
+@attrs.frozen
+class CheckReport:
+    """The outcome of a check; true where every assignment agreed."""
+
+    runs: tuple[SizeReport, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.runs) and not any(run.problem for run in self.runs)
+
+    def __str__(self) -> str:
+        return "\n".join(str(run) for run in self.runs)
+
+
+def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
+    """The report over the traced sizes and `n` other assignments. Raises LoweringError where no torch model is at hand."""
+    captured = program.lowered.captured
+    if captured.runnable is None:
+        raise LoweringError("the torch model is not at hand to check against", hint="give to_onnx the model itself")
+    args, kwargs = captured.example_args()
+    runs = [run(program, args, kwargs)]
+    for sizes in assignments(program, n, seed):
+        new_args, new_kwargs = resized(program, sizes, seed)
+        runs.append(run(program, new_args, new_kwargs))
+    return CheckReport(tuple(runs))
+
+
+def run(program: Program, args: Any, kwargs: Mapping[str, Any], rtol: float | None = None) -> SizeReport:
+    """One comparison on given inputs; an exception of either side is reported as the problem."""
+    captured = program.lowered.captured
+    sizes: tuple[tuple[str, int], ...] = ()
+    try:
+        feeds = program.feeds(copied(args), copied(dict(kwargs)))
+        sizes = tuple(sorted(binding_of(program.graph, [feeds[k].shape for k in names_of(program.graph)]).items()))
+        with torch.no_grad():
+            expected = captured.runnable(*copied(args), **copied(dict(kwargs)))
+        actual = program(*copied(args), **copied(dict(kwargs)))
+    except (IrkitError, RuntimeError, ValueError, TypeError, KeyError, IndexError) as error:
+        return SizeReport(sizes, (), f"{type(error).__name__}: {error}")
+    return compared(program, expected, actual, sizes, rtol)
+
+
+def compared(program: Program, expected: Any, actual: Any, sizes: Any, rtol: float | None) -> SizeReport:
+    """The comparison of two results: structure, then element type, shape and values of each leaf."""
+    with registering(expected, actual, *program.lowered.captured.examples()):
+        ours, our_spec = pytree.tree_flatten(actual)
+        theirs, their_spec = pytree.tree_flatten(expected)
+    if our_spec != their_spec:
+        return SizeReport(sizes, (), f"the structure differs: {our_spec} where torch gives {their_spec}")
+    errors: list[tuple[str, float, float]] = []
+    names = [*program.lowered.captured.output_names, *("" for _ in ours)]
+    for name, mine, reference in zip(names, ours, theirs, strict=False):
+        if not isinstance(reference, torch.Tensor):
+            if isinstance(mine, torch.Tensor) and mine.ndim == 0:
+                mine = mine.item()
+            if mine != reference:
+                return SizeReport(sizes, tuple(errors), f"output {name} is {mine!r} where torch gives {reference!r}")
+            continue
+        options = {} if rtol is None else {"rtol": rtol, "atol": rtol}
+        difference = compare(array_of(reference), array_of(mine), **options)
+        if difference is not None:
+            return SizeReport(sizes, tuple(errors), f"output {name}: {difference}")
+        errors.append((name, *largest_error(reference, mine)))
+    return SizeReport(sizes, tuple(errors))
+
+
+def largest_error(expected: torch.Tensor, actual: torch.Tensor) -> tuple[float, float]:
+    """(absolute, relative) largest difference of two tensors of one shape; zeros where there is none to take."""
+    if expected.numel() == 0 or expected.dtype is torch.bool:
+        return 0.0, 0.0
+    wide = torch.complex128 if expected.is_complex() else torch.float64
+    gap = (expected.to(wide) - actual.to(wide)).abs()
+    gap = gap[torch.isfinite(gap)]
+    if gap.numel() == 0:
+        return 0.0, 0.0
+    absolute = float(gap.max())
+    scale = float(expected.to(wide).abs()[torch.isfinite(expected)].max()) if torch.isfinite(expected).any() else 0.0
+    return absolute, absolute / scale if scale else 0.0
+
+
+def copied(tree: Any) -> Any:
+    """A copy that a model may write to."""
+    return copy.deepcopy(tree)
+
+
+# ---------------------------------------------------------------------------------------------- other sizes
+
+
+def assignments(program: Program, n: int, seed: int) -> list[dict[str, int]]:
+    """Up to `n` assignments of the graph's input dimensions that its ranges and guards allow, other than the traced
+    one: the smallest first, then random ones."""
+    graph = program.graph
+    symbols = sorted({s.name for p in graph.params for d in p.shape for s in dims.symbols_of(d)})
+    if not symbols:
+        return []
+    traced = traced_sizes(program)
+    rng = random.Random(seed)
+    found: list[dict[str, int]] = []
+    for attempt in range(TRIES):
+        if len(found) == n:
+            break
+        sizes = {s: choice(graph, s, traced.get(s, 2), rng, first=attempt == 0) for s in symbols}
+        if sizes != traced and sizes not in found and allowed(graph, sizes):
+            found.append(sizes)
+    return found
+
+
+def traced_sizes(program: Program) -> dict[str, int]:
+    """The sizes of the example inputs."""
+    feeds = program.feeds(*program.lowered.captured.example_args())
+    return binding_of(program.graph, [feeds[name].shape for name in names_of(program.graph)])
+
+
+def choice(graph: Any, name: str, traced: int, rng: random.Random, *, first: bool) -> int:
+    """A size for one dimension: its least one first (1 rather than 0), then one of a pool or near the traced one."""
+    known = graph.symbols.get(name)
+    low, high = (1, None) if known is None else (max(known.lo, 1), known.hi)
+    pool = [s for s in (*POOL, traced, traced + 1, 2 * traced, low) if s >= low and (high is None or s <= high)]
+    return low if first else rng.choice(pool or [low])
+
+
+def allowed(graph: Any, sizes: Mapping[str, int]) -> bool:
+    """True where ranges, guards and every parameter's own dimensions allow the sizes."""
+    try:
+        check_sizes(graph, sizes)
+        return all(
+            dims.evaluate(d, sizes) >= 0 for p in graph.params if isinstance(p.type, Tensor) for d in p.type.shape
+        )
+    except (ContractError, IrkitError):
+        return False
+
+
+def resized(program: Program, sizes: Mapping[str, int], seed: int) -> tuple[Any, dict[str, Any]]:
+    """(args, kwargs) like the example inputs, with every tensor at the sizes asked for and new random content."""
+    captured = program.lowered.captured
+    generator = torch.Generator().manual_seed(seed + sum(sizes.values()))
+    leaves: list[Any] = []
+    for name, leaf in zip(captured.input_names, captured.example_leaves(), strict=True):
+        if isinstance(leaf, torch.Tensor) and name in program.inputs:
+            shape = [dims.evaluate(d, sizes) for d in program.inputs[name].shape]
+            leaves.append(like(leaf, shape, generator))
+        else:
+            leaves.append(leaf)
+    return captured.rebuilt(leaves)
+
+
+def like(example: torch.Tensor, shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+    """A random tensor of that shape with the element type and the range of values of the example; where the example
+    is constant along everything (a mask of ones), so is the result."""
+    if list(example.shape) == list(shape):
+        return example.clone()
+    if example.dtype.is_floating_point or example.dtype.is_complex:
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float32)
+        if example.numel() and bool((example == example.reshape(-1)[0]).all()):
+            return torch.full(tuple(shape), example.reshape(-1)[0].item(), dtype=example.dtype)
+        return drawn.to(example.dtype)
+    if example.numel() == 0:
+        return torch.zeros(tuple(shape), dtype=example.dtype)
+    low, high = int(example.min()), int(example.max())
+    return torch.randint(low, high + 1, tuple(shape), generator=generator).to(example.dtype)

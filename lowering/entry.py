@@ -1,0 +1,261 @@
+"""`lower`: a torch program in, an irkit graph out."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import torch
+from pyrsistent import pmap
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import GraphModule, Node
+
+from irkit.build import dim_scalar
+from irkit.digest import symbols_in
+from irkit.dims import Range
+from irkit.errors import indent
+from irkit.ir import Fact, Graph, Port, Signature, Value, param
+from irkit.types import DType, Tensor
+from lowering import storage
+from lowering.capture import Captured, capture
+from lowering.errors import LoweringError
+from lowering.facts import facts_of, range_of
+from lowering.fold import lower_graph, reached
+from lowering.fx_types import type_of
+from lowering.naming import output_names_of, unique
+from lowering.registry import STANDARD, Converter, Registry
+from lowering.scope import Options, Scope, tensor_constant
+from lowering.symints import Sizes
+
+
+@attrs.frozen(eq=False)
+class Lowered:
+    """A graph with what a report and a runner need to know of how it came to be.
+
+    `outputs` says for each leaf of the model's result the number of the graph's result, or the constant it always is.
+    `state` names, for each result that carries state on, the state it is the new content of.
+    """
+
+    graph: Graph
+    captured: Captured
+    outputs: tuple[Any, ...]
+    decomposed: Mapping[str, int]
+    initial_state: Mapping[str, torch.Tensor]
+    fx_nodes: int
+    seconds: float
+
+
+def lower(
+    program: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    converters: Mapping[Any, Converter] | None = None,
+    strict: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    **capture_options: Any,
+) -> Graph:
+    """The irkit graph of a torch program.
+
+    Args:
+        program: an `ExportedProgram`, an FX `GraphModule` with shape metadata, an `nn.Module`, function or method (then
+            with example `args` and `kwargs`), or the path of a `.pt2` file.
+        args: example positional inputs; nested structures and caches as the model takes them.
+        kwargs: example keyword inputs.
+        dynamic_shapes: any form that torch.export takes; strings name dimensions, as in `{"x": {0: "batch"}}`.
+        input_names: public names for the input leaves, in order.
+        output_names: public names for the output tensors, in order.
+        converters: the caller's own converters, by torch operator; they win over irkit's.
+        strict: refuse operators that only torch's decomposition can express.
+        progress: called with (nodes done, nodes in all) a few times a second.
+        capture_options: handed to `lowering.capture.capture`.
+
+    Returns the graph: parameters and results in the order and with the names of the model's own, weights as constants,
+    state that the model writes as further parameters and results. Raises CaptureError where torch cannot capture the
+    program, MissingConverters where operators have no converter, LoweringError where a result contradicts torch.
+    """
+    captured = capture(
+        program, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names, **capture_options
+    )
+    return lowered(
+        captured, output_names=output_names, converters=converters, strict=strict, progress=progress
+    ).graph
+
+
+def lowered(
+    captured: Captured,
+    *,
+    output_names: Sequence[str] | None = None,
+    converters: Mapping[Any, Converter] | None = None,
+    strict: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Lowered:
+    """A captured program as a graph, with the record of how it was lowered. Raises as `lower` does."""
+    start = time.perf_counter()
+    sizes = Sizes(captured.dim_names, captured.signed)
+    options = Options(Registry(STANDARD, converters or {}), strict, progress)
+    inputs = Inputs.of(captured, sizes)
+    results, scope = lower_with_scalars(captured.graph_module, inputs, sizes, options)
+    ports, values, outputs = results_of(captured, scope, inputs, results, output_names)
+    names = [port.name for port, _ in inputs.params]
+    graph = Graph(
+        tuple(value for _, value in inputs.params),
+        tuple(values),
+        signature=Signature(
+            tuple(port for port, _ in inputs.params), ports, facts_of(captured, sizes), metadata_of(captured)
+        ),
+        name=captured.name,
+    )
+    ranges = {s.name: range_of(captured, s.name, sizes) for s in symbols_in(graph)}
+    graph = attrs.evolve(graph, symbols=pmap({k: v for k, v in ranges.items() if v is not None}))
+    state = {port.name: inputs.state[port.name] for port, _ in inputs.params if port.name in inputs.state}
+    count = sum(1 for n in reached(captured.graph_module) if n.op == "call_function")
+    del names
+    return Lowered(graph, captured, outputs, Counter(scope.decomposed), state, count, time.perf_counter() - start)
+
+
+def metadata_of(captured: Captured) -> tuple[tuple[str, str], ...]:
+    """What the model file says of where it came from."""
+    return (("irkit.capture", captured.how), ("irkit.torch", torch.__version__))
+
+
+@attrs.define(eq=False)
+class Inputs:
+    """What stands for each placeholder, and the parameters among them with their ports."""
+
+    given: list[Any]
+    params: list[tuple[Port, Value]]
+    scalars: dict[Any, Value]
+    state: dict[str, torch.Tensor]
+    written: dict[str, str]  # FX name of a placeholder that the program writes -> name of its port
+
+    @classmethod
+    def of(cls, captured: Captured, sizes: Sizes) -> Inputs:
+        """The inputs of a captured program: weights as constants, what is written or given by the user as parameters."""
+        found = cls([], [], {}, {}, {})
+        written = set(storage.written_storages(reached(captured.graph_module)))
+        mutated = mutated_targets(captured)
+        constants: dict[Any, Value] = {}
+        user = iter(captured.input_names)
+        for node in captured.graph_module.graph.nodes:
+            if node.op != "placeholder":
+                continue
+            spec = captured.specs.get(node.name)
+            target = spec.target if spec is not None and spec.kind is not InputKind.USER_INPUT else None
+            changes = storage.storage_of(node) in written or node.name in mutated or target in mutated
+            if target is not None:
+                tensor = captured.state[target]
+                if not isinstance(tensor, torch.Tensor):
+                    found.given.append(tensor)
+                elif changes:
+                    found.add(node, Port(target, "state"), type_of(node.meta["val"], sizes))
+                    found.state[target], found.written[node.name] = tensor, target
+                else:
+                    found.given.append(tensor_constant(constants, tensor, target))
+            else:
+                found.add_user(node, next(user, node.name), sizes, changes)
+        return found
+
+    def add(self, node: Node, port: Port, type_: Tensor) -> None:
+        """Adds a parameter for a placeholder."""
+        value = param(type_)
+        self.params.append((port, value))
+        self.given.append(value)
+
+    def add_user(self, node: Node, name: str, sizes: Sizes, changes: bool) -> None:
+        """Adds what a user's input becomes: a parameter for a tensor or a symbolic number, itself for a constant."""
+        recorded = node.meta.get("val")
+        if isinstance(recorded, torch.Tensor):
+            self.add(node, Port(name), type_of(recorded, sizes))
+            if changes:
+                self.written[node.name] = name
+        elif isinstance(recorded, torch.SymInt):
+            value = param(Tensor(DType.INT64, ()))
+            self.params.append((Port(name), value))
+            symbol = sizes.dim(recorded)
+            self.given.append(symbol)
+            self.scalars[symbol] = value
+        elif isinstance(recorded, torch.SymFloat):
+            self.add(node, Port(name), Tensor(DType.DOUBLE, ()))
+        else:
+            self.given.append(recorded)
+
+
+def mutated_targets(captured: Captured) -> frozenset[str]:
+    """The names of buffers and inputs that outputs of a functionalized program carry on."""
+    kinds = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+    return frozenset(s.target for s in captured.output_specs if s.kind in kinds and s.target is not None)
+
+
+def lower_with_scalars(module: GraphModule, inputs: Inputs, sizes: Sizes, options: Options) -> tuple[Any, Scope]:
+    """`lower_graph`, with the parameters that are sizes bound to their symbols."""
+    outer = Scope(sizes, options)
+    outer.binders.update({symbol: (value, True) for symbol, value in inputs.scalars.items()})
+    return lower_graph(module, inputs.given, sizes, options, outer)
+
+
+def results_of(
+    captured: Captured, scope: Scope, inputs: Inputs, results: Any, names: Sequence[str] | None
+) -> tuple[tuple[Port, ...], list[Value], tuple[Any, ...]]:
+    """(ports, results, outputs): the tensors that the program returns, then the state that it leaves behind."""
+    kinds = [s.kind for s in captured.output_specs] or [OutputKind.USER_OUTPUT] * len(results)
+    user = [r for r, kind in zip(results, kinds, strict=True) if kind is OutputKind.USER_OUTPUT]
+    values: list[Value] = []
+    outputs: list[Any] = []
+    fx_names: list[str] = []
+    for i, result in enumerate(user):
+        value = as_result(scope, result)
+        if isinstance(value, Value):
+            outputs.append(("result", len(values)))
+            values.append(value)
+            fx_names.append(captured.output_fx_names[i])
+        else:
+            outputs.append(("constant", value))
+    leaves = [i for i, o in enumerate(outputs) if o[0] == "result"]
+    taken = [port.name for port, _ in inputs.params]
+    public = output_names_of(captured, leaves, fx_names, names, taken)
+    ports = [Port(name, "output") for name in public]
+    for target, value in state_of(captured, scope, inputs, results, kinds):
+        ports.append(Port(unique(f"{target}_out", {*taken, *(p.name for p in ports)}), "state", binds=target))
+        values.append(value)
+    return tuple(ports), values, tuple(outputs)
+
+
+def as_result(scope: Scope, result: Any) -> Any:
+    """A result as a tensor where it depends on the inputs (a symbolic size becomes an int64 scalar), else itself."""
+    if isinstance(result, Value) or not hasattr(result, "free_symbols"):
+        return result
+    if not result.free_symbols:
+        return int(result) if result.is_integer else float(result)
+    from lowering.scope import stamped
+    from irkit.origins import Origin
+
+    return stamped(scope, dim_scalar(result), Origin(target="size"))
+
+
+def state_of(
+    captured: Captured, scope: Scope, inputs: Inputs, results: Any, kinds: Sequence[Any]
+) -> list[tuple[str, Value]]:
+    """(name of the parameter, its new content) for every parameter that the program writes."""
+    found: dict[str, Value] = {}
+    for spec, result in zip(captured.output_specs, results, strict=False):
+        if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+            found[inputs.written.get(spec.target, spec.target)] = result
+    for node, _ in list(scope.places.items()):
+        if node.op == "placeholder" and node.name in inputs.written and node in scope.store:
+            found.setdefault(inputs.written[node.name], scope.store[node])
+    params = {port.name for port, _ in inputs.params}
+    missing = set(found) - params
+    if missing:
+        raise LoweringError(f"the program writes {', '.join(sorted(missing))}, which is no parameter of the graph")
+    del kinds
+    return list(found.items())
+
+
+__all__ = ["Fact", "Lowered", "Range", "indent", "lower", "lowered"]

@@ -1,0 +1,134 @@
+"""`to_onnx`: the whole way, from a torch program to a checked ONNX model."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from irkit import dims_text
+from irkit.dims import symbol
+from irkit.ir import Graph
+from irkit.origins import Origin
+from irkit.vocabulary import CONSTANT
+from lowering.capture import capture
+from lowering.entry import Lowered, lowered
+from lowering.program import Program
+from lowering.registry import Converter
+from lowering.report import Report
+from passes import optimize as optimized
+from passes.legalize import legalize
+from passes.materialize_dims import materialize_dims
+from passes.targets import Target, target_of
+
+Progress = Callable[[str, int, int], None]
+
+
+def to_onnx(
+    model: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    opset: int | None = None,
+    target: str | Target = "onnxruntime-cpu",
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    converters: Mapping[Any, Converter] | None = None,
+    strict: bool = False,
+    optimize: bool = True,
+    progress: Progress | None = None,
+    **capture_options: Any,
+) -> Program:
+    """An ONNX program for a torch model: captured, lowered, optimized, legalized for its target.
+
+    Args:
+        model: what `lowering.lower` takes.
+        args: example positional inputs.
+        kwargs: example keyword inputs.
+        dynamic_shapes: any form that torch.export takes, or strings that name dimensions.
+        opset: the ONNX opset of the model, 18 to 26; the newest that the target runs where it is not given. It is
+            honoured exactly or refused.
+        target: what will run the model: "onnxruntime-cpu", or a `passes.targets.Target`.
+        input_names: public names for the input leaves, in order.
+        output_names: public names for the output tensors, in order.
+        converters: the caller's own converters, by torch operator.
+        strict: refuse operators that only torch's decomposition can express.
+        optimize: False leaves the graph as it was lowered.
+        progress: called with (stage, done, in all) as long stages go on.
+        capture_options: handed to `lowering.capture.capture`.
+
+    Returns the program, which is callable, can be saved, and checks itself. Raises what `lower` raises, and
+    RewriteError or SerializeError where the opset or the target cannot express an operator.
+    """
+    chosen = target_of(target, opset)
+    seconds: dict[str, float] = {}
+    clock = Clock(seconds, progress)
+    captured = clock("capture", capture, model, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names,
+                     **capture_options)  # fmt: skip
+    low = clock("lower", lowered, captured, output_names=output_names, converters=converters, strict=strict,
+                progress=None if progress is None else lambda i, n: progress("lower", i, n))  # fmt: skip
+    better = clock("optimize", optimized, low.graph) if optimize else low.graph
+    legal = clock("legalize", legalize, better, chosen)
+    ready = clock("materialize", materialize_dims, legal)
+    counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better), "ONNX": len(ready)}
+    return Program(low.graph, ready, low, chosen.opset, report_of(low, ready, chosen, counts, seconds))
+
+
+@attrs.frozen
+class Clock:
+    """Runs the stages of an export and notes how long each takes, in seconds."""
+
+    seconds: dict[str, float]
+    progress: Progress | None = None
+
+    def __call__(self, stage: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What `function` returns for the arguments."""
+        if self.progress is not None:
+            self.progress(stage, 0, 1)
+        start = time.perf_counter()
+        result = function(*args, **kwargs)
+        self.seconds[stage] = time.perf_counter() - start
+        if self.progress is not None:
+            self.progress(stage, 1, 1)
+        return result
+
+
+def report_of(
+    low: Lowered, ready: Graph, target: Target, nodes: Mapping[str, int], seconds: Mapping[str, float]
+) -> Report:
+    """The report of an export."""
+    graph = low.graph
+    facts = graph.signature.facts
+    blobs = {id(v.blob): v.blob for v in graph.order if v.op == CONSTANT and v.blob is not None and v.blob.name}
+    ports = list(zip(graph.signature.params, graph.params, strict=True))
+    results = list(zip(graph.signature.results, graph.results, strict=True))
+    return Report(
+        model=low.captured.name,
+        capture=low.captured.how,
+        opset=target.opset,
+        target=str(target),
+        inputs=tuple((port.name, repr(v.type)) for port, v in ports if port.role == "input"),
+        outputs=tuple((port.name, repr(v.type)) for port, v in results if port.role == "output"),
+        dims=tuple((dims_text.text(symbol(name)), str(r)) for name, r in sorted(graph.symbols.items())),
+        guards=tuple((f.text, f.source) for f in facts if f.kind in ("guard", "relation", "assert")),
+        baked=tuple((f.text, f.source) for f in facts if f.kind == "baked"),
+        state=tuple(port.name for port, _ in ports if port.role == "state"),
+        decomposed=dict(low.decomposed),
+        upcasts=upcasts_of(ready),
+        nodes=nodes,
+        seconds=seconds,
+        weights=(len(blobs), sum(b.nbytes for b in blobs.values())),
+    )
+
+
+def upcasts_of(graph: Graph) -> dict[str, int]:
+    """How often each upcast, which legalization marks on the origin of a value, was made."""
+    counts: Counter[str] = Counter()
+    for value in graph.order:
+        origin: Origin = value.origin
+        counts.update(rule for rule in origin.rules if rule.startswith("upcast["))
+    return dict(counts)

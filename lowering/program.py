@@ -1,0 +1,152 @@
+"""An exported program: the graph, its ONNX model, and a call that takes what the torch model takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import onnx
+import torch
+from torch.utils import _pytree as pytree
+
+from irkit.errors import ContractError
+from irkit.facts import binding_of, check_sizes, names_of
+from irkit.ir import Graph
+from irkit.onnx.check import session
+from irkit.onnx.serialize import save, to_proto
+from irkit.types import DType, Tensor
+from lowering.checking import CheckReport, checked
+from lowering.entry import Lowered
+from lowering.fx_types import DTYPES, array_of, tensor_of
+from lowering.pytrees import registering
+from lowering.report import Report
+
+
+@attrs.frozen(eq=False, repr=False)
+class Program:
+    """What `irkit.to_onnx` returns.
+
+    `graph` is the graph as lowered, `ready` the same optimized, legalized and materialized for its target; `lowered` the
+    record of capture and lowering; `report` what an export says about itself.
+    """
+
+    graph: Graph
+    ready: Graph
+    lowered: Lowered
+    opset: int
+    report: Report
+
+    @cached_property
+    def proto(self) -> onnx.ModelProto:
+        """The ONNX model, weights inside. Models above 2 GB have no such form: save them."""
+        return to_proto(self.ready, opset=self.opset)
+
+    def save(self, path: str | Path, *, external: Any = "auto") -> Path:
+        """Writes the model, with weights beside it where they are large or `external` asks for it; returns the path."""
+        save(self.ready, path, opset=self.opset, external=external)
+        return Path(path)
+
+    @cached_property
+    def session(self) -> Any:
+        """The ONNX Runtime session that a call runs, on the CPU."""
+        return session(self.ready, opset=self.opset)
+
+    @property
+    def state(self) -> dict[str, torch.Tensor]:
+        """The initial content of the buffers that the model writes, by name; a call with `state=` goes on from another."""
+        return {name: tensor.detach().clone() for name, tensor in self.lowered.initial_state.items()}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's result, in its own structure, computed by ONNX Runtime.
+
+        Raises ContractError for inputs whose structure, element types, sizes or baked values are not those that the
+        model was captured for.
+        """
+        return self.run(args, kwargs)[0]
+
+    def run(
+        self, args: Any = (), kwargs: Mapping[str, Any] | None = None, state: Mapping[str, torch.Tensor] | None = None
+    ) -> tuple[Any, dict[str, torch.Tensor]]:
+        """(result, state): the model's result and the content that written buffers and inputs have afterwards."""
+        feeds = self.feeds(args, dict(kwargs or {}), state)
+        results = [tensor_of(r, t) for r, t in zip(self.session.run(feeds), self.graph.results, strict=True)]
+        after: dict[str, torch.Tensor] = {}
+        for port, result in zip(self.graph.signature.results, results, strict=True):
+            if port.role == "state":
+                after[port.binds] = result
+        leaves = [results[what] if kind == "result" else what for kind, what in self.lowered.outputs]
+        return self.structured(leaves), after
+
+    def feeds(
+        self, args: Any, kwargs: dict[str, Any], state: Mapping[str, torch.Tensor] | None = None
+    ) -> dict[str, np.ndarray]:
+        """The arrays that ONNX Runtime is given for a call, by input name. Raises ContractError as a call does."""
+        captured = self.lowered.captured
+        leaves = captured.leaves_of(args, kwargs)
+        self.check_baked(leaves)
+        tensors = [leaf for leaf, name in zip(leaves, captured.input_names, strict=True) if name in self.inputs]
+        arrays: dict[str, np.ndarray] = {}
+        for name, leaf in zip((n for n in captured.input_names if n in self.inputs), tensors, strict=True):
+            arrays[name] = self.array(name, leaf)
+        for name, tensor in {**self.lowered.initial_state, **(state or {})}.items():
+            arrays[name] = self.array(name, tensor)
+        sizes = binding_of(self.graph, [arrays[name].shape for name in names_of(self.graph)])
+        check_sizes(self.graph, sizes)
+        return arrays
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Tensor]:
+        """The types of the graph's parameters by name."""
+        return dict(zip(names_of(self.graph), (p.type for p in self.graph.params), strict=True))  # type: ignore[arg-type]
+
+    def array(self, name: str, leaf: Any) -> np.ndarray:
+        """One argument as an array of the element type that the graph takes."""
+        wanted = self.inputs[name].dtype
+        if isinstance(leaf, torch.Tensor):
+            if DTYPES[leaf.dtype] is not wanted:
+                raise ContractError(f"{name} is {leaf.dtype}, and the model takes {wanted.short}")
+            return array_of(leaf)
+        if isinstance(leaf, int | float) and not isinstance(leaf, bool):
+            return np.array(leaf, dtype=wanted.numpy)
+        raise ContractError(f"{name} is a {type(leaf).__name__}, and the model takes a tensor {self.inputs[name]!r}")
+
+    def check_baked(self, leaves: list[Any]) -> None:
+        """Raises ContractError where a constant input is not what capture baked in."""
+        captured = self.lowered.captured
+        for name, leaf in zip(captured.input_names, leaves, strict=True):
+            if name in captured.scalars and not same_scalar(leaf, captured.scalars[name]):
+                raise ContractError(
+                    f"{name} is {leaf!r}, and the model was captured with {name} = {captured.scalars[name]!r} baked in",
+                    hint="capture it again with this value, or make the input a tensor",
+                )
+
+    def structured(self, leaves: list[Any]) -> Any:
+        """The leaves of a result in the model's own structure."""
+        captured = self.lowered.captured
+        if captured.out_spec is None:
+            return leaves[0] if len(leaves) == 1 else tuple(leaves)
+        with registering(*captured.examples()):
+            return pytree.tree_unflatten(leaves, captured.out_spec)
+
+    def check(self, n: int = 3, *, seed: int = 0) -> CheckReport:
+        """Runs the torch model and the ONNX model on the traced sizes and on `n` other assignments of the dimensions,
+        and compares structure, element types, shapes and values. The report is true where all agree; printing it shows
+        the largest error of each output."""
+        return checked(self, n, seed)
+
+    def __repr__(self) -> str:
+        return f"<Program {self.report.model}: {self.report.nodes.get('ONNX', 0)} ONNX nodes, opset {self.opset}>"
+
+
+def same_scalar(a: Any, b: Any) -> bool:
+    """True where two constants are the same, type included (1 is not True, nor 1.0)."""
+    return type(a) is type(b) and (a == b or (a != a and b != b))
+
+
+def is_number(dtype: DType) -> bool:
+    """True for element types whose values can be subtracted."""
+    return dtype.is_float or dtype.is_integer or dtype.is_complex

@@ -1,0 +1,72 @@
+"""What an export says about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any
+
+import attrs
+from rich.console import Console
+from rich.table import Table
+
+
+@attrs.frozen
+class Report:
+    """The record of one export. `str(report)` is a page of text; `asdict` gives plain data.
+
+    Times are in seconds. `nodes` counts FX calls, IR operators as lowered and as optimized, and ONNX nodes.
+    """
+
+    model: str
+    capture: str
+    opset: int
+    target: str
+    inputs: tuple[tuple[str, str], ...]
+    outputs: tuple[tuple[str, str], ...]
+    dims: tuple[tuple[str, str], ...]
+    guards: tuple[tuple[str, str], ...]
+    baked: tuple[tuple[str, str], ...]
+    state: tuple[str, ...]
+    decomposed: Mapping[str, int]
+    upcasts: Mapping[str, int]
+    nodes: Mapping[str, int]
+    seconds: Mapping[str, float]
+    weights: tuple[int, int]
+
+    def asdict(self) -> dict[str, Any]:
+        """The report as plain data, ready for JSON."""
+        return attrs.asdict(self)
+
+    def render(self) -> Table:
+        """The report as a rich table."""
+        table = Table(title=f"{self.model} as ONNX, opset {self.opset} for {self.target}", show_header=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for title, rows in self.sections():
+            table.add_row(title, "\n".join(rows) if rows else "none")
+        return table
+
+    def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """(title, lines) of each part."""
+        total = sum(self.seconds.values())
+        count, size = self.weights
+        return (
+            ("captured by", (self.capture,)),
+            ("inputs", tuple(f"{n}: {t}" for n, t in self.inputs)),
+            ("outputs", tuple(f"{n}: {t}" for n, t in self.outputs)),
+            ("state", self.state),
+            ("dimensions", tuple(f"{n} in {r}" for n, r in self.dims)),
+            ("guards", tuple(f"{t}  ({s})" if s else t for t, s in self.guards)),
+            ("baked values", tuple(f"{t}  ({s})" if s else t for t, s in self.baked)),
+            ("decomposed", tuple(f"{n} x {op}" for op, n in self.decomposed.items())),
+            ("upcasts", tuple(f"{n} x {what}" for what, n in self.upcasts.items())),
+            ("weights", (f"{count} tensors, {size / 2**20:.1f} MiB",)),
+            ("nodes", tuple(f"{n:6d} {stage}" for stage, n in self.nodes.items())),
+            ("seconds", (*(f"{s:8.3f} {stage}" for stage, s in self.seconds.items()), f"{total:8.3f} in all")),
+        )
+
+    def __str__(self) -> str:
+        out = StringIO()
+        Console(file=out, width=110, no_color=True).print(self.render())
+        return out.getvalue()
