@@ -1,0 +1,88 @@
+"""A rule: an equation between a pattern and what a function of the match returns."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from irkit import dims
+from irkit.ir import Value
+from irkit.pattern import Pattern
+from irkit.types import dims_of
+
+
+@attrs.frozen
+class Decline:
+    """Why a rule that matched does not apply."""
+
+    reason: str
+
+
+def decline(reason: str) -> Any:
+    """What a rule's function returns where the equation does not hold, or does not pay."""
+    return Decline(reason)
+
+
+class Match:
+    """An instance of a pattern: `m.root`, and what each hole, attribute and named part holds, as `m.x`."""
+
+    __slots__ = ("_bound", "_symbols", "root")
+
+    def __init__(self, root: Value, bound: dict[str, Any], symbols: Callable[[], frozenset[Any]] = frozenset) -> None:
+        self.root, self._bound, self._symbols = root, bound, symbols
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._bound[name]
+        except KeyError:
+            raise AttributeError(f"the pattern has no part called {name!r}") from None
+
+    def __getitem__(self, name: str) -> Any:
+        return self._bound[name]
+
+    def binders(self, sizes: Iterable[Any], *candidates: Value) -> tuple[Value, ...]:
+        """The `candidates` whose types are needed to bind a symbol of `sizes` that no parameter's type binds."""
+        open_ = {s for d in sizes for s in dims.symbols_of(d)}
+        if open_:
+            open_ -= self._symbols()
+        found = []
+        for value in candidates if open_ else ():
+            mine = {s for d in dims_of(value.type) for s in dims.symbols_of(d)} & open_
+            if mine:
+                found.append(value)
+                open_ -= mine
+        return tuple(found)
+
+
+@attrs.frozen(eq=False, repr=False)
+class Rule:
+    """An equation. `exact` is False where it holds in real arithmetic only, not to the last bit.
+
+    `sample`, where given, makes an instance of the left side from a random generator (see `irkit.check_rule`).
+    """
+
+    name: str
+    pattern: Pattern
+    function: Callable[[Match], Any]
+    exact: bool = True
+    doc: str = ""
+    sample: Any = None
+
+    def __repr__(self) -> str:
+        return f"<rule {self.name}: {self.doc}>"
+
+
+Rules = tuple[Rule, ...]
+
+
+def rule(pattern: Pattern, *, exact: bool = True, sample: Any = None) -> Callable[[Callable[[Match], Any]], Rule]:
+    """`@rule(p.Mul(x, one))` turns a function of the match into a rule of its name; its docstring is the equation."""
+
+    def made(function: Callable[[Match], Any]) -> Rule:
+        doc = inspect.getdoc(function) or ""
+        return Rule(function.__name__, pattern, function, exact, doc.partition("\n")[0], sample)
+
+    return made

@@ -1,0 +1,92 @@
+"""Value numbering: values that are equal become one, in a table that lives as long as one sweep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from irkit import attributes
+from irkit.ir import Graph, Value
+from irkit.onnx.schemas import NONDETERMINISTIC
+from irkit.vocabulary import PARAM
+
+UNSHARED = NONDETERMINISTIC | {PARAM}
+"""Operators of which two applications are never one."""
+
+
+class Numbering:
+    """A local table of the values of one closed graph, by operator, operands, attributes and bodies."""
+
+    def __init__(self) -> None:
+        self._first: dict[Any, Value] = {}
+
+    def first(self, value: Value) -> Value:
+        """The first value this was asked for that equals `value`: `value` itself where there is none.
+
+        Parameters and random draws equal nothing else. Two values whose types differ are kept apart: each may bind
+        a dimension symbol of its own.
+        """
+        op = value.op
+        if op in UNSHARED or (value.bodies and is_random(value)):
+            return value
+        given = value.attributes
+        key = (op, value.inputs, attributes.key(given) if given else given, value.bodies)
+        found = self._first.setdefault(key, value)
+        if found is value or found.type is value.type or found.type == value.type:
+            return found
+        return value
+
+
+def is_random(value: Value) -> bool:
+    """True where a value draws random numbers, itself or in a body."""
+    if value.op in NONDETERMINISTIC:
+        return True
+    return any(is_random(inner) for body in value.bodies for inner in body.order)
+
+
+@attrs.frozen(eq=False)
+class Bodies:
+    """Which graph stands for each body: so that a body held in many places is worked on once."""
+
+    known: dict[Any, Graph] = attrs.field(factory=dict)
+
+    def key(self, body: Graph) -> Any:
+        """Equal for bodies that may stand for one another: same structure over the same dimension symbols."""
+        return (body.digest, tuple(p.type for p in body.params), tuple(r.type for r in body.results))
+
+
+def share(graph: Graph) -> Graph:
+    """`graph` with equal values merged, in bodies too; the very same object where there are none.
+
+    Of values that are merged the first in order stays, with its origin.
+    """
+    return _share(graph, Bodies())
+
+
+def _share(graph: Graph, bodies: Bodies) -> Graph:
+    table, swaps = Numbering(), {}
+    for value in graph.order:
+        new = value
+        if swaps and any(v in swaps for v in value.inputs):
+            new = value.with_inputs(tuple(swaps.get(v, v) for v in value.inputs))
+        if new.bodies:
+            new = with_bodies(new, tuple(_shared_body(body, bodies) for body in new.bodies))
+        new = table.first(new)
+        if new is not value:
+            swaps[value] = new
+    return graph.with_results(swaps.get(r, r) for r in graph.results) if swaps else graph
+
+
+def _shared_body(body: Graph, bodies: Bodies) -> Graph:
+    key = bodies.key(body)
+    if key not in bodies.known:
+        bodies.known[key] = _share(body, bodies)
+    return bodies.known[key]
+
+
+def with_bodies(value: Value, bodies: tuple[Graph, ...]) -> Value:
+    """`value` over other bodies of the same type; itself where they are the same objects."""
+    if all(a is b for a, b in zip(bodies, value.bodies, strict=True)):
+        return value
+    return Value(value.op, value.inputs, value.attributes, bodies, value.type, value.origin)

@@ -1,0 +1,304 @@
+"""The driver: one bottom-up sweep that rebuilds, shares, applies rules, and remembers what is settled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from irkit import dims, reinfer
+from irkit.errors import RewriteError, TypeRuleError
+from irkit.ir import Graph, Value
+from irkit.origins import NOWHERE, Origin
+from irkit.pattern import Either, Hole, Op, Pattern, match, possible, root_ops
+from irkit.rule import Decline, Match, Rule, Rules
+from irkit.share import Bodies, Numbering, with_bodies
+from irkit.types import Tuple, dims_of, same_types
+from irkit.vocabulary import ITEM, PARAM
+
+DEPTH = 500
+"""How many replacements in a row may grow out of one value before the rules are said to run in a circle."""
+
+SWEEPS = 16
+"""How often a graph is swept again for patterns that ask how many users a value has."""
+
+WIDE = 6
+"""Of operators with more operands than this, which rules may match is not remembered."""
+
+
+class Plan:
+    """What all sweeps of one call share: the rules by operator, and the bodies that were rewritten already."""
+
+    def __init__(self, rules: Rules, depth: int = DEPTH) -> None:
+        self.rules, self.depth = rules, depth
+        self.asks_users = any(asks_users(each.pattern) for each in rules)
+        self._by_op: dict[str, Rules] = {}
+        self._candidates: dict[Any, Rules] = {}
+        self._bodies = Bodies()
+
+    def candidates(self, value: Value) -> Rules:
+        """The rules that may match, in the order of the rule set, judged by the operator of the value and those of
+        its operands."""
+        op = value.op
+        rules = self._by_op.get(op)
+        if rules is None:
+            rules = self._by_op[op] = self._for_op(op)
+        if not rules:
+            return rules
+        operands = tuple([None if v is None else v.op for v in value.inputs])
+        if len(operands) > WIDE:
+            return tuple(r for r in rules if possible(r.pattern, op, operands))
+        key = (op, operands)
+        found = self._candidates.get(key)
+        if found is None:
+            found = self._candidates[key] = tuple(r for r in rules if possible(r.pattern, op, operands))
+        return found
+
+    def _for_op(self, op: str) -> Rules:
+        roots = [(each, root_ops(each.pattern)) for each in self.rules]
+        return tuple(each for each, ops in roots if ops is None or op in ops)
+
+    def rewrite(self, graph: Graph) -> Graph:
+        """The graph swept once, or, where patterns ask for users, until nothing changes."""
+        for _ in range(SWEEPS):
+            after = Sweep(graph, self).run()
+            if after is graph or not self.asks_users:
+                return after
+            graph = after
+        return graph
+
+    def body(self, body: Graph) -> Graph:
+        """A body rewritten; each distinct one is rewritten once."""
+        key = self._bodies.key(body)
+        known = self._bodies.known
+        if key not in known:
+            known[key] = self.rewrite(body)
+        return known[key]
+
+
+def asks_users(pattern: Pattern) -> bool:
+    """True where some part of the pattern is marked `.once()`."""
+    if isinstance(pattern, Either):
+        return any(asks_users(choice) for choice in pattern.choices)
+    if isinstance(pattern, Op):
+        return pattern.only_user or any(asks_users(o) for o in pattern.operands)
+    return isinstance(pattern, Hole) and pattern.only_user
+
+
+@attrs.frozen(eq=False)
+class Trail:
+    """Why a value is looked at: the origin that it takes, and the rules that fired on the way to it."""
+
+    origin: Origin
+    depth: int = 0
+    rule: str = ""
+    before: Trail | None = None
+
+    def after(self, rule: str) -> Trail:
+        """The trail of what `rule` built."""
+        return Trail(self.origin.after(rule), self.depth + 1, rule, self)
+
+    def rules(self) -> list[str]:
+        """The rules that fired, the last first, each once."""
+        names: dict[str, None] = {}
+        trail: Trail | None = self
+        while trail is not None and len(names) < 8:
+            if trail.rule:
+                names[trail.rule] = None
+            trail = trail.before
+        return list(names)
+
+
+class Sweep:
+    """One pass over one closed graph. Its tables die with it.
+
+    A value is *settled* when its operands are settled and no rule matches it. `swaps` maps each other value that was
+    met to the settled one that stands for it (a tuple of them, for an operator with several results).
+    """
+
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self.graph, self.plan = graph, plan
+        self.table = Numbering()
+        self.settled: set[Value] = set(graph.params)
+        self.swaps: dict[Value, Any] = {}
+        self.active: set[Value] = set()
+        self._symbols: frozenset[Any] | None = None
+        self._olds: dict[Value, list[Value]] = {}
+
+    def run(self) -> Graph:
+        """The graph rewritten; the very same object where nothing changes."""
+        swaps, settled, candidates, first = self.swaps, self.settled, self.plan.candidates, self.table.first
+        for value in self.graph.order:
+            if value.op == PARAM:
+                continue
+            if value.bodies or (swaps and any(v in swaps for v in value.inputs)):
+                self.settle(value)
+                continue
+            found = first(value)
+            if found is not value:
+                self.note(value, swaps.get(found, found))
+            elif candidates(value):
+                self.settle(value)
+            else:
+                settled.add(value)
+        if not swaps:
+            return self.graph
+        return self.graph.with_results(swaps.get(r, r) for r in self.graph.results)
+
+    def note(self, old: Value, new: Any) -> None:
+        """`new` stands for `old` from now on."""
+        self.swaps[old] = new
+        if self.plan.asks_users and type(new) is Value:
+            self._olds.setdefault(new, []).append(old)
+
+    def settle(self, root: Value) -> None:
+        """Settles `root` and what it reaches, operands first. A replacement is itself settled before it stands for
+        anything. Written with a stack: depth is decided by the input."""
+        settled, swaps = self.settled, self.swaps
+        stack: list[tuple[Any, tuple[Value, ...], Trail]] = [(root, (), Trail(root.origin))]
+        while stack:
+            value, waiting, trail = stack.pop()
+            if waiting:
+                found = self.resolved(value)
+                for each in waiting:
+                    self.note(each, found)
+                self.active.difference_update(waiting)
+                continue
+            if value in settled or value in swaps:
+                continue
+            pending = [v for v in value.inputs if v is not None and v not in settled and v not in swaps]
+            if pending:
+                stack.append((value, (), trail))
+                stack.extend((v, (), trail) for v in reversed(pending))
+                continue
+            self.refuse_circle(value, trail)
+            replacement, rebuilt, rule = self.step(value, trail)
+            if rule is None:
+                continue
+            waiting = (value,) if rebuilt is value else (value, rebuilt)
+            self.active.update(waiting)
+            trail = trail.after(rule.name)
+            stack.append((replacement, waiting, trail))
+            parts = replacement if type(replacement) is tuple else (replacement,)
+            stack.extend((v, (), trail) for v in reversed(parts))
+
+    def resolved(self, value: Any) -> Any:
+        """The settled value, or tuple of values, that stands for `value`."""
+        if type(value) is tuple:
+            return tuple(self.swaps.get(v, v) for v in value)
+        return self.swaps.get(value, value)
+
+    def step(self, value: Value, trail: Trail) -> tuple[Any, Value, Rule | None]:
+        """(replacement, rebuilt, rule) where a rule fires at `value`, whose operands are settled; otherwise settles
+        it, and the rule is None."""
+        swaps = self.swaps
+        source = value.inputs[0] if value.op == ITEM else None
+        if source is not None and type(swaps.get(source)) is tuple:
+            self.note(value, swaps[source][value.attributes[0][1]])
+            return None, value, None
+        rebuilt = self.rebuilt(value, trail)
+        found = self.table.first(rebuilt)
+        if found is not rebuilt:
+            self.refuse_circle(found, trail)
+            self.note(value, swaps.get(found, found))
+            return None, rebuilt, None
+        for rule in self.plan.candidates(rebuilt):
+            replacement = self.applied(rule, rebuilt)
+            if replacement is not None:
+                return replacement, rebuilt, rule
+        self.settled.add(rebuilt)
+        if rebuilt is not value:
+            self.note(value, rebuilt)
+        return None, rebuilt, None
+
+    def refuse_circle(self, value: Value, trail: Trail) -> None:
+        """Raises RewriteError where `value` is being replaced by something that contains it, or rules run on."""
+        if value in self.active or trail.depth > self.plan.depth:
+            raise RewriteError(
+                f"the rules {', '.join(trail.rules())} run in a circle",
+                ir=repr(value),
+                source=str(trail.origin),
+                hint="each rule must lead to a simpler form; apply two that undo each other in separate passes",
+            )
+
+    def rebuilt(self, value: Value, trail: Trail) -> Value:
+        """`value` over settled operands, with rewritten bodies and an origin."""
+        if value.op == PARAM:
+            raise RewriteError(
+                f"the rule {trail.rule} built on a parameter that is not the graph's", source=str(trail.origin)
+            )
+        swaps, new = self.swaps, value
+        if any(v in swaps for v in value.inputs):
+            try:
+                new = reinfer.over(value, tuple(v if v is None else swaps.get(v, v) for v in value.inputs))
+            except TypeRuleError as error:
+                raise RewriteError(
+                    f"after the rewrites below it, {value.op} is refused: {error.what}",
+                    ir=error.ir, source=str(value.origin),
+                ) from error  # fmt: skip
+        if value.bodies:
+            new = with_bodies(new, tuple(self.plan.body(body) for body in value.bodies))
+        if new.origin is NOWHERE and trail.depth:
+            new = new.with_origin(trail.origin)
+        return new
+
+    # ------------------------------------------------------------------------------------------ one rule
+
+    def applied(self, rule: Rule, value: Value) -> Any:
+        """What the rule makes of `value`, checked; None where it does not match or declines."""
+        bound = match(rule.pattern, value, self.users if self.plan.asks_users else None)
+        if bound is None:
+            return None
+        try:
+            found = rule.function(Match(value, bound, self.symbols))
+        except TypeRuleError as error:
+            raise broken(rule, value, f"builds a value that is refused: {error.what}", error.ir) from error
+        if type(found) is Decline or found is value:
+            return None
+        if type(found) is tuple:
+            return self.checked_results(rule, value, found)
+        if type(found) is not Value:
+            raise broken(rule, value, f"returned {found!r}", hint="return a Value, or decline('why')")
+        if same_types(found.type, value.type) is False:
+            raise broken(rule, value, f"turns a {value.type!r} into a {found.type!r}")
+        if reinfer.loses(found.type, value.type):
+            if found in self.settled or found in self.swaps:
+                return None  # the value would be right, but what is known of its dimensions would be lost
+            found = found.with_type(reinfer.refined(found.type, value.type))
+        return found
+
+    def checked_results(self, rule: Rule, value: Value, found: tuple[Any, ...]) -> Any:
+        """The tuple of values that stands for the results of an operator with several."""
+        wanted = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+        if len(wanted) != len(found):
+            raise broken(rule, value, f"returned {len(found)} values for {len(wanted)} results")
+        for new, type_ in zip(found, wanted, strict=True):
+            if type(new) is not Value or same_types(new.type, type_) is False:
+                raise broken(rule, value, f"turns a {type_!r} into {new!r}")
+        return found
+
+    def symbols(self) -> frozenset[Any]:
+        """The symbols that the parameters' types bind."""
+        if self._symbols is None:
+            self._symbols = frozenset(s for v in self.graph.params for d in dims_of(v.type) for s in bound_by(d))
+        return self._symbols
+
+    def users(self, value: Value) -> int:
+        """How many values of the graph use `value`, or what it stands for; being a result counts as a use."""
+        users, results = self.graph.users, self.graph.results
+        olds = [value, *self._olds.get(value, ())]
+        return max(1, sum(len(users.get(v, ())) + sum(r is v for r in results) for v in olds))
+
+
+def bound_by(dim: Any) -> tuple[Any, ...]:
+    """The symbol whose value follows from that of the dimension, in a tuple; () where none does."""
+    found = dims.symbols_of(dim)
+    if len(found) != 1 or dim is found[0]:
+        return found if found and dim is found[0] else ()
+    linear = dim.is_polynomial(found[0]) and dim.coeff(found[0], 1) != 0 and not dim.coeff(found[0], 2)
+    return found if linear else ()
+
+
+def broken(rule: Rule, value: Value, what: str, ir: str = "", hint: str = "") -> RewriteError:
+    """The error for a rule that breaks its contract."""
+    return RewriteError(f"the rule {rule.name} {what}", ir=ir or repr(value), source=str(value.origin), hint=hint)

@@ -1,0 +1,5 @@
+"""Passes over irkit's graphs: rules by subject, graph passes, pipelines and targets."""
+
+from passes.standard import optimize
+
+__all__ = ["optimize"]

@@ -1,0 +1,91 @@
+"""Questions that most rules ask, and the small values that most of them build."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from irkit import dims
+from irkit.build import const
+from irkit.dims import Dim
+from irkit.ir import Value
+from irkit.pattern import uniform
+from irkit.types import DType, Tensor, Type, same_types
+
+SMALL = 1 << 16
+"""Constants of up to this many elements are computed anew by a rule; larger ones are left alone."""
+
+
+def same_type(a: Value, b: Value) -> bool:
+    """True where the types are certainly equal."""
+    return a.type is b.type or same_types(a.type, b.type) is True
+
+
+def same_shape(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+    """True where the shapes are certainly equal."""
+    return len(a) == len(b) and all(dims.same(x, y) is True for x, y in zip(a, b, strict=True))
+
+
+def is_float(value: Value) -> bool:
+    """True for a tensor of real floating-point numbers."""
+    return value.dtype.is_float
+
+
+def is_integer(value: Value) -> bool:
+    """True for a tensor of integers."""
+    return value.dtype.is_integer
+
+
+def is_positive_zero(value: Value) -> bool:
+    """True for a constant of zeros, none of them -0.0."""
+    return _zero(value, negative=False)
+
+
+def is_negative_zero(value: Value) -> bool:
+    """True for a constant of -0.0, or of integer zeros: what every number may be added to and stay the same."""
+    return _zero(value, negative=True)
+
+
+def _zero(value: Value, negative: bool) -> bool:
+    found = uniform(value)
+    if isinstance(found, bool) or found != 0 or isinstance(found, complex):
+        return False
+    return not value.dtype.is_float or bool(np.signbit(np.float64(found))) is negative
+
+
+def is_known(shape: tuple[Dim, ...]) -> bool:
+    """True where no dimension is a fresh symbol."""
+    return not any(d.__class__ is not int and dims.is_fresh(d) for d in shape)
+
+
+def is_static(type_: Type) -> bool:
+    """True for a tensor type all of whose dimensions are numbers."""
+    return isinstance(type_, Tensor) and type_.is_static
+
+
+def number(like: Value, data: Any) -> Value:
+    """A scalar constant of the element type of `like`."""
+    return const(np.array(data).astype(like.dtype.numpy))
+
+
+def small(value: Value) -> np.ndarray | None:
+    """The content of a constant of at most `SMALL` elements; None for every other value."""
+    blob = value.blob
+    return blob.array if blob is not None and blob.size <= SMALL and blob.dtype is not DType.STRING else None
+
+
+def axes_of(value: Value | None) -> tuple[int, ...] | None:
+    """The numbers in a constant operand of axes; None where it is absent or not constant."""
+    blob = None if value is None else value.blob
+    return None if blob is None else tuple(int(a) for a in blob.array.ravel())
+
+
+def positive(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, sorted."""
+    return tuple(sorted(a + rank if a < 0 else a for a in axes))
+
+
+def vector(numbers: Any) -> Value:
+    """A constant vector of int64."""
+    return const(np.array(list(numbers), dtype=np.int64))

@@ -1,0 +1,29 @@
+"""The pipelines, as data."""
+
+from __future__ import annotations
+
+from irkit.ir import Graph
+from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence
+from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
+
+EXACT = (*ALGEBRA,)
+"""Rules that keep every bit of every result."""
+
+REAL = (*REAL_ALGEBRA,)
+"""Rules that are true of real numbers: results may differ in the last bits."""
+
+LEVELS: tuple[Pass, ...] = (
+    rules_pass("share", ()),
+    sequence(rules_pass("simplify", EXACT), name="exact"),
+    sequence(rules_pass("simplify", EXACT + REAL), name="standard"),
+)
+"""By level: 0 merges equal values, 1 keeps every bit, 2 may change the last bits of floating-point results."""
+
+
+def optimize(graph: Graph, level: int = 2, *, observe: Observer = nobody) -> Graph:
+    """The graph with the standard pipeline of that level applied; the very same object where nothing changes.
+
+    Level 0 merges equal values. Level 1 also applies the rules that keep every bit. Level 2, the default, also those
+    that hold in real arithmetic only, so that results may differ in their last bits. `observe` is told of each step.
+    """
+    return LEVELS[level].run(graph, observe)
