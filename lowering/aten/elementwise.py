@@ -1,0 +1,433 @@
+"""Arithmetic on operands of any types: torch's promotion first, then one ONNX operator where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from irkit.build import op
+from irkit.ir import Value
+from irkit.types import DType
+from lowering.errors import Unsupported
+from lowering.promotion import (
+    Number,
+    Operand,
+    cast,
+    finite_limits,
+    floating,
+    floating_all,
+    promoted,
+    result_dtype,
+    scalar,
+    truth,
+)
+from lowering.shaping import expand
+
+# ---------------------------------------------------------------------------------------------- sums and products
+
+
+def scaled(x: Value, factor: Number) -> Value:
+    """factor * x, in the element type of x; x itself where the factor is 1."""
+    return x if is_one(factor) else multiply(x, scalar(factor, x.dtype))
+
+
+def is_one(number: Number) -> bool:
+    """True for the Python number 1 (or True)."""
+    return isinstance(number, int | float) and number == 1
+
+
+def multiply(a: Value, b: Value) -> Value:
+    """a * b of one element type; `and` for bools."""
+    return op.And(a, b) if a.dtype is DType.BOOL else op.Mul(a, b)
+
+
+def aten_add(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
+    """self + alpha * other, broadcast; `or` for bools."""
+    a, b = promoted(self, other)
+    b = scaled(b, alpha)
+    return op.Or(a, b) if a.dtype is DType.BOOL else op.Add(a, b)
+
+
+def aten_sub(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
+    """self - alpha * other, broadcast."""
+    a, b = promoted(self, other)
+    return op.Sub(a, scaled(b, alpha))
+
+
+def aten_rsub(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
+    """other - alpha * self, broadcast."""
+    return aten_sub(other, self, alpha=alpha)
+
+
+def aten_subtract(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
+    """self - alpha * other, broadcast."""
+    return aten_sub(self, other, alpha=alpha)
+
+
+def aten_mul(self: Operand, other: Operand) -> Value:
+    """self * other, broadcast; `and` for bools."""
+    return multiply(*promoted(self, other))
+
+
+def aten_multiply(self: Operand, other: Operand) -> Value:
+    """self * other, broadcast."""
+    return aten_mul(self, other)
+
+
+def aten_neg(self: Value) -> Value:
+    """-self; unsigned integers wrap around."""
+    return op.Sub(0, self) if self.dtype.is_unsigned else op.Neg(self)
+
+
+def aten_negative(self: Value) -> Value:
+    """-self"""
+    return aten_neg(self)
+
+
+def aten_abs(self: Value) -> Value:
+    """|self|"""
+    return self if self.dtype is DType.BOOL else op.Abs(self)
+
+
+def aten_absolute(self: Value) -> Value:
+    """|self|"""
+    return aten_abs(self)
+
+
+def aten_positive(self: Value) -> Value:
+    """self"""
+    return self
+
+
+def aten_square(self: Value) -> Value:
+    """self * self; an i64 for bools."""
+    x = cast(self, DType.INT64) if self.dtype is DType.BOOL else self
+    return op.Mul(x, x)
+
+
+def aten_addcmul(self: Value, tensor1: Value, tensor2: Value, *, value: Number = 1) -> Value:
+    """self + value * tensor1 * tensor2, broadcast."""
+    x, a, b = promoted(self, tensor1, tensor2)
+    return op.Add(x, scaled(op.Mul(a, b), value))
+
+
+def aten_addcdiv(self: Value, tensor1: Value, tensor2: Value, *, value: Number = 1) -> Value:
+    """self + value * tensor1 / tensor2, broadcast, in floating point."""
+    x, a, b = promoted(self, tensor1, tensor2)
+    return op.Add(x, scaled(op.Div(a, b), value))
+
+
+def aten_lerp(self: Value, end: Value, weight: Value | Number) -> Value:
+    """self + weight * (end - self), from the nearer end so that weight 1 gives `end`."""
+    a, b = promoted(self, end)
+    gap = op.Sub(b, a)
+    if not isinstance(weight, Value):
+        near = not isinstance(weight, int | float) or abs(weight) < 0.5
+        w = scalar(weight if near else 1 - weight, a.dtype)  # type: ignore[operator]
+        return op.Add(a, op.Mul(gap, w)) if near else op.Sub(b, op.Mul(gap, w))
+    w = cast(weight, a.dtype)
+    below = op.Add(a, op.Mul(gap, w))
+    above = op.Sub(b, op.Mul(gap, op.Sub(1, w)))
+    return op.Where(op.Less(op.Abs(w), 0.5), below, above)
+
+
+# ---------------------------------------------------------------------------------------------- division
+
+
+def aten_div(self: Operand, other: Operand, *, rounding_mode: str | None = None) -> Value:
+    """self / other, broadcast: floating point, or rounded as `rounding_mode` ("trunc", "floor") says."""
+    if rounding_mode == "floor":
+        return aten_floor_divide(self, other)
+    if rounding_mode == "trunc":
+        a, b = promoted(self, other)
+        return op.Div(a, b) if a.dtype.is_integer else truncated(op.Div(a, b))
+    return op.Div(*floating_all(self, other))
+
+
+def aten_divide(self: Operand, other: Operand, *, rounding_mode: str | None = None) -> Value:
+    """self / other, broadcast."""
+    return aten_div(self, other, rounding_mode=rounding_mode)
+
+
+def aten_true_divide(self: Operand, other: Operand) -> Value:
+    """self / other, broadcast, in floating point."""
+    return aten_div(self, other)
+
+
+def truncated(x: Value) -> Value:
+    """x rounded towards zero."""
+    return op.Where(op.Less(x, 0), op.Ceil(x), op.Floor(x))
+
+
+def aten_floor_divide(self: Operand, other: Operand) -> Value:
+    """self // other, broadcast, rounded down.
+
+    i64 is exact but for dividends within |other| of the least i64. Floats go the way of Python and torch: the
+    remainder is taken first, because floor(1 / 0.1) is 10 where 1 // 0.1 is 9.
+    """
+    a, b = promoted(self, other)
+    if a.dtype.is_integer:
+        return floor_divided(a, b)
+    rest = op.Mod(a, b, fmod=1)
+    quotient = op.Div(op.Sub(a, rest), b)
+    lower = op.Less(op.Mul(op.Sign(rest), op.Sign(b)), 0)
+    rounded = op.Round(op.Where(lower, op.Sub(quotient, 1), quotient))
+    return op.Where(op.Equal(b, 0), op.Div(a, b), rounded)
+
+
+def floor_divided(a: Value, b: Value) -> Value:
+    """a // b of integers of one type; ONNX's Div truncates."""
+    if a.dtype.is_unsigned:
+        return op.Div(a, b)
+    x, y = promoted(a, b, to=DType.INT64)
+    return cast(op.Div(op.Sub(x, op.Mod(x, y)), y), a.dtype)
+
+
+def aten_remainder(self: Operand, other: Operand) -> Value:
+    """self - other * (self // other), broadcast: the sign is that of `other`."""
+    a, b = promoted(self, other)
+    if a.dtype.is_integer:
+        return op.Mod(a, b)
+    rest = op.Mod(a, b, fmod=1)
+    if isinstance(other, int | float) and other > 0:
+        return op.Where(op.Less(rest, 0), op.Add(rest, b), rest)
+    return op.Where(op.Less(op.Mul(op.Sign(rest), op.Sign(b)), 0), op.Add(rest, b), rest)
+
+
+def aten_fmod(self: Operand, other: Operand) -> Value:
+    """self - other * trunc(self / other), broadcast: the sign is that of `self`."""
+    return op.Mod(*promoted(self, other), fmod=1)
+
+
+def aten_reciprocal(self: Value) -> Value:
+    """1 / self"""
+    return op.Reciprocal(floating(self))
+
+
+# ---------------------------------------------------------------------------------------------- powers
+
+
+def aten_pow(self: Operand, exponent: Operand) -> Value:
+    """self ** exponent, broadcast; whole exponents of integers are at least 0."""
+    dtype = result_dtype(self, exponent)
+    if isinstance(self, Value) and dtype.is_float and isinstance(exponent, int | float):
+        special = _POWERS.get(float(exponent))
+        if special is not None:
+            return special(cast(self, dtype))
+    if dtype.is_complex:
+        raise Unsupported("ONNX has no powers of complex numbers")
+    small = dtype.is_integer and dtype not in (DType.INT32, DType.INT64)
+    a, b = promoted(self, exponent, to=DType.INT64 if small or dtype is DType.BOOL else dtype)
+    return cast(op.Pow(a, b), dtype)
+
+
+_POWERS: dict[float, Callable[[Value], Value]] = {
+    0.5: lambda x: op.Sqrt(x),
+    -0.5: lambda x: op.Reciprocal(op.Sqrt(x)),
+    -1.0: lambda x: op.Reciprocal(x),
+    1.0: lambda x: x,
+}
+
+
+def aten_float_power(self: Operand, exponent: Operand) -> Value:
+    """self ** exponent in float64."""
+    return op.Pow(*promoted(self, exponent, to=DType.DOUBLE))
+
+
+def aten_sqrt(self: Value) -> Value:
+    """The square root."""
+    return op.Sqrt(floating(self))
+
+
+def aten_rsqrt(self: Value) -> Value:
+    """1 / sqrt(self)"""
+    return op.Reciprocal(op.Sqrt(floating(self)))
+
+
+def aten_hypot(self: Value, other: Value) -> Value:
+    """sqrt(self**2 + other**2), without overflow on the way."""
+    a, b = (op.Abs(v) for v in promoted(self, other))
+    large, small = op.Max(a, b), op.Min(a, b)
+    ratio = op.Where(op.Equal(large, small), op.Sign(large), op.Div(small, large))  # inf / inf and 0 / 0 are NaN
+    return op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1)))
+
+
+# ---------------------------------------------------------------------------------------------- rounding and signs
+
+
+def whole(self: Value, function: Callable[[Value], Value]) -> Value:
+    """function(self) for floats; integers are whole already."""
+    return self if self.dtype.is_integer or self.dtype is DType.BOOL else function(self)
+
+
+def aten_floor(self: Value) -> Value:
+    """self rounded down."""
+    return whole(self, op.Floor)
+
+
+def aten_ceil(self: Value) -> Value:
+    """self rounded up."""
+    return whole(self, op.Ceil)
+
+
+def aten_trunc(self: Value) -> Value:
+    """self rounded towards zero."""
+    return whole(self, truncated)
+
+
+def aten_fix(self: Value) -> Value:
+    """self rounded towards zero."""
+    return aten_trunc(self)
+
+
+def aten_frac(self: Value) -> Value:
+    """self - trunc(self)"""
+    return op.Sub(self, truncated(self))
+
+
+def aten_round(self: Value, *, decimals: int = 0) -> Value:
+    """self rounded to so many decimals, halves to even."""
+    if self.dtype.is_integer:
+        return self
+    if decimals == 0:
+        return op.Round(self)
+    ten = scalar(10.0 ** abs(decimals), self.dtype)
+    if decimals > 0:
+        return op.Div(op.Round(op.Mul(self, ten)), ten)
+    return op.Mul(op.Round(op.Div(self, ten)), ten)
+
+
+def aten_sign(self: Value) -> Value:
+    """-1, 0 or 1."""
+    return self if self.dtype is DType.BOOL else op.Sign(self)
+
+
+def aten_sgn(self: Value) -> Value:
+    """-1, 0 or 1."""
+    return aten_sign(self)
+
+
+def aten_signbit(self: Value) -> Value:
+    """True where the sign bit is set, that of -0.0 included."""
+    if self.dtype is DType.BOOL:
+        return expand(scalar(False, DType.BOOL), self.shape)
+    return negative(self) if self.dtype.is_float else op.Less(self, 0)
+
+
+def negative(x: Value) -> Value:
+    """True where a float is below zero or is -0.0."""
+    return op.Or(op.Less(x, 0), op.Less(op.Reciprocal(x), 0))
+
+
+def aten_copysign(self: Operand, other: Operand) -> Value:
+    """|self| with the sign of `other`."""
+    a, b = floating_all(self, other)
+    size = op.Abs(a)
+    return op.Where(negative(b), op.Neg(size), size)
+
+
+# ---------------------------------------------------------------------------------------------- limits and choices
+
+
+def aten_clamp(self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
+    """self kept within [min, max]; either may be missing. NaN stays, and `max` wins where it is below `min`."""
+    bounds = [b for b in (min, max) if b is not None]
+    dtype = result_dtype(self, *bounds)
+    x = cast(self, dtype)
+    low, high = (None if b is None else promoted(b, to=dtype)[0] for b in (min, max))
+    if all(b is None or b.rank == 0 for b in (low, high)):
+        return op.Clip(x, low, high)
+    x = x if low is None else op.Max(x, low)
+    return x if high is None else op.Min(x, high)
+
+
+def aten_clip(self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
+    """self kept within [min, max]."""
+    return aten_clamp(self, min, max)
+
+
+def aten_clamp_min(self: Value, min: Operand) -> Value:
+    """self, but at least `min`."""
+    return aten_clamp(self, min)
+
+
+def aten_clamp_max(self: Value, max: Operand) -> Value:
+    """self, but at most `max`."""
+    return aten_clamp(self, None, max)
+
+
+def larger(a: Value, b: Value) -> Value:
+    """The larger of two values of one type; NaN where either is."""
+    return op.Or(a, b) if a.dtype is DType.BOOL else op.Max(a, b)
+
+
+def smaller(a: Value, b: Value) -> Value:
+    """The smaller of two values of one type; NaN where either is."""
+    return op.And(a, b) if a.dtype is DType.BOOL else op.Min(a, b)
+
+
+def aten_maximum(self: Operand, other: Operand) -> Value:
+    """The larger, broadcast; NaN where either is."""
+    return larger(*promoted(self, other))
+
+
+def aten_minimum(self: Operand, other: Operand) -> Value:
+    """The smaller, broadcast; NaN where either is."""
+    return smaller(*promoted(self, other))
+
+
+def aten_max_other(self: Value, other: Value) -> Value:
+    """The larger, broadcast; NaN where either is."""
+    return aten_maximum(self, other)
+
+
+def aten_min_other(self: Value, other: Value) -> Value:
+    """The smaller, broadcast; NaN where either is."""
+    return aten_minimum(self, other)
+
+
+def aten_fmax(self: Value, other: Value) -> Value:
+    """The larger, broadcast; of a number and NaN the number."""
+    a, b = promoted(self, other)
+    if not a.dtype.is_float:
+        return larger(a, b)
+    return op.Where(op.Or(op.GreaterOrEqual(a, b), op.IsNaN(b)), a, b)
+
+
+def aten_fmin(self: Value, other: Value) -> Value:
+    """The smaller, broadcast; of a number and NaN the number."""
+    a, b = promoted(self, other)
+    if not a.dtype.is_float:
+        return smaller(a, b)
+    return op.Where(op.Or(op.LessOrEqual(a, b), op.IsNaN(b)), a, b)
+
+
+def aten_where(condition: Value, self: Operand, other: Operand) -> Value:
+    """self where the condition holds, else other; all three broadcast."""
+    return op.Where(truth(condition), *promoted(self, other))
+
+
+def aten_heaviside(self: Value, values: Value) -> Value:
+    """0 below zero, `values` at zero, 1 above."""
+    x, at_zero = promoted(self, values)
+    above = x if x.dtype is DType.BOOL else cast(op.Greater(x, 0), x.dtype)
+    return op.Where(op.Equal(x, scalar(0, x.dtype)), at_zero, above)
+
+
+def aten_nan_to_num(
+    self: Value, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Value:
+    """self with NaN, inf and -inf replaced: by 0, the greatest and the least finite number where nothing is given."""
+    if not self.dtype.is_float:
+        return self
+    least, greatest = finite_limits(self.dtype)
+    x = op.Where(op.IsNaN(self), nan or 0.0, self)
+    x = op.Where(op.Equal(self, np.inf), greatest if posinf is None else posinf, x)
+    return op.Where(op.Equal(self, -np.inf), least if neginf is None else neginf, x)
+
+
+def aten_ldexp(self: Value, other: Value) -> Value:
+    """self * 2 ** other"""
+    x, exponent = floating_all(self, other)
+    return op.Mul(x, op.Pow(scalar(2, x.dtype), exponent))

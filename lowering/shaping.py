@@ -1,0 +1,152 @@
+"""Movement of elements as converters say it: ONNX nodes only where something moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from irkit import dims
+from irkit.build import const, dim_scalar, op, shape_vector
+from irkit.dims import Dim
+from irkit.ir import Value
+from lowering.errors import Unsupported
+
+LAST = np.iinfo(np.int64).max
+"""The end of a slice that goes to the end."""
+
+FIRST = np.iinfo(np.int64).min
+"""The end of a slice that goes backwards to the start."""
+
+
+def ints(*numbers: int) -> Value:
+    """A constant vector of int64."""
+    return const(np.array(numbers, dtype=np.int64))
+
+
+def axis(dim: int, rank: int) -> int:
+    """`dim` counted from the front. torch takes 0 and -1 for tensors without dimensions too."""
+    return dim % rank if rank else 0
+
+
+def axes(dim: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """The axes that `dim` names, sorted; all of them where it is None or empty."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return tuple(range(rank))
+    return tuple(sorted(axis(d, rank) for d in ([dim] if isinstance(dim, int) else dim))) if rank else ()
+
+
+def known_equal(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """True where two shapes are equal for sure."""
+    return len(a) == len(b) and all(dims.same(x, y) is True for x, y in zip(a, b, strict=True))
+
+
+def reshape(x: Value, shape: Iterable[Dim]) -> Value:
+    """The elements of x, in order, under new dimensions. A 0 among them is a size, no copy of an input dimension."""
+    shape = tuple(shape)
+    if known_equal(x.shape, shape):
+        return x
+    return op.Reshape(x, shape_vector(shape), allowzero=int(any(type(d) is int and d == 0 for d in shape)))
+
+
+def flat(x: Value) -> Value:
+    """x as a vector."""
+    return x if x.rank == 1 else reshape(x, (numel(x),)) if x.rank == 0 else op.Reshape(x, ints(-1))
+
+
+def numel(x: Value) -> Dim:
+    """How many elements x has."""
+    return dims.product(x.shape)
+
+
+def expand(x: Value, shape: Iterable[Dim]) -> Value:
+    """x repeated along its dimensions of size 1, and new leading ones, to `shape`."""
+    shape = tuple(shape)
+    return x if known_equal(x.shape, shape) else op.Expand(x, shape_vector(shape))
+
+
+def permute(x: Value, order: Iterable[int]) -> Value:
+    """Axis i of the result is axis order[i] of x."""
+    order = tuple(order)
+    return x if order == tuple(range(x.rank)) else op.Transpose(x, perm=order)
+
+
+def moved(x: Value, source: int, target: int) -> Value:
+    """x with one axis moved to another place, the others in order."""
+    source, target = axis(source, x.rank), axis(target, x.rank)
+    order = [i for i in range(x.rank) if i != source]
+    order.insert(target, source)
+    return permute(x, order)
+
+
+def unsqueeze(x: Value, *where: int) -> Value:
+    """x with dimensions of size 1 at those places of the result."""
+    rank = x.rank + len(where)
+    return op.Unsqueeze(x, ints(*(w % rank for w in where))) if where else x
+
+
+def squeeze(x: Value, *where: int) -> Value:
+    """x without those dimensions, which have size 1."""
+    return op.Squeeze(x, ints(*(w % x.rank for w in where))) if where else x
+
+
+def vector(x: Value) -> Value:
+    """x, with one dimension of size 1 where it has none."""
+    return unsqueeze(x, 0) if x.rank == 0 else x
+
+
+def sliced(x: Value, dim: int, start: Dim | None, stop: Dim | None, step: Dim = 1) -> Value:
+    """x[start:stop:step] along one axis; the bounds as in Python."""
+    if (start is None or _is(start, 0)) and (stop is None or _is(stop, LAST)) and _is(step, 1):
+        return x
+    bounds = (shape_vector((0 if start is None else start,)), shape_vector((LAST if stop is None else stop,)))
+    return op.Slice(x, *bounds, ints(dim), *(() if _is(step, 1) else (shape_vector((step,)),)))
+
+
+def _is(dim: Dim, number: int) -> bool:
+    return type(dim) is int and dim == number
+
+
+def picked(x: Value, dim: int, index: Dim) -> Value:
+    """x[index] along one axis, which goes away."""
+    return op.Gather(x, dim_scalar(index), axis=dim)
+
+
+def concat(parts: Sequence[Value], dim: int) -> Value:
+    """The parts one after the other along an axis."""
+    if not parts:
+        raise Unsupported("there is nothing to concatenate")
+    return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=dim)
+
+
+def iota(size: Dim) -> Value:
+    """0, 1, ... size - 1 as int64."""
+    return op.Range(ints_scalar(0), dim_scalar(size), ints_scalar(1))
+
+
+def ints_scalar(number: int) -> Value:
+    """A constant int64 without dimensions."""
+    return const(np.array(number, dtype=np.int64))
+
+
+def broadcast_shape(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """What shapes that torch has found to broadcast give. Of two dimensions that cannot be compared, the first is
+    taken: torch has recorded a guard that they are equal."""
+    rank = max(map(len, shapes))
+    result: list[Dim] = [1] * rank
+    for shape in shapes:
+        for i, d in enumerate(shape, rank - len(shape)):
+            if _is(result[i], 1) or (type(d) is int and type(result[i]) is not int and d != 1):
+                result[i] = d
+    return tuple(result)
+
+
+def broadcast_all(*values: Value) -> tuple[Value, ...]:
+    """The values expanded to the shape they broadcast to."""
+    shape = broadcast_shape(*(v.shape for v in values))
+    return tuple(expand(v, shape) for v in values)
+
+
+def aligned(x: Value, dim: int, rank: int) -> Value:
+    """A vector laid along axis `dim` of `rank` dimensions, the others of size 1."""
+    return unsqueeze(x, *(i for i in range(rank) if i != dim))
