@@ -58,10 +58,9 @@ class CheckReport:
 
 def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
     """The report over the traced sizes and `n` other assignments. Raises LoweringError where no torch model is at hand."""
-    captured = program.lowered.captured
-    if captured.runnable is None:
+    if program.model is None:
         raise LoweringError("the torch model is not at hand to check against", hint="give to_onnx the model itself")
-    args, kwargs = captured.example_args()
+    args, kwargs = rebuilt(program, program.lowered.captured.examples)
     runs = [run(program, args, kwargs)]
     for sizes in assignments(program, n, seed):
         new_args, new_kwargs = resized(program, sizes, seed)
@@ -71,13 +70,12 @@ def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
 
 def run(program: Program, args: Any, kwargs: Mapping[str, Any], rtol: float | None = None) -> SizeReport:
     """One comparison on given inputs; an exception of either side is reported as the problem."""
-    captured = program.lowered.captured
     sizes: tuple[tuple[str, int], ...] = ()
     try:
         feeds = program.feeds(copied(args), copied(dict(kwargs)))
         sizes = tuple(sorted(binding_of(program.graph, [feeds[k].shape for k in names_of(program.graph)]).items()))
         with torch.no_grad():
-            expected = captured.runnable(*copied(args), **copied(dict(kwargs)))
+            expected = program.model(*copied(args), **copied(dict(kwargs)))
         actual = program(*copied(args), **copied(dict(kwargs)))
     except (IrkitError, RuntimeError, ValueError, TypeError, KeyError, IndexError) as error:
         return SizeReport(sizes, (), f"{type(error).__name__}: {error}")
@@ -86,7 +84,7 @@ def run(program: Program, args: Any, kwargs: Mapping[str, Any], rtol: float | No
 
 def compared(program: Program, expected: Any, actual: Any, sizes: Any, rtol: float | None) -> SizeReport:
     """The comparison of two results: structure, then element type, shape and values of each leaf."""
-    with registering(expected, actual, *program.lowered.captured.examples()):
+    with program.lowered.captured.pytrees(), registering(expected, actual):
         ours, our_spec = pytree.tree_flatten(actual)
         theirs, their_spec = pytree.tree_flatten(expected)
     if our_spec != their_spec:
@@ -151,7 +149,7 @@ def assignments(program: Program, n: int, seed: int) -> list[dict[str, int]]:
 
 def traced_sizes(program: Program) -> dict[str, int]:
     """The sizes of the example inputs."""
-    feeds = program.feeds(*program.lowered.captured.example_args())
+    feeds = program.feeds(*rebuilt(program, program.lowered.captured.examples))
     return binding_of(program.graph, [feeds[name].shape for name in names_of(program.graph)])
 
 
@@ -179,13 +177,21 @@ def resized(program: Program, sizes: Mapping[str, int], seed: int) -> tuple[Any,
     captured = program.lowered.captured
     generator = torch.Generator().manual_seed(seed + sum(sizes.values()))
     leaves: list[Any] = []
-    for name, leaf in zip(captured.input_names, captured.example_leaves(), strict=True):
+    for name, leaf in zip(captured.input_names, captured.examples, strict=True):
         if isinstance(leaf, torch.Tensor) and name in program.inputs:
             shape = [dims.evaluate(d, sizes) for d in program.inputs[name].shape]
             leaves.append(like(leaf, shape, generator))
         else:
             leaves.append(leaf)
-    return captured.rebuilt(leaves)
+    return rebuilt(program, leaves)
+
+
+def rebuilt(program: Program, leaves: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
+    """(args, kwargs) in the structure of the example inputs, from their leaves."""
+    captured = program.lowered.captured
+    with captured.pytrees():
+        args, kwargs = pytree.tree_unflatten(list(leaves), captured.in_spec)
+    return args, kwargs
 
 
 def like(example: torch.Tensor, shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:

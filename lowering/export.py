@@ -5,15 +5,19 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
+import torch
+from torch.export import ExportedProgram
 
 from irkit import dims_text
 from irkit.dims import symbol
 from irkit.ir import Graph
 from irkit.origins import Origin
 from irkit.vocabulary import CONSTANT
+from lowering.calls import name_of
 from lowering.capture import capture
 from lowering.entry import Lowered, lowered
 from lowering.program import Program
@@ -70,12 +74,21 @@ def to_onnx(
     captured = clock("capture", capture, model, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names,
                      **capture_options)  # fmt: skip
     low = clock("lower", lowered, captured, output_names=output_names, converters=converters, strict=strict,
-                progress=None if progress is None else lambda i, n: progress("lower", i, n))  # fmt: skip
+                name=name_of(model), progress=None if progress is None else lambda i, n: progress("lower", i, n))  # fmt: skip
     better = clock("optimize", optimized, low.graph) if optimize else low.graph
     legal = clock("legalize", legalize, better, chosen)
     ready = clock("materialize", materialize_dims, legal)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better), "ONNX": len(ready)}
-    return Program(low.graph, ready, low, chosen.opset, report_of(low, ready, chosen, counts, seconds))
+    return Program(low.graph, ready, low, chosen.opset, report_of(low, ready, chosen, counts, seconds), runnable(model))
+
+
+def runnable(model: Any) -> Any:
+    """What computes the reference for a check: the model itself, or the module of an exported program."""
+    if isinstance(model, ExportedProgram):
+        return model.module()
+    if isinstance(model, str | Path):
+        return torch.export.load(str(model)).module()
+    return model if callable(model) else None
 
 
 @attrs.frozen
@@ -107,7 +120,7 @@ def report_of(
     ports = list(zip(graph.signature.params, graph.params, strict=True))
     results = list(zip(graph.signature.results, graph.results, strict=True))
     return Report(
-        model=low.captured.name,
+        model=graph.name,
         capture=low.captured.how,
         opset=target.opset,
         target=str(target),

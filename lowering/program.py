@@ -18,11 +18,11 @@ from irkit.facts import binding_of, check_sizes, names_of
 from irkit.ir import Graph
 from irkit.onnx.check import session
 from irkit.onnx.serialize import save, to_proto
-from irkit.types import DType, Tensor
+from irkit.types import Tensor
 from lowering.checking import CheckReport, checked
 from lowering.entry import Lowered
 from lowering.fx_types import DTYPES, array_of, tensor_of
-from lowering.pytrees import registering
+from lowering.capture import Captured
 from lowering.report import Report
 
 
@@ -39,6 +39,7 @@ class Program:
     lowered: Lowered
     opset: int
     report: Report
+    model: Any = None
 
     @cached_property
     def proto(self) -> onnx.ModelProto:
@@ -86,7 +87,7 @@ class Program:
     ) -> dict[str, np.ndarray]:
         """The arrays that ONNX Runtime is given for a call, by input name. Raises ContractError as a call does."""
         captured = self.lowered.captured
-        leaves = captured.leaves_of(args, kwargs)
+        leaves = leaves_of(captured, args, kwargs)
         self.check_baked(leaves)
         tensors = [leaf for leaf, name in zip(leaves, captured.input_names, strict=True) if name in self.inputs]
         arrays: dict[str, np.ndarray] = {}
@@ -129,7 +130,7 @@ class Program:
         captured = self.lowered.captured
         if captured.out_spec is None:
             return leaves[0] if len(leaves) == 1 else tuple(leaves)
-        with registering(*captured.examples()):
+        with captured.pytrees():
             return pytree.tree_unflatten(leaves, captured.out_spec)
 
     def check(self, n: int = 3, *, seed: int = 0) -> CheckReport:
@@ -142,11 +143,32 @@ class Program:
         return f"<Program {self.report.model}: {self.report.nodes.get('ONNX', 0)} ONNX nodes, opset {self.opset}>"
 
 
+def leaves_of(captured: Captured, args: Any, kwargs: Mapping[str, Any]) -> list[Any]:
+    """The leaves of a call in the order of capture, however its arguments are divided into positional and keyword ones.
+
+    Raises ContractError where the structure is not that of the example inputs.
+    """
+    count = captured.in_spec.child(0).num_children
+    names = captured.arguments
+    if len(args) > len(names):
+        raise ContractError(f"{len(args)} positional arguments were given, and the model takes {len(names)}")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    missing = [n for n in names if n not in given]
+    extra = [n for n in given if n not in names]
+    if missing or extra:
+        what = f"the arguments {', '.join(missing)} are missing" if missing else f"it takes no {', '.join(extra)}"
+        raise ContractError(f"the model was captured with ({', '.join(names)}), and {what}")
+    ordered = (tuple(given[n] for n in names[:count]), {n: given[n] for n in names[count:]})
+    with captured.pytrees():
+        leaves, spec = pytree.tree_flatten(ordered)
+    if len(leaves) != len(captured.input_names) or spec != captured.in_spec:
+        raise ContractError(
+            f"the inputs are built as {spec}, and the model was captured for {captured.in_spec}",
+            hint="lists, tuples, dicts and None must be where they were in the example inputs",
+        )
+    return leaves
+
+
 def same_scalar(a: Any, b: Any) -> bool:
     """True where two constants are the same, type included (1 is not True, nor 1.0)."""
     return type(a) is type(b) and (a == b or (a != a and b != b))
-
-
-def is_number(dtype: DType) -> bool:
-    """True for element types whose values can be subtracted."""
-    return dtype.is_float or dtype.is_integer or dtype.is_complex

@@ -1,0 +1,69 @@
+"""What capture relied on, as facts of the graph: over the user's dimensions, in text that can be checked anywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+
+from irkit.dims import Range
+from irkit.ir import Fact
+from lowering.capture import Captured
+from lowering.errors import LoweringError
+from lowering.symints import Sizes
+
+KINDS = {"guard": "guard", "assertion": "guard", "promise": "relation"}
+SPECIALIZED = 2
+"""torch traces every dynamic dimension as if it were at least 2, and its own check lets 0 and 1 pass."""
+UNBOUNDED = 2**40
+"""A greatest size beyond this is none: torch writes some of its infinities as numbers."""
+
+
+def facts_of(captured: Captured, sizes: Sizes) -> tuple[Fact, ...]:
+    """Guards, relations and baked scalars, each once; those that a range says already are left out."""
+    found: dict[tuple[str, str], Fact] = {}
+    for guard in captured.guards:
+        kind = KINDS.get(guard.kind, guard.kind)
+        if guard.expr is None:
+            found.setdefault(("note", guard.text), Fact("note", guard.text, guard.source))
+            continue
+        if is_of_range(captured, guard.expr) or guard.expr in (True, sympy.true):
+            continue
+        try:
+            text = sizes.condition(guard.expr)
+        except LoweringError:
+            found.setdefault(("note", guard.text), Fact("note", guard.text, guard.source))
+            continue
+        found.setdefault((kind, text), Fact(kind, text, guard.source))
+    for name, value in captured.scalars.items():
+        found[("baked", name)] = Fact("baked", f"{name} == {value!r}")
+    return tuple(found.values())
+
+
+def is_of_range(captured: Captured, expr: Any) -> bool:
+    """True for a comparison of one symbol with a number, which the symbol's range holds already."""
+    if not isinstance(expr, sympy.core.relational.Relational) or isinstance(expr, sympy.Eq):
+        return False
+    left, right = expr.args
+    symbol, number = (left, right) if left.is_Symbol else (right, left)
+    if not symbol.is_Symbol or not number.is_Integer or symbol.name not in captured.range_constraints:
+        return False
+    if isinstance(expr, sympy.Ne):
+        return int(number) in (0, 1)
+    low, high = captured.range_constraints[symbol.name]
+    inside = [n for n in (low, high if high is not None else low + 1000) if bool(expr.xreplace({symbol: sympy.Integer(n)}))]
+    return len(inside) == 2
+
+
+def range_of(captured: Captured, name: str, sizes: Sizes) -> Range | None:
+    """The range of the irkit symbol called `name`; None where torch knows none."""
+    for theirs, (low, high) in captured.range_constraints.items():
+        if sizes.names.get(theirs, theirs) == name:
+            least = 0 if 0 < low <= SPECIALIZED else low
+            return Range(least, None if high is None or high > UNBOUNDED else high)
+    return None
+
+
+def signed_of(captured: Captured) -> frozenset[str]:
+    """The torch symbols that may be negative: numbers that were read out of tensors."""
+    return frozenset(name for name, (low, _) in captured.range_constraints.items() if low < 0)
