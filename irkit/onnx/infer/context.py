@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -11,12 +11,15 @@ from irkit import dims
 from irkit.blobs import Blob
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
-from irkit.onnx.schemas import OpSpec
+from irkit.onnx.schemas import TYPE_STRINGS, OpSpec
 from irkit.types import DType, Tensor, Type
 from irkit.vocabulary import CONSTANT, SHAPE_VECTOR
 
 LIMIT = 4096
 """Constants of more elements than this are not read by a type rule."""
+
+SCALAR = ()
+"""The shape of a rank-0 tensor."""
 
 
 @attrs.define(eq=False)
@@ -29,10 +32,31 @@ class Context:
     bodies: tuple[Any, ...]
     outputs: int
 
+    # ---- attributes
+
     def attr(self, name: str) -> Any:
         """The attribute, or the schema's default, or None."""
         value = self.attributes.get(name)
         return self.spec.attributes[name].default if value is None and name in self.spec.attributes else value
+
+    def element(self, name: str, default: DType) -> DType:
+        """The element type that an attribute names by its ONNX number; `default` where it is left out or 0."""
+        number = self.attr(name)
+        if not number:
+            return default
+        try:
+            return DType(number)
+        except ValueError as error:
+            raise self.fail(f"attribute {name} is {number}, which is no ONNX element type") from error
+
+    def allowed(self, dtype: DType, output: int = 0) -> DType:
+        """`dtype`, which the schema must allow for that result. Raises TypeRuleError where it does not."""
+        formal = self.spec.outputs[output]
+        if TYPE_STRINGS[dtype] not in self.spec.allowed(formal):
+            raise self.fail(f"the result cannot be {dtype.short}")
+        return dtype
+
+    # ---- operands
 
     def has(self, index: int) -> bool:
         """True where operand number `index` was given."""
@@ -51,6 +75,14 @@ class Context:
             raise self.fail(f"operand {index} is a {found!r}, where a tensor is needed")
         return found
 
+    def ranked(self, index: int, *ranks: int) -> Tensor:
+        """The type of a tensor operand whose rank must be one of `ranks`."""
+        found = self.tensor(index)
+        if len(found.shape) not in ranks:
+            wanted = " or ".join(map(str, ranks))
+            raise self.fail(f"operand {index} ({self.spec.formal(index).name}) must have rank {wanted}")
+        return found
+
     def shape(self, index: int) -> tuple[Dim, ...]:
         """The dimensions of a tensor operand."""
         return self.tensor(index).shape
@@ -63,13 +95,41 @@ class Context:
         """The rank of a tensor operand."""
         return len(self.tensor(index).shape)
 
+    # ---- contents
+
     def contents(self, index: int) -> tuple[Dim, ...] | None:
-        """The elements of an integer operand that is a constant or a ShapeVector, flat; None where they are unknown."""
+        """The elements of an integer operand that is a constant, a ShapeVector, the Shape of a value, or a reshaped one
+        of these, flat; None where they are unknown."""
         return contents(self.inputs[index]) if self.has(index) else None
+
+    def numbers(self, index: int) -> tuple[int, ...] | None:
+        """The elements of an operand as numbers, flat; None where one of them is unknown or symbolic."""
+        found = self.contents(index)
+        return None if found is None or any(type(d) is not int for d in found) else found  # type: ignore[return-value]
+
+    def scalar(self, index: int) -> Dim | None:
+        """The only element of an integer operand; None where it is unknown."""
+        found = self.contents(index)
+        return found[0] if found is not None and len(found) == 1 else None
 
     def blob(self, index: int) -> Blob | None:
         """The blob of a constant operand; None where it is no constant or was not given."""
         return self.inputs[index].blob if self.has(index) else None
+
+    def length(self, index: int) -> int:
+        """How many elements an operand of rank 1 (or 0) has. Raises TypeRuleError where that is no number."""
+        shape = self.shape(index)
+        if len(shape) == 0:
+            return 1
+        if len(shape) != 1 or type(shape[0]) is not int:
+            name = self.spec.formal(index).name
+            raise self.fail(
+                f"operand {index} ({name}) must be a vector of known length",
+                hint="the rank of every tensor must be known: give a constant, or build the sizes with shape_vector",
+            )
+        return shape[0]
+
+    # ---- axes
 
     def axis(self, axis: int, rank: int, *, end: bool = False) -> int:
         """`axis` counted from the front. `end` also allows `axis == rank`. Raises TypeRuleError out of range."""
@@ -77,6 +137,39 @@ class Context:
         if not -top <= axis < top and not (rank == 0 and axis in (0, -1)):
             raise self.fail(f"axis {axis} is out of range for rank {rank}")
         return axis + top if axis < 0 else axis
+
+    def axes(self, given: Iterable[int], rank: int) -> tuple[int, ...]:
+        """Several axes counted from the front. Raises TypeRuleError where one is out of range or stands twice."""
+        found = tuple(self.axis(int(a), rank) for a in given)
+        if len(set(found)) != len(found):
+            raise self.fail(f"an axis stands twice in {found}")
+        return found
+
+    # ---- dimensions
+
+    def unify(self, a: Dim, b: Dim, what: str) -> Dim:
+        """The better known of two dimensions that must be equal; raises TypeRuleError where they cannot be."""
+        if a is b:
+            return a
+        if dims.same(a, b) is False:
+            raise self.fail(f"{what} must be equal, and are {a} and {b}")
+        if type(a) is int or (dims.is_fresh(b) and type(b) is not int):
+            return a
+        return b if type(b) is int or dims.is_fresh(a) else a
+
+    def unify_shapes(self, a: tuple[Dim, ...], b: tuple[Dim, ...], what: str) -> tuple[Dim, ...]:
+        """The better known dimensions of two shapes that must be equal."""
+        if a == b:
+            return a
+        if len(a) != len(b):
+            raise self.fail(f"{what} must have one rank, and have {len(a)} and {len(b)}")
+        return tuple(self.unify(x, y, f"{what}: the sizes of axis {i}") for i, (x, y) in enumerate(zip(a, b, strict=True)))
+
+    # ---- results
+
+    def several(self, *types: Type) -> tuple[Type, ...]:
+        """The types of the results that are asked for, out of all that the operator has."""
+        return types[: self.outputs]
 
     def fail(self, what: str, hint: str = "") -> TypeRuleError:
         """The error to raise: it names the operator and the types of its operands."""
@@ -86,8 +179,14 @@ class Context:
         return TypeRuleError(f"{name}: {what}", ir=f"{name}({types}){given}", hint=hint)
 
 
+_VIEWS = frozenset(("Squeeze", "Unsqueeze", "Reshape", "Identity", "Flatten"))
+_INDEX = (DType.INT64, DType.INT32)
+
+
 def contents(value: Any) -> tuple[Dim, ...] | None:
     """The elements of an integer tensor that is known, flat, as dimensions; None where it is unknown or large."""
+    while value is not None and (value.op in _VIEWS or _is_index_cast(value)):
+        value = value.inputs[0]
     if value is None:
         return None
     if value.op == SHAPE_VECTOR:
@@ -96,7 +195,17 @@ def contents(value: Any) -> tuple[Dim, ...] | None:
         blob = value.blob
         if blob.size <= LIMIT and (blob.dtype.is_integer or blob.dtype is DType.BOOL):
             return tuple(int(x) for x in blob.array.ravel())
+    elif value.op == "Shape" and isinstance(value.inputs[0].type, Tensor):
+        shape = value.inputs[0].type.shape
+        return shape[value.attribute("start", 0) : value.attribute("end")]
     return None
+
+
+def _is_index_cast(value: Any) -> bool:
+    """True for a Cast between int32 and int64, which keeps every dimension."""
+    if value.op != "Cast" or not isinstance(value.inputs[0].type, Tensor):
+        return False
+    return value.type.dtype in _INDEX and value.inputs[0].type.dtype in _INDEX
 
 
 def broadcast(c: Context, *shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -105,6 +214,9 @@ def broadcast(c: Context, *shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
     Of a number above 1 and an unknown dimension the number is taken; of two dimensions that may or may not be equal
     nothing is known, since either could be 1: the result is a fresh symbol.
     """
+    first = shapes[0]
+    if all(shape is first or shape == first for shape in shapes):
+        return first
     rank = max(map(len, shapes))
     result: list[Dim] = []
     for i in range(rank):
@@ -112,12 +224,12 @@ def broadcast(c: Context, *shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
         for shape in shapes:
             at = i - rank + len(shape)
             if at >= 0:
-                dim = broadcast_dim(c, dim, shape[at], shapes)
+                dim = broadcast_dim(c, dim, shape[at])
         result.append(dim)
     return tuple(result)
 
 
-def broadcast_dim(c: Context, a: Dim, b: Dim, shapes: tuple[Any, ...] = ()) -> Dim:
+def broadcast_dim(c: Context, a: Dim, b: Dim) -> Dim:
     """What two dimensions broadcast to."""
     if a is b or (type(b) is int and b == 1):
         return a
@@ -126,8 +238,20 @@ def broadcast_dim(c: Context, a: Dim, b: Dim, shapes: tuple[Any, ...] = ()) -> D
     answer = dims.same(a, b)
     if answer is True:
         return a
-    if type(a) is int and type(b) is int:
+    a_wide, b_wide = dims.same(a, 1) is False, dims.same(b, 1) is False
+    if answer is False and a_wide and b_wide:
         raise c.fail(f"{a} and {b} do not broadcast", hint="sizes must be equal, or one of them 1")
     if type(a) is int or type(b) is int:
         return a if type(a) is int else b
+    if a_wide or b_wide:
+        return a if a_wide else b  # what is never 1 is what the other broadcasts to
     return dims.fresh()
+
+
+def broadcast_to(c: Context, shape: tuple[Dim, ...], target: tuple[Dim, ...], what: str) -> None:
+    """Raises TypeRuleError where `shape` certainly does not broadcast to `target` without changing it."""
+    if len(shape) > len(target):
+        raise c.fail(f"{what} of rank {len(shape)} does not broadcast to rank {len(target)}")
+    for a, b in zip(reversed(shape), reversed(target), strict=False):
+        if dims.same(a, b) is False and dims.same(a, 1) is False:
+            raise c.fail(f"{what} of size {a} does not broadcast to {b}", hint="sizes must be equal, or 1")
