@@ -293,7 +293,7 @@ def port_text(port: Port | None, role: str, name: str) -> str:
     if port is None:
         return ""
     title = "" if name == "%" + name_text(port.name) else f" as {name_text(port.name)}"
-    said = "" if port.role == role else f" role {name_text(port.role)}"
+    said = "" if port.role == role != "param" else f" role {name_text(port.role)}"
     return title + said + (f" binds {name_text(port.binds)}" if port.binds else "")
 
 
