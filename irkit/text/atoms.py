@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import attrs
@@ -184,10 +185,11 @@ class Atoms:
                 c.fail(
                     str(error.args[0]), start, hint="parse(text, blobs) takes a graph, a mapping, or the file beside"
                 )
-        elements = self.elements(c, type_)
+        shape = tuple(int(d) for d in type_.shape)
+        elements = self.elements(c, type_.dtype, shape)
         name = c.string() if c.accept("word", "as") else ""
         try:
-            return blob(array_of(elements, type_.dtype, type_.shape), type_.dtype, name)
+            return blob(array_of(elements, type_.dtype, shape), type_.dtype, name)
         except (ValueError, TypeError) as error:
             c.fail(str(error), start)
 
@@ -195,15 +197,13 @@ class Atoms:
         """The name or the number that stands for a content left out."""
         return c.string() if c.peek().kind == "string" else c.integer()
 
-    def elements(self, c: Cursor, type_: Tensor) -> list[Any]:
+    def elements(self, c: Cursor, dtype: DType, shape: tuple[int, ...]) -> list[Any]:
         """The elements, in order; brackets only group them."""
-        count = 1
-        for size in type_.shape:
-            count *= int(size)  # type: ignore[arg-type]
+        count = math.prod(shape)
         if count > ELEMENTS:
             c.fail(f"a constant of {count} elements is too large for the text", hint="hand it in: parse(text, blobs)")
         if c.accept("word", "fill"):
-            return [self.element(c, type_.dtype)] * count
+            return [self.element(c, dtype)] * count
         found: list[Any] = []
         depth = 0
         while True:
@@ -212,7 +212,7 @@ class Atoms:
             elif c.accept("]"):
                 depth -= 1
             else:
-                found.append(self.element(c, type_.dtype))
+                found.append(self.element(c, dtype))
             if depth <= 0:
                 return found
             if c.peek(-1).kind != "[" and c.peek().kind != "]":
