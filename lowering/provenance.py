@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
+
+import torch
 
 from irkit.origins import Origin
 
+TORCH = str(Path(torch.__file__).parent)
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ([^\n]+)\n\s+([^\n]*)')
 
 
@@ -31,11 +34,11 @@ def module_of(node: Any) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def line_of(trace: str) -> str:
-    """`file.py:12 x = f(y)`: the innermost frame of a stack trace; the file by its last two parts."""
+    """`file.py:12 x = f(y)`: the innermost frame of a stack trace outside of torch; the file by its last two parts."""
     frames = _FRAME.findall(trace)
     if not frames:
         return ""
-    file, line, _, code = frames[-1]
+    file, line, _, code = next((f for f in reversed(frames) if not f[0].startswith(TORCH)), frames[-1])
     return f"{'/'.join(PurePath(file).parts[-2:])}:{line} {code.strip()}"
 
 
