@@ -1,2 +1,187 @@
-"""stub"""
-def materialize(g): return g
+"""ShapeVectors written out as ONNX nodes: each expression once, by the cheapest route. The last step before a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from irkit import dims
+from irkit.dims import Dim, Range
+from irkit.ir import Graph, Value, param
+from irkit.onnx.sizes import ONE, Sizes
+from irkit.types import Tensor
+from irkit.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
+
+
+def materialize(graph: Graph) -> Graph:
+    """The graph without ShapeVector, in its bodies too; itself where there is none.
+
+    In Reshape a dimension of the operand at the same place becomes 0 and one other becomes -1, where ONNX allows that for
+    every size that the ranges allow; in Expand a dimension of the operand becomes 1. Everything else is read off the
+    shape of a value or computed (see `irkit.onnx.sizes`). Symbols that nothing in a body binds become captures of it.
+    Raises SerializeError for a symbol that nothing binds.
+    """
+    if not has_vectors(graph):
+        return graph
+    results = Sweep(Sizes(graph.params, graph.symbols), graph.symbols).graph(graph)
+    return graph.with_results(results)
+
+
+def has_vectors(graph: Graph) -> bool:
+    """True where a ShapeVector stands in the graph or in a body of it."""
+    return any(v.op == SHAPE_VECTOR or any(has_vectors(body) for body in v.bodies) for v in graph.order)
+
+
+@attrs.define(eq=False)
+class Sweep:
+    """One graph being rewritten, operands before users: `new` maps each old value to its new one."""
+
+    sizes: Sizes
+    ranges: Mapping[str, Range]
+    new: dict[Value, Value] = attrs.field(factory=dict)
+    squeezed: dict[Value, Value] = attrs.field(factory=dict)
+
+    def graph(self, graph: Graph) -> tuple[Value, ...]:
+        """The new results of a graph."""
+        vectors: dict[Value, tuple[Dim, ...]] = {}
+        results = set(graph.results)
+        for value in graph.order:
+            if value.op == PARAM or value.op == CONSTANT:
+                self.new[value] = value
+                continue
+            if value.op == SHAPE_VECTOR:
+                vectors[value] = self.vector(value)
+                if value in results:
+                    self.written(value, vectors)
+                continue
+            made = self.value(value, vectors)
+            self.new[value] = made
+            if type(made.type) is Tensor:
+                self.sizes.offer(made)
+        return tuple(self.new[r] for r in graph.results)
+
+    def vector(self, value: Value) -> tuple[Dim, ...]:
+        """The dimensions of a ShapeVector, whose scalars are made known."""
+        symbols = value.attribute("scalars", ())
+        for symbol, scalar in zip(symbols, value.inputs[len(value.inputs) - len(symbols) :], strict=True):
+            self.sizes.bind(symbol, self.new[scalar])  # type: ignore[index]
+        return value.attribute("dims")
+
+    def written(self, vector: Value, vectors: Mapping[Value, tuple[Dim, ...]]) -> Value:
+        """The new value of a ShapeVector, as nodes."""
+        if vector not in self.new:
+            self.sizes.origin = vector.origin
+            self.new[vector] = self.sizes.vector(vectors[vector])
+        return self.new[vector]
+
+    def value(self, value: Value, vectors: Mapping[Value, tuple[Dim, ...]]) -> Value:
+        """The new value of anything that is no leaf."""
+        first = value.inputs[1] if len(value.inputs) > 1 else None
+        if first in vectors and value.op in ("Reshape", "Expand"):
+            self.sizes.origin = value.origin
+            data = (
+                self.new[value.inputs[0]] if value.inputs[0] not in vectors else self.written(value.inputs[0], vectors)
+            )  # type: ignore[index]
+            if value.op == "Expand":
+                return value.with_inputs((data, self.sizes.vector(expand_target(data.shape, vectors[first]))))
+            target, allowzero = self.reshape_target(value, data.shape, vectors[first])
+            attributes = (("allowzero", 1),) if allowzero else ()
+            return Value("Reshape", (data, self.sizes.vector(target)), attributes, (), value.type, value.origin)
+        if value.op == "Squeeze" and value.inputs[0] in vectors:
+            return self.number(value, vectors)
+        inputs = tuple(
+            None if v is None else self.written(v, vectors) if v in vectors else self.new[v] for v in value.inputs
+        )
+        same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
+        made = value if same else value.with_inputs(inputs)
+        return self.bodies(made) if any(has_vectors(body) for body in value.bodies) else made
+
+    def number(self, value: Value, vectors: Mapping[Value, tuple[Dim, ...]]) -> Value:
+        """One dimension as a scalar: the scalar whose content it is, or a Squeeze made once."""
+        sizes = vectors[value.inputs[0]]  # type: ignore[index]
+        scalar = self.sizes.scalar(sizes[0]) if len(sizes) == 1 else None
+        if scalar is not None and scalar.rank == value.rank == 0:
+            return scalar
+        operand = self.written(value.inputs[0], vectors)  # type: ignore[arg-type]
+        if value.rank != 0:
+            return value.with_inputs((operand, *(self.new[v] for v in value.inputs[1:])))  # type: ignore[index]
+        if operand not in self.squeezed:
+            self.squeezed[operand] = value.with_inputs((operand, *(self.new[v] for v in value.inputs[1:])))  # type: ignore[index]
+        return self.squeezed[operand]
+
+    # ------------------------------------------------------------------------------------------ Reshape
+
+    def reshape_target(
+        self, value: Value, shape: tuple[Dim, ...], wanted: tuple[Dim, ...]
+    ) -> tuple[tuple[Dim, ...], bool]:
+        """(target, allowzero): the cheapest operand that gives the wanted dimensions for all sizes in range.
+
+        A 0 copies the dimension of the operand; a -1 is legal where no other dimension can be 0; a computed dimension
+        that can be 0 would be taken for a copy, unless `allowzero`, which allows no copies.
+        """
+        zero_is_zero = bool(value.attribute("allowzero", 0))
+        copies = [i for i, d in enumerate(wanted) if i < len(shape) and is_copy(d, shape[i], zero_is_zero)]
+        if -1 in wanted:  # given by whoever built the Reshape: it stays theirs
+            return tuple(0 if i in copies and not zero_is_zero else d for i, d in enumerate(wanted)), zero_is_zero
+        meant = tuple(shape[i] if d == 0 and not zero_is_zero else d for i, d in enumerate(wanted))
+        positive = [self.sizes.at_least(d, 1) for d in meant]
+        copied = tuple(0 if i in copies else d for i, d in enumerate(meant))
+        open_ = [i for i, d in enumerate(copied) if type(d) is not int]
+        clear = all(type(d) is int and d > 0 for i, d in enumerate(meant) if i not in copies and i not in open_)
+        options: list[tuple[tuple[Dim, ...], bool]] = []
+        if clear and all(positive[i] for i in open_):
+            options.append((copied, False))
+        for k in open_:
+            if all(known for i, known in enumerate(positive) if i != k):
+                options.append((tuple(-1 if i == k else d for i, d in enumerate(copied)), False))
+        options.append((meant, True))
+        return min(options, key=lambda option: (self.sizes.cost(option[0]), option[1]))
+
+    # ------------------------------------------------------------------------------------------ bodies
+
+    def bodies(self, value: Value) -> Value:
+        """A value with its bodies rewritten, and further captures for the sizes that they need from outside."""
+        wanted: dict[Dim, None] = {}
+        asked: list[dict[Dim, Value]] = []
+        results = []
+        for body in value.bodies:
+            own: dict[Dim, Value] = {}
+            asked.append(own)
+
+            def need(size: Dim, own: dict[Dim, Value] = own) -> Value:
+                wanted.setdefault(size)
+                if size not in own:
+                    own[size] = param(ONE)
+                return own[size]
+
+            inner = Sizes(body.params, self.ranges, need)
+            results.append(Sweep(inner, self.ranges).graph(body))
+        bodies = tuple(
+            attrs.evolve(body, params=(*body.params, *(own.get(size) or param(ONE) for size in wanted)), results=found)
+            for body, own, found in zip(value.bodies, asked, results, strict=True)
+        )
+        if not wanted:
+            return attrs.evolve(value, bodies=bodies)
+        self.sizes.origin = value.origin
+        attributes: dict[str, Any] = dict(value.attributes)
+        attributes["captures"] = attributes.get("captures", 0) + len(wanted)
+        inputs = (*value.inputs, *(self.sizes.expression(size) for size in wanted))
+        return attrs.evolve(value, inputs=inputs, attributes=tuple(sorted(attributes.items())), bodies=bodies)
+
+
+def is_copy(wanted: Dim, size: Dim, zero_is_zero: bool) -> bool:
+    """True where a 0 in Reshape's target gives the wanted dimension, and saves computing it."""
+    if type(wanted) is int:
+        return wanted == 0 and not zero_is_zero
+    return dims.same(wanted, size) is True
+
+
+def expand_target(shape: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """The cheapest operand of Expand: 1 leaves a dimension as it is."""
+    skip = len(wanted) - len(shape)
+    return tuple(
+        1 if type(d) is not int and i >= skip and dims.same(d, shape[i - skip]) is True else d
+        for i, d in enumerate(wanted)
+    )
