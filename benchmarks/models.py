@@ -1,0 +1,75 @@
+"""The models that the benchmarks export: built from configuration classes, with random weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Built = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any], Any]
+
+
+def llama(layers: int, hidden: int = 256) -> Built:
+    """A Llama decoder with a cache in and out; batch, sequence and past are dynamic."""
+    from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
+
+    heads = 4 if hidden <= 256 else hidden // 64
+    config = LlamaConfig(
+        vocab_size=1000, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers,
+        num_attention_heads=heads, num_key_value_heads=heads // 2, max_position_embeddings=512,
+    )  # fmt: skip
+    size = hidden // heads
+    past = DynamicCache(config=config)
+    for layer in range(layers):
+        past.update(torch.randn(2, heads // 2, 8, size), torch.randn(2, heads // 2, 8, size), layer)
+    inputs = {
+        "input_ids": torch.randint(0, 1000, (2, 3)),
+        "attention_mask": torch.ones(2, 11, dtype=torch.int64),
+        "past_key_values": past,
+    }
+    shapes = {
+        "input_ids": {0: "batch", 1: "seq"},
+        "attention_mask": {0: "batch", 1: "past + seq"},
+        "past_key_values": {0: "batch", 2: "past"},
+    }
+    return LlamaForCausalLM(config), (), inputs, shapes
+
+
+def bert() -> Built:
+    """BERT-base."""
+    from transformers import BertConfig, BertModel
+
+    inputs = {"input_ids": torch.randint(5, 2000, (2, 16)), "attention_mask": torch.ones(2, 16, dtype=torch.int64)}
+    return BertModel(BertConfig(vocab_size=2000)), (), inputs, {name: {0: "batch", 1: "seq"} for name in inputs}
+
+
+def resnet() -> Built:
+    """ResNet-50's shape."""
+    from transformers import ResNetConfig, ResNetModel
+
+    return ResNetModel(ResNetConfig()), (), {"pixel_values": torch.randn(2, 3, 224, 224)}, {"pixel_values": {0: "batch"}}
+
+
+def whisper() -> Built:
+    """The encoder of Whisper-small."""
+    from transformers import WhisperConfig
+    from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+    config = WhisperConfig(
+        d_model=768, encoder_layers=12, encoder_attention_heads=12, encoder_ffn_dim=3072, num_mel_bins=80
+    )
+    inputs = {"input_features": torch.randn(2, 80, 3000)}
+    return WhisperEncoder(config), (), inputs, {"input_features": {0: "batch"}}
+
+
+def large() -> Built:
+    """A stack of linear layers with 2 GB of weights."""
+    layers = [torch.nn.Linear(4096, 4096, bias=False) for _ in range(32)]
+    return torch.nn.Sequential(*layers), (torch.randn(2, 4096),), {}, ({0: "batch"},)
+
+
+MODELS: dict[str, Callable[[], Built]] = {
+    "llama-4": lambda: llama(4), "llama-16": lambda: llama(16), "llama-64": lambda: llama(64),
+    "bert-base": bert, "resnet-50": resnet, "whisper-small-encoder": whisper, "linear-2GB": large,
+}  # fmt: skip
