@@ -1,0 +1,186 @@
+"""Pooling over windows of a fixed size: max, average, and the way back from max."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from irkit import dims
+from irkit.build import dim_scalar, op, shape_vector
+from irkit.dims import Dim
+from irkit.ir import Value
+from irkit.types import DType
+from lowering.pieces import full, per_axis
+from lowering.promotion import cast, scalar
+from lowering.shaping import reshape, squeeze, unsqueeze
+
+_POOLED = (DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT8, DType.UINT8)
+"""What ONNX's MaxPool takes; other integers are computed in f64."""
+
+
+def batched(x: Value, spatial: int) -> Value:
+    """x with a batch axis where it has none"""
+    return x if x.rank == spatial + 2 else unsqueeze(x, 0)
+
+
+def unbatched(made: Value, like: Value) -> Value:
+    """Without the batch axis that `batched` gave"""
+    return made if made.rank == like.rank else squeeze(made, 0)
+
+
+def windows(kernel: Any, stride: Any, padding: Any, spatial: int) -> dict[str, Any]:
+    """The attributes that say where windows lie; without strides they lie side by side."""
+    sizes = per_axis(kernel, spatial)
+    return {
+        "kernel_shape": sizes,
+        "strides": sizes if stride is None or stride == [] else per_axis(stride, spatial),
+        "pads": per_axis(padding, spatial) * 2,
+    }
+
+
+# ---------------------------------------------------------------------------------------------- max
+
+
+def max_pooled(
+    self: Value, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, spatial: int, count: int
+) -> tuple[Value, ...]:
+    """The largest element of every window and, for a `count` of 2, its position in the flattened image."""
+    x = batched(self, spatial)
+    narrow = x if x.dtype in _POOLED else cast(x, DType.DOUBLE)
+    attributes = windows(kernel, stride, padding, spatial)
+    found = op.MaxPool(
+        narrow, **attributes, dilations=per_axis(dilation, spatial), ceil_mode=int(ceil_mode), outputs=count
+    )
+    values, *rest = found if count > 1 else (found,)
+    results = [unbatched(cast(values, self.dtype), self)]
+    for indices in rest:
+        # ONNX counts through the whole batch, torch through one channel of one image.
+        inside = op.Mod(indices, dim_scalar(dims.product(x.shape[2:])))
+        results.append(unbatched(inside, self))
+    return tuple(results)
+
+
+def aten_max_pool1d(
+    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Value:
+    """(n, c, l) or (c, l) -> the largest element of every window"""
+    return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, 1, 1)[0]
+
+
+def aten_max_pool2d(
+    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Value:
+    """(n, c, h, w) or (c, h, w) -> the largest element of every window"""
+    return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, 2, 1)[0]
+
+
+def aten_max_pool3d(
+    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Value:
+    """(n, c, d, h, w) or (c, d, h, w) -> the largest element of every window"""
+    return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, 3, 1)[0]
+
+
+def aten_max_pool1d_with_indices(
+    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> tuple[Value, ...]:
+    """As max_pool1d, with the position of each element"""
+    return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, 1, 2)
+
+
+def aten_max_pool2d_with_indices(
+    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> tuple[Value, ...]:
+    """As max_pool2d, with the position of each element in the flattened image"""
+    return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, 2, 2)
+
+
+def aten_max_pool3d_with_indices(
+    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> tuple[Value, ...]:
+    """As max_pool3d, with the position of each element in the flattened volume"""
+    return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, 3, 2)
+
+
+def aten_max_unpool2d(self: Value, indices: Value, output_size: Sequence[Dim]) -> Value:
+    """Elements put where max_pool found them, zeros elsewhere.  indices: positions in the flattened result."""
+    spatial = len(output_size)
+    batch = self.shape[: self.rank - spatial]
+    flat, size = (*batch, dims.product(self.shape[-spatial:])), (*batch, dims.product(output_size))
+    ground = full(0, size, self.dtype)
+    made = op.ScatterElements(ground, reshape(indices, flat), reshape(self, flat), axis=-1)
+    return reshape(made, (*batch, *output_size))
+
+
+def aten_max_unpool3d(self: Value, indices: Value, output_size: Sequence[Dim], stride: Any, padding: Any) -> Value:
+    """As max_unpool2d; stride and padding only say how the size was found."""
+    return aten_max_unpool2d(self, indices, output_size)
+
+
+# ---------------------------------------------------------------------------------------------- average
+
+
+def average_pooled(
+    self: Value, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: int | None,
+    spatial: int,
+) -> Value:  # fmt: skip
+    """The mean of every window, or its sum divided by `divisor`; integers are rounded towards zero."""
+    if self.dtype.is_integer:
+        rest = (kernel, stride, padding, ceil_mode, count_include_pad, divisor, spatial)
+        return cast(average_pooled(cast(self, DType.DOUBLE), *rest), self.dtype)
+    x = batched(self, spatial)
+    attributes = windows(kernel, stride, padding, spatial)
+    if divisor is None:
+        counted = int(count_include_pad and any(attributes["pads"]))
+        made = op.AveragePool(x, **attributes, ceil_mode=int(ceil_mode), count_include_pad=counted)
+        return unbatched(made, self)
+    # A sum: the zeros around the image are made plain, so that every window has all of its elements.
+    x = op.Pad(x, shape_vector((0, 0, *per_axis(padding, spatial), 0, 0, *ends(x, attributes, ceil_mode))))
+    sizes = attributes["kernel_shape"]
+    averaged = op.AveragePool(x, kernel_shape=sizes, strides=attributes["strides"])
+    return unbatched(op.Mul(averaged, scalar(float(np.prod(sizes)) / divisor, x.dtype)), self)
+
+
+def ends(x: Value, attributes: dict[str, Any], ceil_mode: bool) -> list[Dim]:
+    """How many zeros follow each axis, so that whole windows cover what pooling covers."""
+    spatial = x.rank - 2
+    found: list[Dim] = []
+    kernels, strides, pads = attributes["kernel_shape"], attributes["strides"], attributes["pads"][:spatial]
+    rows = zip(x.shape[2:], kernels, strides, pads, strict=True)
+    for size, kernel, stride, pad in rows:
+        if not ceil_mode:
+            found.append(pad)
+            continue
+        padded = dims.add(size, 2 * pad)
+        last = dims.ceildiv(dims.sub(padded, kernel), stride)
+        # The last window must begin inside the image or the padding before it.
+        last = dims.minimum(last, dims.floordiv(dims.add(size, pad - 1), stride))
+        need = dims.sub(dims.add(dims.mul(last, stride), kernel), dims.add(size, pad))
+        found.append(dims.maximum(need, 0))
+    return found
+
+
+def aten_avg_pool1d(
+    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Value:  # fmt: skip
+    """(n, c, l) or (c, l) -> the mean of every window"""
+    return average_pooled(self, kernel_size, stride, padding, ceil_mode, count_include_pad, None, 1)
+
+
+def aten_avg_pool2d(
+    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Value:  # fmt: skip
+    """(n, c, h, w) or (c, h, w) -> the mean of every window, or its sum divided by `divisor_override`"""
+    return average_pooled(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2)
+
+
+def aten_avg_pool3d(
+    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Value:  # fmt: skip
+    """(n, c, d, h, w) or (c, d, h, w) -> the mean of every window, or its sum divided by `divisor_override`"""
+    return average_pooled(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3)

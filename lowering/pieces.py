@@ -1,0 +1,73 @@
+"""Small pieces of graph that converters of several families are made of: sums, norms, constants of a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from irkit.build import op
+from irkit.dims import Dim
+from irkit.ir import Value
+from irkit.types import DType
+from lowering.promotion import cast, scalar
+from lowering.shaping import expand, ints, permute
+
+MEAN, SUM = 1, 2
+"""torch's numbers for the reductions of a loss; 0 is none."""
+
+
+def full(number: Any, shape: Sequence[Dim], dtype: DType) -> Value:
+    """A tensor of one number."""
+    return expand(scalar(number, dtype), shape)
+
+
+def swap(x: Value, a: int = -1, b: int = -2) -> Value:
+    """x with two axes exchanged."""
+    order = list(range(x.rank))
+    order[a], order[b] = order[b], order[a]
+    return permute(x, order)
+
+
+def total(x: Value, axes: Sequence[int] | None = None, keepdims: bool = False) -> Value:
+    """Sum over axes (all of them where `axes` is None)."""
+    return op.ReduceSum(x, None if axes is None else ints(*axes), keepdims=int(keepdims))
+
+
+def mean(x: Value, axes: Sequence[int] | None = None, keepdims: bool = False) -> Value:
+    """Mean over axes (all of them where `axes` is None)."""
+    return op.ReduceMean(x, None if axes is None else ints(*axes), keepdims=int(keepdims))
+
+
+def largest(x: Value, axes: Sequence[int], keepdims: bool = False) -> Value:
+    """The largest element over axes."""
+    return op.ReduceMax(x, ints(*axes), keepdims=int(keepdims))
+
+
+def p_norm(x: Value, p: float, axes: Sequence[int], keepdims: bool = False) -> Value:
+    """sum(|x|^p)^(1/p) over axes; the number of nonzeros for p = 0, the largest or smallest |x| for p = +-inf."""
+    over, keep = ints(*axes), int(keepdims)
+    if p == 1:
+        return op.ReduceL1(x, over, keepdims=keep)
+    if p == 2:
+        return op.ReduceL2(x, over, keepdims=keep)
+    if p == 0:
+        return total(cast(op.Not(op.Equal(x, scalar(0, x.dtype))), x.dtype), axes, keepdims)
+    size = op.Abs(x)
+    if np.isinf(p):
+        return op.ReduceMax(size, over, keepdims=keep) if p > 0 else op.ReduceMin(size, over, keepdims=keep)
+    return op.Pow(total(op.Pow(size, scalar(p, x.dtype)), axes, keepdims), scalar(1.0 / p, x.dtype))
+
+
+def per_axis(values: Any, rank: int) -> tuple[Any, ...]:
+    """One number per axis, from a number, a list of one, or a list of `rank`."""
+    listed = tuple(values) if isinstance(values, list | tuple) else (values,)
+    return listed * rank if len(listed) == 1 else listed
+
+
+def reduced(loss: Value, reduction: int) -> Value:
+    """Elementwise losses as they are (0), their mean (1) or their sum (2)."""
+    if reduction == 0:
+        return loss
+    return mean(loss) if reduction == MEAN else total(loss)
