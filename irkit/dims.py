@@ -61,6 +61,11 @@ def is_fresh(dim: Dim) -> bool:
     return isinstance(dim, sympy.Dummy)
 
 
+def label(symbol: sympy.Symbol) -> str:
+    """The name by which values and ranges of a symbol are looked up: its own, or a unique one for a fresh symbol."""
+    return f"?{symbol.dummy_index}" if isinstance(symbol, sympy.Dummy) else symbol.name
+
+
 def symbols_of(dim: Dim) -> tuple[sympy.Symbol, ...]:
     """The symbols that stand in a dimension, by name."""
     if type(dim) is int:
@@ -426,7 +431,7 @@ def _interval(expr: Any, ranges: Mapping[str, Range]) -> tuple[Any, Any]:
     if isinstance(expr, Integer):
         return int(expr), int(expr)
     if expr.is_Symbol:
-        known = ranges.get(expr.name)
+        known = ranges.get(label(expr))
         if known is not None:
             return known.lo, math.inf if known.hi is None else known.hi
         return (0 if expr.is_nonnegative else -math.inf), math.inf
@@ -485,9 +490,9 @@ def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
 
 def _number(expr: Any, values: Mapping[str, int]) -> Any:
     if expr.is_Symbol:
-        if expr.name not in values:
-            raise DimensionError(f"the dimension symbol {expr.name!r} has no value", hint=f"known: {sorted(values)}")
-        return values[expr.name]
+        if label(expr) not in values:
+            raise DimensionError(f"the dimension symbol {label(expr)!r} has no value", hint=f"known: {sorted(values)}")
+        return values[label(expr)]
     if expr.is_Integer:
         return int(expr)
     if expr.is_Rational:
@@ -537,10 +542,10 @@ def solve(expr: Dim, value: int) -> tuple[str, int] | None:
     if len(names) != 1:
         return None
     if expr is names[0]:
-        return names[0].name, value
+        return label(names[0]), value
     if not expr.is_polynomial(names[0]) or sympy.degree(expr, names[0]) != 1:
         return None
     slope, offset = int(expr.coeff(names[0], 1)), int(expr.coeff(names[0], 0))
     if (value - offset) % slope:
         raise DimensionError(f"no integer {names[0]} makes {expr} equal {value}")
-    return names[0].name, (value - offset) // slope
+    return label(names[0]), (value - offset) // slope
