@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
-from irkit import dims, walk
+from irkit import dims
 from irkit.attributes import freeze
 from irkit.blobs import Blob, blob
+from irkit.bodies import closed, with_bodies
 from irkit.dims import Dim
 from irkit.errors import GraphError, TypeRuleError
-from irkit.ir import Graph, Value, constant, item, param
+from irkit.ir import Graph, Value, constant, item
 from irkit.onnx import rules
 from irkit.onnx.infer.context import Context, contents
-from irkit.onnx.schemas import BODIES, NONDETERMINISTIC, TYPE_STRINGS, OpSpec, dtype_of, spec
-from irkit.types import DType, Tensor, Tuple, Type, same_types
-from irkit.vocabulary import CALL, CONSTANT, SHAPE_VECTOR
+from irkit.onnx.schemas import BODIES, TYPE_STRINGS, OpSpec, dtype_of, spec
+from irkit.types import DType, Tensor, Tuple, same_types
+from irkit.vocabulary import CALL, SHAPE_VECTOR
 
 
 def call(
@@ -49,7 +50,7 @@ def call(
     operands = coerced(op, known, inputs)
     frozen = normalized(op, known, given)
     check_arity(op, known, operands, bodies)
-    check_dtypes(op, known, operands)
+    check_dtypes(op, known, operands[: len(operands) - given["captures"]] if bodies else operands)
     count = outputs if outputs is not None else max(known.min_outputs, 1)
     context = Context(known, operands, dict(frozen), bodies, count)
     found = rules.infer(op)(context)
@@ -70,12 +71,23 @@ def is_variadic(known: OpSpec) -> bool:
 # ---------------------------------------------------------------------------------------------- leaves
 
 
-def shape_vector(shape: Iterable[Dim], *binders: Value) -> Value:
-    """The dimensions as a vector of int64. `binders` are values whose types bind data-dependent symbols in them."""
+def shape_vector(shape: Iterable[Dim], *binders: Value, scalars: Mapping[Any, Value] | None = None) -> Value:
+    """The dimensions as a vector of int64.
+
+    Args:
+        shape: ints and expressions.
+        binders: values in whose types the data-dependent symbols of `shape` stand as plain dimensions.
+        scalars: for symbols that are the *content* of an integer scalar (torch's `item()`), that scalar; they follow
+            the binders among the operands, and attribute `scalars` names their symbols in order.
+    """
     sizes = tuple(dims.dim(d) for d in shape)
     if all(type(d) is int for d in sizes):
         return const(np.array(sizes, dtype=np.int64))
-    return Value(SHAPE_VECTOR, binders, (("dims", sizes),), (), Tensor(DType.INT64, (len(sizes),)))
+    attributes: tuple[tuple[str, Any], ...] = (("dims", sizes),)
+    if scalars:
+        attributes = (*attributes, ("scalars", tuple(scalars)))
+        binders = (*binders, *scalars.values())
+    return Value(SHAPE_VECTOR, binders, attributes, (), Tensor(DType.INT64, (len(sizes),)))
 
 
 def dim_scalar(dim: Dim, *binders: Value) -> Value:
@@ -134,7 +146,7 @@ def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Any]) -> Va
     if len(allowed) == 1:
         (only,) = allowed
         return const(np.array(data), dtype_of(only))
-    if "tensor(int64)" in allowed and not np.array(data).dtype.kind == "f":
+    if "tensor(int64)" in allowed and np.array(data).dtype.kind != "f":
         return const(np.array(data), "i64" if np.array(data).dtype.kind != "b" else None)
     return const(data)
 
@@ -153,7 +165,7 @@ def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[
     return tuple(p for p in frozen if p[0] == "captures" or table[p[0]].required or p[1] != table[p[0]].default)
 
 
-@lru_cache(maxsize=None)
+@cache
 def required(known: OpSpec) -> tuple[str, ...]:
     """The attributes that must be given, graph attributes left out."""
     return tuple(a.name for a in known.attributes.values() if a.required and a.kind not in ("GRAPH", "GRAPHS"))
@@ -168,7 +180,7 @@ _CASTS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def of_kind(op: str, known: OpSpec, name: str, value: Any) -> Any:
-    """One attribute in the kind that the schema asks for. Raises TypeRuleError for a name or a value that it refuses."""
+    """One attribute in the kind that the schema asks for. Raises TypeRuleError where it refuses name or value."""
     if name == "captures" and op in BODIES:
         return int(value)
     if name not in known.attributes:
@@ -216,46 +228,7 @@ def dtype_complaint(known: OpSpec, kinds: tuple[DType | None, ...]) -> str:
     return ""
 
 
-# ---------------------------------------------------------------------------------------------- bodies
-
-
-def closed(params: Sequence[Value], results: Sequence[Value], name: str = "body") -> tuple[Graph, tuple[Value, ...]]:
-    """(graph, captures): the results as a closed graph, and the outer values that it takes as further parameters.
-
-    What does not depend on `params` is captured from outside; constants and random draws stay inside.
-    """
-    order = walk.post_order(results)
-    inside: set[Value] = set(params)
-    for value in order:
-        if value.op == CONSTANT or value.op in NONDETERMINISTIC or any(v in inside for v in value.inputs):
-            inside.add(value)
-        elif value.op == SHAPE_VECTOR and not value.inputs:
-            inside.add(value)
-    used = [v for v in order if v not in inside and is_entry(v, order, inside, results)]
-    swaps = {v: param(v.type) for v in used}
-    built = walk.rebuild(results, {**swaps, **{p: p for p in params}})
-    graph = Graph((*params, *swaps.values()), tuple(built[r] for r in results), name=name)
-    return graph, tuple(used)
-
-
-def is_entry(value: Value, order: Sequence[Value], inside: set[Value], results: Sequence[Value]) -> bool:
-    """True where an outer value is used by an inner one, or is itself a result."""
-    return any(value is r for r in results) or any(
-        user in inside and any(v is value for v in user.inputs) for user in order
-    )
-
-
-def with_bodies(op: str, inputs: list[Any], given: dict[str, Any]) -> tuple[list[Any], dict[str, Any], Any]:
-    """Operands, attributes and closed bodies of a control-flow operator whose bodies may be Python functions."""
-    names = BODIES[op]
-    bodies = [given.pop(name, None) for name in names]
-    if any(b is None for b in bodies):
-        raise TypeRuleError(f"{op} needs {' and '.join(names)}")
-    if all(isinstance(b, Graph) for b in bodies):
-        return inputs, {"captures": 0, **given}, tuple(bodies)
-    from irkit.bodies import traced
-
-    return traced(op, inputs, given, bodies)
+# ---------------------------------------------------------------------------------------------- op
 
 
 class Operators:

@@ -54,5 +54,7 @@ def infer(op: str) -> Callable[[Any], Any]:
     """The type rule of an operator. Raises TypeRuleError where there is none."""
     rule = RULES.get(op)
     if rule is None:
-        raise TypeRuleError(f"irkit has no type rule for {op}", hint="give its result type: irkit.custom(op, ..., type=)")
+        raise TypeRuleError(
+            f"irkit has no type rule for {op}", hint="give its result type: irkit.custom(op, ..., type=)"
+        )
     return rule

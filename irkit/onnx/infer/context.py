@@ -163,7 +163,8 @@ class Context:
             return a
         if len(a) != len(b):
             raise self.fail(f"{what} must have one rank, and have {len(a)} and {len(b)}")
-        return tuple(self.unify(x, y, f"{what}: the sizes of axis {i}") for i, (x, y) in enumerate(zip(a, b, strict=True)))
+        pairs = enumerate(zip(a, b, strict=True))
+        return tuple(self.unify(x, y, f"{what}: the sizes of axis {i}") for i, (x, y) in pairs)
 
     # ---- results
 

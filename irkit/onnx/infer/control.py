@@ -27,7 +27,7 @@ def captured(c: Context) -> int:
 
 
 def check_body(c: Context, body: Any, operands: Iterable[Any], name: str) -> None:
-    """Raises TypeRuleError where a body does not take what it is given: (operand or None, type) pairs, captures last."""
+    """Raises TypeRuleError where a body does not take what it is given: pairs of operand (or None) and type."""
     given = tuple(operands)
     if len(body.params) != len(given):
         raise c.fail(f"{name} takes {len(body.params)} parameters, and is given {len(given)}")
@@ -92,7 +92,9 @@ def merged_types(c: Context, a: Type, b: Type, what: str) -> Type:
         return Tensor(a.dtype, tuple(x if dims.same(x, y) is True else dims.fresh() for x, y in pairs))
     if isinstance(a, Sequence | Optional) and type(a) is type(b):
         return type(a)(merged_types(c, a.element, b.element, what))  # type: ignore[union-attr]
-    raise c.fail(f"{what} is a {a!r} on one way and a {b!r} on the other", hint="both must have one rank and element type")
+    raise c.fail(
+        f"{what} is a {a!r} on one way and a {b!r} on the other", hint="both must have one rank and element type"
+    )
 
 
 # ---------------------------------------------------------------------------------------------- the rules

@@ -30,7 +30,9 @@ def infer_Clip(c: Context) -> Type:
     """x[...], least[]?, greatest[]? -> x[...]"""
     for index in (1, 2):
         if c.has(index) and c.rank(index) != 0 and c.shape(index) != (1,):
-            raise c.fail(f"operand {index} ({c.spec.formal(index).name}) must be a scalar", hint="use op.Min and op.Max")
+            raise c.fail(
+                f"operand {index} ({c.spec.formal(index).name}) must be a scalar", hint="use op.Min and op.Max"
+            )
     return c.tensor(0)
 
 

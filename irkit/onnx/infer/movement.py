@@ -87,8 +87,7 @@ def infer_Tile(c: Context) -> Type:
     if repeats is None:
         if c.rank(1) != 1 or dims.same(c.shape(1)[0], len(x.shape)) is False:
             raise c.fail(f"one repeat is needed for each of {len(x.shape)} axes")
-        repeats = tuple(dims.fresh() for _ in x.shape)
-        return Tensor(x.dtype, tuple(0 if type(d) is int and d == 0 else r for d, r in zip(x.shape, repeats, strict=True)))
+        return Tensor(x.dtype, tuple(0 if type(d) is int and d == 0 else dims.fresh() for d in x.shape))
     if len(repeats) != len(x.shape):
         raise c.fail(f"{len(repeats)} repeats are given for {len(x.shape)} axes")
     if any(type(r) is int and r < 0 for r in repeats):

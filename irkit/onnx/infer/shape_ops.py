@@ -1,4 +1,4 @@
-"""Type rules of operators that make tensors out of sizes and numbers: Shape, Range, ConstantOfShape, random, windows."""
+"""Type rules of operators that make tensors out of sizes and numbers: Shape, Range, random draws, signal windows."""
 
 from __future__ import annotations
 

@@ -28,15 +28,14 @@ def infer_DFT(c: Context) -> Type:
     axis = c.axis(axis, rank)
     if axis == rank - 1:
         raise c.fail("the last axis holds real and imaginary parts, and is no signal axis")
-    return Tensor(x.dtype, (*x.shape[:axis], spectrum(c, x.shape[axis], one_sided, inverse), *x.shape[axis + 1 : -1], last))
+    places = spectrum(c, x.shape[axis], one_sided, inverse)
+    return Tensor(x.dtype, (*x.shape[:axis], places, *x.shape[axis + 1 : -1], last))
 
 
 def spectrum(c: Context, size: Dim, one_sided: bool, inverse: bool) -> Dim:
     """How many places a DFT has on its axis."""
-    if c.has(1):
-        length = known_size(c, 1)
-    else:
-        length = dims.mul(dims.sub(size, 1), 2) if one_sided and inverse else size
+    default = dims.mul(dims.sub(size, 1), 2) if one_sided and inverse else size
+    length = known_size(c, 1) if c.has(1) else default
     return dims.add(dims.floordiv(length, 2), 1) if one_sided and not inverse else length
 
 

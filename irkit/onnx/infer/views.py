@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from irkit import dims
 from irkit.dims import Dim
 from irkit.onnx.infer.context import Context
@@ -61,9 +63,7 @@ def cancelled(have: tuple[Dim, ...], taken: tuple[Dim, ...]) -> tuple[list[Dim],
     return left, rest
 
 
-def check_count(
-    c: Context, have: list[Dim], taken: list[Dim], source: tuple[Dim, ...], target: list[Dim]
-) -> None:
+def check_count(c: Context, have: list[Dim], taken: list[Dim], source: tuple[Dim, ...], target: list[Dim]) -> None:
     """Raises TypeRuleError where two shapes certainly hold different numbers of elements."""
     if not have and not taken:
         return
@@ -158,29 +158,51 @@ def sliced(c: Context, size: Dim, start: Dim | None, end: Dim | None, step: Dim 
         return 0
     if type(step) is not int or start is None or end is None:
         return dims.fresh()
-    last = size if step > 0 else dims.sub(size, 1)
-    least = 0 if step > 0 else -1
-    first, stop = bound(start, size, 0, last), bound(end, size, least, last)
-    if first is None or stop is None:
+    first, stop = (first_up, stop_up) if step > 0 else (first_down, stop_down)
+    low, high = counted(start, size, first), counted(end, size, stop)
+    if low is None or high is None:
         return dims.fresh()
-    gap = dims.sub(stop, first) if step > 0 else dims.sub(first, stop)
+    gap = dims.sub(high, low) if step > 0 else dims.sub(low, high)
     return dims.maximum(0, dims.ceildiv(gap, abs(step)))
 
 
-def bound(place: Dim, size: Dim, least: int, last: Dim) -> Dim | None:
-    """A bound of a Slice counted from the front and clamped to `least`..`last`; None where its sign is not known."""
+def counted(place: Dim, size: Dim, clamp: Callable[[Dim, Dim, bool], Dim]) -> Dim | None:
+    """A bound of a Slice counted from the front and clamped; None where its sign is not known."""
     if type(place) is int:
-        if place >= FAR:
-            return last
-        if place <= -FAR:
-            return least
-        if place == 0 and last is size:
-            return 0
-        if place >= 0:
-            return dims.minimum(place, last)
-        return dims.maximum(least, dims.add(size, place))
+        place = max(-FAR, min(place, FAR))
+        return clamp(place, size, place < 0)
     if place.is_nonnegative:
-        return last if place == last else dims.minimum(place, last)
-    if place.is_negative:
-        return dims.maximum(least, dims.add(size, place))
-    return None
+        return clamp(place, size, False)
+    return clamp(place, size, True) if place.is_negative else None
+
+
+# Clamps that cannot show are left out: a slice that would have a negative length has none.
+
+
+def first_up(place: Dim, size: Dim, from_end: bool) -> Dim:
+    """Where a Slice that goes up starts: not below 0."""
+    if from_end:
+        return 0 if place == -FAR else dims.maximum(0, dims.add(size, place))
+    return size if place == FAR else place
+
+
+def stop_up(place: Dim, size: Dim, from_end: bool) -> Dim:
+    """Where a Slice that goes up stops: not above `size`."""
+    if from_end:
+        return 0 if place == -FAR else dims.add(size, place)
+    return size if place == FAR else dims.minimum(place, size)
+
+
+def first_down(place: Dim, size: Dim, from_end: bool) -> Dim:
+    """Where a Slice that goes down starts: not below 0, and not above `size - 1`."""
+    last = dims.sub(size, 1)
+    if place in (-1, FAR):
+        return last
+    return dims.minimum(first_up(place, size, from_end), last)
+
+
+def stop_down(place: Dim, size: Dim, from_end: bool) -> Dim:
+    """Where a Slice that goes down stops: not below -1."""
+    if from_end:
+        return -1 if place == -FAR else dims.maximum(-1, dims.add(size, place))
+    return place
