@@ -31,7 +31,8 @@ class Numbering:
         if op in UNSHARED or (value.bodies and is_random(value)):
             return value
         given = value.attributes
-        key = (op, value.inputs, attributes.key(given) if given else given, value.bodies)
+        bodies = tuple((b, b.symbols_used) for b in value.bodies) if value.bodies else ()
+        key = (op, value.inputs, attributes.key(given) if given else given, bodies)
         found = self._first.setdefault(key, value)
         if found is value or found.type is value.type or found.type == value.type:
             return found
@@ -53,7 +54,7 @@ class Bodies:
 
     def key(self, body: Graph) -> Any:
         """Equal for bodies that may stand for one another: same structure over the same dimension symbols."""
-        return (body.digest, tuple(p.type for p in body.params), tuple(r.type for r in body.results))
+        return (body.digest, body.symbols_used)
 
 
 def share(graph: Graph) -> Graph:
