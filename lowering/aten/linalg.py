@@ -198,16 +198,6 @@ def aten_linalg_vecdot(x: Value, y: Value, *, dim: int = -1) -> Value:
     return total(made, [dim % made.rank])
 
 
-def aten_kron(self: Value, other: Value) -> Value:
-    """Kronecker product: every element of self times all of other."""
-    rank = max(self.rank, other.rank)
-    a = reshape(self, (1,) * (rank - self.rank) + tuple(self.shape))
-    b = reshape(other, (1,) * (rank - other.rank) + tuple(other.shape))
-    shape = tuple(dims.mul(m, n) for m, n in zip(a.shape, b.shape, strict=True))
-    spread = op.Mul(unsqueeze(a, *range(1, 2 * rank, 2)), unsqueeze(b, *range(0, 2 * rank, 2)))
-    return reshape(spread, shape)
-
-
 def aten_linalg_cross(self: Value, other: Value, *, dim: int = -1) -> Value:
     """Cross product along an axis of size 3, broadcast."""
     rank = max(self.rank, other.rank)

@@ -1,0 +1,109 @@
+"""Look-ups in tables: rows, sums of rows, one-hot vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from irkit import dims
+from irkit.build import op
+from irkit.dims import Dim
+from irkit.ir import Value
+from irkit.types import DType, Tuple
+from lowering.errors import Unsupported
+from lowering.pieces import full, p_norm, total
+from lowering.promotion import cast, finite_limits, scalar
+from lowering.shaping import expand, flat, ints, iota, sliced, unsqueeze
+
+SUM, MEAN, MAX = 0, 1, 2
+"""torch's numbers for the modes of embedding_bag."""
+
+
+def aten_embedding(
+    weight: Value, indices: Value, padding_idx: Dim = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Value:
+    """Rows of a table.  weight: (n, d); indices: (*) -> (*, d). The options concern gradients."""
+    return op.Gather(weight, indices, axis=0)
+
+
+def aten_embedding_renorm(self: Value, indices: Value, max_norm: float, norm_type: float) -> Value:
+    """The table with the rows that `indices` name scaled down to a norm of `max_norm` where theirs is larger."""
+    rows = flat(indices)
+    taken = op.Gather(self, rows, axis=0)
+    norm = p_norm(taken, norm_type, [1], keepdims=True)
+    limit = scalar(max_norm, self.dtype)
+    smaller = op.Div(limit, op.Add(norm, scalar(1e-7, self.dtype)))
+    factor = op.Where(op.Greater(norm, limit), smaller, scalar(1, self.dtype))
+    # A row named twice is written twice, with the same numbers.
+    return op.ScatterND(self, unsqueeze(cast(rows, DType.INT64), 1), op.Mul(taken, factor))
+
+
+def aten_one_hot(self: Value, num_classes: int = -1, *, expected: Any = None) -> Value:
+    """0 everywhere but for 1 at the place that each index names.  (*) -> (*, num_classes) of int64"""
+    depth: Any = num_classes
+    if num_classes == -1:
+        known = expected.shape[-1] if expected is not None and not isinstance(expected, Tuple) else None
+        most = op.ReduceMax(flat(self), keepdims=0)
+        depth = known if type(known) is int else op.Add(most, scalar(1, self.dtype))
+    if isinstance(depth, int):
+        depth = scalar(depth, DType.INT64)
+    return op.OneHot(self, depth, ints(0, 1), axis=-1)
+
+
+# ---------------------------------------------------------------------------------------------- bags
+
+
+def aten_embedding_bag(
+    weight: Value, indices: Value, offsets: Value, scale_grad_by_freq: bool = False, mode: int = 0,
+    sparse: bool = False, per_sample_weights: Value | None = None, include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Value, Value, Value, Value]:  # fmt: skip
+    """(sums, means or maxima of bags of rows, bag of each index, size of each bag, where maxima stand).
+
+    weight: (n, d); indices: (i,); offsets: (bags,), where each bag begins, with the end of the last one where
+    `include_last_offset`. Rows `padding_idx` are left out. The last three results serve torch's backward pass.
+    """
+    if indices.rank != 1:
+        raise Unsupported("embedding_bag takes its indices in one dimension")
+    starts = sliced(offsets, 0, 0, dims.sub(offsets.shape[0], 1)) if include_last_offset else offsets
+    count = starts.shape[0]
+    place = cast(iota(indices.shape[0]), starts.dtype)
+    begun = op.GreaterOrEqual(unsqueeze(place, 1), unsqueeze(starts, 0))
+    bag = op.Sub(total(cast(begun, DType.INT64), [1]), scalar(1, DType.INT64))
+    kept = None
+    if padding_idx is not None and padding_idx >= 0:
+        kept = op.Not(op.Equal(indices, scalar(padding_idx, indices.dtype)))
+    rows = op.Gather(weight, indices, axis=0)
+    ones = expand(scalar(1, DType.INT64), indices.shape) if kept is None else cast(kept, DType.INT64)
+    sizes = op.ScatterElements(full(0, (count,), DType.INT64), bag, ones, axis=0, reduction="add")
+    if mode == MAX:
+        made = maxima(rows, bag, sizes, kept, count)
+    else:
+        made = sums(rows, bag, kept, count, per_sample_weights)
+        if mode == MEAN:
+            made = op.Div(made, unsqueeze(cast(op.Max(sizes, scalar(1, DType.INT64)), made.dtype), 1))
+    kind = indices.dtype
+    most = full(0, (count, weight.shape[1]) if mode == MAX else (count,), kind)
+    return made, cast(bag, kind), cast(sizes, kind), most
+
+
+def sums(rows: Value, bag: Value, kept: Value | None, count: Dim, weights: Value | None) -> Value:
+    """(count, d): the rows of each bag added up, each times its weight; rows that are not kept count nothing"""
+    if kept is not None:
+        rows = op.Where(unsqueeze(kept, 1), rows, scalar(0, rows.dtype))
+    if weights is not None:
+        rows = op.Mul(rows, unsqueeze(cast(weights, rows.dtype), 1))
+    ground = full(0, (count, rows.shape[1]), rows.dtype)
+    return op.ScatterND(ground, unsqueeze(bag, 1), rows, reduction="add")
+
+
+def maxima(rows: Value, bag: Value, sizes: Value, kept: Value | None, count: Dim) -> Value:
+    """(count, d): the largest number in each column of a bag; 0 for an empty one"""
+    low = scalar(finite_limits(rows.dtype)[0], rows.dtype)
+    if kept is not None:
+        rows = op.Where(unsqueeze(kept, 1), rows, low)
+    ground = expand(low, (count, rows.shape[1]))
+    made = op.ScatterND(ground, unsqueeze(bag, 1), rows, reduction="max")
+    return op.Where(unsqueeze(op.Greater(sizes, scalar(0, DType.INT64)), 1), made, scalar(0, rows.dtype))
+
+
+aten__embedding_bag = aten__embedding_bag_forward_only = aten_embedding_bag
