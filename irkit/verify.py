@@ -239,36 +239,6 @@ def own_type(value: Value) -> Type | None:
     return None
 
 
-def own_type(value: Value) -> Type | None:
-    """The type of one of irkit's own operators; None for the others."""
-    if value.op == PARAM:
-        return value.type
-    if value.op == CONSTANT:
-        return value.attributes[0][1].type
-    if value.op == SHAPE_VECTOR:
-        return Tensor(DType.INT64, (len(value.attributes[0][1]),))
-    if value.op == CALL:
-        types = tuple(r.type for r in value.bodies[0].results)
-        return types[0] if len(types) == 1 else Tuple(types)
-    return None
-
-
-def binds_well(scope: Scope, value: Value, found: Any) -> str:
-    """A symbol that nothing before has bound stands only where inference leaves the size open (a part of law 6)."""
-    new = [s for s in symbols_in(value.type) if s not in scope.bound and not dims.is_fresh(s)]
-    if not new:
-        return ""
-    table = scope.graph.symbols
-    for declared, known in zip(dims_of(value.type), dims_of(found), strict=True):
-        said = dims.symbols_of(known)
-        for s in dims.symbols_of(declared):
-            open_here = s in said or any(dims.is_fresh(k) for k in said)
-            if s in new and s.name not in table and not open_here:
-                return f"{s.name} is bound by nothing, and the size is {dims_text.text(known)}"
-    scope.bound.update(new)
-    return ""
-
-
 def law_4_params(scope: Scope, value: Value) -> str:
     """A Param is a parameter of this graph."""
     if value.op == PARAM and value not in scope.own:
@@ -311,6 +281,22 @@ def law_6_dimensions(scope: Scope, value: Value) -> str:
         for symbol in dims.symbols_of(dim):
             if not dims.is_fresh(symbol) and scope.by_name.setdefault(symbol.name, symbol) is not symbol:
                 return f"there are two symbols called {symbol.name}: one of them is signed"
+    return ""
+
+
+def law_6_symbols(scope: Scope, value: Value) -> str:
+    """A symbol that nothing has bound before stands only where inference leaves the size open."""
+    new = [s for s in symbols_in(value.type) if s not in scope.bound and not dims.is_fresh(s)]
+    if not new:
+        return ""
+    table = scope.graph.symbols
+    for declared, known in zip(dims_of(value.type), dims_of(scope.inferred), strict=True):
+        said = dims.symbols_of(known)
+        for s in dims.symbols_of(declared):
+            open_here = s in said or any(dims.is_fresh(k) for k in said)
+            if s in new and s.name not in table and not open_here:
+                return f"{s.name} is bound by nothing, and the size is {dims_text.text(known)}"
+    scope.bound.update(new)
     return ""
 
 
