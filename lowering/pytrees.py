@@ -2,9 +2,9 @@
 
 torch.export sees through the classes that torch's pytree knows, which is a table of the process. What this file adds to
 the table stays there for the time of one `registering(...)` block only: dataclasses, and the caches of transformers
-(`DynamicCache`, `StaticCache`, `EncoderDecoderCache` and every other class of that family, found by what it is and never
-imported by name, so that a class which a version of transformers renames or drops is no business of ours). A class that
-is registered already, by its own library or by the user, is left as it is.
+(`DynamicCache`, `StaticCache`, `EncoderDecoderCache` and every other class of that family, found by what it is and
+never imported by name, so that a class which a version of transformers renames or drops is no business of ours). A
+class that is registered already, by its own library or by the user, is left as it is.
 
 Two captures in two threads that need the same unregistered class would step on each other: whoever registered it first
 takes it out again. Register the class for good (`torch.export.register_dataclass`) where that matters.

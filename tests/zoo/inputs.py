@@ -79,4 +79,5 @@ def module_case(
         return tuple(each.tensor(dims) for each in inputs), {}
 
     dynamic_shapes = tuple(each.dynamic for each in inputs) if names else None
-    return Case(name, family, make_model, make_inputs, dynamic_shapes, columns[0], tuple(columns[1:]) if names else (), note)
+    others = tuple(columns[1:]) if names else ()
+    return Case(name, family, make_model, make_inputs, dynamic_shapes, columns[0], others, note)

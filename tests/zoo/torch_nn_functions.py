@@ -105,13 +105,16 @@ LOSSES = (
         note="the variance is a number: of a tensor of them torch asks whether one is negative, a branch on data",
     ),
     loss("kl_div_loss", lambda: nn.KLDivLoss(reduction="batchmean"), log_probabilities(*ROWS), positives(*ROWS)),
-    loss(
-        "kl_div_loss_log", lambda: nn.KLDivLoss(log_target=True), log_probabilities(*ROWS), log_probabilities(*ROWS)
-    ),
+    loss("kl_div_loss_log", lambda: nn.KLDivLoss(log_target=True), log_probabilities(*ROWS), log_probabilities(*ROWS)),
     loss("mse_loss", nn.MSELoss, floats(*SEQUENCE), floats(*SEQUENCE)),
     loss("mse_loss_none", lambda: nn.MSELoss(reduction="none"), floats(*SEQUENCE), floats(*SEQUENCE)),
     loss("bce_loss", nn.BCELoss, positives(*ROWS), positives(*ROWS)),
-    loss("bce_with_logits_loss", lambda: nn.BCEWithLogitsLoss(pos_weight=class_weights()), floats(*ROWS), positives(*ROWS)),
+    loss(
+        "bce_with_logits_loss",
+        lambda: nn.BCEWithLogitsLoss(pos_weight=class_weights()),
+        floats(*ROWS),
+        positives(*ROWS),
+    ),
     loss("hinge_embedding_loss", nn.HingeEmbeddingLoss, floats(*ROWS), signs(*ROWS)),
     loss("multi_label_margin_loss", nn.MultiLabelMarginLoss, floats(*ROWS), integers(5, *ROWS)),
     loss("smooth_l1_loss", lambda: nn.SmoothL1Loss(beta=0.5), floats(*SEQUENCE), floats(*SEQUENCE)),
@@ -125,9 +128,7 @@ LOSSES = (
     ),
     loss("cross_entropy_loss_soft", nn.CrossEntropyLoss, floats(*ROWS), positives(*ROWS)),
     loss("multi_label_soft_margin_loss", nn.MultiLabelSoftMarginLoss, floats(*ROWS), positives(*ROWS)),
-    loss(
-        "cosine_embedding_loss", lambda: nn.CosineEmbeddingLoss(0.2), floats(*ROWS), floats(*ROWS), signs("batch")
-    ),
+    loss("cosine_embedding_loss", lambda: nn.CosineEmbeddingLoss(0.2), floats(*ROWS), floats(*ROWS), signs("batch")),
     loss("margin_ranking_loss", lambda: nn.MarginRankingLoss(0.3), floats(*ROWS), floats(*ROWS), signs(*ROWS)),
     loss("multi_margin_loss", lambda: nn.MultiMarginLoss(p=2), floats(*ROWS), integers(5, "batch")),
     loss("triplet_margin_loss", lambda: nn.TripletMarginLoss(swap=True), floats(*ROWS), floats(*ROWS), floats(*ROWS)),

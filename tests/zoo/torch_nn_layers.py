@@ -89,9 +89,7 @@ NORMS = (
     module_case("norm", "batch_norm2d", lambda: with_statistics(nn.BatchNorm2d(4)), floats(*IMAGE)),
     module_case("norm", "batch_norm3d", lambda: with_statistics(nn.BatchNorm3d(4, affine=False)), floats(*VOLUME)),
     module_case("norm", "instance_norm1d", lambda: nn.InstanceNorm1d(4), floats(*LINE)),
-    module_case(
-        "norm", "instance_norm2d", lambda: with_statistics(nn.InstanceNorm2d(4, affine=True)), floats(*IMAGE)
-    ),
+    module_case("norm", "instance_norm2d", lambda: with_statistics(nn.InstanceNorm2d(4, affine=True)), floats(*IMAGE)),
     module_case(
         "norm",
         "instance_norm3d",
@@ -259,9 +257,7 @@ OTHERS = (
     module_case("layer", "channel_shuffle", lambda: nn.ChannelShuffle(2), floats(*IMAGE)),
     module_case("layer", "upsample_nearest", lambda: nn.Upsample(scale_factor=2), floats(*IMAGE)),
     module_case("layer", "upsample_linear", lambda: nn.Upsample(size=11, mode="linear"), floats(*LINE)),
-    module_case(
-        "layer", "upsample_bilinear", lambda: nn.Upsample(scale_factor=1.5, mode="bilinear"), floats(*IMAGE)
-    ),
+    module_case("layer", "upsample_bilinear", lambda: nn.Upsample(scale_factor=1.5, mode="bilinear"), floats(*IMAGE)),
     module_case(
         "layer",
         "upsample_bicubic",

@@ -74,8 +74,16 @@ QWEN2 = config_of("Qwen2Config", **decoder_options())
 QWEN3 = config_of("Qwen3Config", **decoder_options(head_dim=16))
 MIXTRAL = config_of("MixtralConfig", **decoder_options(num_local_experts=4, num_experts_per_tok=2, sliding_window=None))
 MAMBA = config_of(
-    "MambaConfig", vocab_size=VOCABULARY, hidden_size=32, state_size=8, num_hidden_layers=2, conv_kernel=4, expand=2,
-    pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    "MambaConfig",
+    vocab_size=VOCABULARY,
+    hidden_size=32,
+    state_size=8,
+    num_hidden_layers=2,
+    conv_kernel=4,
+    expand=2,
+    pad_token_id=0,
+    bos_token_id=1,
+    eos_token_id=2,
 )
 
 

@@ -12,27 +12,47 @@ from tests.zoo.case import Case, Dims, Inputs, padding_mask, sizes, token_ids
 VIT = transformers.ViTConfig(
     hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8
 )
-SWIN = transformers.SwinConfig(image_size=32, patch_size=4, embed_dim=24, depths=[2, 2], num_heads=[2, 4], window_size=4)
+SWIN = transformers.SwinConfig(
+    image_size=32, patch_size=4, embed_dim=24, depths=[2, 2], num_heads=[2, 4], window_size=4
+)
 RESNET = transformers.ResNetConfig(
     embedding_size=16, hidden_sizes=[16, 32], depths=[2, 2], layer_type="bottleneck", num_labels=5
 )
 CONVNEXT = transformers.ConvNextConfig(hidden_sizes=[16, 32], depths=[2, 2], num_stages=2, num_labels=5)
 CLIP = transformers.CLIPConfig(
     text_config={
-        "vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "max_position_embeddings": 40, "eos_token_id": 98, "bos_token_id": 97,
+        "vocab_size": 99,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 40,
+        "eos_token_id": 98,
+        "bos_token_id": 97,
         "pad_token_id": 1,
     },
     vision_config={
-        "hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "image_size": 32, "patch_size": 8,
+        "hidden_size": 48,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "image_size": 32,
+        "patch_size": 8,
     },
     projection_dim=24,
 )
 WAV2VEC2 = transformers.Wav2Vec2Config(
-    vocab_size=30, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96,
-    conv_dim=(32, 32, 32), conv_stride=(5, 2, 2), conv_kernel=(10, 3, 3), num_feat_extract_layers=3,
-    num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
+    vocab_size=30,
+    hidden_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=96,
+    conv_dim=(32, 32, 32),
+    conv_stride=(5, 2, 2),
+    conv_kernel=(10, 3, 3),
+    num_feat_extract_layers=3,
+    num_conv_pos_embeddings=16,
+    num_conv_pos_embedding_groups=4,
 )
 
 

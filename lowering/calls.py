@@ -1,0 +1,246 @@
+"""What the user calls, and how: any callable as a module, arguments bound to their parameters, leaves with names."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import torch
+from torch.utils import _pytree as pytree
+
+from lowering.dynamic_shapes import Groups, Leaf
+from lowering.errors import CaptureError
+from lowering.pytrees import leaf_paths, unique_names
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Any callable as a module
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class Function(torch.nn.Module):
+    """A function as a module: `forward` is the function, and the modules that it refers to are its children."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.forward = function if hasattr(function, "__code__") else plain(function)
+        for name, module in modules_behind(function).items():
+            self.add_module(name, module)
+
+
+def as_module(model: Any) -> torch.nn.Module:
+    """The module that torch.export traces for `model`; a module itself, with its parameters under their own names.
+
+    A bound method of a module becomes a view of that module, whose `forward` is the method. Raises CaptureError for
+    TorchScript and for what cannot be called.
+    """
+    model = getattr(model, "_orig_mod", model)
+    if isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+        raise CaptureError(
+            "the model is TorchScript, which torch.export does not trace",
+            hint="pass the module it was scripted from",
+        )
+    if isinstance(model, torch.nn.Module):
+        return model
+    owner = getattr(model, "__self__", None)
+    if inspect.ismethod(model) and isinstance(owner, torch.nn.Module):
+        return owner if model.__name__ == "forward" else seen_through(owner, model)
+    if callable(model):
+        return Function(model)
+    raise CaptureError(
+        f"a {type(model).__name__} cannot be captured",
+        hint="pass a module, a function, a method, an ExportedProgram, an FX GraphModule or the path of a .pt2 file",
+    )
+
+
+def seen_through(owner: torch.nn.Module, method: types.MethodType) -> torch.nn.Module:
+    """A module that shares everything with `owner`, but whose forward is the method, and which has no hooks."""
+    view = object.__new__(type(owner))
+    view.__dict__.update(owner.__dict__)
+    view.__dict__.update({hooks: OrderedDict() for hooks in HOOKS if hooks in owner.__dict__})
+    view.__dict__["forward"] = types.MethodType(method.__func__, view)
+    return view
+
+
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A Python function with the signature of a builtin, a partial or a callable object: torch asks for its code."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    try:
+        call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+    except ValueError:
+        return call
+    return call
+
+
+def modules_behind(function: Any) -> dict[str, torch.nn.Module]:
+    """The modules that a function uses without taking them as arguments, by the names that it calls them by."""
+    found: dict[str, Any] = {}
+    if isinstance(function, functools.partial):
+        found |= modules_behind(function.func)
+        found |= {f"argument_{i}": each for i, each in enumerate(function.args)} | dict(function.keywords)
+    owner = getattr(function, "__self__", None)
+    found |= getattr(owner, "__dict__", {})
+    inner = inspect.unwrap(getattr(function, "__func__", function))
+    if inspect.isfunction(inner):
+        variables = inspect.getclosurevars(inner)
+        found |= {**variables.globals, **variables.nonlocals}
+    elif not inspect.isroutine(inner) and not isinstance(function, functools.partial):
+        found |= getattr(inner, "__dict__", {})
+    return {name: each for name, each in found.items() if isinstance(each, torch.nn.Module)}
+
+
+def name_of(model: Any) -> str:
+    """What a report calls the model."""
+    if isinstance(model, torch.nn.Module):
+        return type(model).__name__
+    return getattr(model, "__qualname__", None) or getattr(model, "__name__", None) or type(model).__name__
+
+
+@contextmanager
+def unchanged(module: torch.nn.Module) -> Iterator[None]:
+    """A block after which the module and its children have the very attributes that they had before.
+
+    Tracing may leave fake tensors in attributes that a model uses to remember things.
+    """
+    tables = ("_parameters", "_buffers", "_modules")
+    before = [
+        (each, dict(each.__dict__), {table: dict(each.__dict__[table]) for table in tables if table in each.__dict__})
+        for each in module.modules()
+    ]
+    try:
+        yield
+    finally:
+        for each, attributes, contents in before:
+            restore(each.__dict__, attributes)
+            for table, content in contents.items():
+                restore(each.__dict__[table], content)
+
+
+def restore(current: dict[str, Any], before: dict[str, Any]) -> None:
+    """Makes a dict hold what it held before, touching it only where it differs."""
+    if list(current) == list(before) and all(current[key] is before[key] for key in before):
+        return
+    current.clear()
+    current.update(before)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Arguments
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(eq=False)
+class Call:
+    """The example arguments of a call, and the parameters that take them.
+
+    `positional` names each positional argument; `combined` is what torch calls so: the arguments by parameter, `*args`
+    as one tuple and `**kwargs` as one dict. `groups` are these two, for `dynamic_shapes`.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    positional: tuple[str, ...]
+    combined: dict[str, Any]
+    groups: Groups
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The name of every argument, positional ones first."""
+        return (*self.positional, *self.kwargs)
+
+
+def bind(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Call:
+    """The arguments bound to the parameters of `module.forward`. Raises CaptureError where they do not fit."""
+    if isinstance(args, torch.Tensor) or not isinstance(args, Sequence):
+        raise CaptureError(
+            f"args is a {type(args).__name__}, and must be a tuple of positional arguments", hint="write (x,) for one"
+        )
+    args, kwargs = tuple(args), dict(kwargs or {})
+    signature = inspect.signature(module.forward)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise CaptureError(
+            f"the arguments do not fit {type(module).__name__}.forward{signature}: {error}",
+            hint="args and kwargs are what you would call the model with",
+        ) from error
+    positional: list[str] = []
+    groups: dict[str, dict[str, str]] = {}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            rest = [f"{name}_{i}" for i in range(len(args) - len(positional))]
+            groups[name] = {each: str(i) for i, each in enumerate(rest)}
+            positional += rest
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            groups[name] = {each: each for each in bound.arguments.get(name, {})}
+        elif len(positional) < len(args) and name not in kwargs and parameter.kind is not parameter.KEYWORD_ONLY:
+            positional.append(name)
+    return Call(args, kwargs, tuple(positional), dict(bound.arguments), groups)
+
+
+def named_leaves(call: Call) -> tuple[Leaf, ...]:
+    """Every leaf of the arguments, positional ones first, with its name and with the source torch gives it."""
+    flat, spec = pytree.tree_flatten((call.args, call.kwargs))
+    paths = []
+    for side, index, *inside in leaf_paths(spec):
+        argument = call.positional[int(index)] if side == "0" else index
+        paths.append((argument, *inside))
+    sources = sources_of(call, len(flat))
+    names = unique_names(".".join(path) for path in paths)
+    return tuple(Leaf(*each) for each in zip(names, paths, flat, sources, strict=True))
+
+
+def sources_of(call: Call, count: int) -> list[str]:
+    """torch's name in guards for each leaf, in the order of args and then kwargs as the user passed them."""
+    members = {each: owner for owner, group in call.groups.items() for each in group}
+    keys: dict[str, list[str]] = {}
+    for path, _ in pytree.tree_flatten_with_path(call.combined)[0]:
+        owner = path[0].key
+        group = call.groups.get(owner)
+        inner = str(path[1].idx if isinstance(path[1], pytree.SequenceKey) else path[1].key) if group else ""
+        argument = next((each for each, key in group.items() if key == inner), owner) if group else owner
+        keys.setdefault(argument, []).append(f"L{pytree.keystr(path)}")
+    found = [source for argument in call.arguments for source in keys.get(argument, ())]
+    return found if len(found) == count and not set(members) - set(keys) else [""] * count
+
+
+def renamed(leaves: Sequence[Leaf], input_names: Sequence[str] | Mapping[str, str] | None) -> tuple[Leaf, ...]:
+    """The leaves under the user's names, given in order for those that become inputs, or as a mapping.
+
+    Raises CaptureError for too many names, a name twice, or a mapping from a name that no input has.
+    """
+    if input_names is None:
+        return tuple(leaves)
+    names = {leaf.name: leaf.name for leaf in leaves}
+    if isinstance(input_names, Mapping):
+        unknown = [name for name in input_names if name not in names]
+        if unknown:
+            raise CaptureError(
+                f"input_names renames {unknown[0]!r}, and no input is called so",
+                hint=f"the inputs are {', '.join(names)}",
+            )
+        names |= input_names
+    else:
+        tensors = [leaf.name for leaf in leaves if leaf.is_tensor]
+        able = tensors if len(input_names) <= len(tensors) else [leaf.name for leaf in leaves]
+        if len(input_names) > len(able):
+            raise CaptureError(
+                f"{len(input_names)} input names were given for {len(able)} inputs", hint=f"they are {', '.join(able)}"
+            )
+        names |= dict(zip(able, input_names, strict=False))
+    chosen = list(names.values())
+    twice = next((name for name in chosen if chosen.count(name) > 1), None)
+    if twice is not None:
+        raise CaptureError(f"two inputs would be called {twice!r}", hint="give each input a name of its own")
+    return tuple(attrs.evolve(leaf, name=names[leaf.name]) for leaf in leaves)

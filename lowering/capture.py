@@ -1,0 +1,336 @@
+"""From the user's call to a program that torch recorded.
+
+`capture` takes whatever torch program there is (a module, a function, a method, an `ExportedProgram`, a `.pt2` file, an
+FX graph) and returns a `Captured`: the program with the user's names for its inputs, outputs and dimensions, and with
+everything that torch relied on while it traced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from lowering.calls import Call, as_module, bind, name_of, named_leaves, renamed
+from lowering.dynamic_shapes import Leaf, Place, check_examples, places_of, statements
+from lowering.errors import CaptureError
+from lowering.exporting import Attempt, Request, exported
+from lowering.fx_graphs import examples_of, has_shapes, is_aten, leaves_of_graph, state_of_graph
+from lowering.guards import (
+    Guard,
+    assertions_of,
+    frozen_error,
+    frozen_places,
+    guards_of,
+    names_in_env,
+    names_of,
+    ranges_of,
+    shape_env_of,
+)
+from lowering.programs import leaves_of_program, loaded, metas_of_program, state_of_program
+from lowering.pytrees import Registrations, known_cache_types, leaf_paths, registering, registering_types
+from lowering.widening import widened
+
+
+@attrs.frozen(eq=False, repr=False)
+class Captured:
+    """A torch program and what its user and torch know about it.
+
+    `program` is None for an FX graph that no torch.export made. Names are listed for every leaf of the inputs and
+    outputs, those included that torch baked into the graph and that `scalars` holds by name; an output is called "" that
+    is below no named field. `dim_names` maps each of torch's symbols to the user's name, `equal` each name that torch
+    found to be something else to what it is. `guards` and `range_constraints` are over torch's symbols.
+    """
+
+    name: str
+    program: ExportedProgram | None
+    graph_module: GraphModule
+    input_specs: tuple[InputSpec, ...]
+    output_specs: tuple[OutputSpec, ...]
+    state: Mapping[str, Any]
+    in_spec: pytree.TreeSpec
+    out_spec: pytree.TreeSpec | None
+    arguments: tuple[str, ...]
+    leaves: tuple[Leaf, ...]
+    scalars: Mapping[str, Any]
+    dim_names: Mapping[str, str]
+    equal: Mapping[str, str]
+    range_constraints: Mapping[str, tuple[int, int | None]]
+    guards: tuple[Guard, ...]
+    signed: frozenset[str]
+    registered: tuple[type, ...]
+    attempts: tuple[Attempt, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def how(self) -> str:
+        """The way in which the program was captured, for the report."""
+        return self.attempts[-1].how
+
+    @property
+    def seconds(self) -> float:
+        """How long torch took, all attempts together."""
+        return sum(attempt.seconds for attempt in self.attempts)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The name of each leaf of the inputs, in the order of the placeholders."""
+        return tuple(leaf.name for leaf in self.leaves)
+
+    @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        """The path of each leaf of the outputs that is below a named field; "" for any other."""
+        if self.out_spec is None:
+            return ()
+        return tuple("" if all(key.isdigit() for key in path) else ".".join(path) for path in leaf_paths(self.out_spec))
+
+    @cached_property
+    def specs(self) -> Mapping[str, InputSpec]:
+        """What each placeholder of the graph is, by the name of its node; empty for a plain FX graph."""
+        return {spec.arg.name: spec for spec in self.input_specs if hasattr(spec.arg, "name")}
+
+    @cached_property
+    def output_fx_names(self) -> tuple[str, ...]:
+        """The name of the FX node of each leaf of the outputs; "" for a constant."""
+        if self.output_specs:
+            user = [spec.arg for spec in self.output_specs if spec.kind is OutputKind.USER_OUTPUT]
+            return tuple(getattr(arg, "name", "") or "" for arg in user)
+        (returned,) = (node.args[0] for node in self.graph_module.graph.nodes if node.op == "output")
+        flat = pytree.tree_leaves(returned)
+        return tuple(each.name if isinstance(each, Node) else "" for each in flat)
+
+    def examples(self) -> tuple[Any, ...]:
+        """The example leaves that the program was captured with; for a program that was given, what it recorded."""
+        return tuple(leaf.value for leaf in self.leaves)
+
+    def pytrees(self) -> Registrations:
+        """A block in which torch's pytree knows the classes of the inputs and outputs (`in_spec` and `out_spec`)."""
+        return registering_types(self.registered)
+
+    def leaves_of(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Any]:
+        """The leaves of a call, in the order of `input_names`; arguments may be passed by position or by name.
+
+        Raises CaptureError where an argument is missing or unknown, or has another structure than at capture.
+        """
+        positional, by_name = self.in_spec.children()
+        given = dict(zip(self.arguments, args, strict=False)) | dict(kwargs or {})
+        names = (*self.arguments[: positional.num_children], *by_name.context)
+        missing = [name for name in names if name not in given]
+        unknown = [name for name, each in given.items() if name not in names and each is not None]
+        if missing or unknown or len(args) > len(self.arguments):
+            what = (
+                f"lacks {missing[0]!r}" if missing else f"has {unknown[0]!r}" if unknown else "has too many arguments"
+            )
+            raise CaptureError(
+                f"the call {what}", hint=f"the model was captured with the arguments {', '.join(names) or 'none'}"
+            )
+        arranged = tuple(given[name] for name in names[: positional.num_children])
+        with self.pytrees():
+            flat, spec = pytree.tree_flatten((arranged, {name: given[name] for name in by_name.context}))
+        if spec != self.in_spec:
+            raise CaptureError(
+                f"the arguments have another structure than at capture: {spec}",
+                hint=f"at capture they were {self.in_spec}",
+            )
+        return flat
+
+    def result_of(self, leaves: Iterable[Any]) -> Any:
+        """The leaves of a result, in order, in the structure that the model returns."""
+        if self.out_spec is None:
+            flat = tuple(leaves)
+            return flat[0] if len(flat) == 1 else flat
+        with self.pytrees():
+            return pytree.tree_unflatten(leaves, self.out_spec)
+
+    def __repr__(self) -> str:
+        return f"Captured({self.name}: {', '.join(self.input_names)}; {self.how})"
+
+
+def capture(
+    model: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | Mapping[str, str] | None = None,
+    strict: bool = False,
+    widen: bool = True,
+) -> Captured:
+    """The program that torch makes of `model`.
+
+    Args:
+        model: a module, function, method, or whatever can be called (then with example `args` and `kwargs`); an
+            `ExportedProgram`; the path of a `.pt2` file; an FX `GraphModule` whose nodes know their shapes.
+        args: example positional arguments.
+        kwargs: example keyword arguments.
+        dynamic_shapes: any form that torch.export takes, keyed by argument, by leaf or by new name; strings name
+            dimensions and may be expressions (`"past + seq"`). Of a program that is captured already they only name.
+        input_names: names for the leaves that become inputs, in order; or a mapping from names to new ones.
+        strict: trace with TorchDynamo instead of Python itself. Nothing falls back to it by itself.
+        widen: where torch refuses size 1 for a named dimension, trace once more at 1, and allow it if the graphs agree.
+
+    Raises CaptureError, with torch's own error as its cause, where the arguments do not fit, `dynamic_shapes` does not
+    fit the arguments, a named dimension can have one size only, or torch cannot trace the model.
+    """
+    if isinstance(model, str | os.PathLike):
+        with Registrations() as known:
+            program = loaded(Path(model), known)
+            return of_given_program(program, dynamic_shapes, input_names, known, f"read from {Path(model).name}")
+    if isinstance(model, ExportedProgram):
+        with registering() as known:
+            return of_given_program(model, dynamic_shapes, input_names, known, "the ExportedProgram given")
+    if isinstance(model, GraphModule):
+        if is_aten(model) and has_shapes(model) and dynamic_shapes is None and kwargs is None:
+            return of_graph(model, args, input_names)
+        if not args and not kwargs and has_shapes(model):
+            args, shapes = examples_of(model)
+            dynamic_shapes = shapes if dynamic_shapes is None else dynamic_shapes
+    return traced(model, args, kwargs, dynamic_shapes, input_names, strict=strict, widen=widen)
+
+
+def traced(
+    model: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    input_names: Sequence[str] | Mapping[str, str] | None,
+    *,
+    strict: bool,
+    widen: bool,
+) -> Captured:
+    """The program that torch.export makes of something that can be called."""
+    module = as_module(model)
+    with registering(args, kwargs) as known:
+        for kind in known_cache_types() if strict else ():
+            known.add(kind)
+        call = bind(module, args, kwargs)
+        leaves = renamed(named_leaves(call), input_names)
+        if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
+            dynamic_shapes = dynamic_shapes.dynamic_shapes(module, call.args, call.kwargs)
+        said = statements(dynamic_shapes, leaves, call.groups)
+        places = places_of(said)
+        check_examples(places, leaves)
+        request = Request(module, call, leaves, tuple(said), places, known, strict)
+        program, attempts = exported(request)
+        captured = of_program(program, name_of(model), call.arguments, leaves, places, known, attempts)
+        captured = with_notes(captured, module)
+        return widened(captured, request) if widen else captured
+
+
+def with_notes(captured: Captured, module: torch.nn.Module) -> Captured:
+    """The same with what the user should know: it trains, names that are one, sizes that were stood in for."""
+    notes = [f"{name} is {what}" for name, what in captured.equal.items()]
+    if module.training and any(True for _ in module.children()):
+        notes.append("the model is in training mode")
+    return attrs.evolve(captured, notes=(*captured.notes, *notes))
+
+
+def of_given_program(
+    program: ExportedProgram,
+    dynamic_shapes: Any,
+    input_names: Sequence[str] | Mapping[str, str] | None,
+    known: Registrations,
+    how: str,
+) -> Captured:
+    """A program that is captured already, with the user's names for inputs and dimensions."""
+    arguments, leaves = leaves_of_program(program)
+    leaves = renamed(leaves, input_names)
+    places = places_of(statements(dynamic_shapes, leaves, {}))
+    name = name_of(program.graph_module)
+    return of_program(program, name, arguments, leaves, places, known, (Attempt(how, 0.0),))
+
+
+def of_program(
+    program: ExportedProgram,
+    name: str,
+    arguments: tuple[str, ...],
+    leaves: Sequence[Leaf],
+    places: Sequence[Place],
+    known: Registrations,
+    attempts: Sequence[Attempt],
+) -> Captured:
+    """The record of an ExportedProgram. Raises CaptureError where a named dimension did not stay dynamic."""
+    metas = metas_of_program(program)
+    env = shape_env_of(metas)
+    ranges = ranges_of(program.range_constraints, env)
+    for place in frozen_places(places, metas, ranges):
+        raise frozen_error(place, leaves, metas, env)
+    names = names_of(places, leaves, metas, names_in_env(env))
+    signature = program.graph_signature
+    guards = guards_of(env, program._guards_code, leaves, metas)
+    constants = {leaf.name: meta for leaf, meta in zip(leaves, metas, strict=True) if is_baked(meta)}
+    call = program.module_call_graph[0].signature
+    return Captured(
+        name=name,
+        program=program,
+        graph_module=program.graph_module,
+        input_specs=tuple(signature.input_specs),
+        output_specs=tuple(signature.output_specs),
+        state=state_of_program(program),
+        in_spec=program.call_spec.in_spec,
+        out_spec=program.call_spec.out_spec if call is None else call.out_spec,
+        arguments=arguments,
+        leaves=tuple(leaves),
+        scalars=constants,
+        dim_names=names.symbols,
+        equal=names.equal,
+        range_constraints=ranges,
+        guards=(*guards, *names.promises, *assertions_of(program.graph_module)),
+        signed=frozenset(symbol for symbol, (low, _) in ranges.items() if low < 0),
+        registered=tuple(known.types),
+        attempts=tuple(attempts),
+    )
+
+
+def of_graph(
+    module: GraphModule, args: Sequence[Any], input_names: Sequence[str] | Mapping[str, str] | None
+) -> Captured:
+    """The record of an FX graph of ATen operators that knows its shapes, as it is."""
+    leaves, metas, in_spec, out_spec = leaves_of_graph(module, args)
+    leaves = renamed(leaves, input_names)
+    env = shape_env_of(metas)
+    symbols = {symbol for meta in metas if isinstance(meta, torch.Tensor) for symbol in free_symbols(meta)}
+    ranges = ranges_of({s: env.var_to_range[s] for s in symbols if s in env.var_to_range} if env else {}, env)
+    names = names_of((), leaves, metas, {})
+    return Captured(
+        name=name_of(module),
+        program=None,
+        graph_module=module,
+        input_specs=(),
+        output_specs=(),
+        state=state_of_graph(module),
+        in_spec=in_spec,
+        out_spec=out_spec,
+        arguments=tuple(leaf.path[0] for leaf in leaves),
+        leaves=leaves,
+        scalars={leaf.name: meta for leaf, meta in zip(leaves, metas, strict=True) if is_baked(meta)},
+        dim_names=names.symbols,
+        equal={},
+        range_constraints=ranges,
+        guards=tuple(guards_of(env, (), leaves, metas)) if env else (),
+        signed=frozenset(),
+        registered=(),
+        attempts=(Attempt("the FX graph given", 0.0),),
+    )
+
+
+def free_symbols(meta: torch.Tensor) -> set[Any]:
+    """torch's symbols in the shape of a recorded tensor."""
+    return {s for size in meta.shape if isinstance(size, torch.SymInt) for s in size.node.expr.free_symbols}
+
+
+def is_baked(meta: Any) -> bool:
+    """Whether torch keeps an input as a constant of the graph."""
+    return meta is None or isinstance(meta, int | float | str | complex) and not isinstance(meta, torch.SymInt)
+
+
+__all__ = ["Attempt", "Call", "Captured", "InputKind", "capture"]

@@ -1,0 +1,416 @@
+"""What the user said about dimensions, in any form that torch takes and a few more -> one statement for each leaf.
+
+A statement about a dimension is None (static), a number, a `torch.export.Dim` (also derived: `2 * batch`), a hint
+(`Dim.AUTO`, `Dim.DYNAMIC`, `Dim.STATIC`), or a string. A string is a name, the same name meaning the same size wherever
+it stands, or an expression over names (`"past + seq"`). torch is asked for `Dim.AUTO` at such a dimension, so that it
+finds relations and ranges by itself; that the dimension stayed dynamic is checked afterwards.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import sympy
+import torch
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+from irkit import dims, dims_text
+from irkit.errors import DimensionError
+from lowering.errors import CaptureError
+from lowering.pytrees import SHORT_NAMES, Path
+
+Hint = type(Dim.AUTO)
+Statement = Any  # None | int | str | Dim | Hint
+LeafStatement = Any  # {axis: Statement} for a tensor; a Statement for an int; None where nothing is dynamic
+Groups = Mapping[str, Mapping[str, str]]  # "kwargs" -> {argument: its name in there}
+Rest = list[tuple[Path, int]]  # leaves by number, each with what is left of its path
+
+CACHE_FIELDS = frozenset(SHORT_NAMES) | frozenset(SHORT_NAMES.values())
+
+
+@attrs.frozen(eq=False)
+class Leaf:
+    """One leaf of the example inputs: the user's name for it, its path from the argument on, and where torch finds it.
+
+    `source` is torch's name for the leaf in guards: `L['past_key_values']['0.key']`.
+    """
+
+    name: str
+    path: Path
+    value: Any = attrs.field(repr=False)
+    source: str = ""
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether dimensions can be stated of it."""
+        return isinstance(self.value, torch.Tensor)
+
+
+@attrs.frozen
+class Place:
+    """A dimension that the user named: the leaf (by number), the axis (-1: the leaf is itself a size), and the name.
+
+    `expr` is the name as a dimension: a symbol, or an expression over symbols. `torch_dim` is True where the name is
+    that of a `torch.export.Dim`, over which torch itself keeps watch.
+    """
+
+    leaf: int
+    axis: int
+    text: str
+    expr: Any
+    torch_dim: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether this is a name, not an expression."""
+        return isinstance(self.expr, sympy.Symbol)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# From any form to one statement for each leaf
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def statements(spec: Any, leaves: Sequence[Leaf], groups: Groups) -> list[LeafStatement]:
+    """The user's `dynamic_shapes` -> one statement for each leaf, in order.
+
+    `groups` tells which arguments stand behind `*args` and `**kwargs`, and what each is called in there. Raises
+    CaptureError where a key, a structure, a rank or a dimension does not fit the inputs.
+    """
+    found: list[LeafStatement] = [None] * len(leaves)
+    if spec is None:
+        return found
+    if isinstance(spec, Mapping):
+        for key, each in spec.items():
+            assign(by_name(key, leaves, groups), each, leaves, found)
+    elif isinstance(spec, list | tuple):
+        for name, each in zip(by_position(spec, leaves, groups), spec, strict=True):
+            assign(by_name(name, leaves, groups), each, leaves, found)
+    else:
+        raise CaptureError(
+            f"dynamic_shapes is a {type(spec).__name__}", hint="give a dict by argument name, or a tuple by position"
+        )
+    return found
+
+
+def by_name(key: Any, leaves: Sequence[Leaf], groups: Groups) -> Rest:
+    """The leaves that a key of `dynamic_shapes` speaks of: those of an argument, or the one leaf of that name."""
+    whole: Rest = [(leaf.path[1:], i) for i, leaf in enumerate(leaves) if leaf.path[0] == key]
+    if whole:
+        return whole
+    if key in groups:
+        members = groups[key]
+        return [((members[f.path[0]], *f.path[1:]), i) for i, f in enumerate(leaves) if f.path[0] in members]
+    single: Rest = [((), i) for i, leaf in enumerate(leaves) if key in (leaf.name, ".".join(leaf.path))]
+    if single:
+        return single
+    names = list(dict.fromkeys([*arguments_of(leaves), *(leaf.name for leaf in leaves), *groups]))
+    near = difflib.get_close_matches(str(key), names, 1)
+    raise CaptureError(
+        f"dynamic_shapes speaks of {key!r}, and no input is called so",
+        hint=(f"did you mean {near[0]!r}? " if near else "") + f"the inputs are {', '.join(names)}",
+    )
+
+
+def arguments_of(leaves: Sequence[Leaf]) -> list[str]:
+    """The names of the arguments that the leaves belong to, in order."""
+    return list(dict.fromkeys(leaf.path[0] for leaf in leaves))
+
+
+def by_position(spec: Sequence[Any], leaves: Sequence[Leaf], groups: Groups) -> list[str]:
+    """The names that the entries of a tuple or list speak of: the parameters of the signature, or each argument."""
+    arguments = arguments_of(leaves)
+    owners = {member: name for name, members in groups.items() for member in members}
+    parameters = list(dict.fromkeys(owners.get(argument, argument) for argument in arguments))
+    for names in (parameters, arguments):
+        if len(names) == len(spec):
+            return names
+    raise CaptureError(
+        f"dynamic_shapes has {len(spec)} entries for {len(arguments)} inputs ({', '.join(arguments)})",
+        hint="give one entry for each input, None for what is static; or a dict by name, where inputs may be left out",
+    )
+
+
+def assign(rest: Rest, spec: Any, leaves: Sequence[Leaf], found: list[LeafStatement]) -> None:
+    """Writes what `spec` says about these leaves, each with the path that is left of it, to `found`."""
+    if spec is None:
+        return
+    if len(rest) == 1 and not rest[0][0]:
+        found[rest[0][1]] = leaf_statement(leaves[rest[0][1]], spec)
+    elif is_dims(spec):
+        for _, i in rest:
+            if leaves[i].is_tensor:
+                found[i] = leaf_statement(leaves[i], spec)
+    elif isinstance(spec, Mapping):
+        for key, each in spec.items():
+            assign(below(rest, str(key), leaves), each, leaves, found)
+    elif isinstance(spec, list | tuple):
+        for part, each in split(rest, spec, leaves):
+            assign(part, each, leaves, found)
+    else:
+        raise misfit(rest, spec, leaves)
+
+
+def below(rest: Rest, key: str, leaves: Sequence[Leaf]) -> Rest:
+    """The leaves below the child `key` of a container: a name, a path (`0.key`), or all keys or values of a cache."""
+    parts = tuple(key.split("."))
+    chosen = [(path[len(parts) :], i) for path, i in rest if path[: len(parts)] == parts]
+    chosen = chosen or [(path[1:], i) for path, i in rest if path[0] == key]
+    if not chosen and key in CACHE_FIELDS:
+        field = SHORT_NAMES.get(key, key)
+        chosen = [(path[:-1], i) for path, i in rest if path[-1] == field]
+    if not chosen:
+        names = list(dict.fromkeys(path[0] for path, _ in rest if path))
+        near = difflib.get_close_matches(key, names, 1)
+        raise CaptureError(
+            f"dynamic_shapes speaks of {key!r} inside {leaves[rest[0][1]].path[0]!r}, which holds nothing so called",
+            hint=(f"did you mean {near[0]!r}? " if near else "") + f"it holds {', '.join(names)}",
+        )
+    return chosen
+
+
+def split(rest: Rest, spec: Sequence[Any], leaves: Sequence[Leaf]) -> list[tuple[Any, Any]]:
+    """Pairs of (leaves, what is said of them) for a sequence that describes a container.
+
+    One entry for each leaf, one for each child, or, of a cache, all keys and then all values. Of two layers, lists in a
+    list are keys and values, tuples in a list are layers.
+    """
+    heads = list(dict.fromkeys(path[0] for path, _ in rest if path))
+    children = [([(path[1:], i) for path, i in rest if path[0] == head], head) for head in heads]
+    one_each = len(spec) == len(rest) and all(each is None or is_dims(each) or is_dim_list(each) for each in spec)
+    fields = [SHORT_NAMES.get(path[-1], path[-1]) for path, _ in rest]
+    layered = set(fields) == {"key", "value"} and all(head.isdigit() for head in heads)
+    halves = layered and len(spec) == 2 and all(isinstance(each, list) and 2 * len(each) == len(rest) for each in spec)
+    if halves and not one_each:
+        order = [i for field in ("key", "value") for (_, i), own in zip(rest, fields, strict=True) if own == field]
+        return [([((), i)], each) for i, each in zip(order, [*spec[0], *spec[1]], strict=True)]
+    if one_each and len(heads) != len(spec):
+        return [([((), i)], each) for (_, i), each in zip(rest, spec, strict=True)]
+    if len(spec) == len(children):
+        return [(part, each) for (part, _), each in zip(children, spec, strict=True)]
+    raise misfit(rest, spec, leaves)
+
+
+def misfit(rest: Rest, spec: Any, leaves: Sequence[Leaf]) -> CaptureError:
+    """The error for a description whose structure is not that of the input."""
+    names = [leaves[i].name for _, i in rest]
+    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    return CaptureError(
+        f"dynamic_shapes describes {leaves[rest[0][1]].path[0]!r} by {spec!r}, which has another structure",
+        hint=f"it holds {shown}: describe each by a dict of axes, or all of them by one such dict",
+    )
+
+
+def is_statement(value: Any) -> bool:
+    """Whether this can be said of one dimension."""
+    return value is None or (isinstance(value, str | int | Dim | Hint) and not isinstance(value, bool))
+
+
+def is_dims(spec: Any) -> bool:
+    """Whether this is a dict from axes to statements."""
+    return isinstance(spec, Mapping) and all(
+        isinstance(axis, int) and is_statement(each) for axis, each in spec.items()
+    )
+
+
+def is_dim_list(spec: Any) -> bool:
+    """Whether this is one statement for each axis, one of them at least more than None."""
+    return isinstance(spec, list | tuple) and all(map(is_statement, spec))
+
+
+def leaf_statement(leaf: Leaf, spec: Any) -> LeafStatement:
+    """What is said of one leaf, checked: axes counted from the front, sizes as they are, names well-formed."""
+    if spec is None:
+        return None
+    if not leaf.is_tensor:
+        return number_statement(leaf, spec)
+    shape = tuple(leaf.value.shape)
+    if isinstance(spec, list | tuple):
+        if len(spec) != len(shape):
+            raise CaptureError(
+                f"dynamic_shapes gives {len(spec)} dimensions for {leaf.name!r}, whose shape is {shape}",
+                hint=f"give {len(shape)} of them, or a dict of the axes that vary",
+            )
+        spec = dict(enumerate(spec))
+    if not is_dims(spec):
+        raise CaptureError(
+            f"dynamic_shapes says {spec!r} of {leaf.name!r}, which is a tensor",
+            hint='give a dict from axes to dimensions: {0: "batch"}',
+        )
+    return {axis_of(leaf, axis): checked(leaf, axis, each) for axis, each in spec.items() if each is not None}
+
+
+def number_statement(leaf: Leaf, spec: Any) -> LeafStatement:
+    """What is said of a leaf that is no tensor: only an int may vary."""
+    if isinstance(leaf.value, int) and not isinstance(leaf.value, bool) and is_statement(spec):
+        if isinstance(spec, Dim):
+            raise CaptureError(f"the number {leaf.name!r} cannot be a Dim", hint=f"name it {spec.__name__!r}")
+        return None if isinstance(spec, int) or spec == Dim.STATIC else spec
+    if isinstance(spec, Mapping | list | tuple) and not spec:
+        return None
+    raise CaptureError(
+        f"dynamic_shapes says {spec!r} of {leaf.name!r}, which is {leaf.value!r} and part of the graph",
+        hint="leave it out, or pass a tensor",
+    )
+
+
+def axis_of(leaf: Leaf, axis: int) -> int:
+    """An axis counted from the front. Raises CaptureError where the tensor has no such axis."""
+    rank = leaf.value.dim()
+    if not -rank <= axis < rank:
+        raise CaptureError(
+            f"dynamic_shapes speaks of dimension {axis} of {leaf.name!r}, whose shape is {tuple(leaf.value.shape)}",
+            hint=f"its dimensions are 0 to {rank - 1}" if rank else "it is a scalar and has none",
+        )
+    return axis % rank
+
+
+def checked(leaf: Leaf, axis: int, each: Statement) -> Statement:
+    """The statement itself. Raises CaptureError where it contradicts the example or is no name."""
+    size = leaf.value.shape[axis]
+    if isinstance(each, int) and isinstance(size, int) and each != size:
+        raise CaptureError(
+            f"dynamic_shapes says that dimension {axis} of {leaf.name!r} is {each}, and the example has {size}",
+            hint='give an example of that size, or a name such as "batch" where the size may vary',
+        )
+    if isinstance(each, str):
+        expression(each)
+    return each
+
+
+def expression(text: str) -> Any:
+    """The dimension that a name or an expression over names stands for. Raises CaptureError for what is neither."""
+    if text.isidentifier():
+        return dims.symbol(text)
+    try:
+        return dims_text.parse(text)
+    except DimensionError as error:
+        raise CaptureError(
+            f"the dimension {text!r} is neither a name nor an expression over names",
+            hint='write "batch", or "past + seq"',
+        ) from error
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What torch is told
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def torch_statement(leaf: LeafStatement) -> Any:
+    """A statement as torch.export takes it: names become `Dim.AUTO`."""
+    if isinstance(leaf, dict):
+        return {axis: torch_statement(each) for axis, each in leaf.items()}
+    return Dim.AUTO if isinstance(leaf, str) else leaf
+
+
+def torch_tree(value: Any, each: Iterator[LeafStatement]) -> Any:
+    """The statements in the structure torch.export wants: that of the inputs, other classes as lists of children."""
+    kind = pytree._get_node_type(value)
+    node = pytree.SUPPORTED_NODES.get(kind)
+    if node is None:
+        return torch_statement(next(each))
+    children, context = node.flatten_fn(value)
+    described = [torch_tree(child, each) for child in children]
+    return node.unflatten_fn(described, context) if kind in pytree.BUILTIN_TYPES else described
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Names
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def places_of(found: Sequence[LeafStatement]) -> tuple[Place, ...]:
+    """Every dimension that has a name, in order: strings and torch's named dims."""
+    places = []
+    for i, said in enumerate(found):
+        each = said if isinstance(said, dict) else {-1: said}
+        for axis, statement in each.items():
+            if isinstance(statement, str):
+                places.append(Place(i, axis, statement, expression(statement), False))
+            elif isinstance(statement, Dim):
+                places.append(Place(i, axis, statement.__name__, expression(statement.__name__), True))
+    return tuple(places)
+
+
+def bound_sizes(places: Sequence[Place], sizes: Sequence[Any]) -> dict[str, tuple[Any, Place]]:
+    """Name -> the size it has at the first place that it stands at alone."""
+    bound: dict[str, tuple[Any, Place]] = {}
+    for place, size in zip(places, sizes, strict=True):
+        if place.is_plain:
+            bound.setdefault(place.expr.name, (size, place))
+    return bound
+
+
+def expected(place: Place, bound: Mapping[str, Any]) -> Any:
+    """The size that a place must have, given the sizes of names; None where a name in it stands nowhere alone."""
+    if any(symbol.name not in bound for symbol in dims.symbols_of(place.expr)):
+        return None
+    return value_of(place.expr, bound)
+
+
+def value_of(expr: Any, sizes: Mapping[str, Any]) -> Any:
+    """A dimension with numbers (or torch's symbolic numbers) in place of its names."""
+    if type(expr) is int or expr.is_Integer:
+        return int(expr)
+    if expr.is_Symbol:
+        return sizes[expr.name]
+    parts = [value_of(part, sizes) for part in expr.args]
+    if isinstance(expr, sympy.Add | sympy.Mul):
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part if isinstance(expr, sympy.Add) else total * part
+        return total
+    two_sided = {dims.FloorDiv: lambda a, b: a // b, dims.Mod: lambda a, b: a % b, sympy.Pow: lambda a, b: a**b}
+    if type(expr) in two_sided:
+        return two_sided[type(expr)](*parts)
+    raise CaptureError(
+        f"the dimension {dims_text.text(expr)!r} uses a function that capture cannot state to torch",
+        hint="use +, -, *, // and % only",
+    )
+
+
+def check_examples(places: Sequence[Place], leaves: Sequence[Leaf]) -> None:
+    """Raises CaptureError where two places of one name have different sizes in the example inputs."""
+    sizes = [example_size(place, leaves) for place in places]
+    bound = bound_sizes(places, sizes)
+    plain = {name: size for name, (size, _) in bound.items()}
+    for place, size in zip(places, sizes, strict=True):
+        wanted = expected(place, plain)
+        if wanted is not None and wanted != size:
+            names = ", ".join(
+                f"{name} is {plain[name]} at {location(bound[name][1], leaves)}"
+                for name in sorted(symbol.name for symbol in dims.symbols_of(place.expr))
+            )
+            raise CaptureError(
+                f"{location(place, leaves)} is {size} in the example, and {place.text!r} makes it {wanted}: {names}",
+                hint="give dimensions that may differ different names, or examples whose sizes agree",
+            )
+
+
+def example_size(place: Place, leaves: Sequence[Leaf]) -> int:
+    """The size of a place in the example inputs."""
+    value = leaves[place.leaf].value
+    return int(value.shape[place.axis]) if place.axis >= 0 else int(value)
+
+
+def location(place: Place, leaves: Sequence[Leaf]) -> str:
+    """A place in words: `dimension 1 of 'x'`."""
+    name = leaves[place.leaf].name
+    return f"dimension {place.axis} of {name!r}" if place.axis >= 0 else f"the number {name!r}"
+
+
+def promise(places: Sequence[Place], values: Sequence[Any]) -> None:
+    """Tells torch, while it traces, that places of one name are of one size, and what the expressions are equal to.
+
+    torch learns from it what nothing in the model may show: that `past` is the same in every layer of a cache.
+    """
+    sizes = [values[p.leaf].shape[p.axis] if p.axis >= 0 else values[p.leaf] for p in places]
+    bound = {name: size for name, (size, _) in bound_sizes(places, sizes).items()}
+    for place, size in zip(places, sizes, strict=True):
+        wanted = expected(place, bound)
+        if wanted is not None and wanted is not size:
+            torch._check(size == wanted)

@@ -1,0 +1,270 @@
+"""The only call of torch.export, with everything around it that keeps the model as it was and dimensions dynamic."""
+
+from __future__ import annotations
+
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+from torch.export import Dim, ExportedProgram
+from torch.fx.experimental import _config as symbolic_config
+from torch.utils import _pytree as pytree
+
+from lowering.calls import Call, unchanged
+from lowering.dynamic_shapes import (
+    Leaf,
+    LeafStatement,
+    Place,
+    bound_sizes,
+    example_size,
+    expected,
+    promise,
+    torch_tree,
+)
+from lowering.errors import CaptureError
+from lowering.guards import TORCH, frozen_error, frozen_places, ranges_of, shape_env_of
+from lowering.programs import first_line, metas_of_program
+from lowering.pytrees import Registrations
+
+# Sizes for examples where the user's own are 0 or 1, which torch tends to take for fixed.
+STAND_INS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
+# torch.export of its own LSTM, GRU and RNN says so: the modules assign their list of weights while they are traced.
+NOISE = r"The tensor attributes? .* w(as|ere) assigned during export"
+
+
+@attrs.frozen
+class Attempt:
+    """One way in which capture was tried: what it was, how long it took, and torch's error where it failed."""
+
+    how: str
+    seconds: float
+    error: str = ""
+
+
+@attrs.frozen(eq=False)
+class Request:
+    """What is to be exported, and what was said of its dimensions: one statement for each leaf."""
+
+    module: torch.nn.Module
+    call: Call
+    leaves: tuple[Leaf, ...]
+    said: tuple[LeafStatement, ...]
+    places: tuple[Place, ...]
+    known: Registrations
+    strict: bool
+
+    @property
+    def way(self) -> str:
+        """How torch traces, in words."""
+        return "torch.export, strict" if self.strict else "torch.export, non-strict"
+
+
+def exported(request: Request) -> tuple[ExportedProgram, list[Attempt]]:
+    """(program, attempts). Raises CaptureError, with torch's error as its cause, where no attempt succeeds.
+
+    Examples of size 0 and 1 are tried as they are, and, where torch then takes the size for fixed, larger. Broadcasting
+    that is meant (`Dim.AUTO` on a 1) needs torch's own rule, by which 0 and 1 are fixed: the last attempt.
+    """
+    attempts: list[Attempt] = []
+    failure: Exception | None = None
+    for how, examples, oblivious in plans(request, attempts):
+        start = time.perf_counter()
+        try:
+            program = export(request, examples, oblivious)
+            require_dynamic(request, program)
+        except Exception as error:
+            failure = failure or error
+            attempts.append(Attempt(how, time.perf_counter() - start, first_line(error)))
+            continue
+        attempts.append(Attempt(how, time.perf_counter() - start))
+        return program, attempts
+    if isinstance(failure, CaptureError):
+        raise failure
+    raise explained(request, failure) from failure
+
+
+def plans(request: Request, attempts: Sequence[Attempt]) -> Iterator[tuple[str, list[Any], bool]]:
+    """(how, example leaves, whether torch shall ignore that an example has size 0 or 1), the likeliest first."""
+    given = [leaf.value for leaf in request.leaves]
+    yield request.way, given, True
+    larger = enlarged(request)
+    if larger is not None:
+        yield f"{request.way}, with larger examples", larger, True
+    if attempts and any(said is not None for said in request.said):
+        yield f"{request.way}, where sizes 0 and 1 are fixed", given, False
+
+
+def require_dynamic(request: Request, program: ExportedProgram) -> None:
+    """Raises CaptureError where a dimension that the user named has one size in the program."""
+    metas = metas_of_program(program)
+    env = shape_env_of(metas)
+    for place in frozen_places(request.places, metas, ranges_of(program.range_constraints, env)):
+        raise frozen_error(place, request.leaves, metas, env)
+
+
+def export(request: Request, examples: Sequence[Any], oblivious: bool) -> ExportedProgram:
+    """The program torch.export makes of the module and these example leaves; the module stays as it is."""
+    call = request.call
+    flat = [copied(each) for each in examples]
+    _, spec = pytree.tree_flatten((call.args, call.kwargs))
+    args, kwargs = pytree.tree_unflatten(flat, spec)
+    with ExitStack() as stack:
+        stack.enter_context(unchanged(request.module))
+        # Parameters are constants: what no_grad and detach say about gradients need not be in the graph.
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(symbolic_config.patch(backed_size_oblivious=oblivious))
+        stack.enter_context(without_fast_path())
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", NOISE)
+        if not request.strict:
+            stack.enter_context(watched(request))
+        return torch.export.export(
+            request.module, args, kwargs, dynamic_shapes=for_torch(request, spec, flat), strict=request.strict
+        )
+
+
+def for_torch(request: Request, spec: pytree.TreeSpec, flat: Sequence[Any]) -> Any:
+    """`dynamic_shapes` in torch's own structure; None where nothing is dynamic."""
+    if all(said is None for said in request.said):
+        return None
+    by_source = {leaf.source: said for leaf, said in zip(request.leaves, request.said, strict=True)}
+    paths = [f"L{pytree.keystr(path)}" for path, _ in pytree.tree_flatten_with_path(request.call.combined)[0]]
+    if len(by_source) == len(request.leaves) and set(by_source) == set(paths):
+        return torch_tree(request.call.combined, iter([by_source[path] for path in paths]))
+    del spec, flat
+    return torch_tree(request.call.combined, iter(request.said))
+
+
+def copied(leaf: Any) -> Any:
+    """A tensor of its own, so that torch's marks on examples, views and tensors passed twice do not matter."""
+    if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
+        return leaf
+    return leaf.detach().clone().requires_grad_(leaf.requires_grad)
+
+
+@contextmanager
+def without_fast_path() -> Iterator[None]:
+    """A block in which nn.Transformer and nn.MultiheadAttention do not take their fused kernels."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def watched(request: Request) -> Iterator[None]:
+    """A block in which a call of the module states what the user's names promise, and registers classes it returns."""
+
+    def before(_: torch.nn.Module, args: Any, kwargs: Any) -> None:
+        promise(request.places, pytree.tree_leaves((args, kwargs)))
+
+    def after(_: torch.nn.Module, args: Any, output: Any) -> None:
+        request.known.include(output)
+
+    # fx.GraphModules are interpreted by torch.export, which runs no hooks.
+    hooks = [
+        request.module.register_forward_pre_hook(before, prepend=True, with_kwargs=True),
+        request.module.register_forward_hook(after),
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Larger examples
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def enlarged(request: Request) -> list[Any] | None:
+    """The example leaves with other sizes where a named dimension is 0 or 1; None where none is, or it cannot be done."""
+    named = [place for place in request.places if place.is_plain]
+    sizes = {place.expr.name: example_size(place, request.leaves) for place in named}
+    small = [name for name, size in sizes.items() if size <= 1]
+    if not small:
+        return None
+    free = [each for each in STAND_INS if each not in sizes.values()]
+    tops = {place.expr.name: top_of(request.said[place.leaf], place.axis) for place in named}
+    for name, size in zip(small, free, strict=False):
+        sizes[name] = min(size, tops[name])
+    return resized(request, sizes)
+
+
+def top_of(said: LeafStatement, axis: int) -> int:
+    """The greatest size that the user allows at a dimension."""
+    top = getattr(said[axis] if isinstance(said, dict) else said, "max", None)
+    return int(top) if isinstance(top, int) else 1 << 30
+
+
+def resized(request: Request, sizes: dict[str, int]) -> list[Any]:
+    """The example leaves at these sizes of the named dimensions; a longer one repeats its last row."""
+    examples = [leaf.value for leaf in request.leaves]
+    for place in request.places:
+        size = expected(place, sizes)
+        if size is None or size < 0:
+            continue
+        if place.axis < 0:
+            examples[place.leaf] = size
+            continue
+        examples[place.leaf] = stretched(examples[place.leaf], place.axis, size)
+    return examples
+
+
+def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+    """The tensor with another size at one axis: cut off, or its last row repeated (zeros where it has none)."""
+    if tensor.shape[axis] == size:
+        return tensor
+    if tensor.shape[axis] == 0:
+        shape = list(tensor.shape)
+        shape[axis] = size
+        return tensor.new_zeros(shape)
+    rows = torch.arange(size, device=tensor.device).clamp(max=tensor.shape[axis] - 1)
+    return tensor.detach().index_select(axis, rows)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Errors
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def explained(request: Request, error: Exception | None) -> CaptureError:
+    """torch's error as a CaptureError: the first line, the user's line, and what to try."""
+    kind = type(error).__name__
+    return CaptureError(
+        f"torch.export cannot capture {type(request.module).__name__}: {first_line(error) if error else 'no attempt'}",
+        source=user_frames(error),
+        hint=HINTS.get(kind, "run the model on these arguments; then see torch's error below (its cause)"),
+    )
+
+
+HINTS = {
+    "GuardOnDataDependentSymNode": "the model branches on numbers in a tensor: use torch.where or torch.cond there, or "
+    "torch._check to say what is always true",
+    "UserError": "name the dimension by a string, which lets torch find its range, or follow torch's suggested fixes",
+    "ConstraintViolationError": "name the dimension by a string, which lets torch find its range, or make it static",
+    "DynamicOutputShapeException": "the shape of a result depends on numbers in a tensor, in a way torch cannot trace",
+    "UnsupportedOperatorException": "register a fake implementation of the operator: torch.library.register_fake",
+}
+
+
+def user_frames(error: Exception | None) -> str:
+    """The innermost line outside torch that an error went through; empty where there is none."""
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    here = str(Path(__file__).parent)
+    for frame in reversed(frames):
+        if not frame.filename.startswith((TORCH, here, "<")):
+            return f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}"
+    return ""
+
+
+__all__ = ["Attempt", "Dim", "Request", "exported"]

@@ -1,0 +1,133 @@
+"""FX graphs that no torch.export made: which of them can be lowered as they are, their inputs, and their weights."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OperatorBase
+from torch.export import Dim
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from lowering.dynamic_shapes import Leaf
+from lowering.errors import CaptureError
+from lowering.pytrees import leaf_paths, unique_names
+
+PYTHON = frozenset(module.__name__ for module in (operator, math, builtins)) | {"_operator", "torch.fx.experimental"}
+
+
+def is_aten(module: GraphModule) -> bool:
+    """Whether every node calls an operator of torch (or Python arithmetic on sizes), as make_fx and AOTAutograd leave it."""
+    for node in module.graph.nodes:
+        if node.op in ("call_module", "call_method"):
+            return False
+        if node.op == "call_function" and not isinstance(node.target, OperatorBase):
+            if getattr(node.target, "__module__", "") not in PYTHON and not is_size_function(node.target):
+                return False
+    return True
+
+
+def is_size_function(target: Any) -> bool:
+    """Whether this is one of torch's functions on symbolic sizes: sym_max, sym_not, ..."""
+    return getattr(target, "__name__", "").startswith("sym_") and getattr(target, "__module__", "") == "torch"
+
+
+def placeholders(module: GraphModule) -> list[Node]:
+    """The inputs of a graph, in order."""
+    return [node for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def recorded(node: Node) -> Any:
+    """What the graph knows of a node's value: torch's `val`, dynamo's `example_value`, or ShapeProp's `tensor_meta`."""
+    for key in ("val", "example_value", "tensor_meta"):
+        if key in node.meta:
+            return node.meta[key]
+    return None
+
+
+def has_shapes(module: GraphModule) -> bool:
+    """Whether every input of the graph knows its shape."""
+    return all(recorded(node) is not None for node in placeholders(module))
+
+
+def as_meta(value: Any) -> Any:
+    """A recorded value with a shape that can be asked for: what ShapeProp leaves becomes a tensor without data."""
+    if isinstance(value, torch.Tensor) or not hasattr(value, "shape"):
+        return value
+    return torch.empty(tuple(value.shape), dtype=value.dtype, device="meta")
+
+
+def leaves_of_graph(
+    module: GraphModule, args: Sequence[Any]
+) -> tuple[tuple[Leaf, ...], list[Any], pytree.TreeSpec, pytree.TreeSpec | None]:
+    """(leaves, what the graph recorded for each, structure of the inputs, structure of the outputs) of a graph.
+
+    Raises CaptureError where example arguments are given and there are more or fewer of them than inputs.
+    """
+    nodes = placeholders(module)
+    metas = [as_meta(recorded(node)) for node in nodes]
+    structure = getattr(getattr(module.graph, "_codegen", None), "pytree_info", None)
+    in_spec, out_spec = (structure.in_spec, structure.out_spec) if structure is not None else (None, None)
+    flat = pytree.tree_leaves(tuple(args)) if args else metas
+    if len(flat) != len(nodes):
+        raise CaptureError(
+            f"the graph has {len(nodes)} inputs, and {len(flat)} example arguments were given",
+            hint=f"its inputs are {', '.join(str(node.target) for node in nodes)}",
+        )
+    if in_spec is None or in_spec.num_leaves != len(nodes):
+        _, in_spec = pytree.tree_flatten((tuple(range(len(nodes))), {}))
+    names = unique_names(str(node.target) for node in nodes)
+    leaves = [Leaf(name, (name,), each, f"L['{name}']") for name, each in zip(names, flat, strict=True)]
+    return tuple(leaves), metas, in_spec, out_spec
+
+
+def state_of_graph(module: GraphModule) -> dict[str, Any]:
+    """What the graph fetches from its module, by name."""
+    found = {}
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            value: Any = module
+            for part in str(node.target).split("."):
+                value = getattr(value, part)
+            if not isinstance(value, torch.nn.Module):
+                found[str(node.target)] = value
+    return found
+
+
+def examples_of(module: GraphModule) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
+    """(arguments, dynamic_shapes) of the sizes that a graph recorded: to trace it again, down to ATen operators."""
+    args: list[Any] = []
+    shapes: dict[str, Any] = {}
+    for node in placeholders(module):
+        value = recorded(node)
+        if isinstance(value, torch.SymInt):
+            args.append(value.node.hint)
+            shapes[str(node.target)] = Dim.DYNAMIC
+        elif hasattr(value, "shape"):
+            sizes = [size.node.hint if isinstance(size, torch.SymInt) else size for size in value.shape]
+            args.append(torch.zeros(sizes, dtype=value.dtype))
+            varying = {axis: stated(size) for axis, size in enumerate(value.shape) if isinstance(size, torch.SymInt)}
+            if varying:
+                shapes[str(node.target)] = varying
+        else:
+            args.append(value)
+    return tuple(args), shapes or None
+
+
+def stated(size: torch.SymInt) -> Any:
+    """A symbolic size as a statement: the symbol's own name, so that equal sizes stay equal; else for torch to find out."""
+    text = str(size.node.expr)
+    return text if text.isidentifier() else Dim.AUTO
+
+
+def structure_of(spec: pytree.TreeSpec) -> Mapping[str, int]:
+    """How many leaves lie under each path of a structure, for messages."""
+    counts: dict[str, int] = {}
+    for path in leaf_paths(spec):
+        counts[path[0] if path else ""] = counts.get(path[0] if path else "", 0) + 1
+    return counts

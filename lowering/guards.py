@@ -1,0 +1,334 @@
+"""What torch relied on while it traced, and the user's names for its symbols.
+
+A guard is a relation over torch's symbols that must hold for the graph to be right: `s72 <= 8` after an
+`if x.shape[0] > 8`. A program captured in this process still has its ShapeEnv, whose guards are expressions and know the
+line that raised them; a program read from a file has only their text, which is parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+import attrs
+import sympy
+import torch
+from torch.utils._sympy import functions as torch_functions
+
+from irkit import dims, dims_text
+from lowering.dynamic_shapes import Leaf, Place, value_of
+from lowering.errors import CaptureError
+
+TORCH = str(Path(torch.__file__).parent)
+Metas = Sequence[Any]  # for each leaf what torch recorded: a FakeTensor, a SymInt, a number
+
+
+@attrs.frozen
+class Guard:
+    """A condition on the inputs that the graph relies on.
+
+    `expr` is a sympy relation over torch's symbols, None where torch's text could not be read. `text` is torch's own
+    rendering, `source` the line that asked, where known. `kind` is "guard" for what torch found while tracing,
+    "assertion" for what the model itself asserts, "promise" for what the user said about names and torch did not need.
+    """
+
+    expr: Any
+    text: str
+    source: str = ""
+    kind: str = "guard"
+
+
+def size_of(meta: Any, axis: int) -> Any:
+    """The size recorded for an axis of a leaf: an int, or torch's expression."""
+    size = meta.shape[axis] if axis >= 0 else meta
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
+def shape_env_of(metas: Iterable[Any]) -> Any:
+    """The ShapeEnv that these values were recorded in; None where there is none."""
+    for meta in metas:
+        if isinstance(meta, torch.SymInt):
+            return meta.node.shape_env
+        mode = getattr(meta, "fake_mode", None)
+        if mode is not None and mode.shape_env is not None:
+            return mode.shape_env
+    return None
+
+
+def line_at(location: Any) -> str:
+    """`file.py:12 code` of a stack frame outside torch; empty for any other."""
+    if location is None or location.filename.startswith((TORCH, "<")):
+        return ""
+    code = linecache.getline(location.filename, location.lineno or 0).strip()
+    return f"{'/'.join(PurePath(location.filename).parts[-2:])}:{location.lineno} {code}"
+
+
+def source_of_guard(sloc: Any) -> str:
+    """The user's line that a guard comes from, empty where torch kept only its own."""
+    if sloc is None:
+        return ""
+    return line_at(getattr(sloc, "maybe_user_loc", None)) or line_at(getattr(sloc, "framework_loc", None))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Guards
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def guards_of(env: Any, code: Sequence[str], leaves: Sequence[Leaf], metas: Metas) -> list[Guard]:
+    """The conditions that are not told already by the inputs' types: equal sizes have one symbol, fixed ones a number."""
+    found = guards_of_env(env) if getattr(env, "guards", None) else guards_of_code(code, leaves, metas)
+    unique: dict[Any, Guard] = {}
+    for guard in found:
+        if guard.expr not in (sympy.true, True):
+            unique.setdefault(guard.text if guard.expr is None else guard.expr, guard)
+    return list(unique.values())
+
+
+def guards_of_env(env: Any) -> list[Guard]:
+    """The guards of a ShapeEnv over symbols of inputs, as they read after everything else torch learned."""
+    sources = getattr(env, "var_to_sources", None) or env.source_to_var
+    guards = []
+    for guard in env.guards:
+        if guard.expr.free_symbols <= set(sources):
+            expr = env.replace(guard.expr)
+            guards.append(Guard(expr, str(expr), source_of_guard(getattr(guard, "sloc", None))))
+    return guards
+
+
+def guards_of_code(code: Sequence[str], leaves: Sequence[Leaf], metas: Metas) -> list[Guard]:
+    """Guards from torch's text: `L['x'].size()[0] <= 8` with the size that was recorded for that dimension."""
+    sizes: dict[str, Any] = {}
+    for leaf, meta in zip(leaves, metas, strict=True):
+        if isinstance(meta, torch.Tensor):
+            sizes |= {f"{leaf.source}.size()[{axis}]": size_of(meta, axis) for axis in range(meta.dim())}
+        elif isinstance(meta, torch.SymInt):
+            sizes[leaf.source] = size_of(meta, -1)
+    # Longer names first: L['x'][1] begins like L['x'][1][0].
+    named = {name: f"size_{i}" for i, name in enumerate(sorted(sizes, key=len, reverse=True))}
+    values = {short: sympy.sympify(sizes[name]) for name, short in named.items()}
+    guards = []
+    for text in code:
+        short = text.replace("\n", "")
+        for name, each in named.items():
+            short = short.replace(name, each)
+        try:
+            expr = read(ast.parse(short.strip(), mode="eval").body, values)
+        except (SyntaxError, LookupError, TypeError, ValueError):
+            expr = None
+        guards.append(Guard(expr, str(text if expr is None else expr)))
+    return guards
+
+
+OPERATORS: Mapping[type, Callable[..., Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Pow: lambda a, b: a**b,
+    ast.FloorDiv: torch_functions.FloorDiv,
+    ast.Mod: torch_functions.Mod,
+    ast.Eq: sympy.Eq,
+    ast.NotEq: sympy.Ne,
+    ast.Lt: sympy.Lt,
+    ast.LtE: sympy.Le,
+    ast.Gt: sympy.Gt,
+    ast.GtE: sympy.Ge,
+    ast.And: sympy.And,
+    ast.Or: sympy.Or,
+}
+CALLS: Mapping[str, Callable[..., Any]] = {"max": torch_functions.Max, "min": torch_functions.Min}
+
+
+def read(node: ast.AST, values: Mapping[str, Any]) -> Any:
+    """A Python expression as sympy. Raises LookupError, TypeError or ValueError for what is not known here."""
+    match node:
+        case ast.Constant(value=int() as number):
+            return sympy.Integer(number)
+        case ast.Name(id=name):
+            return values[name]
+        case ast.BinOp(left=left, op=op, right=right):
+            return OPERATORS[type(op)](read(left, values), read(right, values))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -read(operand, values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return sympy.Not(read(operand, values))
+        case ast.BoolOp(op=op, values=parts):
+            return OPERATORS[type(op)](*(read(part, values) for part in parts))
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return OPERATORS[type(op)](read(left, values), read(right, values))
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return CALLS[name](*(read(arg, values) for arg in args))
+    raise ValueError(f"no relation over sizes: {ast.dump(node)}")
+
+
+def assertions_of(module: torch.fx.GraphModule) -> list[Guard]:
+    """What the graph asserts of sizes at run time: `_assert_scalar` nodes over symbols, with their messages."""
+    found = []
+    for node in module.graph.nodes:
+        if node.op != "call_function" or getattr(node.target, "__name__", "") != "_assert_scalar.default":
+            continue
+        asserted = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else node.args[0]
+        expr = asserted.node.expr if isinstance(asserted, torch.SymBool) else sympy.sympify(asserted)
+        found.append(Guard(expr, str(node.args[1] if len(node.args) > 1 else expr), kind="assertion"))
+    return found
+
+
+def ranges_of(constraints: Mapping[Any, Any], env: Any) -> dict[str, tuple[int, int | None]]:
+    """torch symbol -> (least, greatest) size; None where unbounded. Symbols that torch replaced are left out."""
+    replaced = getattr(env, "replacements", {})
+    return {
+        symbol.name: (bound(span.lower) or 0, bound(span.upper))
+        for symbol, span in constraints.items()
+        if isinstance(symbol, sympy.Symbol) and symbol not in replaced
+    }
+
+
+def bound(value: Any) -> int | None:
+    """An end of torch's range as an int; None for infinity."""
+    return int(value) if getattr(value, "is_Integer", False) or isinstance(value, int) else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Names
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Names:
+    """The user's names for torch's symbols.
+
+    `symbols` maps every symbol of the inputs to a name, made up where the user gave none. `equal` maps a name that torch
+    found to be equal to something else to that: another name, or an expression. `promises` are the relations between
+    torch's symbols that follow from the user's names and that torch did not find itself.
+    """
+
+    symbols: Mapping[str, str]
+    equal: Mapping[str, str]
+    promises: tuple[Guard, ...]
+
+
+def names_of(places: Sequence[Place], leaves: Sequence[Leaf], metas: Metas, defaults: Mapping[str, str]) -> Names:
+    """Names for the symbols of the inputs. A symbol's first name stays, in the order of the inputs."""
+    symbols: dict[str, str] = {}
+    equal: dict[str, str] = {}
+    promises: list[Guard] = []
+    first: dict[str, Any] = {}
+    plain = [place for place in places if place.is_plain]
+    sizes = [(place, size_of(metas[place.leaf], place.axis)) for place in plain]
+    for place, size in sizes:
+        if isinstance(size, sympy.Symbol):
+            symbols.setdefault(size.name, place.expr.name)
+    for place in places:
+        if not place.is_plain:
+            name_root(place, size_of(metas[place.leaf], place.axis), symbols)
+    name_others(leaves, metas, symbols, defaults)
+    for place, size in sizes:
+        name = place.expr.name
+        known = first.setdefault(name, size)
+        if known != size:
+            promises.append(Guard(sympy.Eq(known, size), f"{name} is one size", kind="promise"))
+        shown = printed(size, symbols)
+        if shown != name:
+            equal.setdefault(name, shown)
+    for place in places:
+        size, values = (
+            size_of(metas[place.leaf], place.axis),
+            {n: s for n, s in first.items() if isinstance(s, sympy.Expr)},
+        )
+        if not place.is_plain and all(symbol.name in values for symbol in dims.symbols_of(place.expr)):
+            said = value_of(place.expr, values)
+            if said != size and sympy.expand(said - size) != 0:
+                promises.append(Guard(sympy.Eq(said, size), place.text, kind="promise"))
+    return Names(symbols, equal, tuple(promises))
+
+
+def name_root(place: Place, size: Any, symbols: dict[str, str]) -> None:
+    """Names the symbol of a derived dimension that stands nowhere alone: `k` for `2*s5` that the user called `2*k`."""
+    roots = dims.symbols_of(place.expr)
+    unnamed = [s for s in getattr(size, "free_symbols", ()) if s.name not in symbols]
+    if len(roots) == len(unnamed) == 1 and roots[0].name not in symbols.values():
+        if isinstance(size, sympy.Symbol):
+            symbols[size.name] = "".join(c if c.isalnum() else "_" for c in place.text.replace(" ", ""))
+        elif value_of(place.expr, {roots[0].name: unnamed[0]}) == size:
+            symbols[unnamed[0].name] = roots[0].name
+
+
+def name_others(leaves: Sequence[Leaf], metas: Metas, symbols: dict[str, str], defaults: Mapping[str, str]) -> None:
+    """Names every other symbol after the first dimension that it is: `x_dim_0`."""
+    taken = set(symbols.values())
+    for leaf, meta in zip(leaves, metas, strict=True):
+        axes = range(meta.dim()) if isinstance(meta, torch.Tensor) else (-1,) if isinstance(meta, torch.SymInt) else ()
+        for axis in axes:
+            size = size_of(meta, axis)
+            if isinstance(size, sympy.Symbol) and size.name not in symbols:
+                label = "".join(c if c.isalnum() else "_" for c in leaf.name)
+                name = defaults.get(size.name) or (f"{label}_dim_{axis}" if axis >= 0 else label)
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+                symbols[size.name] = name
+
+
+def printed(size: Any, symbols: Mapping[str, str]) -> str:
+    """A recorded size with the user's names."""
+    if isinstance(size, int):
+        return str(size)
+    named = size.xreplace({s: dims.symbol(symbols.get(s.name, s.name)) for s in size.free_symbols})
+    try:
+        return dims_text.text(named)
+    except ValueError:
+        return str(named)
+
+
+def names_in_env(env: Any) -> dict[str, str]:
+    """The names that torch itself still knows of a program's symbols: those of `torch.export.Dim`."""
+    known = getattr(env, "source_name_to_debug_name", None) or {}
+    sources = getattr(env, "var_to_sources", None) or {}
+    return {
+        symbol.name: known[source.name]
+        for symbol, found in sources.items()
+        for source in found
+        if isinstance(source.name, str) and known.get(source.name, "").isidentifier()
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Dimensions that did not stay dynamic
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def frozen_places(places: Sequence[Place], metas: Metas, ranges: Mapping[str, tuple[int, int | None]]) -> list[Place]:
+    """The named dimensions that are a number in the program, or that torch lets be nothing but 0 and 1."""
+    frozen = []
+    for place in places:
+        size = size_of(metas[place.leaf], place.axis)
+        top = ranges.get(size.name, (0, None))[1] if isinstance(size, sympy.Symbol) else None
+        if isinstance(size, int) or (top is not None and top <= 1):
+            frozen.append(place)
+    return frozen
+
+
+def frozen_error(place: Place, leaves: Sequence[Leaf], metas: Metas, env: Any) -> CaptureError:
+    """The error for a named dimension that the model lets have one size only, with the line that fixed it."""
+    size = size_of(metas[place.leaf], place.axis)
+    leaf = leaves[place.leaf]
+    source = f"{leaf.source}.size()[{place.axis}]" if place.axis >= 0 else leaf.source
+    where = f"dimension {place.axis} of {leaf.name!r}" if place.axis >= 0 else f"the number {leaf.name!r}"
+    return CaptureError(
+        f"{where} was to vary as {place.text!r}, and the model works for {printed(size, {})} only",
+        source=line_that_fixed(source, env),
+        hint="leave the dimension out of dynamic_shapes, or rewrite the line that asks for its value",
+    )
+
+
+def line_that_fixed(source: str, env: Any) -> str:
+    """The user's line at which torch gave up on the symbol of this input dimension; empty where it is not known."""
+    for symbol, found in (getattr(env, "var_to_sources", None) or {}).items():
+        if any(each.name == source for each in found):
+            line = source_of_guard((getattr(env, "replacements_slocs", None) or {}).get(symbol))
+            lines = [line, *(source_of_guard(g.sloc) for g in env.guards if symbol in g.expr.free_symbols)]
+            return next((each for each in lines if each), "")
+    return ""

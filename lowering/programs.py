@@ -1,0 +1,138 @@
+"""Reading an ExportedProgram: its inputs by name, what torch recorded for them, its weights; and `.pt2` files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils import _pytree as pytree
+
+from lowering.dynamic_shapes import Leaf
+from lowering.errors import CaptureError
+from lowering.pytrees import Registrations, known_cache_types, leaf_paths, unique_names
+
+
+def metas_of_program(program: ExportedProgram) -> list[Any]:
+    """For each leaf of the inputs what torch recorded: a FakeTensor, a SymInt, or the constant it baked in."""
+    recorded = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    user = [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    return [arg.value if isinstance(arg, ConstantArgument) else recorded[arg.name] for arg in user]
+
+
+def state_of_program(program: ExportedProgram) -> dict[str, Any]:
+    """Parameters, buffers, constants and custom objects by name; the tensors themselves, not copies."""
+    found: dict[str, Any] = {}
+    for spec in program.graph_signature.input_specs:
+        if spec.kind is not InputKind.USER_INPUT and spec.target is not None:
+            table = program.state_dict if spec.target in program.state_dict else program.constants
+            found[spec.target] = table[spec.target]
+    return found
+
+
+def leaves_of_program(program: ExportedProgram) -> tuple[tuple[str, ...], tuple[Leaf, ...]]:
+    """(arguments, leaves) of a program: names as in the signature of the module it was captured from."""
+    in_spec = program.call_spec.in_spec
+    paths = leaf_paths(in_spec)
+    nodes = [
+        getattr(spec.arg, "name", "")
+        for spec in program.graph_signature.input_specs
+        if spec.kind is InputKind.USER_INPUT
+    ]
+    call = program.module_call_graph[0].signature
+    arguments = list(getattr(call, "forward_arg_names", None) or ())
+    if len(arguments) != sum(side.num_children for side in in_spec.children()):
+        arguments = [argument_of(i, paths, nodes) for i in range(in_spec.child(0).num_children)]
+        arguments += [str(key) for key in in_spec.child(1).context]
+    count = in_spec.child(0).num_children
+    named = [(arguments[int(path[1])] if path[0] == "0" else path[1], *path[2:]) for path in paths]
+    names = unique_names(".".join(path) for path in named)
+    sources = sources_of(in_spec, arguments[:count])
+    metas = metas_of_program(program)
+    leaves = (Leaf(*each) for each in zip(names, named, metas, sources, strict=True))
+    return tuple(arguments), tuple(leaves)
+
+
+def argument_of(index: int, paths: list[tuple[str, ...]], nodes: list[str]) -> str:
+    """The name of a positional argument, read off the placeholder of its first leaf: `xs` of `xs_0_key`."""
+    for path, node in zip(paths, nodes, strict=True):
+        if path[:2] == ("0", str(index)):
+            return node.removesuffix("_".join(["", *path[2:]])) if len(path) > 2 else node
+    return f"arg_{index}"
+
+
+def sources_of(in_spec: pytree.TreeSpec, positional: list[str]) -> list[str]:
+    """torch's name in guards for each leaf, read off the paths of a tree of this structure."""
+    try:
+        tree = pytree.tree_unflatten(range(in_spec.num_leaves), in_spec)
+        paths = [path for path, _ in pytree.tree_flatten_with_path(tree)[0]]
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return [""] * in_spec.num_leaves
+    sources = []
+    for side, argument, *inside in paths:
+        name = positional[argument.idx] if side.idx == 0 else argument.key
+        sources.append(f"L['{name}']{pytree.keystr(tuple(inside))}")
+    return sources if len(sources) == in_spec.num_leaves else [""] * in_spec.num_leaves
+
+
+def loaded(path: Path, known: Registrations) -> ExportedProgram:
+    """The program in a `.pt2` file. Classes of caches that it mentions are registered on the way.
+
+    Raises CaptureError for a file that is missing or no program, and for classes that nobody registers.
+    """
+    if not path.exists():
+        raise CaptureError(f"there is no file {path}", hint="save one by torch.export.save(program, path)")
+    errors: list[Exception] = []
+    for prepare in (lambda: None, lambda: register_caches(known), register_as_transformers_does(known)):
+        try:
+            prepare()
+            return torch.export.load(path)
+        except Exception as error:
+            errors.append(error)
+            while known.types:
+                known.__exit__(None, None, None)
+    raise CaptureError(
+        f"{path} could not be read as a torch program: {first_line(errors[0])}",
+        hint="it must come from torch.export.save; classes of its inputs must be registered with torch's pytree",
+    ) from errors[0]
+
+
+def register_caches(known: Registrations) -> None:
+    """Registers the caches of transformers as irkit does."""
+    import_transformers_caches()
+    for kind in known_cache_types():
+        known.add(kind)
+
+
+def register_as_transformers_does(known: Registrations) -> Callable[[], None]:
+    """Registers DynamicCache as transformers itself does, for programs that were saved after that."""
+
+    def register() -> None:
+        import_transformers_caches()
+        before = set(pytree.SUPPORTED_NODES)
+        try:
+            from transformers.integrations import executorch
+
+            executorch.register_dynamic_cache_export_support()
+        except (ImportError, AttributeError):
+            return
+        known.types += [kind for kind in pytree.SUPPORTED_NODES if kind not in before]
+
+    return register
+
+
+def import_transformers_caches() -> None:
+    """Imports the module of caches where transformers is installed; nothing where it is not."""
+    try:
+        import transformers.cache_utils  # noqa: F401
+    except ImportError:
+        return
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
