@@ -1,0 +1,122 @@
+"""irkit: a tensor program as an immutable value.
+
+graph = lowering.lower(model, args)         # torch in (the package `lowering` imports torch, this one does not)
+print(graph)                                # text that parses back: irkit.parse(str(graph)) == graph
+irkit.verify(passes.optimize(graph))        # numbered laws
+program = irkit.to_onnx(model, args)        # all of it in one call
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from irkit.blobs import Blob, blob
+from irkit.build import call, call_graph, closed, const, dim_scalar, op, shape_vector
+from irkit.compare import Difference, Tolerance, compare
+from irkit.dims import Range, fresh, symbol
+from irkit.errors import (
+    ContractError,
+    DimensionError,
+    EvaluateError,
+    GraphError,
+    IrkitError,
+    LoadError,
+    ParseError,
+    RewriteError,
+    SerializeError,
+    TypeRuleError,
+    VerifyError,
+)
+from irkit.ir import Fact, Graph, Port, Signature, Value, constant, item, param, substitute
+from irkit.origins import Origin
+from irkit.pattern import hole
+from irkit.pipeline import Pass, checked, fixpoint, graph_pass, in_bodies, record, rules_pass, sequence, when
+from irkit.rewrite import Match, Rule, Rules, decline, explain, rewrite, rule
+from irkit.share import share
+from irkit.text.files import load_text, save_text
+from irkit.text.parser import parse
+from irkit.text.printer import print_graph
+from irkit.types import DType, Optional, Sequence, Tensor, Tuple, Type, tensor
+from irkit.verify import verify
+
+if TYPE_CHECKING:
+    from irkit.export_door import to_onnx
+
+__all__ = [
+    "Blob",
+    "ContractError",
+    "DType",
+    "Difference",
+    "DimensionError",
+    "EvaluateError",
+    "Fact",
+    "Graph",
+    "GraphError",
+    "IrkitError",
+    "LoadError",
+    "Match",
+    "Optional",
+    "Origin",
+    "ParseError",
+    "Pass",
+    "Port",
+    "Range",
+    "RewriteError",
+    "Rule",
+    "Rules",
+    "Sequence",
+    "SerializeError",
+    "Signature",
+    "Tensor",
+    "Tolerance",
+    "Tuple",
+    "Type",
+    "TypeRuleError",
+    "Value",
+    "VerifyError",
+    "blob",
+    "call",
+    "call_graph",
+    "checked",
+    "closed",
+    "compare",
+    "const",
+    "constant",
+    "decline",
+    "dim_scalar",
+    "explain",
+    "fixpoint",
+    "fresh",
+    "graph_pass",
+    "hole",
+    "in_bodies",
+    "item",
+    "load_text",
+    "op",
+    "param",
+    "parse",
+    "print_graph",
+    "record",
+    "rewrite",
+    "rule",
+    "rules_pass",
+    "save_text",
+    "sequence",
+    "shape_vector",
+    "share",
+    "substitute",
+    "symbol",
+    "tensor",
+    "to_onnx",
+    "verify",
+    "when",
+]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """The door on the roof: `to_onnx` is found in the packages above, and brings in torch, when it is asked for."""
+    if name == "to_onnx":
+        from importlib import import_module
+
+        return import_module("irkit.export_door").to_onnx
+    raise AttributeError(f"module 'irkit' has no attribute {name!r}")
