@@ -51,6 +51,11 @@ class Constant:
     name: str
     where: tuple[Predicate, ...] = ()
     optional: bool = False
+    only_user: bool = False
+
+    def once(self) -> Constant:
+        """The same pattern for a constant that is used in one place only."""
+        return attrs.evolve(self, only_user=True)
 
 
 @attrs.frozen(eq=False)
@@ -334,7 +339,7 @@ def _leaf(pattern: Any, value: Any, bound: dict[str, Any], users: Any) -> str:
         for test in pattern.where:
             if not test(value):
                 return f"{test.__name__} does not hold of {name}"
-        if type(pattern) is Hole and pattern.only_user and users is not None and users(value) > 1:
+        if type(pattern) is not Rest and pattern.only_user and users is not None and users(value) > 1:
             return f"{name} has {users(value)} users"
     bound[name] = value
     return ""

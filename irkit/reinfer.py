@@ -25,7 +25,7 @@ def over(value: Value, inputs: Operands) -> Value:
         return _vector_over(value, inputs)
     if not _says_more(value, inputs):
         return Value(value.op, inputs, value.attributes, value.bodies, value.type, value.origin)
-    found = refined(inferred(value, inputs), value.type)
+    found = refined(inferred(value, inputs), value.type, _named(inputs))
     return Value(value.op, inputs, value.attributes, value.bodies, found, value.origin)
 
 
@@ -64,30 +64,55 @@ def inferred(value: Value, inputs: Operands) -> Type:
 
 def has_fresh(type: Type) -> bool:
     """True where a dimension of the type is unknown."""
-    return any(d.__class__ is not int and dims.is_fresh(d) for d in dims_of(type))
+    return any(is_unknown(d) for d in dims_of(type))
 
 
-def refined(new: Type, old: Type) -> Type:
-    """`new`, with the dimensions of `old` where `new` knows nothing. Both are types of one value."""
+def refined(new: Type, old: Type, named: frozenset[Any] = frozenset()) -> Type:
+    """`new`, with the dimensions of `old` where `new` knows nothing. Both are types of one value.
+
+    Where neither knows anything, unknown dimensions that are in `named` are kept: others have the same.
+    """
     if new is old or new == old:
         return old
     if isinstance(new, Tensor) and isinstance(old, Tensor) and len(new.shape) == len(old.shape):
-        pairs = zip(new.shape, old.shape, strict=True)
-        shape = tuple(o if n.__class__ is not int and dims.is_fresh(n) else n for n, o in pairs)
+        shape = tuple(_better(n, o, named) for n, o in zip(new.shape, old.shape, strict=True))
         return new if shape == new.shape else Tensor(new.dtype, shape)
     if isinstance(new, Tuple) and isinstance(old, Tuple) and len(new.items) == len(old.items):
-        return Tuple(tuple(refined(n, o) for n, o in zip(new.items, old.items, strict=True)))
+        return Tuple(tuple(refined(n, o, named) for n, o in zip(new.items, old.items, strict=True)))
     if isinstance(new, Sequence) and isinstance(old, Sequence):
-        return Sequence(refined(new.element, old.element))
+        return Sequence(refined(new.element, old.element, named))
     if isinstance(new, Optional) and isinstance(old, Optional):
-        return Optional(refined(new.element, old.element))
+        return Optional(refined(new.element, old.element, named))
     return new
+
+
+def _better(new: Any, old: Any, named: frozenset[Any]) -> Any:
+    if not is_unknown(new):
+        return new
+    return old if new not in named or not is_unknown(old) else new
+
+
+def is_unknown(dim: Any) -> bool:
+    """True for a fresh symbol."""
+    return dim.__class__ is not int and dims.is_fresh(dim)
+
+
+def _named(inputs: Operands) -> frozenset[Any]:
+    """The unknown dimensions that stand in the types and the contents of operands."""
+    found = set()
+    for value in inputs:
+        if value is None:
+            continue
+        found.update(d for d in dims_of(value.type) if is_unknown(d))
+        if value.op == SHAPE_VECTOR:
+            found.update(d for d in value.attributes[0][1] if is_unknown(d))
+    return frozenset(found)
 
 
 def loses(new: Type, old: Type) -> bool:
     """True where `old` knows a dimension of which `new` knows nothing."""
     for n, o in zip(dims_of(new), dims_of(old), strict=False):
-        if n.__class__ is not int and dims.is_fresh(n) and not (o.__class__ is not int and dims.is_fresh(o)):
+        if is_unknown(n) and not is_unknown(o):
             return True
     return False
 

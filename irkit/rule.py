@@ -45,16 +45,23 @@ class Match:
 
     def binders(self, sizes: Iterable[Any], *candidates: Value) -> tuple[Value, ...]:
         """The `candidates` whose types are needed to bind a symbol of `sizes` that no parameter's type binds."""
-        open_ = {s for d in sizes for s in dims.symbols_of(d)}
-        if open_:
-            open_ -= self._symbols()
+        return self._bind(sizes, candidates)[0]
+
+    def is_bound(self, sizes: Iterable[Any], *candidates: Value) -> bool:
+        """True where every symbol of `sizes` is bound by a parameter's type or by that of a candidate."""
+        return not self._bind(sizes, candidates)[1]
+
+    def _bind(self, sizes: Iterable[Any], candidates: tuple[Value, ...]) -> tuple[tuple[Value, ...], set[Any]]:
+        left = {s for d in sizes for s in dims.symbols_of(d)}
+        if left:
+            left -= self._symbols()
         found = []
-        for value in candidates if open_ else ():
-            mine = {s for d in dims_of(value.type) for s in dims.symbols_of(d)} & open_
+        for value in candidates if left else ():
+            mine = {s for d in dims_of(value.type) for s in dims.symbols_of(d)} & left
             if mine:
                 found.append(value)
-                open_ -= mine
-        return tuple(found)
+                left -= mine
+        return tuple(found), left
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -10,7 +10,7 @@ from irkit import dims, reinfer
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.ir import Graph, Value
 from irkit.origins import NOWHERE, Origin
-from irkit.pattern import Either, Hole, Op, Pattern, match, possible, root_ops
+from irkit.pattern import Constant, Either, Hole, Op, Pattern, match, possible, root_ops
 from irkit.rule import Decline, Match, Rule, Rules
 from irkit.share import Bodies, Numbering, with_bodies
 from irkit.types import Tuple, dims_of, same_types
@@ -82,7 +82,7 @@ def asks_users(pattern: Pattern) -> bool:
         return any(asks_users(choice) for choice in pattern.choices)
     if isinstance(pattern, Op):
         return pattern.only_user or any(asks_users(o) for o in pattern.operands)
-    return isinstance(pattern, Hole) and pattern.only_user
+    return isinstance(pattern, Hole | Constant) and pattern.only_user
 
 
 @attrs.frozen(eq=False)

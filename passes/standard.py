@@ -5,11 +5,15 @@ from __future__ import annotations
 from irkit.ir import Graph
 from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence
 from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
+from passes.rules.casts import CASTS
+from passes.rules.movement import MOVEMENT
+from passes.rules.shapes import SHAPES
+from passes.rules.sizes import SIZES
 
-EXACT = (*ALGEBRA,)
+EXACT = SIZES + SHAPES + ALGEBRA + CASTS + MOVEMENT
 """Rules that keep every bit of every result."""
 
-REAL = (*REAL_ALGEBRA,)
+REAL = REAL_ALGEBRA
 """Rules that are true of real numbers: results may differ in the last bits."""
 
 LEVELS: tuple[Pass, ...] = (

@@ -1,0 +1,189 @@
+"""Transposes: merged, moved outward through elementwise operators until two meet, turned into views, or absorbed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from irkit.blobs import Blob
+from irkit.build import call, const, op
+from irkit.dims import Dim
+from irkit.ir import Value
+from irkit.pattern import attr, hole, one_of, p
+from irkit.pattern import const as constant
+from irkit.rewrite import Match, Rule, decline, rule
+from passes.rules.shapes import is_cheap, view
+
+x, y = hole("x"), hole("y")
+
+
+def order(perm: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
+    """The permutation that a Transpose makes; the reverse where it names none."""
+    return tuple(reversed(range(rank))) if perm is None else tuple(perm)
+
+
+# ---------------------------------------------------------------------------------------------- alone, and two in a row
+
+
+@rule(p.Transpose(x, perm=attr("perm")))
+def transpose_nothing(m: Match) -> Any:
+    """Transpose(x, [0, 1, ...]) -> x"""
+    perm = order(m.perm, m.x.rank)
+    return m.x if perm == tuple(range(len(perm))) else decline("axes move")
+
+
+@rule(p.Transpose(p.Transpose(x, perm=attr("inner")), perm=attr("outer")))
+def transpose_transpose(m: Match) -> Any:
+    """Transpose(Transpose(x)) -> Transpose(x), or x"""
+    rank = m.x.rank
+    inner, outer = order(m.inner, rank), order(m.outer, rank)
+    perm = tuple(inner[i] for i in outer)
+    return m.x if perm == tuple(range(rank)) else op.Transpose(m.x, perm=perm)
+
+
+@rule(p.Transpose(x, perm=attr("perm")))
+def transpose_ones(m: Match) -> Any:
+    """Transpose(x) -> a view of x, where only axes of size 1 move"""
+    perm = order(m.perm, m.x.rank)
+    kept = [i for i in perm if not _is_one(m.x.shape[i])]
+    if kept != sorted(kept):
+        return decline("axes of a size other than 1 change places")
+    found = view(m, m.x, m.root.shape)
+    if found is None or (found.op == "Reshape" and not is_cheap(m.x.shape, m.root.shape)):
+        return decline("sizes would have to be computed")
+    return found
+
+
+def _is_one(dim: Dim) -> bool:
+    return type(dim) is int and dim == 1
+
+
+@rule(p.Transpose(constant("c").once(), perm=attr("perm")))
+def transpose_weight(m: Match) -> Any:
+    """Transpose(constant) -> the constant seen transposed, without a copy, if nothing else uses it"""
+    perm = order(m.perm, m.c.rank)
+    return const(transposed(m.c.blob, perm))
+
+
+def transposed(blob: Blob, perm: tuple[int, ...]) -> Blob:
+    """A blob whose content is a transposed view of another's, made when it is asked for."""
+    shape = tuple(blob.shape[i] for i in perm)
+    return Blob(blob.dtype, shape, lambda: np.transpose(blob.array, perm), blob.name)
+
+
+# ---------------------------------------------------------------------------------------------- outward
+
+UNARY = (
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf",
+    "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg", "Not",
+    "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt",
+    "Swish", "Tan", "Tanh", "ThresholdedRelu",
+)  # fmt: skip
+"""Elementwise operators of one operand."""
+
+BINARY = (
+    "Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual",
+    "Max", "Min",
+)  # fmt: skip
+"""Elementwise operators of two operands."""
+
+_turned = p.Transpose(x, perm=attr("perm")).once()
+
+
+@rule(one_of(*UNARY)(_turned))
+def unary_of_transpose(m: Match) -> Any:
+    """f(Transpose(x)) -> Transpose(f(x)), so that transposes meet"""
+    inner = call(m.root.op, [m.x], dict(m.root.attributes))
+    return op.Transpose(inner, perm=order(m.perm, m.x.rank))
+
+
+@rule(one_of("Cast")(_turned))
+def cast_of_transpose(m: Match) -> Any:
+    """Cast(Transpose(x)) -> Transpose(Cast(x)), where that moves no more bytes"""
+    if m.root.dtype.bits > m.x.dtype.bits:
+        return decline("the transposed elements would be larger")
+    return op.Transpose(call("Cast", [m.x], dict(m.root.attributes)), perm=order(m.perm, m.x.rank))
+
+
+@rule(one_of(*BINARY)(_turned, p.Transpose(y, perm=attr("perm"))))
+def binary_of_transposes(m: Match) -> Any:
+    """Transpose(x) + Transpose(y) -> Transpose(x + y)"""
+    if m.x.rank != m.y.rank:
+        return decline("the ranks differ")
+    return op.Transpose(call(m.root.op, [m.x, m.y], dict(m.root.attributes)), perm=order(m.perm, m.x.rank))
+
+
+def _with_constant(m: Match, first: bool) -> Any:
+    rank = m.x.rank
+    if m.c.blob.size != 1 or m.c.rank > rank:
+        return decline("the constant is no scalar")
+    operands = [m.x, m.c] if first else [m.c, m.x]
+    return op.Transpose(call(m.root.op, operands, dict(m.root.attributes)), perm=order(m.perm, rank))
+
+
+@rule(one_of(*BINARY)(_turned, constant("c")))
+def transpose_and_scalar(m: Match) -> Any:
+    """Transpose(x) + 2 -> Transpose(x + 2)"""
+    return _with_constant(m, first=m.root.inputs[0] is not m.c)
+
+
+@rule(one_of(*(name for name in BINARY if name in ("Sub", "Div", "Pow", "Greater", "Less")))(constant("c"), _turned))
+def scalar_and_transpose(m: Match) -> Any:
+    """2 - Transpose(x) -> Transpose(2 - x)"""
+    return _with_constant(m, first=False)
+
+
+# ---------------------------------------------------------------------------------------------- into products
+
+
+def _gemm(m: Match, **changed: Any) -> Value:
+    names = ("transA", "transB", "alpha", "beta")
+    given = {name: m[name] for name in names} | changed
+    return op.Gemm(m.a, m.b, m.c, **given)
+
+
+_gemm_attributes = {name: attr(name) for name in ("transA", "transB", "alpha", "beta")}
+_c = hole("c", optional=True)
+
+
+@rule(p.Gemm(p.Transpose(hole("a"), perm=attr("perm")), hole("b"), _c, **_gemm_attributes))
+def gemm_of_transposed_left(m: Match) -> Any:
+    """Gemm(Transpose(a), b) -> Gemm(a, b, transA=1)"""
+    return _gemm(m, transA=1 - m.transA) if order(m.perm, 2) == (1, 0) else decline("nothing is transposed")
+
+
+@rule(p.Gemm(hole("a"), p.Transpose(hole("b"), perm=attr("perm")), _c, **_gemm_attributes))
+def gemm_of_transposed_right(m: Match) -> Any:
+    """Gemm(a, Transpose(b)) -> Gemm(a, b, transB=1)"""
+    return _gemm(m, transB=1 - m.transB) if order(m.perm, 2) == (1, 0) else decline("nothing is transposed")
+
+
+def _matrix(value: Value) -> bool:
+    return value.rank == 2
+
+
+_a, _b = hole("a", where=_matrix), hole("b", where=_matrix)
+
+
+@rule(p.MatMul(p.Transpose(_a, perm=attr("perm")), _b))
+def matmul_of_transposed_left(m: Match) -> Any:
+    """Transpose(a) @ b -> Gemm(a, b, transA=1), for matrices of floating-point numbers"""
+    if not m.a.dtype.is_float or order(m.perm, 2) != (1, 0):
+        return decline("Gemm is for floating-point numbers")
+    return op.Gemm(m.a, m.b, transA=1)
+
+
+@rule(p.MatMul(_a, p.Transpose(_b, perm=attr("perm"))))
+def matmul_of_transposed_right(m: Match) -> Any:
+    """a @ Transpose(b) -> Gemm(a, b, transB=1), for matrices of floating-point numbers"""
+    if not m.a.dtype.is_float or order(m.perm, 2) != (1, 0):
+        return decline("Gemm is for floating-point numbers")
+    return op.Gemm(m.a, m.b, transB=1)
+
+
+MOVEMENT: tuple[Rule, ...] = (
+    transpose_nothing, transpose_transpose, transpose_ones, transpose_weight, unary_of_transpose, cast_of_transpose,
+    binary_of_transposes, transpose_and_scalar, scalar_and_transpose, gemm_of_transposed_left,
+    gemm_of_transposed_right, matmul_of_transposed_left, matmul_of_transposed_right,
+)  # fmt: skip

@@ -1,0 +1,284 @@
+"""Arithmetic on sizes: what computes dimensions becomes a ShapeVector, or, for one dimension, a Squeeze of one.
+
+Graphs that irkit lowers hold no such arithmetic; in imported ONNX graphs chains of Shape, Gather, Concat, Mul and their
+like fold away here, so that Reshape, Expand and Slice below them have known results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit import dims
+from irkit.build import const, op, shape_vector
+from irkit.dims import Dim
+from irkit.errors import RewriteError
+from irkit.ir import Value
+from irkit.pattern import attr, hole, one_of, p, rest
+from irkit.pattern import const as constant
+from irkit.rewrite import Match, Rule, decline, rule
+from irkit.types import DType
+from irkit.vocabulary import CONSTANT, SHAPE_VECTOR
+
+MOST = 64
+"""Vectors of more numbers are not sizes."""
+
+
+@attrs.frozen
+class Sizes:
+    """An int64 scalar or vector whose elements are known dimensions, with what binds their symbols."""
+
+    dims: tuple[Dim, ...]
+    rank: int
+    binders: tuple[Value, ...] = ()
+    scalars: tuple[tuple[Any, Value], ...] = ()
+
+    @property
+    def symbolic(self) -> bool:
+        """True where some element is no number."""
+        return any(type(d) is not int for d in self.dims)
+
+
+def read(value: Value | None) -> Sizes | None:
+    """The sizes that a value holds, if it is a constant, a ShapeVector or a Squeeze of one; None for all others."""
+    if value is None:
+        return None
+    if value.op == SHAPE_VECTOR:
+        symbols = value.attribute("scalars", ())
+        count = len(value.inputs) - len(symbols)
+        pairs = tuple(zip(symbols, value.inputs[count:], strict=True))
+        return Sizes(value.attributes[0][1], 1, value.inputs[:count], pairs)  # type: ignore[arg-type]
+    if value.op == "Squeeze":
+        inner = read(value.inputs[0])
+        return None if inner is None or inner.rank != 1 or value.rank else attrs.evolve(inner, rank=0)
+    blob = value.blob
+    if blob is None or blob.dtype is not DType.INT64 or len(blob.shape) > 1 or blob.size > MOST:
+        return None
+    return Sizes(tuple(int(d) for d in blob.array.ravel()), len(blob.shape))
+
+
+def known(value: Value) -> Sizes:
+    """The sizes of a value that `is_size` holds of. Raises RewriteError for others."""
+    found = read(value)
+    if found is None:
+        raise RewriteError(f"{value!r} holds no sizes")
+    return found
+
+
+def built(m: Match, sizes: Iterable[Dim], rank: int, *sources: Sizes) -> Value:
+    """The value that holds those sizes, bound by what binds the sources."""
+    found = tuple(sizes)
+    if all(type(d) is int for d in found):
+        return const(np.array(found, dtype=np.int64).reshape((-1,) if rank else ()))
+    scalars, others, candidates = _parts(found, sources)
+    vector = shape_vector(found, *m.binders(others, *candidates), scalars=scalars)
+    return vector if rank else op.Squeeze(vector, np.array([0]))
+
+
+def is_bound(m: Match, sizes: Iterable[Dim], *sources: Sizes) -> bool:
+    """True where every symbol of the sizes is bound, by a parameter's type or by a source."""
+    _, others, candidates = _parts(tuple(sizes), sources)
+    return m.is_bound(others, *candidates)
+
+
+def _parts(sizes: tuple[Dim, ...], sources: tuple[Sizes, ...]) -> tuple[dict[Any, Value], list[Any], list[Value]]:
+    """(the scalars whose content symbols of the sizes are, the other symbols, the binders of the sources)"""
+    symbols = dict.fromkeys(s for d in sizes for s in dims.symbols_of(d))
+    scalars = {s: v for source in sources for s, v in source.scalars if s in symbols}
+    candidates = dict.fromkeys(v for source in sources for v in source.binders)
+    return scalars, [s for s in symbols if s not in scalars], list(candidates)
+
+
+def bound_by(*values: Value) -> Sizes:
+    """No sizes, with values whose types bind symbols."""
+    return Sizes((), 1, values)
+
+
+def is_size(value: Value) -> bool:
+    """True for what `read` can read and that is no constant."""
+    return value.op != CONSTANT and read(value) is not None
+
+
+def is_int64(value: Value) -> bool:
+    """True for an int64 tensor."""
+    return value.dtype is DType.INT64
+
+
+x, y, z = hole("x"), hole("y"), hole("z")
+s = hole("s", where=is_size)
+index = constant("index")
+
+
+# ---------------------------------------------------------------------------------------------- from tensors
+
+
+@rule(p.Shape(x, start=attr("start"), end=attr("end")))
+def shape_of(m: Match) -> Any:
+    """Shape(x) -> the dimensions of x"""
+    shape = m.x.shape[slice(m.start, m.end)]
+    return built(m, shape, 1, bound_by(m.x))
+
+
+@rule(p.Size(x))
+def size_of(m: Match) -> Any:
+    """Size(x) -> the product of the dimensions of x"""
+    return built(m, (dims.product(m.x.shape),), 0, bound_by(m.x))
+
+
+# ---------------------------------------------------------------------------------------------- parts of vectors
+
+
+@rule(p.Gather(s, index, axis=attr("axis")))
+def gather_sizes(m: Match) -> Any:
+    """Gather(dims, constant) -> those dimensions"""
+    sizes, where = known(m.s), m.index
+    if sizes.rank != 1 or where.rank > 1:
+        return decline("no part of a vector")
+    return built(m, [sizes.dims[int(i)] for i in where.blob.array.ravel()], where.rank, sizes)
+
+
+@rule(
+    p.Slice(s, constant("starts"), constant("ends"), constant("axes", optional=True), constant("steps", optional=True))
+)
+def slice_sizes(m: Match) -> Any:
+    """dims[a:b:c] -> those dimensions"""
+    sizes = known(m.s)
+    start, end, step = (int(v.blob.array.ravel()[0]) if v is not None else 1 for v in (m.starts, m.ends, m.steps))
+    end = None if step < 0 and end < -len(sizes.dims) else end
+    return built(m, sizes.dims[start:end:step], 1, sizes)
+
+
+@rule(p.Concat(*rest("parts"), axis=attr("axis")))
+def concat_sizes(m: Match) -> Any:
+    """Concat(dims, dims, ...) -> one vector of dimensions"""
+    parts = [sizes for v in m.parts if (sizes := read(v)) is not None and sizes.rank == 1]
+    if len(parts) < len(m.parts) or not any(part.symbolic for part in parts):
+        return decline("not all operands are sizes")
+    return built(m, [d for part in parts for d in part.dims], 1, *parts)
+
+
+@rule(one_of("Unsqueeze", "Reshape")(s, index))
+def view_sizes(m: Match) -> Any:
+    """Unsqueeze(dim) -> a vector of one; Reshape of one dimension to a scalar or a vector"""
+    sizes = known(m.s)
+    rank = m.root.rank
+    if rank > 1 or (rank == sizes.rank):
+        return decline("not between a scalar and a vector of one")
+    return built(m, sizes.dims, rank, sizes)
+
+
+@rule(p.Where(constant("c"), x, y))
+def where_sizes(m: Match) -> Any:
+    """Where(constant, dims, dims) -> the chosen dimensions"""
+    a, b = read(m.x), read(m.y)
+    if a is None or b is None or m.c.rank > 1 or not (a.symbolic or b.symbolic):
+        return decline("not sizes")
+    count = max(len(a.dims), len(b.dims), m.c.blob.size)
+    if any(n not in (1, count) for n in (len(a.dims), len(b.dims), m.c.blob.size)):
+        return decline("the sizes do not broadcast")
+    chosen = np.broadcast_to(m.c.blob.array.ravel(), (count,))
+    pick = [_at(a, i) if take else _at(b, i) for i, take in enumerate(chosen)]
+    return built(m, pick, m.root.rank, a, b)
+
+
+# ---------------------------------------------------------------------------------------------- arithmetic
+
+
+def _at(sizes: Sizes, index: int) -> Dim:
+    return sizes.dims[0 if len(sizes.dims) == 1 else index]
+
+
+def _quotient(a: Dim, b: Dim) -> Dim | None:
+    """a / b rounded towards zero, as ONNX has it; None where the sign of one is open."""
+    if not (b > 0 if type(b) is int else bool(b.is_positive)):  # type: ignore[union-attr]
+        return None
+    if type(a) is int and type(b) is int:
+        return abs(a) // b * (1 if a >= 0 else -1)
+    nonnegative = a >= 0 if type(a) is int else bool(a.is_nonnegative)  # type: ignore[union-attr]
+    return dims.floordiv(a, b) if nonnegative else None
+
+
+def _remainder(a: Dim, b: Dim) -> Dim | None:
+    return dims.mod(a, b) if type(b) is int and b > 0 else None
+
+
+ARITHMETIC: dict[str, Callable[[Dim, Dim], Dim | None]] = {
+    "Add": dims.add, "Sub": dims.sub, "Mul": dims.mul, "Div": _quotient, "Mod": _remainder,
+    "Max": dims.maximum, "Min": dims.minimum,
+}  # fmt: skip
+
+_either_size = (one_of(*ARITHMETIC)(s, hole("y", where=is_int64)), one_of(*ARITHMETIC)(hole("y", where=is_int64), s))
+
+
+def _arithmetic(m: Match) -> Any:
+    a, b = (read(v) for v in m.root.inputs)
+    if a is None or b is None:
+        return decline("not both operands are sizes")
+    if m.root.op == "Mod" and m.root.attribute("fmod"):
+        return decline("fmod")
+    count = max(len(a.dims), len(b.dims)) if min(len(a.dims), len(b.dims)) else 0
+    if {len(a.dims), len(b.dims)} - {1, count}:
+        return decline("the sizes do not broadcast")
+    every = [ARITHMETIC[m.root.op](_at(a, i), _at(b, i)) for i in range(count)]
+    found = [d for d in every if d is not None]
+    if len(found) < len(every):
+        return decline("the sign of a dimension is open")
+    return built(m, found, m.root.rank, a, b)
+
+
+@rule(_either_size[0])
+def left_size_arithmetic(m: Match) -> Any:
+    """dims + y -> dims"""
+    return _arithmetic(m)
+
+
+@rule(_either_size[1])
+def right_size_arithmetic(m: Match) -> Any:
+    """x + dims -> dims"""
+    return _arithmetic(m)
+
+
+@rule(p.Neg(s))
+def neg_sizes(m: Match) -> Any:
+    """-dims -> dims"""
+    sizes = known(m.s)
+    return built(m, [dims.mul(d, -1) for d in sizes.dims], sizes.rank, sizes)
+
+
+@rule(one_of("ReduceProd", "ReduceSum")(s, *rest("axes")))
+def reduce_sizes(m: Match) -> Any:
+    """ReduceProd(dims) -> the product of the dimensions"""
+    sizes = known(m.s)
+    if sizes.rank != 1 or (not m.axes and m.root.attribute("noop_with_empty_axes")):
+        return decline("no vector, or nothing is reduced")
+    if m.root.op == "ReduceProd":
+        total = dims.product(sizes.dims)
+    else:
+        total = 0
+        for d in sizes.dims:
+            total = dims.add(total, d)
+    return built(m, (total,), m.root.rank, sizes)
+
+
+@rule(p.Equal(s, y))
+def equal_sizes(m: Match) -> Any:
+    """dims == dims -> a constant, where every comparison can be told"""
+    a, b = read(m.s), read(m.y)
+    if a is None or b is None:
+        return decline("not both operands are sizes")
+    count = max(len(a.dims), len(b.dims))
+    if {len(a.dims), len(b.dims)} - {1, count}:
+        return decline("the sizes do not broadcast")
+    found = [dims.same(_at(a, i), _at(b, i)) for i in range(count)]
+    if any(answer is None for answer in found):
+        return decline("the dimensions may be equal or not")
+    return const(np.array(found, dtype=bool).reshape((-1,) if m.root.rank else ()))
+
+
+SIZES: tuple[Rule, ...] = (
+    shape_of, size_of, gather_sizes, slice_sizes, concat_sizes, view_sizes, where_sizes, left_size_arithmetic,
+    right_size_arithmetic, neg_sizes, reduce_sizes, equal_sizes,
+)  # fmt: skip
