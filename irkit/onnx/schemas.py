@@ -130,6 +130,8 @@ def default_of(attribute: Any) -> Any:
     value = onnx.helper.get_attribute_value(proto)
     if isinstance(value, bytes):
         return value.decode()
+    if isinstance(value, list) and value and isinstance(value[0], bytes):
+        return tuple(each.decode() for each in value)
     if isinstance(value, onnx.TensorProto):
         return blob(onnx.numpy_helper.to_array(value))
     return frozen(attribute.name, value)
