@@ -118,7 +118,7 @@ def latency(path: Path, captured: Any, tool: str) -> float:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    tensors = [leaf for leaf in captured.examples if isinstance(leaf, torch.Tensor)]
+    tensors = [leaf for leaf in captured.examples() if isinstance(leaf, torch.Tensor)]
     feeds = {i.name: t.numpy() for i, t in zip(session.get_inputs(), tensors, strict=True)}
     times = []
     for _ in range(15):

@@ -60,7 +60,7 @@ def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
     """The report over the traced sizes and `n` other assignments. Raises LoweringError where no torch model is at hand."""
     if program.model is None:
         raise LoweringError("the torch model is not at hand to check against", hint="give to_onnx the model itself")
-    args, kwargs = rebuilt(program, program.lowered.captured.examples)
+    args, kwargs = rebuilt(program, program.lowered.captured.examples())
     runs = [run(program, args, kwargs)]
     for sizes in assignments(program, n, seed):
         new_args, new_kwargs = resized(program, sizes, seed)
@@ -149,7 +149,7 @@ def assignments(program: Program, n: int, seed: int) -> list[dict[str, int]]:
 
 def traced_sizes(program: Program) -> dict[str, int]:
     """The sizes of the example inputs."""
-    feeds = program.feeds(*rebuilt(program, program.lowered.captured.examples))
+    feeds = program.feeds(*rebuilt(program, program.lowered.captured.examples()))
     return binding_of(program.graph, [feeds[name].shape for name in names_of(program.graph)])
 
 
@@ -177,7 +177,7 @@ def resized(program: Program, sizes: Mapping[str, int], seed: int) -> tuple[Any,
     captured = program.lowered.captured
     generator = torch.Generator().manual_seed(seed + sum(sizes.values()))
     leaves: list[Any] = []
-    for name, leaf in zip(captured.input_names, captured.examples, strict=True):
+    for name, leaf in zip(captured.input_names, captured.examples(), strict=True):
         if isinstance(leaf, torch.Tensor) and name in program.inputs:
             shape = [dims.evaluate(d, sizes) for d in program.inputs[name].shape]
             leaves.append(like(leaf, shape, generator))

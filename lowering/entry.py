@@ -19,10 +19,9 @@ from irkit.ir import Graph, Port, Signature, Value, param
 from irkit.origins import Origin
 from irkit.types import DType, Tensor
 from lowering import storage
-from lowering.calls import name_of
 from lowering.capture import Captured, capture
 from lowering.errors import LoweringError
-from lowering.facts import facts_of, range_of, signed_of
+from lowering.facts import facts_of, range_of
 from lowering.fold import lower_graph, reached
 from lowering.fx_types import type_of
 from lowering.naming import output_names_of, unique
@@ -89,7 +88,6 @@ def lower(
         converters=converters,
         strict=strict,
         progress=progress,
-        name=name_of(program),
     ).graph
 
 
@@ -100,11 +98,10 @@ def lowered(
     converters: Mapping[Any, Converter] | None = None,
     strict: bool = False,
     progress: Callable[[int, int], None] | None = None,
-    name: str = "graph",
 ) -> Lowered:
     """A captured program as a graph, with the record of how it was lowered. Raises as `lower` does."""
     start = time.perf_counter()
-    sizes = Sizes(captured.dim_names, signed_of(captured))
+    sizes = Sizes(captured.dim_names, captured.signed)
     options = Options(Registry(STANDARD, converters or {}), strict, progress)
     inputs = Inputs.of(captured, sizes)
     results, scope = lower_with_scalars(captured.graph_module, inputs, sizes, options)
@@ -115,7 +112,7 @@ def lowered(
         signature=Signature(
             tuple(port for port, _ in inputs.params), ports, facts_of(captured, sizes), metadata_of(captured)
         ),
-        name=name,
+        name=captured.name,
     )
     ranges = {s.name: range_of(captured, s.name, sizes) for s in symbols_in(graph)}
     graph = attrs.evolve(graph, symbols=pmap({k: v for k, v in ranges.items() if v is not None}))
@@ -143,7 +140,6 @@ class Inputs:
     def of(cls, captured: Captured, sizes: Sizes) -> Inputs:
         """The inputs of a captured program: weights as constants, what is written or given by the user as parameters."""
         found = cls([], [], {}, {}, {})
-        specs = {s.arg.name: s for s in captured.signature.input_specs}
         written = set(storage.written_storages(reached(captured.graph_module)))
         mutated = mutated_targets(captured)
         constants: dict[Any, Value] = {}
@@ -151,7 +147,7 @@ class Inputs:
         for node in captured.graph_module.graph.nodes:
             if node.op != "placeholder":
                 continue
-            spec = specs.get(node.name)
+            spec = captured.specs.get(node.name)
             target = spec.target if spec is not None and spec.kind is not InputKind.USER_INPUT else None
             changes = storage.storage_of(node) in written or node.name in mutated or target in mutated
             if target is not None:
@@ -195,7 +191,7 @@ class Inputs:
 def mutated_targets(captured: Captured) -> frozenset[str]:
     """The names of buffers and inputs that outputs of a functionalized program carry on."""
     kinds = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
-    return frozenset(s.target for s in captured.signature.output_specs if s.kind in kinds and s.target is not None)
+    return frozenset(s.target for s in captured.output_specs if s.kind in kinds and s.target is not None)
 
 
 def lower_with_scalars(module: GraphModule, inputs: Inputs, sizes: Sizes, options: Options) -> tuple[Any, Scope]:
@@ -209,8 +205,7 @@ def results_of(
     captured: Captured, scope: Scope, inputs: Inputs, results: Any, names: Sequence[str] | None
 ) -> tuple[tuple[Port, ...], list[Value], tuple[Any, ...]]:
     """(ports, results, outputs): the tensors that the program returns, then the state that it leaves behind."""
-    kinds = [s.kind for s in captured.signature.output_specs]
-    fx_of = [getattr(s.arg, "name", "") for s in captured.signature.output_specs if s.kind is OutputKind.USER_OUTPUT]
+    kinds = [s.kind for s in captured.output_specs] or [OutputKind.USER_OUTPUT] * len(results)
     user = [r for r, kind in zip(results, kinds, strict=True) if kind is OutputKind.USER_OUTPUT]
     values: list[Value] = []
     outputs: list[Any] = []
@@ -220,7 +215,7 @@ def results_of(
         if isinstance(value, Value):
             outputs.append(("result", len(values)))
             values.append(value)
-            fx_names.append(fx_of[i])
+            fx_names.append(captured.output_fx_names[i])
         else:
             outputs.append(("constant", value))
     leaves = [i for i, o in enumerate(outputs) if o[0] == "result"]
@@ -245,7 +240,7 @@ def as_result(scope: Scope, result: Any) -> Any:
 def state_of(captured: Captured, scope: Scope, inputs: Inputs, results: Any) -> list[tuple[str, Value]]:
     """(name of the parameter, its new content) for every parameter that the program writes."""
     found: dict[str, Value] = {}
-    for spec, result in zip(captured.signature.output_specs, results, strict=False):
+    for spec, result in zip(captured.output_specs, results, strict=False):
         if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
             found[inputs.written.get(spec.target, spec.target)] = result
     for node, _ in list(scope.places.items()):

@@ -17,7 +17,6 @@ from irkit.dims import symbol
 from irkit.ir import Graph
 from irkit.origins import Origin
 from irkit.vocabulary import CONSTANT
-from lowering.calls import name_of
 from lowering.capture import capture
 from lowering.entry import Lowered, lowered
 from lowering.program import Program
@@ -74,7 +73,7 @@ def to_onnx(
     captured = clock("capture", capture, model, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names,
                      **capture_options)  # fmt: skip
     low = clock("lower", lowered, captured, output_names=output_names, converters=converters, strict=strict,
-                name=name_of(model), progress=None if progress is None else lambda i, n: progress("lower", i, n))  # fmt: skip
+                progress=None if progress is None else lambda i, n: progress("lower", i, n))  # fmt: skip
     better = clock("optimize", optimized, low.graph) if optimize else low.graph
     legal = clock("legalize", legalize, better, chosen)
     ready = clock("materialize", materialize_dims, legal)

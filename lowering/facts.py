@@ -62,8 +62,3 @@ def range_of(captured: Captured, name: str, sizes: Sizes) -> Range | None:
             least = 0 if 0 < low <= SPECIALIZED else low
             return Range(least, None if high is None or high > UNBOUNDED else high)
     return None
-
-
-def signed_of(captured: Captured) -> frozenset[str]:
-    """The torch symbols that may be negative: numbers that were read out of tensors."""
-    return frozenset(name for name, (low, _) in captured.range_constraints.items() if low < 0)

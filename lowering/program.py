@@ -11,7 +11,6 @@ import attrs
 import numpy as np
 import onnx
 import torch
-from torch.utils import _pytree as pytree
 
 from irkit.errors import ContractError
 from irkit.facts import binding_of, check_sizes, names_of
@@ -22,7 +21,6 @@ from irkit.types import Tensor
 from lowering.checking import CheckReport, checked
 from lowering.entry import Lowered
 from lowering.fx_types import DTYPES, array_of, tensor_of
-from lowering.capture import Captured
 from lowering.report import Report
 
 
@@ -80,14 +78,14 @@ class Program:
             if port.role == "state":
                 after[port.binds] = result
         leaves = [results[what] if kind == "result" else what for kind, what in self.lowered.outputs]
-        return self.structured(leaves), after
+        return self.lowered.captured.result_of(leaves), after
 
     def feeds(
         self, args: Any, kwargs: dict[str, Any], state: Mapping[str, torch.Tensor] | None = None
     ) -> dict[str, np.ndarray]:
         """The arrays that ONNX Runtime is given for a call, by input name. Raises ContractError as a call does."""
         captured = self.lowered.captured
-        leaves = leaves_of(captured, args, kwargs)
+        leaves = captured.leaves_of(args, kwargs)
         self.check_baked(leaves)
         tensors = [leaf for leaf, name in zip(leaves, captured.input_names, strict=True) if name in self.inputs]
         arrays: dict[str, np.ndarray] = {}
@@ -125,14 +123,6 @@ class Program:
                     hint="capture it again with this value, or make the input a tensor",
                 )
 
-    def structured(self, leaves: list[Any]) -> Any:
-        """The leaves of a result in the model's own structure."""
-        captured = self.lowered.captured
-        if captured.out_spec is None:
-            return leaves[0] if len(leaves) == 1 else tuple(leaves)
-        with captured.pytrees():
-            return pytree.tree_unflatten(leaves, captured.out_spec)
-
     def check(self, n: int = 3, *, seed: int = 0) -> CheckReport:
         """Runs the torch model and the ONNX model on the traced sizes and on `n` other assignments of the dimensions,
         and compares structure, element types, shapes and values. The report is true where all agree; printing it shows
@@ -141,32 +131,6 @@ class Program:
 
     def __repr__(self) -> str:
         return f"<Program {self.report.model}: {self.report.nodes.get('ONNX', 0)} ONNX nodes, opset {self.opset}>"
-
-
-def leaves_of(captured: Captured, args: Any, kwargs: Mapping[str, Any]) -> list[Any]:
-    """The leaves of a call in the order of capture, however its arguments are divided into positional and keyword ones.
-
-    Raises ContractError where the structure is not that of the example inputs.
-    """
-    count = captured.in_spec.child(0).num_children
-    names = captured.arguments
-    if len(args) > len(names):
-        raise ContractError(f"{len(args)} positional arguments were given, and the model takes {len(names)}")
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    missing = [n for n in names if n not in given]
-    extra = [n for n in given if n not in names]
-    if missing or extra:
-        what = f"the arguments {', '.join(missing)} are missing" if missing else f"it takes no {', '.join(extra)}"
-        raise ContractError(f"the model was captured with ({', '.join(names)}), and {what}")
-    ordered = (tuple(given[n] for n in names[:count]), {n: given[n] for n in names[count:]})
-    with captured.pytrees():
-        leaves, spec = pytree.tree_flatten(ordered)
-    if len(leaves) != len(captured.input_names) or spec != captured.in_spec:
-        raise ContractError(
-            f"the inputs are built as {spec}, and the model was captured for {captured.in_spec}",
-            hint="lists, tuples, dicts and None must be where they were in the example inputs",
-        )
-    return leaves
 
 
 def same_scalar(a: Any, b: Any) -> bool:
