@@ -1,1 +1,5 @@
-"""torch programs into irkit graphs: capture, converters, the fold."""
+"""torch programs into irkit graphs: capture, converters, the fold, and the export that runs."""
+
+from lowering.entry import lower
+
+__all__ = ["lower"]
