@@ -59,10 +59,19 @@ def numel(x: Value) -> Dim:
     return dims.product(x.shape)
 
 
-def expand(x: Value, shape: Iterable[Dim]) -> Value:
-    """x repeated along its dimensions of size 1, and new leading ones, to `shape`."""
+def expand(x: Value, shape: Iterable[Dim], *sources: Value) -> Value:
+    """x repeated along its dimensions of size 1, and new leading ones, to `shape`.
+
+    `sources` are values in whose types dimensions of `shape` stand that are known only as the program runs.
+    """
     shape = tuple(shape)
-    return x if known_equal(x.shape, shape) else op.Expand(x, shape_vector(shape))
+    return x if known_equal(x.shape, shape) else op.Expand(x, shape_vector(shape, *binders(shape, *sources)))
+
+
+def binders(shape: Sequence[Dim], *sources: Value) -> tuple[Value, ...]:
+    """Those of the sources that are needed to tell what the unknown dimensions of `shape` are."""
+    unknown = {s for d in shape for s in dims.symbols_of(d) if dims.is_fresh(s)}
+    return tuple(v for v in sources if unknown.intersection(d for d in v.shape if type(d) is not int))
 
 
 def permute(x: Value, order: Iterable[int]) -> Value:

@@ -1,0 +1,197 @@
+"""Random numbers. Two draws are never one value, and no seed is fixed: ONNX Runtime draws anew in each run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from irkit import dims
+from irkit.build import op
+from irkit.dims import Dim
+from irkit.ir import Value
+from irkit.types import DType
+from lowering.aten.creation import dtype_of, filled
+from lowering.errors import Unsupported
+from lowering.promotion import DEFAULT, cast, scalar
+from lowering.shaping import expand, squeeze, unsqueeze
+
+TINY = 1e-38
+"""Added before a logarithm, so that a draw of 0 gives no infinity."""
+
+
+def uniform(size: Sequence[Dim], dtype: DType, low: float = 0.0, high: float = 1.0) -> Value:
+    """Numbers from [low, high)."""
+    return op.RandomUniformLike(filled(size, 0, dtype), dtype=int(dtype), low=low, high=high)
+
+
+def gaussian(size: Sequence[Dim], dtype: DType, mean: float = 0.0, std: float = 1.0) -> Value:
+    """Normally distributed numbers."""
+    return op.RandomNormalLike(filled(size, 0, dtype), dtype=int(dtype), mean=mean, scale=std)
+
+
+def aten_rand(size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None) -> Value:
+    """Numbers from [0, 1)."""
+    return uniform(size, dtype_of(dtype, expected, DEFAULT))
+
+
+def aten_rand_like(self: Value, *, dtype: DType | None = None) -> Value:
+    """Numbers from [0, 1), in the shape of self."""
+    return uniform(self.shape, dtype or self.dtype)
+
+
+def aten_randn(size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None) -> Value:
+    """Normally distributed numbers of mean 0 and deviation 1."""
+    return gaussian(size, dtype_of(dtype, expected, DEFAULT))
+
+
+def aten_randn_like(self: Value, *, dtype: DType | None = None) -> Value:
+    """Normally distributed numbers of mean 0 and deviation 1, in the shape of self."""
+    return gaussian(self.shape, dtype or self.dtype)
+
+
+def aten_uniform(self: Value, to: float = 1.0) -> Value:
+    """Numbers from [0, to), in the shape of self."""
+    return uniform(self.shape, self.dtype, 0.0, to)
+
+
+def whole_numbers(low: Dim, high: Dim, size: Sequence[Dim], dtype: DType) -> Value:
+    """Whole numbers from [low, high)."""
+    span = scalar(dims.sub(high, low), DType.DOUBLE)
+    drawn = op.Floor(op.Mul(uniform(size, DType.DOUBLE), span))
+    return cast(op.Add(drawn, scalar(low, DType.DOUBLE)), dtype)
+
+
+def aten_randint(high: Dim, size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None) -> Value:
+    """Whole numbers from [0, high)."""
+    return whole_numbers(0, high, size, dtype_of(dtype, expected, DType.INT64))
+
+
+def aten_randint_low(
+    low: Dim, high: Dim, size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None
+) -> Value:
+    """Whole numbers from [low, high)."""
+    return whole_numbers(low, high, size, dtype_of(dtype, expected, DType.INT64))
+
+
+def aten_randint_like(self: Value, high: Dim, *, dtype: DType | None = None) -> Value:
+    """Whole numbers from [0, high), in the shape of self."""
+    return whole_numbers(0, high, self.shape, dtype or self.dtype)
+
+
+def aten_randint_like_low_dtype(self: Value, low: Dim, high: Dim, *, dtype: DType | None = None) -> Value:
+    """Whole numbers from [low, high), in the shape of self."""
+    return whole_numbers(low, high, self.shape, dtype or self.dtype)
+
+
+def aten_randperm(n: Dim, *, dtype: DType | None = None, expected: Any = None) -> Value:
+    """0, 1, ... n - 1 in random order: the order of random numbers."""
+    drawn = uniform((n,), DEFAULT)
+    return cast(op.TopK(drawn, unsqueeze(scalar(n, DType.INT64), 0), axis=0)[1], dtype_of(dtype, expected, DType.INT64))
+
+
+def aten_normal(mean: Value, std: float | Value = 1.0) -> Value:
+    """Normally distributed numbers about each of `mean`."""
+    spread = gaussian(mean.shape, mean.dtype)
+    return op.Add(mean, op.Mul(spread, std if isinstance(std, Value) else scalar(std, mean.dtype)))
+
+
+def aten_normal_float_Tensor(mean: float, std: Value) -> Value:
+    """Normally distributed numbers with each of the deviations `std`."""
+    return op.Add(op.Mul(gaussian(std.shape, std.dtype), std), mean)
+
+
+def aten_normal_float_float(
+    mean: float, std: float, size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None
+) -> Value:
+    """Normally distributed numbers."""
+    return gaussian(size, dtype_of(dtype, expected, DEFAULT), mean, std)
+
+
+def aten_normal_functional(self: Value, mean: float = 0, std: float = 1) -> Value:
+    """Normally distributed numbers, in the shape of self."""
+    return gaussian(self.shape, self.dtype, mean, std)
+
+
+def aten_bernoulli(self: Value) -> Value:
+    """1 with the probability that self gives, else 0."""
+    return cast(op.Less(uniform(self.shape, self.dtype), self), self.dtype)
+
+
+def aten_bernoulli_p(self: Value, p: float) -> Value:
+    """1 with probability p, else 0, in the shape of self."""
+    working = self.dtype if self.dtype.is_float else DEFAULT
+    return cast(op.Less(uniform(self.shape, working), p), self.dtype)
+
+
+def aten_exponential(self: Value, lambd: float = 1.0) -> Value:
+    """Exponentially distributed numbers, in the shape of self."""
+    return op.Div(op.Neg(op.Log(op.Add(uniform(self.shape, self.dtype), TINY))), lambd)
+
+
+def aten_multinomial(self: Value, num_samples: Dim, replacement: bool = False) -> Value:
+    """Places drawn with the weights of self: (n,) or (rows, n) -> (num_samples,) or (rows, num_samples).
+
+    Without replacement: the largest of log(weight) plus Gumbel noise. With it: how many running sums a draw passes.
+    """
+    count = scalar(num_samples, DType.INT64)
+    if not replacement or (type(num_samples) is int and num_samples == 1):
+        noise = op.Neg(op.Log(op.Add(uniform(self.shape, self.dtype), TINY)))
+        return op.TopK(op.Div(self, op.Add(noise, TINY)), unsqueeze(count, 0))[1]
+    x = unsqueeze(self, 0) if self.rank == 1 else self
+    sums = op.CumSum(x, scalar(1, DType.INT64))
+    drawn = uniform((x.shape[0], num_samples), x.dtype)
+    point = op.Mul(drawn, op.ReduceSum(x, [1]))
+    passed = op.GreaterOrEqual(unsqueeze(point, -1), unsqueeze(sums, 1))
+    places = op.ReduceSum(cast(passed, DType.INT64), [-1], keepdims=0)
+    return squeeze(places, 0) if self.rank == 1 else places
+
+
+# ---------------------------------------------------------------------------------------------- dropout
+
+
+def kept(p: float, size: Sequence[Dim]) -> Value:
+    """True with probability 1 - p."""
+    return op.GreaterOrEqual(uniform(size, DEFAULT), p)
+
+
+def dropped(x: Value, p: float, mask: Value) -> Value:
+    """x where the mask holds, divided by the share that is kept, else 0."""
+    scale = 0.0 if p == 1 else 1 / (1 - p)
+    return op.Where(mask, op.Mul(x, scalar(scale, x.dtype)), scalar(0, x.dtype))
+
+
+def aten_dropout(input: Value, p: float, train: bool) -> Value:
+    """input; while training with a share p of its elements set to 0 and the others scaled up."""
+    return dropped(input, p, kept(p, input.shape)) if train and p else input
+
+
+def aten_native_dropout(input: Value, p: float, train: bool | None) -> tuple[Value, Value]:
+    """`dropout`, and which elements it kept."""
+    if not train:
+        return input, expand(scalar(True, DType.BOOL), input.shape)
+    mask = kept(p, input.shape)
+    return dropped(input, p, mask), mask
+
+
+def aten_feature_dropout(input: Value, p: float, train: bool) -> Value:
+    """input; while training with a share p of its channels set to 0 and the others scaled up."""
+    if not train or not p:
+        return input
+    return dropped(input, p, kept(p, (*input.shape[:2], *(1 for _ in input.shape[2:]))))
+
+
+def aten_alpha_dropout(input: Value, p: float, train: bool) -> Value:
+    """input; training, which keeps mean and variance by an affine map, has no ONNX form here."""
+    if train and p:
+        raise Unsupported("alpha_dropout in training")
+    return input
+
+
+def aten_feature_alpha_dropout(input: Value, p: float, train: bool) -> Value:
+    """input (see `alpha_dropout`)."""
+    return aten_alpha_dropout(input, p, train)
+
+
+def aten_native_dropout_backward(grad_output: Value, mask: Value, scale: float) -> Value:
+    """grad_output * mask * scale"""
+    return op.Mul(op.Mul(grad_output, cast(mask, grad_output.dtype)), scalar(scale, grad_output.dtype))

@@ -1,0 +1,229 @@
+"""Order: sorting is TopK of everything, and searching counts what is below. ONNX keeps ties in order."""
+
+from __future__ import annotations
+
+from irkit import dims
+from irkit.build import const, op, shape_vector
+from irkit.dims import Dim
+from irkit.ir import Value
+from irkit.types import DType
+from lowering.promotion import Number, cast, promoted, scalar
+from lowering.shaping import (
+    axis,
+    expand,
+    flat,
+    ints,
+    iota,
+    moved,
+    numel,
+    reshape,
+    sliced,
+    squeeze,
+    unsqueeze,
+    vector,
+)
+
+
+def sorted_by(x: Value, k: Dim, dim: int, largest: bool) -> tuple[Value, Value]:
+    """The k largest or smallest elements along `dim`, in order, and where they stood."""
+    if x.rank == 0:
+        values, places = sorted_by(vector(x), k, 0, largest)
+        return squeeze(values, 0), squeeze(places, 0)
+    narrow = cast(x, DType.INT32) if x.dtype is DType.BOOL else x
+    values, places = op.TopK(narrow, shape_vector((k,)), axis=axis(dim, x.rank), largest=int(largest))
+    return cast(values, x.dtype), places
+
+
+def aten_topk(self: Value, k: Dim, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Value, Value]:
+    """The k largest (or smallest) elements along `dim`, in order, and where they stood."""
+    return sorted_by(self, k, dim, largest)
+
+
+def aten_sort(self: Value, dim: int = -1, descending: bool = False) -> tuple[Value, Value]:
+    """The elements along `dim` in order, and where they stood; equal ones stay in order."""
+    return sorted_by(self, self.shape[dim] if self.rank else 1, dim, descending)
+
+
+def aten_sort_stable(
+    self: Value, *, stable: bool | None = None, dim: int = -1, descending: bool = False
+) -> tuple[Value, Value]:
+    """The elements along `dim` in order, and where they stood; equal ones stay in order."""
+    return aten_sort(self, dim, descending)
+
+
+def aten_argsort(self: Value, dim: int = -1, descending: bool = False) -> Value:
+    """Where the elements along `dim` stand, in the order of their values."""
+    return aten_sort(self, dim, descending)[1]
+
+
+def aten_argsort_stable(self: Value, *, stable: bool, dim: int = -1, descending: bool = False) -> Value:
+    """Where the elements along `dim` stand, in the order of their values."""
+    return aten_sort(self, dim, descending)[1]
+
+
+def aten_msort(self: Value) -> Value:
+    """The elements along the first dimension in order."""
+    return aten_sort(self, 0)[0]
+
+
+def nth(x: Value, count: Dim, dim: int, keepdim: bool) -> tuple[Value, Value]:
+    """The count-th smallest element along `dim`, and where it stands."""
+    if x.rank == 0:
+        return x, scalar(0, DType.INT64)
+    at = axis(dim, x.rank)
+    values, places = sorted_by(x, count, at, False)
+    last = [sliced(v, at, -1, None) for v in (values, places)]
+    return (last[0], last[1]) if keepdim else (squeeze(last[0], at), squeeze(last[1], at))
+
+
+def aten_kthvalue(self: Value, k: Dim, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
+    """The k-th smallest element along `dim`, and where it stands."""
+    return nth(self, k, dim, keepdim)
+
+
+def aten_median(self: Value) -> Value:
+    """The middle element of all, the lower of two; NaN where one is."""
+    values = flat(self)
+    middle = nth(values, half(numel(self)), 0, False)[0]
+    return with_nan(middle, op.ReduceMax(nan_flag(values), keepdims=0)) if self.dtype.is_float else middle
+
+
+def aten_median_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+    """The middle element along `dim`, the lower of two, and where it stands; the first NaN where there is one."""
+    if self.rank == 0 or not self.dtype.is_float:
+        return nth(self, half(self.shape[dim] if self.rank else 1), dim, keepdim)
+    at = axis(dim, self.rank)
+    value, place = nth(self, half(self.shape[at]), at, keepdim)
+    flags = nan_flag(self)
+    some = op.ReduceMax(flags, ints(at), keepdims=int(keepdim))
+    return with_nan(value, some), op.Where(truth(some), op.ArgMax(flags, axis=at, keepdims=int(keepdim)), place)
+
+
+def nan_flag(x: Value) -> Value:
+    """1 where NaN, else 0, as i32."""
+    return cast(op.IsNaN(x), DType.INT32)
+
+
+def truth(flag: Value) -> Value:
+    """A flag as bool."""
+    return cast(flag, DType.BOOL)
+
+
+def with_nan(x: Value, flag: Value) -> Value:
+    """x, and NaN where the flag is 1."""
+    return op.Where(truth(flag), scalar(float("nan"), x.dtype), x)
+
+
+def half(count: Dim) -> Dim:
+    """The rank of the lower middle element of so many, counted from 1."""
+    return dims.floordiv(dims.add(count, 1), 2)
+
+
+# ---------------------------------------------------------------------------------------------- searching
+
+
+def aten_searchsorted(
+    sorted_sequence: Value,
+    self: Value | Number,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Value | None = None,
+) -> Value:
+    """How many elements of each sorted row are below each of self, or not above where `right`. NaN is above all."""
+    row = (
+        sorted_sequence if sorter is None else op.GatherElements(sorted_sequence, sorter, axis=sorted_sequence.rank - 1)
+    )
+    values, bounds = promoted(self, row)
+    after = right if side is None else side == "right"
+    wanted = DType.INT32 if out_int32 else DType.INT64
+    return passed(values, unsqueeze(bounds, -2) if bounds.rank > 1 else bounds, after, wanted)
+
+
+def passed(values: Value, bounds: Value, right: bool, dtype: DType) -> Value:
+    """For each value, how many of the bounds (along the last axis) come before it."""
+    x = unsqueeze(values, -1)
+    before = op.Not(op.Less(x, bounds)) if right else op.Not(op.LessOrEqual(x, bounds))
+    return op.ReduceSum(cast(before, dtype), ints(-1), keepdims=0)
+
+
+def aten_bucketize(self: Value | Number, boundaries: Value, *, out_int32: bool = False, right: bool = False) -> Value:
+    """The number of the bucket between sorted boundaries in which each element of self falls."""
+    return aten_searchsorted(boundaries, self, out_int32=out_int32, right=right)
+
+
+def aten_bincount(self: Value, weights: Value | None = None, minlength: Dim = 0) -> Value:
+    """How often each of 0, 1, 2, ... occurs, or the sum of their weights; as many as the largest asks for."""
+    x = cast(self, DType.INT64)
+    largest = op.ReduceMax(op.Concat(x, shape_vector((dims.sub(minlength, 1),)), axis=0), keepdims=0)
+    dtype = DType.INT64 if weights is None else weights.dtype if weights.dtype.is_float else DType.DOUBLE
+    places = op.Range(const(0), op.Add(largest, const(1)), const(1))
+    empty = cast(op.Sub(places, places), dtype)
+    added = expand(scalar(1, dtype), x.shape) if weights is None else cast(weights, dtype)
+    return op.ScatterElements(empty, x, added, axis=0, reduction="add")
+
+
+def aten_histc(self: Value, bins: int = 100, min: Number = 0, max: Number = 0) -> Value:
+    """How many elements fall in each of `bins` equal parts of [min, max]; of their own range where min equals max."""
+    x = flat(self)
+    low, high = scalar(min, x.dtype), scalar(max, x.dtype)
+    if min == max:
+        low, high = op.ReduceMin(x, keepdims=0), op.ReduceMax(x, keepdims=0)
+        alike = op.Equal(low, high)
+        low, high = op.Where(alike, op.Sub(low, 1), low), op.Where(alike, op.Add(high, 1), high)
+    scaled = op.Div(op.Mul(op.Sub(x, low), scalar(bins, x.dtype)), op.Sub(high, low))
+    place = op.Min(cast(scaled, DType.INT64), const(bins - 1))
+    inside = op.And(op.GreaterOrEqual(x, low), op.LessOrEqual(x, high))
+    hit = op.And(op.Equal(unsqueeze(place, -1), iota(bins)), unsqueeze(inside, -1))
+    return op.ReduceSum(cast(hit, x.dtype), ints(0), keepdims=0)
+
+
+# ---------------------------------------------------------------------------------------------- unique
+
+
+def aten__unique2(
+    self: Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Value, Value, Value]:
+    """The different elements in order, for each element which of them it is, and how often each occurs."""
+    x = cast(flat(self), DType.INT32) if self.dtype is DType.BOOL else flat(self)
+    values, _, inverse, counts = op.Unique(x, sorted=1, outputs=4)
+    nothing = ints()  # what torch returns for a result that was not asked for
+    return (
+        cast(values, self.dtype),
+        reshape(inverse, self.shape) if return_inverse or return_counts else nothing,
+        counts if return_counts else nothing,
+    )
+
+
+def aten_unique_dim(
+    self: Value, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Value, Value, Value]:
+    """The different slices along `dim` in order, for each slice which of them it is, and how often each occurs."""
+    x = cast(self, DType.INT64) if self.dtype is DType.BOOL else self
+    values, _, inverse, counts = op.Unique(x, axis=axis(dim, self.rank), sorted=1, outputs=4)
+    return cast(values, self.dtype), inverse, counts
+
+
+def aten_unique_consecutive(
+    self: Value, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> tuple[Value, Value, Value]:
+    """The elements (slices along `dim`) that differ from the one before, which of them each is, and how often."""
+    x = flat(self) if dim is None else moved(self, dim, 0)
+    changed = op.Not(op.Equal(sliced(x, 0, 1, None), sliced(x, 0, 0, -1)))
+    if x.rank > 1:
+        changed = op.ReduceMax(changed, ints(*range(1, x.rank)), keepdims=0)
+    first = expand(scalar(True, DType.BOOL), (dims.minimum(x.shape[0], 1),))
+    fresh = op.Concat(first, changed, axis=0)
+    values = op.Compress(x, fresh, axis=0)
+    inverse = op.Sub(op.CumSum(cast(fresh, DType.INT64), const(0)), const(1))
+    starts = squeeze(op.NonZero(fresh), 0)
+    ends = op.Concat(sliced(starts, 0, 1, None), shape_vector((x.shape[0],)), axis=0)
+    counts = op.Sub(ends, starts)
+    shaped = reshape(inverse, self.shape) if dim is None else inverse
+    nothing = ints()
+    return (
+        values if dim is None else moved(values, 0, dim),
+        shaped if return_inverse else nothing,
+        counts if return_counts else nothing,
+    )
