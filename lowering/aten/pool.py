@@ -35,7 +35,7 @@ def windows(kernel: Any, stride: Any, padding: Any, spatial: int) -> dict[str, A
     sizes = per_axis(kernel, spatial)
     return {
         "kernel_shape": sizes,
-        "strides": sizes if stride is None or stride == [] else per_axis(stride, spatial),
+        "strides": per_axis(stride, spatial) if stride else sizes,
         "pads": per_axis(padding, spatial) * 2,
     }
 

@@ -1,0 +1,71 @@
+"""Products of groups of rows with a matrix each: mixtures of experts."""
+
+from __future__ import annotations
+
+from irkit import dims
+from irkit.build import op
+from irkit.ir import Value
+from irkit.types import DType
+from lowering.errors import Unsupported
+from lowering.promotion import cast
+from lowering.shaping import concat, ints, picked, reshape, sliced
+
+
+def grouped(x: Value, matrices: Value, ends: Value) -> Value:
+    """Rows ends[g - 1] ... ends[g] of x times matrices[g].  x: (t, k); matrices: (g, k, n); ends: (g,) -> (t, n).
+
+    The rows are cut into groups, whose lengths are known only when it runs, and every group meets its matrix: no row
+    is multiplied twice, and no matrix is copied. An empty group gives a product of no rows.
+    """
+    count = matrices.shape[0]
+    if type(count) is not int:
+        raise Unsupported("a grouped product needs a number of groups")
+    ends = cast(ends, DType.INT64)
+    if count == 1:
+        return op.MatMul(x, picked(matrices, 0, 0))
+    begins = op.Concat(ints(0), sliced(ends, 0, 0, count - 1), axis=0)
+    parts = op.Split(x, op.Sub(ends, begins), axis=0, outputs=count)
+    made = concat([op.MatMul(part, picked(matrices, 0, g)) for g, part in enumerate(parts)], 0)
+    return reshape(made, (x.shape[0], matrices.shape[2]))
+
+
+def aten__grouped_mm(
+    self: Value, mat2: Value, offs: Value | None = None, bias: Value | None = None, out_dtype: DType | None = None
+) -> Value:
+    """Products of groups; `offs` says where each group ends.
+
+    self: (t, k) with mat2: (g, k, n) -> (t, n); both of rank 3: a batched product; self: (n, t), mat2: (t, m) grouped
+    along t -> (g, n, m); self: (g, n, k), mat2: (k, t) -> (n, t).
+    """
+    if bias is not None:
+        raise Unsupported("a grouped product with a bias")
+    if self.rank == 3 and mat2.rank == 3:
+        made = op.MatMul(self, mat2)
+    elif offs is None:
+        raise Unsupported("a grouped product of rank 2 needs offsets")
+    elif self.rank == 2 and mat2.rank == 3:
+        made = grouped(self, mat2, offs)
+    else:
+        made = grouped_otherwise(self, mat2, offs)
+    return cast(made, out_dtype or self.dtype)
+
+
+def grouped_otherwise(a: Value, b: Value, ends: Value) -> Value:
+    """Groups along the inner axis, or along the columns of the right operand"""
+    count = ends.shape[0]
+    if type(count) is not int:
+        raise Unsupported("a grouped product needs a number of groups")
+    ends = cast(ends, DType.INT64)
+    sizes = op.Sub(ends, op.Concat(ints(0), sliced(ends, 0, 0, dims.sub(count, 1)), axis=0))
+    columns = op.Split(b, sizes, axis=b.rank - 1, outputs=count) if a.rank == 3 else ()
+    if a.rank == 3:
+        made = concat([op.MatMul(picked(a, 0, g), part) for g, part in enumerate(columns)], 1)
+        return reshape(made, (a.shape[1], b.shape[1]))
+    lefts, rights = op.Split(a, sizes, axis=1, outputs=count), op.Split(b, sizes, axis=0, outputs=count)
+    parts = [op.Unsqueeze(op.MatMul(x, y), ints(0)) for x, y in zip(lefts, rights, strict=True)]
+    return concat(parts, 0)
+
+
+def transformers_grouped_mm_fallback(input: Value, weight: Value, offs: Value) -> Value:
+    """Products of groups of rows.  input: (t, k); weight: (g, k, n); offs: (g,), where each group ends -> (t, n)."""
+    return grouped(input, weight, offs)
