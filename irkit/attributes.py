@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from ctypes import c_float
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,12 @@ def frozen(name: str, value: Any) -> Attribute:
     if isinstance(value, Iterable):
         return tuple(frozen(name, item) for item in value)
     raise TypeRuleError(f"attribute {name} cannot hold a {kind.__name__}", hint="numbers, strings, arrays, or lists")
+
+
+def single(value: Any) -> float:
+    """The number that ONNX keeps of a float attribute: the nearest f32. So equal models have equal attributes, whether
+    they were built with `1e-5` or read from a file."""
+    return c_float(value).value
 
 
 def key(attributes: Attributes) -> Any:

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from irkit import dims
-from irkit.attributes import freeze
+from irkit.attributes import freeze, single
 from irkit.blobs import Blob, blob
 from irkit.bodies import closed, with_bodies
 from irkit.dims import Dim
 from irkit.errors import GraphError, TypeRuleError
 from irkit.ir import Graph, Value, constant, item
 from irkit.onnx import rules
-from irkit.onnx.infer.context import Context, contents
+from irkit.onnx.infer.contents import contents
+from irkit.onnx.infer.context import Context
+from irkit.onnx.opset import Operators
 from irkit.onnx.schemas import BODIES, TYPE_STRINGS, OpSpec, dtype_of, spec
 from irkit.types import DType, Tensor, Tuple, same_types
 from irkit.vocabulary import CALL, SHAPE_VECTOR
@@ -172,8 +174,8 @@ def required(known: OpSpec) -> tuple[str, ...]:
 
 
 _CASTS: Mapping[str, Callable[[Any], Any]] = {
-    "INT": int, "FLOAT": float, "STRING": lambda s: s.decode() if isinstance(s, bytes) else str(s),
-    "INTS": lambda v: tuple(int(x) for x in v), "FLOATS": lambda v: tuple(float(x) for x in v),
+    "INT": int, "FLOAT": single, "STRING": lambda s: s.decode() if isinstance(s, bytes) else str(s),
+    "INTS": lambda v: tuple(int(x) for x in v), "FLOATS": lambda v: tuple(single(x) for x in v),
     "STRINGS": lambda v: tuple(x.decode() if isinstance(x, bytes) else str(x) for x in v),
     "TENSOR": lambda v: v if isinstance(v, Blob) else blob(v),
 }  # fmt: skip
@@ -231,21 +233,6 @@ def dtype_complaint(known: OpSpec, kinds: tuple[DType | None, ...]) -> str:
 # ---------------------------------------------------------------------------------------------- op
 
 
-class Operators:
-    """`op.Gemm(a, b, c, transB=1)`: every ONNX operator as a function from values to a value (see `call`)."""
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_"):
-            raise AttributeError(name)
-
-        def construct(*inputs: Any, outputs: int | None = None, **attributes: Any) -> Any:
-            return call(name, inputs, attributes, outputs=outputs)
-
-        construct.__name__ = construct.__qualname__ = name
-        self.__dict__[name] = construct  # found without __getattr__ from now on; the same function every time
-        return construct
-
-
-op = Operators()
+op = Operators(call)
 
 __all__ = ["GraphError", "call", "call_graph", "closed", "const", "contents", "dim_scalar", "op", "shape_vector"]

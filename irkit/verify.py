@@ -28,6 +28,7 @@ from typing import Any
 import attrs
 
 from irkit import dims, dims_text
+from irkit.attributes import single
 from irkit.blobs import Blob
 from irkit.build import check_arity, check_dtypes, required
 from irkit.errors import TypeRuleError, VerifyError
@@ -46,11 +47,11 @@ OWN: Mapping[str, frozenset[str]] = {
 
 KINDS: Mapping[str, Callable[[Any], bool]] = {
     "INT": lambda v: type(v) is int,
-    "FLOAT": lambda v: type(v) is float,
+    "FLOAT": lambda v: type(v) is float and (v != v or single(v) == v),
     "STRING": lambda v: type(v) is str,
     "TENSOR": lambda v: type(v) is Blob,
     "INTS": lambda v: type(v) is tuple and all(type(x) is int for x in v),
-    "FLOATS": lambda v: type(v) is tuple and all(type(x) is float for x in v),
+    "FLOATS": lambda v: type(v) is tuple and all(type(x) is float and (x != x or single(x) == x) for x in v),
     "STRINGS": lambda v: type(v) is tuple and all(type(x) is str for x in v),
     "TENSORS": lambda v: type(v) is tuple and all(type(x) is Blob for x in v),
     "TYPE_PROTO": lambda v: isinstance(v, Type),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import attrs
@@ -23,12 +23,12 @@ CONTRIB = "com.microsoft"
 """The domain of ONNX Runtime's own operators; `irkit.onnx.contrib` holds their rows."""
 
 COMMUTATIVE = frozenset(
-    "Add Mul And Or Xor BitwiseAnd BitwiseOr BitwiseXor Equal Max Min Mean Sum".split()
+    ("Add", "Mul", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Min", "Mean", "Sum")
 )
 """Operators whose first two operands may change places."""
 
 NONDETERMINISTIC = frozenset(
-    "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Multinomial Bernoulli".split()
+    ["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"]
 )
 """Operators two of whose applications are never one."""
 
@@ -89,7 +89,7 @@ def split(op: str) -> tuple[str, str]:
     return domain, name
 
 
-@lru_cache(maxsize=None)
+@cache
 def spec(op: str) -> OpSpec:
     """The row of an ONNX operator at opset `OPSET`. Raises TypeRuleError for a name that ONNX does not have."""
     domain, name = split(op)
@@ -100,6 +100,14 @@ def spec(op: str) -> OpSpec:
             f"ONNX has no operator {op!r} at opset {OPSET}", hint="check the spelling; custom ops need irkit.OpSpec"
         ) from error
     return row(schema)
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The operators that ONNX has at opset `OPSET`, sorted; deprecated ones left out."""
+    known = onnx.defs.get_all_schemas_with_history()
+    found = {s.name for s in known if s.domain == "" and s.since_version <= OPSET}
+    return tuple(name for name in sorted(found) if not onnx.defs.get_schema(name, OPSET).deprecated)
 
 
 def row(schema: Any) -> OpSpec:
@@ -151,7 +159,7 @@ TYPE_STRINGS: Mapping[DType, str] = {dtype: f"tensor({name})" for name, dtype in
 """How ONNX writes the tensor type of each element type: `tensor(float)`."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def dtype_of(type_string: str) -> DType | None:
     """The element type of `tensor(float)`; None for a string that names no single tensor type."""
     match = _TENSOR.match(type_string)

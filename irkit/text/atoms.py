@@ -13,7 +13,7 @@ from irkit.dims import Dim
 from irkit.errors import DimensionError
 from irkit.text.contents import Contents
 from irkit.text.lexer import Cursor, Token
-from irkit.text.literals import array_of, unquoted_bytes
+from irkit.text.literals import array_of, float_of, unquoted_bytes
 from irkit.types import DType, Optional, Sequence, Tensor, Tuple, Type
 
 DEPTH = 64
@@ -154,7 +154,7 @@ class Atoms:
         except ValueError:
             pass
         try:
-            return float(token.text)
+            return float_of(token.text)
         except ValueError:
             c.fail(f"`{token.text[:40]}` is no number here", token)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from irkit.attributes import single
 from irkit.blobs import SMALL, Blob, content
 from irkit.types import DType
 
@@ -60,6 +61,21 @@ def name_text(name: str) -> str:
 def op_text(op: str) -> str:
     """An operator, in quotes where it needs them."""
     return op if PLAIN_OP.match(op) and op not in RESERVED else quoted(op)
+
+
+# ---------------------------------------------------------------------------------------------- float attributes
+
+
+def float_text(value: float) -> str:
+    """A float attribute: the shortest decimal of an f32, which ONNX's attributes are; with `d` behind it a double."""
+    if value != value or single(value) == value:
+        return str(np.float32(value))
+    return repr(value) + "d"
+
+
+def float_of(token: str) -> float:
+    """What `float_text` was given."""
+    return float(token[:-1]) if token.endswith("d") else single(float(token))
 
 
 # ---------------------------------------------------------------------------------------------- arrays

@@ -9,7 +9,7 @@ import attrs
 
 from irkit import dims, dims_text
 from irkit.blobs import Blob
-from irkit.text.literals import array_text, is_large, name_text, op_text, quoted, quoted_bytes
+from irkit.text.literals import array_text, float_text, is_large, name_text, op_text, quoted, quoted_bytes
 from irkit.types import Optional, Sequence, Tensor, Tuple, Type
 from irkit.vocabulary import CONSTANT
 
@@ -257,8 +257,10 @@ class _Printer:
     def attribute(self, value: Any) -> str:
         """An attribute as text."""
         kind = type(value)
-        if kind is int or kind is float:
-            return repr(value)
+        if kind is int:
+            return str(value)
+        if kind is float:
+            return float_text(value)
         if kind is str:
             return quoted(value)
         if kind is tuple:
