@@ -8,7 +8,7 @@ everything that torch relied on while it traced.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from typing import Any
 import attrs
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec
+from torch.export.graph_signature import InputSpec, OutputKind, OutputSpec
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from lowering.calls import Call, as_module, bind, name_of, named_leaves, renamed
+from lowering.calls import as_module, bind, name_of, named_leaves, renamed
 from lowering.dynamic_shapes import Leaf, Place, check_examples, places_of, statements
 from lowering.errors import CaptureError
 from lowering.exporting import Attempt, Request, exported
@@ -46,9 +46,9 @@ class Captured:
     """A torch program and what its user and torch know about it.
 
     `program` is None for an FX graph that no torch.export made. Names are listed for every leaf of the inputs and
-    outputs, those included that torch baked into the graph and that `scalars` holds by name; an output is called "" that
-    is below no named field. `dim_names` maps each of torch's symbols to the user's name, `equal` each name that torch
-    found to be something else to what it is. `guards` and `range_constraints` are over torch's symbols.
+    outputs, those included that torch baked into the graph and that `scalars` holds by name; an output is called ""
+    that is below no named field. `dim_names` maps each of torch's symbols to the user's name, `equal` each name that
+    torch found to be something else to what it is. `guards` and `range_constraints` are over torch's symbols.
     """
 
     name: str
@@ -330,7 +330,4 @@ def free_symbols(meta: torch.Tensor) -> set[Any]:
 
 def is_baked(meta: Any) -> bool:
     """Whether torch keeps an input as a constant of the graph."""
-    return meta is None or isinstance(meta, int | float | str | complex) and not isinstance(meta, torch.SymInt)
-
-
-__all__ = ["Attempt", "Call", "Captured", "InputKind", "capture"]
+    return meta is None or isinstance(meta, bool | int | float | str | complex)

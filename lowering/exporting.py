@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import traceback
 import warnings
@@ -12,7 +13,7 @@ from typing import Any
 
 import attrs
 import torch
-from torch.export import Dim, ExportedProgram
+from torch.export import ExportedProgram
 from torch.fx.experimental import _config as symbolic_config
 from torch.utils import _pytree as pytree
 
@@ -21,7 +22,6 @@ from lowering.dynamic_shapes import (
     Leaf,
     LeafStatement,
     Place,
-    bound_sizes,
     example_size,
     expected,
     promise,
@@ -31,6 +31,7 @@ from lowering.errors import CaptureError
 from lowering.guards import TORCH, frozen_error, frozen_places, ranges_of, shape_env_of
 from lowering.programs import first_line, metas_of_program
 from lowering.pytrees import Registrations
+from lowering.shape_kernels import shape_kernels
 
 # Sizes for examples where the user's own are 0 or 1, which torch tends to take for fixed.
 STAND_INS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
@@ -72,31 +73,31 @@ def exported(request: Request) -> tuple[ExportedProgram, list[Attempt]]:
     that is meant (`Dim.AUTO` on a 1) needs torch's own rule, by which 0 and 1 are fixed: the last attempt.
     """
     attempts: list[Attempt] = []
-    failure: Exception | None = None
-    for how, examples, oblivious in plans(request, attempts):
+    failures: list[Exception] = []
+    for how, examples, oblivious in plans(request, failures):
         start = time.perf_counter()
         try:
             program = export(request, examples, oblivious)
             require_dynamic(request, program)
         except Exception as error:
-            failure = failure or error
+            failures.append(error)
             attempts.append(Attempt(how, time.perf_counter() - start, first_line(error)))
             continue
         attempts.append(Attempt(how, time.perf_counter() - start))
         return program, attempts
-    if isinstance(failure, CaptureError):
-        raise failure
-    raise explained(request, failure) from failure
+    if isinstance(failures[0], CaptureError):
+        raise failures[0]
+    raise explained(request, failures[0]) from failures[0]
 
 
-def plans(request: Request, attempts: Sequence[Attempt]) -> Iterator[tuple[str, list[Any], bool]]:
+def plans(request: Request, failures: Sequence[Exception]) -> Iterator[tuple[str, list[Any], bool]]:
     """(how, example leaves, whether torch shall ignore that an example has size 0 or 1), the likeliest first."""
     given = [leaf.value for leaf in request.leaves]
     yield request.way, given, True
     larger = enlarged(request)
     if larger is not None:
         yield f"{request.way}, with larger examples", larger, True
-    if attempts and any(said is not None for said in request.said):
+    if not isinstance(failures[0], CaptureError) and any(said is not None for said in request.said):
         yield f"{request.way}, where sizes 0 and 1 are fixed", given, False
 
 
@@ -120,16 +121,17 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> Export
         stack.enter_context(torch.no_grad())
         stack.enter_context(symbolic_config.patch(backed_size_oblivious=oblivious))
         stack.enter_context(without_fast_path())
+        stack.enter_context(shape_kernels())
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", NOISE)
         if not request.strict:
             stack.enter_context(watched(request))
         return torch.export.export(
-            request.module, args, kwargs, dynamic_shapes=for_torch(request, spec, flat), strict=request.strict
+            request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
         )
 
 
-def for_torch(request: Request, spec: pytree.TreeSpec, flat: Sequence[Any]) -> Any:
+def for_torch(request: Request) -> Any:
     """`dynamic_shapes` in torch's own structure; None where nothing is dynamic."""
     if all(said is None for said in request.said):
         return None
@@ -137,7 +139,6 @@ def for_torch(request: Request, spec: pytree.TreeSpec, flat: Sequence[Any]) -> A
     paths = [f"L{pytree.keystr(path)}" for path, _ in pytree.tree_flatten_with_path(request.call.combined)[0]]
     if len(by_source) == len(request.leaves) and set(by_source) == set(paths):
         return torch_tree(request.call.combined, iter([by_source[path] for path in paths]))
-    del spec, flat
     return torch_tree(request.call.combined, iter(request.said))
 
 
@@ -157,6 +158,18 @@ def without_fast_path() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A block in which torch does not log that it failed to trace: the error itself says so to whoever asked."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 @contextmanager
@@ -187,7 +200,7 @@ def watched(request: Request) -> Iterator[None]:
 
 
 def enlarged(request: Request) -> list[Any] | None:
-    """The example leaves with other sizes where a named dimension is 0 or 1; None where none is, or it cannot be done."""
+    """The example leaves with other sizes where a named dimension is 0 or 1; None where none is."""
     named = [place for place in request.places if place.is_plain]
     sizes = {place.expr.name: example_size(place, request.leaves) for place in named}
     small = [name for name, size in sizes.items() if size <= 1]
@@ -237,11 +250,11 @@ def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def explained(request: Request, error: Exception | None) -> CaptureError:
+def explained(request: Request, error: Exception) -> CaptureError:
     """torch's error as a CaptureError: the first line, the user's line, and what to try."""
     kind = type(error).__name__
     return CaptureError(
-        f"torch.export cannot capture {type(request.module).__name__}: {first_line(error) if error else 'no attempt'}",
+        f"torch.export cannot capture {type(request.module).__name__}: {first_line(error)}",
         source=user_frames(error),
         hint=HINTS.get(kind, "run the model on these arguments; then see torch's error below (its cause)"),
     )
@@ -257,14 +270,10 @@ HINTS = {
 }
 
 
-def user_frames(error: Exception | None) -> str:
+def user_frames(error: Exception) -> str:
     """The innermost line outside torch that an error went through; empty where there is none."""
-    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
     here = str(Path(__file__).parent)
-    for frame in reversed(frames):
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith((TORCH, here, "<")):
             return f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}"
     return ""
-
-
-__all__ = ["Attempt", "Dim", "Request", "exported"]

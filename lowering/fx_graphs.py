@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,25 +16,21 @@ from torch.utils import _pytree as pytree
 
 from lowering.dynamic_shapes import Leaf
 from lowering.errors import CaptureError
-from lowering.pytrees import leaf_paths, unique_names
+from lowering.pytrees import unique_names
 
-PYTHON = frozenset(module.__name__ for module in (operator, math, builtins)) | {"_operator", "torch.fx.experimental"}
+PYTHON = frozenset(module.__name__ for module in (operator, math, builtins)) | {"_operator"}
 
 
 def is_aten(module: GraphModule) -> bool:
-    """Whether every node calls an operator of torch (or Python arithmetic on sizes), as make_fx and AOTAutograd leave it."""
-    for node in module.graph.nodes:
-        if node.op in ("call_module", "call_method"):
-            return False
-        if node.op == "call_function" and not isinstance(node.target, OperatorBase):
-            if getattr(node.target, "__module__", "") not in PYTHON and not is_size_function(node.target):
-                return False
-    return True
+    """Whether every node calls an operator of torch or does arithmetic on sizes, as make_fx leaves a graph."""
+    calls = [node for node in module.graph.nodes if node.op in ("call_module", "call_method", "call_function")]
+    return all(node.op == "call_function" and is_operator(node.target) for node in calls)
 
 
-def is_size_function(target: Any) -> bool:
-    """Whether this is one of torch's functions on symbolic sizes: sym_max, sym_not, ..."""
-    return getattr(target, "__name__", "").startswith("sym_") and getattr(target, "__module__", "") == "torch"
+def is_operator(target: Any) -> bool:
+    """Whether this is an operator of torch, or a Python function on sizes (`operator.add`, `torch.sym_max`)."""
+    module, name = getattr(target, "__module__", ""), getattr(target, "__name__", "")
+    return isinstance(target, OperatorBase) or module in PYTHON or (module == "torch" and name.startswith("sym_"))
 
 
 def placeholders(module: GraphModule) -> list[Node]:
@@ -120,14 +116,6 @@ def examples_of(module: GraphModule) -> tuple[tuple[Any, ...], dict[str, Any] | 
 
 
 def stated(size: torch.SymInt) -> Any:
-    """A symbolic size as a statement: the symbol's own name, so that equal sizes stay equal; else for torch to find out."""
+    """A symbolic size as a statement: the symbol's own name, so that equal sizes stay equal; else torch finds out."""
     text = str(size.node.expr)
     return text if text.isidentifier() else Dim.AUTO
-
-
-def structure_of(spec: pytree.TreeSpec) -> Mapping[str, int]:
-    """How many leaves lie under each path of a structure, for messages."""
-    counts: dict[str, int] = {}
-    for path in leaf_paths(spec):
-        counts[path[0] if path else ""] = counts.get(path[0] if path else "", 0) + 1
-    return counts

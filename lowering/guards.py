@@ -1,8 +1,8 @@
 """What torch relied on while it traced, and the user's names for its symbols.
 
 A guard is a relation over torch's symbols that must hold for the graph to be right: `s72 <= 8` after an
-`if x.shape[0] > 8`. A program captured in this process still has its ShapeEnv, whose guards are expressions and know the
-line that raised them; a program read from a file has only their text, which is parsed.
+`if x.shape[0] > 8`. A program captured in this process still has its ShapeEnv, whose guards are expressions and know
+the line that raised them; a program read from a file has only their text, which is parsed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class Guard:
 def size_of(meta: Any, axis: int) -> Any:
     """The size recorded for an axis of a leaf: an int, or torch's expression."""
     size = meta.shape[axis] if axis >= 0 else meta
-    return size.node.expr if isinstance(size, torch.SymInt) else size
+    if not isinstance(size, torch.SymInt):
+        return size
+    expr = size.node.expr
+    return int(expr) if expr.is_Integer else expr
 
 
 def shape_env_of(metas: Iterable[Any]) -> Any:
@@ -58,19 +61,21 @@ def shape_env_of(metas: Iterable[Any]) -> Any:
     return None
 
 
-def line_at(location: Any) -> str:
-    """`file.py:12 code` of a stack frame outside torch; empty for any other."""
-    if location is None or location.filename.startswith((TORCH, "<")):
+def line_at(location: Any, inside_torch: bool = False) -> str:
+    """`file.py:12 code` of a stack frame; empty for torch's own, unless these are asked for, and for generated code."""
+    if location is None or location.filename.startswith("<"):
+        return ""
+    if location.filename.startswith(TORCH) and not inside_torch:
         return ""
     code = linecache.getline(location.filename, location.lineno or 0).strip()
     return f"{'/'.join(PurePath(location.filename).parts[-2:])}:{location.lineno} {code}"
 
 
-def source_of_guard(sloc: Any) -> str:
-    """The user's line that a guard comes from, empty where torch kept only its own."""
-    if sloc is None:
-        return ""
-    return line_at(getattr(sloc, "maybe_user_loc", None)) or line_at(getattr(sloc, "framework_loc", None))
+def source_of_guard(sloc: Any, inside_torch: bool = False) -> str:
+    """The user's line that a guard comes from; empty where torch kept only its own, unless that will do."""
+    found = [getattr(sloc, name, None) for name in ("maybe_user_loc", "framework_loc")]
+    lines = [line_at(each) for each in found] + [line_at(each, True) for each in found if inside_torch]
+    return next((line for line in lines if line), "")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -79,7 +84,7 @@ def source_of_guard(sloc: Any) -> str:
 
 
 def guards_of(env: Any, code: Sequence[str], leaves: Sequence[Leaf], metas: Metas) -> list[Guard]:
-    """The conditions that are not told already by the inputs' types: equal sizes have one symbol, fixed ones a number."""
+    """The conditions that the inputs' types do not tell: there, equal sizes have one symbol, fixed ones are numbers."""
     found = guards_of_env(env) if getattr(env, "guards", None) else guards_of_code(code, leaves, metas)
     unique: dict[Any, Guard] = {}
     for guard in found:
@@ -200,9 +205,9 @@ def bound(value: Any) -> int | None:
 class Names:
     """The user's names for torch's symbols.
 
-    `symbols` maps every symbol of the inputs to a name, made up where the user gave none. `equal` maps a name that torch
-    found to be equal to something else to that: another name, or an expression. `promises` are the relations between
-    torch's symbols that follow from the user's names and that torch did not find itself.
+    `symbols` maps every symbol of the inputs to a name, made up where the user gave none. `equal` maps a name that
+    torch found to be equal to something else to that: another name, or an expression. `promises` are the relations
+    between torch's symbols that follow from the user's names and that torch did not find itself.
     """
 
     symbols: Mapping[str, str]
@@ -325,10 +330,11 @@ def frozen_error(place: Place, leaves: Sequence[Leaf], metas: Metas, env: Any) -
 
 
 def line_that_fixed(source: str, env: Any) -> str:
-    """The user's line at which torch gave up on the symbol of this input dimension; empty where it is not known."""
+    """The line at which torch gave up on the symbol of this dimension, the user's if known; empty where none is."""
     for symbol, found in (getattr(env, "var_to_sources", None) or {}).items():
         if any(each.name == source for each in found):
-            line = source_of_guard((getattr(env, "replacements_slocs", None) or {}).get(symbol))
-            lines = [line, *(source_of_guard(g.sloc) for g in env.guards if symbol in g.expr.free_symbols)]
-            return next((each for each in lines if each), "")
+            places = [(getattr(env, "replacements_slocs", None) or {}).get(symbol)]
+            places += [guard.sloc for guard in env.guards if symbol in guard.expr.free_symbols]
+            lines = [source_of_guard(each) for each in places] + [source_of_guard(places[0], inside_torch=True)]
+            return next((line for line in lines if line), "")
     return ""

@@ -17,7 +17,8 @@ class Case:
     """One model with everything needed to export it and to compare it with eager at several sizes.
 
     `dynamic_shapes` is None where the model has no dimension that may vary. `traced` are the sizes it is captured at,
-    `assignments` the others to check. `note` says why a dimension is not dynamic, or why an option is set.
+    `assignments` the others to check. `note` says why a dimension is not dynamic, or why an option is set;
+    `refused`, where torch.export cannot capture the model in any form, says why.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Case:
     traced: Dims
     assignments: tuple[Dims, ...]
     note: str = ""
+    refused: str = ""
 
     def build(self) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
         """The model in eval mode and the example inputs that it is captured with; the same numbers at each call."""

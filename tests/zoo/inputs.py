@@ -69,7 +69,7 @@ SIZES: dict[str, tuple[int, ...]] = {
 
 
 def module_case(
-    family: str, name: str, make_model: Callable[[], torch.nn.Module], *inputs: Input, note: str = ""
+    family: str, name: str, make_model: Callable[[], torch.nn.Module], *inputs: Input, note: str = "", refused: str = ""
 ) -> Case:
     """A case of one module of torch.nn called with these positional inputs, at the usual sizes of their dimensions."""
     names = tuple(dict.fromkeys(each for one in inputs for each in one.dynamic.values()))
@@ -80,4 +80,4 @@ def module_case(
 
     dynamic_shapes = tuple(each.dynamic for each in inputs) if names else None
     others = tuple(columns[1:]) if names else ()
-    return Case(name, family, make_model, make_inputs, dynamic_shapes, columns[0], others, note)
+    return Case(name, family, make_model, make_inputs, dynamic_shapes, columns[0], others, note, refused)

@@ -46,8 +46,8 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def loss(name: str, make_model: Callable[[], nn.Module], *inputs: Input, note: str = "") -> Case:
-    return module_case("loss", name, make_model, *inputs, note=note)
+def loss(name: str, make_model: Callable[[], nn.Module], *inputs: Input, note: str = "", refused: str = "") -> Case:
+    return module_case("loss", name, make_model, *inputs, note=note, refused=refused)
 
 
 def class_weights() -> torch.Tensor:
@@ -144,7 +144,7 @@ LOSSES = (
         ConnectionistLoss,
         log_probabilities(12, 2, 6),
         integers(4, 2, 5),
-        note="torch.export refuses lengths in tensors (the output's shape depends on them), so all sizes are fixed",
+        refused="torch has no kernel for the shapes of aten._ctc_loss: they depend on the lengths of the targets",
     ),
     loss(
         "adaptive_log_softmax",

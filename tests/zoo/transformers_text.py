@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import torch
 import transformers
 
@@ -92,6 +93,15 @@ def prompt(dims: Dims) -> Inputs:
     return (), {"input_ids": token_ids(VOCABULARY, batch, seq), "attention_mask": padding_mask(batch, seq)}
 
 
+def mamba_step(dims: Dims) -> Inputs:
+    """One token, and the state of the convolutions and of the scans after earlier ones."""
+    cache = transformers.DynamicCache(config=MAMBA)
+    for layer in range(MAMBA.num_hidden_layers):
+        cache.update_conv_state(torch.randn(dims["batch"], 64, 4), layer)
+        cache.update_recurrent_state(torch.randn(dims["batch"], 64, 8), layer)
+    return (), {"input_ids": token_ids(VOCABULARY, dims["batch"], 1), "cache_params": cache}
+
+
 def decoder_case(name: str, family: str, model_class: str, config: Any, note: str = "") -> tuple[Case, Case]:
     """A decoder twice: reading a prompt, and going on from a cache; both return the cache."""
 
@@ -149,12 +159,37 @@ CASES = (
     *decoder_case("qwen3", "decoder", "Qwen3ForCausalLM", QWEN3),
     *decoder_case("mixtral", "mixture of experts", "MixtralForCausalLM", MIXTRAL),
     Case(
+        "bert_eager",
+        "encoder",
+        lambda: transformers.BertModel._from_config(BERT, attn_implementation="eager"),
+        bert_inputs,
+        {"input_ids": TOKENS, "attention_mask": TOKENS, "token_type_ids": TOKENS},
+        {"batch": 2, "seq": 9},
+        ENCODER_SIZES,
+    ),
+    attrs.evolve(
+        decoder_case("llama", "decoder", "LlamaForCausalLM", LLAMA)[1],
+        name="llama_cache_eager",
+        make_model=lambda: transformers.LlamaForCausalLM._from_config(LLAMA, attn_implementation="eager"),
+    ),
+    Case(
         "mamba",
         "state space",
         lambda: transformers.MambaForCausalLM(MAMBA),
-        lambda dims: ((), {"input_ids": prompt(dims)[1]["input_ids"]}),
-        {"input_ids": TOKENS},
-        {"batch": 2, "seq": 7},
-        ENCODER_SIZES,
+        lambda dims: ((), {"input_ids": token_ids(VOCABULARY, dims["batch"], 7)}),
+        {"input_ids": {0: "batch"}},
+        {"batch": 2},
+        sizes(batch=(1, 3, 5)),
+        "its scan over the sequence is a Python loop, so the length is part of the graph",
+    ),
+    Case(
+        "mamba_step",
+        "state space",
+        lambda: transformers.MambaForCausalLM(MAMBA),
+        mamba_step,
+        {"input_ids": {0: "batch"}, "cache_params": {0: "batch"}},
+        {"batch": 2},
+        sizes(batch=(1, 3, 5)),
+        "one token at a time: its length is one",
     ),
 )

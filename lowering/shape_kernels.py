@@ -1,0 +1,83 @@
+"""Kernels that tell torch the shapes of operators whose own kernels would fix sizes while they are traced.
+
+torch traces the recurrent operators by running their loop over time, which makes the length a number, and max_pool1d
+by a kernel that knows no symbolic sizes. The graph records these operators whole, so that all tracing needs is the
+shape of their results. torch.export's own `register_lstm_while_loop_decomposition` swaps kernels in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+KEY = torch._C.DispatchKey.CompositeImplicitAutograd
+Kernel = Callable[..., Any]
+
+
+def recurrent(
+    x: torch.Tensor, hidden: torch.Tensor, layers: int, bidirectional: bool, batch_first: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(output, last hidden state) of a recurrent operator, without their numbers."""
+    directions = 2 if bidirectional else 1
+    width = hidden.shape[2]
+    batch = x.shape[0] if batch_first else x.shape[1]
+    return x.new_empty((*x.shape[:2], directions * width)), x.new_empty((layers * directions, batch, width))
+
+
+def lstm(
+    x: torch.Tensor, hx: Sequence[torch.Tensor], params: Sequence[torch.Tensor], has_biases: bool, num_layers: int,
+    dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(output, last hidden state, last cell state) of aten.lstm.input."""
+    output, hidden = recurrent(x, hx[0], num_layers, bidirectional, batch_first)
+    return output, hidden, x.new_empty((hidden.shape[0], hidden.shape[1], hx[1].shape[2]))
+
+
+def gru(
+    x: torch.Tensor, hx: torch.Tensor, params: Sequence[torch.Tensor], has_biases: bool, num_layers: int,
+    dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(output, last hidden state) of aten.gru.input, aten.rnn_tanh.input and aten.rnn_relu.input."""
+    return recurrent(x, hx, num_layers, bidirectional, batch_first)
+
+
+def max_pool1d(
+    x: torch.Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> torch.Tensor:
+    """The result of aten.max_pool1d, by the operator of two dimensions."""
+    one = [1 if default else 0 for default in (True, True, False, True)]
+    given = [each[0] if isinstance(each, list | tuple) else each for each in (kernel_size, stride or kernel_size)]
+    given += [each[0] if isinstance(each, list | tuple) else each for each in (padding, dilation)]
+    pairs = [[first, second] for first, second in zip(one, given, strict=True)]
+    return torch.ops.aten.max_pool2d_with_indices(x.unsqueeze(-2), *pairs, ceil_mode)[0].squeeze(-2)
+
+
+KERNELS: Mapping[Any, Kernel] = MappingProxyType(
+    {
+        torch.ops.aten.lstm.input: lstm,
+        torch.ops.aten.gru.input: gru,
+        torch.ops.aten.rnn_tanh.input: gru,
+        torch.ops.aten.rnn_relu.input: gru,
+        torch.ops.aten.max_pool1d.default: max_pool1d,
+    }
+)
+
+
+@contextmanager
+def shape_kernels() -> Iterator[None]:
+    """A block in which the operators above are traced by their shapes alone."""
+    before = {operator: operator.py_kernels.get(KEY) for operator in KERNELS}
+    try:
+        for operator, kernel in KERNELS.items():
+            operator.py_kernels[KEY] = kernel
+        yield
+    finally:
+        for operator, kernel in before.items():
+            if kernel is None:
+                operator.py_kernels.pop(KEY, None)
+            else:
+                operator.py_kernels[KEY] = kernel
