@@ -18,13 +18,30 @@ from typing import Any
 
 import attrs
 
-from irkit.attributes import frozen
+from irkit.attributes import frozen, single
 from irkit.ir import Value
 from irkit.onnx.schemas import BODIES, COMMUTATIVE, AttributeSpec, spec
-from irkit.vocabulary import CALL, CONSTANT, ITEM, SHAPE_VECTOR
+from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 
 Predicate = Callable[[Any], bool]
 """A condition on what a hole is to hold: a Value, or an attribute's value. Its name is what `explain` reports."""
+
+
+@attrs.frozen(eq=False)
+class Is:
+    """A predicate that knows what it holds of: `examples` are numbers, one of which fills a constant, or a function
+    from a `Sampler` to a Value (see `irkit.instances`)."""
+
+    name: str
+    test: Callable[[Any], bool]
+    examples: tuple[Any, ...]
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, found: Any) -> bool:
+        return self.test(found)
 
 
 # ---------------------------------------------------------------------------------------------- the language
@@ -32,10 +49,12 @@ Predicate = Callable[[Any], bool]
 
 @attrs.frozen(eq=False)
 class Hole:
-    """Any value. `only_user` asks that nothing but the matched expression uses it."""
+    """Any value, or that of one of the operators `ops`. `only_user` asks that nothing but the matched expression uses
+    it."""
 
     name: str
     where: tuple[Predicate, ...] = ()
+    ops: tuple[str, ...] = ()
     optional: bool = False
     only_user: bool = False
 
@@ -117,12 +136,20 @@ class Either:
     choices: tuple[Pattern, ...]
 
 
-Pattern = Hole | Constant | Rest | Op | Either
+@attrs.frozen(eq=False)
+class OfConstants:
+    """Any operator all of whose operands are constants, bodies left out."""
 
 
-def hole(name: str, *, where: Predicate | None = None, optional: bool = False) -> Hole:
-    """Any value that `where` holds of; an optional one may be absent, and is None in the match then."""
-    return Hole(name, () if where is None else (where,), optional)
+Pattern = Hole | Constant | Rest | Op | Either | OfConstants
+
+
+def hole(name: str, *, where: Predicate | None = None, ops: tuple[str, ...] = (), optional: bool = False) -> Hole:
+    """Any value that `where` holds of, made by one of `ops` where they are given.
+
+    An optional hole may be absent, and is None in the match then.
+    """
+    return Hole(name, () if where is None else (where,), ops, optional)
 
 
 def const(name: str, *, where: Predicate | None = None, optional: bool = False) -> Constant:
@@ -174,6 +201,9 @@ class Vocabulary:
 OWN = frozenset((SHAPE_VECTOR, CALL, *BODIES))
 """Operators whose attributes patterns leave open."""
 
+LEAF_LIKE = OWN | {PARAM, CONSTANT, ITEM}
+"""What `OfConstants` never stands for."""
+
 p = Vocabulary()
 
 
@@ -187,12 +217,7 @@ def _operand(operand: Any) -> Pattern:
 
 @cache
 def _number(number: float) -> Constant:
-    def holds_the_number(value: Value) -> bool:
-        found = uniform(value)
-        return found is not None and found == number
-
-    holds_the_number.__name__ = f"is_{number}"
-    return Constant(f"number {number}", (holds_the_number,))
+    return Constant("", (Is(f"is {number:g}", lambda value: uniform(value) == number, (number,)),))
 
 
 def _expected(op: str, given: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -210,7 +235,7 @@ def _expected(op: str, given: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def _of_schema(attribute: AttributeSpec, value: Any) -> Any:
-    return frozen(attribute.name, float(value) if attribute.kind == "FLOAT" else value)
+    return frozen(attribute.name, single(value) if attribute.kind == "FLOAT" else value)
 
 
 # ---------------------------------------------------------------------------------------------- predicates
@@ -242,14 +267,11 @@ def _uniform(blob: Any) -> Any:
     return None if number != number else number
 
 
-def is_all_ones(value: Value) -> bool:
-    """True for a constant of ones (of True, for bool)."""
-    return uniform(value) == 1
+is_all_ones = Is("is_all_ones", lambda value: uniform(value) == 1, (1,))
+"""Holds of a constant of ones (of True, for bool)."""
 
-
-def is_all_zeros(value: Value) -> bool:
-    """True for a constant of zeros of either sign (of False, for bool)."""
-    return uniform(value) == 0
+is_all_zeros = Is("is_all_zeros", lambda value: uniform(value) == 0, (0, -0.0))
+"""Holds of a constant of zeros of either sign (of False, for bool)."""
 
 
 def is_scalar(value: Value) -> bool:
@@ -300,6 +322,9 @@ def _solve(goals: Goals, bound: dict[str, Any], users: Any, misses: list[Miss] |
             if type(more) is list:
                 return _first(more, bound, users, misses)
             goals = more
+        elif kind is OfConstants:
+            if not is_of_constants(value.op, tuple(None if v is None else v.op for v in value.inputs)):
+                return _missed(misses, bound, path, value, "not all operands are constants")
         elif kind is Either:
             return _first([(choice, value, path, goals) for choice in pattern.choices], bound, users, misses)
         else:
@@ -325,7 +350,7 @@ def _missed(misses: list[Miss] | None, bound: dict[str, Any], path: Any, value: 
 def _leaf(pattern: Any, value: Any, bound: dict[str, Any], users: Any) -> str:
     """Binds a hole, a constant or a rest; the reason why it cannot be bound, or an empty string."""
     name = pattern.name
-    if name in bound:
+    if name and name in bound:
         return "" if bound[name] is value else f"{name} stands for another value already"
     if value is None:
         if not pattern.optional:
@@ -336,12 +361,15 @@ def _leaf(pattern: Any, value: Any, bound: dict[str, Any], users: Any) -> str:
     else:
         if type(pattern) is Constant and value.op != CONSTANT:
             return f"{name} is a {value.op}, no constant"
+        if type(pattern) is Hole and pattern.ops and value.op not in pattern.ops:
+            return f"{name} is a {value.op}, no {' or '.join(pattern.ops)}"
         for test in pattern.where:
             if not test(value):
                 return f"{test.__name__} does not hold of {name}"
         if type(pattern) is not Rest and pattern.only_user and users is not None and users(value) > 1:
             return f"{name} has {users(value)} users"
-    bound[name] = value
+    if name:
+        bound[name] = value
     return ""
 
 
@@ -372,8 +400,8 @@ def _enter(
     for test in pattern.where:
         if not test(value):
             return f"{test.__name__} does not hold", None
-    if pattern.name:
-        bound[pattern.name] = value
+    if pattern.name and bound.setdefault(pattern.name, value) is not value:
+        return f"{pattern.name} stands for another value already", None
     return _operands(pattern, node, path, goals)
 
 
@@ -465,6 +493,8 @@ def heads(pattern: Pattern) -> frozenset[str | None] | None:
         return frozenset(pattern.ops if pattern.item is None else (ITEM,))
     if isinstance(pattern, Constant):
         return frozenset((CONSTANT, None) if pattern.optional else (CONSTANT,))
+    if isinstance(pattern, Hole) and pattern.ops:
+        return frozenset((*pattern.ops, None) if pattern.optional else pattern.ops)
     if isinstance(pattern, Either):
         sets = [heads(choice) for choice in pattern.choices]
         return None if any(s is None for s in sets) else frozenset().union(*(s for s in sets if s is not None))
@@ -476,17 +506,26 @@ def describe(pattern: Pattern) -> str:
     if isinstance(pattern, Either):
         return f"either({', '.join(describe(c) for c in pattern.choices)})"
     if not isinstance(pattern, Op):
-        return f"*{pattern.name}" if isinstance(pattern, Rest) else pattern.name
+        if isinstance(pattern, OfConstants):
+            return "any(constants)"
+        return f"*{pattern.name}" if isinstance(pattern, Rest) else pattern.name or _names(pattern.where)
     parts = [describe(o) for o in pattern.operands]
     parts += [f"{n}={v.name if isinstance(v, Attr) else v!r}" for n, v in pattern.attributes]
     item = "" if pattern.item is None else f"[{pattern.item}]"
     return f"{'|'.join(pattern.ops)}({', '.join(parts)}){item}"
 
 
+def is_of_constants(op: str, operands: tuple[str | None, ...]) -> bool:
+    """True for an operator of ONNX without bodies, all of whose operands are constants."""
+    return op not in LEAF_LIKE and all(o is None or o == CONSTANT for o in operands)
+
+
 def possible(pattern: Pattern, op: str, operands: tuple[str | None, ...]) -> bool:
     """False where the operator of a value and those of its operands show that it cannot match."""
     if isinstance(pattern, Either):
         return any(possible(choice, op, operands) for choice in pattern.choices)
+    if isinstance(pattern, OfConstants):
+        return is_of_constants(op, operands)
     if not isinstance(pattern, Op) or pattern.item is not None:
         wanted = heads(pattern)
         return wanted is None or op in wanted
@@ -508,6 +547,33 @@ def possible(pattern: Pattern, op: str, operands: tuple[str | None, ...]) -> boo
         return True
     crossed = len(wanted) == 2 and op in COMMUTATIVE
     return crossed and _head_fits(wanted[0], operands[1]) and _head_fits(wanted[1], operands[0])
+
+
+Guard = Callable[[Value], bool]
+
+
+@cache
+def guards(pattern: Pattern) -> tuple[Guard, ...]:
+    """Cheap conditions, necessary for a match: the predicates of the root's operands, asked of the operands alone."""
+    if not isinstance(pattern, Op) or pattern.item is not None or any(type(o) is Rest for o in pattern.operands):
+        return ()
+    found = []
+    for index, operand in enumerate(pattern.operands):
+        if isinstance(operand, Hole | Constant) and operand.where and not operand.optional:
+            crossed = len(pattern.operands) == 2 and bool(COMMUTATIVE.intersection(pattern.ops))
+            found.append(_guard(operand, index, crossed))
+    return tuple(found)
+
+
+def _guard(operand: Hole | Constant, index: int, crossed: bool) -> Guard:
+    wanted, where = heads(operand), operand.where
+
+    def holds(value: Value | None) -> bool:
+        return value is not None and (wanted is None or value.op in wanted) and all(test(value) for test in where)
+
+    if crossed:
+        return lambda value: any(holds(v) for v in value.inputs)
+    return lambda value: index < len(value.inputs) and holds(value.inputs[index])
 
 
 def _head_fits(pattern: Pattern, op: str | None) -> bool:

@@ -10,7 +10,7 @@ from irkit import dims, reinfer
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.ir import Graph, Value
 from irkit.origins import NOWHERE, Origin
-from irkit.pattern import Constant, Either, Hole, Op, Pattern, match, possible, root_ops
+from irkit.pattern import Constant, Either, Hole, Op, Pattern, guards, match, possible, root_ops
 from irkit.rule import Decline, Match, Rule, Rules
 from irkit.share import Bodies, Numbering, with_bodies
 from irkit.types import Tuple, dims_of, same_types
@@ -137,10 +137,13 @@ class Sweep:
             found = first(value)
             if found is not value:
                 self.note(value, swaps.get(found, found))
-            elif candidates(value):
-                self.settle(value)
-            else:
+                continue
+            rules = candidates(value)
+            fired = self.fired(value, rules) if rules else None
+            if fired is None:
                 settled.add(value)
+            else:
+                self.settle(value, fired)
         if not swaps:
             return self.graph
         return self.graph.with_results(swaps.get(r, r) for r in self.graph.results)
@@ -151,11 +154,17 @@ class Sweep:
         if self.plan.asks_users and type(new) is Value:
             self._olds.setdefault(new, []).append(old)
 
-    def settle(self, root: Value) -> None:
+    def settle(self, root: Value, fired: tuple[Any, Rule] | None = None) -> None:
         """Settles `root` and what it reaches, operands first. A replacement is itself settled before it stands for
-        anything. Written with a stack: depth is decided by the input."""
+        anything. `fired` is the replacement of `root`, where that is known. Written with a stack: depth is decided by
+        the input."""
         settled, swaps = self.settled, self.swaps
-        stack: list[tuple[Any, tuple[Value, ...], Trail]] = [(root, (), Trail(root.origin))]
+        stack: list[tuple[Any, tuple[Value, ...], Trail]] = []
+        trail = Trail(root.origin)
+        if fired is None:
+            stack.append((root, (), trail))
+        else:
+            self.push(stack, fired, (root,), trail)
         while stack:
             value, waiting, trail = stack.pop()
             if waiting:
@@ -172,15 +181,18 @@ class Sweep:
                 stack.extend((v, (), trail) for v in reversed(pending))
                 continue
             self.refuse_circle(value, trail)
-            replacement, rebuilt, rule = self.step(value, trail)
-            if rule is None:
-                continue
-            waiting = (value,) if rebuilt is value else (value, rebuilt)
-            self.active.update(waiting)
-            trail = trail.after(rule.name)
-            stack.append((replacement, waiting, trail))
-            parts = replacement if type(replacement) is tuple else (replacement,)
-            stack.extend((v, (), trail) for v in reversed(parts))
+            rebuilt, fired = self.step(value, trail)
+            if fired is not None:
+                self.push(stack, fired, (value,) if rebuilt is value else (value, rebuilt), trail)
+
+    def push(self, stack: list[Any], fired: tuple[Any, Rule], waiting: tuple[Value, ...], trail: Trail) -> None:
+        """Puts a replacement on the stack, and below it the values that wait for what it becomes."""
+        replacement, rule = fired
+        self.active.update(waiting)
+        trail = trail.after(rule.name)
+        stack.append((replacement, waiting, trail))
+        parts = replacement if type(replacement) is tuple else (replacement,)
+        stack.extend((v, (), trail) for v in reversed(parts))
 
     def resolved(self, value: Any) -> Any:
         """The settled value, or tuple of values, that stands for `value`."""
@@ -188,28 +200,39 @@ class Sweep:
             return tuple(self.swaps.get(v, v) for v in value)
         return self.swaps.get(value, value)
 
-    def step(self, value: Value, trail: Trail) -> tuple[Any, Value, Rule | None]:
-        """(replacement, rebuilt, rule) where a rule fires at `value`, whose operands are settled; otherwise settles
-        it, and the rule is None."""
+    def step(self, value: Value, trail: Trail) -> tuple[Value, tuple[Any, Rule] | None]:
+        """(rebuilt, fired): the value over settled operands, and the rule that fires at it, with what it makes.
+        Where none does, the value is settled."""
         swaps = self.swaps
         source = value.inputs[0] if value.op == ITEM else None
         if source is not None and type(swaps.get(source)) is tuple:
             self.note(value, swaps[source][value.attributes[0][1]])
-            return None, value, None
+            return value, None
         rebuilt = self.rebuilt(value, trail)
         found = self.table.first(rebuilt)
         if found is not rebuilt:
             self.refuse_circle(found, trail)
             self.note(value, swaps.get(found, found))
-            return None, rebuilt, None
-        for rule in self.plan.candidates(rebuilt):
-            replacement = self.applied(rule, rebuilt)
-            if replacement is not None:
-                return replacement, rebuilt, rule
-        self.settled.add(rebuilt)
-        if rebuilt is not value:
-            self.note(value, rebuilt)
-        return None, rebuilt, None
+            return rebuilt, None
+        rules = self.plan.candidates(rebuilt)
+        fired = self.fired(rebuilt, rules) if rules else None
+        if fired is None:
+            self.settled.add(rebuilt)
+            if rebuilt is not value:
+                self.note(value, rebuilt)
+        return rebuilt, fired
+
+    def fired(self, value: Value, rules: Rules) -> tuple[Any, Rule] | None:
+        """The first of the rules that applies to a value, with what it makes of it."""
+        for rule in rules:
+            for guard in guards(rule.pattern):
+                if not guard(value):
+                    break
+            else:
+                replacement = self.applied(rule, value)
+                if replacement is not None:
+                    return replacement, rule
+        return None
 
     def refuse_circle(self, value: Value, trail: Trail) -> None:
         """Raises RewriteError where `value` is being replaced by something that contains it, or rules run on."""

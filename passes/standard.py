@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from irkit.ir import Graph
-from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence
+from irkit.pipeline import Observer, Pass, nobody, rules_pass
+from passes.fold_constants import EXACT_FOLDING, FOLDING
 from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
 from passes.rules.casts import CASTS
+from passes.rules.fusions import FUSIONS, MERGES
 from passes.rules.movement import MOVEMENT
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
 
-EXACT = SIZES + SHAPES + ALGEBRA + CASTS + MOVEMENT
+EXACT = SIZES + SHAPES + ALGEBRA + CASTS + MOVEMENT + MERGES + EXACT_FOLDING
 """Rules that keep every bit of every result."""
 
-REAL = REAL_ALGEBRA
-"""Rules that are true of real numbers: results may differ in the last bits."""
+REAL = SIZES + SHAPES + ALGEBRA + CASTS + MOVEMENT + MERGES + FOLDING + REAL_ALGEBRA + FUSIONS
+"""Those, and rules that are true of real numbers: results may differ in the last bits."""
 
 LEVELS: tuple[Pass, ...] = (
     rules_pass("share", ()),
-    sequence(rules_pass("simplify", EXACT), name="exact"),
-    sequence(rules_pass("simplify", EXACT + REAL), name="standard"),
+    rules_pass("simplify_exactly", EXACT),
+    rules_pass("simplify", REAL),
 )
 """By level: 0 merges equal values, 1 keeps every bit, 2 may change the last bits of floating-point results."""
 

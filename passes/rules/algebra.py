@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from irkit.build import const, op
-from irkit.pattern import attr, hole, is_all_ones, is_all_zeros, one_of, p, uniform
+from irkit.pattern import Is, attr, hole, is_all_ones, is_all_zeros, one_of, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from passes.rules.common import is_float, is_integer, is_negative_zero, is_positive_zero, same_type, small
 
 x, y, z = hole("x"), hole("y"), hole("z")
 one, zero = constant("one", where=is_all_ones), constant("zero", where=is_all_zeros)
-positive_zero = constant("zero", where=is_positive_zero)
-negative_zero = constant("zero", where=is_negative_zero)
+positive_zero = constant("zero", where=Is("is_positive_zero", is_positive_zero, (0.0,)))
+negative_zero = constant("zero", where=Is("is_negative_zero", is_negative_zero, (-0.0,)))
 
 
 def _as_x(m: Match, name: str = "x") -> Any:
@@ -62,7 +62,7 @@ def add_negative_zero(m: Match) -> Any:
     return _as_x(m)
 
 
-@rule(p.Add(x, constant("zero", where=is_positive_zero)), exact=False)
+@rule(p.Add(x, positive_zero), exact=False)
 def add_zero(m: Match) -> Any:
     """x + 0.0 -> x, which keeps the sign of -0.0"""
     return _as_x(m)
@@ -107,7 +107,7 @@ def sub_neg(m: Match) -> Any:
     return op.Add(m.x, m.y)
 
 
-@rule(one_of("Mul", "Div")(x, constant("c", where=lambda v: uniform(v) == -1)))
+@rule(one_of("Mul", "Div")(x, constant("c", where=Is("is -1", lambda v: uniform(v) == -1, (-1,)))))
 def mul_minus_one(m: Match) -> Any:
     """x * -1 -> -x"""
     return op.Neg(m.x) if same_type(m.x, m.root) else decline("the other operand broadcasts")

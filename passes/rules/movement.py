@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from irkit.blobs import Blob
-from irkit.build import call, const, op
+from irkit.build import call, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.pattern import attr, hole, one_of, p
@@ -57,19 +54,6 @@ def transpose_ones(m: Match) -> Any:
 
 def _is_one(dim: Dim) -> bool:
     return type(dim) is int and dim == 1
-
-
-@rule(p.Transpose(constant("c").once(), perm=attr("perm")))
-def transpose_weight(m: Match) -> Any:
-    """Transpose(constant) -> the constant seen transposed, without a copy, if nothing else uses it"""
-    perm = order(m.perm, m.c.rank)
-    return const(transposed(m.c.blob, perm))
-
-
-def transposed(blob: Blob, perm: tuple[int, ...]) -> Blob:
-    """A blob whose content is a transposed view of another's, made when it is asked for."""
-    shape = tuple(blob.shape[i] for i in perm)
-    return Blob(blob.dtype, shape, lambda: np.transpose(blob.array, perm), blob.name)
 
 
 # ---------------------------------------------------------------------------------------------- outward
@@ -183,7 +167,7 @@ def matmul_of_transposed_right(m: Match) -> Any:
 
 
 MOVEMENT: tuple[Rule, ...] = (
-    transpose_nothing, transpose_transpose, transpose_ones, transpose_weight, unary_of_transpose, cast_of_transpose,
+    transpose_nothing, transpose_transpose, transpose_ones, unary_of_transpose, cast_of_transpose,
     binary_of_transposes, transpose_and_scalar, scalar_and_transpose, gemm_of_transposed_left,
     gemm_of_transposed_right, matmul_of_transposed_left, matmul_of_transposed_right,
 )  # fmt: skip

@@ -108,7 +108,7 @@ def is_int64(value: Value) -> bool:
 
 
 x, y, z = hole("x"), hole("y"), hole("z")
-s = hole("s", where=is_size)
+s = hole("s", where=is_size, ops=(SHAPE_VECTOR, "Squeeze"))
 index = constant("index")
 
 

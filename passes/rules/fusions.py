@@ -1,0 +1,401 @@
+"""Expressions that ONNX has one operator for: Gemm, Gelu, Swish, norms, softmax, Clip, keepdims.
+
+None of these is `exact`: the one operator may round elsewhere than the several.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irkit import dims
+from irkit.build import call, const, op, shape_vector
+from irkit.ir import Value
+from irkit.pattern import Is, Op, attr, attribute_of, either, hole, is_all_ones, one_of, p, uniform
+from irkit.pattern import const as constant
+from irkit.rewrite import Match, Rule, decline, rule
+from irkit.types import DType
+from passes.rules.common import axes_of, is_float, number, positive, same_shape, same_type
+
+x, y, w = hole("x"), hole("y"), hole("w")
+
+
+def about(target: float) -> Any:
+    """A constant that is `target`, up to rounding in its element type."""
+
+    def holds(value: Value) -> bool:
+        found = uniform(value)
+        if found is None or isinstance(found, complex) or not value.dtype.is_float:
+            return False
+        slack = {DType.BFLOAT16: 1e-2, DType.FLOAT16: 2e-3}.get(value.dtype, 2e-6)
+        return abs(found - target) <= slack * abs(target)
+
+    return constant("", where=Is(f"is about {target:.6g}", holds, (target,)))
+
+
+def _same_as_x(m: Match, build: Callable[[], Value]) -> Any:
+    return build() if same_type(m.x, m.root) else decline("a constant broadcasts x")
+
+
+# ---------------------------------------------------------------------------------------------- products
+
+
+def _matrix(value: Value) -> bool:
+    return value.rank == 2 and value.dtype.is_float
+
+
+_product = p.MatMul(hole("a", where=_matrix), hole("b", where=_matrix)).named("product").once()
+
+
+def _broadcasts_to(value: Value, target: Value) -> bool:
+    """True where an operand may be C of a Gemm with that result."""
+    if value.rank > 2:
+        return False
+    pairs = zip(reversed(value.shape), reversed(target.shape), strict=False)
+    return all((type(d) is int and d == 1) or dims.same(d, t) is True for d, t in pairs)
+
+
+@rule(p.Add(_product, hole("c")), exact=False)
+def gemm(m: Match) -> Any:
+    """a @ b + c -> Gemm(a, b, c), for matrices"""
+    if not _broadcasts_to(m.c, m.product):
+        return decline("c does not broadcast to the product")
+    return op.Gemm(m.a, m.b, m.c)
+
+
+_gemm_attributes = {name: attr(name) for name in ("transA", "transB", "alpha", "beta")}
+
+
+@rule(p.Add(p.Gemm(hole("a"), hole("b"), **_gemm_attributes).named("product").once(), hole("c")), exact=False)
+def gemm_bias(m: Match) -> Any:
+    """Gemm(a, b) + c -> Gemm(a, b, c)"""
+    if not _broadcasts_to(m.c, m.product):
+        return decline("c does not broadcast to the product")
+    return op.Gemm(m.a, m.b, m.c, transA=m.transA, transB=m.transB, alpha=m.alpha)
+
+
+# ---------------------------------------------------------------------------------------------- activations
+
+_root2 = math.sqrt(2.0)
+_erf = p.Erf(either(p.Div(x, about(_root2)), p.Mul(x, about(1 / _root2))))
+
+
+def _halved(inner: Op) -> Any:
+    """0.5 * x * (1 + inner), in every order of the products."""
+    more = p.Add(inner, about(1.0))
+    half = about(0.5)
+    return either(p.Mul(p.Mul(x, half), more), p.Mul(x, p.Mul(more, half)), p.Mul(p.Mul(x, more), half))
+
+
+@rule(_halved(_erf), exact=False)
+def gelu(m: Match) -> Any:
+    """0.5 * x * (1 + Erf(x / sqrt(2))) -> Gelu(x)"""
+    return _same_as_x(m, lambda: op.Gelu(m.x))
+
+
+_cube = either(p.Pow(x, about(3.0)), p.Mul(p.Mul(x, x), x))
+_poly = either(
+    p.Mul(p.Add(x, p.Mul(_cube, about(0.044715))), about(math.sqrt(2 / math.pi))),
+    p.Mul(p.Mul(x, about(math.sqrt(2 / math.pi))), p.Add(p.Mul(p.Mul(x, about(0.044715)), x), about(1.0))),
+    p.Mul(p.Mul(x, about(math.sqrt(2 / math.pi))), p.Add(p.Mul(p.Mul(x, x), about(0.044715)), about(1.0))),
+)
+
+
+@rule(_halved(p.Tanh(_poly)), exact=False)
+def gelu_tanh(m: Match) -> Any:
+    """0.5 * x * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) -> Gelu(x, approximate="tanh")"""
+    return _same_as_x(m, lambda: op.Gelu(m.x, approximate="tanh"))
+
+
+@rule(p.Mul(x, p.Sigmoid(x)), exact=False)
+def swish(m: Match) -> Any:
+    """x * Sigmoid(x) -> Swish(x)"""
+    return op.Swish(m.x)
+
+
+@rule(p.Mul(x, p.Sigmoid(p.Mul(x, constant("alpha")))), exact=False)
+def swish_alpha(m: Match) -> Any:
+    """x * Sigmoid(alpha * x) -> Swish(x, alpha)"""
+    alpha = uniform(m.alpha)
+    if alpha is None:
+        return decline("alpha is no single number")
+    return _same_as_x(m, lambda: op.Swish(m.x, alpha=float(alpha)))
+
+
+@rule(p.Log(p.Softmax(x, axis=attr("axis"))), exact=False)
+def log_softmax(m: Match) -> Any:
+    """Log(Softmax(x)) -> LogSoftmax(x)"""
+    return op.LogSoftmax(m.x, axis=m.axis)
+
+
+# ---------------------------------------------------------------------------------------------- norms
+
+_last = constant("axes")
+
+
+def _of_last_axis(m: Match) -> bool:
+    axes = axes_of(m.axes)
+    return axes is not None and positive(axes, m.x.rank) == (m.x.rank - 1,)
+
+
+def _mean(inner: Any) -> Op:
+    return p.ReduceMean(inner, _last, keepdims=1)
+
+
+def _square(inner: Any) -> Any:
+    return either(p.Mul(inner, inner), p.Pow(inner, about(2.0)))
+
+
+_epsilon = constant("epsilon", where=lambda v: uniform(v) is not None)
+_deviation = p.Sub(x, p.ReduceMean(x, constant("axes_1"), keepdims=1)).named("deviation")
+_variance = _mean(_square(hole("deviation")))
+_spread = p.Sqrt(p.Add(_variance, _epsilon))
+
+
+@rule(either(p.Div(_deviation, _spread), p.Mul(_deviation, p.Reciprocal(_spread))), exact=False)
+def layer_norm(m: Match) -> Any:
+    """(x - mean(x)) / Sqrt(mean((x - mean(x)) ** 2) + epsilon) -> LayerNormalization(x, 1)"""
+    axes = axes_of(m.axes_1)
+    if not _of_last_axis(m) or axes is None or positive(axes, m.x.rank) != (m.x.rank - 1,):
+        return decline("the mean is not along the last axis")
+    size = m.x.shape[-1]
+    if type(size) is not int or m.x.dtype is DType.DOUBLE:
+        return decline("the last axis is symbolic, or the norm would be computed in f32")
+    ones = const(np.ones((size,), dtype=m.x.dtype.numpy))
+    return op.LayerNormalization(m.x, ones, axis=-1, epsilon=float(uniform(m.epsilon)))
+
+
+def _row_like(value: Value, like: Value) -> bool:
+    """True for a vector along the last axis of `like`."""
+    return value.rank == 1 and dims.same(value.shape[0], like.shape[-1]) is True
+
+
+_norm = {"axis": attr("axis"), "epsilon": attr("epsilon"), "stash_type": attr("stash_type")}
+
+
+@rule(p.Mul(p.LayerNormalization(x, constant("unit", where=is_all_ones), **_norm).once(), w), exact=False)
+def layer_norm_scale(m: Match) -> Any:
+    """LayerNormalization(x, 1) * w -> LayerNormalization(x, w)"""
+    if not _row_like(m.w, m.x):
+        return decline("w is no vector along the last axis")
+    return op.LayerNormalization(m.x, m.w, axis=m.axis, epsilon=m.epsilon, stash_type=m.stash_type)
+
+
+@rule(p.Add(p.LayerNormalization(x, w, **_norm).once(), hole("bias")), exact=False)
+def layer_norm_bias(m: Match) -> Any:
+    """LayerNormalization(x, w) + bias -> LayerNormalization(x, w, bias)"""
+    if m.axis % m.x.rank != m.x.rank - 1 or not _row_like(m.bias, m.x):
+        return decline("the bias is no vector along the last axis")
+    return op.LayerNormalization(m.x, m.w, m.bias, axis=m.axis, epsilon=m.epsilon, stash_type=m.stash_type)
+
+
+_root_mean_square = p.Sqrt(p.Add(_mean(_square(x)), _epsilon))
+_normed = either(p.Div(x, _root_mean_square), p.Mul(x, p.Reciprocal(_root_mean_square)))
+
+
+def _rms(m: Match, scale: Value) -> Any:
+    if not _of_last_axis(m):
+        return decline("the mean is not along the last axis")
+    if not _row_like(scale, m.x):
+        return decline("w is no vector along the last axis")
+    return op.RMSNormalization(m.x, scale, axis=-1, epsilon=float(uniform(m.epsilon)))
+
+
+@rule(p.Mul(_normed, w), exact=False)
+def rms_norm(m: Match) -> Any:
+    """w * x / Sqrt(mean(x * x) + epsilon) -> RMSNormalization(x, w)"""
+    if m.x.dtype is not DType.FLOAT:
+        return decline("the norm would be computed in another element type")
+    return _rms(m, m.w)
+
+
+@rule(p.Mul(p.Cast(_normed, to=attr("to"), saturate=attr("s"), round_mode=attr("r")), w), exact=False)
+def rms_norm_cast(m: Match) -> Any:
+    """w * Cast(Cast(x, f32) / Sqrt(mean + epsilon), f16) -> RMSNormalization(x, w), which computes in f32"""
+    if m.x.op != "Cast" or m.x.dtype is not DType.FLOAT or not _of_last_axis(m):
+        return decline("the norm is not computed in f32")
+    narrow = m.x.inputs[0]
+    if narrow.dtype is not m.root.dtype or not _row_like(m.w, narrow):
+        return decline("the norm has another element type than x, or w is no vector")
+    return op.RMSNormalization(narrow, m.w, axis=-1, epsilon=float(uniform(m.epsilon)))
+
+
+_shifted = p.Exp(p.Sub(x, p.ReduceMax(x, constant("axes"), keepdims=1)))
+
+
+@rule(p.Div(_shifted.named("e"), p.ReduceSum(hole("e"), constant("axes_1"), keepdims=1)), exact=False)
+def softmax(m: Match) -> Any:
+    """Exp(x - max(x)) / sum(Exp(x - max(x))) -> Softmax(x)"""
+    axes, others = axes_of(m.axes), axes_of(m.axes_1)
+    if axes is None or others is None or len(axes) != 1 or positive(axes, m.x.rank) != positive(others, m.x.rank):
+        return decline("not along one axis")
+    return op.Softmax(m.x, axis=axes[0])
+
+
+# ---------------------------------------------------------------------------------------------- clipping
+
+_low, _high = constant("low", optional=True), constant("high", optional=True)
+
+
+def _bounds(low: Value | None, high: Value | None) -> tuple[Any, Any] | None:
+    """The two bounds as numbers, infinite where absent; None where one is no number."""
+    a = -math.inf if low is None else uniform(low)
+    b = math.inf if high is None else uniform(high)
+    return None if a is None or b is None else (a, b)
+
+
+def _clip(x: Value, low: Any, high: Any) -> Value:
+    return op.Clip(x, *(None if math.isinf(v) else number(x, v) for v in (low, high)))
+
+
+@rule(p.Relu(p.Clip(x, _low, _high)))
+def relu_clip(m: Match) -> Any:
+    """Relu(Clip(x, a, b)) -> Clip(x, max(a, 0), b)"""
+    found = _bounds(m.low, m.high)
+    if found is None or found[1] < 0:
+        return decline("the bounds are not known, or all is below 0")
+    return _clip(m.x, max(found[0], 0), found[1])
+
+
+@rule(p.Clip(p.Relu(x), _low, _high))
+def clip_relu(m: Match) -> Any:
+    """Clip(Relu(x), a, b) -> Clip(x, max(a, 0), b)"""
+    found = _bounds(m.low, m.high)
+    return decline("the bounds are not known") if found is None else _clip(m.x, max(found[0], 0), found[1])
+
+
+@rule(p.Clip(p.Clip(x, constant("a", optional=True), constant("b", optional=True)), _low, _high))
+def clip_clip(m: Match) -> Any:
+    """Clip(Clip(x, a, b), c, d) -> Clip(x, max(a, c), min(b, d))"""
+    inner, outer = _bounds(m.a, m.b), _bounds(m.low, m.high)
+    if inner is None or outer is None or inner[1] < outer[0]:
+        return decline("the bounds are not known, or do not meet")
+    return _clip(m.x, max(inner[0], outer[0]), min(inner[1], outer[1]))
+
+
+# ---------------------------------------------------------------------------------------------- reductions
+
+REDUCTIONS = (
+    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
+    "ReduceLogSumExp", "ReduceSumSquare",
+)  # fmt: skip
+_reduced = one_of(*REDUCTIONS)(x, constant("axes"))
+
+
+def _keepdims(m: Match, keep: int, reduction: Value) -> Any:
+    axes, moved = axes_of(m.axes), axes_of(m.moved)
+    if axes is None or moved is None or not axes or attribute_of(reduction, "keepdims") == keep:
+        return decline("the axes are not known, or stay already")
+    rank = m.x.rank
+    if positive(axes, rank) != positive(moved, rank):
+        return decline("other axes come and go")
+    return call(reduction.op, [m.x, m.axes], {**dict(reduction.attributes), "keepdims": keep})
+
+
+@rule(p.Squeeze(_reduced.named("reduction").once(), constant("moved")))
+def squeeze_reduction(m: Match) -> Any:
+    """Squeeze(ReduceX(x, axes), axes) -> ReduceX(x, axes, keepdims=0)"""
+    return _keepdims(m, 0, m.reduction)
+
+
+@rule(p.Unsqueeze(_reduced.named("reduction").once(), constant("moved")))
+def unsqueeze_reduction(m: Match) -> Any:
+    """Unsqueeze(ReduceX(x, axes, keepdims=0), axes) -> ReduceX(x, axes)"""
+    return _keepdims(m, 1, m.reduction)
+
+
+# ---------------------------------------------------------------------------------------------- halves
+
+
+@rule(one_of("Cos", "Sin", "Exp", "Neg", "Cast", "Sqrt", "Tanh")(p.Concat(x, x, axis=attr("axis")).once()))
+def unary_of_doubled(m: Match) -> Any:
+    """f(Concat(x, x)) -> Concat(f(x), f(x)), which computes half as much"""
+    inner = call(m.root.op, [m.x], dict(m.root.attributes))
+    return op.Concat(inner, inner, axis=m.axis)
+
+
+@rule(p.Unsqueeze(p.Concat(x, x, axis=attr("axis")).once(), constant("axes")))
+def unsqueeze_of_doubled(m: Match) -> Any:
+    """Unsqueeze(Concat(x, x)) -> Concat of Unsqueeze(x), twice"""
+    axes, rank = axes_of(m.axes) or (), m.root.rank
+    kept = [i for i in range(rank) if i not in positive(axes, rank)]
+    inner = op.Unsqueeze(m.x, m.axes)
+    return op.Concat(inner, inner, axis=kept[m.axis % m.x.rank])
+
+
+@rule(p.Mul(p.Concat(x, x, axis=attr("axis")).once(), constant("c")))
+def scaled_doubled(m: Match) -> Any:
+    """Concat(x, x) * c -> Concat(x * c, x * c), for a scalar c"""
+    if m.c.blob.size != 1 or m.c.rank > m.x.rank:
+        return decline("c is no scalar")
+    inner = op.Mul(m.x, m.c)
+    return op.Concat(inner, inner, axis=m.axis)
+
+
+def _is_half(bounds: tuple[Value, Value, Value], size: int, rank: int, second: bool) -> bool:
+    """True where a Slice with those starts, ends and axes takes one half of the last axis."""
+    numbers = [axes_of(v) for v in bounds]
+    if any(n is None or len(n) != 1 for n in numbers):
+        return False
+    (start,), (end,), (axis,) = (n for n in numbers if n is not None)
+    if axis % rank != rank - 1:
+        return False
+    begin, stop, _ = slice(start, end).indices(size)
+    return (begin, stop) == ((size // 2, size) if second else (0, size // 2))
+
+
+def _slice(prefix: str) -> Op:
+    bounds = (constant(f"{prefix}_{n}") for n in ("start", "end", "axis"))
+    return p.Slice(x, *bounds, constant(f"{prefix}_step", where=lambda v: uniform(v) == 1, optional=True))
+
+
+_turned = p.Concat(p.Neg(_slice("second")), _slice("first"), axis=attr("axis"))
+_cos = p.Concat(hole("cos"), hole("cos"), axis=attr("cos_axis"))
+_sin = p.Concat(hole("sin"), hole("sin"), axis=attr("sin_axis"))
+
+
+@rule(p.Add(p.Mul(x, _cos), p.Mul(_turned, _sin)), exact=False)
+def rotary_embedding(m: Match) -> Any:
+    """x * cos + Concat(-x[half:], x[:half]) * sin -> RotaryEmbedding(x, cos, sin)"""
+    size, rank = m.x.shape[-1], m.x.rank
+    if rank != 4 or type(size) is not int or size % 2 or not is_float(m.x) or not same_type(m.x, m.root):
+        return decline("x has not the form (batch, heads, sequence, size)")
+    if any(a % 4 != 3 for a in (m.axis, m.cos_axis, m.sin_axis)):
+        return decline("not along the last axis")
+    halves = [tuple(m[f"{name}_{n}"] for n in ("start", "end", "axis")) for name in ("first", "second")]
+    if not (_is_half(halves[0], size, 4, False) and _is_half(halves[1], size, 4, True)):
+        return decline("the slices are not the two halves")
+    tables = [_table(m, m.cos), _table(m, m.sin)]
+    if any(t is None for t in tables):
+        return decline("cos and sin have not the form (batch or 1, 1, sequence, size / 2)")
+    return op.RotaryEmbedding(m.x, *tables)
+
+
+def _table(m: Match, value: Value) -> Value | None:
+    """cos or sin as (batch, sequence, size / 2)."""
+    batch, _, length, size = m.x.shape
+    if value.rank != 4 or not same_shape(value.shape[1:], (1, length, size // 2)):
+        return None
+    flat = op.Squeeze(value, np.array([1]))
+    if dims.same(value.shape[0], batch) is True:
+        return flat
+    if value.shape[0] != 1 or not m.is_bound(m.x.shape[:1] + value.shape[2:3], m.x):
+        return None
+    wanted = (batch, length, size // 2)
+    return op.Expand(flat, shape_vector(wanted, *m.binders(wanted, m.x)))
+
+
+FUSIONS: tuple[Rule, ...] = (
+    gemm, gemm_bias, gelu, gelu_tanh, swish, swish_alpha, log_softmax, layer_norm, layer_norm_scale, layer_norm_bias,
+    rms_norm, rms_norm_cast, softmax, rotary_embedding,
+)  # fmt: skip
+"""Several operators that one computes, with other rounding."""
+
+MERGES: tuple[Rule, ...] = (
+    relu_clip, clip_relu, clip_clip, squeeze_reduction, unsqueeze_reduction, unary_of_doubled, unsqueeze_of_doubled,
+    scaled_doubled,
+)  # fmt: skip
+"""Several operators that one computes, to the same bits."""
