@@ -8,7 +8,7 @@ from irkit import dims
 from irkit.build import op
 from irkit.dims import Dim
 from irkit.ir import Value
-from irkit.types import DType, Tuple
+from irkit.types import DType, same_types
 from lowering.errors import Unsupported
 from lowering.pieces import full, p_norm, total
 from lowering.promotion import cast, finite_limits, scalar
@@ -41,7 +41,7 @@ def aten_one_hot(self: Value, num_classes: int = -1, *, expected: Any = None) ->
     """0 everywhere but for 1 at the place that each index names.  (*) -> (*, num_classes) of int64"""
     depth: Any = num_classes
     if num_classes == -1:
-        known = expected.shape[-1] if expected is not None and not isinstance(expected, Tuple) else None
+        known = expected.shape[-1] if expected is not None else None
         most = op.ReduceMax(flat(self), keepdims=0)
         depth = known if type(known) is int else op.Add(most, scalar(1, self.dtype))
     if isinstance(depth, int):
@@ -55,7 +55,7 @@ def aten_one_hot(self: Value, num_classes: int = -1, *, expected: Any = None) ->
 def aten_embedding_bag(
     weight: Value, indices: Value, offsets: Value, scale_grad_by_freq: bool = False, mode: int = 0,
     sparse: bool = False, per_sample_weights: Value | None = None, include_last_offset: bool = False,
-    padding_idx: int | None = None,
+    padding_idx: int | None = None, *, expected: Any = None,
 ) -> tuple[Value, Value, Value, Value]:  # fmt: skip
     """(sums, means or maxima of bags of rows, bag of each index, size of each bag, where maxima stand).
 
@@ -83,7 +83,16 @@ def aten_embedding_bag(
             made = op.Div(made, unsqueeze(cast(op.Max(sizes, scalar(1, DType.INT64)), made.dtype), 1))
     kind = indices.dtype
     most = full(0, (count, weight.shape[1]) if mode == MAX else (count,), kind)
-    return made, cast(bag, kind), cast(sizes, kind), most
+    rest = (cast(bag, kind), cast(sizes, kind), most)
+    recorded = expected[1:] if expected is not None else (None, None, None)
+    return made, *(as_recorded(value, wanted) for value, wanted in zip(rest, recorded, strict=True))
+
+
+def as_recorded(value: Value, wanted: Any) -> Value:
+    """The value, or zeros of the shape that torch recorded where that is another one"""
+    if wanted is None or same_types(value.type, wanted) is not False:
+        return value
+    return full(0, wanted.shape, wanted.dtype)
 
 
 def sums(rows: Value, bag: Value, kept: Value | None, count: Dim, weights: Value | None) -> Value:
