@@ -161,20 +161,17 @@ def row_at(op: str, opset: int) -> OpSpec | None:
 
 @cache
 def explicit_defaults(op: str, opset: int) -> tuple[tuple[str, str, Any], ...]:
-    """(name, kind, value) for attributes whose default at `opset` is another than the IR's: they are always written.
-
-    Raises SerializeError where leaving an attribute out means something that the older operator cannot say.
-    """
+    """(name, kind, value) for attributes that are written even where they have the IR's default: those whose default is
+    another at `opset`, and those of operators that a runtime without a kernel may expand by ONNX's own function, which
+    names its attributes (ONNX Runtime cannot expand Swish without `alpha`)."""
     old, new = row_at(op, opset), row_at(op, OPSET)
     if old is None or new is None:
         return ()
+    expanded = onnx.defs.get_schema(op, opset, "").has_function
     found = []
     for name, attribute in old.attributes.items():
-        ours = new.attributes.get(name)
-        default = None if ours is None else ours.default
-        if attribute.kind in ("GRAPH", "GRAPHS") or default == attribute.default:
-            continue
-        if ours is not None and default is not None:
+        default = new.attributes[name].default if name in new.attributes else None
+        if default is not None and attribute.kind in _FIELDS and (expanded or default != attribute.default):
             found.append((name, attribute.kind, default))
     return tuple(found)
 

@@ -44,6 +44,8 @@ SIGNATURE_KEY, GUARDS_KEY, RANGES_KEY, BAKED_KEY = "irkit.signature", "irkit.gua
 """
 NODE_KEYS = ("irkit.node", "irkit.target", "irkit.module", "irkit.source", "irkit.rules")
 """Keys of a node's metadata, in the order of the fields of `Origin`; `irkit.rules` is joined by commas."""
+EMPTY = "SequenceEmpty"
+"""Its type is not written: the elements that it has none of have rank 0 in irkit, and no rank in ONNX."""
 NODE_METADATA = 10
 """The IR version that brought metadata to nodes."""
 TOO_LARGE = (1 << 31) - 1
@@ -202,7 +204,7 @@ class Writer:
                 node.input.extend(["" if v is None else names[v] for v in value.inputs])
             if parts is None:
                 node.output.append(name)
-                if name not in public:
+                if name not in public and op != EMPTY:
                     add_info(name=name, type=types.proto(value.type))
             else:
                 self.outputs(proto, node, value, parts, public)

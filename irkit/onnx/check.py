@@ -1,0 +1,179 @@
+"""Models on ONNX Runtime: sessions, runs over arrays of any element type, and the checks of a file."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import ModelProto, TensorProto
+
+from irkit.blobs import Blob, blob
+from irkit.errors import SerializeError
+from irkit.ir import Graph
+from irkit.onnx.read_tensors import from_bytes
+from irkit.onnx.serialize import skeleton, to_proto, weights_of
+from irkit.onnx.tensors import chunks, header, loaded, tensor_proto
+from irkit.types import DType
+
+CPU = ("CPUExecutionProvider",)
+BESIDE = 1 << 26
+"""Weights of more bytes than this in all are handed to a session as they lie in memory, not inside the model."""
+
+_NATIVE = frozenset(
+    [
+        "FLOAT",
+        "UINT8",
+        "INT8",
+        "UINT16",
+        "INT16",
+        "INT32",
+        "INT64",
+        "STRING",
+        "BOOL",
+        "FLOAT16",
+        "DOUBLE",
+        "UINT32",
+        "UINT64",
+        "COMPLEX64",
+        "COMPLEX128",
+    ]
+)
+"""Element types for which numpy has its own: ONNX Runtime takes and gives arrays of those."""
+
+
+@attrs.frozen(eq=False)
+class Session:
+    """A model on ONNX Runtime. Calling `run` with arrays, by name or in order, gives arrays.
+
+    `weights` keeps alive what the session reads in place.
+    """
+
+    inner: Any
+    weights: tuple[Any, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in order."""
+        return tuple(i.name for i in self.inner.get_inputs())
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs, in order."""
+        return tuple(o.name for o in self.inner.get_outputs())
+
+    def run(self, feeds: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
+        """The outputs for some inputs: arrays (ml_dtypes where numpy lacks the type), lists for sequences, None for an
+        empty optional. Raises what ONNX Runtime raises."""
+        given = dict(feeds) if isinstance(feeds, Mapping) else dict(zip(self.inputs, feeds, strict=True))
+        values = {name: ort_value(value) for name, value in given.items()}
+        if any(isinstance(v, (list, type(None))) for v in values.values()):
+            plain = {name: v if isinstance(v, list) or v is None else given[name] for name, v in values.items()}
+            return tuple(self.inner.run(None, plain))
+        return tuple(array_of(found) for found in self.inner.run_with_ort_values(None, values))
+
+
+def session(model: Any, providers: Sequence[Any] = CPU, *, options: Any = None) -> Session:
+    """A session for a graph, a ModelProto, its bytes or the path of a file.
+
+    `options` are `onnxruntime.SessionOptions`. The large weights of a graph are read by the session where they lie.
+    Raises what ONNX Runtime raises for a model that it cannot run.
+    """
+    chosen = options or quiet_options()
+    if isinstance(model, Graph):
+        return graph_session(model, providers, chosen)
+    data = model.SerializeToString() if isinstance(model, ModelProto) else model
+    data = os.fspath(data) if isinstance(data, os.PathLike) else data
+    return Session(onnxruntime.InferenceSession(data, chosen, providers=list(providers)))
+
+
+def quiet_options() -> Any:
+    """Session options that print errors only."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return options
+
+
+def graph_session(graph: Graph, providers: Sequence[Any], options: Any) -> Session:
+    """A session for a graph, whose large weights stay outside the message."""
+    names: list[str] = []
+    values: list[Any] = []
+    kept: list[Any] = []
+    large = sum(blob.nbytes for blob in weights_of(graph)) > BESIDE
+
+    def sink(blob: Blob, name: str) -> TensorProto:
+        if not large or blob.nbytes < 1 << 16 or blob.dtype.bits < 8 or blob.dtype is DType.STRING:
+            return tensor_proto(blob, name)
+        array = np.ascontiguousarray(loaded(blob))
+        kept.append(array)
+        names.append(name)
+        values.append(ort_value(array))
+        made = header(blob, name)
+        made.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", "memory"), ("offset", "0"), ("length", str(blob.nbytes))):
+            made.external_data.add(key=key, value=value)
+        return made
+
+    model = skeleton(graph, opset=None, ir_version=None, sink=sink)
+    if names:
+        options.add_external_initializers(names, values)
+    inner = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=list(providers))
+    return Session(inner, (*kept, *values))
+
+
+def run(model: Any, feeds: Mapping[str, Any] | Sequence[Any], providers: Sequence[Any] = CPU) -> tuple[Any, ...]:
+    """The outputs of a graph, a ModelProto, bytes or a file on ONNX Runtime; see `Session.run`."""
+    return session(model, providers).run(feeds)
+
+
+def ort_value(value: Any) -> Any:
+    """An OrtValue over the memory of an array; lists (sequences) and None as they are."""
+    if value is None or isinstance(value, onnxruntime.OrtValue):
+        return value
+    if isinstance(value, list):
+        return [np.asarray(part) for part in value]
+    array = np.asarray(value)
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    dtype = DType.of(array.dtype)
+    if dtype.name in _NATIVE:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array).reshape(array.shape))
+    made = onnxruntime.OrtValue.ortvalue_from_shape_and_type(array.shape, int(dtype))
+    raw = b"".join(bytes(chunk) for chunk in chunks(blob(array)))
+    if raw:
+        ctypes.memmove(made.data_ptr(), raw, len(raw))
+    return made
+
+
+def array_of(value: Any) -> Any:
+    """What an OrtValue holds: an array, a list of arrays, or None."""
+    if not value.has_value():
+        return None
+    if not value.is_tensor():
+        return value.numpy() if value.is_tensor_sequence() else value._ortvalue.to_python()
+    dtype = DType(value.element_type())
+    if dtype.name in _NATIVE:
+        return value.numpy()
+    raw = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes()) if math.prod(value.shape()) else b""
+    return from_bytes(raw, dtype, tuple(value.shape()), 0)
+
+
+def check_model(model: Any) -> None:
+    """Checks a graph, ModelProto or file with `onnx.checker` (types and shapes included) and loads it on ONNX Runtime.
+
+    Raises SerializeError with what either of them says.
+    """
+    proto = to_proto(model) if isinstance(model, Graph) else model
+    path = isinstance(proto, (str, Path))
+    try:
+        onnx.checker.check_model(os.fspath(proto) if path else proto, full_check=True)
+        session(proto)
+    except Exception as error:
+        raise SerializeError(f"the model is not valid: {error}") from error

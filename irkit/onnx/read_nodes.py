@@ -1,0 +1,341 @@
+"""Nodes of an ONNX graph as values: names resolved, old operators upgraded, sizes folded, bodies closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+import onnx.defs
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
+
+from irkit import dims
+from irkit.attributes import freeze
+from irkit.blobs import Blob, blob
+from irkit.build import call
+from irkit.errors import IrkitError, LoadError
+from irkit.ir import Value, constant, item, param
+from irkit.onnx.known import Known
+from irkit.onnx.read_bodies import read_control
+from irkit.onnx.read_scope import Frame, Scope, define
+from irkit.onnx.read_tensors import Files, blob_of, dense
+from irkit.onnx.read_types import Types
+from irkit.onnx.schemas import BODIES, OPSET
+from irkit.onnx.upgrade import Old, upgraded
+from irkit.origins import Origin
+from irkit.types import DType, Tensor, Tuple, Type, dims_of, map_dims, same_types
+from irkit.vocabulary import CONSTANT, SHAPE_VECTOR
+
+BUDGET = 2_000_000
+"""Nodes that a model may have once its functions are written out and its loops are settled."""
+_DEEP = 64
+_NODE_KEYS = {"irkit.node": "node", "irkit.target": "target", "irkit.module": "module", "irkit.source": "source"}
+
+Attributes = dict[str, AttributeProto]
+
+
+class Reader:
+    """Reads the nodes of one model."""
+
+    def __init__(self, files: Files, types: Types, functions: Mapping[Any, FunctionProto], known: Known) -> None:
+        self.files, self.types, self.functions, self.known = files, types, functions, known
+        self.budget = BUDGET
+
+    # ------------------------------------------------------------------------------------------ graphs
+
+    def fill(self, proto: GraphProto, scope: Scope, frame: Frame) -> None:
+        """Reads initializers and nodes into `scope`, whose parameters are there already."""
+        for info in (*proto.value_info, *proto.output):
+            scope.infos[info.name] = info.type
+        for tensor in proto.initializer:
+            define(scope, tensor.name, constant(blob_of(tensor, self.files, tensor.name)))
+        for sparse in proto.sparse_initializer:
+            define(scope, sparse.values.name, constant(dense(sparse, self.files, sparse.values.name)))
+        self.nodes(proto.node, scope, frame)
+
+    def nodes(self, protos: Iterable[NodeProto], scope: Scope, frame: Frame) -> None:
+        """Reads nodes into `scope`, in order. An error names the node it comes from."""
+        for node in protos:
+            self.budget -= 1
+            if self.budget < 0:
+                raise LoadError(f"the model has more than {BUDGET} nodes once its functions are written out")
+            try:
+                self.node(node, scope, frame)
+            except LoadError:
+                raise
+            except (IrkitError, TypeError, ValueError, KeyError, IndexError, ArithmeticError) as error:
+                raise self.located(error, node, frame) from error
+
+    def located(self, error: Exception, node: NodeProto, frame: Frame) -> LoadError:
+        """An error met at a node, as a LoadError."""
+        opset = frame.opsets.get(node.domain, "?")
+        name = f" {node.name!r}" if node.name else ""
+        what = error.what if isinstance(error, IrkitError) else f"{type(error).__name__}: {error}"
+        hint = error.hint if isinstance(error, IrkitError) else ""
+        return LoadError(
+            f"node{name} ({node.op_type}, opset {opset}): {what}", ir=str(getattr(error, "ir", "")), hint=hint
+        )
+
+    def lookup(self, name: str, scope: Scope) -> Value | None:
+        """The value called `name`; one of an outer graph becomes a parameter of the body, but for leaves."""
+        if name in scope.values:
+            return scope.values[name]
+        if scope.outer is None:
+            raise LoadError(f"the name {name!r} is used before anything defines it")
+        found = self.lookup(name, scope.outer)
+        if found is None or scope.open or found.op == CONSTANT or (found.op == SHAPE_VECTOR and not found.inputs):
+            scope.values[name] = found
+            return found
+        content = self.known.content(found)
+        inside = self.known.value(content) if content and not content.binders and found.dtype is DType.INT64 else None  # type: ignore[union-attr]
+        if inside is None:
+            inside = param(found.type).with_origin(Origin(node=name))
+            scope.captures[name] = (found, inside)
+        scope.values[name] = inside
+        return inside
+
+    # ------------------------------------------------------------------------------------------ one node
+
+    def node(self, node: NodeProto, scope: Scope, frame: Frame) -> None:
+        """Reads one node and gives its results their names."""
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        function = self.functions.get((domain, node.op_type, node.overload)) if self.functions else None
+        inputs = [self.lookup(name, scope) if name else None for name in node.input]
+        if function is not None:
+            self.call(function, node, inputs, scope, frame)
+            return
+        if domain not in frame.opsets:
+            raise LoadError(f"the model uses the domain {domain or 'ai.onnx'!r} and does not import an opset of it")
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        given = {a.name: a for a in node.attribute} if node.attribute else {}
+        if frame.attributes is not None:
+            given = resolved(given, frame.attributes)
+        if domain == "":
+            found = self.standard(node, inputs, given, scope, frame)
+        else:
+            found = self.foreign(f"{domain}::{node.op_type}", node, inputs, given, scope)
+        self.bind(node, found, scope)
+
+    def standard(self, node: NodeProto, inputs: list[Any], given: Attributes, scope: Scope, frame: Frame) -> Any:
+        """The value, or values, of a node of ONNX's own domain."""
+        name, opset = node.op_type, frame.opsets[""]
+        if name == CONSTANT:
+            return constant(self.constant_of(given))
+        if name in BODIES:
+            return self.control(node, inputs, given, scope, frame)
+        attributes = {key: self.attribute(a) for key, a in given.items()} if given else {}
+        count = len(node.output)
+        while count > 1 and not node.output[count - 1]:
+            count -= 1
+        if changed_since(name, opset):
+            old = Old(name, opset, inputs, attributes, count)
+            found = upgraded(old)
+            if found is not None:
+                return found
+            inputs, attributes = old.inputs, old.attributes
+        folded = self.known.fold(name, inputs, attributes)
+        if folded is not None:
+            return folded
+        found = call(name, inputs, attributes, outputs=max(count, min_results(name)))
+        if type(found) is Value:
+            self.known.remember(name, found, inputs, attributes)
+        return found
+
+    def foreign(self, op: str, node: NodeProto, inputs: list[Any], given: Attributes, scope: Scope) -> Any:
+        """The value of a node that irkit has no row or no rule for: its types are those that the model declares."""
+        attributes = {key: self.attribute(a) for key, a in given.items()}
+        types: list[Type] = []
+        for name in node.output:
+            proto = scope.infos.get(name)
+            declared = None if proto is None else self.types.declared(proto)
+            if declared is None and name:
+                return self.ruled(op, node, inputs, attributes, name)
+            types.append(declared or Tensor(DType.FLOAT, ()))
+        several = len(types) > 1
+        value = Value(op, tuple(inputs), freeze(attributes), (), Tuple(tuple(types)) if several else types[0])
+        return tuple(item(value, i) for i in range(len(types))) if several else value
+
+    def ruled(self, op: str, node: NodeProto, inputs: list[Any], attributes: dict[str, Any], name: str) -> Any:
+        """The value of a node whose results have no declared type. Raises LoadError where irkit has no rule either."""
+        try:
+            return call(op, inputs, attributes, outputs=len(node.output))
+        except IrkitError as error:
+            raise LoadError(
+                f"node {node.name!r} ({op}): nothing says what type its result {name!r} has: {error.what}",
+                hint="declare it in the graph's value_info",
+            ) from error
+
+    def bind(self, node: NodeProto, found: Any, scope: Scope) -> None:
+        """Gives the results of a node their names, origins, and what the model declares of their sizes."""
+        values = found if isinstance(found, tuple) else (found,)
+        names = node.output
+        if len(values) < len(names) and any(names[len(values) :]):
+            raise LoadError(f"node {node.name!r} ({node.op_type}) names {len(names)} results, and has {len(values)}")
+        origin = origin_of(node)
+        if isinstance(found, tuple) and found and found[0].op == "Item":
+            parent = found[0].inputs[0]
+            parts = list(parent.type.items)
+            for index, name in enumerate(names):
+                if name and index < len(parts):
+                    parts[index] = self.refined(parts[index], scope.infos.get(name))
+            owner = Value(parent.op, parent.inputs, parent.attributes, parent.bodies, Tuple(tuple(parts)), origin)
+            values = tuple(
+                item(owner, i).with_origin(attrs.evolve(origin, node=n)) for i, n in enumerate(names) if i < len(values)
+            )
+        else:
+            values = tuple(self.placed(v, origin, scope.infos.get(n)) for v, n in zip(values, names, strict=False))
+        for name, value in zip(names, values, strict=False):
+            if name:
+                define(scope, name, value)
+
+    def placed(self, value: Value, origin: Origin, proto: TypeProto | None) -> Value:
+        """A value with its origin and the better type; one that has an origin, or is shared, stays as it is."""
+        if value.origin.node or value.op == "Param":
+            return value
+        made = Value(value.op, value.inputs, value.attributes, value.bodies, self.refined(value.type, proto), origin)
+        self.known.follow(value, made)
+        return made
+
+    def refined(self, type_: Type, proto: TypeProto | None) -> Type:
+        """A type with its unknown sizes as the model declares them, where it does."""
+        if proto is None or not any(dims.is_fresh(d) for d in dims_of(type_)):
+            return type_
+        declared = self.types.declared(proto)
+        if declared is None or same_types(type_, declared) is False or type(type_) is Tuple:
+            return type_
+        better = iter(dims_of(declared))
+        pairs = ((d, next(better)) for d in dims_of(type_))
+        chosen = iter([b if dims.is_fresh(d) else d for d, b in pairs])
+        return map_dims(type_, lambda d: next(chosen))
+
+    # ------------------------------------------------------------------------------------------ attributes
+
+    def attribute(self, proto: AttributeProto) -> Any:
+        """The value of an attribute that is no graph."""
+        kind = proto.type
+        if kind == AttributeProto.INT:
+            return proto.i
+        if kind == AttributeProto.INTS:
+            return tuple(proto.ints)
+        if kind == AttributeProto.FLOAT:
+            return proto.f
+        if kind == AttributeProto.STRING:
+            return text(proto.s)
+        if kind == AttributeProto.TENSOR:
+            return blob_of(proto.t, self.files)
+        if kind == AttributeProto.FLOATS:
+            return tuple(proto.floats)
+        if kind == AttributeProto.STRINGS:
+            return tuple(text(s) for s in proto.strings)
+        if kind == AttributeProto.TYPE_PROTO:
+            return self.types.type(proto.tp, f"attribute {proto.name}")
+        if kind == AttributeProto.TENSORS:
+            return tuple(blob_of(t, self.files) for t in proto.tensors)
+        if kind == AttributeProto.SPARSE_TENSOR:
+            return dense(proto.sparse_tensor, self.files)
+        raise LoadError(f"attribute {proto.name!r} is of a kind that irkit does not read ({kind})")
+
+    def constant_of(self, given: Attributes) -> Blob:
+        """The content of a Constant node, whichever attribute holds it."""
+        if len(given) != 1:
+            raise LoadError(f"a Constant has one attribute, and this one has {sorted(given)}")
+        ((name, proto),) = given.items()
+        found = self.attribute(proto)
+        if isinstance(found, Blob):
+            return found
+        kinds = {"value_int": "i64", "value_ints": "i64", "value_float": "f32", "value_floats": "f32"}
+        if name not in kinds and name not in ("value_string", "value_strings"):
+            raise LoadError(f"a Constant cannot have the attribute {name!r}")
+        return blob(list(found) if isinstance(found, tuple) else found, kinds.get(name, "str"))
+
+    # ------------------------------------------------------------------------------------------ functions
+
+    def call(self, function: FunctionProto, node: NodeProto, inputs: list[Any], scope: Scope, frame: Frame) -> None:
+        """Reads the body of a local function in place of a node that calls it."""
+        if frame.depth > _DEEP:
+            raise LoadError(f"the function {function.name!r} calls itself, or functions are nested too deep")
+        if len(inputs) > len(function.input):
+            raise LoadError(f"the function {function.name!r} takes {len(function.input)} operands, not {len(inputs)}")
+        inner = Scope()
+        for index, name in enumerate(function.input):
+            define(inner, name, inputs[index] if index < len(inputs) else None)
+        for info in function.value_info:
+            inner.infos[info.name] = info.type
+        given = {a.name: a for a in node.attribute}
+        if frame.attributes is not None:
+            given = resolved(given, frame.attributes)
+        given = {**{a.name: a for a in function.attribute_proto}, **given}
+        opsets = {**frame.opsets, **opsets_of(function.opset_import)}
+        self.nodes(function.node, inner, Frame(opsets, given, frame.depth + 1))
+        for name, outer in zip(function.output, node.output, strict=False):
+            if outer:
+                define(scope, outer, self.lookup(name, inner))
+
+    # ------------------------------------------------------------------------------------------ control flow
+
+    def control(self, node: NodeProto, inputs: list[Any], given: Attributes, scope: Scope, frame: Frame) -> Any:
+        """The value of If, Loop, Scan or SequenceMap: bodies are closed, and their captures become operands."""
+        if frame.depth > _DEEP:
+            raise LoadError("control flow is nested too deep")
+        inner = attrs.evolve(frame, depth=frame.depth + 1)
+        attributes = {key: self.attribute(a) for key, a in given.items() if key not in BODIES[node.op_type]}
+        if changed_since(node.op_type, frame.opsets[""]):
+            upgraded(Old(node.op_type, frame.opsets[""], inputs, attributes, len(node.output)))
+        protos = []
+        for name in BODIES[node.op_type]:
+            if name not in given or given[name].type != AttributeProto.GRAPH:
+                raise LoadError(f"node {node.name!r} ({node.op_type}) has no graph {name}")
+            protos.append(given[name].g)
+        return read_control(self, node.op_type, protos, inputs, attributes, scope, inner)
+
+
+def resolved(given: Attributes, call_attributes: Mapping[str, AttributeProto]) -> Attributes:
+    """Attributes of a node in a function, with references to the call's attributes followed; those not given vanish."""
+    found: Attributes = {}
+    for name, proto in given.items():
+        if not proto.ref_attr_name:
+            found[name] = proto
+        elif proto.ref_attr_name in call_attributes:
+            found[name] = call_attributes[proto.ref_attr_name]
+    return found
+
+
+def text(raw: bytes) -> str | bytes:
+    """A string attribute as text; bytes that are no UTF-8 stay bytes."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
+    """The version of each domain."""
+    return {("" if entry.domain == "ai.onnx" else entry.domain): entry.version for entry in imports}
+
+
+def changed_since(op: str, opset: int) -> bool:
+    """True where an operator was defined anew between `opset` and that of the IR."""
+    return _since(op, opset) != _since(op, OPSET)
+
+
+def _since(op: str, opset: int) -> int:
+    try:
+        return onnx.defs.get_schema(op, opset, "").since_version
+    except onnx.defs.SchemaError:
+        raise LoadError(f"ONNX has no operator {op!r} at opset {opset}") from None
+
+
+def min_results(op: str) -> int:
+    """How many results an operator always has."""
+    return max(1, onnx.defs.get_schema(op, OPSET, "").min_output)
+
+
+def origin_of(node: NodeProto) -> Origin:
+    """Where a node says that it comes from; else it is called after its first result."""
+    first = next((name for name in node.output if name), "")
+    if not node.metadata_props:
+        return Origin(node=first)
+    fields = {_NODE_KEYS[p.key]: p.value for p in node.metadata_props if p.key in _NODE_KEYS}
+    rules = next((tuple(p.value.split(",")) for p in node.metadata_props if p.key == "irkit.rules"), ())
+    return Origin(**{"node": first, **fields}, rules=rules)

@@ -1,0 +1,42 @@
+"""What is known while one graph of an ONNX model is read: names, opsets, the attributes of a function's call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from onnx import AttributeProto, TypeProto
+
+from irkit.errors import LoadError
+from irkit.ir import Value
+
+
+@attrs.define(eq=False)
+class Scope:
+    """The names of one graph while it is read. In a body, `outer` is where the other names are looked up, and `captures`
+    holds what was found there: name -> (outer value, the body's own parameter). A branch that is certainly taken is no
+    body: it is `open`, and uses outer values as they are."""
+
+    outer: Scope | None = None
+    values: dict[str, Value | None] = attrs.field(factory=dict)
+    infos: dict[str, TypeProto] = attrs.field(factory=dict)
+    captures: dict[str, tuple[Value, Value]] = attrs.field(factory=dict)
+    open: bool = False
+
+
+@attrs.frozen(eq=False)
+class Frame:
+    """What holds inside one function or the main graph: opsets by domain, and the attributes of a function's call."""
+
+    opsets: Mapping[str, int]
+    attributes: Mapping[str, AttributeProto] | None = None
+    depth: int = 0
+
+
+def define(scope: Scope, name: str, value: Value | None) -> None:
+    """Gives a value its name. Raises LoadError for a name that another value of the graph has."""
+    if not name:
+        raise LoadError("a parameter, an initializer or a result has no name")
+    if name in scope.values:
+        raise LoadError(f"the name {name!r} is defined twice")
+    scope.values[name] = value

@@ -1,0 +1,192 @@
+"""Tensor messages as lazy blobs. Everything a file declares is checked against what it holds before memory is taken."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx.numpy_helper
+from onnx import SparseTensorProto, TensorProto
+
+from irkit.blobs import Blob, blob
+from irkit.errors import LoadError
+from irkit.onnx.tensors import unpacked
+from irkit.types import DType
+
+_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+_MAX_RANK = 64
+_DENSE_LIMIT = 1 << 28
+"""Elements that a sparse tensor may have once it is dense: its file is much smaller than its memory."""
+
+
+class Files:
+    """The files beside one model, each opened and mapped once, and only where it lies in the model's own folder."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = None if folder is None else folder.resolve()
+        self._maps: dict[str, Any] = {}
+        self._sources: dict[Any, object] = {}
+
+    def bytes_of(self, location: str, where: str) -> Any:
+        """The content of a file as a read-only buffer. Raises LoadError for a path that leaves the folder."""
+        if location not in self._maps:
+            self._maps[location] = mapped(self._path(location, where), where)
+        return self._maps[location]
+
+    def source(self, *place: Any) -> object:
+        """One object for each place in a file, so that tensors that share it are known to."""
+        return self._sources.setdefault(place, object())
+
+    def _path(self, location: str, where: str) -> Path:
+        hint = "weights must lie in the folder of the model, under a relative path"
+        if self.folder is None:
+            raise LoadError(f"{where} has its content in the file {location!r}, and the model came without a folder",
+                            hint="load the model from its path")  # fmt: skip
+        parts = location.replace("\\", "/").split("/")
+        if not location or location.startswith(("/", "\\")) or ".." in parts or "\0" in location or ":" in parts[0]:
+            raise LoadError(f"{where} has its content in {location!r}, which is no path inside the folder", hint=hint)
+        path = self.folder / location
+        try:
+            real = path.resolve(strict=True)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise LoadError(f"{where} has its content in {location!r}, which cannot be opened: {error}") from error
+        if not real.is_relative_to(self.folder):
+            raise LoadError(f"{where} has its content in {location!r}, a link out of the folder", hint=hint)
+        return real
+
+
+def mapped(path: Path, where: str) -> Any:
+    """The content of a regular file, mapped read-only. Raises LoadError for what is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError as error:
+        raise LoadError(f"{where}: the file {path.name!r} cannot be opened: {error}") from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise LoadError(f"{where}: {path.name!r} is no regular file")
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if status.st_size else b""
+    finally:
+        os.close(descriptor)
+
+
+def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") -> Blob:
+    """The blob that reads a tensor message when asked. Raises LoadError where the message contradicts itself."""
+    where = where or f"the tensor {tensor.name!r}"
+    dtype, shape = element_type(tensor.data_type, where), tuple(tensor.dims)
+    if len(shape) > _MAX_RANK or any(d < 0 for d in shape):
+        raise LoadError(f"{where} has the impossible shape {shape[:_MAX_RANK]}")
+    count = math.prod(shape)
+    if tensor.HasField("segment"):
+        raise LoadError(f"{where} is a segment of a tensor, which irkit does not read")
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return external_blob(tensor, dtype, shape, count, files, name, where)
+    if dtype is DType.STRING:
+        if len(tensor.string_data) != count:
+            raise LoadError(f"{where} holds {len(tensor.string_data)} strings, where its shape says {count}")
+        texts = strings(tensor, shape)
+        return Blob(dtype, shape, lambda: texts, name)
+    if tensor.HasField("raw_data"):
+        expected = (count * dtype.bits + 7) // 8
+        raw = tensor.raw_data  # a copy: the message itself is not kept alive
+        if len(raw) != expected:
+            raise LoadError(f"{where} holds {len(raw)} bytes, where its shape and type say {expected}")
+        return Blob(dtype, shape, lambda: from_bytes(raw, dtype, shape, 0), name)
+    held = sum(len(getattr(tensor, field)) for field in _FIELDS)
+    width = 2 if dtype.is_complex else 1
+    packed_ok = dtype.bits < 8 and held == (count * dtype.bits + 7) // 8
+    if held != count * width and not packed_ok:
+        raise LoadError(f"{where} holds {held} numbers, where its shape says {count * width}")
+    array = from_fields(tensor, dtype, shape, where)
+    return Blob(dtype, shape, lambda: array, name)
+
+
+def element_type(number: int, where: str) -> DType:
+    """The element type of an ONNX number. Raises LoadError for one that irkit does not know."""
+    try:
+        return DType(number)
+    except ValueError:
+        raise LoadError(f"{where} has the unknown element type {number}") from None
+
+
+def external_blob(
+    tensor: TensorProto, dtype: DType, shape: tuple[int, ...], count: int, files: Files, name: str, where: str
+) -> Blob:
+    """The blob whose content lies in a file beside the model; its place is checked against the file's size."""
+    if dtype is DType.STRING:
+        raise LoadError(f"{where}: strings cannot lie beside the model")
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    expected = (count * dtype.bits + 7) // 8
+    offset = whole_number(entries.get("offset", "0"), where)
+    length = whole_number(entries.get("length", str(expected)), where)
+    if length != expected:
+        raise LoadError(f"{where} says that it has {length} bytes, where its shape and type say {expected}")
+    location = entries.get("location", "")
+    data = files.bytes_of(location, where)
+    if offset + length > len(data):
+        raise LoadError(f"{where} ends at byte {offset + length} of {location!r}, which has {len(data)}")
+    source = files.source(location, offset, dtype, shape)
+    return Blob(dtype, shape, lambda: from_bytes(data, dtype, shape, offset), name, source)
+
+
+def whole_number(text: str, where: str) -> int:
+    """A non-negative decimal number from a file."""
+    if not text.isascii() or not text.isdigit() or len(text) > 19:
+        raise LoadError(f"{where} gives {text[:40]!r} for an offset or a length")
+    return int(text)
+
+
+def from_bytes(data: Any, dtype: DType, shape: tuple[int, ...], offset: int) -> np.ndarray:
+    """The array in a buffer: a view of it, but for elements narrower than a byte, which are unpacked."""
+    count = math.prod(shape)
+    if count == 0:
+        return np.zeros(shape, dtype=dtype.numpy)
+    if dtype.bits < 8:
+        stored = np.frombuffer(data, dtype=np.uint8, count=(count * dtype.bits + 7) // 8, offset=offset)
+        return unpacked(stored, dtype, count).reshape(shape)
+    return np.frombuffer(data, dtype=dtype.numpy, count=count, offset=offset).reshape(shape)
+
+
+def strings(tensor: TensorProto, shape: tuple[int, ...]) -> np.ndarray:
+    """The array of a tensor of strings; bytes that are no UTF-8 are kept as surrogates."""
+    found = np.empty(len(tensor.string_data), dtype=object)
+    for index, item in enumerate(tensor.string_data):
+        found[index] = item.decode("utf-8", "surrogateescape")
+    return found.reshape(shape)
+
+
+def from_fields(tensor: TensorProto, dtype: DType, shape: tuple[int, ...], where: str) -> np.ndarray:
+    """The array of a tensor whose numbers stand in typed fields."""
+    try:
+        return onnx.numpy_helper.to_array(tensor).astype(dtype.numpy, copy=False).reshape(shape)
+    except (TypeError, ValueError) as error:
+        raise LoadError(f"{where} cannot be read: {error}") from error
+
+
+def dense(sparse: SparseTensorProto, files: Files, name: str = "") -> Blob:
+    """A sparse tensor as a dense blob. Raises LoadError for indices outside its shape, or a huge dense form."""
+    where = f"the sparse tensor {sparse.values.name!r}"
+    shape = tuple(sparse.dims)
+    if len(shape) > _MAX_RANK or any(d < 0 for d in shape):
+        raise LoadError(f"{where} has the impossible shape {shape[:_MAX_RANK]}")
+    if math.prod(shape) > _DENSE_LIMIT:
+        raise LoadError(f"{where} would have {math.prod(shape)} elements, more than irkit makes dense")
+    values, indices = blob_of(sparse.values, files, where=where), blob_of(sparse.indices, files, where=where)
+    if len(values.shape) != 1 or indices.dtype is not DType.INT64 or indices.shape[:1] != values.shape:
+        raise LoadError(f"{where} has values of shape {values.shape} and indices of shape {indices.shape}")
+    flat = indices.array
+    if flat.ndim == 2 and flat.shape[1] == len(shape):
+        inside = bool(((flat >= 0) & (flat < np.array(shape, dtype=np.int64))).all())
+        flat = np.ravel_multi_index(tuple(flat.T), shape) if inside and len(flat) else np.zeros(0, np.int64)
+    else:
+        inside = flat.ndim == 1 and bool(((flat >= 0) & (flat < math.prod(shape))).all())
+    if not inside:
+        raise LoadError(f"{where} has indices outside the shape {shape}")
+    array = np.zeros(math.prod(shape), dtype=values.dtype.numpy)
+    array[flat] = values.array
+    return blob(array.reshape(shape), values.dtype, name)
