@@ -14,7 +14,7 @@ from irkit.errors import IrkitError
 from irkit.export_door import upstairs
 from irkit.ir import Graph
 from irkit.onnx.load import load
-from irkit.testing_io import load_text
+from irkit.text.files import load_text
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="PyTorch programs as immutable graphs, and as ONNX models."

@@ -16,7 +16,8 @@ from irkit.errors import ContractError
 from irkit.facts import binding_of, check_sizes, names_of
 from irkit.ir import Graph
 from irkit.onnx.check import session
-from irkit.onnx.serialize import save, to_proto
+from irkit.onnx.external import save
+from irkit.onnx.serialize import to_proto
 from irkit.types import Tensor
 from lowering.checking import CheckReport, checked
 from lowering.entry import Lowered

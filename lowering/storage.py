@@ -137,17 +137,19 @@ def put_slice(args: tuple[Any, ...], get: Get) -> Put:
         high = size if end is None else clamped(end, size)
         if step != 1:
             return put_by_position(base, new, get)
-        if dims.same(low, 0) is True and dims.same(high, size) is True:
-            return new
-        parts = [_cut(base, axis, 0, low), new, _cut(base, axis, high, size)]
-        kept = [p for p in parts if dims.same(p.shape[axis], 0) is not True]
-        return op.Concat(*kept, axis=axis) if len(kept) > 1 else kept[0]
+        return replaced(base, axis, low, high, new)
 
     return put
 
 
-def _cut(x: Value, axis: int, low: Any, high: Any) -> Value:
-    return op.Slice(x, shape_vector((low,)), shape_vector((high,)), [axis])
+def replaced(base: Value, axis: int, low: Any, high: Any, new: Value) -> Value:
+    """base[low:high] along an axis replaced by `new`; the bounds lie within the axis."""
+    size = base.shape[axis]
+    before = op.Slice(base, [0], shape_vector((low,)), [axis])
+    after = op.Slice(base, shape_vector((high,)), shape_vector((size,)), [axis])
+    ends = [dims.same(low, 0) is True, dims.same(high, size) is True]
+    parts = [*([] if ends[0] else [before]), new, *([] if ends[1] else [after])]
+    return op.Concat(*parts, axis=axis) if len(parts) > 1 else new
 
 
 def clamped(index: Any, size: Any) -> Any:
@@ -170,7 +172,7 @@ def put_select(args: tuple[Any, ...], get: Get) -> Put:
         size = base.shape[axis]
         at = dims.add(index, size) if (index < 0 if type(index) is int else index.is_negative) else index
         row = op.Unsqueeze(new, [axis])
-        return put_slice((axis, at, dims.add(at, 1), 1), get)(base, row)
+        return replaced(base, axis, at, dims.add(at, 1), row)
 
     return put
 

@@ -80,15 +80,17 @@ class Session:
         return tuple(array_of(found) for found in self.inner.run_with_ort_values(None, values))
 
 
-def session(model: Any, providers: Sequence[Any] = CPU, *, options: Any = None) -> Session:
+def session(
+    model: Any, providers: Sequence[Any] = CPU, *, options: Any = None, opset: int | None = None
+) -> Session:
     """A session for a graph, a ModelProto, its bytes or the path of a file.
 
-    `options` are `onnxruntime.SessionOptions`. The large weights of a graph are read by the session where they lie.
+    `options` are `onnxruntime.SessionOptions`; `opset` is the one to write a graph at. The large weights of a graph are read by the session where they lie.
     Raises what ONNX Runtime raises for a model that it cannot run.
     """
     chosen = options or quiet_options()
     if isinstance(model, Graph):
-        return graph_session(model, providers, chosen)
+        return graph_session(model, providers, chosen, opset)
     data = model.SerializeToString() if isinstance(model, ModelProto) else model
     data = os.fspath(data) if isinstance(data, os.PathLike) else data
     return Session(onnxruntime.InferenceSession(data, chosen, providers=list(providers)))
@@ -101,7 +103,7 @@ def quiet_options() -> Any:
     return options
 
 
-def graph_session(graph: Graph, providers: Sequence[Any], options: Any) -> Session:
+def graph_session(graph: Graph, providers: Sequence[Any], options: Any, opset: int | None = None) -> Session:
     """A session for a graph, whose large weights stay outside the message."""
     names: list[str] = []
     values: list[Any] = []
@@ -121,7 +123,7 @@ def graph_session(graph: Graph, providers: Sequence[Any], options: Any) -> Sessi
             made.external_data.add(key=key, value=value)
         return made
 
-    model = skeleton(graph, opset=None, ir_version=None, sink=sink)
+    model = skeleton(graph, opset=opset, ir_version=None, sink=sink)
     if names:
         options.add_external_initializers(names, values)
     inner = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=list(providers))
