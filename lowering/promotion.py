@@ -251,7 +251,7 @@ def as_dim(number: Dim | float) -> Dim:
         if number != int(number):
             raise Unsupported(f"{number} is no whole number")
         return int(number)
-    return dims.dim(number)
+    return int(number) if isinstance(number, bool) else dims.dim(number)
 
 
 # ---------------------------------------------------------------------------------------------- limits

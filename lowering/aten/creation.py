@@ -168,7 +168,7 @@ def counted(start: Any, end: Any, step: Any, dtype: DType | None, expected: Any)
     usual = DType.INT64 if DEFAULT not in kinds else DEFAULT
     wanted = dtype_of(dtype, expected, usual)
     if DEFAULT not in kinds:
-        return cast(op.Range(dim_scalar(start), dim_scalar(end), dim_scalar(step)), wanted)
+        return cast(op.Range(*(dim_scalar(as_dim(n)) for n in (start, end, step))), wanted)
     if wanted.is_integer:  # torch takes the bounds in the element type asked for
         bounds = [dim_scalar(as_dim(math.trunc(n)) if isinstance(n, float) else n) for n in (start, end, step)]
         return cast(op.Range(*bounds), wanted)

@@ -250,7 +250,8 @@ def aten_hypot(self: Value, other: Value) -> Value:
     a, b = (op.Abs(v) for v in promoted(self, other))
     large, small = op.Max(a, b), op.Min(a, b)
     ratio = op.Where(op.Equal(large, small), op.Sign(large), op.Div(small, large))  # inf / inf and 0 / 0 are NaN
-    return op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1)))
+    length = op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1)))
+    return op.Where(op.Or(op.IsInf(a), op.IsInf(b)), scalar(np.inf, a.dtype), length)
 
 
 # ---------------------------------------------------------------------------------------------- rounding and signs
@@ -336,10 +337,13 @@ def aten_clamp(self: Value, min: Operand | None = None, max: Operand | None = No
     dtype = result_dtype(self, *bounds)
     x = cast(self, dtype)
     low, high = (None if b is None else promoted(b, to=dtype)[0] for b in (min, max))
-    if all(b is None or b.rank == 0 for b in (low, high)):
+    if low is not None and high is not None and low.rank == high.rank == 0 and dtype is not DType.BOOL:
         return op.Clip(x, low, high)
-    x = x if low is None else op.Max(x, low)
-    return x if high is None else op.Min(x, high)
+    if high is None and dtype.is_float and isinstance(min, int | float) and min == 0:
+        return op.Relu(x)
+    # A Clip without an end would clip infinity to the greatest number.
+    x = x if low is None else larger(x, low)
+    return x if high is None else smaller(x, high)
 
 
 def aten_clip(self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:

@@ -106,12 +106,16 @@ def aten__unsafe_index(self: Value, indices: Sequence[Value | None]) -> Value:
 
 def aten__unsafe_masked_index(self: Value, mask: Value, indices: Sequence[Value | None], fill: Number) -> Value:
     """self[indices] where the mask holds, else `fill`; the indices are only within bounds where it does."""
-    safe = [
-        None if v is None else op.Clip(cast(v, DType.INT64), const(0), dim_scalar(dims.sub(self.shape[i], 1)))
+    return op.Where(mask, aten_index(self, within(self, indices)), scalar(fill, self.dtype))
+
+
+def within(x: Value, indices: Sequence[Value | None]) -> list[Value | None]:
+    """The indices clipped to the bounds of x, counted from the end where they are negative."""
+    sizes = [dim_scalar(d) for d in x.shape]
+    return [
+        None if v is None else op.Clip(cast(v, DType.INT64), op.Neg(sizes[i]), op.Sub(sizes[i], const(1)))
         for i, v in enumerate(indices)
     ]
-    taken = aten_index(self, safe)
-    return op.Where(mask, taken, scalar(fill, self.dtype))
 
 
 def aten_index_select(self: Value, dim: int, index: Value) -> Value:
@@ -130,6 +134,8 @@ def aten_gather(self: Value, dim: int, index: Value, *, sparse_grad: bool = Fals
     """result[..., i, ...] = self[..., index[..., i, ...], ...] along `dim`; index: the rank of self, and no larger."""
     at = axis(dim, max(self.rank, 1))
     x, where = vector(self), vector(index)
+    if x.rank != where.rank:  # torch lets an index without elements have any rank
+        return expand(scalar(0, self.dtype), index.shape)
     # ONNX wants the sizes of self along the other dimensions; torch takes a smaller index.
     for i in range(x.rank):
         if i != at and dims.same(x.shape[i], where.shape[i]) is not True:

@@ -10,6 +10,7 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.aten.elementwise import multiply
 from lowering.promotion import cast, promoted, result_dtype
 from lowering.shaping import (
     LAST,
@@ -148,7 +149,7 @@ def aten_kron(self: Value, other: Value) -> Value:
     rank = max(a.rank, b.rank)
     a, b = (unsqueeze(v, *range(rank - v.rank)) for v in (a, b))
     shape = [dims.mul(x, y) for x, y in zip(a.shape, b.shape, strict=True)]
-    wide = op.Mul(unsqueeze(a, *range(1, 2 * rank, 2)), unsqueeze(b, *range(0, 2 * rank, 2)))
+    wide = multiply(unsqueeze(a, *range(1, 2 * rank, 2)), unsqueeze(b, *range(0, 2 * rank, 2)))
     return reshape(wide, shape)
 
 

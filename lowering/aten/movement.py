@@ -253,7 +253,7 @@ def aten_pixel_shuffle(self: Value, upscale_factor: int) -> Value:
     r = upscale_factor
     *lead, channels, h, w = self.shape
     out = (*lead, dims.floordiv(channels, r * r), dims.mul(h, r), dims.mul(w, r))
-    if self.rank == 4:
+    if self.rank == 4 and self.dtype.is_float:
         return op.DepthToSpace(self, blocksize=r, mode="CRD")
     n = len(lead)
     apart = reshape(self, (*lead, out[n], r, r, h, w))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from irkit import dims
 from irkit.build import op, shape_vector
@@ -16,19 +16,35 @@ from lowering.shaping import ints, sliced
 def padded(x: Value, pad: Sequence[Dim], mode: str, value: Number | None = None) -> Value:
     """x with pad[0] elements before and pad[1] after along the last axis, pad[2] and pad[3] along the one before...
 
-    `mode` is ONNX's: "constant", "reflect", "edge", "wrap". Negative pads, which take elements away, come first.
+    `mode` is ONNX's: "constant", "reflect", "edge", "wrap". Negative pads take elements away: before a wrap, and after
+    the elements to mirror or to repeat were found.
     """
     around = {x.rank - 1 - i // 2: (pad[i], pad[i + 1]) for i in range(0, len(pad), 2)}
+    if mode in ("reflect", "edge"):
+        return cut(grown(x, around, mode, value), around)
+    return grown(cut(x, around), around, mode, value)
+
+
+Around = Mapping[int, tuple[Dim, Dim]]
+
+
+def cut(x: Value, around: Around) -> Value:
+    """x without what negative pads take away."""
     for at, (before, after) in around.items():
         if negative(before) or negative(after):
             low = dims.mul(before, -1) if negative(before) else None
             high = dims.add(x.shape[at], after) if negative(after) else None
             x = sliced(x, at, low, high)
-    grown = {at: [0 if negative(p) else p for p in pair] for at, pair in around.items()}
-    where = sorted(at for at, pair in grown.items() if not all(type(p) is int and p == 0 for p in pair))
+    return x
+
+
+def grown(x: Value, around: Around, mode: str, value: Number | None) -> Value:
+    """x with what positive pads add."""
+    pads = {at: [0 if negative(p) else p for p in pair] for at, pair in around.items()}
+    where = sorted(at for at, pair in pads.items() if not all(type(p) is int and p == 0 for p in pair))
     if not where:
         return x
-    sizes = [grown[at][side] for side in (0, 1) for at in where]
+    sizes = [pads[at][side] for side in (0, 1) for at in where]
     fill = None if value is None or (isinstance(value, int | float) and value == 0) else scalar(value, x.dtype)
     return op.Pad(x, shape_vector(sizes), fill, ints(*where), mode=mode)
 

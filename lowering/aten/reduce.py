@@ -50,7 +50,14 @@ def without_nan(x: Value) -> Value:
 
 def aten_mean(self: Value, dim: Axes = None, keepdim: bool = False, *, dtype: DType | None = None) -> Value:
     """The mean; NaN of nothing."""
-    return reduced("ReduceMean", self if dtype is None else cast(self, dtype), dim, keepdim)
+    return mean_of(self if dtype is None else cast(self, dtype), dim, keepdim)
+
+
+def mean_of(x: Value, dim: Axes, keepdim: bool) -> Value:
+    """The mean; NaN of nothing, for which ONNX Runtime would give 0."""
+    if dims.same(count_of(x, dim), 0) is True:
+        return op.Div(reduced("ReduceSum", x, dim, keepdim), 0)
+    return reduced("ReduceMean", x, dim, keepdim)
 
 
 def aten_nanmean(self: Value, dim: Axes = None, keepdim: bool = False, *, dtype: DType | None = None) -> Value:
@@ -177,12 +184,12 @@ def variance(x: Value, dim: Axes, correction: Number | None, keepdim: bool) -> t
     A divisor below 0 counts as 0, which gives inf or NaN.
     """
     correction = 1 if correction is None else correction
-    mean = reduced("ReduceMean", x, dim, True)
+    mean = mean_of(x, dim, True)
     deviation = op.Sub(x, mean)
     squares = op.Mul(deviation, deviation)
     shown = mean if keepdim else _dropped(mean, dim, x.rank)
     if is_static(correction) and correction == 0:
-        return reduced("ReduceMean", squares, dim, keepdim), shown
+        return mean_of(squares, dim, keepdim), shown
     total = reduced("ReduceSum", squares, dim, keepdim)
     return op.Div(total, divisor(count_of(x, dim), correction, x.dtype)), shown
 

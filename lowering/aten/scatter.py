@@ -10,7 +10,7 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.aten.elementwise import floor_divided
-from lowering.aten.indexing import index64, planned, stacked, unmasked
+from lowering.aten.indexing import index64, planned, stacked, unmasked, within
 from lowering.aten.reduce import identity_of
 from lowering.promotion import Number, cast, scalar, truth
 from lowering.shaping import (
@@ -205,6 +205,14 @@ def aten__unsafe_index_put(
 ) -> Value:
     """self with self[indices] replaced by `values`, or with them added."""
     return aten_index_put(self, indices, values, accumulate)
+
+
+def aten__unsafe_masked_index_put_accumulate(
+    self: Value, mask: Value, indices: Sequence[Value | None], values: Value
+) -> Value:
+    """self with `values` added at self[indices] where the mask holds; elsewhere the indices may be out of bounds."""
+    new = op.Where(mask, cast(values, self.dtype), scalar(0, self.dtype))
+    return aten_index_put(self, within(self, indices), new, accumulate=True)
 
 
 def aten_put(self: Value, index: Value, source: Value, accumulate: bool = False) -> Value:

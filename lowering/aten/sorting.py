@@ -7,7 +7,7 @@ from irkit.build import const, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.promotion import Number, cast, promoted, scalar
+from lowering.promotion import Number, cast, highest, promoted, scalar
 from lowering.shaping import (
     axis,
     expand,
@@ -119,6 +119,106 @@ def half(count: Dim) -> Dim:
     return dims.floordiv(dims.add(count, 1), 2)
 
 
+def aten_nanmedian(self: Value) -> Value:
+    """The middle element of all that are not NaN, the lower of two."""
+    return aten_nanmedian_dim(flat(self), 0)[0]
+
+
+def aten_nanmedian_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
+    """The middle element along `dim` of those that are not NaN, and where it stands."""
+    if self.rank == 0 or not self.dtype.is_float:
+        return nth(self, half(self.shape[dim] if self.rank else 1), dim, keepdim)
+    at = axis(dim, self.rank)
+    missing = op.IsNaN(self)
+    values, places = sorted_by(op.Where(missing, scalar(float("inf"), self.dtype), self), self.shape[at], at, False)
+    present = op.ReduceSum(cast(op.Not(missing), DType.INT64), ints(at))
+    middle = op.Max(op.Div(op.Sub(present, const(1)), const(2)), const(0))
+    value, place = (op.GatherElements(v, middle, axis=at) for v in (values, places))
+    value = op.Where(op.Equal(present, const(0)), scalar(float("nan"), self.dtype), value)
+    return (value, place) if keepdim else (squeeze(value, at), squeeze(place, at))
+
+
+def aten_mode(self: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
+    """The element that is most frequent along `dim`, the smallest of several, and where it stands last."""
+    if self.rank == 0:
+        return self, scalar(0, DType.INT64)
+    x = cast(self, DType.INT32) if self.dtype is DType.BOOL else self
+    at = axis(dim, x.rank)
+    last = moved(x, at, -1)
+    equal = cast(op.Equal(unsqueeze(last, -1), unsqueeze(last, -2)), DType.INT64)
+    counts = op.ReduceSum(equal, ints(-1), keepdims=0)
+    frequent = op.Equal(counts, op.ReduceMax(counts, ints(-1)))
+    value = op.ReduceMin(op.Where(frequent, last, scalar(highest(x.dtype), x.dtype)), ints(-1))
+    place = op.ArgMax(cast(op.Equal(last, value), DType.INT32), axis=-1, select_last_index=1)
+    value, place = cast(moved(value, -1, at), self.dtype), moved(place, -1, at)
+    return (value, place) if keepdim else (squeeze(value, at), squeeze(place, at))
+
+
+def aten_quantile(
+    self: Value, q: Value | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Value:
+    """The number below which a share q of the elements along `dim` (of all where None) lies; a vector q makes a new
+    first dimension. NaN where one is."""
+    x = flat(self) if dim is None else vector(self)
+    at = axis(dim or 0, x.rank)
+    ordered = moved(sorted_by(x, x.shape[at], at, False)[0], at, -1)
+    count = op.Sub(scalar(x.shape[at], x.dtype), 1)
+    result = interpolated(ordered, at_share(q, x, count), interpolation)  # (..., shares)
+    missing = op.ReduceMax(nan_flag(moved(x, at, -1)), ints(-1))
+    return arranged(with_nan(result, missing), self, q, dim, keepdim)
+
+
+def aten_nanquantile(
+    self: Value, q: Value | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Value:
+    """`quantile` of the elements that are not NaN."""
+    x = flat(self) if dim is None else vector(self)
+    at = axis(dim or 0, x.rank)
+    last = moved(x, at, -1)
+    missing = op.IsNaN(last)
+    ordered = sorted_by(op.Where(missing, scalar(float("inf"), x.dtype), last), x.shape[at], -1, False)[0]
+    present = op.ReduceSum(cast(op.Not(missing), x.dtype), ints(-1))
+    result = interpolated(ordered, at_share(q, x, op.Max(op.Sub(present, 1), 0)), interpolation)
+    empty = cast(op.Equal(present, 0), DType.INT32)
+    return arranged(with_nan(result, empty), self, q, dim, keepdim)
+
+
+def at_share(q: Value | float, x: Value, count: Value) -> Value:
+    """The places, in a sorted row, of the shares q: (..., shares)."""
+    shares = vector(q) if isinstance(q, Value) else reshape(scalar(q, x.dtype), (1,))
+    return op.Mul(shares, count)
+
+
+def interpolated(ordered: Value, places: Value, how: str) -> Value:
+    """What stands at broken places of sorted rows: (..., n) and (shares,) or (..., shares) -> (..., shares)."""
+    below, above = op.Floor(places), op.Ceil(places)
+    if how in ("lower", "higher", "nearest"):
+        chosen = {"lower": below, "higher": above}.get(how)
+        return taken_at(ordered, op.Round(places) if chosen is None else chosen)
+    low, high = taken_at(ordered, below), taken_at(ordered, above)
+    if how == "midpoint":
+        return op.Add(low, op.Mul(op.Sub(high, low), 0.5))
+    return op.Add(low, op.Mul(op.Sub(high, low), op.Sub(places, below)))
+
+
+def taken_at(ordered: Value, places: Value) -> Value:
+    """ordered[..., places]"""
+    where = cast(places, DType.INT64)
+    if where.rank == 1:
+        return op.Gather(ordered, where, axis=-1)
+    return op.GatherElements(ordered, where, axis=-1)
+
+
+def arranged(result: Value, x: Value, q: Value | float, dim: int | None, keepdim: bool) -> Value:
+    """(..., shares) as torch returns it: the shares in front, or gone; reduced dimensions kept as 1 where asked."""
+    many = isinstance(q, Value) and q.rank == 1
+    front = moved(result, -1, 0)
+    if keepdim and x.rank:
+        where = range(x.rank) if dim is None else (axis(dim, x.rank),)
+        front = unsqueeze(front, *(w + 1 for w in where))
+    return front if many else squeeze(front, 0)
+
+
 # ---------------------------------------------------------------------------------------------- searching
 
 
@@ -186,12 +286,12 @@ def aten__unique2(
     self: Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Value, Value, Value]:
     """The different elements in order, for each element which of them it is, and how often each occurs."""
-    x = cast(flat(self), DType.INT32) if self.dtype is DType.BOOL else flat(self)
+    x = cast(flat(self), DType.INT64) if self.dtype is DType.BOOL else flat(self)
     values, _, inverse, counts = op.Unique(x, sorted=1, outputs=4)
     nothing = ints()  # what torch returns for a result that was not asked for
     return (
         cast(values, self.dtype),
-        reshape(inverse, self.shape) if return_inverse or return_counts else nothing,
+        reshape(inverse, self.shape) if return_inverse else nothing,
         counts if return_counts else nothing,
     )
 
