@@ -214,7 +214,8 @@ def law_3_types(scope: Scope, value: Value) -> str:
         try:
             known = known_spec(value.op)
             if known is not None:
-                check_dtypes(value.op, known, value.inputs)
+                own = len(value.inputs) - (value.attribute("captures") or 0 if value.op in BODIES else 0)
+                check_dtypes(value.op, known, value.inputs[:own])
             found = inferred(value, value.inputs)
         except TypeRuleError as error:
             return error.what

@@ -22,7 +22,7 @@ from lowering import storage
 from lowering.capture import Captured, capture
 from lowering.errors import LoweringError
 from lowering.facts import facts_of, range_of
-from lowering.fold import lower_graph, reached
+from lowering.fold import lower_graph, reached, require_converters
 from lowering.fx_types import type_of
 from lowering.naming import output_names_of, unique
 from lowering.registry import STANDARD, Converter, Registry
@@ -103,6 +103,7 @@ def lowered(
     start = time.perf_counter()
     sizes = Sizes(captured.dim_names, captured.signed)
     options = Options(Registry(STANDARD, converters or {}), strict, progress)
+    require_converters(captured.graph_module, options)
     inputs = Inputs.of(captured, sizes)
     results, scope = lower_with_scalars(captured.graph_module, inputs, sizes, options)
     ports, values, outputs = results_of(captured, scope, inputs, results, output_names)

@@ -49,8 +49,7 @@ def lower_graph(
 ) -> tuple[Any, Scope]:
     """(results, scope): what the graph's output node holds, tensors as values, once placeholders hold `given`.
 
-    Raises LoweringError where a converter contradicts what FX recorded, and MissingConverters, naming all of them,
-    where operators have none. `outer` is the scope of the graph that this one is lowered
+    Raises LoweringError where a converter contradicts what FX recorded or an operator has none. `outer` is the scope of the graph that this one is lowered
     for, `closed` says that it becomes a body rather than a part of it.
     """
     scope = Scope(sizes, options, bases=storage.written_storages(reached(module)), lower=lower_graph)
@@ -58,8 +57,6 @@ def lower_graph(
         # A body is closed: what binds symbols outside is no value of its own. A decomposition is no body.
         scope.binders = {} if closed else outer.binders
         scope.decomposed, scope.constants = outer.decomposed, outer.constants
-    else:
-        require_converters(module, options)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     if len(placeholders) != len(given):
         raise LoweringError(f"the graph takes {len(placeholders)} inputs, and was given {len(given)}")
