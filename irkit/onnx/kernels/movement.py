@@ -28,10 +28,15 @@ def kernel_Size(node: Value, x: Array) -> Array:
 
 
 def kernel_Reshape(node: Value, x: Array, shape: Array) -> Array:
-    """The elements under new dimensions: 0 keeps a dimension (unless `allowzero`), one -1 takes what is left."""
+    """The elements under new dimensions: 0 keeps a dimension (unless `allowzero`), one -1 takes what is left.
+
+    A symbolic dimension of a ShapeVector that happens to be 0 is a size: only a 0 that is written there is a copy.
+    """
     sizes = list(ints(shape))
     if not attr(node, "allowzero"):
-        sizes = [x.shape[i] if size == 0 else size for i, size in enumerate(sizes)]
+        source = node.inputs[1]
+        written = source.attribute("dims", sizes) if source is not None else sizes
+        sizes = [x.shape[i] if size == 0 and type(written[i]) is int else size for i, size in enumerate(sizes)]
     if -1 in sizes:
         known = int(np.prod([size for size in sizes if size != -1], dtype=np.int64))
         if known:
