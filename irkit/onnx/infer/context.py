@@ -11,15 +11,9 @@ from irkit import dims
 from irkit.blobs import Blob
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
+from irkit.onnx.infer.contents import contents
 from irkit.onnx.schemas import TYPE_STRINGS, OpSpec
 from irkit.types import DType, Tensor, Type
-from irkit.vocabulary import CONSTANT, SHAPE_VECTOR
-
-LIMIT = 4096
-"""Constants of more elements than this are not read by a type rule."""
-
-SCALAR = ()
-"""The shape of a rank-0 tensor."""
 
 
 @attrs.define(eq=False)
@@ -98,8 +92,7 @@ class Context:
     # ---- contents
 
     def contents(self, index: int) -> tuple[Dim, ...] | None:
-        """The elements of an integer operand that is a constant, a ShapeVector, the Shape of a value, or a reshaped one
-        of these, flat; None where they are unknown."""
+        """The elements of an integer operand, flat, where `irkit.onnx.infer.contents` can tell them; else None."""
         return contents(self.inputs[index]) if self.has(index) else None
 
     def numbers(self, index: int) -> tuple[int, ...] | None:
@@ -178,35 +171,6 @@ class Context:
         given = "".join(f" {k}={v!r}" for k, v in self.attributes.items())
         name = f"{self.spec.domain}::{self.spec.name}" if self.spec.domain else self.spec.name
         return TypeRuleError(f"{name}: {what}", ir=f"{name}({types}){given}", hint=hint)
-
-
-_VIEWS = frozenset(("Squeeze", "Unsqueeze", "Reshape", "Identity", "Flatten"))
-_INDEX = (DType.INT64, DType.INT32)
-
-
-def contents(value: Any) -> tuple[Dim, ...] | None:
-    """The elements of an integer tensor that is known, flat, as dimensions; None where it is unknown or large."""
-    while value is not None and (value.op in _VIEWS or _is_index_cast(value)):
-        value = value.inputs[0]
-    if value is None:
-        return None
-    if value.op == SHAPE_VECTOR:
-        return value.attributes[0][1]
-    if value.op == CONSTANT:
-        blob = value.blob
-        if blob.size <= LIMIT and (blob.dtype.is_integer or blob.dtype is DType.BOOL):
-            return tuple(int(x) for x in blob.array.ravel())
-    elif value.op == "Shape" and isinstance(value.inputs[0].type, Tensor):
-        shape = value.inputs[0].type.shape
-        return shape[value.attribute("start", 0) : value.attribute("end")]
-    return None
-
-
-def _is_index_cast(value: Any) -> bool:
-    """True for a Cast between int32 and int64, which keeps every dimension."""
-    if value.op != "Cast" or not isinstance(value.inputs[0].type, Tensor):
-        return False
-    return value.type.dtype in _INDEX and value.inputs[0].type.dtype in _INDEX
 
 
 def broadcast(c: Context, *shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:

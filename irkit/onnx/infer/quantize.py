@@ -25,7 +25,7 @@ def infer_DequantizeLinear(c: Context) -> Type:
 def quantized(c: Context) -> tuple[Dim, ...]:
     """The shape of the operand, after a look at the scale: a scalar, one for each place of `axis`, or blocks."""
     x, scale = c.shape(0), c.shape(1)
-    if c.has(2):
+    if c.has(2) and not {scale, c.shape(2)} <= {(), (1,)}:
         c.unify_shapes(scale, c.shape(2), "scale and zero point")
     if len(scale) == 1 and len(x) > 1 and not c.attr("block_size") and scale != (1,):
         c.unify(scale[0], x[c.axis(c.attr("axis"), len(x))], "the scales and the axis")
