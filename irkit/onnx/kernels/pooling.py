@@ -43,7 +43,7 @@ class Pool:
         filled = padded(x, self.before, self.after, fill)
         filled = padded(filled, (0,) * len(self.kernel), self.beyond, fill if extra is None else extra)
         found = windows(filled, self.kernel, self.strides, self.dilations, self.out)
-        return found.reshape(*found.shape[: 2 + len(self.kernel)], -1)
+        return found.reshape(*found.shape[: 2 + len(self.kernel)], math.prod(self.kernel))
 
 
 def kernel_MaxPool(node: Value, x: Array) -> tuple[Array, Array]:

@@ -1,0 +1,118 @@
+"""Samples of elementwise operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from irkit.build import call, const, op
+from irkit.ir import Value
+from irkit.onnx.samples.sampler import (
+    ANY,
+    BOOL,
+    F16,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    U8,
+    Sampler,
+    cast,
+    has_static_axis,
+    static_axis,
+)
+
+
+def unary(name: str, kinds: tuple = FLOATS) -> Callable[[Sampler], Value]:
+    """The sample of an operator of one tensor."""
+
+    def sample(s: Sampler) -> Value:
+        return call(name, [s.tensor(kinds)])
+
+    return sample
+
+
+def binary(name: str, kinds: tuple = NUMBERS) -> Callable[[Sampler], Value]:
+    """The sample of an operator of two tensors that broadcast."""
+
+    def sample(s: Sampler) -> Value:
+        x = s.tensor(kinds)
+        y = x if s.rarely() else s.broadcastable(x)
+        return call(name, [y, x] if s.flag() else [x, y])
+
+    return sample
+
+
+sample_Abs, sample_Neg, sample_Sign = unary("Abs", NUMBERS), unary("Neg", NUMBERS), unary("Sign", NUMBERS)
+sample_Relu, sample_Sigmoid, sample_Tanh = unary("Relu"), unary("Sigmoid"), unary("Tanh")
+sample_Exp, sample_Sqrt, sample_Erf = unary("Exp"), unary("Sqrt"), unary("Erf")
+sample_Sin, sample_Atan, sample_Softplus = unary("Sin"), unary("Atan"), unary("Softplus")
+sample_Ceil, sample_Floor, sample_Round = unary("Ceil"), unary("Floor"), unary("Round")
+sample_IsNaN, sample_Not = unary("IsNaN"), unary("Not", (BOOL,))
+sample_Identity, sample_BitwiseNot = unary("Identity", ANY), unary("BitwiseNot", INTEGERS)
+sample_Gelu, sample_HardSwish, sample_Softsign = unary("Gelu"), unary("HardSwish"), unary("Softsign")
+
+sample_Add, sample_Sub, sample_Mul = binary("Add"), binary("Sub"), binary("Mul")
+sample_Max, sample_Min = binary("Max"), binary("Min")
+sample_Equal, sample_Less, sample_Greater = binary("Equal", ANY), binary("Less"), binary("Greater")
+sample_LessOrEqual, sample_GreaterOrEqual = binary("LessOrEqual"), binary("GreaterOrEqual")
+sample_And, sample_Or, sample_Xor = binary("And", (BOOL,)), binary("Or", (BOOL,)), binary("Xor", (BOOL,))
+sample_BitwiseAnd, sample_BitwiseOr = binary("BitwiseAnd", INTEGERS), binary("BitwiseOr", INTEGERS)
+
+
+def sample_Div(s: Sampler) -> Value:
+    """By a tensor for floats, by a number that is not zero for integers."""
+    x = s.tensor(NUMBERS)
+    return op.Div(x, s.broadcastable(x) if x.dtype.is_float else s.choose((2, 3, 1)))
+
+
+def sample_Mod(s: Sampler) -> Value:
+    """By a positive number."""
+    x = s.tensor(NUMBERS)
+    return op.Mod(x, s.choose((2, 3)), fmod=int(x.dtype.is_float))
+
+
+def sample_Pow(s: Sampler) -> Value:
+    """To a small power."""
+    x = s.tensor(FLOATS)
+    return op.Pow(x, const(np.array(s.choose((2.0, 1.0, 0.0, 3.0)), x.dtype.numpy)))
+
+
+def sample_Where(s: Sampler) -> Value:
+    """Of three tensors that broadcast."""
+    x = s.tensor(ANY)
+    return op.Where(s.of(BOOL, x.shape[s.integer(0, x.rank) :]), x, s.broadcastable(x))
+
+
+def sample_Cast(s: Sampler) -> Value:
+    """To any element type."""
+    return cast(s.tensor(ANY), s.choose((*ANY, F16, U8)))
+
+
+def sample_Clip(s: Sampler) -> Value:
+    """With one end or both."""
+    x = s.tensor(NUMBERS)
+    low, high = (None if s.rarely() else const(np.array(v, x.dtype.numpy)) for v in (-1, 2))
+    return op.Clip(x, low, high)
+
+
+def sample_LeakyRelu(s: Sampler) -> Value:
+    """With a float attribute."""
+    return op.LeakyRelu(s.tensor(FLOATS), alpha=s.choose((0.1, 0.01, 1.0)))
+
+
+def sample_Elu(s: Sampler) -> Value:
+    """With a float attribute."""
+    return op.Elu(s.tensor(FLOATS), alpha=s.choose((0.3, 1.0)))
+
+
+def sample_Sum(s: Sampler) -> Value:
+    """Of one to three tensors."""
+    x = s.tensor(FLOATS)
+    return op.Sum(x, *(s.broadcastable(x) for _ in range(s.integer(0, 2))))
+
+
+def sample_Softmax(s: Sampler) -> Value:
+    """Along an axis that is not empty."""
+    x = s.tensor(FLOATS, 1, 4, has_static_axis)
+    return op.Softmax(x, axis=static_axis(s, x))
