@@ -15,7 +15,7 @@ from irkit.types import DType
 from lowering.errors import Unsupported
 from lowering.pieces import per_axis
 from lowering.promotion import cast
-from lowering.shaping import iota, permute, squeeze, unsqueeze
+from lowering.shaping import ints, iota, permute, reshape, squeeze, unsqueeze
 
 
 def convolved(
@@ -48,11 +48,30 @@ def convolved(
         attributes["kernel_shape"] = weight.shape[2:]
     batched = x if x.rank == spatial + 2 else unsqueeze(x, 0)
     if transposed:
-        more = per_axis(output_padding, spatial)
-        made = op.ConvTranspose(batched, weight, bias, **attributes, output_padding=more if any(more) else None)
+        made = transposed_conv(batched, weight, bias, attributes, per_axis(output_padding, spatial))
     else:
         made = op.Conv(batched, weight, bias, **attributes)
     return made if batched is x else squeeze(made, 0)
+
+
+def transposed_conv(
+    x: Value, weight: Value, bias: Value | None, attributes: dict[str, Any], more: Sequence[int]
+) -> Value:
+    """ConvTranspose with `more` elements at the end of every axis.
+
+    ONNX Runtime wants fewer of them than the stride has; others first take back padding, then are zeros plus the bias.
+    """
+    strides, pads = attributes["strides"], list(attributes["pads"])
+    if all(m < s for m, s in zip(more, strides, strict=True)):
+        return op.ConvTranspose(x, weight, bias, **attributes, output_padding=more if any(more) else None)
+    spatial = len(more)
+    back = [min(m, p) for m, p in zip(more, pads[spatial:], strict=True)]
+    attributes = attributes | {"pads": (*pads[:spatial], *(p - b for p, b in zip(pads[spatial:], back, strict=True)))}
+    rest = [m - b for m, b in zip(more, back, strict=True)]
+    if not any(rest):
+        return op.ConvTranspose(x, weight, bias, **attributes)
+    made = op.Pad(op.ConvTranspose(x, weight, **attributes), ints(*(0,) * (spatial + 4), *rest))
+    return made if bias is None else op.Add(made, reshape(bias, (bias.shape[0], *(1,) * spatial)))
 
 
 def mirrored(padding: Any, spatial: int) -> tuple[Any, ...]:

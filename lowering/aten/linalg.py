@@ -117,8 +117,15 @@ def aten_addmm(self: Value, mat1: Value, mat2: Value, *, beta: Any = 1, alpha: A
 
 
 def affine(bias: Value, a: Value, b: Value, beta: Any, alpha: Any, trans_b: int) -> Value:
-    """Gemm where it is exact: for floats, with factors that ONNX's float attributes hold."""
-    exact = a.dtype.is_float and all(a.dtype is not DType.DOUBLE or float(np.float32(f)) == f for f in (alpha, beta))
+    """Gemm where it is exact: for floats, with factors that ONNX's float attributes hold.
+
+    ONNX Runtime's Gemm forgets beta where the inner size is 0.
+    """
+    exact = (
+        dims.same(a.shape[-1], 0) is not True
+        and a.dtype.is_float
+        and all(a.dtype is not DType.DOUBLE or float(np.float32(f)) == f for f in (alpha, beta))
+    )
     if not exact or beta == 0:
         return combined(bias, product(a, swap(b) if trans_b else b), beta, alpha)
     return op.Gemm(a, b, bias, alpha=float(alpha), beta=float(beta), transB=trans_b)

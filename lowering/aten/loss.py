@@ -11,7 +11,6 @@ from irkit.build import dim_scalar, op
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.aten.norm import aten_pairwise_distance
-from lowering.errors import Unsupported
 from lowering.pieces import mean, reduced, total
 from lowering.promotion import cast, floating_all, promoted, scalar
 from lowering.shaping import flat, iota, reshape, squeeze, unsqueeze
@@ -269,8 +268,7 @@ def aten_multi_margin_loss(
     self: Value, target: Value, p: Any = 1, margin: Any = 1, weight: Value | None = None, reduction: int = 1
 ) -> Value:
     """sum over classes but t of max(0, margin - x[t] + x[i])^p * weight[t] / c.  self: (n, c) or (c,)."""
-    lone = self.rank == 1
-    x = unsqueeze(self, 0) if lone else self
+    x = self if self.rank == 2 else unsqueeze(flat(self), 0)
     t = unsqueeze(cast(flat(target), DType.INT64), 1)
     gap = hinge(op.Add(op.Sub(x, op.GatherElements(x, t, axis=1)), number(x, margin)))
     gap = op.Mul(gap, gap) if p == 2 else gap
@@ -288,10 +286,8 @@ def aten_multilabel_margin_loss_forward(self: Value, target: Value, reduction: i
 
     The loss sums max(0, 1 - (x[label] - x[i])) over labels and classes that are none, divided by c.
     """
-    if self.rank == 0:
-        raise Unsupported("multilabel_margin_loss takes one or two dimensions")
-    lone = self.rank == 1
-    x, t = (unsqueeze(self, 0), unsqueeze(target, 0)) if lone else (self, target)
+    lone = self.rank < 2
+    x, t = (unsqueeze(flat(self), 0), unsqueeze(flat(target), 0)) if lone else (self, target)
     none = cast(op.Equal(t, number(t, -1)), DType.INT64)
     listed = op.Equal(op.CumSum(none, 1), scalar(0, DType.INT64))
     place = op.Where(listed, t, number(t, 0))
@@ -304,7 +300,7 @@ def aten_multilabel_margin_loss_forward(self: Value, target: Value, reduction: i
     loss = op.Div(summed, cast(dim_scalar(x.shape[1]), x.dtype))
     loss = squeeze(loss, 0) if lone and reduction == 0 else loss
     is_label = cast(labels, x.dtype)
-    return reduced(loss, reduction), squeeze(is_label, 0) if lone else is_label
+    return reduced(loss, reduction), reshape(is_label, target.shape) if lone else is_label
 
 
 def aten_multilabel_margin_loss(self: Value, target: Value, reduction: int = 1) -> Value:

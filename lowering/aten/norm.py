@@ -10,13 +10,15 @@ from irkit.build import dim_scalar, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.errors import Unsupported
+from lowering.errors import LoweringError
 from lowering.pieces import full, mean, p_norm, total
 from lowering.promotion import cast, floating_all, scalar
 from lowering.shaping import reshape, unsqueeze
 
 _HALF = (DType.FLOAT16, DType.BFLOAT16)
 Triple = tuple[Value, Value, Value]
+
+SILENT = "{} in training mode updates running statistics, which its schema does not tell"
 
 
 def channels(x: Value, vector: Value) -> Value:
@@ -95,10 +97,7 @@ def aten_batch_norm(
     if not training and running_mean is not None and running_var is not None:
         return with_running(input, weight, bias, running_mean, running_var, eps)
     if running_mean is not None:
-        raise Unsupported(
-            "batch_norm in training mode updates running statistics that its schema does not name; "
-            "export the model in eval mode"
-        )
+        raise LoweringError(SILENT.format("batch_norm"), hint="export the model in eval mode: model.eval()")
     return with_batch(input, weight, bias, eps)[0]
 
 
@@ -170,7 +169,7 @@ def aten_instance_norm(
     if not use_input_stats and running_mean is not None and running_var is not None:
         return with_running(input, weight, bias, running_mean, running_var, eps)
     if running_mean is not None:
-        raise Unsupported("instance_norm updates running statistics that its schema does not name: use eval mode")
+        raise LoweringError(SILENT.format("instance_norm"), hint="export the model in eval mode: model.eval()")
     shape = (input.shape[1],)
     scale, shift = ones_for(weight, shape, input.dtype), zeros_for(bias, shape, input.dtype)
     return op.InstanceNormalization(input, cast(scale, input.dtype), cast(shift, input.dtype), epsilon=eps)
