@@ -80,12 +80,11 @@ class Session:
         return tuple(array_of(found) for found in self.inner.run_with_ort_values(None, values))
 
 
-def session(
-    model: Any, providers: Sequence[Any] = CPU, *, options: Any = None, opset: int | None = None
-) -> Session:
+def session(model: Any, providers: Sequence[Any] = CPU, *, options: Any = None, opset: int | None = None) -> Session:
     """A session for a graph, a ModelProto, its bytes or the path of a file.
 
-    `options` are `onnxruntime.SessionOptions`; `opset` is the one to write a graph at. The large weights of a graph are read by the session where they lie.
+    `options` are `onnxruntime.SessionOptions`; `opset` is the one to write a graph at. The large weights of a graph are
+    read by the session where they lie.
     Raises what ONNX Runtime raises for a model that it cannot run.
     """
     chosen = options or quiet_options()

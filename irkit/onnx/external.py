@@ -70,7 +70,7 @@ def save(
 
 @attrs.define(eq=False)
 class Plan:
-    """Where each initializer of one file goes: beside it from `threshold` bytes on, streamed into it, or in the message."""
+    """Where each initializer goes: beside the file from `threshold` bytes on, streamed into it, or in the message."""
 
     location: str
     threshold: int | None

@@ -1,7 +1,7 @@
 """Sizes that an ONNX model computes, read back as dimensions while it is loaded.
 
-`Shape -> Gather -> Concat` and their like never become values: where every element of a small integer result is known as
-a dimension, the result is one ShapeVector (or a scalar made of one).
+`Shape -> Gather -> Concat` and their like never become values: where every element of a small integer result is known
+as a dimension, the result is one ShapeVector (or a scalar made of one).
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from irkit.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 def materialize(graph: Graph) -> Graph:
     """The graph without ShapeVector, in its bodies too; itself where there is none.
 
-    In Reshape a dimension of the operand at the same place becomes 0 and one other becomes -1, where ONNX allows that for
-    every size that the ranges allow; in Expand a dimension of the operand becomes 1. Everything else is read off the
+    In Reshape a dimension of the operand at the same place becomes 0 and one other becomes -1, where ONNX allows that
+    for every size in range; in Expand a dimension of the operand becomes 1. Everything else is read off the
     shape of a value or computed (see `irkit.onnx.sizes`). Symbols that nothing in a body binds become captures of it.
     Raises SerializeError for a symbol that nothing binds.
     """

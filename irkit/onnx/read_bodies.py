@@ -77,7 +77,7 @@ def read_body(
     frame: Any,
     empties: Mapping[str, Value] | None = None,
 ) -> Body:
-    """One body whose parameters have the types given. `empties` stand for parameters whose type is still to be found."""
+    """One body whose parameters have the types given. `empties` stand for parameters whose type is not found yet."""
     if len(proto.input) != len(types):
         raise LoadError(f"the body {proto.name!r} takes {len(proto.input)} parameters, and is given {len(types)}")
     inner = Scope(outer=scope)
@@ -92,7 +92,7 @@ def read_body(
         if found is None:
             raise LoadError(f"the result {output.name!r} of the body {proto.name!r} is a value that was left out")
         results.append(found)
-    captures = {outer: own for outer, own in inner.captures.values()}
+    captures = dict(inner.captures.values())
     return Body(proto.name or "body", params, results, captures)
 
 

@@ -21,15 +21,16 @@ from irkit.onnx.read_scope import Frame, Scope, define
 from irkit.onnx.read_tensors import Files, blob_of, dense
 from irkit.onnx.read_types import Types
 from irkit.onnx.schemas import BODIES, OPSET
+from irkit.onnx.serialize import COPY_KEY, NODE_KEYS
 from irkit.onnx.upgrade import Old, upgraded
-from irkit.origins import Origin
+from irkit.origins import NOWHERE, Origin
 from irkit.types import DType, Tensor, Tuple, Type, dims_of, map_dims, same_types
-from irkit.vocabulary import CONSTANT, SHAPE_VECTOR
+from irkit.vocabulary import CONSTANT, ITEM, SHAPE_VECTOR
 
 BUDGET = 2_000_000
 """Nodes that a model may have once its functions are written out and its loops are settled."""
 _DEEP = 64
-_NODE_KEYS = {"irkit.node": "node", "irkit.target": "target", "irkit.module": "module", "irkit.source": "source"}
+_NODE_KEYS = dict(zip(NODE_KEYS[:4], ("node", "target", "module", "source"), strict=True))
 
 Attributes = dict[str, AttributeProto]
 
@@ -37,8 +38,15 @@ Attributes = dict[str, AttributeProto]
 class Reader:
     """Reads the nodes of one model."""
 
-    def __init__(self, files: Files, types: Types, functions: Mapping[Any, FunctionProto], known: Known) -> None:
-        self.files, self.types, self.functions, self.known = files, types, functions, known
+    def __init__(
+        self,
+        files: Files,
+        types: Types,
+        functions: Mapping[Any, FunctionProto],
+        known: Known,
+        blobs: Mapping[str, Blob],
+    ) -> None:
+        self.files, self.types, self.functions, self.known, self.blobs = files, types, functions, known, blobs
         self.budget = BUDGET
 
     # ------------------------------------------------------------------------------------------ graphs
@@ -48,7 +56,8 @@ class Reader:
         for info in (*proto.value_info, *proto.output):
             scope.infos[info.name] = info.type
         for tensor in proto.initializer:
-            define(scope, tensor.name, constant(blob_of(tensor, self.files, tensor.name)))
+            given = self.blobs.get(tensor.name) if scope.outer is None else None
+            define(scope, tensor.name, constant(given or blob_of(tensor, self.files, tensor.name)))
         for sparse in proto.sparse_initializer:
             define(scope, sparse.values.name, constant(dense(sparse, self.files, sparse.values.name)))
         self.nodes(proto.node, scope, frame)
@@ -98,6 +107,9 @@ class Reader:
 
     def node(self, node: NodeProto, scope: Scope, frame: Frame) -> None:
         """Reads one node and gives its results their names."""
+        if node.metadata_props and any(p.key == COPY_KEY for p in node.metadata_props) and len(node.input) == 1:
+            define(scope, node.output[0], self.lookup(node.input[0], scope))
+            return
         domain = "" if node.domain == "ai.onnx" else node.domain
         function = self.functions.get((domain, node.op_type, node.overload)) if self.functions else None
         inputs = [self.lookup(name, scope) if name else None for name in node.input]
@@ -173,8 +185,8 @@ class Reader:
         if len(values) < len(names) and any(names[len(values) :]):
             raise LoadError(f"node {node.name!r} ({node.op_type}) names {len(names)} results, and has {len(values)}")
         origin = origin_of(node)
-        if isinstance(found, tuple) and found and found[0].op == "Item":
-            parent = found[0].inputs[0]
+        parent = found[0].inputs[0] if isinstance(found, tuple) and found and found[0].op == ITEM else None
+        if parent is not None and parent.origin is NOWHERE:
             parts = list(parent.type.items)
             for index, name in enumerate(names):
                 if name and index < len(parts):
@@ -337,5 +349,5 @@ def origin_of(node: NodeProto) -> Origin:
     if not node.metadata_props:
         return Origin(node=first)
     fields = {_NODE_KEYS[p.key]: p.value for p in node.metadata_props if p.key in _NODE_KEYS}
-    rules = next((tuple(p.value.split(",")) for p in node.metadata_props if p.key == "irkit.rules"), ())
+    rules = next((tuple(p.value.split(",")) for p in node.metadata_props if p.key == NODE_KEYS[4]), ())
     return Origin(**{"node": first, **fields}, rules=rules)

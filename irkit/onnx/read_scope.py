@@ -13,8 +13,10 @@ from irkit.ir import Value
 
 @attrs.define(eq=False)
 class Scope:
-    """The names of one graph while it is read. In a body, `outer` is where the other names are looked up, and `captures`
-    holds what was found there: name -> (outer value, the body's own parameter). A branch that is certainly taken is no
+    """The names of one graph while it is read.
+
+    In a body, `outer` is where other names are looked up, and `captures` holds what was found there: name -> (outer
+    value, the body's own parameter). A branch that is certainly taken is no
     body: it is `open`, and uses outer values as they are."""
 
     outer: Scope | None = None

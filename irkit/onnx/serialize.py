@@ -38,12 +38,15 @@ SIGNATURE_KEY, GUARDS_KEY, RANGES_KEY, BAKED_KEY = "irkit.signature", "irkit.gua
 """Keys of the model's metadata. Each holds JSON.
 
 - `irkit.signature`: {"params": [[name, role, binds], ...], "results": [...]}
-- `irkit.guards`: [{"at", "kind", "text", "source"}, ...], all facts but the baked ones; `at` is the place among all facts.
+- `irkit.guards`: [{"at", "kind", "text", "source"}, ...], all facts but the baked ones; `at` is the place among all.
 - `irkit.ranges`: {symbol: [lo, hi]}, hi null where there is no upper bound.
 - `irkit.baked`: as `irkit.guards`, the values that capture fixed.
 """
 NODE_KEYS = ("irkit.node", "irkit.target", "irkit.module", "irkit.source", "irkit.rules")
 """Keys of a node's metadata, in the order of the fields of `Origin`; `irkit.rules` is joined by commas."""
+_UNWRITTEN = (CONSTANT, PARAM, ITEM)
+COPY_KEY = "irkit.copy"
+"""Marks an Identity that is only there to give a result its name; the loader leaves it out again."""
 EMPTY = "SequenceEmpty"
 """Its type is not written: the elements that it has none of have rank 0 in irkit, and no rank in ONNX."""
 NODE_METADATA = 10
@@ -90,7 +93,7 @@ def weights_of(graph: Graph) -> list[Blob]:
 
 
 def skeleton(graph: Graph, *, opset: int | None, ir_version: int | None, sink: Sink) -> ModelProto:
-    """The model with each initializer as `sink` makes it from its blob and name; one for which that is None is left out."""
+    """The model with each initializer as `sink` makes it from blob and name; one for which that is None is left out."""
     version = OPSET if opset is None else opset
     if not 7 <= version <= OPSET:
         raise SerializeError(f"irkit writes opsets 7 to {OPSET}, and was asked for {opset}")
@@ -194,7 +197,7 @@ class Writer:
         add_node, add_info = proto.node.add, proto.value_info.add
         for value in graph.order:
             op = value.op
-            if op == CONSTANT or op == PARAM or op == ITEM:
+            if op in _UNWRITTEN:
                 continue
             name = names[value]
             parts = several.get(value)
@@ -210,7 +213,9 @@ class Writer:
                 self.outputs(proto, node, value, parts, public)
             self.fill(node, value, scope)
         for source, target in scope.copies:
-            proto.node.add(op_type="Identity", name=target, input=(source,), output=(target,))
+            copy = proto.node.add(op_type="Identity", name=target, input=(source,), output=(target,))
+            if self.ir_version >= NODE_METADATA:
+                copy.metadata_props.add(key=COPY_KEY, value="result")
         for result, name in zip(graph.results, scope.outputs, strict=True):
             proto.output.add(name=name, type=types.proto(result.type))
 

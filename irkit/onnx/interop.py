@@ -1,0 +1,68 @@
+"""Graphs to and from `onnx_ir` models, so that irkit can serve as a checker or a rewriter among other tools.
+
+`onnx_ir` is optional: it is imported when one of these functions is called. Weights cross as they lie in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx import TensorProto
+
+from irkit.blobs import SMALL, Blob
+from irkit.errors import LoadError
+from irkit.ir import Graph
+from irkit.onnx.read_model import read_model
+from irkit.onnx.serialize import skeleton
+from irkit.onnx.tensors import header, loaded, tensor_proto
+from irkit.types import DType
+
+
+def to_onnx_ir(graph: Graph, *, opset: int | None = None, ir_version: int | None = None) -> Any:
+    """The graph as an `onnx_ir.Model` whose large initializers are views of the graph's own weights.
+
+    Raises SerializeError as `irkit.to_proto` does, and ImportError where onnx_ir is not installed.
+    """
+    import onnx_ir
+
+    large: dict[str, Blob] = {}
+
+    def sink(blob: Blob, name: str) -> TensorProto:
+        if blob.nbytes <= SMALL or blob.dtype is DType.STRING:
+            return tensor_proto(blob, name)
+        large[name] = blob
+        made = header(blob, name)
+        made.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", "memory"), ("offset", "0"), ("length", str(blob.nbytes))):
+            made.external_data.add(key=key, value=value)
+        return made
+
+    model = onnx_ir.from_proto(skeleton(graph, opset=opset, ir_version=ir_version, sink=sink))
+    for name, blob in large.items():
+        model.graph.initializers[name].const_value = onnx_ir.Tensor(
+            loaded(blob), onnx_ir.DataType(int(blob.dtype)), shape=onnx_ir.Shape(blob.shape), name=name
+        )
+    return model
+
+
+def from_onnx_ir(model: Any) -> Graph:
+    """The graph of an `onnx_ir.Model`, whose large initializers are read when asked for; the model is left as it is.
+
+    Raises LoadError as `irkit.load` does, and ImportError where onnx_ir is not installed.
+    """
+    import onnx_ir
+
+    if not isinstance(model, onnx_ir.Model):
+        raise LoadError(f"a {type(model).__name__} is no onnx_ir.Model")
+    copy = model.clone()
+    blobs: dict[str, Blob] = {}
+    for name, value in copy.graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None:
+            raise LoadError(f"the initializer {name!r} has no content")
+        if tensor.nbytes > SMALL and tensor.dtype != onnx_ir.DataType.STRING:
+            blobs[name] = Blob(DType(int(tensor.dtype)), tuple(tensor.shape.numpy()), tensor.numpy, name, tensor)
+            value.const_value = onnx_ir.ExternalTensor(
+                "memory", 0, tensor.nbytes, tensor.dtype, shape=tensor.shape, name=name
+            )  # fmt: skip
+    return read_model(onnx_ir.to_proto(copy), None, blobs)

@@ -1,0 +1,153 @@
+"""ONNX models as graphs. A file is data from strangers: whatever is wrong with it is one LoadError, met early."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from onnx import GraphProto, ModelProto
+from pyrsistent import PMap, pmap
+
+from irkit import dims
+from irkit.blobs import Blob
+from irkit.dims import Dim, Range
+from irkit.errors import LoadError
+from irkit.ir import Fact, Graph, Port, Signature, Value, param
+from irkit.onnx.known import Known
+from irkit.onnx.read_nodes import Reader, opsets_of
+from irkit.onnx.read_scope import Frame, Scope, define
+from irkit.onnx.read_tensors import Files
+from irkit.onnx.read_types import Types
+from irkit.onnx.serialize import BAKED_KEY, GUARDS_KEY, RANGES_KEY, SIGNATURE_KEY
+from irkit.origins import Origin
+from irkit.types import Tensor, Type
+
+_JSON_LIMIT = 1 << 24
+
+
+def parsed(data: bytes, what: str) -> ModelProto:
+    """The message in some bytes. Raises LoadError where there is none."""
+    try:
+        model = ModelProto.FromString(data)
+    except (DecodeError, RecursionError, MemoryError) as error:
+        raise LoadError(f"{what} hold no ONNX model: {error}") from error
+    if not model.HasField("graph"):
+        raise LoadError(f"{what} hold no ONNX model: there is no graph in them")
+    return model
+
+
+def read_model(model: ModelProto, folder: Path | None, blobs: Mapping[str, Blob] | None = None) -> Graph:
+    """The graph of a model whose weights beside it lie in `folder`; `blobs` stand for initializers of that name."""
+    proto = model.graph
+    opsets = opsets_of(model.opset_import)
+    if not opsets and model.ir_version < 3:
+        opsets = {"": 1}
+    types = Types()
+    scope = Scope()
+    weights = {t.name for t in proto.initializer} | {t.values.name for t in proto.sparse_initializer}
+    params = read_params(proto, types, scope, weights)
+    shapes = [p.type.shape for p in params if isinstance(p.type, Tensor)]
+    free = frozenset(d for shape in shapes for d in shape if type(d) is not int and d.is_Symbol)
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    reader = Reader(Files(folder), types, functions, Known(free), blobs or {})
+    reader.fill(proto, scope, Frame(opsets))
+    results = []
+    for output in proto.output:
+        found = reader.lookup(output.name, scope)
+        if found is None:
+            raise LoadError(f"the output {output.name!r} is an optional value that was left out")
+        results.append(found)
+    metadata = {p.key: p.value for p in model.metadata_props}
+    names = [p.origin.node for p in params], [o.name for o in proto.output]
+    return Graph(
+        tuple(params), tuple(results), read_ranges(metadata), read_signature(*names, metadata), proto.name or "graph"
+    )
+
+
+def read_params(proto: GraphProto, types: Types, scope: Scope, weights: set[str]) -> list[Value]:
+    """The parameters, defined in `scope`; inputs that have an initializer are left out."""
+    taken = {d.dim_param for info in proto.input for d in info.type.tensor_type.shape.dim}
+    params = []
+    for info in proto.input:
+        if info.name in weights:
+            continue
+
+        def missing(axis: int, name: str = info.name) -> Dim:
+            return dims.symbol(unused(f"{name}_dim{axis}", taken))
+
+        type_: Type = types.type(info.type, f"the input {info.name!r}", missing)
+        params.append(param(type_).with_origin(Origin(node=info.name)))
+        define(scope, info.name, params[-1])
+    return params
+
+
+def unused(name: str, taken: set[str]) -> str:
+    """`name`, or with underscores behind it where other dimensions are called so; taken from now on."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+# ---------------------------------------------------------------------------------------------- metadata
+
+
+def read_ranges(metadata: Mapping[str, str]) -> PMap[str, Range]:
+    """The ranges of symbols that irkit wrote; empty where it wrote none."""
+    found = {}
+    for name, entry in from_json(metadata, RANGES_KEY, dict).items():
+        good = isinstance(entry, list) and len(entry) == 2 and type(entry[0]) is int
+        if not good or not (entry[1] is None or type(entry[1]) is int):
+            raise LoadError(f"the metadata {RANGES_KEY} gives {entry!r} for the range of {name!r}")
+        found[name] = Range(entry[0], entry[1])
+    return pmap(found)
+
+
+def read_signature(params: list[str], results: list[str], metadata: Mapping[str, str]) -> Signature:
+    """Ports by the names in the file; roles and facts as irkit wrote them, other metadata as it stands."""
+    ports = from_json(metadata, SIGNATURE_KEY, dict)
+    known = (SIGNATURE_KEY, GUARDS_KEY, RANGES_KEY, BAKED_KEY)
+    numbered: list[tuple[int, Fact]] = []
+    for key in (GUARDS_KEY, BAKED_KEY):
+        for entry in from_json(metadata, key, list):
+            if not isinstance(entry, dict) or not all(
+                isinstance(entry.get(k), str) for k in ("kind", "text", "source")
+            ):
+                raise LoadError(f"the metadata {key} holds {str(entry)[:80]}, which is no fact")
+            at = entry.get("at")
+            numbered.append((at if type(at) is int else 0, Fact(entry["kind"], entry["text"], entry["source"])))
+    numbered.sort(key=lambda pair: pair[0])
+    return Signature(
+        read_ports(params, ports.get("params"), "input"),
+        read_ports(results, ports.get("results"), "output"),
+        tuple(fact for _, fact in numbered),
+        tuple((k, v) for k, v in metadata.items() if k not in known),
+    )
+
+
+def read_ports(names: list[str], written: Any, role: str) -> tuple[Port, ...]:
+    """One port for each name, with role and binding as they were written, where as many were."""
+    rows = written if isinstance(written, list) and len(written) == len(names) else []
+    if not all(isinstance(row, list) and len(row) == 3 and all(isinstance(x, str) for x in row) for row in rows):
+        raise LoadError(f"the metadata {SIGNATURE_KEY} does not say names, roles and bindings")
+    return (
+        tuple(Port(n, *row[1:]) for n, row in zip(names, rows, strict=True))
+        if rows
+        else tuple(Port(n, role) for n in names)
+    )
+
+
+def from_json(metadata: Mapping[str, str], key: str, kind: type) -> Any:
+    """The JSON under a key, empty where the key is missing. Raises LoadError for what is no JSON of that kind."""
+    if key not in metadata:
+        return kind()
+    try:
+        found = json.loads(metadata[key]) if len(metadata[key]) <= _JSON_LIMIT else None
+    except (ValueError, RecursionError) as error:
+        raise LoadError(f"the metadata {key} is no JSON: {error}") from error
+    if not isinstance(found, kind):
+        raise LoadError(f"the metadata {key} holds no {kind.__name__}")
+    return found
