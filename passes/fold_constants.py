@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from irkit.blobs import Blob
-from irkit.build import const
+from irkit.build import const, op
 from irkit.errors import EvaluateError
 from irkit.evaluate import apply
-from irkit.ir import Value
+from irkit.ir import Value, param
 from irkit.onnx.kernels.table import DRAWS
 from irkit.pattern import OfConstants, one_of, p, rest
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
-from irkit.types import Tensor, Tuple, Type
+from irkit.types import DType, Tensor, Tuple, Type
 from irkit.walk import rebuild
 
 LIMIT = 1 << 14
@@ -33,7 +33,8 @@ OPERANDS = 1 << 16
 EXACT = frozenset((
     "Add", "Sub", "Mul", "Div", "Mod", "Sqrt", "Neg", "Abs", "Sign", "Floor", "Ceil", "Round", "Max", "Min", "Clip",
     "Relu", "Cast", "CastLike", "Where", "Identity", "Not", "And", "Or", "Xor", "Equal", "Less", "Greater",
-    "LessOrEqual", "GreaterOrEqual", "IsNaN", "IsInf", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitShift",
+    "LessOrEqual", "GreaterOrEqual", "IsNaN", "IsInf", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot",
+    "BitShift",
     "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand", "Tile", "Slice", "Split", "Concat", "Gather",
     "GatherElements", "GatherND", "Pad", "Range", "ScatterElements", "ScatterND", "ConstantOfShape", "EyeLike", "Trilu",
     "OneHot", "NonZero", "Shape", "Size", "ArgMax", "ArgMin", "TopK", "ReduceMax", "ReduceMin", "Compress",
@@ -63,7 +64,18 @@ def folding(name: str, limit: int, operands: int, ops: frozenset[str] | None = N
         made = const(np.asarray(found))
         return made if _is_small(made.type, max(limit, given)) else decline("the constant would be large")
 
-    return Rule(name, OfConstants(), fold, True, "f(constants) -> constant")
+    return Rule(name, OfConstants(), fold, True, "f(constants) -> constant", _sample)
+
+
+def _sample(rng: np.random.Generator) -> Any:
+    """Some operator of some constants."""
+    x, y = (const(rng.normal(size=(2, 3)).astype(np.float32)) for _ in range(2))
+    makers = (
+        lambda: op.Add(x, y), lambda: op.Transpose(x), lambda: op.Greater(x, y), lambda: op.Concat(x, y, axis=0),
+        lambda: op.TopK(x, np.array([2]))[0].inputs[0], lambda: op.Cast(x, to=10), lambda: op.ReduceMax(x),
+        lambda: op.Range(0, 7, 2), lambda: op.NonZero(x), lambda: op.Split(x, num_outputs=2)[0].inputs[0],
+    )  # fmt: skip
+    return makers[int(rng.integers(len(makers)))]()
 
 
 def _is_small(type: Type, limit: int) -> bool:
@@ -108,7 +120,14 @@ def view_weight(m: Match) -> Any:
 # ---------------------------------------------------------------------------------------------- control flow
 
 
-@rule(p.If(constant("cond"), *rest("captures")))
+def _if(rng: np.random.Generator) -> Any:
+    x = param(Tensor(DType.FLOAT, (2,)))
+    y = op.Relu(x)
+    taken = bool(rng.random() < 0.5)
+    return op.If(taken, then_branch=lambda: op.Add(x, y), else_branch=lambda: op.Sub(x, y))[0].inputs[0]
+
+
+@rule(p.If(constant("cond"), *rest("captures")), sample=_if)
 def constant_if(m: Match) -> Any:
     """If(constant) -> the branch that it takes"""
     body = m.root.bodies[0 if bool(m.cond.blob.array.reshape(-1)[0]) else 1]

@@ -13,11 +13,11 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import call, const, op, shape_vector
-from irkit.ir import Value
+from irkit.ir import Value, param
 from irkit.pattern import Is, Op, attr, attribute_of, either, hole, is_all_ones, one_of, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
-from irkit.types import DType
+from irkit.types import DType, Tensor
 from passes.rules.common import axes_of, is_float, number, positive, same_shape, same_type
 
 x, y, w = hole("x"), hole("y"), hole("w")
@@ -72,8 +72,8 @@ _gemm_attributes = {name: attr(name) for name in ("transA", "transB", "alpha", "
 @rule(p.Add(p.Gemm(hole("a"), hole("b"), **_gemm_attributes).named("product").once(), hole("c")), exact=False)
 def gemm_bias(m: Match) -> Any:
     """Gemm(a, b) + c -> Gemm(a, b, c)"""
-    if not _broadcasts_to(m.c, m.product):
-        return decline("c does not broadcast to the product")
+    if not _broadcasts_to(m.c, m.product) or not is_float(m.a):
+        return decline("c does not broadcast to the product, or the numbers are integers")
     return op.Gemm(m.a, m.b, m.c, transA=m.transA, transB=m.transB, alpha=m.alpha)
 
 
@@ -136,9 +136,9 @@ def log_softmax(m: Match) -> Any:
 _last = constant("axes")
 
 
-def _of_last_axis(m: Match) -> bool:
-    axes = axes_of(m.axes)
-    return axes is not None and positive(axes, m.x.rank) == (m.x.rank - 1,)
+def _of_last_axis(m: Match, axes: Value) -> bool:
+    found = axes_of(axes)
+    return found is not None and m.x.rank > 0 and positive(found, m.x.rank) == (m.x.rank - 1,)
 
 
 def _mean(inner: Any) -> Op:
@@ -158,8 +158,7 @@ _spread = p.Sqrt(p.Add(_variance, _epsilon))
 @rule(either(p.Div(_deviation, _spread), p.Mul(_deviation, p.Reciprocal(_spread))), exact=False)
 def layer_norm(m: Match) -> Any:
     """(x - mean(x)) / Sqrt(mean((x - mean(x)) ** 2) + epsilon) -> LayerNormalization(x, 1)"""
-    axes = axes_of(m.axes_1)
-    if not _of_last_axis(m) or axes is None or positive(axes, m.x.rank) != (m.x.rank - 1,):
+    if not (_of_last_axis(m, m.axes) and _of_last_axis(m, m.axes_1) and same_type(m.x, m.root)):
         return decline("the mean is not along the last axis")
     size = m.x.shape[-1]
     if type(size) is not int or m.x.dtype is DType.DOUBLE:
@@ -170,7 +169,7 @@ def layer_norm(m: Match) -> Any:
 
 def _row_like(value: Value, like: Value) -> bool:
     """True for a vector along the last axis of `like`."""
-    return value.rank == 1 and dims.same(value.shape[0], like.shape[-1]) is True
+    return value.rank == 1 and like.rank > 0 and dims.same(value.shape[0], like.shape[-1]) is True
 
 
 _norm = {"axis": attr("axis"), "epsilon": attr("epsilon"), "stash_type": attr("stash_type")}
@@ -187,7 +186,7 @@ def layer_norm_scale(m: Match) -> Any:
 @rule(p.Add(p.LayerNormalization(x, w, **_norm).once(), hole("bias")), exact=False)
 def layer_norm_bias(m: Match) -> Any:
     """LayerNormalization(x, w) + bias -> LayerNormalization(x, w, bias)"""
-    if m.axis % m.x.rank != m.x.rank - 1 or not _row_like(m.bias, m.x):
+    if not _row_like(m.bias, m.x) or m.axis % m.x.rank != m.x.rank - 1:
         return decline("the bias is no vector along the last axis")
     return op.LayerNormalization(m.x, m.w, m.bias, axis=m.axis, epsilon=m.epsilon, stash_type=m.stash_type)
 
@@ -197,7 +196,7 @@ _normed = either(p.Div(x, _root_mean_square), p.Mul(x, p.Reciprocal(_root_mean_s
 
 
 def _rms(m: Match, scale: Value) -> Any:
-    if not _of_last_axis(m):
+    if not _of_last_axis(m, m.axes) or not same_type(m.x, m.root):
         return decline("the mean is not along the last axis")
     if not _row_like(scale, m.x):
         return decline("w is no vector along the last axis")
@@ -212,10 +211,20 @@ def rms_norm(m: Match) -> Any:
     return _rms(m, m.w)
 
 
-@rule(p.Mul(p.Cast(_normed, to=attr("to"), saturate=attr("s"), round_mode=attr("r")), w), exact=False)
+def _narrow_norm(rng: np.random.Generator) -> Value:
+    dtype = DType.FLOAT16 if rng.random() < 0.5 else DType.BFLOAT16
+    x = op.Cast(param(Tensor(dtype, (2, dims.symbol("n"), 4))), to=DType.FLOAT)
+    normed = op.Div(x, op.Sqrt(op.Add(op.ReduceMean(op.Mul(x, x), np.array([-1])), 1e-5)))
+    return op.Mul(param(Tensor(dtype, (4,))), op.Cast(normed, to=dtype))
+
+
+_narrowed = p.Cast(_normed, to=attr("to"), saturate=attr("saturate"), round_mode=attr("round_mode"))
+
+
+@rule(p.Mul(_narrowed, w), exact=False, sample=_narrow_norm)
 def rms_norm_cast(m: Match) -> Any:
     """w * Cast(Cast(x, f32) / Sqrt(mean + epsilon), f16) -> RMSNormalization(x, w), which computes in f32"""
-    if m.x.op != "Cast" or m.x.dtype is not DType.FLOAT or not _of_last_axis(m):
+    if m.x.op != "Cast" or m.x.dtype is not DType.FLOAT or not _of_last_axis(m, m.axes):
         return decline("the norm is not computed in f32")
     narrow = m.x.inputs[0]
     if narrow.dtype is not m.root.dtype or not _row_like(m.w, narrow):
@@ -357,7 +366,18 @@ _cos = p.Concat(hole("cos"), hole("cos"), axis=attr("cos_axis"))
 _sin = p.Concat(hole("sin"), hole("sin"), axis=attr("sin_axis"))
 
 
-@rule(p.Add(p.Mul(x, _cos), p.Mul(_turned, _sin)), exact=False)
+def _rotation(rng: np.random.Generator) -> Value:
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    x = param(Tensor(DType.FLOAT, (batch, 2, length, 4)))
+    angle = param(Tensor(DType.FLOAT, (batch if rng.random() < 0.5 else 1, 1, length, 2)))
+    cos, sin = (op.Concat(half, half, axis=-1) for half in (op.Cos(angle), op.Sin(angle)))
+    low = op.Slice(x, np.array([0]), np.array([2]), np.array([3]))
+    high = op.Slice(x, np.array([2]), np.array([2**63 - 1]), np.array([-1]))
+    parts = [op.Mul(x, cos), op.Mul(op.Concat(op.Neg(high), low, axis=3), sin)]
+    return op.Add(*(parts if rng.random() < 0.5 else reversed(parts)))
+
+
+@rule(p.Add(p.Mul(x, _cos), p.Mul(_turned, _sin)), exact=False, sample=_rotation)
 def rotary_embedding(m: Match) -> Any:
     """x * cos + Concat(-x[half:], x[:half]) * sin -> RotaryEmbedding(x, cos, sin)"""
     size, rank = m.x.shape[-1], m.x.rank

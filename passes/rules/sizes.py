@@ -16,8 +16,9 @@ from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.dims import Dim
 from irkit.errors import RewriteError
+from irkit.instances import Sampler
 from irkit.ir import Value
-from irkit.pattern import attr, hole, one_of, p, rest
+from irkit.pattern import Is, attr, hole, one_of, p, rest
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType
@@ -60,7 +61,7 @@ def read(value: Value | None) -> Sizes | None:
     return Sizes(tuple(int(d) for d in blob.array.ravel()), len(blob.shape))
 
 
-def known(value: Value) -> Sizes:
+def known(value: Value | None) -> Sizes:
     """The sizes of a value that `is_size` holds of. Raises RewriteError for others."""
     found = read(value)
     if found is None:
@@ -102,13 +103,30 @@ def is_size(value: Value) -> bool:
     return value.op != CONSTANT and read(value) is not None
 
 
-def is_int64(value: Value) -> bool:
-    """True for an int64 tensor."""
-    return value.dtype is DType.INT64
+x = hole("x")
 
 
-x, y, z = hole("x"), hole("y"), hole("z")
-s = hole("s", where=is_size, ops=(SHAPE_VECTOR, "Squeeze"))
+def _example(sampler: Sampler) -> Value:
+    """A random ShapeVector, or a Squeeze of one."""
+    n, k = dims.symbol("n"), dims.symbol("k")
+    sampler.param(DType.FLOAT, (n, k))
+    parts = [sampler.pick(n, k, dims.mul(n, k), dims.add(n, 3), 2, 1) for _ in range(sampler.pick(1, 1, 2, 3))]
+    parts[0] = n
+    binder = sampler.params[-1]
+    vector = shape_vector(parts, binder)
+    return op.Squeeze(vector, np.array([0])) if len(parts) == 1 and sampler.chance(0.5) else vector
+
+
+s = hole("s", where=Is("is_size", is_size, (_example,)), ops=(SHAPE_VECTOR, "Squeeze"))
+
+
+def _sized(sampler: Sampler) -> Value:
+    """Sizes, or numbers."""
+    return _example(sampler) if sampler.chance(0.5) else const(np.array(sampler.pick(2, [3], [1]), dtype=np.int64))
+
+
+known_sizes = Is("holds_sizes", lambda value: read(value) is not None, (_sized,))
+a, b = hole("a", where=known_sizes), hole("b", where=known_sizes)
 index = constant("index")
 
 
@@ -151,7 +169,7 @@ def slice_sizes(m: Match) -> Any:
     return built(m, sizes.dims[start:end:step], 1, sizes)
 
 
-@rule(p.Concat(*rest("parts"), axis=attr("axis")))
+@rule(p.Concat(*rest("parts", where=known_sizes), axis=attr("axis")))
 def concat_sizes(m: Match) -> Any:
     """Concat(dims, dims, ...) -> one vector of dimensions"""
     parts = [sizes for v in m.parts if (sizes := read(v)) is not None and sizes.rank == 1]
@@ -170,12 +188,12 @@ def view_sizes(m: Match) -> Any:
     return built(m, sizes.dims, rank, sizes)
 
 
-@rule(p.Where(constant("c"), x, y))
+@rule(p.Where(constant("c"), a, b))
 def where_sizes(m: Match) -> Any:
     """Where(constant, dims, dims) -> the chosen dimensions"""
-    a, b = read(m.x), read(m.y)
-    if a is None or b is None or m.c.rank > 1 or not (a.symbolic or b.symbolic):
-        return decline("not sizes")
+    a, b = known(m.a), known(m.b)
+    if m.c.rank > 1 or not (a.symbolic or b.symbolic):
+        return decline("nothing is symbolic")
     count = max(len(a.dims), len(b.dims), m.c.blob.size)
     if any(n not in (1, count) for n in (len(a.dims), len(b.dims), m.c.blob.size)):
         return decline("the sizes do not broadcast")
@@ -210,13 +228,9 @@ ARITHMETIC: dict[str, Callable[[Dim, Dim], Dim | None]] = {
     "Max": dims.maximum, "Min": dims.minimum,
 }  # fmt: skip
 
-_either_size = (one_of(*ARITHMETIC)(s, hole("y", where=is_int64)), one_of(*ARITHMETIC)(hole("y", where=is_int64), s))
-
 
 def _arithmetic(m: Match) -> Any:
-    a, b = (read(v) for v in m.root.inputs)
-    if a is None or b is None:
-        return decline("not both operands are sizes")
+    a, b = known(m.root.inputs[0]), known(m.root.inputs[1])
     if m.root.op == "Mod" and m.root.attribute("fmod"):
         return decline("fmod")
     count = max(len(a.dims), len(b.dims)) if min(len(a.dims), len(b.dims)) else 0
@@ -229,13 +243,13 @@ def _arithmetic(m: Match) -> Any:
     return built(m, found, m.root.rank, a, b)
 
 
-@rule(_either_size[0])
+@rule(one_of(*ARITHMETIC)(s, b))
 def left_size_arithmetic(m: Match) -> Any:
     """dims + y -> dims"""
     return _arithmetic(m)
 
 
-@rule(_either_size[1])
+@rule(one_of(*ARITHMETIC)(a, s))
 def right_size_arithmetic(m: Match) -> Any:
     """x + dims -> dims"""
     return _arithmetic(m)
@@ -263,12 +277,10 @@ def reduce_sizes(m: Match) -> Any:
     return built(m, (total,), m.root.rank, sizes)
 
 
-@rule(p.Equal(s, y))
+@rule(p.Equal(s, b))
 def equal_sizes(m: Match) -> Any:
     """dims == dims -> a constant, where every comparison can be told"""
-    a, b = read(m.s), read(m.y)
-    if a is None or b is None:
-        return decline("not both operands are sizes")
+    a, b = known(m.s), known(m.b)
     count = max(len(a.dims), len(b.dims))
     if {len(a.dims), len(b.dims)} - {1, count}:
         return decline("the sizes do not broadcast")

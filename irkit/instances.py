@@ -1,0 +1,383 @@
+"""Random instances of patterns: graphs that contain the left side of a rule, and numbers to feed them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit import dims
+from irkit.build import call, const, shape_vector
+from irkit.dims import Dim
+from irkit.errors import IrkitError
+from irkit.ir import Value, item, param
+from irkit.onnx.schemas import AttributeSpec, spec
+from irkit.pattern import Attr, Constant, Either, Hole, Is, OfConstants, Op, Pattern, Rest
+from irkit.types import DType, Tensor, Tuple
+
+DTYPES = (
+    DType.FLOAT, DType.FLOAT, DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT64, DType.INT32,
+    DType.INT8, DType.UINT8, DType.BOOL,
+)  # fmt: skip
+SIZES: tuple[Any, ...] = (0, 1, 1, 2, 3, 4, "n", "m")
+
+
+class Retry(Exception):
+    """The random choices do not lead to an instance."""
+
+
+@attrs.define(eq=False)
+class Sampler:
+    """The random choices of one instance. `params` are the parameters that it has made."""
+
+    rng: np.random.Generator
+    dtype: DType
+    shape: tuple[Dim, ...]
+    bound: dict[str, Any] = attrs.field(factory=dict)
+    params: list[Value] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, rng: np.random.Generator) -> Sampler:
+        """A sampler with an element type and a shape that most of the instance will have."""
+        dtype = DTYPES[rng.integers(len(DTYPES))]
+        rank = int(rng.choice([0, 1, 2, 2, 3, 3, 4]))
+        sizes = [SIZES[i] for i in rng.integers(0, len(SIZES), rank)]
+        return cls(rng, dtype, tuple(dims.symbol(s) if isinstance(s, str) else s for s in sizes))
+
+    def pick(self, *choices: Any) -> Any:
+        """One of the choices."""
+        return choices[int(self.rng.integers(len(choices)))]
+
+    def chance(self, probability: float) -> bool:
+        """True that often."""
+        return bool(self.rng.random() < probability)
+
+    def param(self, dtype: DType, shape: tuple[Dim, ...]) -> Value:
+        """A new parameter."""
+        made = param(Tensor(dtype, shape))
+        self.params.append(made)
+        return made
+
+    def variant(self, shape: tuple[Dim, ...] | None = None) -> tuple[Dim, ...]:
+        """A shape that is the instance's own, or broadcasts to it."""
+        shape = self.shape if shape is None else shape
+        if self.chance(0.7):
+            return shape
+        if self.chance(0.3):
+            return ()
+        cut = shape[int(self.rng.integers(len(shape) + 1)) :]
+        return tuple(1 if self.chance(0.4) else d for d in cut)
+
+    def numbers(self, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
+        """Random numbers of moderate size."""
+        return numbers(self.rng, dtype, shape)
+
+
+def numbers(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], special: bool = False) -> np.ndarray:
+    """Random elements of moderate size; where `special`, floats also hold NaN, infinities and zeros of both signs."""
+    if dtype is DType.BOOL:
+        return rng.random(shape) < 0.5
+    if dtype.is_integer:
+        low = 0 if dtype.is_unsigned else -4
+        return rng.integers(low, 5, shape).astype(dtype.numpy)
+    found = np.asarray(rng.normal(0, 2, shape))
+    if special and found.size:
+        odd = rng.random(shape) < 0.3
+        found = np.where(odd, rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.5], shape), found)
+    return found.astype(dtype.numpy)
+
+
+# ---------------------------------------------------------------------------------------------- patterns
+
+
+def instance(pattern: Pattern, rng: np.random.Generator) -> Value:
+    """A random value that `pattern` is meant to match. Raises Retry where the choices made lead nowhere."""
+    sampler = Sampler.of(rng)
+    try:
+        found = _value(sampler, pattern, _Place("", 0, ()))
+    except (IrkitError, ValueError, IndexError, ZeroDivisionError, OverflowError, KeyError) as error:
+        raise Retry(str(error)) from error
+    if not isinstance(found, Value):
+        raise Retry("the root is no value")
+    return found
+
+
+@attrs.frozen
+class _Place:
+    """Where a hole stands: the operator that it is an operand of, its number, and the operands before it."""
+
+    op: str
+    index: int
+    before: tuple[Any, ...]
+
+
+def _value(s: Sampler, pattern: Pattern, place: _Place) -> Any:
+    if isinstance(pattern, Either):
+        return _value(s, s.pick(*pattern.choices), place)
+    if isinstance(pattern, Op):
+        return _operator(s, pattern)
+    if isinstance(pattern, OfConstants):
+        raise Retry("give the rule a sample")
+    if isinstance(pattern, Rest):
+        return _bound(s, pattern.name, lambda: tuple(_leaf(s, pattern, place) for _ in range(s.pick(0, 1, 2, 3))))
+    if pattern.optional and s.chance(0.5):
+        return _bound(s, pattern.name, lambda: None)
+    return _bound(s, pattern.name, lambda: _leaf(s, pattern, place))
+
+
+def _bound(s: Sampler, name: str, make: Callable[[], Any]) -> Any:
+    if not name:
+        return make()
+    if name not in s.bound:
+        s.bound[name] = make()
+    return s.bound[name]
+
+
+def _leaf(s: Sampler, pattern: Hole | Constant | Rest, place: _Place) -> Value:
+    for test in pattern.where:
+        if isinstance(test, Is) and callable(test.examples[0]):
+            made: Any = test.examples[0]
+            return made(s)
+    for _ in range(30):
+        found = _candidate(s, pattern, place)
+        if all(test(found) for test in pattern.where):
+            return found
+    raise Retry(f"nothing found for {pattern.name}")
+
+
+def _candidate(s: Sampler, pattern: Hole | Constant | Rest, place: _Place) -> Value:
+    given = [test.examples for test in pattern.where if isinstance(test, Is)]
+    dtype = _dtype(s, place)
+    if given:
+        shape = tuple(1 if not isinstance(d, int) else d for d in s.variant())
+        shape = () if s.chance(0.5) else shape
+        return const(np.full(shape, s.pick(*given[0])).astype(dtype.numpy))
+    special = OPERANDS.get((place.op, place.index))
+    if place.op.startswith("Reduce") and place.index:
+        special = _last_or_any
+    if special is not None:
+        found = special(s, place)
+        if isinstance(found, Value):
+            return found
+        if isinstance(pattern, Constant) or s.chance(0.8):
+            return const(np.asarray(found))
+        return s.param(DType.of(np.asarray(found).dtype), np.asarray(found).shape)
+    shape = s.variant()
+    if isinstance(pattern, Constant):
+        static = tuple(d if isinstance(d, int) else 1 for d in shape)
+        return const(
+            s.numbers(dtype, static) if s.chance(0.6) else np.full(static, s.pick(0, 1, 2, 1)).astype(dtype.numpy)
+        )
+    if isinstance(pattern, Hole) and pattern.ops:
+        raise Retry("a hole of given operators needs an example")
+    return s.param(dtype, shape)
+
+
+def _dtype(s: Sampler, place: _Place) -> DType:
+    """The element type of the operands before, if the schema ties them; bool for conditions; else the instance's."""
+    if not place.op:
+        return s.dtype
+    known = spec(place.op)
+    formal = known.formal(place.index)
+    for index, value in enumerate(place.before):
+        if isinstance(value, Value) and isinstance(value.type, Tensor) and known.formal(index).type == formal.type:
+            return value.type.dtype
+    allowed = known.allowed(formal)
+    if allowed == frozenset(("tensor(bool)",)):
+        return DType.BOOL
+    return DType.INT64 if allowed == frozenset(("tensor(int64)",)) else s.dtype
+
+
+def _operator(s: Sampler, pattern: Op) -> Value:
+    if pattern.name and pattern.name in s.bound:
+        return s.bound[pattern.name]
+    name = s.pick(*pattern.ops)
+    operands: list[Any] = []
+    for operand in pattern.operands:
+        found = _value(s, operand, _Place(name, len(operands), tuple(operands)))
+        operands += found if isinstance(operand, Rest) else [found]
+    known = spec(name)
+    if len(operands) == 2 and s.chance(0.5) and name in ("Add", "Mul", "And", "Or", "Xor", "Max", "Min", "Equal"):
+        operands.reverse()
+    given = {n: _attribute(s, known.attributes[n], wanted, operands) for n, wanted in pattern.attributes}
+    for n, attribute in known.attributes.items() if pattern.any_attributes else ():
+        if attribute.required or s.chance(0.4):
+            given[n] = _attribute(s, attribute, Attr("", ()), operands)
+    wanted = (pattern.item or 0) + 1
+    found = call(name, operands, given, outputs=max(wanted, known.min_outputs))
+    if isinstance(found, tuple):
+        found = found[pattern.item or 0]
+        found = found if pattern.item is not None else found.inputs[0]
+    if not all(test(found) for test in pattern.where):
+        raise Retry("a condition on an operator does not hold")
+    return _bound(s, pattern.name, lambda: found)
+
+
+def _attribute(s: Sampler, attribute: AttributeSpec, wanted: Any, operands: list[Any]) -> Any:
+    if not isinstance(wanted, Attr):
+        return wanted
+    if wanted.name and wanted.name in s.bound:
+        return s.bound[wanted.name]
+    for _ in range(20):
+        found = _random_attribute(s, attribute, operands)
+        held = attribute.default if found is None else found
+        if all(test(held) for test in wanted.where):
+            if wanted.name:
+                s.bound[wanted.name] = held
+            return held
+    raise Retry(f"nothing found for attribute {wanted.name}")
+
+
+def _random_attribute(s: Sampler, attribute: AttributeSpec, operands: list[Any]) -> Any:
+    rank = operands[0].rank if operands and isinstance(operands[0], Value) else 0
+    name, default = attribute.name, attribute.default
+    if name == "perm":
+        return tuple(int(i) for i in s.rng.permutation(rank))
+    if name == "axis":
+        return int(s.rng.integers(-rank, rank)) if rank else 0
+    if name == "to":
+        return int(s.pick(*DTYPES))
+    if name in ("alpha", "beta", "lambd", "bias", "gamma"):
+        return s.pick(default if default is not None else 1.0, float(np.float32(s.rng.uniform(0.1, 2.0))))
+    if name in ("transA", "transB", "keepdims", "select_last_index"):
+        return s.pick(0, 1)
+    return default
+
+
+# ---------------------------------------------------------------------------------------------- operands by place
+
+
+def _shape(place: _Place) -> tuple[Dim, ...]:
+    first = place.before[0]
+    return first.type.shape if isinstance(first, Value) and isinstance(first.type, Tensor) else ()
+
+
+def _axes(s: Sampler, place: _Place) -> np.ndarray:
+    rank = len(_shape(place))
+    if not rank:
+        raise Retry("no axes")
+    count = int(s.rng.integers(1, rank + 1))
+    picked = s.rng.permutation(rank)[:count]
+    return np.array([int(a) - rank if s.chance(0.3) else int(a) for a in picked], dtype=np.int64)
+
+
+def _last_or_any(s: Sampler, place: _Place) -> np.ndarray:
+    return np.array([s.pick(-1, len(_shape(place)) - 1)]) if s.chance(0.7) else _axes(s, place)
+
+
+def _target(s: Sampler, place: _Place) -> Any:
+    """A shape for Reshape: axes joined, split, dropped and added, or written with 0 and -1."""
+    shape = list(_shape(place))
+    for _ in range(s.pick(0, 1, 2)):
+        at = int(s.rng.integers(len(shape) + 1))
+        if s.chance(0.5):
+            shape.insert(at, 1)
+        elif at < len(shape) and shape[at] == 1:
+            del shape[at]
+        elif at + 1 < len(shape):
+            shape[at : at + 2] = [dims.mul(shape[at], shape[at + 1])]
+        elif at < len(shape) and shape[at] == 4:
+            shape[at : at + 1] = [2, 2]
+    if all(isinstance(d, int) for d in shape) or s.chance(0.5):
+        copied = [
+            0 if d not in (0, 1) and i < len(_shape(place)) and d == _shape(place)[i] else d
+            for i, d in enumerate(shape)
+        ]
+        open_ = [i for i, d in enumerate(copied) if not isinstance(d, int)]
+        if len(open_) <= 1 and 0 not in shape:
+            copied = [-1 if i in open_ else d for i, d in enumerate(copied)]
+            symbolic = any(not isinstance(d, int) for d in shape)
+            return np.array(copied if symbolic or s.chance(0.5) else shape, dtype=np.int64)
+    if 0 in shape:
+        raise Retry("a literal 0")
+    return shape_vector(shape)
+
+
+def _expanded(s: Sampler, place: _Place) -> Any:
+    shape = [s.pick(2, 3, 1) if d == 1 else d for d in _shape(place)]
+    return shape_vector([s.pick(1, 2)] * s.pick(0, 0, 1) + shape)
+
+
+def _reducible(s: Sampler, place: _Place) -> Any:
+    ones = [i for i, d in enumerate(_shape(place)) if d == 1]
+    picked = [i for i in ones if s.chance(0.7)]
+    return np.array(picked, dtype=np.int64)
+
+
+def _places(s: Sampler, place: _Place) -> np.ndarray:
+    rank, count = len(_shape(place)), s.pick(1, 1, 2)
+    return np.sort(s.rng.permutation(rank + count)[:count]).astype(np.int64)
+
+
+def _starts(s: Sampler, place: _Place) -> np.ndarray:
+    rank = len(_shape(place))
+    if not rank:
+        raise Retry("nothing to slice")
+    return s.rng.integers(-2, 2, s.pick(1, min(2, rank))).astype(np.int64) * s.pick(0, 1)
+
+
+def _ends(s: Sampler, place: _Place) -> np.ndarray:
+    count = len(place.before[1].blob.array) if place.before[1].blob is not None else 1
+    return s.pick(s.rng.integers(0, 4, count).astype(np.int64), np.full(count, np.iinfo(np.int64).max))
+
+
+def _sliced(s: Sampler, place: _Place) -> np.ndarray:
+    rank, count = len(_shape(place)), int(place.before[1].shape[0])
+    return s.rng.permutation(rank)[:count].astype(np.int64)
+
+
+def _steps(s: Sampler, place: _Place) -> np.ndarray:
+    return np.full(int(place.before[1].shape[0]), s.pick(1, 1, 2), dtype=np.int64)
+
+
+def _repeats(s: Sampler, place: _Place) -> np.ndarray:
+    return np.array([s.pick(1, 1, 2) for _ in _shape(place)], dtype=np.int64)
+
+
+def _pads(s: Sampler, place: _Place) -> np.ndarray:
+    return np.array([s.pick(0, 0, 1) for _ in range(2 * len(_shape(place)))], dtype=np.int64)
+
+
+def _indices(s: Sampler, place: _Place) -> np.ndarray:
+    return np.array(s.pick(0, [0], [0, 0]), dtype=np.int64)
+
+
+def _scalar(s: Sampler, place: _Place) -> np.ndarray:
+    return s.numbers(_dtype(s, place), ())
+
+
+OPERANDS: Mapping[tuple[str, int], Callable[[Sampler, _Place], Any]] = {
+    ("Reshape", 1): _target, ("Expand", 1): _expanded, ("Squeeze", 1): _reducible, ("Unsqueeze", 1): _places,
+    ("Slice", 1): _starts, ("Slice", 2): _ends, ("Slice", 3): _sliced, ("Slice", 4): _steps, ("Tile", 1): _repeats,
+    ("Pad", 1): _pads, ("Gather", 1): _indices, ("Clip", 1): _scalar, ("Clip", 2): _scalar,
+    ("Dropout", 1): lambda s, place: np.float32(0.5), ("Dropout", 2): lambda s, place: np.bool_(s.chance(0.2)),
+}  # fmt: skip
+"""How operands that say where or how much are made, by operator and number."""
+
+
+# ---------------------------------------------------------------------------------------------- numbers to feed
+
+
+def assignment(values: tuple[Value, ...], rng: np.random.Generator) -> dict[str, int]:
+    """A number for each dimension symbol in the types of values, 0 and 1 among them."""
+    symbols = {s for v in values if isinstance(v.type, Tensor) for d in v.type.shape for s in dims.symbols_of(d)}
+    return {s.name: int(rng.choice([0, 1, 2, 3, 5])) for s in sorted(symbols, key=str)}
+
+
+def feeds(params: tuple[Value, ...], rng: np.random.Generator, special: bool) -> list[np.ndarray]:
+    """An array for each parameter, under one random assignment of the symbols."""
+    chosen = assignment(params, rng)
+    found = []
+    for value in params:
+        shape = tuple(dims.evaluate(d, chosen) for d in value.shape)
+        found.append(numbers(rng, value.dtype, shape, special))
+    return found
+
+
+def results_of(value: Value) -> tuple[Value, ...]:
+    """The value, or each result of an operator with several."""
+    if isinstance(value.type, Tuple):
+        return tuple(item(value, i) for i in range(len(value.type.items)))
+    return (value,)
