@@ -6,6 +6,7 @@ from irkit import dims
 from irkit.build import op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
+from lowering.aten.elementwise import chosen
 from lowering.promotion import cast, scalar
 from lowering.shaping import axis, ints, iota, permute, reshape, sliced, unsqueeze
 
@@ -64,7 +65,7 @@ def aten_diag_embed(self: Value, offset: int = 0, dim1: int = -2, dim2: int = -1
     size = dims.add(self.shape[last], abs(offset))
     # Row i holds self[i] for offset >= 0, and self[i + offset] below.
     x = self if offset == 0 else op.Pad(self, ints(-min(offset, 0), max(offset, 0)), None, ints(last))
-    matrix = op.Where(on_diagonal(size, size, offset), unsqueeze(x, -1), scalar(0, self.dtype))
+    matrix = chosen(on_diagonal(size, size, offset), unsqueeze(x, -1), scalar(0, self.dtype))
     rank = self.rank + 1
     a, b = axis(dim1, rank), axis(dim2, rank)
     rest = iter(range(rank - 2))
@@ -79,7 +80,7 @@ def aten_diagonal_scatter(self: Value, src: Value, offset: int = 0, dim1: int = 
     before = max(-offset, 0)
     pads = shape_vector((before, dims.sub(dims.sub(rows, count), before)))
     by_row = op.Pad(cast(src, self.dtype), pads, None, ints(src.rank - 1))
-    matrix = op.Where(on_diagonal(rows, columns, offset), unsqueeze(by_row, -1), x)
+    matrix = chosen(on_diagonal(rows, columns, offset), unsqueeze(by_row, -1), x)
     a, b = axis(dim1, self.rank), axis(dim2, self.rank)
     rest = iter(range(self.rank - 2))
     back = (self.rank - 2 if i == a else self.rank - 1 if i == b else next(rest) for i in range(self.rank))

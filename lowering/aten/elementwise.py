@@ -409,14 +409,21 @@ def aten_fmin(self: Value, other: Value) -> Value:
 
 def aten_where(condition: Value, self: Operand, other: Operand) -> Value:
     """self where the condition holds, else other; all three broadcast."""
-    return op.Where(truth(condition), *promoted(self, other))
+    return chosen(truth(condition), *promoted(self, other))
+
+
+def chosen(condition: Value, a: Value, b: Value) -> Value:
+    """a where the condition holds, else b; bools, for which ONNX Runtime has no Where, by logic."""
+    if a.dtype is not DType.BOOL:
+        return op.Where(condition, a, b)
+    return op.Or(op.And(condition, a), op.And(op.Not(condition), b))
 
 
 def aten_heaviside(self: Value, values: Value) -> Value:
     """0 below zero, `values` at zero, 1 above."""
     x, at_zero = promoted(self, values)
     above = x if x.dtype is DType.BOOL else cast(op.Greater(x, 0), x.dtype)
-    return op.Where(op.Equal(x, scalar(0, x.dtype)), at_zero, above)
+    return chosen(op.Equal(x, scalar(0, x.dtype)), at_zero, above)
 
 
 def aten_nan_to_num(

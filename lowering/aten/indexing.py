@@ -11,6 +11,7 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.aten.elementwise import chosen
 from lowering.errors import Unsupported
 from lowering.promotion import Number, cast, promoted, scalar, truth
 from lowering.shaping import (
@@ -106,7 +107,7 @@ def aten__unsafe_index(self: Value, indices: Sequence[Value | None]) -> Value:
 
 def aten__unsafe_masked_index(self: Value, mask: Value, indices: Sequence[Value | None], fill: Number) -> Value:
     """self[indices] where the mask holds, else `fill`; the indices are only within bounds where it does."""
-    return op.Where(mask, aten_index(self, within(self, indices)), scalar(fill, self.dtype))
+    return chosen(mask, aten_index(self, within(self, indices)), scalar(fill, self.dtype))
 
 
 def within(x: Value, indices: Sequence[Value | None]) -> list[Value | None]:
@@ -169,7 +170,7 @@ def aten_take_along_dim(self: Value, indices: Value, dim: int | None = None) -> 
 def aten_masked_fill(self: Value, mask: Value, value: Value | Number) -> Value:
     """self, and `value` where the mask holds; self and mask broadcast."""
     new = cast(value, self.dtype) if isinstance(value, Value) else scalar(value, self.dtype)
-    return op.Where(truth(mask), new, self)
+    return chosen(truth(mask), new, self)
 
 
 def aten_masked_select(self: Value, mask: Value) -> Value:

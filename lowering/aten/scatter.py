@@ -9,7 +9,7 @@ from irkit.build import op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.aten.elementwise import floor_divided
+from lowering.aten.elementwise import chosen, floor_divided
 from lowering.aten.indexing import index64, planned, stacked, unmasked, within
 from lowering.aten.reduce import identity_of
 from lowering.promotion import Number, cast, scalar, truth
@@ -157,7 +157,7 @@ def aten_index_put(self: Value, indices: Sequence[Value | None], values: Value, 
         values = reshape(values, ())
     if masked is not None and not accumulate and values.rank <= self.rank - masked.rank:
         # One value for every position: no position needs to be found.
-        return op.Where(behind(truth(masked), self.rank), cast(values, self.dtype), self)
+        return chosen(behind(truth(masked), self.rank), cast(values, self.dtype), self)
     found = unmasked(indices)
     if all(index is None for index in found):
         new = expand(cast(values, self.dtype), self.shape)
@@ -211,7 +211,7 @@ def aten__unsafe_masked_index_put_accumulate(
     self: Value, mask: Value, indices: Sequence[Value | None], values: Value
 ) -> Value:
     """self with `values` added at self[indices] where the mask holds; elsewhere the indices may be out of bounds."""
-    new = op.Where(mask, cast(values, self.dtype), scalar(0, self.dtype))
+    new = chosen(mask, cast(values, self.dtype), scalar(0, self.dtype))
     return aten_index_put(self, within(self, indices), new, accumulate=True)
 
 
@@ -227,7 +227,7 @@ def aten_masked_scatter(self: Value, mask: Value, source: Value) -> Value:
     x = expand(self, shape)
     places = op.NonZero(expand(truth(mask), shape))  # (rank, count)
     if x.rank == 0:
-        return op.Where(truth(mask), reshape(sliced(flat(source), 0, 0, 1), ()), self)
+        return chosen(truth(mask), reshape(sliced(flat(source), 0, 0, 1), ()), self)
     count = op.Slice(op.Shape(places), [1], [2])
     taken = op.Slice(flat(cast(source, self.dtype)), [0], count, [0])
     return op.ScatterND(x, op.Transpose(places, perm=(1, 0)), taken)

@@ -324,6 +324,6 @@ def aten_unique_consecutive(
     nothing = ints()
     return (
         values if dim is None else moved(values, 0, dim),
-        shaped if return_inverse else nothing,
-        counts if return_counts else nothing,
+        shaped if return_inverse or dim is not None else nothing,
+        counts if return_counts or dim is not None else nothing,
     )
