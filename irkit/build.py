@@ -57,8 +57,8 @@ def call(
     context = Context(known, operands, dict(frozen), bodies, count)
     found = rules.infer(op)(context)
     if isinstance(found, tuple):
-        several = len(found) > 1 or known.min_outputs > 1 or is_variadic(known)
-        found = Tuple(found) if several else found[0]
+        several = len(found) != 1 or known.min_outputs > 1 or is_variadic(known)
+        found = Tuple(found) if several else next(iter(found))
     value = Value(op, operands, frozen, bodies, found)
     if isinstance(found, Tuple):
         return tuple(item(value, i) for i in range(len(found.items)))
@@ -155,10 +155,9 @@ def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Any]) -> Va
 
 def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """The attributes frozen, of the schema's kinds, without those that say what the default says."""
-    if not given:
-        kinds_given: dict[str, Any] = {}
-    else:
-        kinds_given = {name: of_kind(op, known, name, value) for name, value in given.items() if value is not None}
+    if not given and not required(known):
+        return ()
+    kinds_given = {name: of_kind(op, known, name, value) for name, value in given.items() if value is not None}
     for name in required(known):
         if name not in kinds_given:
             raise TypeRuleError(f"{op}: attribute {name} must be given")

@@ -9,7 +9,7 @@ import pytest
 
 from irkit import dims
 from irkit.bodies import closed, entries, made_by, trace
-from irkit.build import const, op, shape_vector
+from irkit.build import call, const, op, shape_vector
 from irkit.errors import TypeRuleError
 from irkit.ir import Graph, Value, param
 from irkit.types import Sequence, Tensor, tensor
@@ -137,7 +137,7 @@ def test_if_refuses_branches_that_cannot_be_one() -> None:
     with pytest.raises(TypeRuleError, match="1 results, and else_branch 2"):
         op.If(cond, then_branch=lambda: v, else_branch=lambda: (v, v))
     with pytest.raises(TypeRuleError, match="then_branch and else_branch"):
-        op.If(cond, then_branch=lambda: v)
+        call("If", [cond], {"then_branch": lambda: v})
 
 
 def test_if_nested_in_if_captures_through_both() -> None:
@@ -273,9 +273,10 @@ def test_graphs_are_taken_as_they_are() -> None:
     cond, v = x(dtype="bool"), x("n")
     own = param(v.type)
     body = Graph((own,), (op.Exp(own),))
-    (result,) = op.If(cond, v, then_branch=body, else_branch=body, captures=1)
+    branches = {"then_branch": body, "else_branch": body}
+    (result,) = call("If", [cond, v], {**branches, "captures": 1})
     assert result.type == v.type
     with pytest.raises(TypeRuleError, match="takes 1 parameters, and is given 0"):
-        op.If(cond, then_branch=body, else_branch=body)
+        call("If", [cond], branches)
     with pytest.raises(TypeRuleError, match="is given a"):
-        op.If(cond, x(3, 4), then_branch=body, else_branch=body, captures=1)
+        call("If", [cond, x(3, 4)], {**branches, "captures": 1})

@@ -85,7 +85,7 @@ def of_constant(value: Any) -> Known:
     blob: Blob = value.attributes[0][1]
     if blob.size > LIMIT or not (blob.dtype.is_integer or blob.dtype is DType.BOOL):
         return None
-    return tuple(int(x) for x in blob.array.ravel())
+    return tuple(map(int, blob.array.ravel().tolist()))
 
 
 def of_shape(value: Any) -> Known:
@@ -172,7 +172,7 @@ def remainder(a: Dim, b: Dim) -> Dim | None:
 
 def is_count(d: Dim) -> bool:
     """True where a number is certainly not negative."""
-    return d >= 0 if type(d) is int else bool(d.is_nonnegative)
+    return d >= 0 if isinstance(d, int) else bool(d.is_nonnegative)
 
 
 def equal(a: Dim, b: Dim) -> Dim | None:

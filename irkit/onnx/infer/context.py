@@ -179,19 +179,26 @@ def broadcast(c: Context, *shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
     Of a number above 1 and an unknown dimension the number is taken; of two dimensions that may or may not be equal
     nothing is known, since either could be 1: the result is a fresh symbol.
     """
-    first = shapes[0]
-    if all(shape is first or shape == first for shape in shapes):
-        return first
-    rank = max(map(len, shapes))
-    result: list[Dim] = []
-    for i in range(rank):
-        dim: Dim = 1
-        for shape in shapes:
-            at = i - rank + len(shape)
-            if at >= 0:
-                dim = broadcast_dim(c, dim, shape[at])
-        result.append(dim)
-    return tuple(result)
+    found = shapes[0]
+    for shape in shapes[1:]:
+        if shape is not found:
+            found = broadcast_pair(c, found, shape)
+    return found
+
+
+def broadcast_pair(c: Context, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """`broadcast` of two shapes; one of them itself where it is the result."""
+    if len(a) < len(b):
+        a, b = b, a
+    gap = len(a) - len(b)
+    tail = a[gap:] if gap else a
+    if tail == b:
+        return a
+    joined = tuple(
+        x if x is y or (type(y) is int and (y == 1 or (type(x) is int and x == y))) else broadcast_dim(c, x, y)
+        for x, y in zip(tail, b, strict=True)
+    )
+    return a[:gap] + joined if gap else joined
 
 
 def broadcast_dim(c: Context, a: Dim, b: Dim) -> Dim:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irkit.onnx.infer.context import Context, broadcast, broadcast_to
+from irkit.onnx.infer.context import Context, broadcast, broadcast_pair, broadcast_to
 from irkit.types import DType, Tensor, Type
 
 
@@ -47,10 +47,11 @@ infer_IsNaN = infer_IsInf = infer_predicate
 def infer_broadcast(c: Context) -> Type:
     """x[...], y[...] -> broadcast, of the element type of x"""
     first = c.tensor(0)
-    for value in c.inputs[1:]:
-        if value.type is not first and getattr(value.type, "shape", None) != first.shape:
-            return Tensor(first.dtype, broadcast(c, *(c.shape(i) for i in range(len(c.inputs)))))
-    return first
+    shape = first.shape
+    for index, value in enumerate(c.inputs):
+        if value.type is not first:
+            shape = broadcast_pair(c, shape, c.shape(index))
+    return first if shape is first.shape else Tensor(first.dtype, shape)
 
 
 infer_Add = infer_Sub = infer_Mul = infer_Div = infer_Mod = infer_Pow = infer_broadcast

@@ -19,7 +19,7 @@ def matmul(c: Context, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...
     """The shape of numpy's matmul. Raises TypeRuleError for scalars, and where the inner sizes differ."""
     if not a or not b:
         raise c.fail("scalars have no matrix product", hint="use op.Mul")
-    inner = b[-2] if len(b) > 1 else b[0]
+    inner = b[-2:][0]
     if a[-1] is not inner:
         c.unify(a[-1], inner, "the inner sizes")
     rows, columns = a[-2:-1], b[-1:] if len(b) > 1 else ()

@@ -111,7 +111,7 @@ def infer_Pad(c: Context) -> Type:
             shape[axis] = dims.fresh()
             continue
         shape[axis] = dims.add(dims.add(shape[axis], pads[i]), pads[i + len(axes)])
-        if type(shape[axis]) is int and shape[axis] < 0:  # type: ignore[operator]
+        if type(shape[axis]) is int and shape[axis] < 0:
             raise c.fail(f"axis {axis} of size {x.shape[axis]} is cropped by more than that")
     return Tensor(x.dtype, tuple(shape))
 

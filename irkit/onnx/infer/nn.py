@@ -64,7 +64,7 @@ def check_mask(c: Context, mask: tuple[Dim, ...], scores: Heads) -> None:
         raise c.fail(f"the mask has rank {len(mask)}, and at most 4 is allowed")
     if mask:
         broadcast_to(c, (*mask[:-1], 1), scores, "the mask")
-    if mask and type(mask[-1]) is int and type(scores[3]) is int and mask[-1] > scores[3]:  # type: ignore[operator]
+    if mask and type(mask[-1]) is int and type(scores[3]) is int and mask[-1] > scores[3]:
         raise c.fail(f"the mask of length {mask[-1]} is longer than the {scores[3]} keys")
 
 

@@ -89,7 +89,7 @@ def infer_TopK(c: Context) -> Type | tuple[Type, ...]:
     k = c.scalar(1)
     if k is None:
         k = dims.fresh()
-    elif type(k) is int and type(x.shape[axis]) is int and k > x.shape[axis]:  # type: ignore[operator]
+    elif type(k) is int and type(x.shape[axis]) is int and k > x.shape[axis]:
         raise c.fail(f"{k} of {x.shape[axis]} elements cannot be taken", hint="k must not exceed the size of the axis")
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
     return Tensor(x.dtype, shape), Tensor(DType.INT64, shape)

@@ -53,14 +53,15 @@ def read_target(c: Context, source: tuple[Dim, ...], target: tuple[Dim, ...]) ->
 
 def cancelled(have: tuple[Dim, ...], taken: tuple[Dim, ...]) -> tuple[list[Dim], list[Dim]]:
     """Both without the dimensions that stand in both, and without 1: their products have the same quotient."""
-    left = [d for d in have if d != 1]
-    rest: list[Dim] = []
+    left, rest = list(have), []
     for d in taken:
-        if d in left:
-            left.remove(d)
-        elif d != 1:
+        for i, other in enumerate(left):
+            if other is d or (type(other) is type(d) and other == d):
+                del left[i]
+                break
+        else:
             rest.append(d)
-    return left, rest
+    return [d for d in left if type(d) is not int or d != 1], [d for d in rest if type(d) is not int or d != 1]
 
 
 def check_count(c: Context, have: list[Dim], taken: list[Dim], source: tuple[Dim, ...], target: list[Dim]) -> None:
@@ -168,7 +169,7 @@ def sliced(c: Context, size: Dim, start: Dim | None, end: Dim | None, step: Dim 
 
 def counted(place: Dim, size: Dim, clamp: Callable[[Dim, Dim, bool], Dim]) -> Dim | None:
     """A bound of a Slice counted from the front and clamped; None where its sign is not known."""
-    if type(place) is int:
+    if isinstance(place, int):
         place = max(-FAR, min(place, FAR))
         return clamp(place, size, place < 0)
     if place.is_nonnegative:

@@ -133,7 +133,7 @@ def transposed(c: Context, space: tuple[Dim, ...], kernel: tuple[Dim, ...]) -> t
         pads = 0 if auto == "VALID" else win.before + win.after
         reach = dims.add(dims.mul(dims.sub(size, 1), win.stride), win.extent)
         found.append(dims.add(reach, extra[i] - pads))
-        if type(found[-1]) is int and found[-1] < 0:  # type: ignore[operator]
+        if type(found[-1]) is int and found[-1] < 0:
             raise c.fail(f"the pads {win.before} and {win.after} take more than there is")
     return tuple(found)
 
