@@ -16,7 +16,7 @@ from irkit.build import const, shape_vector
 from irkit.dims import symbols_of
 from irkit.ir import Value
 from irkit.origins import NOWHERE, Origin
-from irkit.types import Tensor, dims_of, same_types
+from irkit.types import Tensor, Type, dims_of, same_types
 from irkit.vocabulary import PARAM, SHAPE_VECTOR
 from lowering import storage
 from lowering.errors import LoweringError
@@ -106,37 +106,48 @@ def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str) ->
 
 
 def settled(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
-    """The result checked against what FX recorded, its dimensions refined by it, its new values given an origin."""
-    if isinstance(result, tuple | list):
-        types = expected if isinstance(expected, tuple) else (None,) * len(result)
-        if len(types) != len(result):
-            raise LoweringError(f"the converter of {node.target} gave {len(result)} results, torch {len(types)}")
-        return tuple(settled(scope, node, r, t) for r, t in zip(result, types, strict=True))
-    if not isinstance(result, Value):
-        return result
-    if isinstance(expected, Tensor) and result.type != expected:
-        if same_types(result.type, expected) is False:
-            raise LoweringError(
-                f"the converter of {node.target} gave {result.type!r}, where torch recorded {expected!r}",
-                hint="the converter is wrong; hand lower() another one with converters={...}",
-            )
-        result = result.with_type(expected)
-    return stamped(scope, result, origin_of(node))
+    """The result checked against what FX recorded, its dimensions refined by it, its new values given an origin.
+
+    Of several results each value below them is made anew once, so that a random draw that two of them use stays one.
+    """
+    several = isinstance(result, tuple | list)
+    results = tuple(result) if several else (result,)
+    types = (expected,) if not several else expected if isinstance(expected, tuple) else (None,) * len(results)
+    if len(types) != len(results):
+        raise LoweringError(f"the converter of {node.target} gave {len(results)} results, torch {len(types)}")
+    refined = {r: checked(node, r, t) for r, t in zip(results, types, strict=True) if isinstance(r, Value)}
+    new = stamped_all(scope, refined, origin_of(node))
+    final = tuple(new[r] if isinstance(r, Value) else r for r in results)
+    return final if several else final[0]
+
+
+def checked(node: Node, result: Value, expected: Any) -> Type:
+    """The type of a result, with the dimensions that FX recorded. Raises LoweringError where it contradicts FX."""
+    if not isinstance(expected, Tensor) or result.type == expected:
+        return result.type
+    if same_types(result.type, expected) is False:
+        raise LoweringError(
+            f"the converter of {node.target} gave {result.type!r}, where torch recorded {expected!r}",
+            hint="the converter is wrong; hand lower() another one with converters={...}",
+        )
+    return expected
 
 
 def stamped(scope: Scope, value: Value, origin: Origin) -> Value:
     """`value` with `origin` on every value below it that has none, and binders on data-dependent ShapeVectors."""
-    if value.origin is not NOWHERE:
-        return value
-    new: dict[Value, Value] = {}
-    for v in walk.post_order((value,), stop=is_placed):
+    return stamped_all(scope, {value: value.type}, origin)[value]
+
+
+def stamped_all(scope: Scope, refined: Mapping[Value, Type], origin: Origin) -> Mapping[Value, Value]:
+    """What each key becomes: of its refined type, stamped as by `stamped`, with what they share made anew once."""
+    new = {v: v if v.type is t else v.with_type(t) for v, t in refined.items() if is_placed(v)}
+    for v in walk.post_order(tuple(refined), stop=is_placed):
         inputs = tuple(None if i is None else new.get(i, i) for i in v.inputs)
-        if v.op == SHAPE_VECTOR and scope.binders:
+        attributes = v.attributes
+        if v.op == SHAPE_VECTOR and scope.binders and not v.inputs:
             inputs, attributes = with_binders(scope, v)
-            new[v] = Value(v.op, inputs, attributes, v.bodies, v.type, origin)
-        else:
-            new[v] = Value(v.op, inputs, v.attributes, v.bodies, v.type, origin)
-    return new.get(value, value)
+        new[v] = Value(v.op, inputs, attributes, v.bodies, refined.get(v, v.type), origin)
+    return new
 
 
 def is_placed(value: Value) -> bool:
