@@ -121,11 +121,8 @@ def affine(bias: Value, a: Value, b: Value, beta: Any, alpha: Any, trans_b: int)
 
     ONNX Runtime's Gemm forgets beta where the inner size is 0.
     """
-    exact = (
-        dims.same(a.shape[-1], 0) is not True
-        and a.dtype.is_float
-        and all(a.dtype is not DType.DOUBLE or float(np.float32(f)) == f for f in (alpha, beta))
-    )
+    held = a.dtype is not DType.DOUBLE or all(float(np.float32(f)) == f for f in (alpha, beta))
+    exact = a.dtype.is_float and held and dims.same(a.shape[-1], 0) is not True
     if not exact or beta == 0:
         return combined(bias, product(a, swap(b) if trans_b else b), beta, alpha)
     return op.Gemm(a, b, bias, alpha=float(alpha), beta=float(beta), transB=trans_b)
