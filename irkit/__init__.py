@@ -26,6 +26,9 @@ from irkit.errors import (
     VerifyError,
 )
 from irkit.ir import Fact, Graph, Port, Signature, Value, constant, item, param, substitute
+from irkit.onnx.external import save
+from irkit.onnx.load import load
+from irkit.onnx.serialize import to_proto
 from irkit.origins import Origin
 from irkit.pattern import hole
 from irkit.pipeline import Pass, checked, fixpoint, graph_pass, in_bodies, record, rules_pass, sequence, when
@@ -89,6 +92,7 @@ __all__ = [
     "hole",
     "in_bodies",
     "item",
+    "load",
     "load_text",
     "op",
     "param",
@@ -98,6 +102,7 @@ __all__ = [
     "rewrite",
     "rule",
     "rules_pass",
+    "save",
     "save_text",
     "sequence",
     "shape_vector",
@@ -106,6 +111,7 @@ __all__ = [
     "symbol",
     "tensor",
     "to_onnx",
+    "to_proto",
     "verify",
     "when",
 ]

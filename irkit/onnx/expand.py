@@ -94,6 +94,6 @@ def unify(params: Iterable[Value], operands: Iterable[Value]) -> Mapping[Any, Di
         if param.type is operand.type:
             continue
         for inner, outer in zip(dims_of(param.type), dims_of(operand.type), strict=False):
-            if type(inner) is not int and inner.is_Symbol:
+            if isinstance(inner, dims.sympy.Symbol):
                 found.setdefault(inner, outer)
     return {inner: outer for inner, outer in found.items() if inner is not outer}

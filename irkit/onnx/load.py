@@ -22,8 +22,8 @@ def load(source: Any) -> Graph:
             only from the folder of the path, and mapped into memory rather than read.
 
     Operators of older opsets are upgraded, local functions written out, bodies closed, and sizes that the model
-    computes folded into dimensions. An initializer that is also an input is a weight. Dimensions keep their names; one without a
-    name gets `<input>_dim<axis>`. Raises LoadError for what is no such model, or has something that irkit cannot hold.
+    computes folded into dimensions. An initializer that is also an input is a weight. Dimensions keep their names; one
+    without a name gets `<input>_dim<axis>`. Raises LoadError for what is no such model, or cannot be held by a Graph.
     """
     if isinstance(source, ModelProto):
         return read_model(source, None)

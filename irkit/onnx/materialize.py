@@ -78,25 +78,25 @@ class Sweep:
 
     def value(self, value: Value, vectors: Mapping[Value, tuple[Dim, ...]]) -> Value:
         """The new value of anything that is no leaf."""
-        first = value.inputs[1] if len(value.inputs) > 1 else None
-        if first in vectors and value.op in ("Reshape", "Expand"):
+        vector = value.inputs[1] if len(value.inputs) > 1 else None
+        if value.op in ("Reshape", "Expand") and vector is not None and vector in vectors:
+            (data,) = self.operands(value.inputs[:1], vectors)
             self.sizes.origin = value.origin
-            data = (
-                self.new[value.inputs[0]] if value.inputs[0] not in vectors else self.written(value.inputs[0], vectors)
-            )  # type: ignore[index]
             if value.op == "Expand":
-                return value.with_inputs((data, self.sizes.vector(expand_target(data.shape, vectors[first]))))
-            target, allowzero = self.reshape_target(value, data.shape, vectors[first])
+                return value.with_inputs((data, self.sizes.vector(expand_target(data.shape, vectors[vector]))))
+            target, allowzero = self.reshape_target(value, data.shape, vectors[vector])
             attributes = (("allowzero", 1),) if allowzero else ()
             return Value("Reshape", (data, self.sizes.vector(target)), attributes, (), value.type, value.origin)
-        if value.op == "Squeeze" and value.inputs[0] in vectors:
+        if value.op == "Squeeze" and any(v in vectors for v in value.inputs[:1]):
             return self.number(value, vectors)
-        inputs = tuple(
-            None if v is None else self.written(v, vectors) if v in vectors else self.new[v] for v in value.inputs
-        )
+        inputs = self.operands(value.inputs, vectors)
         same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
         made = value if same else value.with_inputs(inputs)
         return self.bodies(made) if any(has_vectors(body) for body in value.bodies) else made
+
+    def operands(self, inputs: tuple[Value | None, ...], vectors: Mapping[Value, tuple[Dim, ...]]) -> tuple[Any, ...]:
+        """The new values of operands; ShapeVectors among them are written out."""
+        return tuple(None if v is None else self.written(v, vectors) if v in vectors else self.new[v] for v in inputs)
 
     def number(self, value: Value, vectors: Mapping[Value, tuple[Dim, ...]]) -> Value:
         """One dimension as a scalar: the scalar whose content it is, or a Squeeze made once."""
@@ -104,12 +104,8 @@ class Sweep:
         scalar = self.sizes.scalar(sizes[0]) if len(sizes) == 1 else None
         if scalar is not None and scalar.rank == value.rank == 0:
             return scalar
-        operand = self.written(value.inputs[0], vectors)  # type: ignore[arg-type]
-        if value.rank != 0:
-            return value.with_inputs((operand, *(self.new[v] for v in value.inputs[1:])))  # type: ignore[index]
-        if operand not in self.squeezed:
-            self.squeezed[operand] = value.with_inputs((operand, *(self.new[v] for v in value.inputs[1:])))  # type: ignore[index]
-        return self.squeezed[operand]
+        made = value.with_inputs(self.operands(value.inputs, vectors))
+        return made if value.rank else self.squeezed.setdefault(made.inputs[0], made)  # type: ignore[arg-type]
 
     # ------------------------------------------------------------------------------------------ Reshape
 

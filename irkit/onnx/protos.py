@@ -19,7 +19,7 @@ from irkit.onnx.schemas import OPSET, OpSpec, row, split
 from irkit.onnx.tensors import tensor_proto
 from irkit.types import Optional, Sequence, Tensor, Tuple, Type
 
-KINDS: Mapping[str, int] = {kind: number for kind, number in AttributeProto.AttributeType.items() if number}
+KINDS: Mapping[str, Any] = {kind: number for kind, number in AttributeProto.AttributeType.items() if number}
 """The number of each kind of attribute: "INT" is 2."""
 
 _FIELDS = {
@@ -128,7 +128,7 @@ def kind_of(value: Any) -> str:
     if type(value) is tuple:
         return (kind_of(value[0]) if value else "INT") + "S"
     for kind, name in ((int, "INT"), (float, "FLOAT"), ((str, bytes), "STRING"), (Blob, "TENSOR")):
-        if isinstance(value, kind):  # type: ignore[arg-type]
+        if isinstance(value, kind):
             return name
     if isinstance(value, Tensor | Sequence | Optional | Tuple):
         return "TYPE_PROTO"
@@ -167,11 +167,11 @@ def explicit_defaults(op: str, opset: int) -> tuple[tuple[str, str, Any], ...]:
     old, new = row_at(op, opset), row_at(op, OPSET)
     if old is None or new is None:
         return ()
-    expanded = onnx.defs.get_schema(op, opset, "").has_function
+    schema: Any = onnx.defs.get_schema(op, opset, "")
     found = []
     for name, attribute in old.attributes.items():
         default = new.attributes[name].default if name in new.attributes else None
-        if default is not None and attribute.kind in _FIELDS and (expanded or default != attribute.default):
+        if default is not None and attribute.kind in _FIELDS and (schema.has_function or default != attribute.default):
             found.append((name, attribute.kind, default))
     return tuple(found)
 

@@ -115,16 +115,17 @@ def settled(
     types: list[Type] = [v.type for v in carried]
     names = [info.name for info in proto.input][len(fixed) :]
     empties = {name: v for name, v in zip(names, carried, strict=False) if v.op == _EMPTY}
-    for _ in range(_ROUNDS + len(empties)):
+    rounds = _ROUNDS + len(empties)
+    while True:
         body = read_body(reader, proto, [*fixed, *types, *after], scope, frame, empties)
         if len(body.results) < first_result + len(types):
             raise LoadError(f"the body {proto.name!r} gives back fewer values than it carries")
         ends = body.results[first_result : first_result + len(types)]
         wider = [widened(t, end.type, v) for t, end, v in zip(types, ends, carried, strict=True)]
-        if not empties and all(a is b for a, b in zip(types, wider, strict=True)):
+        rounds -= 1
+        if rounds == 0 or (not empties and all(a is b for a, b in zip(types, wider, strict=True))):
             return body
         types, empties = wider, {}
-    return body
 
 
 def scanned(value: Any, axis: int) -> Type:

@@ -50,7 +50,7 @@ def read_model(model: ModelProto, folder: Path | None, blobs: Mapping[str, Blob]
     weights = {t.name for t in proto.initializer} | {t.values.name for t in proto.sparse_initializer}
     params = read_params(proto, types, scope, weights)
     shapes = [p.type.shape for p in params if isinstance(p.type, Tensor)]
-    free = frozenset(d for shape in shapes for d in shape if type(d) is not int and d.is_Symbol)
+    free = frozenset(d for shape in shapes for d in shape if isinstance(d, dims.sympy.Symbol))
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     reader = Reader(Files(folder), types, functions, Known(free), blobs or {})
     reader.fill(proto, scope, Frame(opsets))

@@ -96,7 +96,7 @@ class Reader:
             scope.values[name] = found
             return found
         content = self.known.content(found)
-        inside = self.known.value(content) if content and not content.binders and found.dtype is DType.INT64 else None  # type: ignore[union-attr]
+        inside = self.known.value(content) if content and not content.binders and found.dtype is DType.INT64 else None
         if inside is None:
             inside = param(found.type).with_origin(Origin(node=name))
             scope.captures[name] = (found, inside)

@@ -84,7 +84,7 @@ def read_dim(text: str) -> Dim:
         found = dims_text.parse(text)
     except (DimensionError, SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError, OverflowError):
         return dims.symbol(text)
-    whole = type(found) is not int and found.is_integer and dims.symbols_of(found)
+    whole = isinstance(found, dims.sympy.Expr) and found.is_integer and dims.symbols_of(found)
     return found if whole else dims.symbol(text)
 
 

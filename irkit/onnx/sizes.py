@@ -158,10 +158,10 @@ class Sizes:
         """Shape(value)[start:stop]"""
         key = (value, start, stop)
         if key not in self._shapes:
-            attributes = {} if start == 0 else {"start": start}
-            if stop != value.rank:
-                attributes["end"] = stop
-            self._shapes[key] = self._node("Shape", [value], (stop - start,), **attributes)
+            attributes = {
+                name: at for name, at, left_out in (("end", stop, value.rank), ("start", start, 0)) if at != left_out
+            }
+            self._shapes[key] = self._node("Shape", [value], (stop - start,), DType.INT64, **attributes)
         return self._shapes[key]
 
     def _constant(self, sizes: tuple[Dim, ...]) -> Value:
@@ -202,31 +202,31 @@ class Sizes:
     def _is_bound(self, symbol: Any) -> bool:
         return symbol in self._scalars or self._place(symbol) is not None or self._line(symbol) is not None
 
-    def _expression_cost(self, size: Dim) -> float:
+    def _expression_cost(self, size: Any) -> float:
         """About how many nodes one expression takes."""
         if type(size) is int or (size,) in self._vectors:
             return 0
         place = self._place(size)
-        if place is not None and (place[0] <= 1 or size.is_Symbol):  # type: ignore[union-attr]
+        if place is not None and (place[0] <= 1 or size.is_Symbol):
             return place[0]
         if size in self._scalars:
             return 1
-        cost = 3.0 if size.is_Symbol else self._arithmetic_cost(size)  # type: ignore[union-attr]
+        cost = 3.0 if size.is_Symbol else self._arithmetic_cost(size)
         return cost if place is None else min(cost, place[0])
 
     def _arithmetic_cost(self, size: Any) -> float:
         extra = 2 if isinstance(size, (dims.FloorDiv, dims.Floor, dims.Ceil, dims.Round, dims.Trunc)) else 0
-        parts = (self._expression_cost(a) if not a.is_number else 0 for a in size.args)
+        parts: list[float] = [self._expression_cost(a) if not a.is_number else 0 for a in size.args]
         return sum(parts) + max(len(size.args) - 1, 1) + extra
 
     def _line(self, symbol: Any) -> tuple[Dim, int, int] | None:
         """(size, slope, offset) of a size that stands in some shape and is slope * symbol + offset."""
-        for places in (self._outer, self._inner):
-            for size in places:
-                if type(size) is not int and dims.symbols_of(size) == (symbol,) and size.is_polynomial(symbol):
-                    slope, offset = size.coeff(symbol, 1), size.coeff(symbol, 0)
-                    if sympy.degree(size, symbol) == 1 and slope.is_Integer and offset.is_Integer:
-                        return size, int(slope), int(offset)
+        candidates: list[Any] = [*self._outer, *self._inner]
+        for size in candidates:
+            if dims.symbols_of(size) == (symbol,) and size.is_polynomial(symbol):
+                slope, offset = size.coeff(symbol, 1), size.coeff(symbol, 0)
+                if sympy.degree(size, symbol) == 1 and slope.is_Integer and offset.is_Integer:
+                    return size, int(slope), int(offset)
         return None
 
     def _solved(self, symbol: Any) -> Value:

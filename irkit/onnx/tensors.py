@@ -43,11 +43,11 @@ def chunks(blob: Blob) -> Iterator[Any]:
     array = blob.array if blob.nbytes <= SMALL else loaded(blob)
     bits = blob.dtype.bits
     if bits >= 8 and array.flags.c_contiguous:
-        yield memoryview(array.reshape(-1).view(np.uint8))
+        yield array.reshape(-1).view(np.uint8).data
         return
     per_step = max(1, CHUNK // array.dtype.itemsize) // 8 * 8  # a multiple of 8 elements fills whole bytes
     for piece in _flat_pieces(array, max(per_step, 8)):
-        yield memoryview(piece.view(np.uint8) if bits >= 8 else packed(piece.view(np.uint8), bits))
+        yield (piece.view(np.uint8) if bits >= 8 else packed(piece.view(np.uint8), bits)).data
 
 
 def loaded(blob: Blob) -> np.ndarray:

@@ -289,7 +289,8 @@ _SUM_FREE = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "S
 UPGRADES: Mapping[str, tuple[tuple[int, Upgrade], ...]] = {
     **{f"Reduce{name}": ((18, axes),) for name in _SUM_FREE},
     "ReduceSum": ((13, axes),), "Squeeze": ((13, axes),), "Unsqueeze": ((13, axes),),
-    **dict.fromkeys("Add Sub Mul Div Pow And Or Xor Equal Less Greater".split(), ((7, broadcast),)),
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Pow", "Equal", "Less", "Greater"), ((7, broadcast),)),
+    **dict.fromkeys(("And", "Or", "Xor"), ((7, broadcast),)),
     **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), ((13, flattened),)),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), ((7, recurrent),)),
     "Slice": ((10, slice_),), "Reshape": ((5, reshape),), "TopK": ((10, top_k),), "Pad": ((11, pad),),
