@@ -13,7 +13,7 @@ from irkit.dims import Dim
 from irkit.errors import DimensionError
 from irkit.text.contents import Contents
 from irkit.text.lexer import Cursor, Token
-from irkit.text.literals import array_of, float_of, unquoted_bytes
+from irkit.text.literals import array_of, finite, unquoted_bytes
 from irkit.types import DType, Optional, Sequence, Tensor, Tuple, Type
 
 DEPTH = 64
@@ -150,13 +150,9 @@ class Atoms:
     def number(self, c: Cursor, token: Token) -> int | float:
         """An int, or a float where the text has a point, an exponent, or is no finite number."""
         try:
-            return int(token.text)
-        except ValueError:
-            pass
-        try:
-            return float_of(token.text)
-        except ValueError:
-            c.fail(f"`{token.text[:40]}` is no number here", token)
+            return int(token.text) if token.text.lstrip("+-").isdecimal() else finite(token.text)
+        except ValueError as error:
+            c.fail(str(error) if len(token.text) < 40 else "the number is too large", token)
 
     def byte_string(self, c: Cursor) -> bytes:
         """b"..." """

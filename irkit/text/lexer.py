@@ -118,9 +118,8 @@ class Cursor:
         if token.kind == "string":
             return self.unquote(token)
         if token.kind != "word":
-            self.fail(
-                f"expected {what}, and found `{token.text}`", token, hint="names that are no identifiers need quotes"
-            )
+            found = f"`{token.text}`" if token.text else "the end of the line"
+            self.fail(f"expected {what}, and found {found}", token, hint="names that are no identifiers need quotes")
         return token.text
 
     def plain(self, token: Token) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -76,6 +77,14 @@ def float_text(value: float) -> str:
 def float_of(token: str) -> float:
     """What `float_text` was given."""
     return float(token[:-1]) if token.endswith("d") else single(float(token))
+
+
+def finite(token: str) -> float:
+    """What `float_text` was given. Raises ValueError where a decimal overflows."""
+    found = float_of(token)
+    if not math.isfinite(found) and "inf" not in token and "nan" not in token:
+        raise ValueError(f"{token} does not fit f32; a double has a `d` behind it")
+    return found
 
 
 # ---------------------------------------------------------------------------------------------- arrays

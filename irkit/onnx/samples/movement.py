@@ -32,8 +32,8 @@ def sample_Reshape(s: Sampler) -> Value:
         shape.insert(s.integer(0, len(shape)), 1)
     if s.rarely():
         shape = [dims.product(shape)]
-    never_empty = all(type(d) is int and d > 0 for d in shape)  # else a 0 would mean: as it is in x
-    return op.Reshape(x, shape_vector(shape, *(s.binders(x.shape) or ())), allowzero=int(not never_empty))
+    empty = any(type(d) is int and d == 0 for d in shape)  # else a 0 would mean: as it is in x
+    return op.Reshape(x, shape_vector(shape, *(s.binders(x.shape) or ())), allowzero=int(empty))
 
 
 def sample_Expand(s: Sampler) -> Value:
