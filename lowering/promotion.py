@@ -104,9 +104,13 @@ def combined(high: DType | None, low: DType | None) -> DType | None:
     if high.is_complex:
         return high
     if high.is_float:
+        if low.is_complex and high not in (DType.BFLOAT16, DType.FLOAT, DType.DOUBLE):
+            raise Unsupported(f"ONNX has no complex numbers of parts of type {high.short}")
         if low.is_complex:
             return DType.COMPLEX128 if high is DType.DOUBLE else DType.COMPLEX64
         return high
+    if high in _LONE and low.is_complex:
+        return low
     if high is DType.BOOL or low.is_float or low.is_complex:
         return promote(high, low)
     return high

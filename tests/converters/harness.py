@@ -1,0 +1,120 @@
+"""One torch function through the fold to ONNX Runtime, compared with eager torch: element types, shapes, values."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import onnxruntime as ort
+import torch
+from pyrsistent import pmap
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from irkit import dims
+from irkit.build import const
+from irkit.compare import Difference, compare
+from irkit.dims import Range
+from irkit.ir import Graph, Port, Signature, Value, param
+from irkit.onnx.serialize import to_proto
+from irkit.types import dims_of
+from lowering.fold import lower_graph
+from lowering.fx_types import array_of, type_of
+from lowering.registry import Registry
+from lowering.scope import Options
+from lowering.symints import Sizes
+from passes.materialize_dims import materialize_dims
+
+IR_VERSION = 13
+"""The newest that ONNX Runtime 1.31 reads."""
+
+
+@attrs.frozen
+class Case:
+    """A function lowered: the graph, and which operators only torch's decomposition could express."""
+
+    graph: Graph
+    decomposed: dict[str, int]
+
+
+def lowered(function: Callable[..., Any], *args: Any, symbolic: bool = False, **kwargs: Any) -> Case:
+    """`function` traced on arguments and lowered; with a symbol for every size above 1 where `symbolic`."""
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    def run(*given: torch.Tensor) -> Any:
+        parts = iter(given)
+        filled = [next(parts) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        positional, keyword = pytree.tree_unflatten(filled, spec)
+        return function(*positional, **keyword)
+
+    mode = "symbolic" if symbolic else "fake"
+    module = make_fx(run, pre_dispatch=True, tracing_mode=mode, _allow_non_fake_inputs=True)(*tensors)
+    sizes = Sizes({})
+    params = tuple(param(type_of(n.meta["val"], sizes)) for n in module.graph.nodes if n.op == "placeholder")
+    found, scope = lower_graph(module, params, sizes, Options(Registry()))
+    results = tuple(r if isinstance(r, Value) else const(np.array(r)) for r in pytree.tree_leaves(found))
+    names = {s.name for p in params for d in dims_of(p.type) for s in dims.symbols_of(d)}
+    ports = Signature(
+        tuple(Port(f"x{i}") for i in range(len(params))), tuple(Port(f"y{i}", "output") for i in range(len(results)))
+    )
+    return Case(Graph(params, results, pmap({n: Range() for n in names}), ports), dict(scope.decomposed))
+
+
+def legal(graph: Graph) -> Graph:
+    """The graph in operators that ONNX Runtime has kernels for."""
+    if importlib.util.find_spec("passes.legalize") is not None:
+        targets = importlib.import_module("passes.targets")
+        graph = importlib.import_module("passes.legalize").legalize(graph, targets.target_of("onnxruntime-cpu", None))
+    return materialize_dims(graph)
+
+
+def run_onnx(graph: Graph, tensors: Sequence[torch.Tensor]) -> list[np.ndarray]:
+    """The results of a graph on ONNX Runtime."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    model = to_proto(legal(graph), ir_version=IR_VERSION).SerializeToString()
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    feeds = {f"x{i}": array_of(t) for i, t in enumerate(tensors)}
+    return session.run(None, {i.name: feeds[i.name] for i in session.get_inputs()})
+
+
+def tensors_of(args: Any) -> list[torch.Tensor]:
+    """The tensors among nested arguments, in order."""
+    return [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
+
+
+def eager(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[np.ndarray]:
+    """The results of torch itself on copies of the arguments."""
+    copied = pytree.tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, (args, kwargs))
+    results = pytree.tree_leaves(function(*copied[0], **copied[1]))
+    return [array_of(r) if isinstance(r, torch.Tensor) else np.array(r) for r in results]
+
+
+def difference(function: Callable[..., Any], *args: Any, symbolic: bool = False, **kwargs: Any) -> Difference | None:
+    """How lowered and eager results differ; None where they agree within irkit's tolerances."""
+    case = lowered(function, *args, symbolic=symbolic, **kwargs)
+    return compare(eager(function, *args, **kwargs), run_onnx(case.graph, tensors_of((args, kwargs))))
+
+
+def check(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Fails where lowered and eager results differ, traced with fixed sizes and with symbolic ones."""
+    for symbolic in (False, True):
+        found = difference(function, *args, symbolic=symbolic, **kwargs)
+        if found is not None:
+            raise AssertionError(f"{'symbolic' if symbolic else 'static'} sizes: {found}")
+
+
+def check_sizes(function: Callable[..., Any], traced: Sequence[Any], *others: Sequence[Any]) -> None:
+    """Fails where the graph traced with symbolic sizes on `traced` is wrong on it, or on arguments of other sizes."""
+    case = lowered(function, *traced, symbolic=True)
+    for args in (traced, *others):
+        found = compare(eager(function, *args), run_onnx(case.graph, tensors_of(args)))
+        if found is not None:
+            shapes = [tuple(t.shape) for t in tensors_of(args)]
+            raise AssertionError(f"on shapes {shapes}: {found}")
