@@ -1,7 +1,7 @@
 """The evaluator: a graph run on numpy, operator by operator, every result held against its type.
 
-It is an oracle, not a runtime: plain, strict, iterative over `graph.order`, and recursive only over the nesting of bodies.
-What each operator does stands in `irkit.onnx.kernels`; here are feeds, dimension symbols, control flow, irkit's own ops.
+It is an oracle, no runtime: plain and strict; iterative over `graph.order`, recursive only over the nesting of bodies.
+What each operator does stands in `irkit.onnx.kernels`; here are feeds, symbols, control flow and irkit's own ops.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def source_places(node: Value, size: int, out: int, scale: float, start: float, 
             return start * (size - 1) + place * (end - start) * (size - 1) / (out - 1)
         return np.full(out, 0.5 * (start + end) * (size - 1))
     if mode == "pytorch_half_pixel" and out == 1:
-        return np.full(out, -0.5)
+        return np.zeros(1)
     found = unscaled(place + 0.5) - 0.5
     if mode == "half_pixel_symmetric":
         found = found + size / 2 * (1 - out / width)
@@ -146,6 +146,7 @@ class Sampler:
     def __init__(self, node: Value, size: int) -> None:
         self.size = size
         self.padding = attr(node, "padding_mode")
+        self.cubic = attr(node, "mode") == "cubic"
         self.aligned = bool(attr(node, "align_corners"))
         self.low, self.high = (0.0, size - 1.0) if self.aligned else (-0.5, size - 0.5)
 
@@ -154,8 +155,12 @@ class Sampler:
         return (place + 1) / 2 * (self.size - 1) if self.aligned else ((place + 1) * self.size - 1) / 2
 
     def inside(self, place: Array) -> Array:
-        """Coordinates brought into the image, unless the outside is zeros."""
-        if self.padding == "border":
+        """Coordinates brought into the image, unless the outside is zeros.
+
+        The taps of a cubic that reach over a border are brought in one by one, as PyTorch and ONNX Runtime do it; the
+        ONNX reference moves the coordinate first.
+        """
+        if self.padding == "border" and not self.cubic:
             return np.clip(place, 0, self.size - 1)
         if self.padding == "reflection":
             return np.where((place < self.low) | (place > self.high), reflected(place, self.low, self.high), place)

@@ -110,14 +110,23 @@ def kernel_Split(node: Value, x: Array, split: Array | None = None) -> tuple[Arr
 def kernel_Slice(
     node: Value, x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
 ) -> Array:
-    """x[start:end:step] along each axis, with numpy's treatment of negative and too large bounds."""
+    """x[start:end:step] along each axis; negative bounds count from the end, bounds outside are moved to the ends."""
     count = starts.size
     chosen = axes_of(node, range(count) if axes is None else ints(axes), x.ndim)
     strides = (1,) * count if steps is None else ints(steps)
     cut = [slice(None)] * x.ndim
     for axis, start, end, step in zip(chosen, ints(starts), ints(ends), strides, strict=True):
-        cut[axis] = slice(start, end, step)
+        cut[axis] = bounded(start, end, step, x.shape[axis])
     return x[tuple(cut)]
+
+
+def bounded(start: int, end: int, step: int, size: int) -> slice:
+    """The slice that ONNX means. Python differs where a backward slice starts before the first element."""
+    if step > 0 or size == 0:
+        return slice(start, end, step)
+    first = min(max(start + size if start < 0 else start, 0), size - 1)
+    last = min(max(end + size if end < 0 else end, -1), size - 1)
+    return slice(first, last if last >= 0 else None, step)
 
 
 def padded_index(mode: str, size: int, before: int, after: int) -> Array:
