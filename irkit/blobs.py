@@ -55,14 +55,20 @@ class Blob:
         return (self.size * self.dtype.bits + 7) // 8
 
     @property
+    def is_weight(self) -> bool:
+        """True for a named tensor of several floating-point numbers: what a user may want to find, or to exchange."""
+        return bool(self.name) and self.dtype.is_float and self.size > 1
+
+    @property
     def type(self) -> Tensor:
         """The tensor type of the content."""
         return Tensor(self.dtype, self.shape)
 
     @cached_property
     def key(self) -> Any:
-        """Equal for blobs that may be taken for one: content for small ones, storage identity for large ones."""
-        if self.nbytes <= SMALL:
+        """Equal for blobs that may be taken for one: content for small ones, storage identity for large ones and for
+        weights, which keep their names even where they hold the same numbers."""
+        if self.nbytes <= SMALL and not self.is_weight:
             return (self.dtype, self.shape, content(self.array))
         return (self.dtype, self.shape, id(self.source if self.source is not None else self))
 

@@ -247,10 +247,11 @@ LIMIT = 4096
 def uniform(value: Value) -> Any:
     """The number that every element of a constant is, as a Python number; None where there is no such number.
 
-    NaN is no such number, and -0.0 is told from 0.0 by its sign. Empty and large constants give None.
+    NaN is no such number, and -0.0 is told from 0.0 by its sign. Empty and large constants give None, and so do
+    weights: what they hold now is no property of the program.
     """
     blob = value.blob
-    if blob is None or not 0 < blob.size <= LIMIT or blob.dtype.bits == 0:
+    if blob is None or not 0 < blob.size <= LIMIT or blob.dtype.bits == 0 or blob.is_weight:
         return None
     return _uniform(blob)
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from irkit import dims
-from irkit.build import call, const, op, shape_vector
+from irkit.build import call, const, op
 from irkit.ir import Value, param
 from irkit.pattern import Is, Op, attr, attribute_of, either, hole, is_all_ones, one_of, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import axes_of, is_float, number, positive, same_shape, same_type
+from passes.rules.common import axes_of, is_float, number, positive, same_type
 
 x, y, w = hole("x"), hole("y"), hole("w")
 
@@ -316,106 +316,13 @@ def unsqueeze_reduction(m: Match) -> Any:
     return _keepdims(m, 1, m.reduction)
 
 
-# ---------------------------------------------------------------------------------------------- halves
-
-
-@rule(one_of("Cos", "Sin", "Exp", "Neg", "Cast", "Sqrt", "Tanh")(p.Concat(x, x, axis=attr("axis")).once()))
-def unary_of_doubled(m: Match) -> Any:
-    """f(Concat(x, x)) -> Concat(f(x), f(x)), which computes half as much"""
-    inner = call(m.root.op, [m.x], dict(m.root.attributes))
-    return op.Concat(inner, inner, axis=m.axis)
-
-
-@rule(p.Unsqueeze(p.Concat(x, x, axis=attr("axis")).once(), constant("axes")))
-def unsqueeze_of_doubled(m: Match) -> Any:
-    """Unsqueeze(Concat(x, x)) -> Concat of Unsqueeze(x), twice"""
-    axes, rank = axes_of(m.axes) or (), m.root.rank
-    kept = [i for i in range(rank) if i not in positive(axes, rank)]
-    inner = op.Unsqueeze(m.x, m.axes)
-    return op.Concat(inner, inner, axis=kept[m.axis % m.x.rank])
-
-
-@rule(p.Mul(p.Concat(x, x, axis=attr("axis")).once(), constant("c")))
-def scaled_doubled(m: Match) -> Any:
-    """Concat(x, x) * c -> Concat(x * c, x * c), for a scalar c"""
-    if m.c.blob.size != 1 or m.c.rank > m.x.rank:
-        return decline("c is no scalar")
-    inner = op.Mul(m.x, m.c)
-    return op.Concat(inner, inner, axis=m.axis)
-
-
-def _is_half(bounds: tuple[Value, Value, Value], size: int, rank: int, second: bool) -> bool:
-    """True where a Slice with those starts, ends and axes takes one half of the last axis."""
-    numbers = [axes_of(v) for v in bounds]
-    if any(n is None or len(n) != 1 for n in numbers):
-        return False
-    (start,), (end,), (axis,) = (n for n in numbers if n is not None)
-    if axis % rank != rank - 1:
-        return False
-    begin, stop, _ = slice(start, end).indices(size)
-    return (begin, stop) == ((size // 2, size) if second else (0, size // 2))
-
-
-def _slice(prefix: str) -> Op:
-    bounds = (constant(f"{prefix}_{n}") for n in ("start", "end", "axis"))
-    return p.Slice(x, *bounds, constant(f"{prefix}_step", where=lambda v: uniform(v) == 1, optional=True))
-
-
-_turned = p.Concat(p.Neg(_slice("second")), _slice("first"), axis=attr("axis"))
-_cos = p.Concat(hole("cos"), hole("cos"), axis=attr("cos_axis"))
-_sin = p.Concat(hole("sin"), hole("sin"), axis=attr("sin_axis"))
-
-
-def _rotation(rng: np.random.Generator) -> Value:
-    batch, length = dims.symbol("batch"), dims.symbol("length")
-    x = param(Tensor(DType.FLOAT, (batch, 2, length, 4)))
-    angle = param(Tensor(DType.FLOAT, (batch if rng.random() < 0.5 else 1, 1, length, 2)))
-    cos, sin = (op.Concat(half, half, axis=-1) for half in (op.Cos(angle), op.Sin(angle)))
-    low = op.Slice(x, np.array([0]), np.array([2]), np.array([3]))
-    high = op.Slice(x, np.array([2]), np.array([2**63 - 1]), np.array([-1]))
-    parts = [op.Mul(x, cos), op.Mul(op.Concat(op.Neg(high), low, axis=3), sin)]
-    return op.Add(*(parts if rng.random() < 0.5 else reversed(parts)))
-
-
-@rule(p.Add(p.Mul(x, _cos), p.Mul(_turned, _sin)), exact=False, sample=_rotation)
-def rotary_embedding(m: Match) -> Any:
-    """x * cos + Concat(-x[half:], x[:half]) * sin -> RotaryEmbedding(x, cos, sin)"""
-    size, rank = m.x.shape[-1], m.x.rank
-    if rank != 4 or type(size) is not int or size % 2 or not is_float(m.x) or not same_type(m.x, m.root):
-        return decline("x has not the form (batch, heads, sequence, size)")
-    if any(a % 4 != 3 for a in (m.axis, m.cos_axis, m.sin_axis)):
-        return decline("not along the last axis")
-    halves = [tuple(m[f"{name}_{n}"] for n in ("start", "end", "axis")) for name in ("first", "second")]
-    if not (_is_half(halves[0], size, 4, False) and _is_half(halves[1], size, 4, True)):
-        return decline("the slices are not the two halves")
-    tables = [_table(m, m.cos), _table(m, m.sin)]
-    if any(t is None for t in tables):
-        return decline("cos and sin have not the form (batch or 1, 1, sequence, size / 2)")
-    return op.RotaryEmbedding(m.x, *tables)
-
-
-def _table(m: Match, value: Value) -> Value | None:
-    """cos or sin as (batch, sequence, size / 2)."""
-    batch, _, length, size = m.x.shape
-    if value.rank != 4 or not same_shape(value.shape[1:], (1, length, size // 2)):
-        return None
-    flat = op.Squeeze(value, np.array([1]))
-    if dims.same(value.shape[0], batch) is True:
-        return flat
-    if value.shape[0] != 1 or not m.is_bound(m.x.shape[:1] + value.shape[2:3], m.x):
-        return None
-    wanted = (batch, length, size // 2)
-    return op.Expand(flat, shape_vector(wanted, *m.binders(wanted, m.x)))
-
-
 FUSIONS: tuple[Rule, ...] = (
     gemm, gemm_bias, gelu, gelu_tanh, swish, swish_alpha, log_softmax, layer_norm, layer_norm_scale, layer_norm_bias,
-    rms_norm, rms_norm_cast, softmax, rotary_embedding,
+    rms_norm, rms_norm_cast, softmax,
 )  # fmt: skip
 """Several operators that one computes, with other rounding."""
 
 MERGES: tuple[Rule, ...] = (
-    relu_clip, clip_relu, clip_clip, squeeze_reduction, unsqueeze_reduction, unary_of_doubled, unsqueeze_of_doubled,
-    scaled_doubled,
+    relu_clip, clip_relu, clip_clip, squeeze_reduction, unsqueeze_reduction,
 )  # fmt: skip
 """Several operators that one computes, to the same bits."""

@@ -1,0 +1,244 @@
+"""Attention and what goes with it: rotary embeddings, shared key heads, and heads left inside the last axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from irkit import dims
+from irkit.build import call, op, shape_vector
+from irkit.ir import Value, param
+from irkit.pattern import Op, attr, hole, one_of, p, rest, uniform
+from irkit.pattern import const as constant
+from irkit.rewrite import Match, Rule, decline, rule
+from irkit.types import DType, Tensor
+from passes.rules.common import axes_of, is_float, positive, same_shape, same_type
+from passes.rules.sizes import bound_by, built, is_bound
+
+x = hole("x")
+
+
+# ---------------------------------------------------------------------------------------------- halves
+
+
+@rule(one_of("Cos", "Sin", "Exp", "Neg", "Cast", "Sqrt", "Tanh")(p.Concat(x, x, axis=attr("axis"))))
+def unary_of_doubled(m: Match) -> Any:
+    """f(Concat(x, x)) -> Concat(f(x), f(x)), which computes half as much"""
+    inner = call(m.root.op, [m.x], dict(m.root.attributes))
+    return op.Concat(inner, inner, axis=m.axis)
+
+
+@rule(p.Unsqueeze(p.Concat(x, x, axis=attr("axis")), constant("axes")))
+def unsqueeze_of_doubled(m: Match) -> Any:
+    """Unsqueeze(Concat(x, x)) -> Concat of Unsqueeze(x), twice"""
+    axes, rank = axes_of(m.axes) or (), m.root.rank
+    kept = [i for i in range(rank) if i not in positive(axes, rank)]
+    inner = op.Unsqueeze(m.x, m.axes)
+    return op.Concat(inner, inner, axis=kept[m.axis % m.x.rank])
+
+
+@rule(p.Mul(p.Concat(x, x, axis=attr("axis")), constant("c")))
+def scaled_doubled(m: Match) -> Any:
+    """Concat(x, x) * c -> Concat(x * c, x * c), for a scalar c"""
+    if m.c.blob.size != 1 or m.c.rank > m.x.rank:
+        return decline("c is no scalar")
+    inner = op.Mul(m.x, m.c)
+    return op.Concat(inner, inner, axis=m.axis)
+
+
+def _is_half(bounds: tuple[Value, Value, Value], size: int, rank: int, second: bool) -> bool:
+    """True where a Slice with those starts, ends and axes takes one half of the last axis."""
+    numbers = [axes_of(v) for v in bounds]
+    if any(n is None or len(n) != 1 for n in numbers):
+        return False
+    (start,), (end,), (axis,) = (n for n in numbers if n is not None)
+    if axis % rank != rank - 1:
+        return False
+    begin, stop, _ = slice(start, end).indices(size)
+    return (begin, stop) == ((size // 2, size) if second else (0, size // 2))
+
+
+def _slice(prefix: str) -> Op:
+    bounds = (constant(f"{prefix}_{n}") for n in ("start", "end", "axis"))
+    return p.Slice(x, *bounds, constant(f"{prefix}_step", where=lambda v: uniform(v) == 1, optional=True))
+
+
+_turned = p.Concat(p.Neg(_slice("second")), _slice("first"), axis=attr("axis"))
+_cos = p.Concat(hole("cos"), hole("cos"), axis=attr("cos_axis"))
+_sin = p.Concat(hole("sin"), hole("sin"), axis=attr("sin_axis"))
+
+
+def _rotation(rng: np.random.Generator) -> Value:
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    x = param(Tensor(DType.FLOAT, (batch, 2, length, 4)))
+    angle = param(Tensor(DType.FLOAT, (batch if rng.random() < 0.5 else 1, 1, length, 2)))
+    cos, sin = (op.Concat(half, half, axis=-1) for half in (op.Cos(angle), op.Sin(angle)))
+    low = op.Slice(x, np.array([0]), np.array([2]), np.array([3]))
+    high = op.Slice(x, np.array([2]), np.array([2**63 - 1]), np.array([-1]))
+    parts = [op.Mul(x, cos), op.Mul(op.Concat(op.Neg(high), low, axis=3), sin)]
+    return op.Add(*(parts if rng.random() < 0.5 else reversed(parts)))
+
+
+@rule(p.Add(p.Mul(x, _cos), p.Mul(_turned, _sin)), exact=False, sample=_rotation)
+def rotary_embedding(m: Match) -> Any:
+    """x * cos + Concat(-x[half:], x[:half]) * sin -> RotaryEmbedding(x, cos, sin)"""
+    size, rank = m.x.shape[-1], m.x.rank
+    if rank != 4 or type(size) is not int or size % 2 or not is_float(m.x) or not same_type(m.x, m.root):
+        return decline("x has not the form (batch, heads, sequence, size)")
+    if any(a % 4 != 3 for a in (m.axis, m.cos_axis, m.sin_axis)):
+        return decline("not along the last axis")
+    halves = [tuple(m[f"{name}_{n}"] for n in ("start", "end", "axis")) for name in ("first", "second")]
+    if not (_is_half(halves[0], size, 4, False) and _is_half(halves[1], size, 4, True)):
+        return decline("the slices are not the two halves")
+    tables = [_table(m, m.cos), _table(m, m.sin)]
+    if any(t is None for t in tables):
+        return decline("cos and sin have not the form (batch or 1, 1, sequence, size / 2)")
+    return op.RotaryEmbedding(m.x, *tables)
+
+
+def _table(m: Match, value: Value) -> Value | None:
+    """cos or sin as (batch, sequence, size / 2)."""
+    batch, _, length, size = m.x.shape
+    if value.rank != 4 or not same_shape(value.shape[1:], (1, length, size // 2)):
+        return None
+    flat = op.Squeeze(value, np.array([1]))
+    if dims.same(value.shape[0], batch) is True:
+        return flat
+    if value.shape[0] != 1 or not m.is_bound(m.x.shape[:1] + value.shape[2:3], m.x):
+        return None
+    wanted = (batch, length, size // 2)
+    return op.Expand(flat, shape_vector(wanted, *m.binders(wanted, m.x)))
+
+
+# ---------------------------------------------------------------------------------------------- heads
+
+
+def split_heads(value: Value) -> tuple[Value, int] | None:
+    """(x, heads) where the value is x, of (batch, sequence, heads * size), as (batch, heads, sequence, size)."""
+    if value.op != "Transpose" or value.attribute("perm") != (0, 2, 1, 3):
+        return None
+    inner = value.inputs[0]
+    if inner is None or inner.op != "Reshape":
+        return None
+    source = inner.inputs[0]
+    if source is None or source.rank != 3:
+        return None
+    batch, length, heads, size = inner.shape
+    whole = (batch, length, dims.mul(heads, size))
+    return (source, heads) if type(heads) is int and same_shape(source.shape, whole) else None
+
+
+def joined(m: Match, value: Value, heads: int, like: Value) -> Value | None:
+    """A value of (batch, sequence, heads * size) as (batch, heads, sequence, size), the shape of `like`."""
+    batch, _, length, size = like.shape
+    shape = (batch, length, heads, size)
+    source = bound_by(value)
+    if not is_bound(m, shape, source):
+        return None
+    return op.Transpose(op.Reshape(value, built(m, shape, 1, source)), perm=(0, 2, 1, 3))
+
+
+def _rotated_heads(rng: np.random.Generator) -> Value:
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    x = param(Tensor(DType.FLOAT, (batch, length, 16)))
+    heads = op.Transpose(op.Reshape(x, shape_vector((batch, length, 2, 8))), perm=(0, 2, 1, 3))
+    tables = [param(Tensor(DType.FLOAT, (batch, length, 4))) for _ in range(2)]
+    return op.RotaryEmbedding(heads, *tables, interleaved=int(rng.random() < 0.5))
+
+
+_heads = p.Transpose(p.Reshape(x, hole("shape")), perm=(0, 2, 1, 3)).named("turned")
+
+
+@rule(one_of("RotaryEmbedding")(_heads, *rest("more")), sample=_rotated_heads)
+def rotary_of_joined_heads(m: Match) -> Any:
+    """RotaryEmbedding of heads split off x -> heads split off RotaryEmbedding(x, num_heads)"""
+    found = split_heads(m.turned)
+    if found is None:
+        return decline("the heads are no part of the last axis")
+    x, heads = found
+    turned = call("RotaryEmbedding", [x, *m.more], {**dict(m.root.attributes), "num_heads": heads})
+    made = joined(m, turned, heads, m.root)
+    return decline("a dimension is not bound") if made is None else made
+
+
+def repeated(value: Value) -> Value | None:
+    """k where the value is k, of (batch, heads, sequence, size), with each head repeated some times in a row."""
+    if value.op != "Reshape":
+        return None
+    wide = value.inputs[0]
+    if wide is None or wide.op != "Expand" or wide.rank != 5:
+        return None
+    spread = wide.inputs[0]
+    if spread is None or spread.op != "Unsqueeze" or axes_of(spread.inputs[1]) not in ((2,), (-3,)):
+        return None
+    k = spread.inputs[0]
+    batch, heads, times, length, size = wide.shape
+    if k is None or k.rank != 4 or not same_shape(k.shape, (batch, heads, length, size)):
+        return None
+    return k if same_shape(value.shape, (batch, dims.mul(heads, times), length, size)) else None
+
+
+def _has_past(operands: tuple[Value | None, ...]) -> bool:
+    return any(v is not None for v in operands[4:])
+
+
+def _shared(rng: np.random.Generator) -> Value:
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    q = param(Tensor(DType.FLOAT, (batch, 4, length, 8)))
+    k, v = (param(Tensor(DType.FLOAT, (batch, 2, length, 8))) for _ in range(2))
+
+    def spread(value: Value) -> Value:
+        wide = op.Expand(op.Unsqueeze(value, np.array([2])), shape_vector((batch, 2, 2, length, 8)))
+        return op.Reshape(wide, shape_vector((batch, 4, length, 8)))
+
+    return op.Attention(q, spread(k), spread(v), is_causal=int(rng.random() < 0.5))
+
+
+_spread_parts = (hole("q"), hole("k", ops=("Reshape",)), hole("v", ops=("Reshape",)))
+
+
+@rule(one_of("Attention")(*_spread_parts, *rest("more")), sample=_shared)
+def attention_shared_heads(m: Match) -> Any:
+    """Attention(q, each head of k repeated, the same of v) -> Attention(q, k, v), which repeats them itself"""
+    k, v = repeated(m.k), repeated(m.v)
+    if k is None or v is None or not isinstance(m.root.type, Tensor) or _has_past(m.root.inputs):
+        return decline("no repeated heads, or there are further results")
+    if dims.same(k.shape[1], v.shape[1]) is not True or type(k.shape[1]) is not int:
+        return decline("k and v are repeated differently")
+    return call("Attention", [m.q, k, v, *m.more], dict(m.root.attributes))
+
+
+def _split(rng: np.random.Generator) -> Value:
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+
+    def heads(count: int) -> Value:
+        x = param(Tensor(DType.FLOAT, (batch, length, 8 * count)))
+        return op.Transpose(op.Reshape(x, shape_vector((batch, length, count, 8))), perm=(0, 2, 1, 3))
+
+    shared = 2 if rng.random() < 0.5 else 4
+    return op.Attention(heads(4), heads(shared), heads(shared), is_causal=int(rng.random() < 0.5))
+
+
+_parts = (hole("q", ops=("Transpose",)), hole("k", ops=("Transpose",)), hole("v", ops=("Transpose",)))
+
+
+@rule(one_of("Attention")(*_parts, *rest("more")), sample=_split)
+def attention_of_joined_heads(m: Match) -> Any:
+    """Attention of heads split off q, k, v -> heads split off Attention(q, k, v, q_num_heads, kv_num_heads)"""
+    q, k, v = split_heads(m.q), split_heads(m.k), split_heads(m.v)
+    if q is None or k is None or v is None or not isinstance(m.root.type, Tensor) or _has_past(m.root.inputs):
+        return decline("the heads are no part of the last axis, or there are further results")
+    if k[1] != v[1]:
+        return decline("k and v have different numbers of heads")
+    given = {**dict(m.root.attributes), "q_num_heads": q[1], "kv_num_heads": k[1]}
+    made = joined(m, call("Attention", [q[0], k[0], v[0], *m.more], given), q[1], m.root)
+    return decline("a dimension is not bound") if made is None else made
+
+
+DOUBLED: tuple[Rule, ...] = (unary_of_doubled, unsqueeze_of_doubled, scaled_doubled)
+"""What is computed on both halves of a tensor that hold the same, computed once."""
+
+ATTENTION: tuple[Rule, ...] = (
+    rotary_embedding, rotary_of_joined_heads, attention_shared_heads, attention_of_joined_heads,
+)  # fmt: skip
