@@ -50,7 +50,8 @@ def value_names(graph: Graph) -> dict[Value, str]:
         if i < len(graph.params):
             public = ports[i].name if i < len(ports) else ""
         elif value.op == CONSTANT:
-            public = value.blob.name if value.blob is not None else ""
+            blob = value.attributes[0][1] if value.attributes else None
+            public = blob.name if isinstance(blob, Blob) else ""
         name = "%" + name_text(public) if public else ""
         if not name or name in used:
             name = f"%{count}"
@@ -274,7 +275,7 @@ class _Printer:
             return f"{self.type(value.type)} {self.blob(value)}"
         if hasattr(value, "free_symbols"):
             return f"dim<{self.dim(value)}>"
-        return self.type(value)
+        return self.type(value) if isinstance(value, Type) else quoted(repr(value))  # no attribute: shown in errors
 
     def blob(self, blob: Blob) -> str:
         """The elements of a small blob, the label of a large one; its name after `as` where the label is not that."""
