@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
 from irkit import dims
@@ -60,7 +61,7 @@ def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
     """The report over the traced sizes and `n` other assignments. Raises LoweringError where no torch model is at hand."""
     if program.model is None:
         raise LoweringError("the torch model is not at hand to check against", hint="give to_onnx the model itself")
-    args, kwargs = rebuilt(program, program.lowered.captured.examples())
+    args, kwargs = rebuilt(program, examples(program))
     runs = [run(program, args, kwargs)]
     for sizes in assignments(program, n, seed):
         new_args, new_kwargs = resized(program, sizes, seed)
@@ -149,7 +150,7 @@ def assignments(program: Program, n: int, seed: int) -> list[dict[str, int]]:
 
 def traced_sizes(program: Program) -> dict[str, int]:
     """The sizes of the example inputs."""
-    feeds = program.feeds(*rebuilt(program, program.lowered.captured.examples()))
+    feeds = program.feeds(*rebuilt(program, examples(program)))
     return binding_of(program.graph, [feeds[name].shape for name in names_of(program.graph)])
 
 
@@ -177,13 +178,34 @@ def resized(program: Program, sizes: Mapping[str, int], seed: int) -> tuple[Any,
     captured = program.lowered.captured
     generator = torch.Generator().manual_seed(seed + sum(sizes.values()))
     leaves: list[Any] = []
-    for name, leaf in zip(captured.input_names, captured.examples(), strict=True):
+    for name, leaf in zip(captured.input_names, examples(program), strict=True):
         if isinstance(leaf, torch.Tensor) and name in program.inputs:
             shape = [dims.evaluate(d, sizes) for d in program.inputs[name].shape]
             leaves.append(like(leaf, shape, generator))
         else:
             leaves.append(leaf)
     return rebuilt(program, leaves)
+
+
+def examples(program: Program) -> tuple[Any, ...]:
+    """The leaves of the example inputs: the caller's, those an exported program carries, or zeros of the recorded sizes."""
+    captured = program.lowered.captured
+    leaves = captured.examples()
+    carried = getattr(captured.program, "example_inputs", None)
+    if any(isinstance(leaf, FakeTensor) for leaf in leaves) and carried is not None:
+        with captured.pytrees():
+            found = pytree.tree_leaves(carried)
+        if len(found) == len(leaves):
+            return tuple(found)
+    return tuple(drawn(leaf) if isinstance(leaf, FakeTensor) else leaf for leaf in leaves)
+
+
+def drawn(recorded: FakeTensor) -> torch.Tensor:
+    """A tensor of the element type and the traced sizes of a recorded one: random for floats, else zeros."""
+    shape = [int(d.node.hint) if isinstance(d, torch.SymInt) else d for d in recorded.shape]
+    if recorded.dtype.is_floating_point:
+        return torch.rand(shape).to(recorded.dtype)
+    return torch.zeros(shape, dtype=recorded.dtype)
 
 
 def rebuilt(program: Program, leaves: Sequence[Any]) -> tuple[Any, dict[str, Any]]:

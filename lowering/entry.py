@@ -12,6 +12,7 @@ import torch
 from pyrsistent import pmap
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
 
 from irkit.build import dim_scalar
 from irkit.digest import symbols_in
@@ -105,7 +106,8 @@ def lowered(
     options = Options(Registry(STANDARD, converters or {}), strict, progress)
     require_converters(captured.graph_module, options)
     inputs = Inputs.of(captured, sizes)
-    results, scope = lower_with_scalars(captured.graph_module, inputs, sizes, options)
+    returned, scope = lower_with_scalars(captured.graph_module, inputs, sizes, options)
+    results = pytree.tree_leaves(returned)
     ports, values, outputs = results_of(captured, scope, inputs, results, output_names)
     graph = Graph(
         tuple(value for _, value in inputs.params),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from irkit import dims
@@ -16,7 +17,7 @@ from lowering.convert import convert
 from lowering.errors import LoweringError
 from lowering.fx_types import type_of
 from lowering.registry import functional_of
-from lowering.scope import Scope, read_arguments, settled
+from lowering.scope import Scope, hold, read_arguments, settled
 from lowering.storage import Location
 
 
@@ -79,6 +80,16 @@ def call_inplace(scope: Scope, node: Node) -> None:
         kwargs = {k: v for k, v in kwargs.items() if k not in names}
     results = convert(scope, node, functional, args, kwargs, None)
     several = results if isinstance(results, tuple | list) else (results,)
+    own = [r.alias_info is None for r in target._schema.returns]
+    if own and all(own):
+        # What the operator returns is new; the content of what it writes follows in the functional form's results.
+        types = type_of(node.meta.get("val"), scope.sizes)
+        new = settled(scope, node, tuple(several[: len(own)]), types if isinstance(types, tuple) else (types,))
+        scope.env[node] = new if len(own) > 1 else new[0]
+        several = several[len(own) :]
+        for place, result in zip(written, several, strict=True):
+            write(scope, node, place, result)
+        return
     for place, result in zip(written, several, strict=False):
         write(scope, node, place, result)
     scope.places[node] = scope.places[written[0]] if written[0] in scope.places else Location(node)
@@ -86,6 +97,18 @@ def call_inplace(scope: Scope, node: Node) -> None:
     if isinstance(recorded, tuple | list) or written[0] not in scope.places:
         scope.places.pop(node, None)
         scope.env[node] = tuple(scope.read(n) for n in written)
+
+
+def call_batch_norm(scope: Scope, node: Node) -> None:
+    """Lowers a batch norm in training mode: normalized by the batch's own statistics, running ones written."""
+    args, _ = read_arguments(scope, node)
+    x, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
+    functional = torch.ops.aten._native_batch_norm_legit_functional.default
+    given = (x, weight, bias, mean, variance, training, momentum, epsilon)
+    result, _, _, *new = convert(scope, node, functional, given, {}, None)
+    for target, content in zip(storage.silent_writes(node), new, strict=True):
+        write(scope, node, target, content)
+    hold(scope, node, settled(scope, node, result, type_of(node.meta.get("val"), scope.sizes)))
 
 
 def write(scope: Scope, node: Node, target: Node, result: Value) -> None:

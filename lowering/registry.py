@@ -104,13 +104,14 @@ def functional_of(target: Any) -> Any:
     None where torch has none of that name."""
     space, _, name = target._schema.name.partition("::")
     bare = name[:-1] if name.endswith("_") and not name.endswith("__") else name
-    bare = {"__i": "__", }.get(bare[:3], bare[:3]) + bare[3:] if bare.startswith("__i") else bare
-    packet = getattr(getattr(torch.ops, space), bare, None)
-    if packet is None:
-        return None
-    wanted = target._overloadname
-    for overload in (wanted, wanted.removesuffix("_out"), wanted.replace("out", "default"), "default"):
-        found = getattr(packet, overload, None) if overload in packet.overloads() else None
-        if found is not None and not found._schema.is_mutable:
-            return found
+    if bare.startswith("__i") and bare.endswith("__"):
+        bare = "__" + bare[3:]
+    for candidate in (f"{bare}_functional", bare):
+        packet = getattr(getattr(torch.ops, space), candidate, None)
+        wanted = target._overloadname
+        names = (wanted, wanted.removesuffix("_out"), wanted.replace("out", "default"), "default")
+        for overload in names if packet is not None else ():
+            found = getattr(packet, overload, None) if overload in packet.overloads() else None
+            if found is not None and not found._schema.is_mutable:
+                return found
     return None

@@ -68,9 +68,16 @@ def written_arguments(target: Any) -> tuple[tuple[int, str], ...]:
     )
 
 
+def silent_writes(node: Node) -> tuple[Node, ...]:
+    """The running statistics that a batch norm in training mode updates, which its schema does not tell."""
+    if node.target is not torch.ops.aten.batch_norm.default or node.args[5] is not True:
+        return ()
+    return tuple(n for n in node.args[3:5] if isinstance(n, Node))
+
+
 def written_nodes(node: Node) -> tuple[Node, ...]:
     """The nodes whose tensors `node` writes."""
-    found: list[Node] = []
+    found: list[Node] = list(silent_writes(node))
     for position, name in written_arguments(node.target):
         argument = node.args[position] if position < len(node.args) else node.kwargs.get(name)
         for part in argument if isinstance(argument, list | tuple) else (argument,):

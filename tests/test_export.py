@@ -1,0 +1,254 @@
+"""`to_onnx` over every kind of program, and what it promises of structure, opsets, files and reports."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch.export import Dim
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.passes.shape_prop import ShapeProp
+
+import irkit
+from irkit.errors import IrkitError
+from lowering.checking import run
+from lowering.export import to_onnx
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(self.linear(x)) + y
+
+    def halved(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x) / 2
+
+
+X, Y = torch.randn(5, 4), torch.randn(5, 3)
+SHAPES = {"x": {0: "batch"}, "y": {0: "batch"}}
+
+
+def test_a_module() -> None:
+    model = Model()
+    program = to_onnx(model, (X, Y), dynamic_shapes=SHAPES)
+    torch.testing.assert_close(program(X[:2], Y[:2]), model(X[:2], Y[:2]))
+    torch.testing.assert_close(program(X, y=Y), model(X, Y))
+
+
+def test_an_exported_program_and_its_file(tmp_path: Path) -> None:
+    model = Model()
+    exported = torch.export.export(model, (X, Y), dynamic_shapes={"x": {0: Dim("b")}, "y": {0: Dim("b")}})
+    program = to_onnx(exported)
+    torch.testing.assert_close(program(X[:3], Y[:3]), model(X[:3], Y[:3]))
+    assert {p.name for p in program.graph.signature.params} == {"x", "y"}
+    torch.export.save(exported, tmp_path / "model.pt2")
+    again = to_onnx(tmp_path / "model.pt2")
+    assert again.graph == program.graph
+    assert program.check(n=2)
+
+
+def test_a_decomposed_program_with_written_buffers() -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.seen.add_(x.sum())
+            return x * self.seen
+
+    exported = torch.export.export(Counting(), (X,)).run_decompositions()
+    program = to_onnx(exported)
+    result, state = program.run((X,))
+    eager = Counting()
+    torch.testing.assert_close(result, eager(X))
+    torch.testing.assert_close(state["seen"], eager.seen)
+
+
+def test_a_function_and_a_method() -> None:
+    model = Model()
+    torch.testing.assert_close(to_onnx(lambda x: x.softmax(-1), (X,))(X), X.softmax(-1))
+    program = to_onnx(model.halved, (X,))
+    torch.testing.assert_close(program(X), model.halved(X))
+    assert "linear.weight" in {i.name for i in program.proto.graph.initializer}
+
+
+def test_an_fx_graph_of_make_fx() -> None:
+    module = make_fx(lambda x: (x @ x.T).relu() * x.shape[0], tracing_mode="symbolic")(X)
+    program = to_onnx(module)
+    torch.testing.assert_close(program(X), (X @ X.T).relu() * 5)
+
+
+def test_an_fx_graph_with_propagated_shapes() -> None:
+    module = torch.fx.symbolic_trace(Model())
+    ShapeProp(module).propagate(X, Y)
+    torch.testing.assert_close(to_onnx(module, (X, Y))(X, Y), module(X, Y))
+
+
+# ---------------------------------------------------------------------------------------------- structures
+
+
+@dataclasses.dataclass
+class Pair:
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+class Nested(torch.nn.Module):
+    def forward(self, pair: Pair, tensors: list[Any], options: dict[str, Any]) -> dict[str, Any]:
+        total = pair.first + pair.second + options["bias"]
+        rest = (tensors[0] * options["scale"], [tensors[1][0] - 1, None])
+        return {"total": total, "rest": rest, "flag": True, "pair": Pair(total * 2, total)}
+
+
+def test_nested_inputs_and_outputs_keep_their_structure() -> None:
+    args = (Pair(X, X + 1), [X, (X * 2,)], {"bias": torch.ones(4), "scale": 3})
+    model = Nested()
+    program = to_onnx(model, args)
+    actual, expected = program(*args), model(*args)
+    assert list(actual) == list(expected)
+    assert isinstance(actual["pair"], Pair)
+    assert actual["rest"][1][1] is None
+    assert actual["flag"] is True
+    torch.testing.assert_close(actual["rest"][0], expected["rest"][0])
+    torch.testing.assert_close(actual["pair"].first, expected["pair"].first)
+    names = [o.name for o in program.proto.graph.output]
+    assert "total" in names
+    assert "output.pair.first" in names  # an input has the plain name
+
+
+FORMS: dict[str, Any] = {
+    "dict of strings": {"x": {0: "b"}, "y": {0: "b"}},
+    "tuple": ({0: "b"}, {0: "b"}),
+    "Dim": {"x": {0: Dim("b")}, "y": {0: Dim("b")}},
+    "Dim with a range": {"x": {0: Dim("b", min=1, max=64)}, "y": {0: Dim("b", min=1, max=64)}},
+    "DYNAMIC": {"x": {0: Dim.DYNAMIC}, "y": {0: Dim.DYNAMIC}},
+    "AUTO": {"x": {0: Dim.AUTO, 1: Dim.AUTO}, "y": {0: Dim.AUTO}},
+    "lists": {"x": ["b", None], "y": ["b", None]},
+    "STATIC beside": {"x": {0: "b", 1: Dim.STATIC}, "y": {0: "b"}},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_dynamic_shapes(form: str) -> None:
+    model = Model()
+    program = to_onnx(model, (X, Y), dynamic_shapes=FORMS[form])
+    for batch in (1, 2, 7):
+        x, y = torch.randn(batch, 4), torch.randn(batch, 3)
+        torch.testing.assert_close(program(x, y), model(x, y))
+
+
+def test_dynamic_shapes_by_the_renamed_inputs() -> None:
+    program = to_onnx(Model(), (X, Y), dynamic_shapes={"left": {0: "b"}, "right": {0: "b"}}, input_names=["left", "right"])
+    assert [i.name for i in program.proto.graph.input] == ["left", "right"]
+    assert program(X[:2], Y[:2]).shape == (2, 3)
+
+
+def test_derived_dimensions() -> None:
+    def fold(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.reshape(-1, 2, 4).sum(1) + y
+
+    program = to_onnx(fold, (torch.randn(6, 4), torch.randn(3, 4)), dynamic_shapes={"x": {0: 2 * Dim("b")}, "y": {0: Dim("b")}})
+    x, y = torch.randn(10, 4), torch.randn(5, 4)
+    torch.testing.assert_close(program(x, y), fold(x, y))
+    with pytest.raises(IrkitError):
+        program(torch.randn(10, 4), torch.randn(4, 4))
+
+
+def test_a_symbolic_int_is_an_input() -> None:
+    def crop(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x[:n] * n
+
+    program = to_onnx(crop, (torch.randn(8, 2), 4), dynamic_shapes={"x": None, "n": Dim.DYNAMIC})
+    x = torch.randn(8, 2)
+    torch.testing.assert_close(program(x, 4), crop(x, 4))
+    torch.testing.assert_close(program(x, 6), crop(x, 6))
+
+
+# ---------------------------------------------------------------------------------------------- opsets and files
+
+
+@pytest.mark.parametrize("opset", range(18, 27))
+def test_an_opset_is_honoured_exactly(opset: int) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.RMSNorm(8), torch.nn.SiLU(), torch.nn.Linear(8, 2))
+    program = to_onnx(model, (X,), dynamic_shapes=({0: "batch"},), opset=opset)
+    assert [(o.domain, o.version) for o in program.proto.opset_import] == [("", opset)]
+    onnx.checker.check_model(program.proto, full_check=True)
+    torch.testing.assert_close(program(X[:2]), model(X[:2]))
+
+
+@pytest.mark.parametrize("opset", [1, 13, 17, 27, 99])
+def test_an_opset_out_of_range_is_refused(opset: int) -> None:
+    with pytest.raises(IrkitError, match=str(opset)):
+        to_onnx(torch.nn.ReLU(), (X,), opset=opset)
+
+
+def test_a_saved_model_runs_and_loads_back(tmp_path: Path) -> None:
+    model = Model()
+    program = to_onnx(model, (X, Y), dynamic_shapes=SHAPES)
+    for external in (False, True):
+        path = program.save(tmp_path / f"model_{external}.onnx", external=external)
+        session = onnxruntime.InferenceSession(str(path))
+        (actual,) = session.run(None, {"x": X[:1].numpy(), "y": Y[:1].numpy()})
+        torch.testing.assert_close(torch.from_numpy(actual), model(X[:1], Y[:1]))
+        again = irkit.load(path)
+        assert [p.name for p in again.signature.params] == ["x", "y"]
+        irkit.verify(again)
+
+
+def test_the_file_carries_the_contract() -> None:
+    def guarded(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] > 3 else x - 1
+
+    program = to_onnx(guarded, (X,), dynamic_shapes=({0: Dim("rows", min=4, max=40)},))
+    text = " ".join(f"{p.key} {p.value}" for p in program.proto.metadata_props)
+    assert "rows" in text
+    assert "40" in text
+    report = str(program.report)
+    assert "rows in [4, 40]" in report
+    for rows in (3, 41):
+        with pytest.raises(irkit.ContractError):
+            program(torch.randn(rows, 4))
+
+
+def test_a_check_finds_a_wrong_model() -> None:
+    """The comparison can fail: a converter that is wrong by a little is found, at every size."""
+    wrong = {torch.ops.aten.gelu.default: lambda self, *, approximate="none": irkit.op.Mul(irkit.op.Gelu(self), 1.001)}
+    program = to_onnx(Model(), (X, Y), dynamic_shapes=SHAPES, converters=wrong)
+    report = program.check(n=2)
+    assert not report
+    assert all(r.problem for r in report.runs)
+    assert to_onnx(Model(), (X, Y), dynamic_shapes=SHAPES).check(n=2)
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model = torch.nn.Sequential(torch.nn.BatchNorm1d(4), torch.nn.Dropout())
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    to_onnx(model.eval(), (X,))
+    assert not model.training
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(tensor, before[name])
+
+
+def test_a_training_module_writes_its_statistics() -> None:
+    model = torch.nn.BatchNorm1d(4)
+    program = to_onnx(model, (X,))
+    result, state = program.run((X,))
+    torch.testing.assert_close(result, model(X))
+    torch.testing.assert_close(state["running_mean"], model.running_mean)
+    torch.testing.assert_close(state["running_var"], model.running_var)
+
+
+def test_report_of_one_run() -> None:
+    program = to_onnx(Model(), (X, Y), dynamic_shapes=SHAPES)
+    assert run(program, (X, Y), {}).problem == ""
+    assert "batch" in str(program.report)
+    assert set(program.report.seconds) >= {"capture", "lower", "optimize"}
