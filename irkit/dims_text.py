@@ -34,9 +34,18 @@ def text(dim: Dim, names: Mapping[Any, str] | None = None) -> str:
     return _print(dim, names or {})[0]
 
 
+def quoted(text: str) -> str:
+    """The text in double quotes with JSON's escapes: one line, whatever it holds."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which no file can hold as it is
+        return json.dumps(text)
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def _symbol(name: str) -> str:
     plain = name.isidentifier() and not keyword.iskeyword(name) and name not in dims.FUNCTIONS
-    return name if plain else json.dumps(name, ensure_ascii=not name.isprintable())
+    return name if plain else quoted(name)
 
 
 def _print(expr: Any, names: Mapping[Any, str]) -> tuple[str, int]:
@@ -79,10 +88,15 @@ def _sum(expr: Any, names: Mapping[Any, str]) -> str:
     terms = []
     for term in expr.args:
         negative = term.could_extract_minus_sign()
-        terms.append((term.is_number, negative, _within(-term if negative else term, names, _PRODUCT)))
+        part = -term if negative else term
+        divides = isinstance(part, dims.FloorDiv | dims.Mod)  # -a // 2 would be (-a) // 2
+        terms.append((term.is_number, negative, _within(part, names, _PRODUCT), divides))
     out = ""
-    for _, negative, body in sorted(terms):
-        out += (" - " if negative else " + ") + body if out else ("-" if negative else "") + body
+    for _, negative, body, divides in sorted(terms):
+        if out:
+            out += (" - " if negative else " + ") + body
+        else:
+            out = (f"-({body})" if divides else f"-{body}") if negative else body
     return out
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from irkit.attributes import single
 from irkit.blobs import SMALL, Blob, content
+from irkit.dims_text import quoted
 from irkit.types import DType
 
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
@@ -28,15 +29,6 @@ FILL = 8
 
 
 # ---------------------------------------------------------------------------------------------- strings and names
-
-
-def quoted(text: str) -> str:
-    """The text in double quotes with JSON's escapes: one line, whatever it holds."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, which no file can hold as it is
-        return json.dumps(text)
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def unquoted(token: str) -> str:

@@ -1,0 +1,243 @@
+"""Dimensions: canonical form, three-valued comparison, intervals, text, all against plain integers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from irkit import dims, dims_text
+from irkit.dims import Range, same, symbol
+from irkit.errors import DimensionError
+
+A, B, C = symbol("a"), symbol("b"), symbol("c")
+NAMES = ("a", "b", "c")
+VALUES = (0, 1, 2, 3, 7, 8)
+
+Tree = tuple[Any, Callable[[dict[str, int]], Any]]
+"""An expression, and what it is in plain integers."""
+
+
+def guarded(function: Callable[[int, int], int], a: Any, b: Any) -> Callable[[dict[str, int]], Any]:
+    """The function of two trees' numbers; None where the divisor is zero."""
+
+    def number(values: dict[str, int]) -> Any:
+        left, right = a(values), b(values)
+        return None if left is None or right is None or right == 0 else function(left, right)
+
+    return number
+
+
+def plain(function: Callable[..., int], *parts: Any) -> Callable[[dict[str, int]], Any]:
+    def number(values: dict[str, int]) -> Any:
+        found = [p(values) for p in parts]
+        return None if None in found else function(*found)
+
+    return number
+
+
+@st.composite
+def trees(draw: Any, depth: int = 3) -> Tree:
+    kind = draw(
+        st.sampled_from(
+            ["symbol", "int"] if depth == 0 else ["symbol", "add", "sub", "mul", "div", "mod", "max", "min"]
+        )
+    )
+    if kind == "symbol":
+        name = draw(st.sampled_from(NAMES))
+        return symbol(name), lambda values: values[name]
+    if kind == "int":
+        constant = draw(st.integers(-3, 9))
+        return constant, lambda values: constant
+    (a, x), (b, y) = draw(trees(depth=depth - 1)), draw(trees(depth=depth - 1))
+    if kind in ("div", "mod") and type(b) is int and b == 0:
+        kind = "add"
+    make = {
+        "add": dims.add, "sub": dims.sub, "mul": dims.mul, "div": dims.floordiv, "mod": dims.mod,
+        "max": dims.maximum, "min": dims.minimum,
+    }[kind]  # fmt: skip
+    if kind in ("div", "mod"):
+        return make(a, b), guarded(lambda p, q: p // q if kind == "div" else p % q, x, y)
+    function = {"add": lambda p, q: p + q, "sub": lambda p, q: p - q, "mul": lambda p, q: p * q, "max": max, "min": min}
+    return make(a, b), plain(function[kind], x, y)
+
+
+assignments = st.fixed_dictionaries({name: st.sampled_from(VALUES) for name in NAMES})
+
+
+@given(trees(), assignments)
+def test_expressions_mean_what_integers_do(tree: Tree, values: dict[str, int]) -> None:
+    expression, number = tree
+    wanted = number(values)
+    if wanted is not None:
+        assert dims.evaluate(expression, values) == wanted
+
+
+@given(trees())
+def test_text_reads_back(tree: Tree) -> None:
+    expression = tree[0]
+    text = dims_text.text(expression)
+    again = dims_text.parse(text)
+    assert again == expression
+    assert dims_text.text(again) == text
+
+
+@given(trees(), trees(), assignments)
+def test_same_is_never_wrong(first: Tree, second: Tree, values: dict[str, int]) -> None:
+    answer = same(first[0], second[0])
+    a, b = first[1](values), second[1](values)
+    if answer is not None and a is not None and b is not None:
+        assert (a == b) is answer
+
+
+@given(trees(), assignments)
+def test_bounds_hold_every_value(tree: Tree, values: dict[str, int]) -> None:
+    expression, number = tree
+    wanted = number(values)
+    found = dims.bounds(expression, {name: Range(0, 8) for name in NAMES})
+    if wanted is not None:
+        assert found.lo <= wanted
+        assert found.hi is None or wanted <= found.hi
+
+
+@given(trees(), assignments, st.sampled_from(NAMES))
+def test_substitution_commutes_with_evaluation(tree: Tree, values: dict[str, int], name: str) -> None:
+    expression, number = tree
+    if number(values) is not None:
+        replaced = dims.substitute(expression, {symbol(name): values[name]})
+        assert dims.evaluate(replaced, values) == number(values)
+
+
+# ---------------------------------------------------------------------------------------------- canonical form
+
+
+def test_ints_stay_ints() -> None:
+    results = (
+        dims.add(2, 3), dims.sub(A, A), dims.mul(A, 0), dims.floordiv(dims.mul(A, 0), 3), dims.mod(dims.mul(A, 4), 2),
+        dims.sub(dims.mul(A, B), dims.mul(B, A)), dims.minimum(A, 0), dims.product([2, 3, 4]),
+    )  # fmt: skip
+    assert results == (5, 0, 0, 0, 0, 0, 0, 24)
+    assert {type(r) for r in results} == {int}
+
+
+def test_equal_expressions_are_equal_objects_in_canonical_form() -> None:
+    assert dims.mul(A, dims.add(B, 1)) == dims.add(dims.mul(A, B), A)
+    assert dims.floordiv(dims.add(dims.mul(A, 4), 2), 4) == A
+    assert dims.mod(dims.add(dims.mul(A, 4), 2), 4) == 2
+    assert dims.ceildiv(dims.add(A, 3), 4) == dims.floordiv(dims.add(A, 6), 4)
+    assert dims.floordiv(dims.floordiv(A, 2), 3) == dims.floordiv(A, 6)
+    assert dims.maximum(A, dims.add(A, 1)) == dims.add(A, 1)
+    assert dims.minimum(A, 0) == 0
+    assert dims.maximum(A, 0) == A
+    assert symbol("a") is A
+
+
+@pytest.mark.parametrize(("number", "divisor"), list(itertools.product((-7, -1, 0, 1, 7, 8), (-3, -1, 1, 2, 4))))
+def test_division_rounds_down_as_python_does(number: int, divisor: int) -> None:
+    a, b = symbol("p", signed=True), symbol("q", signed=True)
+    values = {"p": number, "q": divisor}
+    assert dims.floordiv(number, divisor) == number // divisor
+    assert dims.evaluate(dims.floordiv(a, b), values) == number // divisor
+    assert dims.evaluate(dims.mod(a, b), values) == number % divisor
+    assert dims.evaluate(dims.ceildiv(a, b), values) == -(-number // divisor) == math.ceil(number / divisor)
+
+
+# ---------------------------------------------------------------------------------------------- comparison
+
+
+def test_same_has_three_answers() -> None:
+    assert same(A, A) is True
+    assert same(dims.mul(A, dims.add(B, 1)), dims.add(dims.mul(A, B), A)) is True
+    assert same(A, dims.add(A, 1)) is False
+    assert same(dims.mul(A, 2), dims.add(dims.mul(A, 2), 5)) is False
+    assert same(A, -1) is False  # sizes are not negative
+    assert same(symbol("s", signed=True), -1) is None
+    assert same(A, B) is None
+    assert same(A, 0) is None
+    assert same(3, 4) is False
+    assert same(dims.fresh(), dims.fresh()) is None
+    unknown = dims.fresh()
+    assert same(unknown, unknown) is True
+
+
+def test_a_sign_is_part_of_a_symbol() -> None:
+    assert symbol("n") != symbol("n", signed=True)
+    assert symbol("n").is_nonnegative and symbol("n", signed=True).is_nonnegative is None
+
+
+# ---------------------------------------------------------------------------------------------- values
+
+
+def test_evaluate_wants_every_symbol_and_an_integer() -> None:
+    with pytest.raises(DimensionError, match="'b' has no value"):
+        dims.evaluate(dims.add(A, B), {"a": 1})
+    with pytest.raises(DimensionError, match="no integer"):
+        dims.evaluate(A / 2, {"a": 3})
+    assert dims.evaluate(A / 2, {"a": 4}) == 2
+    assert dims.evaluate(A * B / 6, {"a": 4, "b": 3}) == 2
+    assert dims.evaluate(sympy.sqrt(A), {"a": 49}) == 7
+
+
+def test_solve_finds_the_only_symbol_of_a_linear_expression() -> None:
+    assert dims.solve(A, 4) == ("a", 4)
+    assert dims.solve(dims.add(dims.mul(A, 2), 1), 7) == ("a", 3)
+    assert dims.solve(5, 5) is None
+    assert dims.solve(dims.add(A, B), 5) is None
+    assert dims.solve(dims.mul(A, A), 9) is None
+    with pytest.raises(DimensionError, match="no integer"):
+        dims.solve(dims.mul(A, 2), 7)
+
+
+def test_dim_refuses_what_is_no_dimension() -> None:
+    for wrong in (1.5, "a", None, True):
+        with pytest.raises(DimensionError):
+            dims.dim(wrong)
+    with pytest.raises(DimensionError):
+        symbol("")
+    with pytest.raises(DimensionError):
+        dims.floordiv(A, 0) if dims.floordiv(4, 0) else None
+
+
+# ---------------------------------------------------------------------------------------------- text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a", "2*a + 1", "a // 2", "(a + 1) // 2", "a % 3", "max(3, a, b)", "a**2*b", '2*"odd name" + 1',
+        "floor(a**(1/2))", "a - b // 2", "-a + 3", "2**a", "(b % 3)*a", "-(a // 2)", "-(a // b) + 1", "trunc(0.5*a)",
+        '"max"', '"lambda"', '"é\\n\\"\\\\"',
+    ],
+)  # fmt: skip
+def test_text_is_python_and_reads_back(text: str) -> None:
+    found = dims_text.parse(text)
+    assert dims_text.text(found) == text
+    assert dims_text.parse(dims_text.text(found)) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "a +", "a b", "f(a)", "a.b", "[a]", "True", "1e999", "0.5", "a/0", "4 // 0", "max()",
+        "sqrt(a, b)", "1j", "lambda: a",
+        "9**64**64", "((9**64)**64)**64", "(a+b+c)**64", "*".join(["(a+b)"] * 30), "-" * 9000 + "a", "a" * 20_000,
+        "max(a, key=b)", "a if b else c", "a < b", "__import__('os')",
+    ],
+)  # fmt: skip
+def test_what_is_no_dimension_is_refused(text: str) -> None:
+    with pytest.raises(DimensionError):
+        dims_text.parse(text)
+
+
+def test_text_under_other_names_does_not_depend_on_the_first() -> None:
+    """Equal up to names, equal in text: what the digest of a graph rests on."""
+    for make in (lambda p, q: dims.add(p, dims.mul(q, 2)), dims.maximum, lambda p, q: dims.mul(dims.floordiv(p, 2), q)):
+        first = dims_text.text(make(A, B), {A: "s0", B: "s1"})
+        second = dims_text.text(make(B, A), {B: "s0", A: "s1"})
+        assert first == second
