@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irkit.build import call
@@ -126,6 +126,7 @@ def test_agrees_with_onnx_runtime(name: str) -> None:
     op = name.partition(":")[0]
     compared = []
 
+    @settings(max_examples=max(20, settings().max_examples // 2))
     @given(st.data())
     def agree(data: st.DataObject) -> None:
         sample = SAMPLES[name](Draw(data.draw))

@@ -107,6 +107,12 @@ def scalar(x: Array) -> Any:
     return np.asarray(x).reshape(-1)[0] if np.size(x) == 1 else np.asarray(x).item()
 
 
+def mean_of(x: Array, axes: tuple[int, ...]) -> Array:
+    """The mean over axes, which are kept; NaN over nothing, without a warning."""
+    count = np.prod([x.shape[a] for a in axes], dtype=np.int64)
+    return x.sum(axis=axes, keepdims=True) / np.asarray(count, x.dtype)
+
+
 def lowest(dtype: Any) -> Any:
     """The smallest number of an element type: -inf for floats, False for bool."""
     return _extreme(np.dtype(dtype), lowest=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 
+import attrs
 import numpy as np
 
 from irkit.ir import Value
@@ -140,15 +141,19 @@ def reflected(place: Array, low: float, high: float) -> Array:
     return low + np.where(moved > span, 2 * span - moved, moved)
 
 
+@attrs.frozen
 class Sampler:
-    """How one dimension of the image is read: its size, what stands outside, and where its borders are."""
+    """How one dimension of the image is read: its size, and what stands outside."""
 
-    def __init__(self, node: Value, size: int) -> None:
-        self.size = size
-        self.padding = attr(node, "padding_mode")
-        self.cubic = attr(node, "mode") == "cubic"
-        self.aligned = bool(attr(node, "align_corners"))
-        self.low, self.high = (0.0, size - 1.0) if self.aligned else (-0.5, size - 0.5)
+    size: int
+    padding: str
+    aligned: bool
+    cubic: bool
+
+    @property
+    def borders(self) -> tuple[float, float]:
+        """The coordinates of the image's two edges."""
+        return (0.0, self.size - 1.0) if self.aligned else (-0.5, self.size - 0.5)
 
     def coordinate(self, place: Array) -> Array:
         """Places in -1 to 1 as places among the elements."""
@@ -163,7 +168,8 @@ class Sampler:
         if self.padding == "border" and not self.cubic:
             return np.clip(place, 0, self.size - 1)
         if self.padding == "reflection":
-            return np.where((place < self.low) | (place > self.high), reflected(place, self.low, self.high), place)
+            low, high = self.borders
+            return np.where((place < low) | (place > high), reflected(place, low, high), place)
         return place
 
     def element(self, index: Array) -> tuple[Array, Array]:
@@ -171,7 +177,7 @@ class Sampler:
         valid = (index >= 0) & (index <= self.size - 1)
         counts = valid if self.padding == "zeros" else np.ones_like(valid)
         if self.padding == "reflection":
-            index = np.where(valid, index, reflected(index, self.low, self.high))
+            index = np.where(valid, index, reflected(index, *self.borders))
         return np.clip(index, 0, self.size - 1).astype(np.int64), counts
 
 
@@ -191,7 +197,8 @@ def kernel_GridSample(node: Value, x: Array, grid: Array) -> Array:
     value, rank = real(x), x.ndim - 2
     n, c = x.shape[:2]
     out = grid.shape[1:-1]
-    samplers = [Sampler(node, size) for size in x.shape[2:]]
+    aligned, cubic_taps = bool(attr(node, "align_corners")), attr(node, "mode") == "cubic"
+    samplers = [Sampler(size, attr(node, "padding_mode"), aligned, cubic_taps) for size in x.shape[2:]]
     places = [samplers[i].inside(samplers[i].coordinate(real(grid)[..., rank - 1 - i])) for i in range(rank)]
     flat = value.reshape(n, c, -1)
     found = np.zeros((n, c, *out), dtype=value.dtype)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from irkit.ir import Value
-from irkit.onnx.kernels.common import Array, attr, axis_of, narrowed, results, wide
+from irkit.onnx.kernels.common import Array, attr, axis_of, mean_of, narrowed, results, wide
 from irkit.onnx.kernels.convolution import channelwise
 from irkit.types import DType
 
 
 def normalized(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
     """((x - mean) / sqrt(variance + epsilon), mean, 1 / sqrt(variance + epsilon)) over the axes, which are kept."""
-    mean = x.mean(axis=axes, keepdims=True)
+    mean = mean_of(x, axes)
     centred = x - mean
-    inverse = 1 / np.sqrt((centred * centred).mean(axis=axes, keepdims=True) + np.asarray(epsilon, x.dtype))
+    inverse = 1 / np.sqrt(mean_of(centred * centred, axes) + np.asarray(epsilon, x.dtype))
     return centred * inverse, mean, inverse
 
 
@@ -33,7 +33,7 @@ def kernel_RMSNormalization(node: Value, x: Array, scale: Array) -> Array:
     """x / sqrt(mean(x * x) + epsilon) over the axes from `axis` on, times scale."""
     axes = tuple(range(axis_of(node, attr(node, "axis"), x.ndim), x.ndim))
     value = wide(x)
-    mean = (value * value).mean(axis=axes, keepdims=True)
+    mean = mean_of(value * value, axes)
     return narrowed(value / np.sqrt(mean + np.asarray(attr(node, "epsilon"), value.dtype)) * wide(scale), x.dtype)
 
 
@@ -49,7 +49,9 @@ def kernel_BatchNormalization(
     used_mean, used_variance = wide(mean), wide(variance)
     if attr(node, "training_mode"):
         axes = tuple(i for i in range(rank) if i != 1)
-        used_mean, used_variance = value.mean(axis=axes), value.var(axis=axes)
+        average = mean_of(value, axes)
+        used_mean = average.reshape(-1)
+        used_variance = mean_of((value - average) ** 2, axes).reshape(-1)
     found = (value - by_channel(used_mean)) / np.sqrt(by_channel(used_variance) + epsilon)
     found = narrowed(found * by_channel(wide(scale)) + by_channel(wide(bias)), x.dtype)
     if not attr(node, "training_mode") or results(node) == 1:
@@ -80,9 +82,9 @@ def kernel_MeanVarianceNormalization(node: Value, x: Array) -> Array:
     axes = attr(node, "axes")
     value = wide(x)
     over = tuple(axis_of(node, a, x.ndim) for a in axes)
-    centred = value - value.mean(axis=over, keepdims=True)
+    centred = value - mean_of(value, over)
     # The function body of the operator adds 1e-9 to the deviation.
-    deviation = np.sqrt((centred * centred).mean(axis=over, keepdims=True)) + np.asarray(1e-9, value.dtype)
+    deviation = np.sqrt(mean_of(centred * centred, over)) + np.asarray(1e-9, value.dtype)
     return narrowed(centred / deviation, x.dtype)
 
 

@@ -5,38 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import attrs
 import numpy as np
 
 from irkit.ir import Value
-from irkit.onnx.kernels.common import Array, attr, lowest, narrowed, wide
+from irkit.onnx.kernels.common import Array, attr, lowest, mean_of, narrowed, wide
 from irkit.onnx.kernels.convolution import Ints, numbers, padded, pads_of, windows
 
 
+@attrs.frozen
 class Pool:
-    """The geometry of one pooling: kernel, strides, dilations, pads, and how many windows there are."""
+    """The geometry of one pooling: how many windows there are, and how far the last ones reach beyond the padding."""
 
-    def __init__(self, node: Value, size: Sequence[int]) -> None:
-        self.kernel: Ints = tuple(attr(node, "kernel_shape"))
-        rank = len(self.kernel)
-        self.strides, self.dilations = numbers(node, "strides", rank, 1), numbers(node, "dilations", rank, 1)
-        self.before, self.after = pads_of(node, size, self.kernel, self.strides, self.dilations)
-        round_up = bool(attr(node, "ceil_mode")) and attr(node, "auto_pad") == "NOTSET"
-        self.out = tuple(self._windows(i, size[i], round_up) for i in range(rank))
-        # What the last window needs beyond the padded input, which only ceil_mode can ask for.
-        self.beyond = tuple(
-            max((o - 1) * s + (k - 1) * d + 1 - (n + b + a), 0)
-            for o, s, k, d, n, b, a in zip(
-                self.out, self.strides, self.kernel, self.dilations, size, self.before, self.after, strict=True
-            )
-        )
-
-    def _windows(self, i: int, size: int, round_up: bool) -> int:
-        full, stride = size + self.before[i] + self.after[i], self.strides[i]
-        span = full - (self.kernel[i] - 1) * self.dilations[i] - 1
-        count = (-(-span // stride) if round_up else span // stride) + 1
-        if round_up and (count - 1) * stride >= size + self.before[i]:
-            count -= 1  # a window that would start in the padding after the input
-        return max(count, 0)
+    kernel: Ints
+    strides: Ints
+    dilations: Ints
+    before: Ints
+    after: Ints
+    out: Ints
+    beyond: Ints
 
     def views(self, x: Array, fill: object, extra: object | None = None) -> Array:
         """(N, C, *out, taps): the elements of each window, `fill` in the padding, `extra` beyond it."""
@@ -46,9 +33,30 @@ class Pool:
         return found.reshape(*found.shape[: 2 + len(self.kernel)], math.prod(self.kernel))
 
 
+def pool_of(node: Value, size: Sequence[int]) -> Pool:
+    """The geometry that the node's attributes give over spatial dimensions of those sizes."""
+    kernel: Ints = tuple(attr(node, "kernel_shape"))
+    rank = len(kernel)
+    strides, dilations = numbers(node, "strides", rank, 1), numbers(node, "dilations", rank, 1)
+    before, after = pads_of(node, size, kernel, strides, dilations)
+    round_up = bool(attr(node, "ceil_mode")) and attr(node, "auto_pad") == "NOTSET"
+    out, beyond = [], []
+    for i in range(rank):
+        reach = (kernel[i] - 1) * dilations[i] + 1
+        full = size[i] + before[i] + after[i]
+        steps = full - reach
+        count = (-(-steps // strides[i]) if round_up else steps // strides[i]) + 1
+        if round_up and (count - 1) * strides[i] >= size[i] + before[i]:
+            count -= 1  # a window that would start in the padding after the input
+        out.append(max(count, 0))
+        # Only the last window of ceil_mode can ask for more than there is.
+        beyond.append(max((count - 1) * strides[i] + reach - full, 0))
+    return Pool(kernel, strides, dilations, before, after, tuple(out), tuple(beyond))
+
+
 def kernel_MaxPool(node: Value, x: Array) -> tuple[Array, Array]:
     """(maxima, their places in the flat input)."""
-    pool = Pool(node, x.shape[2:])
+    pool = pool_of(node, x.shape[2:])
     value = wide(x)
     taps = pool.views(value, lowest(value.dtype))
     if not taps.size:
@@ -78,7 +86,7 @@ def places(node: Value, pool: Pool, best: Array, shape: Sequence[int]) -> Array:
 
 def kernel_AveragePool(node: Value, x: Array) -> Array:
     """The mean of each window, over the input's elements, or with `count_include_pad` over the padding too."""
-    pool = Pool(node, x.shape[2:])
+    pool = pool_of(node, x.shape[2:])
     value = wide(x)
     taps = pool.views(value, 0)
     inside = pool.views(np.ones((1, 1, *x.shape[2:]), value.dtype), 1 if attr(node, "count_include_pad") else 0, 0)
@@ -88,7 +96,7 @@ def kernel_AveragePool(node: Value, x: Array) -> Array:
 def kernel_LpPool(node: Value, x: Array) -> Array:
     """sum(|x| ** p) ** (1 / p) of each window."""
     p = attr(node, "p")
-    taps = Pool(node, x.shape[2:]).views(np.abs(wide(x)), 0)
+    taps = pool_of(node, x.shape[2:]).views(np.abs(wide(x)), 0)
     return narrowed((taps**p).sum(axis=-1) ** (1 / p), x.dtype)
 
 
@@ -99,7 +107,7 @@ def over_space(x: Array) -> tuple[int, ...]:
 
 def kernel_GlobalAveragePool(node: Value, x: Array) -> Array:
     """The mean of each channel: (N, C, 1, ...)."""
-    return narrowed(wide(x).mean(axis=over_space(x), keepdims=True), x.dtype)
+    return narrowed(mean_of(wide(x), over_space(x)), x.dtype)
 
 
 def kernel_GlobalMaxPool(node: Value, x: Array) -> Array:
