@@ -203,6 +203,8 @@ def aten_group_norm(
     cudnn_enabled: bool = True,
 ) -> Value:  # fmt: skip
     """Normalization of every group of channels of every item.  input: (n, c, *); weight, bias: (c,)."""
+    if any(dims.same(d, 0) is True for d in input.shape):
+        return input
     shape = (input.shape[1],)
     scale, shift = ones_for(weight, shape, input.dtype), zeros_for(bias, shape, input.dtype)
     return op.GroupNormalization(
@@ -280,7 +282,7 @@ def aten_renorm(self: Value, p: Any, dim: int, maxnorm: Any) -> Value:
 def aten_cosine_similarity(x1: Value, x2: Value, dim: int = 1, eps: float = 1e-8) -> Value:
     """sum(x1 * x2) / (max(|x1|, eps) * max(|x2|, eps)) along an axis, broadcast"""
     a, b = floating_all(x1, x2)
-    rank = max(a.rank, b.rank)
+    rank = max(a.rank, b.rank, 1)
     axis = dim % rank
 
     def unit(x: Value) -> Value:

@@ -110,10 +110,12 @@ def spread(items: Sequence[Any], count: int) -> Iterator[Any]:
     yield from items[::step]
 
 
-def op_cases(name: str, dtype: torch.dtype, count: int) -> list[Case]:
-    """Sample calls of one entry of OpInfo, all that are no tensors built in."""
+def op_cases(
+    name: str, dtype: torch.dtype, count: int, skip: Callable[[Any], bool] = lambda sample: False
+) -> list[Case]:
+    """Sample calls of one entry of OpInfo, but for those that `skip` holds for."""
     info = OPS[name]
-    samples = list(info.sample_inputs("cpu", dtype, requires_grad=False))
+    samples = [s for s in info.sample_inputs("cpu", dtype, requires_grad=False) if not skip(s)]
     return [op_case(info, sample) for sample in spread(samples, count)]
 
 
@@ -134,7 +136,8 @@ def op_case(info: Any, sample: Any) -> Case:
 
 
 def module_cases(name: str, count: int, skip: Callable[[Any], bool] = lambda given: False) -> list[Case]:
-    """Modules of one entry of ModuleInfo, built, with the inputs that torch tests them with."""
+    """Modules of one entry of ModuleInfo with the inputs that torch tests them with, but for those that `skip` holds
+    for."""
     info = MODULES[name]
     inputs = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=False, training=False)
     cases = []
