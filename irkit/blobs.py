@@ -120,5 +120,5 @@ def content(array: np.ndarray) -> bytes:
     """The bytes of an array; strings are joined with their lengths, so that no two lists give the same bytes."""
     if array.dtype != object:
         return array.tobytes()
-    parts = [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel()]
+    parts = [item if isinstance(item, bytes) else str(item).encode("utf-8", "surrogatepass") for item in array.ravel()]
     return b"".join(len(p).to_bytes(8, "little") + p for p in parts)

@@ -42,6 +42,7 @@ class Sweep:
     ranges: Mapping[str, Range]
     new: dict[Value, Value] = attrs.field(factory=dict)
     squeezed: dict[Value, Value] = attrs.field(factory=dict)
+    targets: dict[Any, tuple[tuple[Dim, ...], bool]] = attrs.field(factory=dict)
 
     def graph(self, graph: Graph) -> tuple[Value, ...]:
         """The new results of a graph."""
@@ -118,6 +119,15 @@ class Sweep:
         that can be 0 would be taken for a copy, unless `allowzero`, which allows no copies.
         """
         zero_is_zero = bool(value.attribute("allowzero", 0))
+        key = (shape, wanted, zero_is_zero)
+        if key not in self.targets:
+            self.targets[key] = self.cheapest_target(zero_is_zero, shape, wanted)
+        return self.targets[key]
+
+    def cheapest_target(
+        self, zero_is_zero: bool, shape: tuple[Dim, ...], wanted: tuple[Dim, ...]
+    ) -> tuple[tuple[Dim, ...], bool]:
+        """See `reshape_target`, which remembers what this finds."""
         copies = [i for i, d in enumerate(wanted) if i < len(shape) and is_copy(d, shape[i], zero_is_zero)]
         if -1 in wanted:  # given by whoever built the Reshape: it stays theirs
             return tuple(0 if i in copies and not zero_is_zero else d for i, d in enumerate(wanted)), zero_is_zero
@@ -133,6 +143,8 @@ class Sweep:
             if all(known for i, known in enumerate(positive) if i != k):
                 options.append((tuple(-1 if i == k else d for i, d in enumerate(copied)), False))
         options.append((meant, True))
+        if all(type(d) is int for d in options[0][0]):
+            return options[0]
         return min(options, key=lambda option: (self.sizes.cost(option[0]), option[1]))
 
     # ------------------------------------------------------------------------------------------ bodies

@@ -171,7 +171,7 @@ class Naming:
         for result, own, final in zip(graph.results, produced, finals, strict=True):
             kept = names[result] if own is not None else ""
             if own is None or kept in seen or (final and kept != final):
-                kept = final or claim(hint(result))
+                kept = final or claim(encodable(result.origin.node) or "output")
                 copies.append((names[result], kept))
             seen.add(kept)
             public_names.append(kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import attrs
@@ -211,7 +212,9 @@ class Reader:
 
     def refined(self, type_: Type, proto: TypeProto | None) -> Type:
         """A type with its unknown sizes as the model declares them, where it does."""
-        if proto is None or not any(dims.is_fresh(d) for d in dims_of(type_)):
+        if proto is None or (type(type_) is Tensor and all(type(d) is int or not d.is_Dummy for d in type_.shape)):
+            return type_
+        if not any(dims.is_fresh(d) for d in dims_of(type_)):
             return type_
         declared = self.types.declared(proto)
         if declared is None or same_types(type_, declared) is False or type(type_) is Tuple:
@@ -326,11 +329,13 @@ def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
     return {("" if entry.domain == "ai.onnx" else entry.domain): entry.version for entry in imports}
 
 
+@cache
 def changed_since(op: str, opset: int) -> bool:
     """True where an operator was defined anew between `opset` and that of the IR."""
     return _since(op, opset) != _since(op, OPSET)
 
 
+@cache
 def _since(op: str, opset: int) -> int:
     try:
         return onnx.defs.get_schema(op, opset, "").since_version
@@ -338,6 +343,7 @@ def _since(op: str, opset: int) -> int:
         raise LoadError(f"ONNX has no operator {op!r} at opset {opset}") from None
 
 
+@cache
 def min_results(op: str) -> int:
     """How many results an operator always has."""
     return max(1, onnx.defs.get_schema(op, OPSET, "").min_output)

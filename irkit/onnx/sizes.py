@@ -44,6 +44,7 @@ class Sizes:
         self.origin: Origin = NOWHERE
         self._outer: dict[Dim, list[tuple[Value, int]]] = {}
         self._inner: dict[Dim, list[tuple[Value, int]]] = {}
+        self._offered: dict[tuple[Dim, ...], int] = {}
         self._scalars: dict[Any, Value] = {}
         self._vectors: dict[tuple[Dim, ...], Value] = {}
         self._shapes: dict[tuple[Value, int, int], Value] = {}
@@ -65,9 +66,14 @@ class Sizes:
         return self._scalars.get(symbol)
 
     def _offer(self, value: Value, places: dict[Dim, list[tuple[Value, int]]]) -> None:
-        if type(value.type) is not Tensor:
+        type_ = value.type
+        if type(type_) is not Tensor:
             return
-        for axis, size in enumerate(value.type.shape):
+        seen = self._offered.get(type_.shape, 0)
+        if seen >= PLACES:
+            return
+        self._offered[type_.shape] = seen + 1
+        for axis, size in enumerate(type_.shape):
             if type(size) is not int:
                 known = places.setdefault(size, [])
                 if len(known) < PLACES:

@@ -32,7 +32,12 @@ def tensor_proto(blob: Blob, name: str = "") -> TensorProto:
 
 
 def _encoded(item: Any) -> bytes:
-    return item if isinstance(item, bytes) else str(item).encode("utf-8", "surrogateescape")
+    if isinstance(item, bytes):
+        return item
+    try:
+        return str(item).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise SerializeError(f"the string {item!r} cannot be written as UTF-8") from error
 
 
 def chunks(blob: Blob) -> Iterator[Any]:
