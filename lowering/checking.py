@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,6 +18,7 @@ from irkit.compare import compare
 from irkit.errors import ContractError, IrkitError
 from irkit.facts import binding_of, check_sizes, names_of
 from irkit.types import Tensor
+from lowering.calls import as_module, unchanged
 from lowering.errors import LoweringError
 from lowering.fx_types import array_of
 from lowering.pytrees import registering
@@ -75,12 +77,30 @@ def run(program: Program, args: Any, kwargs: Mapping[str, Any], rtol: float | No
     try:
         feeds = program.feeds(copied(args), copied(dict(kwargs)))
         sizes = tuple(sorted(binding_of(program.graph, [feeds[k].shape for k in names_of(program.graph)]).items()))
-        with torch.no_grad():
+        with torch.no_grad(), from_start(program):
             expected = program.model(*copied(args), **copied(dict(kwargs)))
         actual = program(*copied(args), **copied(dict(kwargs)))
     except (IrkitError, RuntimeError, ValueError, TypeError, KeyError, IndexError) as error:
         return SizeReport(sizes, (), f"{type(error).__name__}: {error}")
     return compared(program, expected, actual, sizes, rtol)
+
+
+@contextmanager
+def from_start(program: Program) -> Iterator[None]:
+    """A block in which the buffers that the torch model writes hold what they held at capture; after it, what they held
+    before it."""
+    owner = as_module(program.model)
+    held = {**dict(owner.named_buffers()), **dict(owner.named_parameters())}
+    written = {name: held[name] for name in program.lowered.initial_state if name in held}
+    before = {name: tensor.detach().clone() for name, tensor in written.items()}
+    with unchanged(owner), torch.no_grad():
+        for name, tensor in written.items():
+            tensor.copy_(program.lowered.initial_state[name])
+        try:
+            yield
+        finally:
+            for name, tensor in written.items():
+                tensor.copy_(before[name])
 
 
 def compared(program: Program, expected: Any, actual: Any, sizes: Any, rtol: float | None) -> SizeReport:

@@ -80,9 +80,7 @@ def lower(
     state that the model writes as further parameters and results. Raises CaptureError where torch cannot capture the
     program, MissingConverters where operators have no converter, LoweringError where a result contradicts torch.
     """
-    captured = capture(
-        program, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names, **capture_options
-    )
+    captured = capture(program, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names, **capture_options)
     return lowered(
         captured,
         output_names=output_names,
@@ -159,7 +157,8 @@ class Inputs:
                     found.given.append(tensor)
                 elif changes:
                     found.add(node, Port(target, "state"), type_of(node.meta["val"], sizes))
-                    found.state[target], found.written[node.name] = tensor, target
+                    # A copy: the model goes on writing its own.
+                    found.state[target], found.written[node.name] = tensor.detach().clone(), target
                 else:
                     found.given.append(tensor_constant(constants, tensor, target))
             else:
@@ -245,7 +244,8 @@ def state_of(captured: Captured, scope: Scope, inputs: Inputs, results: Any) -> 
     found: dict[str, Value] = {}
     for spec, result in zip(captured.output_specs, results, strict=False):
         if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
-            found[inputs.written.get(spec.target, spec.target)] = result
+            name = str(spec.target)
+            found[inputs.written.get(name, name)] = result
     for node, _ in list(scope.places.items()):
         if node.op == "placeholder" and node.name in inputs.written and node in scope.store:
             found.setdefault(inputs.written[node.name], scope.store[node])
@@ -254,4 +254,3 @@ def state_of(captured: Captured, scope: Scope, inputs: Inputs, results: Any) -> 
     if missing:
         raise LoweringError(f"the program writes {', '.join(sorted(missing))}, which is no parameter of the graph")
     return list(found.items())
-

@@ -1,0 +1,164 @@
+"""An ONNX file, whoever wrote it, against the exported program that it came from: by numbers, at several sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from pyrsistent import pmap
+from torch.export.graph_signature import ConstantArgument, OutputKind
+
+from irkit import dims_text
+from irkit.digest import symbols_in
+from irkit.dims import symbol
+from irkit.errors import LoadError
+from irkit.facts import names_of
+from irkit.ir import Graph, Signature
+from irkit.onnx.check import Session, session
+from lowering.capture import Captured, capture
+from lowering.checking import CheckReport, checked
+from lowering.entry import Inputs, Lowered
+from lowering.errors import LoweringError
+from lowering.facts import facts_of, range_of
+from lowering.fx_types import tensor_of
+from lowering.program import Program
+from lowering.report import Report
+from lowering.symints import Sizes
+
+
+def check_file(onnx_path: str | Path, pt2_path: str | Path, runs: int = 3, *, seed: int = 0) -> CheckReport:
+    """Runs the program of a `.pt2` file in torch and an ONNX file on ONNX Runtime, on the traced sizes and on `runs`
+    other assignments of the dynamic dimensions, and compares structure, element types, shapes and values.
+
+    Nothing is lowered, so the ONNX file may come from any exporter, and the program may use any operator. Inputs are
+    matched by name where all names are known, else in order; results in order. Returns the report, true where all
+    agree. Raises CaptureError for a `.pt2` file that cannot be read, LoadError for an ONNX file that ONNX Runtime
+    cannot run, LoweringError where the two have other inputs or another number of results.
+    """
+    captured = capture(str(pt2_path))
+    try:
+        file = session(Path(onnx_path))
+    except Exception as error:
+        raise LoadError(f"ONNX Runtime cannot run {Path(onnx_path).name}: {error}") from error
+    contract, state = contract_of(captured)
+    low = Lowered(contract, captured, outputs_of(captured), {}, state, 0, 0.0)
+    model = captured.program.module() if captured.program is not None else None
+    program = FileProgram(contract, contract, low, 0, report_of(contract, file), model, file=file)
+    program.require_fit()
+    return checked(program, runs, seed)
+
+
+@attrs.frozen(eq=False, repr=False)
+class FileProgram(Program):
+    """A program whose contract is that of torch, and whose results are those of a file. Its graphs have no results."""
+
+    file: Session = attrs.field(kw_only=True)
+
+    @cached_property
+    def renamed(self) -> Mapping[str, str]:
+        """The file's name for each parameter of the program that the file takes."""
+        ports = self.graph.signature.params
+        known = {port.name: port.name for port in ports if port.name in self.file.inputs}
+        given = [port.name for port in ports if port.role == "input"]
+        if all(name in known for name in given):
+            return known
+        return dict(zip(given, self.file.inputs, strict=False)) if len(given) == len(self.file.inputs) else {}
+
+    @cached_property
+    def count(self) -> int:
+        """How many results the program gives its caller, as tensors."""
+        return sum(1 for kind, _ in self.lowered.outputs if kind == "result")
+
+    def require_fit(self) -> None:
+        """Raises LoweringError where the file has inputs that the program does not have, or too few results."""
+        extra = set(self.file.inputs) - set(self.renamed.values())
+        if extra or not self.renamed and self.graph.params:
+            raise LoweringError(
+                f"the file takes {', '.join(self.file.inputs)}, and the program {', '.join(names_of(self.graph))}",
+                hint="compare files that were exported from this very program",
+            )
+        if len(self.file.outputs) < self.count:
+            raise LoweringError(
+                f"the file gives {len(self.file.outputs)} results, and the program {self.count}",
+                hint="compare files that were exported from this very program",
+            )
+
+    def run(
+        self, args: Any = (), kwargs: Mapping[str, Any] | None = None, state: Mapping[str, torch.Tensor] | None = None
+    ) -> tuple[Any, dict[str, torch.Tensor]]:
+        """(result, {}): what the file gives for the arguments, in the structure that the program returns.
+
+        Raises ContractError as a call of the program does, LoadError where ONNX Runtime fails.
+        """
+        feeds = self.feeds(args, dict(kwargs or {}), state)
+        try:
+            found = self.file.run({self.renamed[name]: feeds[name] for name in feeds if name in self.renamed})
+        except Exception as error:  # ONNX Runtime's own classes have no common base
+            raise LoadError(f"ONNX Runtime cannot run the file on these inputs: {error}") from error
+        results = [torch_of(array) for array in found]
+        leaves = [results[what] if kind == "result" else what for kind, what in self.lowered.outputs]
+        return self.lowered.captured.result_of(leaves), {}
+
+
+def torch_of(array: Any) -> Any:
+    """An array of ONNX Runtime as a tensor; what is no array as it is."""
+    return tensor_of(array, None) if isinstance(array, np.ndarray) else array
+
+
+def contract_of(captured: Captured) -> tuple[Graph, dict[str, torch.Tensor]]:
+    """(graph, state): the parameters, ranges and facts of a program as a graph without results, and the initial content
+    of what it writes."""
+    sizes = Sizes(captured.dim_names, captured.signed)
+    inputs = Inputs.of(captured, sizes)
+    ports = tuple(port for port, _ in inputs.params)
+    graph = Graph(
+        tuple(value for _, value in inputs.params),
+        (),
+        signature=Signature(ports, (), facts_of(captured, sizes)),
+        name=captured.name,
+    )
+    ranges = {s.name: range_of(captured, s.name, sizes) for s in symbols_in(graph)}
+    return attrs.evolve(graph, symbols=pmap({k: v for k, v in ranges.items() if v is not None})), inputs.state
+
+
+def outputs_of(captured: Captured) -> tuple[Any, ...]:
+    """For each leaf of the program's result the number of the file's result, or the constant that it always is."""
+    found: list[Any] = []
+    number = 0
+    for spec in captured.output_specs:
+        if spec.kind is not OutputKind.USER_OUTPUT:
+            continue
+        if isinstance(spec.arg, ConstantArgument):
+            found.append(("constant", spec.arg.value))
+        else:
+            found.append(("result", number))
+            number += 1
+    return tuple(found)
+
+
+def report_of(contract: Graph, file: Session) -> Report:
+    """What is known of a file and the program it is compared with."""
+    ports = zip(contract.signature.params, contract.params, strict=True)
+    facts = contract.signature.facts
+    return Report(
+        model=contract.name,
+        capture="read from a file",
+        opset=0,
+        target="the ONNX file given",
+        inputs=tuple((port.name, repr(v.type)) for port, v in ports if port.role == "input"),
+        outputs=tuple((name, "") for name in file.outputs),
+        dims=tuple((dims_text.text(symbol(name)), str(r)) for name, r in sorted(contract.symbols.items())),
+        guards=tuple((f.text, f.source) for f in facts if f.kind in ("guard", "relation")),
+        baked=tuple((f.text, f.source) for f in facts if f.kind == "baked"),
+        state=tuple(port.name for port in contract.signature.params if port.role == "state"),
+        decomposed={},
+        upcasts={},
+        nodes={},
+        seconds={},
+        weights=(0, 0),
+    )
