@@ -77,7 +77,7 @@ class FileProgram(Program):
     def require_fit(self) -> None:
         """Raises LoweringError where the file has inputs that the program does not have, or too few results."""
         extra = set(self.file.inputs) - set(self.renamed.values())
-        if extra or not self.renamed and self.graph.params:
+        if extra or (not self.renamed and self.graph.params):
             raise LoweringError(
                 f"the file takes {', '.join(self.file.inputs)}, and the program {', '.join(names_of(self.graph))}",
                 hint="compare files that were exported from this very program",
