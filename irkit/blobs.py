@@ -108,11 +108,11 @@ def blob(data: Any, dtype: Any = None, name: str = "") -> Blob:
         array = np.asarray(data)
     if array.dtype.kind in "US":
         array = array.astype(object)
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
     kind = DType.of(array.dtype) if dtype is None else DType.of(dtype)
     if array.dtype != kind.numpy:
         array = array.astype(kind.numpy)
-    if array.dtype.byteorder == ">":
-        array = array.astype(array.dtype.newbyteorder("<"))
     return Blob(kind, array.shape, lambda: array, name)
 
 

@@ -42,8 +42,8 @@ TOLERANCES: Mapping[DType, Tolerance] = MappingProxyType(
         DType.FLOAT8E5M2: Tolerance(0.25, 2e-5),
         DType.FLOAT8E5M2FNUZ: Tolerance(0.25, 1e-5),
         DType.FLOAT8E8M0: Tolerance(0.5, 0.0),
-        DType.FLOAT6E2M3FN: Tolerance(0.125, 0.125),
-        DType.FLOAT6E3M2FN: Tolerance(0.25, 0.0625),
+        DType.FLOAT6E2M3: Tolerance(0.125, 0.125),
+        DType.FLOAT6E3M2: Tolerance(0.25, 0.0625),
         DType.FLOAT4E2M1: Tolerance(0.5, 0.5),
     }
 )

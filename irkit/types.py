@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import attrs
@@ -43,8 +43,8 @@ class DType(enum.IntEnum):
     FLOAT8E8M0 = 24
     UINT2 = 25
     INT2 = 26
-    FLOAT6E2M3FN = 27
-    FLOAT6E3M2FN = 28
+    FLOAT6E2M3 = 27
+    FLOAT6E3M2 = 28
 
     @property
     def short(self) -> str:
@@ -123,14 +123,14 @@ _ROWS: dict[DType, tuple[str, Any, int, str]] = {
     DType.FLOAT8E8M0: ("f8e8m0", ml_dtypes.float8_e8m0fnu, 8, "f"),
     DType.UINT2: ("u2", ml_dtypes.uint2, 2, "u"),
     DType.INT2: ("i2", ml_dtypes.int2, 2, "i"),
-    DType.FLOAT6E2M3FN: ("f6e2m3", ml_dtypes.float6_e2m3fn, 6, "f"),
-    DType.FLOAT6E3M2FN: ("f6e3m2", ml_dtypes.float6_e3m2fn, 6, "f"),
+    DType.FLOAT6E2M3: ("f6e2m3", ml_dtypes.float6_e2m3fn, 6, "f"),
+    DType.FLOAT6E3M2: ("f6e3m2", ml_dtypes.float6_e3m2fn, 6, "f"),
 }
 _BY_SHORT = {row[0]: dtype for dtype, row in _ROWS.items()}
 _BY_NUMPY = {np.dtype(row[1]): dtype for dtype, row in _ROWS.items()}
 
 
-@lru_cache(maxsize=None)
+@cache
 def _of_numpy(dtype: np.dtype[Any]) -> DType:
     if dtype.kind in "US":
         return DType.STRING

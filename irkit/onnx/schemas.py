@@ -149,7 +149,7 @@ _TENSOR = re.compile(r"tensor\((\w+)\)$")
 _ELEMENTS = {
     "float": DType.FLOAT, "double": DType.DOUBLE, "float16": DType.FLOAT16, "bfloat16": DType.BFLOAT16,
     "bool": DType.BOOL, "string": DType.STRING, "complex64": DType.COMPLEX64, "complex128": DType.COMPLEX128,
-    "float6e2m3fn": DType.FLOAT6E2M3FN, "float6e3m2fn": DType.FLOAT6E3M2FN,
+    "float6e2m3": DType.FLOAT6E2M3, "float6e3m2": DType.FLOAT6E3M2,
     **{name: DType[name.upper()] for name in (
         "int2", "int4", "int8", "int16", "int32", "int64", "uint2", "uint4", "uint8", "uint16", "uint32", "uint64",
         "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float8e8m0", "float4e2m1",

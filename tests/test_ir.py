@@ -1,0 +1,311 @@
+"""Values and graphs: immutable, closed, compared by structure, without depth."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import sys
+import time
+import weakref
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+
+import irkit
+from irkit import (
+    Graph,
+    GraphError,
+    Origin,
+    Port,
+    Range,
+    Signature,
+    TypeRuleError,
+    Value,
+    item,
+    op,
+    param,
+    tensor,
+)
+from irkit.ir import share_key, substitute
+from irkit.onnx import stubs
+from irkit.onnx.schemas import names, spec
+
+X = tensor("f32", "batch", 64)
+
+
+def small() -> Graph:
+    x, y = param(X), param(X)
+    total = op.Add(op.Relu(x), y)
+    values, places = op.TopK(total, [2])
+    signature = Signature((Port("x"), Port("y")), (Port("v", "output"), Port("p", "output")))
+    return Graph((x, y), (values, places), Graph((), ()).symbols.set("batch", Range(1, 8)), signature, "small")
+
+
+def test_order_is_params_then_operands_before_users() -> None:
+    graph = small()
+    order = graph.order
+    assert order[:2] == graph.params
+    place = {v: i for i, v in enumerate(order)}
+    assert all(place[i] < place[v] for v in order for i in v.inputs if i is not None)
+    assert len(order) == len(set(order))
+    assert len(graph) == 3
+    assert repr(graph) == "<Graph small: 2 params, 3 operators, 2 results>"
+    assert graph.order is graph.order
+
+
+def test_users_lists_each_user_once() -> None:
+    x = param(X)
+    square = op.Mul(x, x)
+    graph = Graph((x,), (square,))
+    assert graph.users[x] == (square,)
+    assert graph.users[square] == ()
+
+
+def test_nothing_can_be_set() -> None:
+    graph = small()
+    subjects: list[Any] = [
+        graph, graph.results[0], graph.signature, graph.signature.params[0], Origin(), Range(), X,
+        irkit.Fact("guard", ""), irkit.blob([1.0]),
+    ]  # fmt: skip
+    for subject in subjects:
+        for name in [a.name for a in attrs.fields(type(subject))]:
+            with pytest.raises(AttributeError):
+                setattr(subject, name, None)
+        with pytest.raises(AttributeError):
+            subject.something_new = 1
+    with pytest.raises(TypeError):
+        graph.symbols["n"] = Range()  # type: ignore[index]
+
+
+def test_equality_is_of_structure() -> None:
+    assert small() == small()
+    assert hash(small()) == hash(small())
+    assert small() is not small() and small().results[0] is not small().results[0]
+    assert small() != "graph"
+    a = small()
+    assert a.with_results(a.results) is a
+    assert a.with_results(a.results[:1]) != a
+
+
+def test_values_are_compared_by_identity_and_repr_is_shallow() -> None:
+    x = param(X)
+    assert op.Relu(x) != op.Relu(x)
+    value = x
+    for _ in range(60):
+        value = op.Add(value, value)  # 2 ** 60 paths
+    assert repr(value) == "<f32[batch, 64] Add>"
+    graph = Graph((x,), (value,))
+    assert len(graph) == 60
+    assert len(str(graph).split("\n")) == 64
+    assert irkit.verify(pickle.loads(pickle.dumps(graph))) == graph
+
+
+def test_a_value_is_pickled_with_its_graph_only() -> None:
+    with pytest.raises(TypeError, match="pickle the graph"):
+        pickle.dumps(small().results[0])
+    again = pickle.loads(pickle.dumps(small()))
+    assert (again, again.signature, again.symbols, again.name) == (
+        small(), small().signature, small().symbols, "small",
+    )  # fmt: skip
+
+
+def test_substitute_replaces_every_use() -> None:
+    graph = small()
+    relu = next(v for v in graph.order if v.op == "Relu")
+    swapped = substitute(graph, {relu: op.Abs(graph.params[0])})
+    assert [v.op for v in swapped.order if v.op in ("Relu", "Abs")] == ["Abs"]
+    assert substitute(graph, {}) is graph
+    with pytest.raises(GraphError, match="types differ"):
+        substitute(graph, {relu: param(tensor("f32", 3))})
+
+
+def test_items_and_shapes_are_asked_of_the_right_types() -> None:
+    source = small().results[0].inputs[0]
+    assert source is not None
+    assert item(source, 1).dtype is irkit.DType.INT64
+    for index in (-1, 2):
+        with pytest.raises(GraphError, match="no result number"):
+            item(source, index)
+    with pytest.raises(GraphError, match="no result number"):
+        item(param(X), 0)
+    with pytest.raises(GraphError, match="has no shape"):
+        _ = source.shape
+    with pytest.raises(GraphError, match="no element type"):
+        _ = source.dtype
+    assert param(X).rank == 2
+
+
+def test_share_key_tells_bodies_of_other_symbols_apart() -> None:
+    """Equal bodies (up to names) that speak of different symbols around them are not one."""
+    vectors = [Graph((), (irkit.shape_vector((irkit.symbol(name),)),)) for name in ("a", "b")]
+    assert vectors[0] == vectors[1]
+    calls = [irkit.call_graph(body) for body in vectors]
+    assert share_key(calls[0], ()) != share_key(calls[1], ())
+    assert share_key(calls[0], ()) == share_key(irkit.call_graph(vectors[0]), ())
+    x, y = param(tensor("f32", "a")), param(tensor("f32", "b"))
+    graphs = [Graph((x, y), (call,)) for call in calls]
+    assert graphs[0] != graphs[1]
+    assert (
+        irkit.share(Graph((x, y), tuple(calls))).results[0] is not irkit.share(Graph((x, y), tuple(calls))).results[1]
+    )
+
+
+# ---------------------------------------------------------------------------------------------- the digest
+
+
+def test_the_digest_ignores_names_origins_and_identity() -> None:
+    graph = small()
+    other_names = attrs.evolve(graph, name="other", signature=Signature())
+    text = str(graph).replace("batch", "rows").replace("%x", "%q")
+    assert graph == other_names == irkit.parse(text)
+    x, y = param(X), param(X)
+    relu = op.Relu(x).with_origin(Origin(source="elsewhere.py:1"))
+    again = Graph((x, y), op.TopK(op.Add(relu, y), [2]), graph.symbols)
+    assert again == graph
+
+
+def edits() -> dict[str, str]:
+    """Texts that differ from that of `small` in one place, which matters."""
+    text = str(small())
+    return {
+        "operator": text.replace("Relu", "Abs"),
+        "operand": text.replace("Relu(%x)", "Relu(%y)"),
+        "operand order": text.replace("Add(%0, %y)", "Add(%y, %0)"),
+        "constant": text.replace("Constant [2]", "Constant [3]"),
+        "constant type": text.replace("%2: i64[1] = Constant [2]", "%2: i32[1] = Constant [2]"),
+        "attribute": text.replace("TopK(%1, %2)", "TopK(%1, %2) {axis = 0}"),
+        "attribute kind": text.replace("TopK(%1, %2)", "TopK(%1, %2) {axis = 0.0}"),
+        "element type": text.replace("f32[batch, 64] = Relu", "f64[batch, 64] = Relu"),
+        "dimension": text.replace("f32[batch, 64] = Relu", "f32[batch, 65] = Relu"),
+        "symbol": text.replace("input %y: f32[batch, 64]", "input %y: f32[rows, 64]"),
+        "symbol's sign": text.replace("in [1, 8]", "in [1, 8] signed"),
+        "range": text.replace("in [1, 8]", "in [0, 8]"),
+        "no range": text.replace("  symbol batch in [1, 8]\n", ""),
+        "item": text.replace("{index = 0}", "{index = 1}"),
+        "results' order": text.replace("return %4 as v", "return %5 as v").replace("return %5 as p", "return %4 as p"),
+        "one result less": text.replace("\n  return %5 as p", ""),
+        "one parameter more": text.replace("  %0:", "  input %z: f32[]\n  %0:", 1),
+        "an operand left out": text.replace("Add(%0, %y)", "Add(%0, _)"),
+    }
+
+
+@pytest.mark.parametrize("edit", edits())
+def test_the_digest_notices_every_other_edit(edit: str) -> None:
+    text = edits()[edit]
+    assert text != str(small())
+    assert irkit.parse(text) != small()
+
+
+def test_the_digest_does_not_depend_on_the_names_of_symbols() -> None:
+    shapes = [("{0} + 2*{1}", "{0}", "{1}"), ("{0}", "max({0}, {1})"), ("{0} // {1} + {2}", "{2}"), ("{0}*{1} + {0}",)]
+    for dims in shapes:
+        graphs = []
+        for chosen in (("a", "b", "c"), ("z", "y", "x"), ("m", "z", "a")):
+            x = param(tensor("f32", *(d.format(*chosen) for d in dims)))
+            graphs.append(Graph((x,), (op.Relu(x),)))
+        assert graphs[0] == graphs[1] == graphs[2]
+
+
+def test_attributes_of_different_kinds_never_look_alike() -> None:
+    kinds: list[Any] = [1, 1.0, "1", b"1", (1,), ("1",), (), irkit.symbol("s0"), "s0", tensor("f32"), "f32[]", ((1,),)]
+    found = {Graph((), (Value("a::b", (), (("x", kind),), (), X),)).digest for kind in kinds}
+    assert len(found) == len(kinds)
+
+
+# ---------------------------------------------------------------------------------------------- construction
+
+
+def test_construction_refuses_what_onnx_refuses() -> None:
+    x = param(X)
+    free: Any = op
+    for wrong in (
+        lambda: free.Relu(x, x),
+        lambda: free.Relu(x, alpha=1),
+        lambda: free.Rellu(x),
+        lambda: op.Add(x, op.Cast(x, to=11)),
+        lambda: op.Add(x, np.zeros(63, np.float32)),
+        lambda: free.Cast(x),
+        lambda: free.Softmax(x, axis="one"),
+        lambda: op.And(x, x),
+    ):
+        with pytest.raises(TypeRuleError):
+            wrong()
+
+
+def test_numbers_take_the_element_type_of_the_other_operand() -> None:
+    x = param(tensor("f16", "n"))
+    assert op.Add(x, 1).inputs[1].dtype is irkit.DType.FLOAT16  # type: ignore[union-attr]
+    assert op.Add(1.0, x).dtype is irkit.DType.FLOAT16
+    assert op.Clip(x, None, 1).inputs[1] is None
+    assert op.Clip(x, None, None).inputs == (x,)
+    assert op.Gemm(*[param(tensor("f32", 2, 2)) for _ in range(2)], transA=0, alpha=1.0).attributes == ()
+
+
+def test_op_lists_every_operator_and_the_stub_is_current() -> None:
+    assert set(names()) <= set(dir(op))
+    assert op.Relu is op.Relu
+    with pytest.raises(AttributeError):
+        _ = op._private  # type: ignore[attr-defined]
+    assert stubs.PATH.read_text(encoding="utf-8") == stubs.stub(), "run `python -m irkit.onnx.stubs`"
+    assert "def Gemm(self, A: Operand, B: Operand, C: Operand = None, /, *, alpha: float | None = 1.0," in stubs.stub()
+    assert all(spec(name).name == name for name in names())
+
+
+def test_the_public_names_are_there_and_torch_is_not() -> None:
+    assert all(hasattr(irkit, name) for name in irkit.__all__)
+    assert len(set(irkit.__all__)) == len(irkit.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = irkit.nothing
+
+
+# ---------------------------------------------------------------------------------------------- depth
+
+
+def chain(length: int) -> Graph:
+    x = param(X)
+    value = x
+    for _ in range(length):
+        value = Value("Relu", (value,), (), (), X)
+    return Graph((x,), (value,), name="chain")
+
+
+def survives(length: int) -> None:
+    """Builds, walks, prints, pickles, hashes, rewrites, checks and frees a chain."""
+    assert sys.getrecursionlimit() <= 10_000
+    graph = chain(length)
+    assert len(graph) == length
+    assert len(graph.users) == length + 1
+    again = pickle.loads(pickle.dumps(graph))
+    assert again == graph
+    assert str(graph).count("\n") == length + 3
+    irkit.verify(graph)
+    swapped = substitute(graph, {graph.order[1]: op.Abs(graph.params[0])})
+    assert swapped != graph
+    assert irkit.share(graph) is graph
+    watched = weakref.ref(graph.results[0])
+    del graph, again, swapped
+    gc.collect()
+    assert watched() is None
+
+
+def test_a_deep_chain_needs_no_recursion() -> None:
+    survives(100_000)
+
+
+@pytest.mark.slow
+def test_a_chain_of_a_million_values_needs_no_recursion() -> None:
+    survives(1_000_000)
+
+
+def test_the_cost_of_a_value_does_not_grow() -> None:
+    def cost(length: int) -> float:
+        start = time.process_time()
+        graph = chain(length)
+        _ = graph.digest
+        str(graph)
+        return (time.process_time() - start) / length
+
+    few = min(cost(2_000) for _ in range(5))
+    assert cost(50_000) < 4 * few
