@@ -1,0 +1,368 @@
+"""Legalization: a graph in the IR's vocabulary becomes one that a target runs, or an error that names what it cannot.
+
+What a target lacks is tried in this order, for each value, operands first:
+
+1. a restatement for the opset: the same operator in the words of an older version (`passes.restate`);
+2. an expansion of its own (`passes.expand`);
+3. where only the element type has no kernel: casts to a wider one, the operator, and casts back, noted on the origin
+   of the operator as `upcast[bf16->f32]` (or, where there is no wider one, `downcast[f64->f32]`);
+4. ONNX's own definition of the operator by others.
+
+Each result is legalized in turn. An operator without a kernel that ONNX Runtime expands itself, by ONNX's definition,
+is left as it is where everything in that definition runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import attrs
+
+from irkit.build import call, dtype_complaint, op
+from irkit.errors import RewriteError, TypeRuleError
+from irkit.ir import Graph, Value, item
+from irkit.onnx.schemas import BODIES, OpSpec, split
+from irkit.origins import Origin
+from irkit.pattern import Hole
+from irkit.pipeline import Observer, Pass, nobody
+from irkit.rewrite import Match, Rule, decline, rewrite
+from irkit.types import DType, Tensor, Tuple
+from passes.expand import EXPANSIONS
+from passes.functions import by_function, has_body
+from passes.restate import RESTATED, misread
+from passes.standard import EXACT
+from passes.targets import OURS, Kind, Target, has_kernel, kind_of, result_complaint, row_at, runtime_version
+
+WIDER: Mapping[DType, tuple[DType, ...]] = {
+    DType.FLOAT16: (DType.FLOAT,), DType.BFLOAT16: (DType.FLOAT,), DType.BOOL: (DType.UINT8, DType.INT32, DType.INT64),
+    DType.INT8: (DType.INT32, DType.INT64, DType.FLOAT), DType.UINT8: (DType.INT32, DType.INT64, DType.FLOAT),
+    DType.INT16: (DType.INT32, DType.INT64, DType.FLOAT), DType.UINT16: (DType.INT32, DType.INT64, DType.FLOAT),
+    DType.UINT32: (DType.INT64, DType.UINT64, DType.DOUBLE), DType.INT32: (DType.INT64, DType.DOUBLE),
+    DType.FLOAT8E4M3FN: (DType.FLOAT,), DType.FLOAT8E5M2: (DType.FLOAT,), DType.FLOAT8E4M3FNUZ: (DType.FLOAT,),
+    DType.FLOAT8E5M2FNUZ: (DType.FLOAT,), DType.INT4: (DType.INT8, DType.INT32),
+    DType.UINT4: (DType.UINT8, DType.INT32),
+}  # fmt: skip
+"""Element types that hold every value of another, the cheapest first."""
+
+NARROWER: Mapping[DType, tuple[DType, ...]] = {DType.DOUBLE: (DType.FLOAT,)}
+"""Where an operator has a kernel for no wider type, but for one that rounds."""
+
+WRAPS = frozenset((
+    "Add", "Sub", "Mul", "Neg", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "MatMul", "ReduceSum", "CumSum",
+    "Where", "Expand", "Tile", "Pad", "Slice", "Concat", "Gather", "Transpose", "Reshape", "Trilu", "DepthToSpace",
+    "SpaceToDepth", "Equal",
+))  # fmt: skip
+"""Operators on which 64-bit integers may be taken for signed ones: sums and products wrap alike."""
+
+UNTOUCHED = frozenset(("Cast", "CastLike", "Identity", "BitCast", *BODIES))
+"""Operators around which casts would change what they do."""
+
+
+def legalize(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
+    """A graph that the target runs, equal to `graph`; the very same object where it runs already.
+
+    Raises RewriteError that names the operators for which nothing helps, with the opset or the kernel that is missing.
+    """
+    step = Pass("legalize", (("target", str(target)),), lambda before, *_: _legalized(before, target))
+    return step.run(graph, observe)
+
+
+def _legalized(graph: Graph, target: Target) -> Graph:
+    legal = legal_rule(target)
+    after = rewrite(graph, (legal,))
+    if after is not graph:
+        after = rewrite(after, (legal, *EXACT))
+    missing = list(problems(after, target))
+    if missing:
+        raise _unrunnable(missing, target)
+    return after
+
+
+def problems(graph: Graph, target: Target) -> Iterator[tuple[Value, str]]:
+    """The values of a graph and its bodies that the target cannot run, each with the reason."""
+    for value in graph.order:
+        why = trouble(value, target)
+        if why:
+            yield value, why
+        for body in value.bodies:
+            yield from problems(body, target)
+
+
+def _unrunnable(missing: list[tuple[Value, str]], target: Target) -> RewriteError:
+    reasons: dict[str, list[Value]] = {}
+    for value, why in missing:
+        reasons.setdefault(why, []).append(value)
+    lines = [f"{why}: {_places(values)}" for why, values in reasons.items()]
+    names = ", ".join(dict.fromkeys(value.op for value, _ in missing))
+    return RewriteError(
+        f"{names} cannot run at {target}", ir="\n".join(lines), source=str(missing[0][0].origin),
+        hint=_hint([v for v, _ in missing], target),
+    )  # fmt: skip
+
+
+def _places(values: list[Value]) -> str:
+    shown = [str(v.origin) or repr(v) for v in values[:5]]
+    return "; ".join(shown) + (f"; and {len(values) - 5} more" if len(values) > 5 else "")
+
+
+def _hint(values: list[Value], target: Target) -> str:
+    fitting = [o for o in range(26, 17, -1) if not any(trouble(v, attrs.evolve(target, opset=o)) for v in values)]
+    return f"ask for opset {fitting[0]}" if fitting else "replace the operator, or choose another target"
+
+
+def newest_for(graph: Graph, target: Target) -> Target:
+    """The target at the newest opset, not above its own, at which it runs most of what the graph holds: an operator
+    whose kernels end before the target's opset, and that nothing can express, makes for an older one."""
+    stuck = [v for v in _all_values(graph) if split(v.op)[1] in FROZEN and trouble(v, target)]
+    for opset in range(target.opset, 17, -1):
+        chosen = attrs.evolve(target, opset=opset)
+        if not any(trouble(v, chosen) for v in stuck):
+            return chosen
+    return target
+
+
+FROZEN = frozenset((
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "RoiAlign",
+    "MaxRoiPool",
+))  # fmt: skip
+"""Operators that no others express."""
+
+
+def _all_values(graph: Graph) -> Iterator[Value]:
+    for value in graph.order:
+        yield value
+        for body in value.bodies:
+            yield from _all_values(body)
+
+
+# ---------------------------------------------------------------------------------------------- one value
+
+
+def trouble(value: Value, target: Target) -> str:
+    """Why the target cannot run a value; empty where it can, be it by ONNX's definition of the operator."""
+    if value.op in OURS:
+        return ""
+    why = target.problem(value) or misread(value, target.opset)
+    if why and target.provider and row_at(value.op, target.opset) is not None and runs_by_definition(value, target):
+        return ""
+    return why
+
+
+def runs_by_definition(value: Value, target: Target) -> bool:
+    """True where the runtime expands the operator itself, into operators that run."""
+    if not has_body(value.op) or split(value.op)[0] or misread(value, target.opset):
+        return False
+    if attrs.evolve(target, provider="").problem(value):
+        return False
+    return _definition_runs(_Node(value), target)
+
+
+@attrs.frozen(eq=False)
+class _Node:
+    """A value as a key: what its definition depends on."""
+
+    value: Value
+
+    def key(self) -> Any:
+        value = self.value
+        return value.op, value.attributes, tuple(None if v is None else v.type for v in value.inputs), value.type
+
+    def __hash__(self) -> int:
+        return hash(self.key())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Node) and self.key() == other.key()
+
+
+@lru_cache(maxsize=1024)
+def _definition_runs(node: _Node, target: Target) -> bool:
+    value = node.value
+    found = by_function(Match(value, {}), value)
+    if found is None:
+        return False
+    results = found if isinstance(found, tuple) else (found,)
+    params = tuple(v for v in value.inputs if v is not None)
+    return not any(
+        target.problem(v) or misread(v, target.opset) for v in _between(results, frozenset(params)) if v.op not in OURS
+    )
+
+
+def _between(results: Iterable[Value], stop: frozenset[Value]) -> list[Value]:
+    """What the results reach, without `stop` and what lies below."""
+    seen: dict[Value, None] = {}
+    pending = [r for r in results if r not in stop]
+    while pending:
+        value = pending.pop()
+        if value not in seen:
+            seen[value] = None
+            pending += [v for v in value.inputs if v is not None and v not in stop]
+    return list(seen)
+
+
+def legal_rule(target: Target) -> Rule:
+    """The rule that makes any value run on a target."""
+
+    def legal(m: Match) -> Any:
+        value = m.root
+        if value.op in OURS:
+            return decline("it becomes no operator")
+        why = trouble(value, target)
+        if not why:
+            return decline("it runs")
+        for attempt in (restated, expanded, recast, defined):
+            found = attempt(m, value, target)
+            if found is not None:
+                return found
+        return decline(why)
+
+    return Rule("legalize", Hole("any value"), legal, True, "a value -> one that the target runs")
+
+
+def restated(m: Match, value: Value, target: Target) -> Any:
+    """The same operator in the words of an older opset; None where it has no others."""
+    for below, restate in RESTATED.get(value.op, ()):
+        if target.opset < below:
+            found = restate(value)
+            if found is not None:
+                return found
+    return None
+
+
+def expanded(m: Match, value: Value, target: Target) -> Any:
+    """The operator by others that irkit knows to be good; None where there is no such expansion."""
+    function = EXPANSIONS.get(value.op)
+    return None if function is None else function(m, value)
+
+
+def defined(m: Match, value: Value, target: Target) -> Any:
+    """The operator by ONNX's own definition; None where there is none."""
+    return by_function(m, value)
+
+
+# ---------------------------------------------------------------------------------------------- element types
+
+
+def recast(m: Match, value: Value, target: Target) -> Any:
+    """The operator in element types that the target has a kernel for, between casts; None where none helps."""
+    row = row_at(value.op, target.opset)
+    if row is None or value.op in UNTOUCHED or not row.types or misread(value, target.opset):
+        return None
+    if any(name not in row.attributes for name, _ in value.attributes):
+        return None
+    chosen = chosen_types(target, value.op, row, tuple(map(kind_of, value.inputs)), _result_kinds(value))
+    if chosen is None:
+        return None
+    inputs = [_cast(v, chosen.get(row.formal(i).type)) for i, v in enumerate(value.inputs)]
+    given = dict(value.attributes)
+    if value.op == "EyeLike":
+        given["dtype"] = int(chosen.get("T2", value.dtype))
+    count = len(value.type.items) if isinstance(value.type, Tuple) else None
+    try:
+        made = call(value.op, inputs, given, outputs=count)
+    except TypeRuleError:
+        return None
+    marks = [_mark(old, new) for old, new in sorted({(o, n) for o, n in _changes(value, row, chosen)})]
+    origin = value.origin
+    for mark in marks:
+        origin = origin.after(mark)
+    return _back(value, made, origin)
+
+
+def _result_kinds(value: Value) -> tuple[Kind, ...]:
+    types = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    return tuple(t.dtype if isinstance(t, Tensor) else None for t in types)
+
+
+def _cast(value: Value | None, dtype: DType | None) -> Value | None:
+    if value is None or dtype is None or not isinstance(value.type, Tensor) or value.dtype is dtype:
+        return value
+    return op.Cast(value, to=dtype)
+
+
+def _changes(value: Value, row: OpSpec, chosen: Mapping[str, DType]) -> Iterator[tuple[DType, DType]]:
+    for index, v in enumerate(value.inputs):
+        wanted = chosen.get(row.formal(index).type)
+        if v is not None and wanted is not None and isinstance(v.type, Tensor) and v.dtype is not wanted:
+            yield v.dtype, wanted
+    for index, kind in enumerate(_result_kinds(value)):
+        wanted = chosen.get(row.outputs[min(index, len(row.outputs) - 1)].type)
+        if isinstance(kind, DType) and wanted is not None and kind is not wanted:
+            yield kind, wanted
+
+
+def _mark(old: DType, new: DType) -> str:
+    kind = "downcast" if new in NARROWER.get(old, ()) else "upcast"
+    return f"{kind}[{old.short}->{new.short}]"
+
+
+def _back(value: Value, made: Any, origin: Origin) -> Any:
+    """The results cast back to the types of the value's own; the operator carries `origin`."""
+    if not isinstance(made, tuple):
+        return _cast(made.with_origin(origin), value.dtype)
+    node = made[0].inputs[0].with_origin(origin)
+    wanted = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    return tuple(_cast(item(node, i), t.dtype if isinstance(t, Tensor) else None) for i, t in enumerate(wanted))
+
+
+@lru_cache(maxsize=4096)
+def chosen_types(
+    target: Target, op: str, row: OpSpec, operands: tuple[Kind, ...], results: tuple[Kind, ...]
+) -> Mapping[str, DType] | None:
+    """An element type for each type variable with which the operator runs, the fewest and nearest changes first; None
+    where there is none."""
+    types: dict[str, DType] = {}
+    for formals, kinds in ((row.inputs, operands), (row.outputs, results)):
+        for index, kind in enumerate(kinds):
+            formal = formals[min(index, len(formals) - 1)]
+            if isinstance(kind, DType) and formal.homogeneous and formal.type in row.types:
+                types.setdefault(formal.type, kind)
+    choices = {name: _choices(op, kind) for name, kind in types.items()}
+    ranked = sorted(
+        product(*(range(len(c)) for c in choices.values())), key=lambda picks: (_rough(picks, choices), sum(picks))
+    )
+    for picks in ranked[1:]:
+        chosen = {name: choices[name][pick] for name, pick in zip(choices, picks, strict=True)}
+        if _runs_with(target, op, row, operands, results, chosen):
+            return chosen
+    return None
+
+
+def _choices(op: str, kind: DType) -> tuple[DType, ...]:
+    """A type itself, those that hold all its values, and those that may stand for it on this operator."""
+    more = WIDER.get(kind, ()) + NARROWER.get(kind, ())
+    if kind is DType.UINT64 and op in WRAPS:
+        more += (DType.INT64,)
+    return (kind, *more)
+
+
+def _rough(picks: tuple[int, ...], choices: Mapping[str, tuple[DType, ...]]) -> int:
+    """How many of the picks round."""
+    return sum(c[pick] in NARROWER.get(c[0], ()) for pick, c in zip(picks, choices.values(), strict=True))
+
+
+def _runs_with(
+    target: Target,
+    op: str,
+    row: OpSpec,
+    operands: tuple[Kind, ...],
+    results: tuple[Kind, ...],
+    chosen: Mapping[str, DType],
+) -> bool:
+    def changed(formals: Any, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
+        return tuple(
+            chosen.get(formals[min(i, len(formals) - 1)].type, kind) if isinstance(kind, DType) else kind
+            for i, kind in enumerate(kinds)
+        )
+
+    new_operands, new_results = changed(row.inputs, operands), changed(row.outputs, results)
+    if dtype_complaint(row, tuple(k if isinstance(k, DType) else None for k in new_operands)):
+        return False
+    if result_complaint(row, new_results):
+        return False
+    if not target.provider:
+        return True
+    since, _ = runtime_version(op, target.opset)
+    return has_kernel(target, op, row, since or row.since, new_operands, new_results)
