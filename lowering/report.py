@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 @attrs.frozen
@@ -40,11 +41,12 @@ class Report:
 
     def render(self) -> Table:
         """The report as a rich table."""
-        table = Table(title=f"{self.model} as ONNX, opset {self.opset} for {self.target}", show_header=False)
+        table = Table(title=Text(f"{self.model} as ONNX, {self.target}"), show_header=False)
         table.add_column(style="bold", no_wrap=True)
         table.add_column(overflow="fold")
         for title, rows in self.sections():
-            table.add_row(title, "\n".join(rows) if rows else "none")
+            # Text, not markup: a type has brackets, f32[batch, 8].
+            table.add_row(title, Text("\n".join(rows) if rows else "none"))
         return table
 
     def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
