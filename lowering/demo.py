@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from irkit.errors import IrkitError
@@ -36,7 +37,9 @@ def bert() -> Example:
     """A small BERT encoder."""
     from transformers import BertConfig, BertModel
 
-    config = BertConfig(vocab_size=200, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
+    config = BertConfig(
+        vocab_size=200, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128
+    )
     inputs = {"input_ids": torch.randint(5, 200, (2, 7)), "attention_mask": torch.ones(2, 7, dtype=torch.int64)}
     return BertModel(config), (), inputs, {name: {0: "batch", 1: "seq"} for name in inputs}
 
@@ -110,7 +113,7 @@ def main() -> int:
             try:
                 cells, agrees = row(name, build, Path(folder))
             except (IrkitError, ImportError) as error:
-                cells, agrees = [name, *[""] * 7, f"[red]{type(error).__name__}: {str(error)[:200]}[/]"], False
+                cells, agrees = [name, *[""] * 7, f"[red]{type(error).__name__}: {escape(str(error)[:200])}[/]"], False
             table.add_row(*cells)
             good = good and agrees
     console.print(table)
