@@ -17,6 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +79,14 @@ def irkit_job(captured: Any, path: Path, repeat: int) -> dict[str, Any]:
     best: dict[str, float] = {}
     target = target_of("onnxruntime-cpu", None)
     for _ in range(repeat):
-        low = cpu(lambda: lowered(captured))
-        better = cpu(lambda: optimize(low[1].graph))
-        legal = cpu(lambda: legalize(better[1], target))
-        ready = cpu(lambda: materialize_dims(legal[1]))
-        saved = cpu(lambda: save(ready[1], path, opset=target.opset))
-        stages = dict(lower=low[0], optimize=better[0], legalize=legal[0], materialize=ready[0], save=saved[0])
+        low = cpu(partial(lowered, captured))
+        better = cpu(partial(optimize, low[1].graph))
+        legal = cpu(partial(legalize, better[1], target))
+        ready = cpu(partial(materialize_dims, legal[1]))
+        saved = cpu(partial(save, ready[1], path, opset=target.opset))
+        stages = {
+            "lower": low[0], "optimize": better[0], "legalize": legal[0], "materialize": ready[0], "save": saved[0],
+        }  # fmt: skip
         if not best or sum(stages.values()) < sum(best.values()):
             best = stages
     return {"seconds": sum(best.values()), "stages": best, "nodes": count(path)}
@@ -96,7 +99,8 @@ def torch_job(captured: Any, path: Path, *, optimize: bool) -> dict[str, Any]:
     def export() -> None:
         with captured.pytrees():
             program = torch.onnx.export(captured.program, dynamo=True, optimize=optimize, verbose=False)
-        program.save(str(path))
+        if program is not None:
+            program.save(str(path))
 
     seconds, _ = cpu(export)
     return {"seconds": seconds, "nodes": count(path)}
@@ -152,10 +156,21 @@ def main() -> int:
     parser.add_argument("--job", nargs=2)
     options = parser.parse_args()
     if options.job:
-        print(json.dumps(job(*options.job, options.repeat)))
+        print(json.dumps(job(options.job[0], options.job[1], options.repeat)))
         return 0
     table = Table(title="export, CPU seconds on one thread")
-    for title in ("model", "tool", "capture", "export", "of capture", "against irkit", "us/node", "nodes", "ms", "MiB +"):
+    for title in (
+        "model",
+        "tool",
+        "capture",
+        "export",
+        "of capture",
+        "against irkit",
+        "us/node",
+        "nodes",
+        "ms",
+        "MiB +",
+    ):
         table.add_column(title, justify="left" if title in ("model", "tool") else "right")
     rows = []
     for model in options.models or list(MODELS):

@@ -48,7 +48,12 @@ def resnet() -> Built:
     """ResNet-50's shape."""
     from transformers import ResNetConfig, ResNetModel
 
-    return ResNetModel(ResNetConfig()), (), {"pixel_values": torch.randn(2, 3, 224, 224)}, {"pixel_values": {0: "batch"}}
+    return (
+        ResNetModel(ResNetConfig()),
+        (),
+        {"pixel_values": torch.randn(2, 3, 224, 224)},
+        {"pixel_values": {0: "batch"}},
+    )
 
 
 def whisper() -> Built:

@@ -2,8 +2,8 @@
 
 A dimension is an `int`, or a sympy expression in canonical form: an expanded polynomial over atoms, where an atom is a
 symbol or one of the integer functions below with canonical arguments. Symbols are non-negative integers, because a
-size may be 0; a symbol that stands for a data-dependent *number* (torch's `item()`) may be declared signed. Equality has
-three answers: `same` says True, False, or None where it cannot tell, and None is never taken for no.
+size may be 0; a symbol that stands for a data-dependent *number* (torch's `item()`) may be declared signed.
+Equality has three answers: `same` says True, False, or None where it cannot tell, and None is never taken for no.
 `sympy.simplify` is used nowhere: it costs 10 to 150 ms a call.
 """
 
@@ -97,7 +97,7 @@ class FloorDiv(_IntegerFunction):
     nargs = (2,)
 
     @classmethod
-    def eval(cls, a: Any, b: Any) -> Any:
+    def eval(cls, a: Any, b: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if b == 1:
             return a
         if a == 0:
@@ -132,7 +132,7 @@ class Mod(_IntegerFunction):
     nargs = (2,)
 
     @classmethod
-    def eval(cls, a: Any, b: Any) -> Any:
+    def eval(cls, a: Any, b: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if isinstance(a, Integer) and isinstance(b, Integer):
             if b == 0:
                 raise DimensionError(f"the dimension {a} % 0 has no value")
@@ -179,7 +179,7 @@ class Trunc(_IntegerFunction):
     nargs = (1,)
 
     @classmethod
-    def eval(cls, x: Any) -> Any:
+    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return _rounded(x, math.trunc)
 
 
@@ -189,7 +189,7 @@ class Floor(_IntegerFunction):
     nargs = (1,)
 
     @classmethod
-    def eval(cls, x: Any) -> Any:
+    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if x.is_Rational or not x.is_rational_function():
             return _rounded(x, math.floor)
         numerator, denominator = x.as_numer_denom()
@@ -204,7 +204,7 @@ class Ceil(_IntegerFunction):
     nargs = (1,)
 
     @classmethod
-    def eval(cls, x: Any) -> Any:
+    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return _rounded(x, math.ceil)
 
 
@@ -214,7 +214,7 @@ class Round(_IntegerFunction):
     nargs = (1,)
 
     @classmethod
-    def eval(cls, x: Any) -> Any:
+    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return _rounded(x, round)
 
 
@@ -254,6 +254,7 @@ def _dominant(parts: list[Any], pick: Callable[..., int]) -> list[Any]:
     """`parts` without those that another part is always beyond."""
     kept: list[Any] = []
     for part in parts:
+
         def beaten(by: Any, part: Any = part) -> bool:
             gap = sympy.expand(by - part if pick is max else part - by)
             return bool(gap.is_nonnegative)
@@ -297,7 +298,9 @@ def dim(value: Any) -> Dim:
     if isinstance(value, sympy.Basic):
         return canonical(value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise DimensionError(f"{value!r} is no dimension", hint="give an int, or a sympy expression over irkit.symbol(...)")
+        raise DimensionError(
+            f"{value!r} is no dimension", hint="give an int, or a sympy expression over irkit.symbol(...)"
+        )
     return int(value)
 
 
@@ -363,12 +366,12 @@ def mod(a: Dim, b: Dim) -> Dim:
 
 def maximum(*parts: Dim) -> Dim:
     """The largest of `parts`."""
-    return max(parts) if all(type(p) is int for p in parts) else _call(Max, *parts)  # type: ignore[type-var]
+    return max(parts) if all(type(p) is int for p in parts) else _call(Max, *parts)
 
 
 def minimum(*parts: Dim) -> Dim:
     """The smallest of `parts`."""
-    return min(parts) if all(type(p) is int for p in parts) else _call(Min, *parts)  # type: ignore[type-var]
+    return min(parts) if all(type(p) is int for p in parts) else _call(Min, *parts)
 
 
 def product(parts: Iterable[Dim]) -> Dim:
@@ -472,7 +475,8 @@ def substitute(expr: Dim, values: Mapping[sympy.Symbol, Dim]) -> Dim:
     """`expr` with symbols replaced by dimensions."""
     if type(expr) is int or not any(s in values for s in symbols_of(expr)):
         return expr
-    return canonical(expr.xreplace({k: sympy.sympify(v) for k, v in values.items()}).doit())
+    found: Any = expr
+    return canonical(found.xreplace({k: sympy.sympify(v) for k, v in values.items()}).doit())
 
 
 def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
@@ -515,7 +519,7 @@ def _exact_product(parts: tuple[Any, ...], numbers: list[Any]) -> Any:
     for part, number in zip(parts, numbers, strict=True):
         if isinstance(part, sympy.Pow) and part.args[1] == -1:
             bottom *= 1 / number if number else 0
-        elif part.is_Rational and not part.is_Integer:
+        elif isinstance(part, sympy.Rational) and not part.is_Integer:
             top, bottom = top * int(part.p), bottom * int(part.q)
         else:
             top *= number
@@ -543,9 +547,10 @@ def solve(expr: Dim, value: int) -> tuple[str, int] | None:
         return None
     if expr is names[0]:
         return label(names[0]), value
-    if not expr.is_polynomial(names[0]) or sympy.degree(expr, names[0]) != 1:
+    line: Any = expr
+    if not line.is_polynomial(names[0]) or sympy.degree(line, gen=names[0]) != 1:  # pyright: ignore
         return None
-    slope, offset = int(expr.coeff(names[0], 1)), int(expr.coeff(names[0], 0))
+    slope, offset = int(line.coeff(names[0], 1)), int(line.coeff(names[0], 0))
     if (value - offset) % slope:
         raise DimensionError(f"no integer {names[0]} makes {expr} equal {value}")
     return label(names[0]), (value - offset) // slope

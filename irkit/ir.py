@@ -127,7 +127,7 @@ class Graph:
 
     params: tuple[Value, ...]
     results: tuple[Value, ...]
-    symbols: PMap[str, Range] = attrs.field(factory=pmap)
+    symbols: PMap[str, Range] = attrs.field(factory=lambda: pmap({}))
     signature: Signature = Signature()
     name: str = "graph"
 

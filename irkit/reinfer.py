@@ -111,10 +111,7 @@ def _named(inputs: Operands) -> frozenset[Any]:
 
 def loses(new: Type, old: Type) -> bool:
     """True where `old` knows a dimension of which `new` knows nothing."""
-    for n, o in zip(dims_of(new), dims_of(old), strict=False):
-        if is_unknown(n) and not is_unknown(o):
-            return True
-    return False
+    return any(is_unknown(n) and not is_unknown(o) for n, o in zip(dims_of(new), dims_of(old), strict=False))
 
 
 def _vector_over(value: Value, inputs: Operands) -> Value:

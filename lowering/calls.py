@@ -77,7 +77,7 @@ def plain(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     try:
-        call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        call.__signature__ = inspect.signature(function)
     except ValueError:
         return call
     return call
@@ -144,8 +144,8 @@ def restore(current: dict[str, Any], before: dict[str, Any]) -> None:
 class Call:
     """The example arguments of a call, and the parameters that take them.
 
-    `positional` names each positional argument; `combined` is what torch calls so: the arguments by parameter, `*args`
-    as one tuple and `**kwargs` as one dict. `groups` are these two, for `dynamic_shapes`.
+    `positional` names each positional argument; `combined` holds the arguments by name, in the order of the signature.
+    `groups` tells which of them stand behind `*args` and `**kwargs`.
     """
 
     args: tuple[Any, ...]
@@ -153,6 +153,11 @@ class Call:
     positional: tuple[str, ...]
     combined: dict[str, Any]
     groups: Groups
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether an argument stands behind `*args` or `**kwargs`."""
+        return any(self.groups.values())
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -186,7 +191,10 @@ def bind(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
             groups[name] = {each: each for each in bound.arguments.get(name, {})}
         elif len(positional) < len(args) and name not in kwargs and parameter.kind is not parameter.KEYWORD_ONLY:
             positional.append(name)
-    return Call(args, kwargs, tuple(positional), dict(bound.arguments), groups)
+    combined = dict(bound.arguments)
+    if any(groups.values()):
+        combined = {**dict(zip(positional, args, strict=True)), **kwargs}
+    return Call(args, kwargs, tuple(positional), combined, groups)
 
 
 def named_leaves(call: Call) -> tuple[Leaf, ...]:
@@ -203,16 +211,34 @@ def named_leaves(call: Call) -> tuple[Leaf, ...]:
 
 def sources_of(call: Call, count: int) -> list[str]:
     """torch's name in guards for each leaf, in the order of args and then kwargs as the user passed them."""
-    members = {each: owner for owner, group in call.groups.items() for each in group}
     keys: dict[str, list[str]] = {}
+    path: Any
     for path, _ in pytree.tree_flatten_with_path(call.combined)[0]:
-        owner = path[0].key
-        group = call.groups.get(owner)
-        inner = str(path[1].idx if isinstance(path[1], pytree.SequenceKey) else path[1].key) if group else ""
-        argument = next((each for each, key in group.items() if key == inner), owner) if group else owner
-        keys.setdefault(argument, []).append(f"L{pytree.keystr(path)}")
+        keys.setdefault(path[0].key, []).append(f"L{pytree.keystr(path)}")
     found = [source for argument in call.arguments for source in keys.get(argument, ())]
-    return found if len(found) == count and not set(members) - set(keys) else [""] * count
+    return found if len(found) == count else [""] * count
+
+
+@contextmanager
+def flat_signature(module: torch.nn.Module, call: Call) -> Iterator[None]:
+    """A block in which `module.forward` has a parameter for each argument of the call, and no `*args` or `**kwargs`.
+
+    torch.export takes dynamic shapes of what stands behind `**kwargs` for another structure than the arguments.
+    """
+    forward = module.forward
+
+    def flat(*args: Any, **kwargs: Any) -> Any:
+        return forward(*args, **kwargs)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(name, kind) for name in call.arguments]
+    flat.__signature__ = inspect.Signature(parameters)
+    before = dict(module.__dict__)
+    module.__dict__["forward"] = flat
+    try:
+        yield
+    finally:
+        restore(module.__dict__, before)
 
 
 def renamed(leaves: Sequence[Leaf], input_names: Sequence[str] | Mapping[str, str] | None) -> tuple[Leaf, ...]:

@@ -28,6 +28,8 @@ from lowering.fx_graphs import examples_of, has_shapes, is_aten, leaves_of_graph
 from lowering.guards import (
     Guard,
     assertions_of,
+    broken_by,
+    example_of_symbols,
     frozen_error,
     frozen_places,
     guards_of,
@@ -36,7 +38,13 @@ from lowering.guards import (
     ranges_of,
     shape_env_of,
 )
-from lowering.programs import leaves_of_program, loaded, metas_of_program, state_of_program
+from lowering.programs import (
+    leaves_of_program,
+    loaded,
+    metas_of_program,
+    state_of_program,
+    structure_of_program,
+)
 from lowering.pytrees import Registrations, known_cache_types, leaf_paths, registering, registering_types
 from lowering.widening import widened
 
@@ -223,7 +231,23 @@ def traced(
         program, attempts = exported(request)
         captured = of_program(program, name_of(model), call.arguments, leaves, places, known, attempts)
         captured = with_notes(captured, module)
-        return widened(captured, request) if widen else captured
+        captured = widened(captured, request) if widen else captured
+        return checked(captured, metas_of_program(program))
+
+
+def checked(captured: Captured, metas: Sequence[Any]) -> Captured:
+    """The same. Raises CaptureError where its guards refuse the very example it was asked for, which other sizes
+    stood in for."""
+    sizes = example_of_symbols(captured.leaves, metas)
+    broken = broken_by(sizes, captured.guards, captured.range_constraints)
+    if broken is None:
+        return captured
+    at = ", ".join(f"{captured.dim_names.get(symbol.name, symbol.name)} = {size}" for symbol, size in sizes.items())
+    raise CaptureError(
+        f"the model takes another way for the example itself ({at}) than for other sizes",
+        source=broken.source,
+        hint="leave the dimension static, or give an example of more than 1; it will then be refused for 1",
+    )
 
 
 def with_notes(captured: Captured, module: torch.nn.Module) -> Captured:
@@ -262,11 +286,11 @@ def of_program(
     metas = metas_of_program(program)
     env = shape_env_of(metas)
     ranges = ranges_of(program.range_constraints, env)
-    for place in frozen_places(places, metas, ranges):
+    guards = guards_of(env, program._guards_code, leaves, metas)
+    for place in frozen_places(places, leaves, metas, guards):
         raise frozen_error(place, leaves, metas, env)
     names = names_of(places, leaves, metas, names_in_env(env))
     signature = program.graph_signature
-    guards = guards_of(env, program._guards_code, leaves, metas)
     constants = {leaf.name: meta for leaf, meta in zip(leaves, metas, strict=True) if is_baked(meta)}
     call = program.module_call_graph[0].signature
     return Captured(
@@ -276,7 +300,7 @@ def of_program(
         input_specs=tuple(signature.input_specs),
         output_specs=tuple(signature.output_specs),
         state=state_of_program(program),
-        in_spec=program.call_spec.in_spec,
+        in_spec=structure_of_program(program),
         out_spec=program.call_spec.out_spec if call is None else call.out_spec,
         arguments=arguments,
         leaves=tuple(leaves),

@@ -60,7 +60,7 @@ class CheckReport:
 
 
 def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
-    """The report over the traced sizes and `n` other assignments. Raises LoweringError where no torch model is at hand."""
+    """The report over the traced sizes and `n` others. Raises LoweringError where no torch model is at hand."""
     if program.model is None:
         raise LoweringError("the torch model is not at hand to check against", hint="give to_onnx the model itself")
     args, kwargs = rebuilt(program, examples(program))
@@ -208,7 +208,7 @@ def resized(program: Program, sizes: Mapping[str, int], seed: int) -> tuple[Any,
 
 
 def examples(program: Program) -> tuple[Any, ...]:
-    """The leaves of the example inputs: the caller's, those an exported program carries, or zeros of the recorded sizes."""
+    """The leaves of the example inputs: the caller's, those an exported program carries, or of the recorded sizes."""
     captured = program.lowered.captured
     leaves = captured.examples()
     carried = getattr(captured.program, "example_inputs", None)

@@ -16,8 +16,8 @@ from lowering.fx_types import type_of
 from lowering.scope import Scope, read_arguments
 
 INLINED = frozenset(
-    "wrap_with_set_grad_enabled wrap_with_autocast wrap hints_wrapper tag_activation_checkpoint invoke_subgraph "
-    "strict_mode wrap_activation_checkpoint dynamo_bypassing_wrapper".split()
+    "wrap_with_set_grad_enabled wrap_with_autocast wrap hints_wrapper tag_activation_checkpoint "
+    "invoke_subgraph strict_mode wrap_activation_checkpoint dynamo_bypassing_wrapper".split()
 )
 """Regions whose body is lowered in their place: what they say of gradients and precision is in their nodes already."""
 
@@ -96,7 +96,9 @@ def refined(scope: Scope, node: Node, results: tuple[Any, ...]) -> tuple[Any, ..
     types = type_of(node.meta.get("val"), scope.sizes)
     if not isinstance(types, tuple):
         return results
-    return tuple(r.with_type(t) if isinstance(t, Tensor) and r.type != t else r for r, t in zip(results, types, strict=True))
+    return tuple(
+        r.with_type(t) if isinstance(t, Tensor) and r.type != t else r for r, t in zip(results, types, strict=True)
+    )
 
 
 def while_loop(scope: Scope, node: Node) -> Any:

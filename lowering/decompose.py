@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
 from torch._decomp import decomposition_table
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from lowering.errors import LoweringError
@@ -17,7 +18,7 @@ from lowering.provenance import source_of
 from lowering.scope import Scope
 
 
-@lru_cache(maxsize=None)
+@cache
 def decomposition_of(target: Any) -> Callable[..., Any] | None:
     """torch's decomposition of an operator into others; None where it has none."""
     if not isinstance(target, torch._ops.OpOverload):
@@ -76,7 +77,9 @@ def recorded_arguments(node: Node) -> Any:
     def recorded(n: Node) -> Any:
         return n.meta.get("val")
 
-    return [list(torch.fx.node.map_arg(node.args, recorded)), dict(torch.fx.node.map_arg(node.kwargs, recorded))]
+    args: Any = map_arg(node.args, recorded)
+    kwargs: Any = map_arg(node.kwargs, recorded)
+    return [list(args), dict(kwargs)]
 
 
 def traced(run: Callable[..., Any], inputs: list[Any], target: Any, node: Node) -> Any:

@@ -137,14 +137,19 @@ def by_position(spec: Sequence[Any], leaves: Sequence[Leaf], groups: Groups) -> 
 
 def assign(rest: Rest, spec: Any, leaves: Sequence[Leaf], found: list[LeafStatement]) -> None:
     """Writes what `spec` says about these leaves, each with the path that is left of it, to `found`."""
+
+    def rank(i: int) -> int:
+        return leaves[i].value.dim()
+
     if spec is None:
         return
     if len(rest) == 1 and not rest[0][0]:
         found[rest[0][1]] = leaf_statement(leaves[rest[0][1]], spec)
     elif is_dims(spec):
-        for _, i in rest:
-            if leaves[i].is_tensor:
-                found[i] = leaf_statement(leaves[i], spec)
+        # One dict for all of a container: for every tensor in it that has these axes.
+        able = [i for _, i in rest if leaves[i].is_tensor and all(-rank(i) <= axis < rank(i) for axis in spec)]
+        for i in able or [i for _, i in rest if leaves[i].is_tensor]:
+            found[i] = leaf_statement(leaves[i], spec)
     elif isinstance(spec, Mapping):
         for key, each in spec.items():
             assign(below(rest, str(key), leaves), each, leaves, found)

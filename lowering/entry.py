@@ -139,7 +139,7 @@ class Inputs:
 
     @classmethod
     def of(cls, captured: Captured, sizes: Sizes) -> Inputs:
-        """The inputs of a captured program: weights as constants, what is written or given by the user as parameters."""
+        """The inputs of a captured program: weights as constants, what is written or given as parameters."""
         found = cls([], [], {}, {}, {})
         written = set(storage.written_storages(reached(captured.graph_module)))
         mutated = mutated_targets(captured)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import time
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import attrs
 import torch
+from torch._guards import TracingContext, tracing
 from torch.export import ExportedProgram
 from torch.fx.experimental import _config as symbolic_config
 from torch.utils import _pytree as pytree
 
-from lowering.calls import Call, unchanged
+from lowering.calls import Call, flat_signature, unchanged
 from lowering.dynamic_shapes import (
     Leaf,
     LeafStatement,
@@ -28,7 +27,7 @@ from lowering.dynamic_shapes import (
     torch_tree,
 )
 from lowering.errors import CaptureError
-from lowering.guards import TORCH, frozen_error, frozen_places, ranges_of, shape_env_of
+from lowering.guards import HERE, TORCH, frozen_error, frozen_places, guards_of, shape_env_of
 from lowering.programs import first_line, metas_of_program
 from lowering.pytrees import Registrations
 from lowering.shape_kernels import shape_kernels
@@ -78,13 +77,15 @@ def exported(request: Request) -> tuple[ExportedProgram, list[Attempt]]:
         start = time.perf_counter()
         try:
             program = export(request, examples, oblivious)
-            require_dynamic(request, program)
         except Exception as error:
             failures.append(error)
-            attempts.append(Attempt(how, time.perf_counter() - start, first_line(error)))
-            continue
-        attempts.append(Attempt(how, time.perf_counter() - start))
-        return program, attempts
+        else:
+            frozen = not_dynamic(request, program)
+            if frozen is None:
+                attempts.append(Attempt(how, time.perf_counter() - start))
+                return program, attempts
+            failures.append(frozen)
+        attempts.append(Attempt(how, time.perf_counter() - start, first_line(failures[-1])))
     if isinstance(failures[0], CaptureError):
         raise failures[0]
     raise explained(request, failures[0]) from failures[0]
@@ -101,12 +102,14 @@ def plans(request: Request, failures: Sequence[Exception]) -> Iterator[tuple[str
         yield f"{request.way}, where sizes 0 and 1 are fixed", given, False
 
 
-def require_dynamic(request: Request, program: ExportedProgram) -> None:
-    """Raises CaptureError where a dimension that the user named has one size in the program."""
+def not_dynamic(request: Request, program: ExportedProgram) -> CaptureError | None:
+    """The error for a dimension that the user named and that has one size in the program; None where there is none."""
     metas = metas_of_program(program)
     env = shape_env_of(metas)
-    for place in frozen_places(request.places, metas, ranges_of(program.range_constraints, env)):
-        raise frozen_error(place, request.leaves, metas, env)
+    guards = guards_of(env, program._guards_code, request.leaves, metas)
+    for place in frozen_places(request.places, request.leaves, metas, guards):
+        return frozen_error(place, request.leaves, metas, env)
+    return None
 
 
 def export(request: Request, examples: Sequence[Any], oblivious: bool) -> ExportedProgram:
@@ -117,15 +120,20 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> Export
     args, kwargs = pytree.tree_unflatten(flat, spec)
     with ExitStack() as stack:
         stack.enter_context(unchanged(request.module))
+        if call.is_variable:
+            stack.enter_context(flat_signature(request.module, call))
         # Parameters are constants: what no_grad and detach say about gradients need not be in the graph.
         stack.enter_context(torch.no_grad())
-        stack.enter_context(symbolic_config.patch(backed_size_oblivious=oblivious))
+        stack.enter_context(oblivious_of_examples(oblivious))
         stack.enter_context(without_fast_path())
         stack.enter_context(shape_kernels())
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", NOISE)
         if not request.strict:
             stack.enter_context(watched(request))
+        if TracingContext.try_get() is not None:
+            # Inside a backend of torch.compile: torch.export would go on with dynamo's own symbols.
+            stack.enter_context(tracing(None))
         return torch.export.export(
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
         )
@@ -149,6 +157,12 @@ def copied(leaf: Any) -> Any:
     return leaf.detach().clone().requires_grad_(leaf.requires_grad)
 
 
+def oblivious_of_examples(oblivious: bool) -> AbstractContextManager[Any]:
+    """A block in which torch shall (not) ignore that the size of an example is 0 or 1 where it can."""
+    patch: Any = getattr(symbolic_config, "patch")  # noqa: B009  (torch installs it in the module when that is imported)
+    return patch(backed_size_oblivious=oblivious)
+
+
 @contextmanager
 def without_fast_path() -> Iterator[None]:
     """A block in which nn.Transformer and nn.MultiheadAttention do not take their fused kernels."""
@@ -158,18 +172,6 @@ def without_fast_path() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """A block in which torch does not log that it failed to trace: the error itself says so to whoever asked."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 @contextmanager
@@ -272,8 +274,7 @@ HINTS = {
 
 def user_frames(error: Exception) -> str:
     """The innermost line outside torch that an error went through; empty where there is none."""
-    here = str(Path(__file__).parent)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith((TORCH, here, "<")):
+        if not frame.filename.startswith((TORCH, HERE, "<")):
             return f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}"
     return ""

@@ -44,14 +44,17 @@ def is_of_range(captured: Captured, expr: Any) -> bool:
     """True for a comparison of one symbol with a number, which the symbol's range holds already."""
     if not isinstance(expr, sympy.core.relational.Relational) or isinstance(expr, sympy.Eq):
         return False
-    left, right = expr.args
+    sides: Any = expr.args
+    left, right = sides
     symbol, number = (left, right) if left.is_Symbol else (right, left)
     if not symbol.is_Symbol or not number.is_Integer or symbol.name not in captured.range_constraints:
         return False
     if isinstance(expr, sympy.Ne):
         return int(number) in (0, 1)
     low, high = captured.range_constraints[symbol.name]
-    inside = [n for n in (low, high if high is not None else low + 1000) if bool(expr.xreplace({symbol: sympy.Integer(n)}))]
+    inside = [
+        n for n in (low, high if high is not None else low + 1000) if bool(expr.xreplace({symbol: sympy.Integer(n)}))
+    ]
     return len(inside) == 2
 
 

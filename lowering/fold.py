@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from irkit.build import op
 from irkit.errors import IrkitError
@@ -49,8 +50,8 @@ def lower_graph(
 ) -> tuple[Any, Scope]:
     """(results, scope): what the graph's output node holds, tensors as values, once placeholders hold `given`.
 
-    Raises LoweringError where a converter contradicts what FX recorded or an operator has none. `outer` is the scope of the graph that this one is lowered
-    for, `closed` says that it becomes a body rather than a part of it.
+    Raises LoweringError where a converter contradicts what FX recorded or an operator has none. `outer` is the scope of
+    the graph that this one is lowered for, `closed` says that it becomes a body rather than a part of it.
     """
     scope = Scope(sizes, options, bases=storage.written_storages(reached(module)), lower=lower_graph)
     if outer is not None:
@@ -63,7 +64,7 @@ def lower_graph(
     for node, value in zip(placeholders, given, strict=True):
         hold(scope, node, value)
     output = lower_nodes(scope, module)
-    return torch.fx.node.map_arg(output.args[0], scope.read), scope
+    return map_arg(output.args[0], scope.read), scope
 
 
 def lower_nodes(scope: Scope, module: GraphModule) -> Node:
@@ -166,7 +167,7 @@ def inline_region(scope: Scope, node: Node) -> None:
         alias(scope, inner, operand)
     output = lower_nodes(scope, module)
     results = output.args[0]
-    scope.env[node] = Inlined(tuple(results) if isinstance(results, tuple | list) else (results,))  # type: ignore[arg-type]
+    scope.env[node] = Inlined(tuple(results) if isinstance(results, tuple | list) else (results,))
     if not isinstance(results, tuple | list):
         alias(scope, node, results)
 

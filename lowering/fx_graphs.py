@@ -95,24 +95,24 @@ def state_of_graph(module: GraphModule) -> dict[str, Any]:
     return found
 
 
-def examples_of(module: GraphModule) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
+def examples_of(module: GraphModule) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
     """(arguments, dynamic_shapes) of the sizes that a graph recorded: to trace it again, down to ATen operators."""
     args: list[Any] = []
-    shapes: dict[str, Any] = {}
+    shapes: list[Any] = []
     for node in placeholders(module):
         value = recorded(node)
         if isinstance(value, torch.SymInt):
             args.append(value.node.hint)
-            shapes[str(node.target)] = Dim.DYNAMIC
+            shapes.append(stated(value))
         elif hasattr(value, "shape"):
             sizes = [size.node.hint if isinstance(size, torch.SymInt) else size for size in value.shape]
             args.append(torch.zeros(sizes, dtype=value.dtype))
             varying = {axis: stated(size) for axis, size in enumerate(value.shape) if isinstance(size, torch.SymInt)}
-            if varying:
-                shapes[str(node.target)] = varying
+            shapes.append(varying or None)
         else:
             args.append(value)
-    return tuple(args), shapes or None
+            shapes.append(None)
+    return tuple(args), tuple(shapes) if any(shapes) else None
 
 
 def stated(size: torch.SymInt) -> Any:

@@ -23,6 +23,7 @@ from lowering.dynamic_shapes import Leaf, Place, value_of
 from lowering.errors import CaptureError
 
 TORCH = str(Path(torch.__file__).parent)
+HERE = str(Path(__file__).parent)
 Metas = Sequence[Any]  # for each leaf what torch recorded: a FakeTensor, a SymInt, a number
 
 
@@ -63,7 +64,10 @@ def shape_env_of(metas: Iterable[Any]) -> Any:
 
 def line_at(location: Any, inside_torch: bool = False) -> str:
     """`file.py:12 code` of a stack frame; empty for torch's own, unless these are asked for, and for generated code."""
-    if location is None or location.filename.startswith("<"):
+    if isinstance(location, str):  # dynamo has put it in words: `code  # file.py:12 in forward`
+        code, _, place = location.rpartition("#")
+        return f"{place.strip().partition(' in ')[0]} {code.strip()}"
+    if location is None or location.filename.startswith(("<", HERE)):
         return ""
     if location.filename.startswith(TORCH) and not inside_torch:
         return ""
@@ -305,15 +309,54 @@ def names_in_env(env: Any) -> dict[str, str]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def frozen_places(places: Sequence[Place], metas: Metas, ranges: Mapping[str, tuple[int, int | None]]) -> list[Place]:
-    """The named dimensions that are a number in the program, or that torch lets be nothing but 0 and 1."""
+def frozen_places(
+    places: Sequence[Place], leaves: Sequence[Leaf], metas: Metas, guards: Sequence[Guard]
+) -> list[Place]:
+    """The named dimensions that are a number in the program, or whose guards let them be nothing but 0 and 1."""
     frozen = []
     for place in places:
         size = size_of(metas[place.leaf], place.axis)
-        top = ranges.get(size.name, (0, None))[1] if isinstance(size, sympy.Symbol) else None
-        if isinstance(size, int) or (top is not None and top <= 1):
+        if isinstance(size, int) or (is_small(leaves[place.leaf], place.axis) and not allows_more(size, guards)):
             frozen.append(place)
     return frozen
+
+
+def is_small(leaf: Leaf, axis: int) -> bool:
+    """Whether the example of a dimension is 0 or 1."""
+    size = leaf.value.shape[axis] if axis >= 0 else leaf.value
+    return isinstance(size, int) and size <= 1
+
+
+def allows_more(size: Any, guards: Sequence[Guard]) -> bool:
+    """Whether the guards about this one symbol hold for any of many sizes beyond 1."""
+    conditions = [guard.expr for guard in guards if guard.expr is not None and guard.expr.free_symbols == {size}]
+    return any(all(expr.xreplace({size: sympy.Integer(n)}) == sympy.true for expr in conditions) for n in range(2, 66))
+
+
+def example_of_symbols(leaves: Sequence[Leaf], metas: Metas) -> dict[Any, Any]:
+    """torch symbol -> its size in the example inputs."""
+    found: dict[Any, Any] = {}
+    for leaf, meta in zip(leaves, metas, strict=True):
+        axes = range(meta.dim()) if isinstance(meta, torch.Tensor) else (-1,) if isinstance(meta, torch.SymInt) else ()
+        for axis in axes:
+            size = size_of(meta, axis)
+            if isinstance(size, sympy.Symbol):
+                found[size] = sympy.Integer(leaf.value.shape[axis] if axis >= 0 else leaf.value)
+    return found
+
+
+def broken_by(
+    sizes: Mapping[Any, Any], guards: Sequence[Guard], ranges: Mapping[str, tuple[int, int | None]]
+) -> Guard | None:
+    """The first guard that does not hold for these sizes of torch's symbols; a range counts as one."""
+    for guard in guards:
+        if guard.expr is not None and guard.expr.xreplace(dict(sizes)) == sympy.false:
+            return guard
+    for symbol, size in sizes.items():
+        low, high = ranges.get(symbol.name, (0, None))
+        if size < low or (high is not None and size > high):
+            return Guard(sympy.Ge(symbol, low), f"{symbol} is from {low} to {high}")
+    return None
 
 
 def frozen_error(place: Place, leaves: Sequence[Leaf], metas: Metas, env: Any) -> CaptureError:
@@ -322,8 +365,9 @@ def frozen_error(place: Place, leaves: Sequence[Leaf], metas: Metas, env: Any) -
     leaf = leaves[place.leaf]
     source = f"{leaf.source}.size()[{place.axis}]" if place.axis >= 0 else leaf.source
     where = f"dimension {place.axis} of {leaf.name!r}" if place.axis >= 0 else f"the number {leaf.name!r}"
+    only = size if isinstance(size, int) else leaf.value.shape[place.axis] if place.axis >= 0 else leaf.value
     return CaptureError(
-        f"{where} was to vary as {place.text!r}, and the model works for {printed(size, {})} only",
+        f"{where} was to vary as {place.text!r}, and the model works for {only} only",
         source=line_that_fixed(source, env),
         hint="leave the dimension out of dynamic_shapes, or rewrite the line that asks for its value",
     )

@@ -33,7 +33,10 @@ def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
         return convert(scope, node, target, (value, *rest), kwargs, None)
 
     place = scope.places[source]
-    same = all(dims.same(a, b) is True for a, b in zip(scope.read(source).shape, dims_of(type_of(node.meta["val"], scope.sizes)), strict=False))
+    same = all(
+        dims.same(a, b) is True
+        for a, b in zip(scope.read(source).shape, dims_of(type_of(node.meta["val"], scope.sizes)), strict=False)
+    )
     if same and target._schema.name in storage.SAME:  # type: ignore[union-attr]
         scope.places[node] = place
         return

@@ -29,8 +29,8 @@ from lowering.report import Report
 class Program:
     """What `irkit.to_onnx` returns.
 
-    `graph` is the graph as lowered, `ready` the same optimized, legalized and materialized for its target; `lowered` the
-    record of capture and lowering; `report` what an export says about itself.
+    `graph` is the graph as lowered, `ready` the same optimized, legalized and materialized for its target; `lowered`
+    the record of capture and lowering; `report` what an export says about itself.
     """
 
     graph: Graph
@@ -57,7 +57,7 @@ class Program:
 
     @property
     def state(self) -> dict[str, torch.Tensor]:
-        """The initial content of the buffers that the model writes, by name; a call with `state=` goes on from another."""
+        """The initial content of the buffers that the model writes, by name; `run(state=...)` goes on from another."""
         return {name: tensor.detach().clone() for name, tensor in self.lowered.initial_state.items()}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +35,19 @@ def state_of_program(program: ExportedProgram) -> dict[str, Any]:
     return found
 
 
+def structure_of_program(program: ExportedProgram) -> pytree.TreeSpec:
+    """The structure of the arguments, `((positional, ...), {by name})`. Raises CaptureError for a program without."""
+    spec = program.call_spec.in_spec
+    if spec is None or spec.num_children != 2:
+        raise CaptureError(
+            "the program does not tell how its inputs are arranged", hint="make it by torch.export.export"
+        )
+    return spec
+
+
 def leaves_of_program(program: ExportedProgram) -> tuple[tuple[str, ...], tuple[Leaf, ...]]:
     """(arguments, leaves) of a program: names as in the signature of the module it was captured from."""
-    in_spec = program.call_spec.in_spec
+    in_spec = structure_of_program(program)
     paths = leaf_paths(in_spec)
     nodes = [
         getattr(spec.arg, "name", "")
@@ -43,7 +55,7 @@ def leaves_of_program(program: ExportedProgram) -> tuple[tuple[str, ...], tuple[
         if spec.kind is InputKind.USER_INPUT
     ]
     call = program.module_call_graph[0].signature
-    arguments = list(getattr(call, "forward_arg_names", None) or ())
+    arguments: list[str] = list(getattr(call, "forward_arg_names", None) or ())
     if len(arguments) != sum(side.num_children for side in in_spec.children()):
         arguments = [argument_of(i, paths, nodes) for i in range(in_spec.child(0).num_children)]
         arguments += [str(key) for key in in_spec.child(1).context]
@@ -68,7 +80,7 @@ def sources_of(in_spec: pytree.TreeSpec, positional: list[str]) -> list[str]:
     """torch's name in guards for each leaf, read off the paths of a tree of this structure."""
     try:
         tree = pytree.tree_unflatten(range(in_spec.num_leaves), in_spec)
-        paths = [path for path, _ in pytree.tree_flatten_with_path(tree)[0]]
+        paths: list[Any] = [path for path, _ in pytree.tree_flatten_with_path(tree)[0]]
     except (LookupError, TypeError, ValueError, AttributeError):
         return [""] * in_spec.num_leaves
     sources = []
@@ -89,7 +101,8 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
     for prepare in (lambda: None, lambda: register_caches(known), register_as_transformers_does(known)):
         try:
             prepare()
-            return torch.export.load(path)
+            with quiet("torch._export.serde.serialize"):
+                return torch.export.load(path)
         except Exception as error:
             errors.append(error)
             while known.types:
@@ -98,6 +111,18 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
         f"{path} could not be read as a torch program: {first_line(errors[0])}",
         hint="it must come from torch.export.save; classes of its inputs must be registered with torch's pytree",
     ) from errors[0]
+
+
+@contextmanager
+def quiet(name: str) -> Iterator[None]:
+    """A block in which a part of torch does not log what it met: where it matters, an error says so."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def register_caches(known: Registrations) -> None:

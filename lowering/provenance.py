@@ -45,4 +45,6 @@ def line_of(trace: str) -> str:
 def source_of(node: Any) -> str:
     """The user's frames that made a node, outermost first, one a line; empty where torch kept none."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-    return "\n".join(f"{'/'.join(PurePath(f).parts[-2:])}:{n} in {where}: {code.strip()}" for f, n, where, code in frames)
+    return "\n".join(
+        f"{'/'.join(PurePath(f).parts[-2:])}:{n} in {where}: {code.strip()}" for f, n, where, code in frames
+    )

@@ -182,12 +182,18 @@ def encode(value: Any, path: Path, leaves: list[Any], paths: list[str]) -> Any:
 
 
 def encode_attributes(value: object, path: Path, leaves: list[Any], paths: list[str]) -> list[list[Any]]:
-    """The attributes of an object as JSON; a counter that equals the length of its keys is kept as "that length"."""
+    """The attributes of an object as JSON; a counter that equals the length of its keys is kept as "that length".
+
+    A number that is kept a second time, as a tensor (`_sliding_window_tensor`), is no input.
+    """
     first = len(leaves)
     attributes: list[list[Any]] = []
     for name, each in vars(value).items():
+        twin = vars(value).get(name.removeprefix("_").removesuffix("_tensor"))
         if name in LENGTHS and first < len(leaves) and same_size(each, length_of(leaves[first])):
             attributes.append([name, {"length": first}])
+        elif isinstance(each, torch.Tensor) and name.endswith("_tensor") and type(twin) is int:
+            attributes.append([name, {"number": twin}])
         else:
             inner = path if name == "layers" else (*path, SHORT_NAMES.get(name, name))
             attributes.append([name, encode(each, inner, leaves, paths)])
@@ -200,7 +206,7 @@ def decode(state: Any, leaves: Sequence[Any]) -> Any:
         return state
     if "object" in state:
         kind = class_at(state["object"])
-        rebuilt = kind.__new__(kind)
+        rebuilt: Any = object.__new__(kind)
         for name, each in state["state"]:
             rebuilt.__dict__[name] = decode(each, leaves)
         return rebuilt
@@ -208,6 +214,7 @@ def decode(state: Any, leaves: Sequence[Any]) -> Any:
     decoders: dict[str, Callable[[Any], Any]] = {
         "leaf": lambda index: leaves[index],
         "length": lambda index: length_of(leaves[index]),
+        "number": torch.tensor,
         "torch": partial(getattr, torch),
         "device": torch.device,
         "class": class_at,

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -31,7 +31,7 @@ class Entry:
     takes_all: bool
 
 
-@lru_cache(maxsize=None)
+@cache
 def entry(function: Converter) -> Entry:
     """The entry of a converter function: its parameter names, in order."""
     parameters = inspect.signature(function).parameters.values()
@@ -49,7 +49,9 @@ def gathered(*modules: ModuleType) -> PMap[str, Converter]:
             own = inspect.isfunction(function) and name.startswith(tuple(PREFIXES))
             if own and function.__module__ == module.__name__:
                 if name in found:
-                    raise LoweringError(f"two converters are called {name}: in {found[name].__module__} and {module.__name__}")
+                    raise LoweringError(
+                        f"two converters are called {name}: in {found[name].__module__} and {module.__name__}"
+                    )
                 found[name] = function
     return pmap(found)
 
@@ -110,7 +112,9 @@ def functional_of(target: Any) -> Any:
         packet = getattr(getattr(torch.ops, space), candidate, None)
         wanted = target._overloadname
         names = (wanted, wanted.removesuffix("_out"), wanted.replace("out", "default"), "default")
-        for overload in names if packet is not None else ():
+        if packet is None:
+            continue
+        for overload in names:
             found = getattr(packet, overload, None) if overload in packet.overloads() else None
             if found is not None and not found._schema.is_mutable:
                 return found

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
+import sympy
 import torch
 from torch.fx import Node
+from torch.fx.node import map_arg
 
 from irkit import walk
 from irkit.build import const, shape_vector
@@ -80,7 +82,7 @@ def hold(scope: Scope, node: Node, value: Any) -> None:
 def bind_symbols(scope: Scope, value: Value) -> None:
     """Records `value` as the binder of the data-dependent symbols that its type is the first to hold."""
     for dim in dims_of(value.type):
-        if type(dim) is not int and dim not in scope.binders and dim.is_Symbol and is_unbacked(dim.name):
+        if isinstance(dim, sympy.Symbol) and dim not in scope.binders and is_unbacked(dim.name):
             scope.binders[dim] = (value, False)
 
 
@@ -94,7 +96,9 @@ _UNBACKED = re.compile(r"u\d+$|zuf\d+$")
 
 def read_arguments(scope: Scope, node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a node with every node in them replaced by its current content."""
-    return torch.fx.node.map_arg(node.args, scope.read), torch.fx.node.map_arg(node.kwargs, scope.read)
+    args: Any = map_arg(node.args, scope.read)
+    kwargs: Any = map_arg(node.kwargs, scope.read)
+    return args, kwargs
 
 
 def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str) -> Value:

@@ -8,7 +8,7 @@ back through the chain. Nothing is overwritten: a write gives the store a new va
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import attrs
@@ -58,13 +58,15 @@ class Location:
 # ---------------------------------------------------------------------------------------------- what FX says
 
 
-@lru_cache(maxsize=None)
+@cache
 def written_arguments(target: Any) -> tuple[tuple[int, str], ...]:
     """(position, name) of every argument that an operator writes, by its schema."""
     if not isinstance(target, torch._ops.OpOverload):
         return ()
     return tuple(
-        (i, a.name) for i, a in enumerate(target._schema.arguments) if a.alias_info is not None and a.alias_info.is_write
+        (i, a.name)
+        for i, a in enumerate(target._schema.arguments)
+        if a.alias_info is not None and a.alias_info.is_write
     )
 
 
@@ -124,8 +126,8 @@ def lens_of(target: Any, get: Get, args: tuple[Any, ...]) -> Lens:
 
 
 _RESHAPES = frozenset(
-    "view reshape _unsafe_view unsqueeze squeeze flatten unflatten view_as reshape_as alias detach contiguous "
-    "expand expand_as to _to_copy lift_fresh ravel view_copy".split()
+    "view reshape _unsafe_view unsqueeze squeeze flatten unflatten view_as reshape_as alias detach "
+    "contiguous expand expand_as to _to_copy lift_fresh ravel view_copy".split()
 )
 SAME = frozenset(("aten::alias", "aten::detach", "aten::contiguous", "aten::lift_fresh"))
 """Operators that return the very tensor they were given."""
@@ -135,7 +137,8 @@ SAME = frozenset(("aten::alias", "aten::detach", "aten::contiguous", "aten::lift
 
 def put_slice(args: tuple[Any, ...], get: Get) -> Put:
     """The base with base[start:end:step] along one dimension replaced."""
-    dim, start, end, step = (*args, *(0, None, None, 1)[len(args) :])
+    given: tuple[Any, ...] = (*args, *(0, None, None, 1)[len(args) :])
+    dim, start, end, step = given
 
     def put(base: Value, new: Value) -> Value:
         axis = dim % base.rank
@@ -159,12 +162,16 @@ def replaced(base: Value, axis: int, low: Any, high: Any, new: Value) -> Value:
     return op.Concat(*parts, axis=axis) if len(parts) > 1 else new
 
 
+def is_negative(index: Any) -> bool:
+    """True for an index that is known to count from the end."""
+    return index < 0 if type(index) is int else bool(index.is_negative)
+
+
 def clamped(index: Any, size: Any) -> Any:
     """A slice bound counted from the front and kept within [0, size]."""
     if type(index) is int and index >= 2**31:
         return size
-    negative = index < 0 if type(index) is int else bool(index.is_negative)
-    at = dims.add(index, size) if negative else index
+    at = dims.add(index, size) if is_negative(index) else index
     if dims.same(at, size) is True:
         return size
     return dims.maximum(0, dims.minimum(at, size))
@@ -177,7 +184,7 @@ def put_select(args: tuple[Any, ...], get: Get) -> Put:
     def put(base: Value, new: Value) -> Value:
         axis = dim % base.rank
         size = base.shape[axis]
-        at = dims.add(index, size) if (index < 0 if type(index) is int else index.is_negative) else index
+        at = dims.add(index, size) if is_negative(index) else index
         row = op.Unsqueeze(new, [axis])
         return replaced(base, axis, at, dims.add(at, 1), row)
 
@@ -223,7 +230,5 @@ def put_by_position(base: Value, new: Value, get: Get) -> Value:
         else op.Range(const(0), op.Squeeze(shape_vector((count,)), [0]), const(1))
     )
     positions = get(op.Reshape(numbers, shape_vector(base.shape)))
-    flat = op.ScatterElements(
-        op.Reshape(base, [-1]), op.Reshape(positions, [-1]), op.Reshape(new, [-1]), axis=0
-    )
+    flat = op.ScatterElements(op.Reshape(base, [-1]), op.Reshape(positions, [-1]), op.Reshape(new, [-1]), axis=0)
     return op.Reshape(flat, shape_vector(base.shape))

@@ -21,9 +21,9 @@ from torch.fx import Node
 
 from irkit import dims, dims_text
 from lowering.dynamic_shapes import LeafStatement, expression, places_of, value_of
-from lowering.exporting import Attempt, Request, export, quiet, resized
+from lowering.exporting import Attempt, Request, export, resized
 from lowering.guards import Guard, guards_of, shape_env_of, size_of
-from lowering.programs import first_line, metas_of_program, state_of_program
+from lowering.programs import first_line, metas_of_program, quiet, state_of_program
 
 ONE = sympy.Integer(1)
 LAST = (1 << 63) - 1  # torch's way to say "to the end"
@@ -72,7 +72,7 @@ def tried_at_one(captured: Found, request: Request, name: str, symbol: str) -> F
     narrow = attrs.evolve(request, said=said, places=places_of(said))
     examples = resized(request, sizes)
     try:
-        with quiet():
+        with quiet("torch._subclasses.fake_tensor"):
             other = export(narrow, examples, True)
         change = Change(symbol, correspondence(program, other))
         same = same_graphs(program, other, change)
@@ -169,16 +169,21 @@ def allowing_one(guards: Sequence[Guard], further: Sequence[Guard], change: Chan
         if then is not sympy.false:
             yield guard
         elif not is_only_about_one(guard.expr):
-            (one,) = (sympy.Eq(each, ONE) for each in guard.expr.free_symbols if each.name == change.symbol)
-            expr = sympy.Or(guard.expr, one)
+            (one,) = (each for each in guard.expr.free_symbols if each.name == change.symbol)
+            expr: Any = either(guard.expr, sympy.Eq(one, ONE))
             yield attrs.evolve(guard, expr=expr, text=str(expr))
     symbol = next(iter(each for each in change.names.values() if each.name == change.symbol), None)
     symbol = symbol or sympy.Symbol(change.symbol, integer=True, nonnegative=True)
     for guard in further:
         if guard.expr is None or change.there(guard.expr) in remaining:
             continue
-        expr = sympy.Or(sympy.Ne(symbol, ONE), change.there(guard.expr))
+        expr = either(sympy.Ne(symbol, ONE), change.there(guard.expr))
         yield attrs.evolve(guard, expr=expr, text=str(expr))
+
+
+def either(a: Any, b: Any) -> Any:
+    """The relation that one of two holds."""
+    return sympy.Or(a, b)
 
 
 def is_only_about_one(expr: Any) -> bool:
@@ -289,7 +294,7 @@ def run(program: ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
             leaf = next(given)
             arguments.append(leaf.clone() if isinstance(leaf, torch.Tensor) else leaf)
         elif spec.kind is InputKind.PARAMETER:
-            arguments.append(state[spec.target])
+            arguments.append(state[str(spec.target)])
         else:
             value = state[spec.target] if spec.target is not None else None
             arguments.append(value.clone() if isinstance(value, torch.Tensor) else value)

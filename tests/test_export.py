@@ -57,6 +57,8 @@ def test_an_exported_program_and_its_file(tmp_path: Path) -> None:
 
 def test_a_decomposed_program_with_written_buffers() -> None:
     class Counting(torch.nn.Module):
+        seen: torch.Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("seen", torch.zeros(()))
@@ -147,7 +149,9 @@ def test_every_form_of_dynamic_shapes(form: str) -> None:
 
 
 def test_dynamic_shapes_by_the_renamed_inputs() -> None:
-    program = to_onnx(Model(), (X, Y), dynamic_shapes={"left": {0: "b"}, "right": {0: "b"}}, input_names=["left", "right"])
+    program = to_onnx(
+        Model(), (X, Y), dynamic_shapes={"left": {0: "b"}, "right": {0: "b"}}, input_names=["left", "right"]
+    )
     assert [i.name for i in program.proto.graph.input] == ["left", "right"]
     assert program(X[:2], Y[:2]).shape == (2, 3)
 
@@ -156,7 +160,9 @@ def test_derived_dimensions() -> None:
     def fold(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x.reshape(-1, 2, 4).sum(1) + y
 
-    program = to_onnx(fold, (torch.randn(6, 4), torch.randn(3, 4)), dynamic_shapes={"x": {0: 2 * Dim("b")}, "y": {0: Dim("b")}})
+    program = to_onnx(
+        fold, (torch.randn(6, 4), torch.randn(3, 4)), dynamic_shapes={"x": {0: 2 * Dim("b")}, "y": {0: Dim("b")}}
+    )
     x, y = torch.randn(10, 4), torch.randn(5, 4)
     torch.testing.assert_close(program(x, y), fold(x, y))
     with pytest.raises(IrkitError):
@@ -178,7 +184,9 @@ def test_a_symbolic_int_is_an_input() -> None:
 
 @pytest.mark.parametrize("opset", range(18, 27))
 def test_an_opset_is_honoured_exactly(opset: int) -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.RMSNorm(8), torch.nn.SiLU(), torch.nn.Linear(8, 2))
+    model = torch.nn.Sequential(
+        torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.RMSNorm(8), torch.nn.SiLU(), torch.nn.Linear(8, 2)
+    )
     program = to_onnx(model, (X,), dynamic_shapes=({0: "batch"},), opset=opset)
     assert [(o.domain, o.version) for o in program.proto.opset_import] == [("", opset)]
     onnx.checker.check_model(program.proto, full_check=True)

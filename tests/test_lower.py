@@ -137,8 +137,8 @@ def write_region(x: torch.Tensor) -> torch.Tensor:
 
 
 WRITES = [
-    write_slice, write_row, write_negative_row, write_step, write_transposed, write_diagonal, write_reshaped, write_chain,
-    write_chunk, write_unsqueezed, write_index_put, write_mask, read_before_and_after, write_region,
+    write_slice, write_row, write_negative_row, write_step, write_transposed, write_diagonal, write_reshaped,
+    write_chain, write_chunk, write_unsqueezed, write_index_put, write_mask, read_before_and_after, write_region,
 ]  # fmt: skip
 
 
@@ -156,6 +156,9 @@ def test_a_write_through_a_view_with_a_dynamic_dimension(function: Callable[...,
 
 
 class Counter(torch.nn.Module):
+    count: torch.Tensor
+    scale: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("count", torch.zeros(3))
@@ -198,7 +201,9 @@ def test_cond_becomes_if() -> None:
     def choose(x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.sum() > 0, lambda t: t * 2, lambda t: t - 1, (x,))
 
-    program = agrees(choose, (torch.ones(3, 4),), (-torch.ones(3, 4),), (torch.ones(5, 4),), dynamic_shapes=(({0: "n"},),))
+    program = agrees(
+        choose, (torch.ones(3, 4),), (-torch.ones(3, 4),), (torch.ones(5, 4),), dynamic_shapes=(({0: "n"},),)
+    )
     assert "If" in {v.op for v in program.graph.order}
 
 
@@ -247,7 +252,7 @@ def test_data_dependent_sizes_reach_the_result() -> None:
 
 def test_a_number_read_from_a_tensor_is_a_size() -> None:
     def repeated(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
-        count = n.item()
+        count: Any = n.item()
         torch._check(count >= 0)
         torch._check(count < 100)
         return x.new_ones(count, 2)
@@ -260,7 +265,9 @@ def test_size_arithmetic_emits_no_nodes() -> None:
         n = x.shape[0] // 2 * 2
         return x[:n].reshape(n // 2, 2, x.shape[1]).sum(1)
 
-    program = agrees(halves, (torch.randn(6, 3),), (torch.randn(7, 3),), (torch.randn(11, 3),), dynamic_shapes=(({0: "n"},),))
+    program = agrees(
+        halves, (torch.randn(6, 3),), (torch.randn(7, 3),), (torch.randn(11, 3),), dynamic_shapes=(({0: "n"},),)
+    )
     assert not {v.op for v in program.graph.order} & {"Shape", "Gather", "Div", "Mul"}
 
 
@@ -369,7 +376,11 @@ def test_a_wrong_converter_is_caught_where_it_errs() -> None:
         return irkit.op.Cast(irkit.op.Transpose(x, perm=[1, 0]), to=irkit.DType.DOUBLE)
 
     with pytest.raises(LoweringError) as caught:
-        lower(Plain(lambda x: twice(x) + 1), (torch.randn(3, 4),), converters={torch.ops.irkit_test.twice.default: convert})
+        lower(
+            Plain(lambda x: twice(x) + 1),
+            (torch.randn(3, 4),),
+            converters={torch.ops.irkit_test.twice.default: convert},
+        )
     assert "f64[4, 3]" in str(caught.value)
     assert "f32[3, 4]" in str(caught.value)
     assert "test_lower.py" in str(caught.value)

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import torch
+import transformers
 
 Dims = Mapping[str, int]
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
@@ -47,6 +48,11 @@ class Case:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1 + sum(dims.values()))
             return self.make_inputs(dims)
+
+
+def config_of(name: str, **options: Any) -> Any:
+    """A configuration of transformers by the name of its class, which takes more options than it declares."""
+    return getattr(transformers, name)(**options)
 
 
 def token_ids(vocabulary: int, *shape: int) -> torch.Tensor:

@@ -105,7 +105,12 @@ LOSSES = (
         note="the variance is a number: of a tensor of them torch asks whether one is negative, a branch on data",
     ),
     loss("kl_div_loss", lambda: nn.KLDivLoss(reduction="batchmean"), log_probabilities(*ROWS), positives(*ROWS)),
-    loss("kl_div_loss_log", lambda: nn.KLDivLoss(log_target=True), log_probabilities(*ROWS), log_probabilities(*ROWS)),
+    loss(
+        "kl_div_loss_log",
+        lambda: nn.KLDivLoss(reduction="sum", log_target=True),
+        log_probabilities(*ROWS),
+        log_probabilities(*ROWS),
+    ),
     loss("mse_loss", nn.MSELoss, floats(*SEQUENCE), floats(*SEQUENCE)),
     loss("mse_loss_none", lambda: nn.MSELoss(reduction="none"), floats(*SEQUENCE), floats(*SEQUENCE)),
     loss("bce_loss", nn.BCELoss, positives(*ROWS), positives(*ROWS)),

@@ -7,13 +7,14 @@ from typing import Any
 import torch
 import transformers
 
-from tests.zoo.case import Case, Dims, Inputs, padding_mask, sizes, token_ids
+from tests.zoo.case import Case, Dims, Inputs, config_of, padding_mask, sizes, token_ids
 
 VOCABULARY = 99
 HEADS = 4
 HEAD_SIZE = 16
 
-T5 = transformers.T5Config(
+T5 = config_of(
+    "T5Config",
     vocab_size=VOCABULARY,
     d_model=64,
     d_kv=HEAD_SIZE,
@@ -24,7 +25,8 @@ T5 = transformers.T5Config(
     pad_token_id=0,
     eos_token_id=1,
 )
-BART = transformers.BartConfig(
+BART = config_of(
+    "BartConfig",
     vocab_size=VOCABULARY,
     d_model=64,
     encoder_layers=2,
@@ -40,7 +42,8 @@ BART = transformers.BartConfig(
     decoder_start_token_id=2,
     forced_eos_token_id=None,
 )
-WHISPER = transformers.WhisperConfig(
+WHISPER = config_of(
+    "WhisperConfig",
     vocab_size=VOCABULARY,
     d_model=64,
     encoder_layers=2,

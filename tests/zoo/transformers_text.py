@@ -8,14 +8,9 @@ import attrs
 import torch
 import transformers
 
-from tests.zoo.case import Case, Dims, Inputs, padding_mask, sizes, token_ids
+from tests.zoo.case import Case, Dims, Inputs, config_of, padding_mask, sizes, token_ids
 
 VOCABULARY = 99
-
-
-def config_of(name: str, **options: Any) -> Any:
-    """A small configuration of the class of that name."""
-    return getattr(transformers, name)(**options)
 
 
 def decoder_options(**options: Any) -> dict[str, Any]:

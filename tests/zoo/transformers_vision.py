@@ -7,19 +7,26 @@ from typing import Any
 import torch
 import transformers
 
-from tests.zoo.case import Case, Dims, Inputs, padding_mask, sizes, token_ids
+from tests.zoo.case import Case, Dims, Inputs, config_of, padding_mask, sizes, token_ids
 
-VIT = transformers.ViTConfig(
-    hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8
+VIT = config_of(
+    "ViTConfig",
+    hidden_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=96,
+    image_size=32,
+    patch_size=8,
 )
-SWIN = transformers.SwinConfig(
-    image_size=32, patch_size=4, embed_dim=24, depths=[2, 2], num_heads=[2, 4], window_size=4
+SWIN = config_of(
+    "SwinConfig", image_size=32, patch_size=4, embed_dim=24, depths=[2, 2], num_heads=[2, 4], window_size=4
 )
-RESNET = transformers.ResNetConfig(
-    embedding_size=16, hidden_sizes=[16, 32], depths=[2, 2], layer_type="bottleneck", num_labels=5
+RESNET = config_of(
+    "ResNetConfig", embedding_size=16, hidden_sizes=[16, 32], depths=[2, 2], layer_type="bottleneck", num_labels=5
 )
-CONVNEXT = transformers.ConvNextConfig(hidden_sizes=[16, 32], depths=[2, 2], num_stages=2, num_labels=5)
-CLIP = transformers.CLIPConfig(
+CONVNEXT = config_of("ConvNextConfig", hidden_sizes=[16, 32], depths=[2, 2], num_stages=2, num_labels=5)
+CLIP = config_of(
+    "CLIPConfig",
     text_config={
         "vocab_size": 99,
         "hidden_size": 32,
@@ -41,7 +48,8 @@ CLIP = transformers.CLIPConfig(
     },
     projection_dim=24,
 )
-WAV2VEC2 = transformers.Wav2Vec2Config(
+WAV2VEC2 = config_of(
+    "Wav2Vec2Config",
     vocab_size=30,
     hidden_size=48,
     num_hidden_layers=2,
