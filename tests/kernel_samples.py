@@ -35,10 +35,14 @@ class Sample:
 
 
 class Draw:
-    """Choices made by Hypothesis; the contents of arrays come from one seed."""
+    """Choices made by Hypothesis; the contents of arrays come from one seed.
 
-    def __init__(self, draw: Any) -> None:
+    `kinds` says which element types an operand may have, by default those that ONNX Runtime has a kernel for.
+    """
+
+    def __init__(self, draw: Any, kinds: Callable[[str, int], tuple[DType, ...]] = dtypes) -> None:
         self.draw = draw
+        self.kinds = kinds
         self.rng = np.random.default_rng(draw(st.integers(0, 2**20)))
 
     def pick(self, choices: Sequence[Any]) -> Any:
@@ -82,8 +86,8 @@ class Draw:
             return np.asarray(found.astype(kind.numpy))
 
     def dtype(self, op: str, operand: int = 0) -> DType:
-        """An element type that the operand may have, on ONNX Runtime too."""
-        return self.pick(dtypes(op, operand))
+        """An element type that the operand may have."""
+        return self.pick(self.kinds(op, operand))
 
     def axes(self, rank: int) -> np.ndarray:
         """Some axes, none twice."""

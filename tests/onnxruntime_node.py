@@ -43,13 +43,17 @@ def kernel_types(op: str) -> Mapping[str, frozenset[str]]:
     return {variable: frozenset(types) for variable, types in found.items()}
 
 
+def schema_dtypes(op: str, operand: int = 0) -> tuple[DType, ...]:
+    """The element types of one operand for which ONNX has the operator."""
+    allowed = spec(op).allowed(spec(op).formal(operand))
+    return tuple(sorted(kind for kind, string in TYPE_STRINGS.items() if string in allowed))
+
+
 def dtypes(op: str, operand: int = 0) -> tuple[DType, ...]:
     """The element types of one operand for which ONNX and ONNX Runtime's table of kernels both have the operator."""
-    formal = spec(op).formal(operand)
-    allowed = spec(op).allowed(formal)
-    allowed &= kernel_types(op).get(formal.type, allowed)
-    kinds = {string: kind for kind, string in TYPE_STRINGS.items()}
-    return tuple(sorted(kinds[name] for name in allowed if name in kinds and unpacked(kinds[name])))
+    known = kernel_types(op).get(spec(op).formal(operand).type)
+    kinds = schema_dtypes(op, operand)
+    return tuple(k for k in kinds if unpacked(k) and (known is None or TYPE_STRINGS[k] in known))
 
 
 def value_info(name: str, type_: Type) -> Any:

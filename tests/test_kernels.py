@@ -38,7 +38,7 @@ from tests.kernel_samples import (
 )
 from tests.kernel_samples_nn import by_channel, loss, over_space, pooling, recurrent
 from tests.node_cases import SIZES, Case, built, cases, fed
-from tests.onnxruntime_node import run
+from tests.onnxruntime_node import run, schema_dtypes
 
 REFUSED = "refused"
 """What `differ` answers where ONNX Runtime has no kernel for the element types."""
@@ -250,6 +250,20 @@ def one(op: str, *inputs: Any, outputs: int | None = None, **attributes: Any) ->
     results = made if isinstance(made, tuple) else (made,)
     found = evaluate(Graph(tuple(p for p, _ in used), results), [x for _, x in used])
     return found if outputs else found[0]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_element_type_of_the_schema_has_a_result(name: str) -> None:
+    """bfloat16, float8, int4, strings and all: the evaluator itself holds each result against its type."""
+    op = name.partition(":")[0]
+
+    @settings(max_examples=max(10, settings().max_examples // 5))
+    @given(st.data())
+    def computes(data: st.DataObject) -> None:
+        sample = SAMPLES[name](Draw(data.draw, schema_dtypes))
+        one(op, *sample.inputs, outputs=sample.outputs, **sample.attributes)
+
+    computes()
 
 
 @pytest.mark.parametrize("op", ["Exp", "Tanh", "Erf", "Sqrt", "Sigmoid", "Gelu", "Softmax", "Neg", "ReduceMean"])
