@@ -67,11 +67,12 @@ def aten_bitwise_right_shift(self: Operand, other: Operand) -> Value:
     a, b = promoted(self, other)
     if a.dtype.is_unsigned:
         return shifted_unsigned(a, b, "RIGHT")
-    count = op.Clip(cast(b, DType.INT64), 0, 62)
-    wide, divisor = cast(a, DType.INT64), powers(count, DType.INT64)
+    count = cast(b, DType.INT64)
+    wide, divisor = cast(a, DType.INT64), powers(op.Clip(count, 0, 62), DType.INT64)
     # For a < 0: a >> n == ~(~a >> n), and the truncating Div rounds ~a >= 0 down.
     mask = op.Where(op.Less(wide, 0), const(-1), const(0))
-    return cast(op.BitwiseXor(op.Div(op.BitwiseXor(wide, mask), divisor), mask), a.dtype)
+    shifted = op.BitwiseXor(op.Div(op.BitwiseXor(wide, mask), divisor), mask)
+    return cast(op.Where(op.Less(count, 63), shifted, mask), a.dtype)
 
 
 def aten___rshift__(self: Value, other: Operand) -> Value:

@@ -224,7 +224,7 @@ def aten_flip(self: Value, dims: Sequence[int]) -> Value:
 
 def aten_roll(self: Value, shifts: int | Sequence[Dim], dims: int | Sequence[int] = ()) -> Value:
     """self moved along `dims` by `shifts`, what leaves at one end entering at the other; laid flat without `dims`."""
-    moves = [shifts] if not isinstance(shifts, list | tuple) else list(shifts)
+    moves = list(shifts) if isinstance(shifts, Sequence) else [shifts]
     where = axes_in_order(dims, self.rank)
     if not where:
         return reshape(rolled(flat(self), 0, moves[0]), self.shape)
@@ -333,7 +333,7 @@ def aten_unbind(self: Value, dim: int = 0, *, expected: Any = None) -> list[Valu
 def aten_split(self: Value, split_size: Dim | Sequence[Dim], dim: int = 0, *, expected: Any = None) -> list[Value]:
     """self cut along `dim` into parts of `split_size`, the last one smaller, or of the sizes listed."""
     at = axis(dim, self.rank)
-    if isinstance(split_size, list | tuple):
+    if isinstance(split_size, Sequence):
         return parts_of(self, at, list(split_size))
     return parts_of(self, at, sizes_of_parts(self.shape[at], split_size, expected))
 

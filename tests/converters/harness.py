@@ -81,7 +81,7 @@ def run_onnx(graph: Graph, tensors: Sequence[torch.Tensor]) -> list[np.ndarray]:
     model = to_proto(legal(graph), ir_version=IR_VERSION).SerializeToString()
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     feeds = {f"x{i}": array_of(t) for i, t in enumerate(tensors)}
-    return session.run(None, {i.name: feeds[i.name] for i in session.get_inputs()})
+    return [np.asarray(r) for r in session.run(None, {i.name: feeds[i.name] for i in session.get_inputs()})]
 
 
 def tensors_of(args: Any) -> list[torch.Tensor]:

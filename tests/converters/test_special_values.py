@@ -1,0 +1,114 @@
+"""Elementwise converters on zeros of both signs, tiny and huge numbers, infinities and NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.converters.harness import eager, lowered, run_onnx
+
+INF, NAN = float("inf"), float("nan")
+VALUES = torch.tensor([
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-8, -1e-8, 1e-20, 20.0, -20.0, 88.0, -88.0, 100.0, -100.0, 9.0,
+    10.0, 1e5, -1e5, 0.1, 0.9999999, -0.9999999, 3e38, -3e38, INF, -INF, NAN,
+])  # fmt: skip
+
+UNARY_NAMES = (
+    "abs neg signbit floor ceil trunc round frac exp exp2 expm1 log log2 log10 log1p sin cos atan sinh cosh tanh asinh "
+    "acosh atanh asin acos erf sqrt rsqrt reciprocal square isnan isinf isfinite isposinf isneginf nan_to_num deg2rad "
+    "erfinv logit"
+)
+UNARY: dict[str, Callable[..., Any]] = {name: getattr(torch, name) for name in UNARY_NAMES.split()}
+UNARY |= {
+    "relu": F.relu, "relu6": F.relu6, "hardsigmoid": F.hardsigmoid, "hardtanh": F.hardtanh, "leaky_relu": F.leaky_relu,
+    "softshrink": F.softshrink, "hardshrink": F.hardshrink, "threshold": lambda x: F.threshold(x, 0.1, 20.0),
+    "logsigmoid": F.logsigmoid, "softplus": F.softplus, "softplus_2_5": lambda x: F.softplus(x, 2.0, 5.0),
+    "softsign": F.softsign, "mish": F.mish, "clamp": lambda x: x.clamp(-0.7, 0.8),
+    "clamp_min": lambda x: x.clamp(min=0.0),
+    "clamp_max": lambda x: x.clamp(max=0.5), "clamp_min_5": lambda x: x.clamp(min=-5.0), "erfc": torch.erfc,
+    "round_2": lambda x: x.round(decimals=2), "square_root": lambda x: x**0.5, "cube": lambda x: x**3,
+    "inverse": lambda x: x**-1, "inverse_root": lambda x: x**-0.5, "power": lambda x: x**1.5, "two_to": lambda x: 2**x,
+    "entr": torch.special.entr, "ndtr": torch.special.ndtr, "log_ndtr": torch.special.log_ndtr,
+    "erfcx": torch.special.erfcx, "elu": F.elu, "celu": lambda x: F.celu(x, 2.0), "selu": F.selu,
+    "nan_to_num_3": lambda x: torch.nan_to_num(x, 1.0, 2.0, 3.0),
+}  # fmt: skip
+ABSOLUTE = {"elu": 2e-8, "celu": 2e-8, "selu": 2e-8, "logsigmoid": 1e-7}
+"""Where ONNX Runtime's kernel is accurate in absolute terms only."""
+
+BINARY_NAMES = (
+    "add sub mul div maximum minimum fmax fmin atan2 hypot copysign logaddexp xlogy heaviside eq ne lt le gt ge pow "
+    "isclose"
+)
+BINARY: dict[str, Callable[..., Any]] = {name: getattr(torch, name) for name in BINARY_NAMES.split()}
+BINARY |= {
+    "divided_towards_zero": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
+    "clamp_tensor": lambda a, b: torch.clamp(a, min=b),
+    "clamp_tensors": lambda a, b: torch.clamp(a, b, b + 1),
+    "lerp": lambda a, b: torch.lerp(a, b, 0.3),
+    "logsumexp": lambda a, b: torch.logsumexp(torch.stack([a, b]), 0),
+    "cummax": lambda a, b: torch.stack([a, b]).cummax(0)[0],
+}
+MODERATE = {"fmod": torch.fmod, "remainder": torch.remainder, "floor_divide": torch.floor_divide}
+"""Where torch and C++ disagree about quotients beyond what a float can hold."""
+
+
+def agree(function: Callable[..., Any], *args: torch.Tensor, atol: float = 1e-30) -> None:
+    """Fails where an element is further off than 1e-5 of its size, or NaN or infinite in one result only."""
+    (want,), (got,) = eager(function, *args), run_onnx(lowered(function, *args).graph, list(args))
+    assert got.dtype == want.dtype and got.shape == want.shape
+    off = ~np.isclose(got, want, rtol=1e-5, atol=atol, equal_nan=True)
+    shown = [(*(a.ravel()[i].item() for a in args), want.ravel()[i], got.ravel()[i]) for i in np.flatnonzero(off)]
+    assert shown == []
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(name: str) -> None:
+    agree(UNARY[name], VALUES, atol=ABSOLUTE.get(name, 1e-30))
+
+
+def pairs(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Every pair of the values."""
+    return values[:, None].expand(-1, len(values)).contiguous(), values.expand(len(values), -1).contiguous()
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(name: str) -> None:
+    agree(BINARY[name], *pairs(VALUES))
+
+
+@pytest.mark.parametrize("name", MODERATE)
+def test_division_with_remainder(name: str) -> None:
+    moderate = VALUES[(VALUES.abs() < 1e6) & ((VALUES.abs() > 1e-2) | (VALUES == 0))]
+    agree(MODERATE[name], *pairs(torch.cat([moderate, torch.tensor([INF, -INF, NAN])])))
+
+
+def test_one_over_a_tenth_is_nine_whole_tenths() -> None:
+    agree(torch.floor_divide, torch.tensor([1.0, 0.3, -1.0]), torch.tensor([0.1, 0.1, 0.1]))
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8])
+def test_whole_division_of_extremes(kind: torch.dtype) -> None:
+    info = torch.iinfo(kind)
+    inside = 4 if kind is torch.int64 else 0  # documented: i64 is inexact within |divisor| of its ends
+    low, high = info.min + inside, info.max - inside
+    values = torch.tensor([low, low + 1, 0, 1, 2, 7, high], dtype=kind)
+    divisors = torch.tensor([1, 2, 3, 7], dtype=kind) if not info.min else torch.tensor([1, 2, 3, -2, -3], dtype=kind)
+    a, b = values[:, None].expand(-1, len(divisors)).contiguous(), divisors.expand(len(values), -1).contiguous()
+    agree(torch.floor_divide, a, b)
+    agree(torch.remainder, a, b)
+    agree(lambda x, y: torch.div(x, y, rounding_mode="trunc"), a, b)
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.int32, torch.int64, torch.uint8])
+def test_shifts_of_extremes(kind: torch.dtype) -> None:
+    info = torch.iinfo(kind)
+    values = torch.tensor([info.min, info.min + 1, 0, 1, 5, info.max] + ([-1, -7] if info.min else []), dtype=kind)
+    counts = torch.arange(info.bits, dtype=kind)
+    a, b = values[:, None].expand(-1, len(counts)).contiguous(), counts.expand(len(values), -1).contiguous()
+    agree(torch.bitwise_left_shift, a, b)
+    agree(torch.bitwise_right_shift, a, b)
