@@ -84,7 +84,8 @@ class Sweep:
             (data,) = self.operands(value.inputs[:1], vectors)
             self.sizes.origin = value.origin
             if value.op == "Expand":
-                return value.with_inputs((data, self.sizes.vector(expand_target(data.shape, vectors[vector]))))
+                options = (expand_target(data.shape, vectors[vector]), vectors[vector])
+                return value.with_inputs((data, self.sizes.vector(min(options, key=self.sizes.cost))))
             target, allowzero = self.reshape_target(value, data.shape, vectors[vector])
             attributes = (("allowzero", 1),) if allowzero else ()
             return Value("Reshape", (data, self.sizes.vector(target)), attributes, (), value.type, value.origin)

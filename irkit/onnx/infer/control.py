@@ -144,7 +144,7 @@ def infer_Loop(c: Context) -> tuple[Type, ...]:
 def carried_type(c: Context, start: Any, body: Any, param_at: int, result_at: int, inner: frozenset[Any]) -> Type:
     """The type of a carried value after any number of trips: a size is known where no trip changes it."""
     param, result = body.params[param_at].type, body.results[result_at].type
-    if same_types(param, result) is False:
+    if same_types(left(param, inner), left(result, inner)) is False:  # each trip binds the inner symbols anew
         raise c.fail(f"parameter {param_at} of the body is a {param!r}, and comes back as a {result!r}")
     if is_empty(start, param):
         return left(param, inner)
