@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,6 +98,10 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
     """
     if not path.exists():
         raise CaptureError(f"there is no file {path}", hint="save one by torch.export.save(program, path)")
+    if not zipfile.is_zipfile(path):
+        raise CaptureError(
+            f"{path} holds no torch program: it is no .pt2 archive", hint="save one by torch.export.save(program, path)"
+        )
     errors: list[Exception] = []
     for prepare in (lambda: None, lambda: register_caches(known), register_as_transformers_does(known)):
         try:

@@ -33,9 +33,9 @@ def parsed(data: bytes, what: str) -> ModelProto:
     try:
         model = ModelProto.FromString(data)
     except (DecodeError, RecursionError, MemoryError) as error:
-        raise LoadError(f"{what} hold no ONNX model: {error}") from error
+        raise LoadError(f"there is no ONNX model in {what}: {error}") from error
     if not model.HasField("graph"):
-        raise LoadError(f"{what} hold no ONNX model: there is no graph in them")
+        raise LoadError(f"there is no ONNX model in {what}: it has no graph")
     return model
 
 
