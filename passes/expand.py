@@ -2,11 +2,270 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
-from irkit.ir import Value
-from irkit.rewrite import Match
+import numpy as np
 
-EXPANSIONS: Mapping[str, Callable[[Match, Value], Any]] = {}
+from irkit import dims
+from irkit.build import call, const, op
+from irkit.dims import Dim
+from irkit.ir import Value
+from irkit.pattern import attribute_of
+from irkit.rewrite import Match
+from irkit.types import DType, Tensor
+from passes.rules.common import axes_of, is_known, number, vector
+from passes.rules.sizes import bound_by, built, is_bound
+
+Expansion = Callable[[Match, Value], Any]
+
+
+def operand(value: Value, index: int) -> Value | None:
+    """Operand number `index`; None where it was left out."""
+    return value.inputs[index] if index < len(value.inputs) else None
+
+
+def reshaped(m: Match, x: Value, shape: tuple[Dim, ...], *binders: Value) -> Value | None:
+    """x under other dimensions; None where one of them is not bound."""
+    sources = bound_by(x, *binders)
+    if not is_known(shape) or not is_bound(m, shape, sources):
+        return None
+    return op.Reshape(x, built(m, shape, 1, sources))
+
+
+# ---------------------------------------------------------------------------------------------- attention
+
+
+def attention(m: Match, value: Value) -> Any:
+    """softmax(scale * q @ k^T + mask) @ v, query heads that share a key head beside one another"""
+    extra = ("softcap", "qk_matmul_output_mode", "softmax_precision")
+    windows = any(value.attribute(name, -1) != -1 for name in ("left_window_size", "right_window_size"))
+    if not isinstance(value.type, Tensor) or windows or any(value.attribute(name) for name in extra):
+        return None
+    if any(operand(value, i) is not None for i in (4, 5, 6)) or any(v is None for v in value.inputs[:3]):
+        return None
+    given: list[Any] = list(value.inputs[:3])
+    counts = (value.attribute("q_num_heads"), *(value.attribute("kv_num_heads"),) * 2)
+    q, k, v = (heads_of(m, x, count) for x, count in zip(given, counts, strict=True))
+    if q is None or k is None or v is None:
+        return None
+    found = scored(m, value, q, k, v)
+    if found is None or given[0].rank == 4:
+        return found
+    return reshaped(m, op.Transpose(found, perm=(0, 2, 1, 3)), value.shape, *given)
+
+
+def heads_of(m: Match, x: Value, count: int | None) -> Value | None:
+    """x as (batch, heads, sequence, size)."""
+    if x.rank == 4:
+        return x
+    batch, length, width = x.shape
+    split = reshaped(m, x, (batch, length, count, dims.floordiv(width, count)))  # type: ignore[arg-type]
+    return None if split is None else op.Transpose(split, perm=(0, 2, 1, 3))
+
+
+def scored(m: Match, value: Value, q: Value, k: Value, v: Value) -> Value | None:
+    """The attention of (batch, heads, sequence, size) operands."""
+    batch, heads, length, size = q.shape
+    shared = k.shape[1]
+    mask = operand(value, 3)
+    scale = attribute_of(value, "scale")
+    if type(heads) is not int or type(shared) is not int or type(size) is not int:
+        return None
+    grouped = heads != shared
+    if grouped:
+        if mask is not None and mask.rank > 2 and not (mask.rank == 4 and mask.shape[1] == 1):
+            return None
+        split = reshaped(m, q, (batch, shared, heads // shared, length, size))
+        if split is None:
+            return None
+        q, k, v = split, op.Unsqueeze(k, vector([2])), op.Unsqueeze(v, vector([2]))
+        mask = op.Unsqueeze(mask, vector([2])) if mask is not None and mask.rank == 4 else mask
+    last = q.rank - 2
+    turned = op.Transpose(k, perm=(*range(last), last + 1, last))
+    scores = op.MatMul(op.Mul(q, number(q, 1 / math.sqrt(size) if scale is None else scale)), turned)
+    masks = [mask] if mask is not None else []
+    if value.attribute("is_causal"):
+        frontier = causal(m, q, k)
+        if frontier is None:
+            return None
+        masks.append(frontier)
+    for each in masks:
+        low = number(scores, -np.inf)
+        scores = op.Where(each, scores, low) if each.dtype is DType.BOOL else op.Add(scores, each)
+    shares = op.Softmax(scores, axis=-1)
+    if mask is not None:  # a row that is masked throughout attends to nothing
+        shares = op.Where(op.IsNaN(shares), number(shares, 0), shares)
+    found = op.MatMul(shares, v)
+    return reshaped(m, found, (batch, heads, length, v.shape[-1]), q) if grouped else found
+
+
+def causal(m: Match, q: Value, k: Value) -> Value | None:
+    """Which keys a query sees: those not after it, as a matrix of bool."""
+    rows, columns = ordinals(m, q.shape[-2], q), ordinals(m, k.shape[-2], k)
+    if rows is None or columns is None:
+        return None
+    return op.GreaterOrEqual(op.Unsqueeze(rows, vector([1])), columns)
+
+
+def ordinals(m: Match, size: Dim, binder: Value) -> Value | None:
+    """0, 1, 2, ... up to a size."""
+    if type(size) is int:
+        return const(np.arange(size))
+    if not is_known((size,)) or not is_bound(m, (size,), bound_by(binder)):
+        return None
+    return op.Range(0, built(m, (size,), 0, bound_by(binder)), 1)
+
+
+# ---------------------------------------------------------------------------------------------- norms and pools
+
+
+def group_normalization(m: Match, value: Value) -> Any:
+    """x normalized in each group of channels, times scale, plus bias: an InstanceNormalization of the groups"""
+    x, scale, bias = value.inputs
+    groups = value.attribute("num_groups")
+    if x is None or scale is None or bias is None or x.dtype not in (DType.FLOAT, DType.FLOAT16, DType.BFLOAT16):
+        return None
+    grouped = reshaped(m, x, (x.shape[0], groups, dims.floordiv(dims.product(x.shape[1:]), groups)))
+    if grouped is None:
+        return None
+    ones, zeros = (const(np.full(groups, n).astype(x.dtype.numpy)) for n in (1, 0))
+    normed = op.InstanceNormalization(grouped, ones, zeros, epsilon=attribute_of(value, "epsilon"))
+    flat = reshaped(m, normed, x.shape, x)
+    if flat is None:
+        return None
+    axes = vector(range(1, x.rank - 1))
+    return op.Add(op.Mul(flat, op.Unsqueeze(scale, axes)), op.Unsqueeze(bias, axes))
+
+
+def global_lp_pool(m: Match, value: Value) -> Any:
+    """(sum |x| ** p) ** (1 / p) over all but batch and channels"""
+    x, power = value.inputs[0], attribute_of(value, "p")
+    if x is None:
+        return None
+    axes = vector(range(2, x.rank))
+    if power in (1, 2):
+        return call(f"ReduceL{power}", [x, axes])
+    return op.Pow(op.ReduceSum(op.Pow(op.Abs(x), number(x, power)), axes), number(x, 1 / power))
+
+
+def mean(m: Match, value: Value) -> Any:
+    """(x + y + ...) / n"""
+    return op.Div(op.Sum(*value.inputs), number(value, len(value.inputs)))
+
+
+def gemm(m: Match, value: Value) -> Any:
+    """alpha * a @ b + beta * c, for integers, of which ONNX Runtime multiplies only matrices"""
+    alpha, beta = attribute_of(value, "alpha"), attribute_of(value, "beta")
+    if value.dtype.is_float or alpha != int(alpha) or beta != int(beta):
+        return None
+    a, b, c = value.inputs[0], value.inputs[1], operand(value, 2)
+    a = op.Transpose(a, perm=(1, 0)) if value.attribute("transA") else a
+    b = op.Transpose(b, perm=(1, 0)) if value.attribute("transB") else b
+    found = op.MatMul(a, b)
+    found = found if alpha == 1 else op.Mul(found, number(found, int(alpha)))
+    if c is None or beta == 0:
+        return found
+    return op.Add(found, c if beta == 1 else op.Mul(c, number(c, int(beta))))
+
+
+# ---------------------------------------------------------------------------------------------- choice and placement
+
+
+def where(m: Match, value: Value) -> Any:
+    """(c and x) or (not c and y), for bool"""
+    c, x, y = value.inputs
+    return op.Or(op.And(c, x), op.And(op.Not(c), y)) if value.dtype is DType.BOOL else None
+
+
+def non_zero(m: Match, value: Value) -> Any:
+    """The places of what is True as a bool"""
+    x = value.inputs[0]
+    return None if x is None or x.dtype in (DType.BOOL, DType.STRING) else op.NonZero(op.Cast(x, to=DType.BOOL))
+
+
+def cast_like(m: Match, value: Value) -> Any:
+    """Cast to the element type of the second operand"""
+    return op.Cast(value.inputs[0], to=value.dtype, saturate=attribute_of(value, "saturate"))
+
+
+def constant_of_shape(m: Match, value: Value) -> Any:
+    """The constant, expanded"""
+    fill = value.attribute("value")
+    return None if fill is None else op.Expand(const(fill.array.reshape(())), value.inputs[0])
+
+
+def tensor_scatter(m: Match, value: Value) -> Any:
+    """A slice of each batch's cache replaced from where `write_indices` says: ScatterElements"""
+    past, update, starts = value.inputs[0], value.inputs[1], operand(value, 2)
+    if past is None or update is None:
+        return None
+    rank = past.rank
+    axis = attribute_of(value, "axis") % rank
+    places = ordinals(m, update.shape[axis], update)
+    if places is None:
+        return None
+    places = op.Unsqueeze(places, vector(i for i in range(rank) if i != axis))
+    if starts is not None:
+        places = op.Add(places, op.Unsqueeze(starts, vector(range(1, rank))))
+    if attribute_of(value, "mode") == "circular":
+        size = built(m, (past.shape[axis],), 0, bound_by(past)) if is_bound(m, past.shape, bound_by(past)) else None
+        if size is None:
+            return None
+        places = op.Mod(places, size)
+    if not is_known(update.shape) or not is_bound(m, update.shape, bound_by(update)):
+        return None
+    return op.ScatterElements(past, op.Expand(places, built(m, update.shape, 1, bound_by(update))), update, axis=axis)
+
+
+def cum_prod(m: Match, value: Value) -> Any:
+    """A Scan that multiplies as it goes"""
+    x, axes = value.inputs[0], axes_of(value.inputs[1])
+    if x is None or axes is None:
+        return None
+    axis = axes[0] % x.rank
+    rest = tuple(d for i, d in enumerate(x.shape) if i != axis)
+    if not is_known(rest) or not is_bound(m, rest, bound_by(x)):
+        return None
+    start = op.Expand(number(x, 1), built(m, rest, 1, bound_by(x)))
+    before = bool(value.attribute("exclusive"))
+
+    def step(state: Value, part: Value) -> tuple[Value, Value]:
+        after = op.Mul(state, part)
+        return after, op.Identity(state if before else after)
+
+    backward = int(bool(value.attribute("reverse")))
+    _, found = op.Scan(
+        start, x, body=step, num_scan_inputs=1, scan_input_axes=[axis], scan_output_axes=[axis],
+        scan_input_directions=[backward], scan_output_directions=[backward],
+    )  # fmt: skip
+    return found
+
+
+def pad_wrap(m: Match, value: Value) -> Any:
+    """Ends joined to the other side, for mode wrap"""
+    x, pads, axes = value.inputs[0], axes_of(value.inputs[1]), operand(value, 3)
+    if attribute_of(value, "mode") != "wrap" or x is None or pads is None or (axes is not None and axes.blob is None):
+        return None
+    chosen = [a % x.rank for a in (axes_of(axes) or range(x.rank))]
+    for i, axis in enumerate(chosen):
+        before, after = pads[i], pads[i + len(chosen)]
+        if min(before, after) < 0:
+            return None
+        parts = [x]
+        if before:
+            parts.insert(0, op.Slice(x, vector([-before]), vector([np.iinfo(np.int64).max]), vector([axis])))
+        if after:
+            parts.append(op.Slice(x, vector([0]), vector([after]), vector([axis])))
+        x = op.Concat(*parts, axis=axis) if len(parts) > 1 else x
+    return x
+
+
+EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
+    "Attention": attention, "GroupNormalization": group_normalization, "GlobalLpPool": global_lp_pool, "Mean": mean,
+    "Gemm": gemm, "Where": where, "NonZero": non_zero, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
+    "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap,
+})  # fmt: skip
 """The expansion of each operator: a value, a tuple of values, or None where it does not apply."""

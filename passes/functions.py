@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import attrs
@@ -32,6 +32,29 @@ def has_body(op: str) -> bool:
     """True where ONNX defines the operator by others."""
     schema = schema_of(op)
     return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
+
+
+@cache
+def applies_at(op: str, opset: int) -> bool:
+    """True where a runtime may use ONNX's definition of the operator in a model of an opset.
+
+    A definition that is written once, for an opset, holds for later ones as far as none of its operators has changed
+    since; ONNX Runtime refuses it otherwise. One that is made for each node fits the model's opset.
+    """
+    schema = schema_of(op)
+    if schema is None or not (schema.has_function or schema.has_context_dependent_function):
+        return False
+    if schema.has_context_dependent_function:
+        return schema.context_dependent_function_opset_versions[0] <= opset
+    versions = [v for v in schema.function_opset_versions if v <= opset]
+    if not versions:
+        return False
+    function = FunctionProto.FromString(schema.get_function_with_opset_version(versions[-1]))
+    return all(_since(node.op_type, versions[-1]) == _since(node.op_type, opset) for node in function.node)
+
+
+def _since(op: str, opset: int) -> int:
+    return onnx.defs.get_schema(op, opset, "").since_version
 
 
 def schema_of(op: str) -> Any:

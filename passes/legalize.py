@@ -31,7 +31,7 @@ from irkit.pipeline import Observer, Pass, nobody
 from irkit.rewrite import Match, Rule, decline, rewrite
 from irkit.types import DType, Tensor, Tuple
 from passes.expand import EXPANSIONS
-from passes.functions import by_function, has_body
+from passes.functions import applies_at, by_function
 from passes.restate import RESTATED, misread
 from passes.standard import EXACT
 from passes.targets import OURS, Kind, Target, has_kernel, kind_of, result_complaint, row_at, runtime_version
@@ -153,7 +153,7 @@ def trouble(value: Value, target: Target) -> str:
 
 def runs_by_definition(value: Value, target: Target) -> bool:
     """True where the runtime expands the operator itself, into operators that run."""
-    if not has_body(value.op) or split(value.op)[0] or misread(value, target.opset):
+    if not applies_at(value.op, target.opset) or misread(value, target.opset):
         return False
     if attrs.evolve(target, provider="").problem(value):
         return False
@@ -185,9 +185,7 @@ def _definition_runs(node: _Node, target: Target) -> bool:
         return False
     results = found if isinstance(found, tuple) else (found,)
     params = tuple(v for v in value.inputs if v is not None)
-    return not any(
-        target.problem(v) or misread(v, target.opset) for v in _between(results, frozenset(params)) if v.op not in OURS
-    )
+    return not any(trouble(v, target) for v in _between(results, frozenset(params)))
 
 
 def _between(results: Iterable[Value], stop: frozenset[Value]) -> list[Value]:
