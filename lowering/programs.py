@@ -106,7 +106,7 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
     for prepare in (lambda: None, lambda: register_caches(known), register_as_transformers_does(known)):
         try:
             prepare()
-            with quiet("torch._export.serde.serialize"):
+            with quiet("torch.export"), quiet("torch._export.serde.serialize"):
                 return torch.export.load(path)
         except Exception as error:
             errors.append(error)
