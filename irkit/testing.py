@@ -36,7 +36,12 @@ NUMBERS = (0.0, 1.0, -1.0, 2.0, 0.5, -0.5, 3.0, -2.0, 0.25, -0.0)
 
 
 def typed_graphs(
-    max_ops: int = 8, *, symbolic: bool = True, bodies: bool = True, ops: Sequence[str] | None = None
+    max_ops: int = 8,
+    *,
+    symbolic: bool = True,
+    bodies: bool = True,
+    empty: bool = True,
+    ops: Sequence[str] | None = None,
 ) -> SearchStrategy[Graph]:
     """The strategy of well-typed graphs, grown from their parameters by the samples of `irkit.onnx.samples`.
 
@@ -44,6 +49,7 @@ def typed_graphs(
         max_ops: how many samples are applied at most; one may add several operators.
         symbolic: whether dimensions may be symbols.
         bodies: whether there may be If, Loop, Scan and Call.
+        empty: whether sizes and numbers of trips may be 0.
         ops: the samples to draw from, by name; all by default.
     """
     from hypothesis import strategies as st
@@ -52,26 +58,31 @@ def typed_graphs(
 
     @st.composite
     def graphs(draw: Callable[[Any], Any]) -> Graph:
-        return grown(lambda low, high: draw(st.integers(low, high)), names, max_ops, symbolic)
+        return grown(lambda low, high: draw(st.integers(low, high)), names, max_ops, symbolic, empty)
 
     return graphs()
 
 
 def random_graph(
-    rng: np.random.Generator, max_ops: int = 8, *, symbolic: bool = True, ops: Sequence[str] | None = None
+    rng: np.random.Generator,
+    max_ops: int = 8,
+    *,
+    symbolic: bool = True,
+    empty: bool = True,
+    ops: Sequence[str] | None = None,
 ) -> Graph:
     """One well-typed graph, drawn by a generator instead of by Hypothesis."""
-    return grown(lambda low, high: int(rng.integers(low, high + 1)), tuple(ops or SAMPLES), max_ops, symbolic)
+    return grown(lambda low, high: int(rng.integers(low, high + 1)), tuple(ops or SAMPLES), max_ops, symbolic, empty)
 
 
-def grown(integer: Callable[[int, int], int], names: Sequence[str], max_ops: int, symbolic: bool) -> Graph:
+def grown(integer: Callable[[int, int], int], names: Sequence[str], max_ops: int, symbolic: bool, empty: bool) -> Graph:
     """A graph that `integer(low, high)` decides on.
 
     Small ranks and sizes of 1 come often; so do values that are used twice, and results that are used.
     """
     batch, seq = dims.symbol("batch"), dims.symbol("seq")
-    sizes: tuple[Dim, ...] = (2, batch, 1, seq, 3, dims.add(seq, 1), 0) if symbolic else (2, 1, 3, 0)
-    s = Sampler(integer, sizes)
+    sizes: tuple[Dim, ...] = (2, batch, 1, seq, 3, dims.add(seq, 1)) if symbolic else (2, 1, 3)
+    s = Sampler(integer, (*sizes, 0) if empty else sizes, least=0 if empty else 1)
     s.parameter(DType.FLOAT, s.shape(0, 2))
     for _ in range(integer(1, max_ops)):
         found = SAMPLES[s.choose(names)](s)
@@ -82,7 +93,7 @@ def grown(integer: Callable[[int, int], int], names: Sequence[str], max_ops: int
     ports = tuple(Port(f"x{i}") for i in range(len(s.params)))
     ends = tuple(Port(f"y{i}", "output") for i in range(len(results)))
     used = {x.name for p in s.params for d in dims_of(p.type) for x in dims.symbols_of(d)}
-    ranges = pmap({name: Range(0, None) for name in used})
+    ranges = pmap({name: Range(s.least, None) for name in used})
     return Graph(tuple(s.params), tuple(results), ranges, Signature(ports, ends), "random")
 
 

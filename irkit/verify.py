@@ -12,8 +12,8 @@
 6. Dimensions. They are counts or integer expressions. A symbol in a type is bound: by a parameter, by an operand, by
    the graph's table of ranges, or here, where nothing else says what the size is. The symbols of a ShapeVector are
    bound by a parameter of its graph, by its own operands, or around the body that it stands in. One name is one symbol.
-7. Signature. Where parameters (or results) have public names, all have, and no two the same; a state result binds a
-   parameter by its name.
+7. Signature. Where parameters (or results) have public names, all have (of a body, the first ones), no two the same;
+   a state result binds a parameter by its name.
 8. Results. They are tensors, sequences or optionals; of an operator with several results, an Item each.
 9. Vocabulary. At a stage that allows certain operators only, there are no others.
 """
@@ -103,7 +103,7 @@ class _Verifier:
         if id(graph) in self.free:
             return self.free[id(graph)]
         for number, title, whole in GRAPH_LAWS:
-            complaint = whole(graph)
+            complaint = whole(graph, outermost)
             if complaint:
                 what = f"law {number} ({title}) is broken by graph {graph.name}: {complaint}"
                 raise VerifyError(what, hint=HINTS[number])
@@ -319,7 +319,7 @@ def law_9_vocabulary(scope: Scope, value: Value) -> str:
 # ---------------------------------------------------------------------------------------------- laws of a graph
 
 
-def law_4_unique(graph: Graph) -> str:
+def law_4_unique(graph: Graph, outermost: bool) -> str:
     """Parameters are Params, each once."""
     if len(set(graph.params)) != len(graph.params):
         return "a parameter stands there twice"
@@ -327,14 +327,14 @@ def law_4_unique(graph: Graph) -> str:
     return f"{other.op} is listed as a parameter" if other is not None else ""
 
 
-def law_7_signature(graph: Graph) -> str:
+def law_7_signature(graph: Graph, outermost: bool) -> str:
     """Public names are complete and unique; states bind parameters."""
     signature = graph.signature
     for what, ports, values, roles in (
         ("parameters", signature.params, graph.params, ("input", "state")),
         ("results", signature.results, graph.results, ("output", "state")),
     ):
-        if ports and len(ports) != len(values):
+        if len(ports) > len(values) or (ports and outermost and len(ports) != len(values)):
             return f"there are {len(values)} {what}, and {len(ports)} public names"
         repeated = sorted({p.name for p in ports if sum(q.name == p.name for q in ports) > 1}) if twice(ports) else []
         if repeated:
@@ -387,7 +387,7 @@ def known_spec(op: str) -> OpSpec | None:
         return None
 
 
-GRAPH_LAWS: tuple[tuple[int, str, Callable[[Graph], str]], ...] = (
+GRAPH_LAWS: tuple[tuple[int, str, Callable[[Graph, bool], str]], ...] = (
     (4, "parameters", law_4_unique),
     (7, "signature", law_7_signature),
 )

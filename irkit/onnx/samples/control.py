@@ -76,7 +76,7 @@ def sample_Loop(s: Sampler) -> tuple[Value, ...]:
     grown(inner)
     results = [go, back(inner, Tensor(start.dtype, start.shape)), inner.tensor(ANY)]
     (body,), captures = bodies([(inner, (number, go, carried), results)])
-    trips = const(np.array(s.integer(0, 3)))
+    trips = const(np.array(s.integer(s.least, 3)))
     return call("Loop", [trips, const(np.array(True)), start, *captures], {"body": body, "captures": len(captures)})
 
 

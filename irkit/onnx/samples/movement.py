@@ -73,14 +73,19 @@ def sample_Split(s: Sampler) -> tuple[Value, ...]:
     """Two parts of an axis of known size."""
     x = s.tensor(ANY, 1, 4, has_static_axis)
     axis = static_axis(s, x)
-    first = s.integer(0, int(x.shape[axis]))
-    return op.Split(x, [first, int(x.shape[axis]) - first], axis=axis, outputs=2)
+    size = int(x.shape[axis])
+    first = s.integer(min(s.least, size // 2), size - min(s.least, size // 2))
+    return op.Split(x, [first, size - first], axis=axis, outputs=2)
 
 
 def sample_Slice(s: Sampler) -> Value:
     """Forwards or backwards; ends beyond the size are allowed."""
     x = s.tensor(ANY, 1)
-    start, end, step = s.integer(0, 2), s.choose((3, 1, -1, 2**31)), s.choose((1, 2))
+    start, end, step = (
+        s.integer(0, 0 if s.least else 2),
+        s.choose((3, 1, 2**31, *(() if s.least else (-1,)))),
+        s.choose((1, 2)),
+    )
     if s.rarely():
         start, end, step = -1, -(2**31), -1
     return op.Slice(x, [start], [end], [s.axis(x.rank)], [step])
@@ -114,7 +119,7 @@ def sample_ScatterElements(s: Sampler) -> Value:
 def sample_Tile(s: Sampler) -> Value:
     """Each axis once, twice or not at all."""
     x = s.tensor(ANY, 1)
-    return op.Tile(x, [s.choose((1, 2, 0)) for _ in range(x.rank)])
+    return op.Tile(x, [s.choose((1, 2, 1 if s.least else 0)) for _ in range(x.rank)])
 
 
 def sample_Pad(s: Sampler) -> Value:

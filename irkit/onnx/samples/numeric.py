@@ -94,4 +94,4 @@ def sample_LayerNormalization(s: Sampler) -> Value:
 
 def sample_OneHot(s: Sampler) -> Value:
     """Of indices."""
-    return op.OneHot(s.tensor((I64,), 0, 3), [3], [0.0, 1.0], axis=-1)
+    return op.OneHot(s.tensor((I64,), 1, 3), [3], [0.0, 1.0], axis=-1)

@@ -37,7 +37,7 @@ class Sampler:
     """`integer(low, high)` makes every choice: a Hypothesis draw, or a random generator. Low numbers are simple.
 
     `values` are what may be used, `params` what the graph takes; `sizes` are the dimensions to choose from. `outer` is
-    the sampler around a body.
+    the sampler around a body; `least` is the smallest number of elements or trips.
     """
 
     integer: Callable[[int, int], int]
@@ -46,6 +46,7 @@ class Sampler:
     params: list[Value] = attrs.field(factory=list)
     outer: Sampler | None = None
     most_params: int = 6
+    least: int = 0
 
     # -- choices
 
@@ -168,7 +169,7 @@ class Sampler:
 
     def inside(self) -> Sampler:
         """The sampler for a body: it may use all values of this one."""
-        return Sampler(self.integer, self.sizes, list(self.values), [], self, self.most_params)
+        return Sampler(self.integer, self.sizes, list(self.values), [], self, self.most_params, self.least)
 
 
 def fits(type_: Type, kinds: Sequence[DType], low: int, high: int, where: Any) -> bool:
