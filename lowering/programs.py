@@ -102,14 +102,15 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
         raise CaptureError(
             f"{path} holds no torch program: it is no .pt2 archive", hint="save one by torch.export.save(program, path)"
         )
-    errors: list[Exception] = []
+    errors: list[BaseException] = []
     for prepare in (lambda: None, lambda: register_caches(known), register_as_transformers_does(known)):
+        heard = Overheard()
         try:
             prepare()
-            with quiet("torch.export"), quiet("torch._export.serde.serialize"):
+            with heard:
                 return torch.export.load(path)
         except Exception as error:
-            errors.append(error)
+            errors.append(heard.errors[0] if heard.errors else error)
             while known.types:
                 known.__exit__(None, None, None)
     raise CaptureError(
@@ -118,16 +119,28 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
     ) from errors[0]
 
 
-@contextmanager
-def quiet(name: str) -> Iterator[None]:
-    """A block in which a part of torch does not log what it met: where it matters, an error says so."""
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
+class Overheard(logging.Filter):
+    """A block in which torch does not log what it met while it read a program; `errors` are those that it logged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.errors: list[BaseException] = []
+        self.loggers = [logging.getLogger(name) for name in ("torch.export", "torch._export.serde.serialize")]
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False: the record is not logged. What it says of an exception is kept."""
+        if record.exc_info and record.exc_info[1] is not None:
+            self.errors.append(record.exc_info[1])
+        return False
+
+    def __enter__(self) -> Overheard:
+        for logger in self.loggers:
+            logger.addFilter(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for logger in self.loggers:
+            logger.removeFilter(self)
 
 
 def register_caches(known: Registrations) -> None:
@@ -162,7 +175,7 @@ def import_transformers_caches() -> None:
         return
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of an error's text that says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

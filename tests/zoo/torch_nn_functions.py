@@ -132,6 +132,12 @@ LOSSES = (
         integers(5, "batch", "length"),
     ),
     loss("cross_entropy_loss_soft", nn.CrossEntropyLoss, floats(*ROWS), positives(*ROWS)),
+    loss(
+        "linear_cross_entropy_loss",
+        lambda: nn.LinearCrossEntropyLoss(6, 5, bias=True, label_smoothing=0.1),
+        floats("batch", 6),
+        integers(5, "batch"),
+    ),
     loss("multi_label_soft_margin_loss", nn.MultiLabelSoftMarginLoss, floats(*ROWS), positives(*ROWS)),
     loss("cosine_embedding_loss", lambda: nn.CosineEmbeddingLoss(0.2), floats(*ROWS), floats(*ROWS), signs("batch")),
     loss("margin_ranking_loss", lambda: nn.MarginRankingLoss(0.3), floats(*ROWS), floats(*ROWS), signs(*ROWS)),
