@@ -119,6 +119,18 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
     ) from errors[0]
 
 
+@contextmanager
+def quiet(name: str) -> Iterator[None]:
+    """A block in which a part of torch does not log what it met: where it matters, an error says so."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
 class Overheard(logging.Filter):
     """A block in which torch does not log what it met while it read a program; `errors` are those that it logged."""
 
