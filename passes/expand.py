@@ -15,7 +15,7 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.pattern import attribute_of
 from irkit.rewrite import Match
-from irkit.types import DType, Tensor
+from irkit.types import DType, Tensor, Tuple
 from passes.rules.common import axes_of, is_known, number, vector
 from passes.rules.sizes import bound_by, built, is_bound
 
@@ -171,7 +171,51 @@ def gemm(m: Match, value: Value) -> Any:
     return op.Add(found, c if beta == 1 else op.Mul(c, number(c, int(beta))))
 
 
+def mod(m: Match, value: Value) -> Any:
+    """x - y * Floor(x / y), by way of fmod, which is exact"""
+    x, y = value.inputs
+    if not value.dtype.is_float or value.attribute("fmod"):
+        return None
+    left = op.Mod(x, y, fmod=1)
+    zero = number(left, 0)
+    astray = op.And(op.Not(op.Equal(left, zero)), op.Xor(op.Less(left, zero), op.Less(y, zero)))
+    return op.Where(astray, op.Add(left, y), left)
+
+
+def pow_(m: Match, value: Value) -> Any:
+    """The exponent in the element type of the base"""
+    x, y = value.inputs
+    if x is None or y is None or x.dtype is y.dtype or not x.dtype.is_float:
+        return None
+    return op.Pow(x, op.Cast(y, to=x.dtype))
+
+
+# ---------------------------------------------------------------------------------------------- recurrent networks
+
+
+def recurrent(m: Match, value: Value) -> Any:
+    """Batch and sequence turned before and after: layout 0"""
+    given = dict(value.attributes)
+    if not given.pop("layout", 0):
+        return None
+    inputs = [None if v is None else op.Transpose(v, perm=(1, 0, 2)) if i in (0, 5, 6) else v
+              for i, v in enumerate(value.inputs)]  # fmt: skip
+    count = len(value.type.items) if isinstance(value.type, Tuple) else 1
+    found = call(value.op, inputs, given, outputs=count)
+    parts = found if isinstance(found, tuple) else (found,)
+    turned = tuple(op.Transpose(v, perm=(2, 0, 1, 3) if i == 0 else (1, 0, 2)) for i, v in enumerate(parts))
+    return turned if isinstance(value.type, Tuple) else turned[0]
+
+
 # ---------------------------------------------------------------------------------------------- choice and placement
+
+
+def bit_cast(m: Match, value: Value) -> Any:
+    """A bool seen as a number of 8 bits is 0 or 1"""
+    x = value.inputs[0]
+    if x is None or x.dtype is not DType.BOOL or value.dtype.bits != 8 or not value.dtype.is_integer:
+        return None
+    return op.Cast(x, to=value.dtype)
 
 
 def where(m: Match, value: Value) -> Any:
@@ -266,6 +310,7 @@ def pad_wrap(m: Match, value: Value) -> Any:
 EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Attention": attention, "GroupNormalization": group_normalization, "GlobalLpPool": global_lp_pool, "Mean": mean,
     "Gemm": gemm, "Where": where, "NonZero": non_zero, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
-    "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap,
+    "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,
+    "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast,
 })  # fmt: skip
 """The expansion of each operator: a value, a tuple of values, or None where it does not apply."""

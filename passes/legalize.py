@@ -32,14 +32,15 @@ from irkit.rewrite import Match, Rule, decline, rewrite
 from irkit.types import DType, Tensor, Tuple
 from passes.expand import EXPANSIONS
 from passes.functions import applies_at, by_function
-from passes.restate import RESTATED, misread
+from passes.restate import RESTATED, misread, refused
 from passes.standard import EXACT
 from passes.targets import OURS, Kind, Target, has_kernel, kind_of, result_complaint, row_at, runtime_version
 
 WIDER: Mapping[DType, tuple[DType, ...]] = {
     DType.FLOAT16: (DType.FLOAT,), DType.BFLOAT16: (DType.FLOAT,), DType.BOOL: (DType.UINT8, DType.INT32, DType.INT64),
     DType.INT8: (DType.INT32, DType.INT64, DType.FLOAT), DType.UINT8: (DType.INT32, DType.INT64, DType.FLOAT),
-    DType.INT16: (DType.INT32, DType.INT64, DType.FLOAT), DType.UINT16: (DType.INT32, DType.INT64, DType.FLOAT),
+    DType.INT16: (DType.INT32, DType.INT64, DType.FLOAT),
+    DType.UINT16: (DType.INT32, DType.UINT32, DType.INT64, DType.FLOAT),
     DType.UINT32: (DType.INT64, DType.UINT64, DType.DOUBLE), DType.INT32: (DType.INT64, DType.DOUBLE),
     DType.FLOAT8E4M3FN: (DType.FLOAT,), DType.FLOAT8E5M2: (DType.FLOAT,), DType.FLOAT8E4M3FNUZ: (DType.FLOAT,),
     DType.FLOAT8E5M2FNUZ: (DType.FLOAT,), DType.INT4: (DType.INT8, DType.INT32),
@@ -145,6 +146,8 @@ def trouble(value: Value, target: Target) -> str:
     """Why the target cannot run a value; empty where it can, be it by ONNX's definition of the operator."""
     if value.op in OURS:
         return ""
+    if target.provider and refused(value):
+        return refused(value)
     why = target.problem(value) or misread(value, target.opset)
     if why and target.provider and row_at(value.op, target.opset) is not None and runs_by_definition(value, target):
         return ""
@@ -155,9 +158,12 @@ def runs_by_definition(value: Value, target: Target) -> bool:
     """True where the runtime expands the operator itself, into operators that run."""
     if not applies_at(value.op, target.opset) or misread(value, target.opset):
         return False
+    row = row_at(value.op, target.opset)
+    if row is None or runtime_version(value.op, target.opset)[0] != row.since:
+        return False  # the runtime has another definition, or none
     if attrs.evolve(target, provider="").problem(value):
         return False
-    return _definition_runs(_Node(value), target)
+    return bool(value.bodies) or _definition_runs(_Node(value), target)
 
 
 @attrs.frozen(eq=False)

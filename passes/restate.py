@@ -31,6 +31,15 @@ def misread(value: Value, opset: int) -> str:
     return ""
 
 
+def refused(value: Value) -> str:
+    """Why ONNX Runtime refuses a value although it has the kernel; empty where it does not."""
+    if value.op == "Mod" and value.dtype.is_float and not value.attribute("fmod"):
+        return "ONNX Runtime computes Mod of floating-point numbers only with fmod=1"
+    if value.op in ("RNN", "GRU", "LSTM") and value.attribute("layout"):
+        return f"ONNX Runtime has {value.op} with layout=0 only"
+    return ""
+
+
 def dft(value: Value) -> Value | None:
     """The axis is an attribute"""
     axes = axes_of(value.inputs[2]) if len(value.inputs) > 2 and value.inputs[2] is not None else (-2,)
