@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import errno
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from typer.core import TyperGroup
 
 from irkit.errors import IrkitError
 from irkit.export_door import upstairs
@@ -16,58 +17,89 @@ from irkit.ir import Graph
 from irkit.onnx.load import load
 from irkit.text.files import load_text
 
+
+class Commands(TyperGroup):
+    """The commands. An irkit error, or one of the file system, is printed without a traceback, and exits with 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """What the command returns."""
+        try:
+            return super().invoke(ctx)
+        except (IrkitError, OSError) as error:
+            if getattr(error, "errno", None) == errno.EPIPE:  # `irkit show model.onnx | head`
+                raise
+            Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"error: {error}")
+            raise typer.Exit(1) from error
+
+
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="PyTorch programs as immutable graphs, and as ONNX models."
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="PyTorch programs as immutable graphs, and as ONNX models.",
 )
-Model = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="the model's file")]
 
 
 @app.command()
 def export(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an exported program, .pt2")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="the ONNX file to write")],
-    opset: Annotated[int | None, typer.Option(help="the ONNX opset, 18 to 26; the target's newest if not given")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", dir_okay=False, help="the ONNX file to write")],
+    opset: Annotated[
+        int | None, typer.Option(help="the ONNX opset, 18 to 26; the newest that runs if not given")
+    ] = None,
     target: Annotated[str, typer.Option(help="what will run the model")] = "onnxruntime-cpu",
-    check: Annotated[bool, typer.Option("--check", help="compare with torch on several sizes")] = False,
+    check: Annotated[bool, typer.Option("--check", help="compare with torch at several sizes before writing")] = False,
     strict: Annotated[bool, typer.Option(help="refuse operators that only torch's decomposition can express")] = False,
 ) -> None:
-    """Write an exported PyTorch program as an ONNX model, and say what became of it."""
-    console = Console()
-    with stages(console) as show:
-        program = upstairs("lowering.export").to_onnx(
-            model, opset=opset, target=target, strict=strict, progress=show
-        )
-    program.save(output)
-    console.print(program.report.render())
-    console.print(f"wrote {output}")
+    """Write an exported PyTorch program as an ONNX model, and say what became of it.
+
+    With --check, a model that differs from the program is not written, and the exit status is 1.
+    """
+    if not output.parent.is_dir():
+        raise IrkitError(f"there is no folder {str(output.parent)!r}", hint="make it first, or choose another output")
+    with stages(Console(stderr=True)) as show:
+        to_onnx = upstairs("lowering.export").to_onnx
+        program = to_onnx(model, opset=opset, target=target, strict=strict, progress=show)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(program.report.render(), soft_wrap=False)
     if check:
-        report = program.check()
-        console.print(str(report), style="green" if report else "red")
-        if not report:
-            raise typer.Exit(1)
+        said(console, program.check())
+    program.save(output)
+    console.print(f"wrote {output}")
 
 
 @app.command()
-def show(model: Model) -> None:
+def show(
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="a model, .onnx, .pt2 or .irkit")],
+) -> None:
     """Print a model, .onnx, .pt2 or .irkit, as irkit text."""
-    Console(soft_wrap=True, highlight=False, markup=False).print(str(read(model)))
+    typer.echo(str(read(model)))
 
 
 @app.command()
 def check(
-    model: Model,
-    against: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="the exported program to compare with")],
-    runs: Annotated[int, typer.Option(help="how many other assignments of the dimensions to try")] = 3,
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an ONNX model, whoever exported it")],
+    against: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="the program that it came from, .pt2")],
+    runs: Annotated[int, typer.Option(min=0, help="how many other assignments of the dimensions to try")] = 3,
 ) -> None:
-    """Compare an ONNX model with the PyTorch program it came from, by numbers, at several sizes."""
-    report = upstairs("lowering.against").check_file(model, against, runs)
-    Console().print(str(report), style="green" if report else "red")
+    """Compare an ONNX model with the PyTorch program it came from, by numbers, at several sizes.
+
+    The exit status is 1 where they differ.
+    """
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    said(console, upstairs("lowering.against").check_file(model, against, runs))
+
+
+def said(console: Console, report: Any) -> None:
+    """Prints the report of a check. Raises typer.Exit, with status 1, where it found a difference."""
+    console.print(str(report), style="green" if report else "red")
     if not report:
         raise typer.Exit(1)
 
 
 def read(path: Path) -> Graph:
-    """The graph in a file, by its ending. Raises LoadError or ParseError for what is none."""
+    """The graph in a file, by its ending. Raises LoadError, ParseError or CaptureError for what is none."""
     if path.suffix == ".irkit":
         return load_text(path)
     if path.suffix == ".pt2":
@@ -81,7 +113,7 @@ class stages(Progress):
     def __init__(self, console: Console) -> None:
         super().__init__(
             SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
-            console=console, transient=True,
+            console=console, transient=True, disable=not console.is_terminal,
         )  # fmt: skip
 
     def __enter__(self) -> Any:
@@ -97,9 +129,5 @@ class stages(Progress):
 
 
 def app_main() -> None:
-    """Runs the command line; an irkit error is printed in its four parts, without a traceback, and exits with 1."""
-    try:
-        app()
-    except IrkitError as error:
-        Console(stderr=True, highlight=False, markup=False).print(f"error: {error}")
-        sys.exit(1)
+    """Runs the command line."""
+    app()

@@ -1,0 +1,238 @@
+"""The command line: every command, and every way in which a user gets one wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from torch.export import Dim
+from typer.testing import CliRunner
+
+import irkit
+from irkit.cli import app
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self, factor: float = 2.0) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        y = torch.nn.functional.gelu(self.linear(x)) * self.factor
+        return {"y": y, "kind": 7, "total": y.sum(0)}
+
+
+def saved(module: torch.nn.Module, path: Path) -> Path:
+    """The file of the module's exported program, with a dynamic batch."""
+    torch.manual_seed(0)
+    exported = torch.export.export(module, (torch.randn(3, 4),), dynamic_shapes={"x": {0: Dim("batch", max=64)}})
+    torch.export.save(exported, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two programs of the same inputs, and the ONNX model of the first, written by the command line."""
+    found = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    model = Scaled()
+    saved(model, found / "model.pt2")
+    model.factor = 2.001
+    saved(model, found / "other.pt2")
+    result = irkit_(["export", str(found / "model.pt2"), "-o", str(found / "model.onnx")])
+    assert result.exit_code == 0, result.output
+    return found
+
+
+def irkit_(arguments: Sequence[str]) -> Any:
+    """What `irkit` with these arguments did: its exit code and output."""
+    return CliRunner().invoke(app, list(arguments))
+
+
+def names(folder: Path) -> set[str]:
+    """The names of the files in a folder."""
+    return {path.name for path in folder.iterdir()}
+
+
+# ---------------------------------------------------------------------------------------------- what works
+
+
+def test_export_writes_a_valid_model_and_its_report(folder: Path, tmp_path: Path) -> None:
+    result = irkit_(["export", str(folder / "model.pt2"), "-o", str(tmp_path / "model.onnx"), "--check"])
+    assert result.exit_code == 0, result.output
+    assert "f32[x_dim_0, 4]" in result.output
+    assert result.output.count("agrees") == 4
+    assert names(tmp_path) == {"model.onnx"}  # nothing temporary is left
+    onnx.checker.check_model(str(tmp_path / "model.onnx"), full_check=True)
+
+
+@pytest.mark.parametrize("opset", [18, 20])
+def test_export_honours_the_opset(folder: Path, tmp_path: Path, opset: int) -> None:
+    path = tmp_path / "model.onnx"
+    assert irkit_(["export", str(folder / "model.pt2"), "-o", str(path), "--opset", str(opset)]).exit_code == 0
+    assert [entry.version for entry in onnx.load(path).opset_import if entry.domain == ""] == [opset]
+
+
+def test_export_for_any_runtime(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    assert irkit_(["export", str(folder / "model.pt2"), "-o", str(path), "--target", "onnx"]).exit_code == 0
+    assert irkit.load(path) == irkit.load(folder / "model.onnx")
+
+
+@pytest.mark.parametrize("ending", ["onnx", "pt2", "irkit"])
+def test_show_prints_text_that_parses(folder: Path, ending: str) -> None:
+    irkit.save_text(irkit.load(folder / "model.onnx"), folder / "model.irkit")
+    result = irkit_(["show", str(folder / f"model.{ending}")])
+    assert result.exit_code == 0, result.output
+    graph = irkit.parse(result.output)
+    assert irkit.verify(graph).signature.params[0].name == "x"
+    assert {"Gemm", "Gelu"} <= {value.op for value in graph.order}
+
+
+def test_check_agrees_at_several_sizes(folder: Path) -> None:
+    result = irkit_(["check", str(folder / "model.onnx"), "--against", str(folder / "model.pt2"), "--runs", "2"])
+    assert result.exit_code == 0, result.output
+    assert result.output.count("agrees") == 3
+    assert "x_dim_0=1: agrees" in result.output
+
+
+def test_check_takes_models_with_other_names(folder: Path, tmp_path: Path) -> None:
+    model = onnx.load(folder / "model.onnx")
+    for node in model.graph.node:
+        node.input[:] = ["renamed" if name == "x" else name for name in node.input]
+    model.graph.input[0].name = "renamed"
+    onnx.save(model, tmp_path / "renamed.onnx")
+    result = irkit_(["check", str(tmp_path / "renamed.onnx"), "--against", str(folder / "model.pt2")])
+    assert result.exit_code == 0, result.output
+
+
+# ---------------------------------------------------------------------------------------------- what is refused
+
+
+def test_check_fails_where_the_numbers_differ(folder: Path) -> None:
+    result = irkit_(["check", str(folder / "model.onnx"), "--against", str(folder / "other.pt2")])
+    assert result.exit_code == 1
+    assert "elements differ" in result.output
+    assert "output y" in result.output
+
+
+def test_check_fails_where_the_shapes_differ(folder: Path, tmp_path: Path) -> None:
+    graph = irkit.load(folder / "model.onnx")
+    y, total = graph.results
+    irkit.save(graph.with_results((irkit.op.Neg(y), irkit.op.Unsqueeze(total, [0]))), tmp_path / "wrong.onnx")
+    result = irkit_(["check", str(tmp_path / "wrong.onnx"), "--against", str(folder / "model.pt2"), "--runs", "0"])
+    assert result.exit_code == 1
+    assert "output y" in result.output
+
+
+def test_check_refuses_a_model_of_another_program(folder: Path, tmp_path: Path) -> None:
+    x = irkit.param(irkit.tensor("f32", "n", 4))
+    irkit.save(irkit.Graph((x,), (irkit.op.Relu(x),)), tmp_path / "one_result.onnx")
+    result = irkit_(["check", str(tmp_path / "one_result.onnx"), "--against", str(folder / "model.pt2")])
+    assert result.exit_code == 1
+    assert "gives 1 results, and the program 2" in result.output
+    y = irkit.param(irkit.tensor("f32", "n", 4))
+    irkit.save(irkit.Graph((x, y), (irkit.op.Add(x, y),)), tmp_path / "two_inputs.onnx")
+    result = irkit_(["check", str(tmp_path / "two_inputs.onnx"), "--against", str(folder / "model.pt2")])
+    assert result.exit_code == 1
+    assert "and the program x" in result.output
+
+
+def test_check_reports_what_the_runtime_refuses(folder: Path, tmp_path: Path) -> None:
+    x = irkit.param(irkit.tensor("f32", 3, 4))  # the batch is fixed
+    graph = irkit.Graph((x,), (irkit.op.Relu(x), irkit.op.ReduceSum(x, [0], keepdims=0)))
+    irkit.save(graph, tmp_path / "fixed.onnx")
+    result = irkit_(["check", str(tmp_path / "fixed.onnx"), "--against", str(folder / "model.pt2")])
+    assert result.exit_code == 1
+    assert "ONNX Runtime cannot run the file on these inputs" in result.output
+
+
+def test_export_that_fails_its_check_writes_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lowering.checking import CheckReport, SizeReport
+    from lowering.program import Program
+
+    monkeypatch.setattr(Program, "check", lambda self: CheckReport((SizeReport((("n", 1),), (), "it differs"),)))
+    result = irkit_(["export", str(folder / "model.pt2"), "-o", str(tmp_path / "model.onnx"), "--check"])
+    assert result.exit_code == 1
+    assert "n=1: it differs" in result.output
+    assert names(tmp_path) == set()
+
+
+def test_export_that_fails_leaves_the_old_file(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"old")
+    assert irkit_(["export", str(folder / "model.pt2"), "-o", str(path), "--opset", "17"]).exit_code == 1
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == {"model.onnx"}
+
+
+WRONG = {
+    "an opset that is too old": (
+        ["export", "{model.pt2}", "-o", "{out.onnx}", "--opset", "17"],
+        1,
+        "18 to 26",
+    ),
+    "an opset that is no number": (["export", "{model.pt2}", "-o", "{out.onnx}", "--opset", "new"], 2, "--opset"),
+    "a target that nobody knows": (
+        ["export", "{model.pt2}", "-o", "{out.onnx}", "--target", "tpu"],
+        1,
+        "onnxruntime-cpu",
+    ),
+    "a missing program": (["export", "{missing.pt2}", "-o", "{out.onnx}"], 2, "does not exist"),
+    "no output": (["export", "{model.pt2}"], 2, "--output"),
+    "an output in no folder": (["export", "{model.pt2}", "-o", "{nowhere/out.onnx}"], 1, "no folder"),
+    "an ONNX model to export": (["export", "{model.onnx}", "-o", "{out.onnx}"], 1, "torch.export.save"),
+    "a text to show as ONNX": (["show", "{notes.txt}"], 1, "no ONNX model"),
+    "a text that is no graph": (["show", "{wrong.irkit}"], 1, "error:"),
+    "a missing model": (["show", "{missing.onnx}"], 2, "does not exist"),
+    "a folder": (["show", "{.}"], 2, "directory"),
+    "nothing to check against": (["check", "{model.onnx}"], 2, "--against"),
+    "a negative number of runs": (["check", "{model.onnx}", "--against", "{model.pt2}", "--runs", "-1"], 2, "--runs"),
+    "a text to check": (["check", "{notes.txt}", "--against", "{model.pt2}"], 1, "ONNX Runtime cannot run notes.txt"),
+    "two ONNX models": (["check", "{model.onnx}", "--against", "{model.onnx}"], 1, "torch.export.save"),
+    "a command that is none": (["convert"], 2, "convert"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_said_in_a_line(folder: Path, case: str) -> None:
+    arguments, code, said = WRONG[case]
+    (folder / "notes.txt").write_text("Just some notes.\n")
+    (folder / "wrong.irkit").write_text("graph g {\n  input %x: f33[n]\n  return %x\n}\n")
+    filled = [str(folder / each[1:-1]) if each.startswith("{") else each for each in arguments]
+    result = irkit_(filled)
+    assert (result.exit_code, "Traceback" in result.output) == (code, False), result.output
+    assert said in " ".join(result.output.replace("│", " ").split())
+    assert isinstance(result.exception, SystemExit)
+
+
+def test_no_arguments_print_the_commands() -> None:
+    result = irkit_([])
+    assert all(command in result.output for command in ("export", "show", "check"))
+
+
+# ---------------------------------------------------------------------------------------------- the process
+
+
+def test_the_process_prints_and_exits_as_a_shell_expects(folder: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "irkit", *arguments]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    shown = run("show", str(folder / "model.onnx"))
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert irkit.parse(shown.stdout) == irkit.load(folder / "model.onnx")
+    wrong = run("show", str(ROOT / "Makefile"))
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert wrong.stderr.startswith("error: there is no ONNX model")
