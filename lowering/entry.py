@@ -21,6 +21,7 @@ from irkit.origins import Origin
 from irkit.types import DType, Tensor
 from lowering import storage
 from lowering.capture import Captured, capture
+from lowering.complexes import is_complex
 from lowering.errors import LoweringError
 from lowering.facts import facts_of, range_of
 from lowering.fold import lower_graph, reached, require_converters
@@ -111,7 +112,7 @@ def lowered(
         tuple(value for _, value in inputs.params),
         tuple(values),
         signature=Signature(
-            tuple(port for port, _ in inputs.params), ports, facts_of(captured, sizes), metadata_of(captured)
+            tuple(port for port, _ in inputs.params), ports, facts_of(captured, sizes, scope.guards), metadata_of(captured)
         ),
         name=captured.name,
     )
@@ -232,6 +233,11 @@ def results_of(
 
 def as_result(scope: Scope, result: Any) -> Any:
     """A result as a tensor where it depends on the inputs (a symbolic size becomes an int64 scalar), else itself."""
+    if is_complex(result):
+        raise LoweringError(
+            f"the program returns a complex tensor {result.type!r}, which ONNX Runtime cannot",
+            hint="return torch.view_as_real(x): the parts in a last dimension of 2",
+        )
     if isinstance(result, Value) or not hasattr(result, "free_symbols"):
         return result
     if not result.free_symbols:

@@ -14,7 +14,7 @@ from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
 from lowering.pieces import swap, total
-from lowering.promotion import cast, scalar
+from lowering.promotion import cast, promoted, scalar
 from lowering.shaping import expand, permute, reshape, squeeze, unsqueeze
 
 _WIDER = {
@@ -105,7 +105,8 @@ def aten_inner(self: Value, other: Value) -> Value:
 
 def aten_outer(self: Value, vec2: Value) -> Value:
     """(n,), (m,) -> (n, m)"""
-    return op.Mul(unsqueeze(self, 1), vec2)
+    a, b = promoted(unsqueeze(self, 1), vec2)
+    return op.Mul(a, b)
 
 
 aten_ger = aten_outer
