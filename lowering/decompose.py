@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+import sympy
 import torch
 from torch._decomp import decomposition_table
 from torch.fx import Node
@@ -65,7 +66,8 @@ def decomposed(
         positional, keyword = pytree.tree_unflatten(filled, spec)
         return function(*positional, **keyword)
 
-    module = traced(run, [flat[i] for i in inputs], target, node)
+    module, guards = traced(run, [flat[i] for i in inputs], target, node)
+    scope.guards.extend((guard, source_of(node)) for guard in guards)
     scope.decomposed[str(target)] += 1
     results, _ = scope.lower(module, [leaves[i] for i in inputs], scope.sizes, scope.options, scope)
     return results
@@ -82,15 +84,30 @@ def recorded_arguments(node: Node) -> Any:
     return [list(args), dict(kwargs)]
 
 
-def traced(run: Callable[..., Any], inputs: list[Any], target: Any, node: Node) -> Any:
-    """The FX graph of a decomposition on fake inputs. Raises LoweringError where torch cannot trace it."""
+def traced(run: Callable[..., Any], inputs: list[Any], target: Any, node: Node) -> tuple[Any, list[Any]]:
+    """(graph, guards): the FX graph of a decomposition on fake inputs, and what it assumes of sizes.
+
+    Raises LoweringError where torch cannot trace it, or where it holds for one size of a dynamic dimension only: a
+    loop over a sequence, say, written out as often as the example is long.
+    """
     mode = next((t.fake_mode for t in inputs if hasattr(t, "fake_mode")), None)
+    environment = getattr(mode, "shape_env", None)
+    known = len(environment.guards) if environment is not None else 0
     try:
         if mode is None:
-            return make_fx(run, tracing_mode="real")(*inputs)
+            return make_fx(run, tracing_mode="real")(*inputs), []
         with mode, torch.no_grad():
-            return make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
+            module = make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
     except Exception as error:
         raise LoweringError(
             f"torch's decomposition of {target} cannot be traced: {error}", source=source_of(node)
         ) from error
+    guards = [guard.expr for guard in environment.guards[known:]] if environment is not None else []
+    for guard in guards:
+        if isinstance(guard, sympy.Eq) and any(side.is_Integer for side in guard.args):
+            raise LoweringError(
+                f"torch's decomposition of {target} is right for one size only: {guard}",
+                source=source_of(node),
+                hint="hand a converter in: lower(..., converters={...}), or leave the dimension static",
+            )
+    return module, guards

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -10,6 +11,7 @@ from irkit.dims import Range
 from irkit.ir import Fact
 from lowering.capture import Captured
 from lowering.errors import LoweringError
+from lowering.guards import Guard
 from lowering.symints import Sizes
 
 KINDS = {"guard": "guard", "assertion": "guard", "promise": "relation"}
@@ -19,10 +21,13 @@ UNBOUNDED = 2**40
 """A greatest size beyond this is none: torch writes some of its infinities as numbers."""
 
 
-def facts_of(captured: Captured, sizes: Sizes) -> tuple[Fact, ...]:
-    """Guards, relations and baked scalars, each once; those that a range says already are left out."""
+def facts_of(captured: Captured, sizes: Sizes, assumed: Sequence[tuple[Any, str]] = ()) -> tuple[Fact, ...]:
+    """Guards, relations and baked scalars, each once; those that a range says already are left out.
+
+    `assumed` are further guards, of decompositions, with the user's line.
+    """
     found: dict[tuple[str, str], Fact] = {}
-    for guard in captured.guards:
+    for guard in (*captured.guards, *(Guard(expr, str(expr), source) for expr, source in assumed)):
         kind = KINDS.get(guard.kind, guard.kind)
         if guard.expr is None:
             found.setdefault(("note", guard.text), Fact("note", guard.text, guard.source))

@@ -57,7 +57,7 @@ def lower_graph(
     if outer is not None:
         # A body is closed: what binds symbols outside is no value of its own. A decomposition is no body.
         scope.binders = {} if closed else outer.binders
-        scope.decomposed, scope.constants = outer.decomposed, outer.constants
+        scope.decomposed, scope.constants, scope.guards = outer.decomposed, outer.constants, outer.guards
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     if len(placeholders) != len(given):
         raise LoweringError(f"the graph takes {len(placeholders)} inputs, and was given {len(given)}")

@@ -43,7 +43,8 @@ class Scope:
     """The state of lowering one FX graph; made by `lower_graph`, seen by nobody else once it returns.
 
     `env` holds what nodes are, `places` where the tensors live that some node writes, `store` what those hold now;
-    `binders` what binds each data-dependent symbol (by its content where the flag says so); `lower` is `lower_graph`,
+    `binders` what binds each data-dependent symbol (by its content where the flag says so); `guards` what decompositions
+    assumed of torch's sizes, with the user's line; `lower` is `lower_graph`,
     for those who need it from below.
     """
 
@@ -56,6 +57,7 @@ class Scope:
     binders: dict[Any, tuple[Value, bool]] = attrs.field(factory=dict)
     decomposed: Counter[str] = attrs.field(factory=Counter)
     constants: dict[Any, Value] = attrs.field(factory=dict)
+    guards: list[tuple[Any, str]] = attrs.field(factory=list)
     lower: Callable[..., Any] | None = None
 
     def read(self, node: Node) -> Any:
