@@ -82,6 +82,9 @@ class Value:
     def __repr__(self) -> str:
         return f"<{self.type!r} {self.op}>"  # shallow: a deep one is exponential on shared operands
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))  # IPython and Hypothesis would show the fields, and theirs, without end
+
     def __reduce__(self) -> Any:
         raise TypeError("values are pickled as part of a Graph, as rows: pickle the graph")
 
@@ -181,6 +184,9 @@ class Graph:
 
     def __str__(self) -> str:
         return print_graph(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
     def __reduce__(self) -> Any:
         return _from_rows, (rows.to_rows(self),)

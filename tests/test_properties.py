@@ -7,6 +7,7 @@ nothing is computed anew, else within the tolerance of the element type.
 from __future__ import annotations
 
 import pickle
+import re
 from collections import Counter
 from typing import Any
 
@@ -87,8 +88,8 @@ def test_the_digest_notices_an_edit_and_ignores_names(graph: Graph, data: st.Dat
     edited = data.draw(st.sampled_from(edits(target)))
     swapped = walk.rebuild(graph.results, {target: edited})
     assert graph.with_results(swapped[r] for r in graph.results) != graph
-    renamed = irkit.parse(str(graph).replace("batch", "zebra").replace("seq", "ant").replace("%x", "%q"))
-    assert renamed == graph
+    text = re.sub(r"\bseq\b(?!\()", "ant", str(graph).replace("batch", "zebra").replace("%x", "%q"))
+    assert irkit.parse(text) == graph
 
 
 def edits(value: Value) -> list[Value]:
