@@ -17,6 +17,14 @@ from lowering.shaping import expand, ints, permute
 MEAN, SUM = 1, 2
 """torch's numbers for the reductions of a loss; 0 is none."""
 
+HALVES = (DType.FLOAT16, DType.BFLOAT16)
+"""Element types for which torch computes in f32."""
+
+
+def widened(x: Value) -> Value:
+    """x in the type that torch computes in: f32 for the half types."""
+    return cast(x, DType.FLOAT) if x.dtype in HALVES else x
+
 
 def full(number: Any, shape: Sequence[Dim], dtype: DType) -> Value:
     """A tensor of one number."""

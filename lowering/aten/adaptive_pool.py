@@ -12,7 +12,7 @@ from irkit.build import const, dim_scalar, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.pieces import largest, per_axis, swap
+from lowering.pieces import largest, per_axis, swap, widened
 from lowering.promotion import cast, scalar
 from lowering.shaping import expand, iota, reshape, unsqueeze
 
@@ -43,10 +43,10 @@ def aten_adaptive_avg_pool2d(self: Value, output_size: Sequence[Dim]) -> Value:
     if spatial + 2 == self.rank and all(d and _divides(s, d) for s, d in pairs):
         kernel = tuple(s // d for s, d in pairs)
         return op.AveragePool(self, kernel_shape=kernel, strides=kernel)
-    made = self
+    made = widened(self)
     for axis, size, count in zip(axes, sizes, output_size, strict=True):
         made = averaged(made, axis, size, count)
-    return made
+    return cast(made, self.dtype)
 
 
 def averaged(x: Value, axis: int, size: Dim, count: Dim) -> Value:

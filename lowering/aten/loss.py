@@ -12,7 +12,7 @@ from irkit.ir import Value
 from irkit.types import DType
 from lowering.aten.norm import aten_pairwise_distance
 from lowering.pieces import mean, reduced, total
-from lowering.promotion import cast, floating_all, promoted, scalar
+from lowering.promotion import cast, floating, floating_all, promoted, scalar
 from lowering.shaping import flat, iota, reshape, squeeze, unsqueeze
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -225,7 +225,8 @@ def aten_margin_ranking_loss(
 ) -> Value:
     """max(0, -t (x1 - x2) + margin)"""
     a, b, t = promoted(input1, input2, target)
-    return reduced(hinge(op.Add(op.Mul(op.Neg(t), op.Sub(a, b)), number(a, margin))), reduction)
+    turned = floating(op.Mul(op.Neg(t), op.Sub(a, b)))
+    return reduced(hinge(op.Add(turned, number(turned, margin))), reduction)
 
 
 def aten_soft_margin_loss(self: Value, target: Value, reduction: int = 1) -> Value:

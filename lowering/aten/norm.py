@@ -11,11 +11,10 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import LoweringError
-from lowering.pieces import full, mean, p_norm, total
+from lowering.pieces import full, mean, p_norm, total, widened
 from lowering.promotion import cast, floating_all, scalar
 from lowering.shaping import reshape, unsqueeze
 
-_HALF = (DType.FLOAT16, DType.BFLOAT16)
 Triple = tuple[Value, Value, Value]
 
 SILENT = "{} in training mode updates running statistics, which its schema does not tell"
@@ -34,11 +33,6 @@ def ones_for(weight: Value | None, shape: Sequence[Dim], dtype: DType) -> Value:
 def zeros_for(bias: Value | None, shape: Sequence[Dim], dtype: DType) -> Value:
     """A bias, or zeros where there is none."""
     return full(0, shape, dtype) if bias is None else bias
-
-
-def computed(x: Value) -> Value:
-    """x in the type that torch computes statistics in: f32 for the half types."""
-    return cast(x, DType.FLOAT) if x.dtype in _HALF else x
 
 
 def statistics(x: Value, axes: Sequence[int], eps: float) -> Triple:
@@ -64,7 +58,7 @@ def with_running(
 
 def with_batch(x: Value, weight: Value | None, bias: Value | None, eps: float) -> tuple[Value, Value, Value, Value]:
     """(y, mean, variance, 1 / sqrt(variance + eps)) by the statistics of the batch itself; the last three (c,)"""
-    wide = computed(x)
+    wide = widened(x)
     axes = [i for i in range(x.rank) if i != 1]
     centre, variance, scale = statistics(wide, axes, eps)
     made = op.Mul(op.Sub(wide, centre), scale)
@@ -110,7 +104,7 @@ def aten_native_batch_norm(
         empty = full(0, (0,), input.dtype)
         return with_running(input, weight, bias, running_mean, running_var, eps), empty, empty
     made, centre, _, scale = with_batch(input, weight, bias, eps)
-    return made, centre, scale
+    return made, cast(centre, input.dtype), cast(scale, input.dtype)
 
 
 def aten__native_batch_norm_legit_no_stats(
@@ -118,7 +112,7 @@ def aten__native_batch_norm_legit_no_stats(
 ) -> Triple:
     """(y, mean of the batch, 1 / sqrt(variance + eps))"""
     made, centre, _, scale = with_batch(input, weight, bias, eps)
-    return made, centre, scale
+    return made, cast(centre, input.dtype), cast(scale, input.dtype)
 
 
 def aten__native_batch_norm_legit_no_training(
@@ -138,7 +132,13 @@ def aten__native_batch_norm_legit_functional(
         three = aten_native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
         return *three, running_mean, running_var
     made, centre, variance, scale = with_batch(input, weight, bias, eps)
-    return made, centre, scale, *updated(input, (running_mean, running_var), (centre, variance), momentum)
+    kind = input.dtype
+    return (
+        made,
+        cast(centre, kind),
+        cast(scale, kind),
+        *updated(input, (running_mean, running_var), (centre, variance), momentum),
+    )
 
 
 def aten__batch_norm_with_update_functional(
@@ -194,7 +194,7 @@ def aten_native_layer_norm(
     """(y, mean, 1 / sqrt(variance + eps)); the last two keep the normalized axes with size 1"""
     kind = input.dtype if weight is None else weight.dtype
     axes = range(input.rank - len(normalized_shape), input.rank)
-    centre, _, scale = statistics(computed(input), list(axes), eps)
+    centre, _, scale = statistics(widened(input), list(axes), eps)
     return aten_layer_norm(input, normalized_shape, weight, bias, eps), cast(centre, kind), cast(scale, kind)
 
 
@@ -216,7 +216,7 @@ def aten_native_group_norm(
     input: Value, weight: Value | None, bias: Value | None, N: Dim, C: Dim, HxW: Dim, group: int, eps: float
 ) -> Triple:
     """(y, mean, 1 / sqrt(variance + eps)); the last two (n, group)"""
-    flat = computed(reshape(input, (N, group, dims.mul(dims.floordiv(C, group), HxW))))
+    flat = widened(reshape(input, (N, group, dims.mul(dims.floordiv(C, group), HxW))))
     centre, _, scale = statistics(flat, [2], eps)
     kind = input.dtype if weight is None else weight.dtype
     rest = tuple(cast(reshape(v, (N, group)), kind) for v in (centre, scale))
@@ -242,7 +242,7 @@ def aten__fused_rms_norm(
     input: Value, normalized_shape: Sequence[Dim], weight: Value | None, eps: float | None
 ) -> tuple[Value, Value]:
     """(y, 1 / sqrt(mean(x^2) + eps)); the second keeps the normalized axes with size 1"""
-    wide = computed(input)
+    wide = widened(input)
     axes = list(range(input.rank - len(normalized_shape), input.rank))
     square = mean(op.Mul(wide, wide), axes, keepdims=True)
     scale = op.Reciprocal(op.Sqrt(op.Add(square, scalar(root_epsilon(input, eps), wide.dtype))))
@@ -272,7 +272,7 @@ def aten__weight_norm_interface(v: Value, g: Value, dim: int = 0) -> tuple[Value
 
 def aten_renorm(self: Value, p: Any, dim: int, maxnorm: Any) -> Value:
     """Slices along `dim` scaled down to a p-norm of `maxnorm` where theirs is larger"""
-    norm = p_norm(computed(self), float(p), [i for i in range(self.rank) if i != dim % self.rank], keepdims=True)
+    norm = p_norm(widened(self), float(p), [i for i in range(self.rank) if i != dim % self.rank], keepdims=True)
     limit = scalar(maxnorm, norm.dtype)
     smaller = op.Div(limit, op.Add(norm, scalar(1e-7, norm.dtype)))
     factor = op.Where(op.Greater(norm, limit), smaller, scalar(1, norm.dtype))

@@ -14,7 +14,7 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
-from lowering.pieces import swap
+from lowering.pieces import swap, widened
 from lowering.promotion import cast, scalar
 from lowering.shaping import iota
 
@@ -200,7 +200,7 @@ def by_matrices(
 ) -> Value:
     """x times a matrix of weights along every axis"""
     kind = x.dtype
-    wide = x if kind.is_float else cast(x, DType.FLOAT)
+    wide = widened(x) if kind.is_float else cast(x, DType.FLOAT)
     for axis, out, scale in zip(axes, sizes, scales, strict=True):
         size: Any = wide.shape[axis]
         between_corners = (size - 1) / (out - 1) if out > 1 else 0.0
@@ -209,7 +209,7 @@ def by_matrices(
         matrix = const(make(size, out, step, align_corners, mode).T.astype(wide.dtype.numpy))
         last = wide.rank - 1
         wide = op.MatMul(wide, matrix) if axis == last else swap(op.MatMul(swap(wide, axis, last), matrix), axis, last)
-    return wide if kind.is_float else cast(op.Round(wide), kind)
+    return cast(wide if kind.is_float else op.Round(wide), kind)
 
 
 def weights(size: int, out: int, step: float, align_corners: bool, mode: str) -> np.ndarray:

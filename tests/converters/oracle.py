@@ -22,6 +22,8 @@ from irkit.compare import compare
 from irkit.onnx.check import session
 from lowering import lower
 from passes import optimize
+from passes.legalize import legalize
+from passes.targets import target_of
 
 OPS = {op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op for op in op_db}
 MODULES = {info.name: info for info in module_db}
@@ -79,7 +81,7 @@ def check(
     if plain and dynamic_shapes is not None:
         dynamic_shapes = (tuple(dynamic_shapes),)
     graph = optimize(lower(module, copied(args), kwargs, dynamic_shapes=dynamic_shapes))
-    runner = session(graph)
+    runner = session(legalize(graph, target_of("onnxruntime-cpu")))
     if operators is not None:
         held = {value.op for value in graph.order}
         assert held.issuperset(operators), f"the graph has {sorted(held)}"
