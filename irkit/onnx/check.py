@@ -28,23 +28,7 @@ BESIDE = 1 << 26
 """Weights of more bytes than this in all are handed to a session as they lie in memory, not inside the model."""
 
 _NATIVE = frozenset(
-    [
-        "FLOAT",
-        "UINT8",
-        "INT8",
-        "UINT16",
-        "INT16",
-        "INT32",
-        "INT64",
-        "STRING",
-        "BOOL",
-        "FLOAT16",
-        "DOUBLE",
-        "UINT32",
-        "UINT64",
-        "COMPLEX64",
-        "COMPLEX128",
-    ]
+    "FLOAT UINT8 INT8 UINT16 INT16 INT32 INT64 STRING BOOL FLOAT16 DOUBLE UINT32 UINT64 COMPLEX64 COMPLEX128".split()
 )
 """Element types for which numpy has its own: ONNX Runtime takes and gives arrays of those."""
 

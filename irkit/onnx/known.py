@@ -54,6 +54,9 @@ class Known:
         rule = _RULES.get(op)
         if rule is None or not inputs or inputs[0] is None:
             return None
+        data = inputs[1] if op == "Where" and len(inputs) > 1 else inputs[0]
+        if op not in _ANY and (data is None or type(data.type) is not Tensor or data.type.dtype is not DType.INT64):
+            return None
         found = rule(self, inputs, attributes)
         if found is None or len(found.elements) > LIMIT:
             return None
@@ -327,4 +330,6 @@ _RULES: Mapping[str, Rule] = {
     "Mod": modulo, "Neg": negated, "Min": combined(lambda a, b: dims.minimum(a, b)),
     "Max": combined(lambda a, b: dims.maximum(a, b)), "ReduceProd": product, "Where": chosen,
 }  # fmt: skip
+_ANY = frozenset(("Shape", "Size"))
+"""Operators whose result is of int64 whatever their operand is; that of the others is as their operand is."""
 _KEPT: Mapping[str, Rule] = {"Cast": same, "Equal": equal, "Identity": same}

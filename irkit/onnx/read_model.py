@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto
+from onnx import GraphProto, ModelProto, NodeProto
 from pyrsistent import PMap, pmap
 
 from irkit import dims
@@ -21,11 +21,13 @@ from irkit.onnx.read_nodes import Reader, opsets_of
 from irkit.onnx.read_scope import Frame, Scope, define
 from irkit.onnx.read_tensors import Files
 from irkit.onnx.read_types import Types
+from irkit.onnx.schemas import BODIES
 from irkit.onnx.serialize import BAKED_KEY, GUARDS_KEY, RANGES_KEY, SIGNATURE_KEY
 from irkit.origins import Origin
 from irkit.types import Tensor, Type
 
 _JSON_LIMIT = 1 << 24
+_DEEP = 64
 
 
 def parsed(data: bytes, what: str) -> ModelProto:
@@ -52,7 +54,7 @@ def read_model(model: ModelProto, folder: Path | None, blobs: Mapping[str, Blob]
     shapes = [p.type.shape for p in params if isinstance(p.type, Tensor)]
     free = frozenset(d for shape in shapes for d in shape if isinstance(d, dims.sympy.Symbol))
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    reader = Reader(Files(folder), types, functions, Known(free), blobs or {})
+    reader = Reader(Files(folder), types, functions, Known(free), blobs or {}, budget_of(model))
     reader.fill(proto, scope, Frame(opsets))
     results = []
     for output in proto.output:
@@ -64,6 +66,39 @@ def read_model(model: ModelProto, folder: Path | None, blobs: Mapping[str, Blob]
     names = [p.origin.node for p in params], [o.name for o in proto.output]
     return Graph(
         tuple(params), tuple(results), read_ranges(metadata), read_signature(*names, metadata), proto.name or "graph"
+    )
+
+
+def budget_of(model: ModelProto) -> int:
+    """How many nodes may be read: functions that call one another, or loops in loops, must not make a small file large.
+
+    Raises LoadError where the functions would be written out to more than that, or call one another in a circle.
+    """
+    count = nodes_in(model.graph.node) + sum(nodes_in(f.node) for f in model.functions)
+    budget = 10_000 + 100 * count
+    sizes: dict[Any, int] = {}
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    rounds = 0
+    while (found := {key: expanded(f.node, sizes) for key, f in functions.items()}) != sizes and rounds <= _DEEP:
+        sizes = {key: min(size, budget + 1) for key, size in found.items()}
+        rounds += 1  # after n rounds the sizes of functions that call n levels of others are known
+    if found != sizes or expanded(model.graph.node, sizes) > budget:
+        raise LoadError(f"the functions of the model, written out, have more than {budget} nodes or no end")
+    return budget
+
+
+def nodes_in(nodes: Iterable[NodeProto]) -> int:
+    """How many nodes there are, those in bodies included."""
+    return sum(1 + sum(nodes_in(a.g.node) for a in node.attribute if node.op_type in BODIES) for node in nodes)
+
+
+def expanded(nodes: Iterable[NodeProto], sizes: Mapping[Any, int]) -> int:
+    """How many nodes there are once calls of functions of known sizes are written out."""
+    return sum(
+        1
+        + sizes.get((node.domain, node.op_type, node.overload), 0)
+        + sum(expanded(a.g.node, sizes) for a in node.attribute if node.op_type in BODIES)
+        for node in nodes
     )
 
 

@@ -28,8 +28,6 @@ from irkit.origins import NOWHERE, Origin
 from irkit.types import DType, Tensor, Tuple, Type, dims_of, map_dims, same_types
 from irkit.vocabulary import CONSTANT, ITEM, SHAPE_VECTOR
 
-BUDGET = 2_000_000
-"""Nodes that a model may have once its functions are written out and its loops are settled."""
 _DEEP = 64
 _NODE_KEYS = dict(zip(NODE_KEYS[:4], ("node", "target", "module", "source"), strict=True))
 
@@ -46,9 +44,10 @@ class Reader:
         functions: Mapping[Any, FunctionProto],
         known: Known,
         blobs: Mapping[str, Blob],
+        budget: int,
     ) -> None:
         self.files, self.types, self.functions, self.known, self.blobs = files, types, functions, known, blobs
-        self.budget = BUDGET
+        self.budget = budget
 
     # ------------------------------------------------------------------------------------------ graphs
 
@@ -68,7 +67,9 @@ class Reader:
         for node in protos:
             self.budget -= 1
             if self.budget < 0:
-                raise LoadError(f"the model has more than {BUDGET} nodes once its functions are written out")
+                raise LoadError(
+                    "the model takes far more steps to read than it has nodes, in nested functions or loops"
+                )
             try:
                 self.node(node, scope, frame)
             except LoadError:
@@ -212,7 +213,7 @@ class Reader:
 
     def refined(self, type_: Type, proto: TypeProto | None) -> Type:
         """A type with its unknown sizes as the model declares them, where it does."""
-        if proto is None or (type(type_) is Tensor and all(type(d) is int or not d.is_Dummy for d in type_.shape)):
+        if proto is None or (type(type_) is Tensor and not any(map(dims.is_fresh, type_.shape))):
             return type_
         if not any(dims.is_fresh(d) for d in dims_of(type_)):
             return type_
