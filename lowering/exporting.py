@@ -98,8 +98,18 @@ def plans(request: Request, failures: Sequence[Exception]) -> Iterator[tuple[str
     larger = enlarged(request)
     if larger is not None:
         yield f"{request.way}, with larger examples", larger, True
-    if not isinstance(failures[0], CaptureError) and any(said is not None for said in request.said):
+    if not isinstance(failures[0], CaptureError) and varies_from_one(request):
         yield f"{request.way}, where sizes 0 and 1 are fixed", given, False
+
+
+def varies_from_one(request: Request) -> bool:
+    """Whether something is said of a dimension whose example is 0 or 1."""
+    return any(
+        leaf.value.shape[axis] <= 1
+        for leaf, said in zip(request.leaves, request.said, strict=True)
+        if isinstance(said, dict)
+        for axis in said
+    )
 
 
 def not_dynamic(request: Request, program: ExportedProgram) -> CaptureError | None:

@@ -23,6 +23,7 @@ from lowering.dynamic_shapes import Leaf, Place, value_of
 from lowering.errors import CaptureError
 
 TORCH = str(Path(torch.__file__).parent)
+LEAST = -(1 << 63)  # of a number that depends on data and may be negative
 HERE = str(Path(__file__).parent)
 Metas = Sequence[Any]  # for each leaf what torch recorded: a FakeTensor, a SymInt, a number
 
@@ -186,10 +187,13 @@ def assertions_of(module: torch.fx.GraphModule) -> list[Guard]:
 
 
 def ranges_of(constraints: Mapping[Any, Any], env: Any) -> dict[str, tuple[int, int | None]]:
-    """torch symbol -> (least, greatest) size; None where unbounded. Symbols that torch replaced are left out."""
+    """torch symbol -> (least, greatest) size, or number; None where unbounded above, `LEAST` where below.
+
+    Symbols that torch replaced are left out.
+    """
     replaced = getattr(env, "replacements", {})
     return {
-        symbol.name: (bound(span.lower) or 0, bound(span.upper))
+        symbol.name: (LEAST if (low := bound(span.lower)) is None else low, bound(span.upper))
         for symbol, span in constraints.items()
         if isinstance(symbol, sympy.Symbol) and symbol not in replaced
     }

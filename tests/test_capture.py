@@ -277,6 +277,15 @@ def test_recurrent_modules_take_sequences_of_any_length() -> None:
     assert torch.ops.aten.lstm.input in {node.target for node in captured.graph_module.graph.nodes}
 
 
+def test_numbers_that_depend_on_data_may_be_negative() -> None:
+    def shifted(x: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
+        return x + by.item()
+
+    captured = capture(shifted, (X, torch.tensor(3)))
+    assert captured.signed == frozenset(captured.range_constraints)
+    assert len(captured.signed) == 1
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The model stays as it is
 # ---------------------------------------------------------------------------------------------------------------------
