@@ -85,7 +85,8 @@ def binding_of(graph: Graph, shapes: Sequence[tuple[int, ...] | None]) -> dict[s
     for name, axis, dim, size in later:
         expected = dims.evaluate(dim, sizes) if all(s.name in sizes for s in dims.symbols_of(dim)) else size
         if expected != size:
-            raise ContractError(f"dimension {axis} of {name} is {size}, and must be {dims_text.text(dim)} = {expected}")
+            wanted = str(dim) if type(dim) is int else f"{dims_text.text(dim)} = {expected}"
+            raise ContractError(f"dimension {axis} of {name} is {size}, and must be {wanted}")
     return sizes
 
 

@@ -134,6 +134,7 @@ def report_of(
         nodes=nodes,
         seconds=seconds,
         weights=(len(blobs), sum(b.nbytes for b in blobs.values())),
+        notes=low.captured.notes,
     )
 
 

@@ -21,6 +21,7 @@ from irkit.onnx.serialize import to_proto
 from irkit.types import Tensor
 from lowering.checking import CheckReport, checked
 from lowering.entry import Lowered
+from lowering.errors import CaptureError
 from lowering.fx_types import DTYPES, array_of, tensor_of
 from lowering.report import Report
 
@@ -86,8 +87,15 @@ class Program:
     ) -> dict[str, np.ndarray]:
         """The arrays that ONNX Runtime is given for a call, by input name. Raises ContractError as a call does."""
         captured = self.lowered.captured
-        leaves = captured.leaves_of(args, kwargs)
+        try:
+            leaves = captured.leaves_of(args, kwargs)
+        except CaptureError as error:
+            raise ContractError(error.what, hint=error.hint) from error
         self.check_baked(leaves)
+        unknown = [name for name in state or {} if name not in self.lowered.initial_state]
+        if unknown:
+            known = ", ".join(self.lowered.initial_state) or "none"
+            raise ContractError(f"the model has no state called {unknown[0]!r}", hint=f"its state is: {known}")
         tensors = [leaf for leaf, name in zip(leaves, captured.input_names, strict=True) if name in self.inputs]
         arrays: dict[str, np.ndarray] = {}
         for name, leaf in zip((n for n in captured.input_names if n in self.inputs), tensors, strict=True):

@@ -16,7 +16,8 @@ from rich.text import Text
 class Report:
     """The record of one export. `str(report)` is a page of text; `asdict` gives plain data.
 
-    Times are in seconds. `nodes` counts FX calls, IR operators as lowered and as optimized, and ONNX nodes.
+    `notes` are what capture has to say: dimensions that turned out to be one, a model in training mode. Times are in
+    seconds. `nodes` counts FX calls, IR operators as lowered and as optimized, and ONNX nodes.
     """
 
     model: str
@@ -34,6 +35,7 @@ class Report:
     nodes: Mapping[str, int]
     seconds: Mapping[str, float]
     weights: tuple[int, int]
+    notes: tuple[str, ...] = ()
 
     def asdict(self) -> dict[str, Any]:
         """The report as plain data, ready for JSON."""
@@ -60,6 +62,7 @@ class Report:
             ("state", self.state),
             ("dimensions", tuple(f"{n} in {r}" for n, r in self.dims)),
             ("guards", tuple(f"{t}  ({s})" if s else t for t, s in self.guards)),
+            ("notes", self.notes),
             ("baked values", tuple(f"{t}  ({s})" if s else t for t, s in self.baked)),
             ("decomposed", tuple(f"{n} x {op}" for op, n in self.decomposed.items())),
             ("upcasts", tuple(f"{n} x {what}" for what, n in self.upcasts.items())),
