@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from irkit.blobs import Blob, blob
 from irkit.build import call, call_graph, closed, const, dim_scalar, op, shape_vector
+from irkit.check_rule import check
 from irkit.compare import Difference, Tolerance, compare
 from irkit.dims import Range, fresh, symbol
 from irkit.errors import (
@@ -25,6 +26,7 @@ from irkit.errors import (
     TypeRuleError,
     VerifyError,
 )
+from irkit.evaluate import evaluate
 from irkit.ir import Fact, Graph, Port, Signature, Value, constant, item, param, substitute
 from irkit.onnx.external import save
 from irkit.onnx.load import load
@@ -78,6 +80,7 @@ __all__ = [
     "blob",
     "call",
     "call_graph",
+    "check",
     "checked",
     "closed",
     "compare",
@@ -85,6 +88,7 @@ __all__ = [
     "constant",
     "decline",
     "dim_scalar",
+    "evaluate",
     "explain",
     "fixpoint",
     "fresh",
