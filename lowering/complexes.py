@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from irkit.blobs import Blob
 from irkit.build import const
 from irkit.ir import Value
@@ -69,8 +71,8 @@ def parts(x: Value) -> Parts:
         raise Unsupported("complex tensors cannot enter the graph: hand in torch.view_as_real(x)")
     part = PARTS[blob.dtype]
     return (
-        const(Blob(part, blob.shape, lambda: blob.array.real.copy(), f"{blob.name}.real")),
-        const(Blob(part, blob.shape, lambda: blob.array.imag.copy(), f"{blob.name}.imag")),
+        const(Blob(part, blob.shape, lambda: np.real(blob.array).copy(), f"{blob.name}.real")),
+        const(Blob(part, blob.shape, lambda: np.imag(blob.array).copy(), f"{blob.name}.imag")),
     )
 
 

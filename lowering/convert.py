@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from lowering import complexes
@@ -19,7 +20,7 @@ def convert(scope: Scope, node: Node, target: Any, args: Any, kwargs: Any, expec
     """What the converter of `target` makes of arguments, or else torch's decomposition of that operator."""
     involved = complexes.involved((*args, *kwargs.values()), expected)
     find = complex_entry if involved else Registry.find
-    found = find(scope.options.registry, target)
+    found = find(scope.options.registry, target) if laid_out(node, target) else None
     reason = "no converter for complex numbers" if involved else "no converter"
     if found is not None:
         try:
@@ -27,4 +28,14 @@ def convert(scope: Scope, node: Node, target: Any, args: Any, kwargs: Any, expec
             return found.function(*positional_, **keyword)
         except Unsupported as declined:
             reason = str(declined)
+    if not laid_out(node, target):
+        reason = "it reads memory that is not laid out as its operand's elements are"
     return decomposed(scope, node, target, args, kwargs, reason)
+
+
+def laid_out(node: Node, target: Any) -> bool:
+    """False for an operator that addresses the memory of its operand, where that is not its elements in order."""
+    if target not in (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default):
+        return True
+    source = node.args[0].meta.get("val") if isinstance(node.args[0], Node) else None
+    return isinstance(source, torch.Tensor) and source.is_contiguous() and source.storage_offset() == 0

@@ -25,7 +25,7 @@ from lowering.errors import LoweringError, MissingConverters
 from lowering.fx_types import type_of
 from lowering.mutation import call_batch_norm, call_inplace, view, view_of_several
 from lowering.provenance import source_of
-from lowering.registry import functional_of
+from lowering.registry import functional_of, operator_of
 from lowering.scope import Options, Scope, hold, read_arguments, settled, tensor_constant
 from lowering.symints import Sizes
 
@@ -108,7 +108,7 @@ def call_function(scope: Scope, node: Node) -> None:
     recorded = node.meta.get("val")
     if target is operator.getitem:
         getitem(scope, node)
-    elif isinstance(target, torch._ops.OpOverload) and target._schema.name in EFFECTS:
+    elif computes_nothing(target):
         scope.env[node] = None
     elif isinstance(target, torch._ops.OpOverload) and target._schema.name in _ITEMS:
         hold(scope, node, item(scope, node))
@@ -126,6 +126,13 @@ def call_function(scope: Scope, node: Node) -> None:
         call_inplace(scope, node)
     else:
         call_operator(scope, node)
+
+
+def computes_nothing(target: Any) -> bool:
+    """True for calls that only assert something, or say whether gradients are recorded."""
+    if target is torch._C._set_grad_enabled:
+        return True
+    return isinstance(target, torch._ops.OpOverload) and target._schema.name in EFFECTS
 
 
 def size_of(scope: Scope, recorded: Any) -> Any:
@@ -189,7 +196,7 @@ def call_operator(scope: Scope, node: Node) -> None:
     """Lowers a call of an operator that writes nothing."""
     expected = type_of(node.meta.get("val"), scope.sizes)
     args, kwargs = read_arguments(scope, node)
-    result = settled(scope, node, convert(scope, node, node.target, args, kwargs, expected), expected)
+    result = settled(scope, node, convert(scope, node, operator_of(node.target), args, kwargs, expected), expected)
     if scope.bases and isinstance(result, Value):
         view(scope, node, args, kwargs)
     hold(scope, node, result)
@@ -214,9 +221,9 @@ def require_converters(module: GraphModule, options: Options) -> None:
         target: Any = node.target
         if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
             continue
-        if target._schema.name in EFFECTS or isinstance(node.meta.get("val"), _SIZES):
+        if computes_nothing(target) or isinstance(node.meta.get("val"), _SIZES):
             continue
-        functional = functional_of(target) if storage.written_arguments(target) else target
+        functional = functional_of(target) if storage.written_arguments(target) else operator_of(target)
         known = functional is not None and options.registry.find(functional) is not None
         if not known and (options.strict or functional is None or not can_decompose(functional)):
             counts[str(target)] += 1

@@ -16,7 +16,7 @@ from lowering import storage
 from lowering.convert import convert
 from lowering.errors import LoweringError
 from lowering.fx_types import type_of
-from lowering.registry import functional_of
+from lowering.registry import functional_of, operator_of
 from lowering.scope import Scope, hold, read_arguments, settled
 from lowering.storage import Location
 
@@ -27,7 +27,7 @@ def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
     source = node.args[0] if node.args else None
     if base is None or base is node or not isinstance(source, Node) or source not in scope.places:
         return
-    target, rest = node.target, args[1:]
+    target, rest = operator_of(node.target), args[1:]
 
     def get(value: Value) -> Value:
         return convert(scope, node, target, (value, *rest), kwargs, None)
@@ -37,7 +37,7 @@ def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
         dims.same(a, b) is True
         for a, b in zip(scope.read(source).shape, dims_of(type_of(node.meta["val"], scope.sizes)), strict=False)
     )
-    if same and target._schema.name in storage.SAME:  # type: ignore[union-attr]
+    if same and target._schema.name in storage.SAME:
         scope.places[node] = place
         return
     lens = storage.lens_of(target, get, positional(target, rest, kwargs))

@@ -15,6 +15,7 @@ import torch
 from pyrsistent import PMap, pmap
 
 import lowering.aten
+from lowering import storage
 from lowering.errors import LoweringError
 
 Converter = Callable[..., Any]
@@ -101,6 +102,11 @@ def names_of(target: Any) -> tuple[str, ...]:
     return (f"{space}_{name}_{target._overloadname}", f"{space}_{name}")
 
 
+def operator_of(target: Any) -> Any:
+    """The operator whose converter serves a call that writes no element: that of `t` for `t_`."""
+    return functional_of(target) if storage.reshapes_in_place(target) else target
+
+
 def functional_of(target: Any) -> Any:
     """The operator that computes what an in-place or `out=` overload writes: `aten.add.Tensor` for `aten.add_.Tensor`;
     None where torch has none of that name."""
@@ -111,7 +117,7 @@ def functional_of(target: Any) -> Any:
     for candidate in (f"{bare}_functional", bare):
         packet = getattr(getattr(torch.ops, space), candidate, None)
         wanted = target._overloadname
-        names = (wanted, wanted.removesuffix("_out"), wanted.replace("out", "default"), "default")
+        names = (wanted, wanted.removesuffix("_out"), wanted.replace("out", "default"), "default", "int")
         if packet is None:
             continue
         for overload in names:

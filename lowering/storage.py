@@ -59,9 +59,17 @@ class Location:
 
 
 @cache
+def reshapes_in_place(target: Any) -> bool:
+    """True for `squeeze_`, `t_` and their like, which write no element: they are the views they are named after."""
+    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.inplace_view not in target.tags:
+        return False
+    return target._schema.name.partition("::")[2] not in ("resize_", "resize_as_", "set_", "rename_")
+
+
+@cache
 def written_arguments(target: Any) -> tuple[tuple[int, str], ...]:
     """(position, name) of every argument that an operator writes, by its schema."""
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, torch._ops.OpOverload) or reshapes_in_place(target):
         return ()
     return tuple(
         (i, a.name)

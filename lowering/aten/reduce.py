@@ -35,7 +35,15 @@ def count_of(x: Value, dim: Axes) -> Dim:
 
 def aten_sum(self: Value, dim: Axes = None, keepdim: bool = False, *, dtype: DType | None = None) -> Value:
     """The sum; integers and bools become i64."""
-    return reduced("ReduceSum", cast(self, sum_dtype(self, dtype)), dim, keepdim)
+    return accumulated("ReduceSum", self, sum_dtype(self, dtype), dim, keepdim)
+
+
+def accumulated(function: str, x: Value, dtype: DType, dim: Axes, keepdim: bool) -> Value:
+    """A sum or product as `dtype`: narrow integers wrap around, of bools it tells whether some, or all, are true."""
+    if dtype is DType.BOOL:
+        return reduced("ReduceMax" if function == "ReduceSum" else "ReduceMin", truth(x), dim, keepdim)
+    narrow = dtype.is_integer and dtype not in (DType.INT32, DType.INT64, DType.UINT32, DType.UINT64)
+    return cast(reduced(function, cast(cast(x, dtype), DType.INT64 if narrow else dtype), dim, keepdim), dtype)
 
 
 def aten_nansum(self: Value, dim: Axes = None, keepdim: bool = False, *, dtype: DType | None = None) -> Value:
@@ -69,7 +77,7 @@ def aten_nanmean(self: Value, dim: Axes = None, keepdim: bool = False, *, dtype:
 
 def aten_prod(self: Value, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None) -> Value:
     """The product; integers and bools become i64."""
-    return reduced("ReduceProd", cast(self, sum_dtype(self, dtype)), dim, keepdim)
+    return accumulated("ReduceProd", self, sum_dtype(self, dtype), dim, keepdim)
 
 
 def aten_count_nonzero(self: Value, dim: Axes = None) -> Value:
