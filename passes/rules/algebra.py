@@ -138,12 +138,12 @@ def _merged(m: Match, combine: Any) -> Any:
     a, b = small(m.a), small(m.b)
     if a is None or b is None:
         return None
-    if is_integer(m.a):
-        with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        if is_integer(m.a):
             found = combine(a, b)
-    else:
-        wide = combine(a.astype(np.float64), b.astype(np.float64))
-        found = wide.astype(m.a.dtype.numpy)
+        else:
+            found = combine(a.astype(np.float64), b.astype(np.float64)).astype(m.a.dtype.numpy)
+    if not is_integer(m.a):
         exact = found.astype(np.float64)
         if not np.isfinite(exact).all() or ((exact == 0) & (a != 0) & (b != 0)).any():
             return None

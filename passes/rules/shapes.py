@@ -118,9 +118,15 @@ def view_of_view(m: Match) -> Any:
     found = view(m, m.x, shape, *_sources(m.root, m.inner))
     if found is None:
         return decline("a dimension is not known")
-    if found.op == "Reshape" and not is_cheap(m.x.shape, shape) and is_cheap(m.inner.shape, shape):
+    if found.op == "Reshape" and not is_cheap(m.x.shape, shape) and _is_free(m.inner) and _is_free(m.root):
         return decline("sizes would have to be computed that two views need not know")
     return found
+
+
+def _is_free(view: Value) -> bool:
+    """True for a view that needs no computed size."""
+    source = view.inputs[0]
+    return view.op != "Reshape" or (source is not None and is_cheap(source.shape, view.shape))
 
 
 @rule(one_of("Reshape")(x, s))

@@ -1,0 +1,98 @@
+"""The standard pipelines on random graphs, constant folding, and what they cost."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from irkit.blobs import Blob
+from irkit.build import const, op
+from irkit.ir import Graph, Port, Signature, Value, param
+from irkit.testing import assert_equivalent, typed_graphs
+from irkit.types import DType, tensor
+from irkit.verify import verify
+from passes import optimize
+
+
+def value(*shape: Any, dtype: str = "f32") -> Value:
+    return param(tensor(dtype, *shape))
+
+
+@given(typed_graphs())
+def test_optimize_keeps_the_meaning_of_random_graphs(graph: Graph) -> None:
+    after = optimize(graph)
+    verify(after)
+    assert_equivalent(graph, after)
+    assert optimize(after) is after
+
+
+@given(typed_graphs())
+def test_level_one_keeps_the_meaning_of_random_graphs(graph: Graph) -> None:
+    after = optimize(graph, level=1)
+    verify(after)
+    assert_equivalent(graph, after, rtol=0, atol=0)
+    assert len(optimize(graph, level=0)) >= len(optimize(after, level=2))
+
+
+def test_the_signature_and_the_parameters_stay() -> None:
+    a, unused = value("n"), value("n")
+    ports = Signature((Port("a"), Port("b")), (Port("y", "output"),))
+    g = Graph((a, unused), (op.Relu(op.Relu(a)),), signature=ports)
+    after = optimize(g)
+    assert after.params == (a, unused) and after.signature is ports
+
+
+def test_constants_fold_within_limits() -> None:
+    a = value("n", 4)
+    table = op.Cast(op.Range(0, 4, 1), to=1)
+    g = optimize(Graph((a,), (op.Add(a, table),)))
+    assert [v.op for v in g.order] == ["Param", "Constant", "Add"]
+    large = op.Expand(const(1.0), np.array([4096, 4096]))
+    assert "Expand" in [v.op for v in optimize(Graph((a,), (op.Neg(large),))).order]
+    drawn = op.RandomNormal(shape=[2])
+    assert "RandomNormal" in [v.op for v in optimize(Graph((a,), (drawn,))).order]
+
+
+def test_weights_are_not_read() -> None:
+    def load() -> np.ndarray:
+        raise AssertionError("a weight was read")
+
+    weight = const(Blob(DType.FLOAT, (512, 512), load, "w"))
+    bias = const(Blob(DType.FLOAT, (512,), load, "b"))
+    a = value("n", "m", 512)
+    h = op.Add(op.MatMul(op.Mul(a, bias), op.Transpose(weight, perm=(1, 0))), bias)
+    after = optimize(Graph((a,), (op.Add(h, op.Reshape(bias, [1, 512])),)))
+    assert "Transpose" not in [v.op for v in after.order]
+
+
+def test_a_branch_that_is_certainly_taken_is_written_out() -> None:
+    a = value(3)
+    (taken,) = op.If(const(True), then_branch=lambda: op.Relu(a), else_branch=lambda: op.Abs(a))
+    assert [v.op for v in optimize(Graph((a,), (taken,))).order] == ["Param", "Relu"]
+
+
+def test_a_step_is_observed() -> None:
+    a = value(3)
+    seen = []
+    optimize(Graph((a,), (op.Relu(op.Relu(a)),)), observe=seen.append)
+    assert [(step.name, step.changed) for step in seen] == [("simplify", True)]
+
+
+@pytest.mark.parametrize("length", [8000])
+def test_a_long_chain_takes_under_two_seconds(length: int) -> None:
+    a = value("n", 4)
+    v = a
+    for i in range(length):
+        v = (op.Relu, lambda t: op.Mul(t, 1.0), lambda t, i=i: op.Add(t, float(i)), op.Abs)[i % 4](v)
+    g = Graph((a,), (v,))
+    start = time.perf_counter()
+    after = optimize(g)
+    assert time.perf_counter() - start < 2
+    assert len(after) == length // 2 + 1
+    start = time.perf_counter()
+    assert optimize(after) is after
+    assert time.perf_counter() - start < 0.5
