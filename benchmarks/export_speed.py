@@ -52,7 +52,7 @@ def job(model_name: str, tool: str, repeat: int) -> dict[str, Any]:
     model, args, kwargs, shapes = MODELS[model_name]()
     model = model.eval()
     weights = sum(p.numel() * p.element_size() for p in model.parameters()) / 2**20
-    seconds, captured = cpu(lambda: capture(model, args, kwargs, dynamic_shapes=shapes))
+    seconds, captured = cpu(lambda: capture(model, args, kwargs, dynamic_shapes=shapes, widen=False))
     row: dict[str, Any] = {"model": model_name, "tool": tool, "capture": seconds, "weights": weights}
     before = peak()
     with tempfile.TemporaryDirectory() as folder:

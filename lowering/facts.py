@@ -32,7 +32,7 @@ def facts_of(captured: Captured, sizes: Sizes, assumed: Sequence[tuple[Any, str]
         if guard.expr is None:
             found.setdefault(("note", guard.text), Fact("note", guard.text, guard.source))
             continue
-        if is_of_range(captured, guard.expr) or guard.expr in (True, sympy.true):
+        if is_of_range(captured, guard.expr) or is_always_true(guard.expr):
             continue
         try:
             text = sizes.condition(guard.expr)
@@ -43,6 +43,21 @@ def facts_of(captured: Captured, sizes: Sizes, assumed: Sequence[tuple[Any, str]
     for name, value in captured.scalars.items():
         found[("baked", name)] = Fact("baked", f"{name} == {value!r}")
     return tuple(found.values())
+
+
+def is_always_true(expr: Any) -> bool:
+    """True for a condition that no size can break: some alternative holds just where another one does not."""
+    if expr in (True, sympy.true):
+        return True
+    if not isinstance(expr, sympy.Or):
+        return False
+    equal = [a.args[0] - a.args[1] for a in expr.args if isinstance(a, sympy.Eq)]
+    unequal = [a.args[0] - a.args[1] for a in expr.args if isinstance(a, sympy.Ne)]
+    if any(sympy.cancel(e / u).is_number for e in equal for u in unequal):
+        return True
+    ones = {a.args[0] for a in expr.args if isinstance(a, sympy.Ne) and a.args[1] == 1}
+    together = [a for a in expr.args if isinstance(a, sympy.And)]
+    return any({e.args[0] for e in a.args if isinstance(e, sympy.Eq) and e.args[1] == 1} <= ones for a in together)
 
 
 def is_of_range(captured: Captured, expr: Any) -> bool:

@@ -36,7 +36,47 @@ def widened(captured: Found, request: Request) -> Found:
         symbol = next((symbol for symbol, given in captured.dim_names.items() if given == name), None)
         if symbol is not None and refuses_one(captured, symbol) and allows_one(request, name):
             captured = tried_at_one(captured, request, name, symbol)
-    return captured
+    return tried_together(captured, request)
+
+
+def tried_together(captured: Found, request: Request) -> Found:
+    """`captured` with guards that allow 1 for several dimensions at once, where each was allowed by itself, if tracing
+    with all of them at 1 shows that the graph is right for that too."""
+    found = {given: symbol for symbol, given in captured.dim_names.items()}
+    names = [place.expr.name for place in request.places if place.is_plain and place.expr.name in found]
+    names = [n for n in dict.fromkeys(names) if not refuses_one(captured, found[n]) and allows_one(request, n)]
+    symbols = frozenset(found[name] for name in names)
+    refusing = [guard for guard in captured.guards if at_one(guard.expr, symbols) is sympy.false]
+    if len(names) < 2 or not refusing:
+        return captured
+    start = time.perf_counter()
+    how = f"{captured.how}; once more at {' = '.join(names)} = 1"
+    sizes = {place.expr.name: at(request, place) for place in request.places if place.is_plain}
+    said: Any = request.said
+    for name in names:
+        said = tuple(fixed_at_one(each, name) for each in said)
+    examples = resized(request, sizes | dict.fromkeys(names, 1))
+    try:
+        with quiet("torch._subclasses.fake_tensor"):
+            other = export(attrs.evolve(request, said=said, places=places_of(said)), examples, True)
+        change = Change(symbols, correspondence(captured.program, other))
+        right = same_graphs(captured.program, other, change) or same_numbers(captured.program, other, examples)
+    except Exception as error:
+        failed = Attempt(how, time.perf_counter() - start, first_line(error))
+        return attrs.evolve(captured, attempts=(failed, *captured.attempts))
+    attempts = (Attempt(how, time.perf_counter() - start), *captured.attempts)
+    if not right:
+        return attrs.evolve(captured, attempts=attempts)
+    kept = tuple(guard for guard in captured.guards if guard not in refusing)
+    eased = tuple(together(guard, symbols) for guard in refusing)
+    return attrs.evolve(captured, attempts=attempts, guards=(*kept, *eased))
+
+
+def together(guard: Guard, symbols: frozenset[str]) -> Guard:
+    """The guard with the one case let in that all of these symbols are 1."""
+    ones = [sympy.Eq(each, ONE) for each in guard.expr.free_symbols if each.name in symbols]
+    expr = either(guard.expr, sympy.And(*ones))
+    return attrs.evolve(guard, expr=expr, text=str(expr))
 
 
 def refuses_one(captured: Any, symbol: str) -> bool:
@@ -55,11 +95,12 @@ def allows_one(request: Request, name: str) -> bool:
     return True
 
 
-def at_one(expr: Any, symbol: str) -> Any:
-    """A relation with 1 in place of a torch symbol; True where there is no relation."""
+def at_one(expr: Any, symbol: str | frozenset[str]) -> Any:
+    """A relation with 1 in place of a torch symbol, or of several; True where there is no relation."""
     if expr is None:
         return sympy.true
-    return expr.xreplace({each: ONE for each in expr.free_symbols if each.name == symbol})
+    names = {symbol} if isinstance(symbol, str) else symbol
+    return expr.xreplace({each: ONE for each in expr.free_symbols if each.name in names})
 
 
 def tried_at_one(captured: Found, request: Request, name: str, symbol: str) -> Found:
@@ -128,10 +169,10 @@ def fixed_at_one(said: LeafStatement, name: str) -> LeafStatement:
 
 @attrs.frozen
 class Change:
-    """What turns an expression of the program into one of the program traced at 1: the symbol that is 1, and for each
+    """What turns an expression of the program into one of the program traced at 1: the symbol (or symbols) that are 1, and for each
     symbol of the other program what it is called in this one."""
 
-    symbol: str
+    symbol: str | frozenset[str]
     names: Mapping[Any, Any]
 
     def here(self, expr: Any) -> Any:
