@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import time
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -333,10 +335,7 @@ def test_weights_beside_are_mapped_not_read(tmp_path: Path) -> None:
     graph = irkit.load(tmp_path / "m.onnx")
     (weight,) = (v.blob for v in graph.order if v.op == "Constant")
     assert weight is not None
-    base = weight.array
-    while isinstance(base, np.ndarray) and base.base is not None:
-        base = base.base
-    assert "mmap" in type(base).__name__ or "memoryview" in type(base).__name__
+    assert is_mapped(weight.array)
     assert not weight.array.flags.writeable
     with pytest.raises(LoadError, match="came without a folder"):
         irkit.load((tmp_path / "m.onnx").read_bytes())
@@ -346,3 +345,38 @@ def test_a_saved_graph_that_loads_is_verified() -> None:
     graph = irkit.load(irkit.to_proto(small()))
     irkit.verify(graph)
     assert share(graph) == share(small())
+
+
+def test_large_files_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights inside a large file stay in the file, and the graph is the one that protobuf alone would give."""
+    x = irkit.param(irkit.tensor("f32", "n", 300))
+    weights = {
+        "a": np.full((300, 300), 0.5, np.float32),
+        "half": np.ones((200, 300), np.float16),
+        "b": np.ones(300, np.float32),
+    }
+    a, half, b = (irkit.const(w, name=n) for n, w in weights.items())
+    packed = irkit.const((np.arange(200_000) % 7).astype(ml_dtypes.uint4), name="narrow")
+    graph = Graph((x,), (irkit.op.Add(irkit.op.MatMul(x, a), b), half, packed))
+    path = tmp_path / "m.onnx"
+    irkit.save(graph, path, external=False)
+    plain = irkit.load(path)
+    monkeypatch.setattr("irkit.onnx.load.LARGE", 1000)
+    large = irkit.load(path)
+    assert large == plain == irkit.load(irkit.to_proto(graph))
+    found = {v.blob.name: v.blob for v in large.order if v.blob is not None}
+    assert set(found) == {"a", "half", "b", "narrow"}
+    assert is_mapped(found["a"].array) and is_mapped(found["half"].array) and not is_mapped(found["b"].array)
+    data = path.read_bytes()
+    for cut in (1, 7, 100, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:cut])
+        with pytest.raises(LoadError):
+            irkit.load(path)
+
+
+def is_mapped(array: np.ndarray) -> bool:
+    """True for a view of a mapped file."""
+    base: Any = array
+    while isinstance(base, np.ndarray) and base.base is not None:
+        base = base.base
+    return isinstance(base, mmap.mmap) or (isinstance(base, memoryview) and isinstance(base.obj, mmap.mmap))

@@ -14,7 +14,7 @@ from onnx import ModelProto, TensorProto, helper
 
 import irkit
 from irkit.errors import LoadError
-from irkit.onnx.external import varint
+from irkit.onnx.tensors import varint
 from tests.onnx_models import FLOAT, INT64, branch, function, make, model_of, small
 
 # ---- files from strangers -------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def graph_session(graph: Graph, providers: Sequence[Any], options: Any, opset: i
     def sink(blob: Blob, name: str) -> TensorProto:
         if not large or blob.nbytes < 1 << 16 or blob.dtype.bits < 8 or blob.dtype is DType.STRING:
             return tensor_proto(blob, name)
-        array = np.ascontiguousarray(loaded(blob))
+        array = np.require(loaded(blob), requirements=["C", "A"])
         kept.append(array)
         names.append(name)
         values.append(ort_value(array))

@@ -20,7 +20,7 @@ from irkit.blobs import Blob
 from irkit.errors import SerializeError
 from irkit.ir import Graph
 from irkit.onnx.serialize import TOO_LARGE, skeleton, weights_of
-from irkit.onnx.tensors import chunks, header, tensor_proto
+from irkit.onnx.tensors import chunks, header, tensor_proto, varint
 from irkit.types import DType
 
 AUTO_LIMIT = 1_500_000_000
@@ -133,16 +133,6 @@ def write_model(file: BinaryIO, model: ModelProto, streamed: list[tuple[TensorPr
         file.write(opening)
         for chunk in chunks(blob):
             file.write(chunk)
-
-
-def varint(number: int) -> bytes:
-    """A length as protobuf writes it: seven bits a byte, the lowest first."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,11 @@ from irkit.errors import LoadError
 from irkit.ir import Graph
 from irkit.onnx.interop import from_onnx_ir
 from irkit.onnx.read_model import parsed, read_model
+from irkit.onnx.read_tensors import mapped
+from irkit.onnx.wire import split
+
+LARGE = 1 << 24
+"""Files of at least that many bytes are mapped, and their weights left in them."""
 
 
 def load(source: Any) -> Graph:
@@ -30,14 +35,22 @@ def load(source: Any) -> Graph:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return read_model(parsed(bytes(source), "the bytes"), None)
     if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise LoadError(f"the file {str(path)!r} cannot be read: {error}") from error
-        return read_model(parsed(data, f"the file {path.name!r}"), path.absolute().parent)
+        return read_file(Path(source))
     if type(source).__module__.partition(".")[0] == "onnx_ir":
         return from_onnx_ir(source)
     raise LoadError(
         f"irkit cannot load a {type(source).__name__}", hint="give a path, a ModelProto, bytes or an onnx_ir.Model"
     )
+
+
+def read_file(path: Path) -> Graph:
+    """The graph of a model file. Raises LoadError for what cannot be read or is no model."""
+    try:
+        size = path.stat().st_size
+        data = path.read_bytes() if size < LARGE else b""
+    except (OSError, ValueError) as error:
+        raise LoadError(f"the file {str(path)!r} cannot be read: {error}") from error
+    blobs = None
+    if size >= LARGE:
+        data, blobs = split(mapped(path, "the model"))
+    return read_model(parsed(data, f"the file {path.name!r}"), path.absolute().parent, blobs)

@@ -104,3 +104,13 @@ def unpacked(data: np.ndarray, dtype: DType, count: int) -> np.ndarray:
     each = np.unpackbits(data[: -(-count * bits // 8)], bitorder="little")[: count * bits].reshape(count, bits)
     values = np.packbits(each, axis=1, bitorder="little").reshape(-1)[:count]
     return values.view(dtype.numpy)
+
+
+def varint(number: int) -> bytes:
+    """A length as protobuf writes it: seven bits a byte, the lowest first."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

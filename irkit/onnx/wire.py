@@ -1,0 +1,128 @@
+"""Large model files read without taking their weights into memory.
+
+A protobuf message is a row of fields, each a tag, a length and that many bytes. The fields of the model and of its
+graph are walked over here, the content of large initializers is left where it is in the mapped file, and only the rest
+is handed to protobuf.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from onnx import TensorProto
+
+from irkit.blobs import Blob
+from irkit.errors import LoadError
+from irkit.onnx.read_tensors import element_type, from_bytes
+from irkit.onnx.tensors import varint
+
+LARGE = 1 << 16
+"""Initializers of fewer bytes are left in the message."""
+_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
+_FIXED = {1: 8, 5: 4}  # wire types of a fixed number of bytes
+
+Field = tuple[int, int, int, int]
+"""(number, start of the tag, start of the content, end)"""
+
+
+def split(data: Any) -> tuple[bytes, dict[str, Blob]]:
+    """(message, blobs): a model's bytes without the content of its large initializers, and these as lazy blobs by name.
+
+    `data` is a buffer that stays open as long as the blobs. Raises LoadError for bytes that are no message.
+    """
+    blobs: dict[str, Blob] = {}
+    parts: list[bytes] = []
+    for number, start, content, end in fields(data, 0, len(data)):
+        if number == _GRAPH and content > start:
+            inner = b"".join(graph_parts(data, content, end, blobs))
+            parts.append(varint(_GRAPH << 3 | 2) + varint(len(inner)) + inner)
+        else:
+            parts.append(data[start:end])
+    return b"".join(parts), blobs
+
+
+def graph_parts(data: Any, start: int, stop: int, blobs: dict[str, Blob]) -> Iterator[bytes]:
+    """The pieces of a graph message without the content of large initializers, which are added to `blobs`."""
+    kept = start  # the pieces between large initializers are taken whole
+    for number, begin, content, end in fields(data, start, stop):
+        if number != _INITIALIZER or end - content < LARGE:
+            continue
+        header, place = tensor_header(data, content, end)
+        if place is None:
+            continue
+        blob = blob_at(data, header, *place)
+        if blob.name in blobs:
+            raise LoadError(f"the name {blob.name!r} is defined twice")
+        blobs[blob.name] = blob
+        yield data[kept:begin]
+        yield varint(_INITIALIZER << 3 | 2) + varint(len(header)) + header
+        kept = end
+    yield data[kept:stop]
+
+
+def tensor_header(data: Any, start: int, stop: int) -> tuple[bytes, tuple[int, int] | None]:
+    """(message without its raw data, (start, end) of the raw data, or None where there is none)."""
+    parts: list[bytes] = []
+    place = None
+    for number, begin, content, end in fields(data, start, stop):
+        if number == _RAW_DATA:
+            place = (content, end)
+        else:
+            if end - begin > LARGE:
+                return b"", None  # numbers in typed fields: protobuf reads them
+            parts.append(data[begin:end])
+    return b"".join(parts), place
+
+
+def blob_at(data: Any, header: bytes, start: int, end: int) -> Blob:
+    """The blob of a tensor whose content lies at a place of the file."""
+    try:
+        tensor = TensorProto.FromString(header)
+    except DecodeError as error:
+        raise LoadError(f"an initializer is no tensor: {error}") from error
+    where = f"the tensor {tensor.name!r}"
+    dtype, shape = element_type(tensor.data_type, where), tuple(tensor.dims)
+    if len(shape) > 64 or any(d < 0 for d in shape):
+        raise LoadError(f"{where} has the impossible shape {shape[:64]}")
+    expected = (math.prod(shape) * dtype.bits + 7) // 8
+    if end - start != expected or dtype.bits == 0 or tensor.data_location == TensorProto.EXTERNAL:
+        raise LoadError(f"{where} holds {end - start} bytes, where its shape and type say {expected}")
+    return Blob(dtype, shape, lambda: from_bytes(data, dtype, shape, start), tensor.name)
+
+
+def fields(data: Any, start: int, stop: int) -> Iterator[Field]:
+    """The fields of a message between two places. Raises LoadError where they do not end there."""
+    at = start
+    while at < stop:
+        begin = at
+        tag, at = number_at(data, at, stop)
+        kind = tag & 7
+        if kind == 2:
+            length, at = number_at(data, at, stop)
+            end = at + length
+        elif kind == 0:
+            _, end = number_at(data, at, stop)
+        elif kind in _FIXED:
+            end = at + _FIXED[kind]
+        else:
+            raise LoadError("the file holds no ONNX model: it has a field of an unknown kind")
+        if end > stop:
+            raise LoadError("the file holds no ONNX model: it ends inside a field")
+        yield tag >> 3, begin, at, end
+        at = end
+
+
+def number_at(data: Any, at: int, stop: int) -> tuple[int, int]:
+    """(number, place after it): a number of seven bits a byte."""
+    found = shift = 0
+    while at < stop and shift < 64:
+        byte = data[at]
+        found |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return found, at
+        shift += 7
+    raise LoadError("the file holds no ONNX model: it ends inside a number")
