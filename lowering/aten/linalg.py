@@ -12,6 +12,7 @@ from irkit.build import const, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.aten.solve import inverted
 from lowering.errors import Unsupported
 from lowering.pieces import swap, total
 from lowering.promotion import cast, promoted, scalar
@@ -275,9 +276,9 @@ def _chain(parts: list[Value]) -> Value:
 
 
 def aten_linalg_matrix_power(self: Value, n: int) -> Value:
-    """self multiplied by itself n times, by repeated squaring. n: not negative."""
+    """self multiplied by itself n times, by repeated squaring; its inverse where n is negative."""
     if n < 0:
-        raise Unsupported("matrix_power: a negative power needs an inverse, which ONNX does not have")
+        return aten_linalg_matrix_power(inverted(self), -n)
     if n == 0:
         eye = const(np.eye(_static(self.shape[-1], "matrix_power"), dtype=self.dtype.numpy))
         return expand(eye, self.shape)
