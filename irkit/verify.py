@@ -281,7 +281,7 @@ def law_6_dimensions(scope: Scope, value: Value) -> str:
         if not isinstance(dim, dims.sympy.Expr):
             return f"{dim!r} is no dimension"
         for symbol in dims.symbols_of(dim):
-            if not dims.is_fresh(symbol) and scope.by_name.setdefault(symbol.name, symbol) is not symbol:
+            if not dims.is_fresh(symbol) and scope.by_name.setdefault(symbol.name, symbol) != symbol:
                 return f"there are two symbols called {symbol.name}: one of them is signed"
     return ""
 
