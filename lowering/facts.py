@@ -51,8 +51,9 @@ def is_always_true(expr: Any) -> bool:
         return True
     if not isinstance(expr, sympy.Or):
         return False
-    equal = [a.args[0] - a.args[1] for a in expr.args if isinstance(a, sympy.Eq)]
-    unequal = [a.args[0] - a.args[1] for a in expr.args if isinstance(a, sympy.Ne)]
+    parts: list[Any] = list(expr.args)
+    equal = [a.args[0] - a.args[1] for a in parts if isinstance(a, sympy.Eq)]
+    unequal = [a.args[0] - a.args[1] for a in parts if isinstance(a, sympy.Ne)]
     if any(sympy.cancel(e / u).is_number for e in equal for u in unequal):
         return True
     ones = {a.args[0] for a in expr.args if isinstance(a, sympy.Ne) and a.args[1] == 1}

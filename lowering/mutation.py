@@ -102,6 +102,10 @@ def call_inplace(scope: Scope, node: Node) -> None:
         scope.env[node] = tuple(scope.read(n) for n in written)
 
 
+RESIZES = frozenset((torch.ops.aten.resize_.default, torch.ops.aten.resize_as_.default))
+"""Operators that give a whole storage other dimensions."""
+
+
 def call_batch_norm(scope: Scope, node: Node) -> None:
     """Lowers a batch norm in training mode: normalized by the batch's own statistics, running ones written."""
     args, _ = read_arguments(scope, node)
@@ -117,6 +121,9 @@ def call_batch_norm(scope: Scope, node: Node) -> None:
 def write(scope: Scope, node: Node, target: Node, result: Value) -> None:
     """Puts `result`, cast and broadcast to what `target` is, where `target` lives."""
     old = scope.read(target)
+    if node.target in RESIZES and target in scope.places and not scope.places[target].lenses:
+        scope.store[scope.places[target].base] = settled(scope, node, result, None)
+        return
     if result.dtype is not old.dtype:
         result = op.Cast(result, to=old.dtype)
     if same_types(result.type, old.type) is not True:

@@ -74,7 +74,7 @@ def tried_together(captured: Found, request: Request) -> Found:
 
 def together(guard: Guard, symbols: frozenset[str]) -> Guard:
     """The guard with the one case let in that all of these symbols are 1."""
-    ones = [sympy.Eq(each, ONE) for each in guard.expr.free_symbols if each.name in symbols]
+    ones: list[Any] = [sympy.Eq(each, ONE) for each in guard.expr.free_symbols if each.name in symbols]
     expr = either(guard.expr, sympy.And(*ones))
     return attrs.evolve(guard, expr=expr, text=str(expr))
 

@@ -337,3 +337,20 @@ def aten_bartlett_window(
     """1 - |2 * phase - 1|"""
     wanted = dtype_of(dtype, expected, DEFAULT)
     return window(window_length, periodic, wanted, lambda p: op.Sub(1, op.Abs(op.Sub(op.Mul(p, 2), 1))))
+
+
+# ---------------------------------------------------------------------------------------------- storage
+
+
+def aten_resize(self: Value, size: Sequence[Dim]) -> Value:
+    """The elements of self under other dimensions.  An empty self gives zeros, where torch leaves them undefined."""
+    if dims.same(dims.product(self.shape), dims.product(size)) is True:
+        return reshape(self, size)
+    if dims.same(dims.product(self.shape), 0) is True:
+        return expand(scalar(0, self.dtype), size)
+    raise Unsupported("resize changes the number of elements of a tensor that holds some")
+
+
+def aten_resize_as(self: Value, the_template: Value) -> Value:
+    """The elements of self under the dimensions of the_template (see `aten_resize`)."""
+    return aten_resize(self, the_template.shape)

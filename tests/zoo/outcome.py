@@ -28,11 +28,17 @@ class Outcome:
     decomposed: tuple[str, ...] = ()
     problem: str = ""
     note: str = ""
+    refused: str = ""
 
     @property
     def passed(self) -> bool:
         """True where the model was exported and agreed with eager at every size."""
         return not self.problem and bool(self.runs) and not any(problem for _, _, problem in self.runs)
+
+    @property
+    def as_expected(self) -> bool:
+        """True where it passed, or where torch.export itself cannot capture the model, as its case says."""
+        return self.passed or (bool(self.refused) and self.problem.startswith("CaptureError"))
 
 
 def outcome_of(case: Case, sizes: int | None = None, **options: Any) -> Outcome:
@@ -48,7 +54,8 @@ def outcome_of(case: Case, sizes: int | None = None, **options: Any) -> Outcome:
             runs = [measured(program, case, case.traced)]
             runs += [measured(program, case, dims) for dims in case.assignments[:sizes]]
         except Exception as error:
-            return Outcome(case.name, case.family, (), problem=f"{type(error).__name__}: {error}", note=case.note)
+            problem = f"{type(error).__name__}: {error}"
+            return Outcome(case.name, case.family, (), problem=problem, note=case.note, refused=case.refused)
     report = program.report
     capture = report.seconds["capture"]
     return Outcome(
