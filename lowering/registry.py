@@ -107,6 +107,15 @@ def operator_of(target: Any) -> Any:
     return functional_of(target) if storage.reshapes_in_place(target) else target
 
 
+def meaningful(target: Any) -> list[str]:
+    """The names of an operator's arguments, without results to write to and those that only say where and as what."""
+    return [a.name for a in target._schema.arguments if not a.is_out and a.name not in PLACEMENT]
+
+
+PLACEMENT = frozenset(("dtype", "layout", "device", "pin_memory", "memory_format", "generator"))
+
+
+@cache
 def functional_of(target: Any) -> Any:
     """The operator that computes what an in-place or `out=` overload writes: `aten.add.Tensor` for `aten.add_.Tensor`;
     None where torch has none of that name."""
@@ -114,14 +123,15 @@ def functional_of(target: Any) -> Any:
     bare = name[:-1] if name.endswith("_") and not name.endswith("__") else name
     if bare.startswith("__i") and bare.endswith("__"):
         bare = "__" + bare[3:]
+    wanted = meaningful(target)
     for candidate in (f"{bare}_functional", bare):
         packet = getattr(getattr(torch.ops, space), candidate, None)
-        wanted = target._overloadname
-        names = (wanted, wanted.removesuffix("_out"), wanted.replace("out", "default"), "default", "int")
         if packet is None:
             continue
-        for overload in names:
-            found = getattr(packet, overload, None) if overload in packet.overloads() else None
-            if found is not None and not found._schema.is_mutable:
+        named = (target._overloadname, target._overloadname.removesuffix("_out"), "default")
+        known = packet.overloads()
+        for overload in (*(n for n in named if n in known), *known):
+            found = getattr(packet, overload)
+            if not found._schema.is_mutable and meaningful(found) == wanted:
                 return found
     return None

@@ -1,7 +1,7 @@
 """Random numbers where a target has no kernel that draws them: ONNX Runtime has none for opset 22 and later.
 
 What it has for every opset is Dropout, whose mask in training mode is a draw of bits. A number from [0, 1) is 24 of
-them, the most that f32 can hold; a normally distributed one comes of two such numbers by the transform of Box and Muller.
+them, the most that f32 can hold; a normally distributed one comes of two such numbers, as Box and Muller showed.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from irkit.ir import Value
 from irkit.pattern import attribute_of
 from irkit.rewrite import Match
 from irkit.types import DType, Tensor, Tuple
+from passes import draws
 from passes.rules.common import axes_of, is_known, number, vector
 from passes.rules.sizes import bound_by, built, is_bound
 
@@ -311,6 +312,6 @@ EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Attention": attention, "GroupNormalization": group_normalization, "GlobalLpPool": global_lp_pool, "Mean": mean,
     "Gemm": gemm, "Where": where, "NonZero": non_zero, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,
-    "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast,
+    "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast, **draws.EXPANSIONS,
 })  # fmt: skip
 """The expansion of each operator: a value, a tuple of values, or None where it does not apply."""

@@ -28,7 +28,7 @@ COMMUTATIVE = frozenset(
 """Operators whose first two operands may change places."""
 
 NONDETERMINISTIC = frozenset(
-    ["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"]
+    ["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"]
 )
 """Operators two of whose applications are never one."""
 
