@@ -8,16 +8,18 @@ run here says why on the line before it:
 
 from __future__ import annotations
 
-import os
+import contextlib
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 import pytest
+from typer.testing import CliRunner
+
+from irkit.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()]
@@ -82,20 +84,16 @@ def run_python(block: Block, page: str, module: ModuleType) -> None:
 
 
 def run_shell(block: Block, folder: Path) -> None:
-    """Runs the `irkit` lines of the block in the folder; one that fails raises, with what it printed."""
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    """Runs the `irkit` lines of the block in the folder; one that fails raises, with what it printed.
+
+    They run in this process, which has torch at hand already; tests/test_cli.py starts processes.
+    """
     for arguments in commands_of(block.code):
-        result = subprocess.run(
-            [sys.executable, "-m", "irkit", *arguments],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if result.returncode != 0:
+        with contextlib.chdir(folder):
+            result = CliRunner().invoke(app, arguments)
+        if result.exit_code != 0:
             command = shlex.join(["irkit", *arguments])
-            raise RuntimeError(f"line {block.line}: `{command}` returned {result.returncode}\n{result.stderr}")
+            raise RuntimeError(f"line {block.line}: `{command}` returned {result.exit_code}\n{result.output}")
 
 
 def run_page(text: str, page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
