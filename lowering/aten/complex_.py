@@ -150,7 +150,7 @@ def complex_type_as(self: Value, other: Value) -> Value:
 def complex_full(size: Sequence[Any], fill_value: Any, *, dtype: DType | None = None, expected: Any = None) -> Value:
     """One number everywhere."""
     wanted = expected.dtype if isinstance(expected, Tensor) else dtype
-    if wanted not in PARTS:
+    if wanted is None or wanted not in PARTS:
         raise Unsupported(f"a tensor of {wanted} out of a complex one")
     real, imaginary = split(fill_value, PARTS[wanted])
     return pair(expand(real, size), expand(imaginary, size))
