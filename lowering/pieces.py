@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from irkit.build import op
+from irkit.blobs import Blob
+from irkit.build import const, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
@@ -66,6 +67,20 @@ def p_norm(x: Value, p: float, axes: Sequence[int], keepdims: bool = False) -> V
     if np.isinf(p):
         return op.ReduceMax(size, over, keepdims=keep) if p > 0 else op.ReduceMin(size, over, keepdims=keep)
     return op.Pow(total(op.Pow(size, scalar(p, x.dtype)), axes, keepdims), scalar(1.0 / p, x.dtype))
+
+
+def computed_weight(
+    parts: Sequence[Value], shape: Sequence[int], function: Callable[..., np.ndarray], name: str
+) -> Value | None:
+    """The constant that `function` makes of the contents of weights when it is asked for; None where a part is none.
+
+    Rules leave weights alone, so that what ONNX wants in another order is put in that order here.
+    """
+    blobs = [part.blob for part in parts]
+    held = [blob for blob in blobs if blob is not None]
+    if len(held) < len(blobs):
+        return None
+    return const(Blob(held[0].dtype, tuple(shape), lambda: function(*(blob.array for blob in held)), name))
 
 
 def per_axis(values: Any, rank: int) -> tuple[Any, ...]:

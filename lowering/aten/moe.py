@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from irkit import dims
 from irkit.build import op
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
+from lowering.pieces import computed_weight
 from lowering.promotion import cast
 from lowering.shaping import concat, ints, picked, reshape, sliced
 
@@ -15,18 +18,30 @@ def grouped(x: Value, matrices: Value, ends: Value) -> Value:
     """Rows ends[g - 1] ... ends[g] of x times matrices[g].  x: (t, k); matrices: (g, k, n); ends: (g,) -> (t, n).
 
     The rows are cut into groups, whose lengths are known only when it runs, and every group meets its matrix: no row
-    is multiplied twice, and no matrix is copied. An empty group gives a product of no rows.
+    is multiplied twice. An empty group gives a product of no rows.
     """
     count = matrices.shape[0]
     if type(count) is not int:
         raise Unsupported("a grouped product needs a number of groups")
     ends = cast(ends, DType.INT64)
     if count == 1:
-        return op.MatMul(x, picked(matrices, 0, 0))
+        return op.MatMul(x, matrix(matrices, 0))
     begins = op.Concat(ints(0), sliced(ends, 0, 0, count - 1), axis=0)
     parts = op.Split(x, op.Sub(ends, begins), axis=0, outputs=count)
-    made = concat([op.MatMul(part, picked(matrices, 0, g)) for g, part in enumerate(parts)], 0)
+    made = concat([op.MatMul(part, matrix(matrices, g)) for g, part in enumerate(parts)], 0)
     return reshape(made, (x.shape[0], matrices.shape[2]))
+
+
+def matrix(matrices: Value, index: int) -> Value:
+    """One matrix of (g, k, n); a view of the storage where the matrices are a weight, or a weight transposed."""
+    weight, order = matrices, (0, 1, 2)
+    if matrices.op == "Transpose" and matrices.inputs[0] is not None:
+        weight, order = matrices.inputs[0], matrices.attribute("perm") or (2, 1, 0)
+    shape = matrices.shape[1:]
+    if order[0] != 0 or weight.blob is None or not all(type(d) is int for d in shape):
+        return picked(matrices, 0, index)
+    seen = computed_weight([weight], shape, lambda a: np.transpose(a, order)[index], f"{weight.blob.name}.{index}")
+    return picked(matrices, 0, index) if seen is None else seen
 
 
 def aten__grouped_mm(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 
 from irkit import dims
 from irkit.build import op, shape_vector
@@ -13,7 +14,7 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
-from lowering.pieces import full
+from lowering.pieces import computed_weight, full, swap
 from lowering.promotion import cast, scalar
 from lowering.shaping import concat, iota, permute, reshape, sliced, squeeze, unsqueeze
 
@@ -48,19 +49,52 @@ def gates(kind: Kind, weight: Value) -> Value:
     return op.Concat(*(parts[i] for i in kind.order), axis=0)
 
 
+def ordered(kind: Kind, weight: np.ndarray) -> np.ndarray:
+    """(gates * hidden, *) with its gates in ONNX's order"""
+    parts = np.split(weight, len(kind.order))
+    return np.concatenate([parts[i] for i in kind.order])
+
+
 def packed(kind: Kind, weights: Sequence[Weights]) -> tuple[Value, Value, Value | None]:
     """(W, R, B) as ONNX has them, out of the weights of each direction"""
+    bias = None if weights[0][2] is None and weights[0][3] is None else packed_biases(kind, weights)
+    return stacked(kind, [_given(w[0]) for w in weights]), stacked(kind, [_given(w[1]) for w in weights]), bias
 
-    def stacked(pick: Callable[[Weights], Value]) -> Value:
-        return concat([unsqueeze(pick(w), 0) for w in weights], 0)
 
-    def biases(w: Weights) -> Value:
-        parts = [gates(kind, b) if b is not None else None for b in (w[2], w[3])]
-        given = next(b for b in parts if b is not None)
-        return op.Concat(*(b if b is not None else full(0, given.shape, given.dtype) for b in parts), axis=0)
+def stacked(kind: Kind, weights: Sequence[Value]) -> Value:
+    """(directions, gates * hidden, *), the gates in ONNX's order"""
+    shape = (len(weights), *weights[0].shape)
+    if all(type(d) is int for d in shape):
+        made = computed_weight(
+            weights, shape, lambda *arrays: np.stack([ordered(kind, a) for a in arrays]), weight_name(weights[0])
+        )
+        if made is not None:
+            return made
+    return concat([unsqueeze(gates(kind, w), 0) for w in weights], 0)
 
-    bias = None if weights[0][2] is None and weights[0][3] is None else stacked(biases)
-    return stacked(lambda w: gates(kind, _given(w[0]))), stacked(lambda w: gates(kind, _given(w[1]))), bias
+
+def weight_name(weight: Value) -> str:
+    """The name of a weight, or nothing"""
+    return weight.blob.name if weight.blob is not None else ""
+
+
+def packed_biases(kind: Kind, weights: Sequence[Weights]) -> Value:
+    """(directions, 2 * gates * hidden): those of the input, then those of the state; zeros for one that is missing"""
+    every: list[Value] = []
+    for w in weights:
+        given = next(b for b in (w[2], w[3]) if b is not None)
+        every += [b if b is not None else full(0, given.shape, given.dtype) for b in (w[2], w[3])]
+    size = every[0].shape[0]
+    if type(size) is int:
+
+        def joined(*arrays: np.ndarray) -> np.ndarray:
+            return np.concatenate([ordered(kind, a) for a in arrays]).reshape(len(weights), 2 * size)
+
+        made = computed_weight(every, (len(weights), 2 * size), joined, weight_name(every[0]))
+        if made is not None:
+            return made
+    rows = [op.Concat(gates(kind, i), gates(kind, h), axis=0) for i, h in zip(every[::2], every[1::2], strict=True)]
+    return concat([unsqueeze(row, 0) for row in rows], 0)
 
 
 def _given(weight: Value | None) -> Value:
@@ -100,20 +134,60 @@ def stack(
     """(y, h, c) of all layers, each of which reads the one below. states: (layers * directions, b, hidden) each."""
     directions = 2 if bidirectional else 1
     each = len(params) // (num_layers * directions)
-    if each != (4 if has_biases else 2):
-        raise Unsupported("an LSTM with projections has no ONNX operator")
+    plain = 4 if has_biases else 2
     last: list[list[Value]] = [[] for _ in states]
     for index in range(num_layers):
         first = index * directions
         weights = []
         for d in range(first, first + directions):
             own = list(params[d * each : (d + 1) * each])
-            weights.append(own if has_biases else [*own, None, None])
+            weights.append([*own[:plain], *(() if has_biases else (None, None)), *own[plain:]])
         begin = [s if num_layers == 1 else sliced(s, 0, first, first + directions) for s in states]
-        x, *ended = layer(kind, x, weights, begin[0], begin[1] if kind.cells else None, lengths)
+        if each > plain:
+            x, *ended = projected_layer(x, weights, begin[0], begin[1], lengths)
+        else:
+            x, *ended = layer(kind, x, weights, begin[0], begin[1] if kind.cells else None, lengths)
         for held, state in zip(last, ended, strict=True):
             held.append(state)
     return x, *(concat(held, 0) for held in last)
+
+
+def projected_layer(
+    x: Value, weights: Sequence[Weights], hidden: Value, cell: Value, lengths: Value | None
+) -> tuple[Value, ...]:
+    """(y, last h, last c) of an LSTM layer whose hidden state is projected, which ONNX's LSTM cannot say: a Scan.
+
+    x: (t, b, features); hidden: (directions, b, projected); cell: (directions, b, hidden).
+    """
+    if lengths is not None:
+        raise Unsupported("a packed sequence through an LSTM with projections")
+    found = []
+    for d, own in enumerate(weights):
+        state = [squeeze(sliced(v, 0, d, d + 1), 0) if len(weights) > 1 else squeeze(v, 0) for v in (hidden, cell)]
+        found.append(projected_way(x, own, state[0], state[1], backwards=d))
+    y, h, c = ([f[i] for f in found] for i in (2, 0, 1))
+    return concat(y, 2), *(concat([unsqueeze(v, 0) for v in parts], 0) for parts in (h, c))
+
+
+def projected_way(x: Value, weights: Weights, h: Value, c: Value, backwards: int) -> tuple[Value, ...]:
+    """(last h, last c, y) of one direction. What does not depend on the state is computed for all times at once."""
+    w_ih, w_hh, b_ih, b_hh, w_hr = weights
+    gates_of_x = op.MatMul(x, swap(_given(w_ih)))
+    for bias in (b_ih, b_hh):
+        gates_of_x = gates_of_x if bias is None else op.Add(gates_of_x, bias)
+    by_state, projection = swap(_given(w_hh)), swap(_given(w_hr))
+
+    def step(h: Value, c: Value, of_x: Value) -> tuple[Value, Value, Value]:
+        """The states after one time, and what is seen of them"""
+        i, f, g, o = op.Split(op.Add(of_x, op.MatMul(h, by_state)), axis=1, num_outputs=4, outputs=4)
+        c = op.Add(op.Mul(op.Sigmoid(f), c), op.Mul(op.Sigmoid(i), op.Tanh(g)))
+        h = op.MatMul(op.Mul(op.Sigmoid(o), op.Tanh(c)), projection)
+        return h, c, h
+
+    way = [backwards] if backwards else None
+    return op.Scan(
+        h, c, gates_of_x, num_scan_inputs=1, body=step, scan_input_directions=way, scan_output_directions=way
+    )
 
 
 def sequence(

@@ -41,3 +41,19 @@ def test_cells(kind: type[torch.nn.Module]) -> None:
     """One step, for any batch and for none."""
     check(kind(3, 5), torch.randn(2, 3), dynamic_shapes=[{0: Dim("batch")}], others=[(torch.randn(4, 3),)])
     check(kind(3, 5, bias=False), torch.randn(3))
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_projections(both_ways: bool) -> None:
+    """ONNX's LSTM has none: a Scan, of any length and batch."""
+    model = torch.nn.LSTM(3, 6, 2, proj_size=2, bidirectional=both_ways, bias=not both_ways)
+    shapes = [{0: "length", 1: "batch"}]
+    check(model, torch.randn(4, 3, 3), dynamic_shapes=shapes, others=[(torch.randn(6, 2, 3),)], operators=["Scan"])
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_sequences_of_any_length(kind: type[torch.nn.Module]) -> None:
+    """Length and batch are symbols."""
+    shapes = [{0: "length", 1: "batch"}]
+    check(kind(3, 5, bidirectional=True), torch.randn(4, 2, 3), dynamic_shapes=shapes, others=[(torch.randn(7, 3, 3),)])
