@@ -20,6 +20,22 @@ def expand_calls(graph: Graph) -> Graph:
     return _expanded(graph, {})
 
 
+def called(graph: Graph) -> tuple[Graph, ...]:
+    """The bodies of the Calls in a graph, in its bodies and in one another: each once, those that are called first."""
+    found: dict[int, Graph] = {}
+
+    def visit(current: Graph) -> None:
+        for value in current.order:
+            for body in value.bodies:
+                if id(body) not in found:
+                    visit(body)
+                    if value.op == CALL:
+                        found.setdefault(id(body), body)
+
+    visit(graph)
+    return tuple(found.values())
+
+
 def map_bodies(value: Value, function: Callable[[Graph], Graph]) -> Value:
     """The value with each body replaced; itself where none changes."""
     if not value.bodies:

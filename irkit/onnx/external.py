@@ -41,6 +41,7 @@ def save(
     size_threshold: int = 1024,
     opset: int | None = None,
     ir_version: int | None = None,
+    functions: bool = False,
 ) -> None:
     """Writes the graph as an ONNX model.
 
@@ -51,6 +52,7 @@ def save(
         size_threshold: tensors of fewer bytes stay in the model.
         opset: the opset to write, 26 where it is not given; for an older one the graph must have been legalized.
         ir_version: the lowest that fits the opset where it is not given.
+        functions: the bodies of Calls become local functions, each once, rather than being written out at each Call.
 
     Both files appear under their names only when they are complete: a failed save leaves the old ones.
     Raises SerializeError for what the opset cannot say or one message cannot hold.
@@ -60,7 +62,7 @@ def save(
     beside = total > AUTO_LIMIT if external == "auto" else bool(external)
     data = target.with_name(target.name + ".data")
     plan = Plan(data.name, size_threshold if beside else None)
-    model = skeleton(graph, opset=opset, ir_version=ir_version, sink=plan.sink)
+    model = skeleton(graph, opset=opset, ir_version=ir_version, sink=plan.sink, functions=functions)
     with temporary(target) as model_file, temporary(data if plan.external else None) as data_file:
         if data_file is not None:
             write_external(data_file, plan.external)

@@ -12,7 +12,7 @@ from irkit.dims import Dim, Range
 from irkit.ir import Graph, Value, param
 from irkit.onnx.sizes import ONE, Sizes
 from irkit.types import Tensor
-from irkit.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
+from irkit.vocabulary import CALL, CONSTANT, PARAM, SHAPE_VECTOR
 
 
 def materialize(graph: Graph) -> Graph:
@@ -36,10 +36,12 @@ def has_vectors(graph: Graph) -> bool:
 
 @attrs.define(eq=False)
 class Sweep:
-    """One graph being rewritten, operands before users: `new` maps each old value to its new one."""
+    """One graph being rewritten, operands before users: `new` maps each old value to its new one, and `done` the bodies
+    of Calls, which all Calls share, by identity."""
 
     sizes: Sizes
     ranges: Mapping[str, Range]
+    done: dict[int, Graph] = attrs.field(factory=dict)
     new: dict[Value, Value] = attrs.field(factory=dict)
     squeezed: dict[Value, Value] = attrs.field(factory=dict)
     targets: dict[Any, tuple[tuple[Dim, ...], bool]] = attrs.field(factory=dict)
@@ -152,6 +154,8 @@ class Sweep:
 
     def bodies(self, value: Value) -> Value:
         """A value with its bodies rewritten, and further captures for the sizes that they need from outside."""
+        if value.op == CALL and id(value.bodies[0]) in self.done:
+            return attrs.evolve(value, bodies=(self.done[id(value.bodies[0])],))
         wanted: dict[Dim, None] = {}
         asked: list[dict[Dim, Value]] = []
         results = []
@@ -166,12 +170,14 @@ class Sweep:
                 return own[size]
 
             inner = Sizes(body.params, self.ranges, need)
-            results.append(Sweep(inner, self.ranges).graph(body))
+            results.append(Sweep(inner, self.ranges, self.done).graph(body))
         bodies = tuple(
             attrs.evolve(body, params=(*body.params, *(own.get(size) or param(ONE) for size in wanted)), results=found)
             for body, own, found in zip(value.bodies, asked, results, strict=True)
         )
         if not wanted:
+            if value.op == CALL:
+                self.done[id(value.bodies[0])] = bodies[0]
             return attrs.evolve(value, bodies=bodies)
         self.sizes.origin = value.origin
         attributes: dict[str, Any] = dict(value.attributes)

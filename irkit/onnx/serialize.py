@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from irkit.blobs import SMALL, Blob
 from irkit.build import dtype_complaint, required
@@ -16,9 +16,9 @@ from irkit.digest import symbols_in
 from irkit.dims import is_fresh
 from irkit.errors import SerializeError
 from irkit.ir import Graph, Value
-from irkit.onnx.expand import expand_calls
+from irkit.onnx.expand import called, expand_calls
 from irkit.onnx.materialize import materialize
-from irkit.onnx.names import Scope, assign, weight_key
+from irkit.onnx.names import Names, Scope, assign, encodable, weight_key
 from irkit.onnx.protos import (
     Types,
     attribute_proto,
@@ -31,9 +31,11 @@ from irkit.onnx.protos import (
 from irkit.onnx.schemas import BODIES, OPSET, OpSpec, split
 from irkit.onnx.tensors import header, tensor_proto
 from irkit.types import Tensor
-from irkit.vocabulary import CONSTANT, ITEM, PARAM
+from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM
 
 PRODUCER = "irkit"
+FUNCTIONS = "irkit.functions"
+"""The domain of the local functions that bodies of Calls become."""
 SIGNATURE_KEY, GUARDS_KEY, RANGES_KEY, BAKED_KEY = "irkit.signature", "irkit.guards", "irkit.ranges", "irkit.baked"
 """Keys of the model's metadata. Each holds JSON.
 
@@ -57,11 +59,14 @@ TOO_LARGE = (1 << 31) - 1
 Sink = Callable[[Blob, str], onnx.TensorProto | None]
 
 
-def to_proto(graph: Graph, *, opset: int | None = None, ir_version: int | None = None) -> ModelProto:
+def to_proto(
+    graph: Graph, *, opset: int | None = None, ir_version: int | None = None, functions: bool = False
+) -> ModelProto:
     """The graph as an ONNX model in memory, with its weights inside.
 
-    ShapeVectors and Calls that are left are written out first. The graph's operators are those of opset 26; for an
-    older `opset` it must have been legalized. `ir_version` is the lowest that fits the opset unless it is given.
+    ShapeVectors and Calls that are left are written out first; with `functions` the body of each Call becomes a local
+    function of the model instead, once for all the Calls that share it. The graph's operators are those of opset 26;
+    for an older `opset` it must have been legalized. `ir_version` is the lowest that fits the opset unless it is given.
 
     Raises SerializeError for what the opset cannot say, and for weights of 2 GiB and more (`irkit.save` takes those).
     """
@@ -71,7 +76,7 @@ def to_proto(graph: Graph, *, opset: int | None = None, ir_version: int | None =
             f"the weights take {total} bytes, and one ONNX message holds less than 2 GiB",
             hint="irkit.save(graph, path) writes them beside the model",
         )
-    return skeleton(graph, opset=opset, ir_version=ir_version, sink=tensor_proto)
+    return skeleton(graph, opset=opset, ir_version=ir_version, sink=tensor_proto, functions=functions)
 
 
 def weights_of(graph: Graph) -> list[Blob]:
@@ -92,19 +97,24 @@ def weights_of(graph: Graph) -> list[Blob]:
     return list(found.values())
 
 
-def skeleton(graph: Graph, *, opset: int | None, ir_version: int | None, sink: Sink) -> ModelProto:
+def skeleton(
+    graph: Graph, *, opset: int | None, ir_version: int | None, sink: Sink, functions: bool = False
+) -> ModelProto:
     """The model with each initializer as `sink` makes it from blob and name; one for which that is None is left out."""
     version = OPSET if opset is None else opset
     if not 7 <= version <= OPSET:
         raise SerializeError(f"irkit writes opsets 7 to {OPSET}, and was asked for {opset}")
-    written = materialize(expand_calls(graph))
+    written = materialize(graph if functions else expand_calls(graph))
     model = ModelProto(producer_name=PRODUCER, ir_version=ir_version or lowest_ir_version(version))
     writer = Writer(version, Types(lambda: frozenset(s.name for s in all_symbols(written))), sink, model.ir_version)
     scope = assign(written)
+    if functions:
+        writer.functions(model, written)
     writer.graph(model.graph, written, scope)
-    domains = dict(sorted(writer.domains.items()))
-    for domain, number in {"": version, **domains}.items():
-        model.opset_import.add(domain=domain, version=number)
+    domains = {"": version, **dict(sorted(writer.domains.items()))}
+    for message in (model, *model.functions):
+        for domain, number in domains.items():
+            message.opset_import.add(domain=domain, version=number)
     for key, value in metadata(graph).items():
         model.metadata_props.add(key=key, value=value)
     return model
@@ -182,18 +192,40 @@ class Writer:
         self.domains: dict[str, int] = {}
         self._plans: dict[str, Plan] = {}
         self._attributes: dict[tuple[Any, ...], list[AttributeProto]] = {}
+        self._functions: dict[int, str] = {}
+
+    def functions(self, model: ModelProto, graph: Graph) -> None:
+        """Writes the bodies of Calls, in the graph and in one another, as functions: callees first, each once."""
+        pool = Names()
+        for body in called(graph):
+            made = model.functions.add(domain=FUNCTIONS, name=pool.claim(encodable(body.name) or "function"))
+            self._functions[id(body)] = made.name
+            self.domains[FUNCTIONS] = 1
+            scope = assign(body)
+            made.input.extend(scope.inputs)
+            made.output.extend(scope.outputs)
+            for name, blob in scope.weights.items():
+                node = made.node.add(op_type=CONSTANT, name=name, output=(name,))
+                node.attribute.add(name="value", type=AttributeProto.TENSOR, t=tensor_proto(blob))
+            self.nodes(made, body, scope)
 
     def graph(self, proto: GraphProto, graph: Graph, scope: Scope) -> None:
         """Writes one graph and its bodies into `proto`."""
-        proto.name = graph.name.encode("utf-8", "replace").decode() or "graph"
-        names, several, types = scope.names, scope.several, self.types
-        public = {*scope.inputs, *scope.outputs}
+        proto.name = encodable(graph.name) or "graph"
         for name, blob in scope.weights.items():
             made = self.sink(blob, name)
             if made is not None:
                 proto.initializer.append(made)
         for param, name in zip(graph.params, scope.inputs, strict=False):
-            proto.input.add(name=name, type=types.proto(param.type))
+            proto.input.add(name=name, type=self.types.proto(param.type))
+        self.nodes(proto, graph, scope)
+        for result, name in zip(graph.results, scope.outputs, strict=True):
+            proto.output.add(name=name, type=self.types.proto(result.type))
+
+    def nodes(self, proto: GraphProto | FunctionProto, graph: Graph, scope: Scope) -> None:
+        """Writes the nodes of a graph into `proto`, with the types of their results."""
+        names, several, types = scope.names, scope.several, self.types
+        public = {*scope.inputs, *scope.outputs}
         add_node, add_info = proto.node.add, proto.value_info.add
         for value in graph.order:
             op = value.op
@@ -216,11 +248,14 @@ class Writer:
             copy = proto.node.add(op_type="Identity", name=target, input=(source,), output=(target,))
             if self.ir_version >= NODE_METADATA:
                 copy.metadata_props.add(key=COPY_KEY, value="result")
-        for result, name in zip(graph.results, scope.outputs, strict=True):
-            proto.output.add(name=name, type=types.proto(result.type))
 
     def outputs(
-        self, proto: GraphProto, node: NodeProto, value: Value, parts: tuple[str, ...], public: set[str]
+        self,
+        proto: GraphProto | FunctionProto,
+        node: NodeProto,
+        value: Value,
+        parts: tuple[str, ...],
+        public: set[str],
     ) -> None:
         """The results of a node that has several; optional ones at the end that nobody uses are left out."""
         kept = list(parts)
@@ -233,6 +268,10 @@ class Writer:
 
     def fill(self, node: NodeProto, value: Value, scope: Scope) -> None:
         """Operator, attributes, bodies and metadata of one node, checked against the operator's row."""
+        if value.op == CALL and id(value.bodies[0]) in self._functions:
+            node.op_type, node.domain = self._functions[id(value.bodies[0])], FUNCTIONS
+            self.provenance(node, value)
+            return
         plan = self._plans.get(value.op) or self.plan(value)
         node.op_type = plan.name
         if plan.domain:
@@ -248,13 +287,17 @@ class Writer:
             for key, body, inner in zip(plan.bodies, value.bodies, scope.bodies[value], strict=True):
                 attribute = node.attribute.add(name=key, type=AttributeProto.GRAPH)
                 self.graph(attribute.g, body, inner)
+        self.provenance(node, value)
+
+    def provenance(self, node: NodeProto, value: Value) -> None:
+        """Where a node comes from, as its metadata."""
         origin = value.origin
         if self.ir_version >= NODE_METADATA and (origin.node or origin.module or origin.source or origin.rules):
             add = node.metadata_props.add
             fields = (origin.node, origin.target, origin.module, origin.source, ",".join(origin.rules))
             for key, text in zip(NODE_KEYS, fields, strict=True):
                 if text:
-                    add(key=key, value=text if text.isascii() else text.encode("utf-8", "replace").decode())
+                    add(key=key, value=encodable(text))
 
     def plan(self, value: Value) -> Plan:
         """How nodes of an operator are written. Raises SerializeError where the opset does not have it."""
