@@ -101,7 +101,7 @@ def lowered(
 ) -> Lowered:
     """A captured program as a graph, with the record of how it was lowered. Raises as `lower` does."""
     start = time.perf_counter()
-    sizes = Sizes(captured.dim_names, captured.signed)
+    sizes = Sizes(captured.dim_names, captured.signed, traced_sizes(captured))
     options = Options(Registry(STANDARD, converters or {}), strict, progress)
     require_converters(captured.graph_module, options)
     inputs = Inputs.of(captured, sizes)
@@ -121,6 +121,18 @@ def lowered(
     state = {port.name: inputs.state[port.name] for port, _ in inputs.params if port.name in inputs.state}
     count = sum(1 for n in reached(captured.graph_module) if n.op == "call_function")
     return Lowered(graph, captured, outputs, Counter(scope.decomposed), state, count, time.perf_counter() - start)
+
+
+def traced_sizes(captured: Captured) -> dict[str, int]:
+    """The size that each symbol of the inputs had while torch traced, by the user's name."""
+    found: dict[str, int] = {}
+    for node in captured.graph_module.graph.nodes:
+        recorded = node.meta.get("val") if node.op == "placeholder" else None
+        for size in recorded.shape if isinstance(recorded, torch.Tensor) else (recorded,):
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and size.node.has_hint():
+                name = size.node.expr.name
+                found[captured.dim_names.get(name, name)] = int(size.node.hint)
+    return found
 
 
 def metadata_of(captured: Captured) -> tuple[tuple[str, str], ...]:

@@ -92,6 +92,9 @@ def lower_node(scope: Scope, node: Node) -> None:
             raise LoweringError(f"an FX node of kind {node.op} cannot be lowered", hint="capture it by torch.export")
     except IrkitError as error:
         raise error.located(ir=str(node.format_node()), source=source_of(node)) from error.__cause__
+    except Exception as error:
+        error.add_note(f"while lowering {node.format_node()}\n{source_of(node)}")
+        raise
 
 
 def attribute_of(scope: Scope, node: Node) -> Any:

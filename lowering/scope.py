@@ -43,9 +43,9 @@ class Scope:
     """The state of lowering one FX graph; made by `lower_graph`, seen by nobody else once it returns.
 
     `env` holds what nodes are, `places` where the tensors live that some node writes, `store` what those hold now;
-    `binders` what binds each data-dependent symbol (by its content where the flag says so); `guards` what decompositions
-    assumed of torch's sizes, with the user's line; `lower` is `lower_graph`,
-    for those who need it from below.
+    `binders` what binds each data-dependent symbol (by its content where the flag says so); `guards` what
+    decompositions assumed of torch's sizes, with the user's line; `lower` is `lower_graph`, for those who need it from
+    below.
     """
 
     sizes: Sizes
@@ -93,6 +93,7 @@ def is_unbacked(name: str) -> bool:
     return _UNBACKED.match(name) is not None
 
 
+WRONG = "the converter is wrong; hand lower() another one with converters={...}"
 _UNBACKED = re.compile(r"u\d+$|zuf\d+$")
 
 
@@ -121,22 +122,32 @@ def settled(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
     types = (expected,) if not several else expected if isinstance(expected, tuple) else (None,) * len(results)
     if len(types) != len(results):
         raise LoweringError(f"the converter of {node.target} gave {len(results)} results, torch {len(types)}")
-    refined = {r: checked(node, r, t) for r, t in zip(results, types, strict=True) if isinstance(r, Value)}
+    for r, t in zip(results, types, strict=True):
+        if isinstance(t, Tensor) and r is not None and not isinstance(r, Value):
+            raise LoweringError(f"the converter of {node.target} gave {r!r}, where torch recorded {t!r}", hint=WRONG)
+    refined = {r: checked(scope, node, r, t) for r, t in zip(results, types, strict=True) if isinstance(r, Value)}
     new = stamped_all(scope, refined, origin_of(node))
     final = tuple(new[r] if isinstance(r, Value) else r for r in results)
     return final if several else final[0]
 
 
-def checked(node: Node, result: Value, expected: Any) -> Type:
+def checked(scope: Scope, node: Node, result: Value, expected: Any) -> Type:
     """The type of a result, with the dimensions that FX recorded. Raises LoweringError where it contradicts FX."""
     if not isinstance(expected, Tensor) or result.type == expected:
         return result.type
-    if same_types(result.type, expected) is False:
+    same = same_types(result.type, expected)
+    if same is False or (same is None and differ_at_trace(scope.sizes, result.shape, expected.shape)):
         raise LoweringError(
             f"the converter of {node.target} gave {result.type!r}, where torch recorded {expected!r}",
-            hint="the converter is wrong; hand lower() another one with converters={...}",
+            hint=WRONG,
         )
     return expected
+
+
+def differ_at_trace(sizes: Sizes, ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> bool:
+    """True for two shapes that may be equal for some sizes, and are not for those that torch traced."""
+    pairs = ((sizes.at_trace(a), sizes.at_trace(b)) for a, b in zip(ours, theirs, strict=True) if a is not b)
+    return any(a is not None and b is not None and a != b for a, b in pairs)
 
 
 def stamped(scope: Scope, value: Value, origin: Origin) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -33,11 +34,13 @@ class Sizes:
     """Translates torch's expressions, with the user's name for each of torch's symbols.
 
     `names` maps a torch symbol's name (`s77`) to the user's (`batch`); others keep torch's. `signed` holds the names of
-    torch symbols that may be negative. One expression gives one object every time it is asked for.
+    torch symbols that may be negative; `traced` says which size the symbols of inputs, by the user's names, had while
+    torch traced. One expression gives one object every time it is asked for.
     """
 
     names: Mapping[str, str]
     signed: frozenset[str] = frozenset()
+    traced: Mapping[str, int] = MappingProxyType({})
     _known: dict[Any, Any] = attrs.field(factory=dict, repr=False)
 
     def dim(self, size: Any) -> Dim:
@@ -63,6 +66,12 @@ class Sizes:
     def shape(self, sizes: Any) -> tuple[Dim, ...]:
         """The dimensions of a torch shape."""
         return tuple(self.dim(s) for s in sizes)
+
+    def at_trace(self, dim: Dim) -> int | None:
+        """The size that a dimension had while torch traced; None where it depends on data."""
+        if any(s.name not in self.traced for s in dims.symbols_of(dim)):
+            return None
+        return dims.evaluate(dim, self.traced)
 
     def symbol(self, expr: Any) -> Any:
         """The irkit symbol for a torch symbol."""
