@@ -16,6 +16,7 @@ from pyrsistent import PMap, pmap
 
 import lowering.aten
 from lowering import storage
+from lowering.aten.prims import AS_ATEN
 from lowering.errors import LoweringError
 
 Converter = Callable[..., Any]
@@ -97,9 +98,8 @@ def names_of(target: Any) -> tuple[str, ...]:
     if not isinstance(target, torch._ops.OpOverload):
         return ()
     space, _, name = target._schema.name.partition("::")
-    if space not in PREFIXES.values():
-        return (f"{space}_{name}_{target._overloadname}", f"{space}_{name}")
-    return (f"{space}_{name}_{target._overloadname}", f"{space}_{name}")
+    own = (f"{space}_{name}_{target._overloadname}", f"{space}_{name}")
+    return (*own, f"aten_{name}") if space == "prims" and name in AS_ATEN else own
 
 
 def operator_of(target: Any) -> Any:
