@@ -120,8 +120,9 @@ def settled(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
     several = isinstance(result, tuple | list)
     results = tuple(result) if several else (result,)
     types = (expected,) if not several else expected if isinstance(expected, tuple) else (None,) * len(results)
-    if len(types) != len(results):
-        raise LoweringError(f"the converter of {node.target} gave {len(results)} results, torch {len(types)}")
+    if len(types) != len(results) or (several and isinstance(expected, Tensor)):
+        wanted = len(expected) if isinstance(expected, tuple) else 1
+        raise LoweringError(f"the converter of {node.target} gave {len(results)} results, torch {wanted}", hint=WRONG)
     for r, t in zip(results, types, strict=True):
         if isinstance(t, Tensor) and r is not None and not isinstance(r, Value):
             raise LoweringError(f"the converter of {node.target} gave {r!r}, where torch recorded {t!r}", hint=WRONG)

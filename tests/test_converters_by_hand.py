@@ -1,0 +1,91 @@
+"""Converters that users hand in: what the fold refuses, and what its errors say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from irkit import op
+from irkit.errors import IrkitError
+from irkit.ir import Graph
+from lowering import lower
+from lowering.errors import LoweringError, MissingConverters, Unsupported
+
+
+@torch.library.custom_op("irkit_tests::turn", mutates_args=())
+def turn(x: torch.Tensor, by: float = 1.0) -> torch.Tensor:
+    """by * x, transposed."""
+    return (by * x.transpose(0, 1)).clone()
+
+
+@turn.register_fake
+def _(x: torch.Tensor, by: float = 1.0) -> torch.Tensor:
+    return x.new_empty((x.shape[1], x.shape[0]))
+
+
+def lowered(converter: Callable[..., Any] | None, by: float = 2.0) -> Graph:
+    """The graph of a model that calls the operator on f32[a, b], a = 3 and b = 5 while traced."""
+    converters = {torch.ops.irkit_tests.turn.default: converter} if converter else {}
+    shapes = {"x": {0: "a", 1: "b"}}
+    return lower(lambda x: turn(x, by), (torch.randn(3, 5),), dynamic_shapes=shapes, converters=converters)
+
+
+def test_a_converter_serves_an_operator_or_one_overload_of_it() -> None:
+    def right(x: Any, by: float = 1.0) -> Any:
+        return op.Mul(op.Transpose(x, perm=[1, 0]), by)
+
+    graph = lowered(right)
+    assert [v.op for v in graph.order if v.origin.target == "irkit_tests::turn"] == ["Transpose", "Constant", "Mul"]
+    every = {torch.ops.irkit_tests.turn: right}
+    shapes = {"x": {0: "a", 1: "b"}}
+    assert lower(lambda x: turn(x, 2.0), (torch.randn(3, 5),), dynamic_shapes=shapes, converters=every) == graph
+
+
+WRONG: dict[str, tuple[Callable[..., Any], str]] = {
+    "another element type": (lambda x, by=1.0: op.Transpose(op.Cast(x, to=11), perm=[1, 0]), "gave f64[b, a]"),
+    "another rank": (lambda x, by=1.0: op.Unsqueeze(x, [0]), "gave f32[1, a, b]"),
+    "sizes changed over": (lambda x, by=1.0: op.Mul(x, by), "gave f32[a, b], where torch recorded f32[b, a]"),
+    "a size that is always 1": (lambda x, by=1.0: op.ReduceSum(op.Transpose(x, perm=[1, 0]), [0]), "gave f32[1, a]"),
+    "no value": (lambda x, by=1.0: 3, "gave 3, where torch recorded f32[b, a]"),
+    "two results": (lambda x, by=1.0: (x, x), "gave 2 results, torch 1"),
+    "an argument ignored": (lambda x: op.Transpose(x, perm=[1, 0]), "knows no argument by=2.0"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_converter_is_refused_where_it_is_wrong(case: str) -> None:
+    converter, said = WRONG[case]
+    with pytest.raises(LoweringError) as caught:
+        lowered(converter)
+    assert said in caught.value.what
+    assert "irkit_tests.turn.default" in caught.value.ir
+    assert "lambda x: turn(x, by)" in caught.value.source
+
+
+def test_an_error_of_the_type_rules_names_the_line_of_the_model() -> None:
+    with pytest.raises(IrkitError, match="where f32 is needed") as caught:
+        lowered(lambda x, by=1.0: op.Add(x, op.Cast(x, to=7)))
+    assert "lambda x: turn(x, by)" in caught.value.source
+
+
+def test_any_other_exception_goes_through_with_a_note() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        lowered(lambda x, by=1.0: 1 / 0)
+    assert "irkit_tests.turn.default" in caught.value.__notes__[0]
+
+
+def test_a_converter_that_declines_leads_to_an_error_where_torch_cannot_decompose() -> None:
+    def declining(x: Any, by: float = 1.0) -> Any:
+        raise Unsupported("turns have no ONNX form")
+
+    with pytest.raises(LoweringError, match=r"turns have no ONNX form.*torch cannot decompose it"):
+        lowered(declining)
+
+
+def test_an_operator_without_a_converter_is_listed_with_its_count() -> None:
+    with pytest.raises(MissingConverters) as caught:
+        lowered(None)
+    assert caught.value.missing == (("irkit_tests.turn.default", 1),)
