@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper
 
 import irkit
 from irkit.errors import LoadError
 from irkit.onnx.tensors import varint
+from irkit.testing import random_graph
 from tests.onnx_models import FLOAT, INT64, branch, function, make, model_of, small
 
 # ---- files from strangers -------------------------------------------------------------------------------------------
@@ -201,3 +205,22 @@ def test_hostile_files_give_one_error_soon(name: str) -> None:
         irkit.load(data)
     assert time.process_time() - began < 1
     assert len(str(caught.value)) < 2000
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 20), st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4))
+def test_damaged_files_load_or_give_a_load_error(seed: int, damage: list[tuple[int, int]]) -> None:
+    data = bytearray(saved(seed))
+    for place, byte in damage:
+        data[place % len(data)] = byte
+    try:
+        graph = irkit.load(bytes(data))
+    except LoadError:
+        return
+    assert isinstance(graph, irkit.Graph)
+
+
+@cache
+def saved(seed: int) -> bytes:
+    """The bytes of a random model."""
+    return irkit.to_proto(random_graph(np.random.default_rng(seed), 8)).SerializeToString()

@@ -11,7 +11,7 @@ from irkit import dims
 from irkit.build import call
 from irkit.errors import LoadError
 from irkit.ir import Graph, Port, Signature, Value, param
-from irkit.onnx.read_scope import Scope, define
+from irkit.onnx.read_scope import Scope, define, readable
 from irkit.onnx.schemas import BODIES
 from irkit.origins import Origin
 from irkit.types import DType, Sequence, Tensor, Type, dims_of, map_dims
@@ -93,7 +93,7 @@ def read_body(
             raise LoadError(f"the result {output.name!r} of the body {proto.name!r} is a value that was left out")
         results.append(found)
     captures = dict(inner.captures.values())
-    return Body(proto.name or "body", params, results, captures)
+    return Body(readable(proto.name) or "body", params, results, captures)
 
 
 def settled(

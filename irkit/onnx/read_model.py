@@ -18,7 +18,7 @@ from irkit.errors import LoadError
 from irkit.ir import Fact, Graph, Port, Signature, Value, param
 from irkit.onnx.known import Known
 from irkit.onnx.read_nodes import Reader, opsets_of
-from irkit.onnx.read_scope import Frame, Scope, define
+from irkit.onnx.read_scope import Frame, Scope, define, readable
 from irkit.onnx.read_tensors import Files
 from irkit.onnx.read_types import Types
 from irkit.onnx.schemas import BODIES
@@ -62,10 +62,14 @@ def read_model(model: ModelProto, folder: Path | None, blobs: Mapping[str, Blob]
         if found is None:
             raise LoadError(f"the output {output.name!r} is an optional value that was left out")
         results.append(found)
-    metadata = {p.key: p.value for p in model.metadata_props}
+    metadata = {readable(p.key): readable(p.value) for p in model.metadata_props}
     names = [p.origin.node for p in params], [o.name for o in proto.output]
     return Graph(
-        tuple(params), tuple(results), read_ranges(metadata), read_signature(*names, metadata), proto.name or "graph"
+        tuple(params),
+        tuple(results),
+        read_ranges(metadata),
+        read_signature(*names, metadata),
+        readable(proto.name) or "graph",
     )
 
 

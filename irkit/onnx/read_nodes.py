@@ -18,7 +18,7 @@ from irkit.errors import IrkitError, LoadError
 from irkit.ir import Value, constant, item, param
 from irkit.onnx.known import Known
 from irkit.onnx.read_bodies import read_control
-from irkit.onnx.read_scope import Frame, Scope, define
+from irkit.onnx.read_scope import Frame, Scope, define, readable
 from irkit.onnx.read_tensors import Files, blob_of, dense
 from irkit.onnx.read_types import Types
 from irkit.onnx.schemas import BODIES, OPSET
@@ -29,6 +29,11 @@ from irkit.types import DType, Tensor, Tuple, Type, dims_of, map_dims, same_type
 from irkit.vocabulary import CONSTANT, ITEM, SHAPE_VECTOR
 
 _DEEP = 64
+_WRONG = (
+    IrkitError, TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError,
+    MemoryError,
+)  # fmt: skip
+"""What a node that makes no sense may lead to: all of it is the file's fault, and becomes a LoadError."""
 _NODE_KEYS = dict(zip(NODE_KEYS[:4], ("node", "target", "module", "source"), strict=True))
 
 Attributes = dict[str, AttributeProto]
@@ -74,7 +79,7 @@ class Reader:
                 self.node(node, scope, frame)
             except LoadError:
                 raise
-            except (IrkitError, TypeError, ValueError, KeyError, IndexError, ArithmeticError) as error:
+            except _WRONG as error:
                 raise self.located(error, node, frame) from error
 
     def located(self, error: Exception, node: NodeProto, frame: Frame) -> LoadError:
@@ -355,6 +360,6 @@ def origin_of(node: NodeProto) -> Origin:
     first = next((name for name in node.output if name), "")
     if not node.metadata_props:
         return Origin(node=first)
-    fields = {_NODE_KEYS[p.key]: p.value for p in node.metadata_props if p.key in _NODE_KEYS}
-    rules = next((tuple(p.value.split(",")) for p in node.metadata_props if p.key == NODE_KEYS[4]), ())
+    fields = {_NODE_KEYS[p.key]: readable(p.value) for p in node.metadata_props if p.key in _NODE_KEYS}
+    rules = next((tuple(readable(p.value).split(",")) for p in node.metadata_props if p.key == NODE_KEYS[4]), ())
     return Origin(**{"node": first, **fields}, rules=rules)

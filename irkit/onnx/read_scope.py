@@ -39,6 +39,13 @@ def define(scope: Scope, name: str, value: Value | None) -> None:
     """Gives a value its name. Raises LoadError for a name that another value of the graph has."""
     if not name:
         raise LoadError("a parameter, an initializer or a result has no name")
+    if type(name) is not str:
+        raise LoadError(f"the name {name!r} is not valid UTF-8")
     if name in scope.values:
         raise LoadError(f"the name {name!r} is defined twice")
     scope.values[name] = value
+
+
+def readable(text: str | bytes) -> str:
+    """A text of the file; what is not valid UTF-8 in it, which protobuf hands over as bytes, is replaced."""
+    return text if isinstance(text, str) else text.decode("utf-8", "replace")

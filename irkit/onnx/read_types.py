@@ -11,6 +11,7 @@ from onnx import TypeProto
 from irkit import dims, dims_text
 from irkit.dims import Dim
 from irkit.errors import DimensionError, LoadError
+from irkit.onnx.read_scope import readable
 from irkit.onnx.read_tensors import element_type
 from irkit.types import Optional, Sequence, Tensor, Type
 
@@ -62,7 +63,7 @@ class Types:
         if kind == "dim_value" and proto.dim_value >= 0:
             return proto.dim_value
         if kind == "dim_param" and proto.dim_param:
-            return self.dim(proto.dim_param)
+            return self.dim(readable(proto.dim_param))
         return missing(axis)
 
     def dim(self, text: str) -> Dim:
