@@ -8,6 +8,7 @@ from passes.fold_constants import EXACT_FOLDING, FOLDING
 from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
 from passes.rules.attention import ATTENTION, DOUBLED
 from passes.rules.casts import CASTS
+from passes.rules.convolution import CONVOLUTION
 from passes.rules.fusions import FUSIONS, MERGES
 from passes.rules.movement import MOVEMENT
 from passes.rules.shapes import SHAPES
@@ -16,7 +17,20 @@ from passes.rules.sizes import SIZES
 EXACT = SIZES + SHAPES + ALGEBRA + CASTS + MOVEMENT + MERGES + DOUBLED + EXACT_FOLDING
 """Rules that keep every bit of every result."""
 
-REAL = SIZES + SHAPES + ALGEBRA + CASTS + MOVEMENT + MERGES + DOUBLED + FOLDING + REAL_ALGEBRA + FUSIONS + ATTENTION
+REAL = (
+    SIZES
+    + SHAPES
+    + ALGEBRA
+    + CASTS
+    + MOVEMENT
+    + MERGES
+    + DOUBLED
+    + FOLDING
+    + REAL_ALGEBRA
+    + FUSIONS
+    + ATTENTION
+    + CONVOLUTION
+)
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 
 LEVELS: tuple[Pass, ...] = (
