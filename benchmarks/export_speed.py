@@ -62,6 +62,7 @@ def job(model_name: str, tool: str, repeat: int) -> dict[str, Any]:
         else:
             row |= torch_job(captured, path, optimize=tool.endswith("optimized"))
         row["memory"] = peak() - before
+        row["nodes"] = count(path)
         if model_name != "linear-2GB":
             row["latency"] = latency(path, captured, tool)
     return row
@@ -89,7 +90,7 @@ def irkit_job(captured: Any, path: Path, repeat: int) -> dict[str, Any]:
         }  # fmt: skip
         if not best or sum(stages.values()) < sum(best.values()):
             best = stages
-    return {"seconds": sum(best.values()), "stages": best, "nodes": count(path)}
+    return {"seconds": sum(best.values()), "stages": best}
 
 
 def torch_job(captured: Any, path: Path, *, optimize: bool) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def torch_job(captured: Any, path: Path, *, optimize: bool) -> dict[str, Any]:
             program.save(str(path))
 
     seconds, _ = cpu(export)
-    return {"seconds": seconds, "nodes": count(path)}
+    return {"seconds": seconds}
 
 
 def count(path: Path) -> int:
