@@ -23,6 +23,8 @@ from irkit.errors import DimensionError
 Dim = int | sympy.Expr
 """An int, or a canonical sympy expression over `symbol`s."""
 
+TERMS = 4096
+"""A product of sizes with more terms than this is refused: a file that asks for it means harm."""
 CACHE = 1 << 16  # entries that a memo of this file keeps; every memo is of a pure function
 
 
@@ -386,6 +388,9 @@ def _add(a: Dim, b: Dim) -> Dim:
 
 @lru_cache(maxsize=CACHE)
 def _mul(a: Dim, b: Dim) -> Dim:
+    terms = len(sympy.Add.make_args(sympy.sympify(a))) * len(sympy.Add.make_args(sympy.sympify(b)))
+    if terms > TERMS:
+        raise DimensionError(f"the product of two sizes would have {terms} terms", hint="give such sizes their own names")
     return canonical(sympy.Mul(a, b))
 
 

@@ -176,9 +176,18 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "metadata nested": lambda: with_metadata(guards="[" * 100_000),
     "metadata no fact": lambda: with_metadata(guards="[1]"),
     "metadata bad port": lambda: with_metadata(signature='{"params": [[1]], "results": []}'),
+    "size bomb": lambda: size_bomb(),
     "sparse bomb": lambda: sparse_bomb(),
     "no rank": lambda: no_rank(),
 }  # fmt: skip
+
+
+def size_bomb() -> ModelProto:
+    """A size of two terms squared sixteen times, then flattened with others."""
+    squares = [make("Mul", [f"s{i}", f"s{i}"], [f"s{i + 1}"]) for i in range(16)]
+    texts = [" + ".join(f"{letter}{i}" for i in range(15)) for letter in "abcdefgh"]
+    nodes = [make("Shape", ["x"], ["s0"], start=0, end=1), *squares, make("Flatten", ["x"], ["y"], axis=0)]
+    return model_of(nodes, [("x", tuple(texts))], ["y", "s16"])
 
 
 def sparse_bomb() -> ModelProto:

@@ -14,6 +14,7 @@ import attrs
 from irkit import dims
 from irkit.build import dim_scalar, shape_vector
 from irkit.dims import Dim
+from irkit.errors import DimensionError
 from irkit.ir import Value
 from irkit.types import DType, Tensor
 from irkit.vocabulary import CONSTANT, SHAPE_VECTOR
@@ -57,7 +58,10 @@ class Known:
         data = inputs[1] if op == "Where" and len(inputs) > 1 else inputs[0]
         if op not in _ANY and (data is None or type(data.type) is not Tensor or data.type.dtype is not DType.INT64):
             return None
-        found = rule(self, inputs, attributes)
+        try:
+            found = rule(self, inputs, attributes)
+        except DimensionError:  # an expression of thousands of terms: better computed when the model runs
+            return None
         if found is None or len(found.elements) > LIMIT:
             return None
         return self.value(found)

@@ -15,7 +15,7 @@ from irkit.onnx.read_scope import readable
 from irkit.onnx.read_tensors import element_type
 from irkit.types import Optional, Sequence, Tensor, Type
 
-_TERMS = 64
+_TERMS = 16
 """A dimension that would have more terms when expanded is taken for a plain name."""
 _LONG = 200
 _NESTED = 16
