@@ -45,7 +45,7 @@ def aten_scaled_dot_product_attention(
         heads = q.shape[-3]
         k, v = (repeated(x, heads) for x in (k, v))
     if q.rank == 2 and k.rank == v.rank == 2 and (attn_mask is None or attn_mask.rank <= 2):
-        return squeeze(fused(*(unsqueeze(x, 0) for x in (q, k, v)), attn_mask, is_causal, scale), 0)
+        return squeeze(fused(unsqueeze(q, 0), unsqueeze(k, 0), unsqueeze(v, 0), attn_mask, is_causal, scale), 0)
     return spelled_out(q, k, v, attn_mask, is_causal, scale)[0]
 
 

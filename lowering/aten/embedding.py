@@ -56,7 +56,7 @@ def aten_embedding_bag(
     weight: Value, indices: Value, offsets: Value, scale_grad_by_freq: bool = False, mode: int = 0,
     sparse: bool = False, per_sample_weights: Value | None = None, include_last_offset: bool = False,
     padding_idx: int | None = None, *, expected: Any = None,
-) -> tuple[Value, Value, Value, Value]:  # fmt: skip
+) -> tuple[Value, ...]:  # fmt: skip
     """(sums, means or maxima of bags of rows, bag of each index, size of each bag, where maxima stand).
 
     weight: (n, d); indices: (i,); offsets: (bags,), where each bag begins, with the end of the last one where

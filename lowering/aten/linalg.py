@@ -328,11 +328,12 @@ def aten_einsum(equation: str, tensors: Sequence[Value], *, path: Any = None) ->
     if plain and len(tensors) == 1:
         return _single(tensors[0], sources, target)
     if plain and len(tensors) == 2:
-        found = _pair(*tensors, *sources.split(","), target)
+        left, right = sources.split(",")
+        found = _pair(tensors[0], tensors[1], left, right, target)
         if found is not None:
             return found
     first = tensors[0].dtype
-    wide = {DType.BFLOAT16: DType.FLOAT, DType.BOOL: DType.INT32}.get(first, first)
+    wide = DType.FLOAT if first is DType.BFLOAT16 else DType.INT32 if first is DType.BOOL else first
     made = op.Einsum(*(cast(t, wide) for t in tensors), equation=text)
     return cast(made, first)
 

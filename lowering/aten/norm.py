@@ -219,8 +219,8 @@ def aten_native_group_norm(
     flat = widened(reshape(input, (N, group, dims.mul(dims.floordiv(C, group), HxW))))
     centre, _, scale = statistics(flat, [2], eps)
     kind = input.dtype if weight is None else weight.dtype
-    rest = tuple(cast(reshape(v, (N, group)), kind) for v in (centre, scale))
-    return aten_group_norm(input, group, weight, bias, eps), *rest
+    centre, scale = (cast(reshape(v, (N, group)), kind) for v in (centre, scale))
+    return aten_group_norm(input, group, weight, bias, eps), centre, scale
 
 
 def root_epsilon(x: Value, eps: float | None) -> float:

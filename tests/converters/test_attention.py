@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch.export import Dim
@@ -47,7 +49,7 @@ def holes(*shape: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}], ids=str)
-def test_any_batch_and_lengths(options: dict[str, object]) -> None:
+def test_any_batch_and_lengths(options: dict[str, Any]) -> None:
     """Batch and both lengths are symbols; one operator."""
     batch, rows, columns = Dim("batch"), Dim("rows"), Dim("columns")
     check(
@@ -113,7 +115,7 @@ def test_operators_beneath() -> None:
     check(lambda q, k, v: torch.ops.aten._scaled_dot_product_attention_math(q, k, v, None, 0.0, True), *drawn(Q, K, V))
     same = drawn((2, 4, 5, 8), (2, 4, 5, 8), (2, 4, 5, 8))
     check(lambda q, k, v: torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, True), *same)
-    check(lambda x: torch._safe_softmax(x, -1), torch.tensor([[0.0, 1.0], [-torch.inf, -torch.inf]]))
+    check(lambda x: torch.ops.aten._safe_softmax(x, -1), torch.tensor([[0.0, 1.0], [-torch.inf, -torch.inf]]))
     layer = drawn((2, 5, 16), (48, 16), (48,), (16, 16), (16,))
     check(lambda x, *weights: torch.ops.aten._native_multi_head_attention(x, x, x, 16, 2, *weights), *layer)
 

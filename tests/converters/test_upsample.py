@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch.export import Dim
@@ -37,7 +39,7 @@ WAYS = [
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("asked", ASKED, ids=str)
-def test_images_of_any_size(way: dict[str, object], asked: dict[str, object]) -> None:
+def test_images_of_any_size(way: dict[str, Any], asked: dict[str, Any]) -> None:
     """Batch, height and width are symbols; and numbers, where more can be computed beforehand."""
     x, other = torch.randn(2, 3, 6, 7), torch.randn(1, 3, 5, 9)
     check(lambda x: interpolate(x, **asked, **way), x)
@@ -45,7 +47,7 @@ def test_images_of_any_size(way: dict[str, object], asked: dict[str, object]) ->
 
 
 @pytest.mark.parametrize("way", [w for w in WAYS if w["mode"] in ("bilinear", "bicubic")], ids=str)
-def test_antialiased(way: dict[str, object]) -> None:
+def test_antialiased(way: dict[str, Any]) -> None:
     """Filters as wide as what they skip."""
     check(lambda x: interpolate(x, size=(4, 9), antialias=True, **way), torch.randn(2, 3, 6, 7))
     check(lambda x: interpolate(x, scale_factor=0.6, antialias=True, **way), torch.randn(2, 3, 6, 7))
