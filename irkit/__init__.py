@@ -9,7 +9,7 @@ program = irkit.to_onnx(model, args)        # all of it in one call
 from typing import TYPE_CHECKING, Any
 
 from irkit.blobs import Blob, blob
-from irkit.build import call, call_graph, closed, const, dim_scalar, op, shape_vector
+from irkit.build import call, call_graph, closed, const, custom, dim_scalar, op, shape_vector
 from irkit.check_rule import check
 from irkit.compare import Difference, Tolerance, compare
 from irkit.dims import Range, fresh, symbol
@@ -86,6 +86,7 @@ __all__ = [
     "compare",
     "const",
     "constant",
+    "custom",
     "decline",
     "dim_scalar",
     "evaluate",

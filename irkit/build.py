@@ -19,8 +19,8 @@ from irkit.onnx import rules
 from irkit.onnx.infer.contents import contents
 from irkit.onnx.infer.context import Context
 from irkit.onnx.opset import Operators
-from irkit.onnx.schemas import BODIES, TYPE_STRINGS, OpSpec, dtype_of, spec
-from irkit.types import DType, Tensor, Tuple, same_types
+from irkit.onnx.schemas import BODIES, TYPE_STRINGS, OpSpec, dtype_of, has_schema, spec, split
+from irkit.types import DType, Tensor, Tuple, Type, same_types
 from irkit.vocabulary import CALL, SHAPE_VECTOR
 
 
@@ -116,6 +116,23 @@ def call_graph(body: Graph, *operands: Value) -> Any:
     return value if len(types) == 1 else tuple(item(value, i) for i in range(len(types)))
 
 
+def custom(op: str, *inputs: Any, type: Type, **attributes: Any) -> Any:
+    """An operator that neither ONNX nor irkit knows, of the result type that the caller states: a Value, or a tuple of
+    Values for a Tuple type.
+
+    `custom("mylib::SoftClamp", x, type=x.type, limit=2.0)`. Operands are Values, None, or what `const` takes. Nothing
+    is inferred, so the type must be right. Raises TypeRuleError for an operator without a domain, and for one that has
+    a schema.
+    """
+    if has_schema(op):
+        raise TypeRuleError(f"{op} has a schema, and so is no custom operator", hint=f"irkit.call({op!r}, [...])")
+    if not split(op)[0]:
+        raise TypeRuleError(f"the custom operator {op} has no domain", hint=f"call it mydomain::{op}")
+    operands = tuple(v if v is None or isinstance(v, Value) else const(v) for v in inputs)
+    value = Value(op, operands, freeze({k: in_single(v) for k, v in attributes.items()}), (), type)
+    return tuple(item(value, i) for i in range(len(type.items))) if isinstance(type, Tuple) else value
+
+
 # ---------------------------------------------------------------------------------------------- operands
 
 
@@ -170,6 +187,13 @@ def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[
 def required(known: OpSpec) -> tuple[str, ...]:
     """The attributes that must be given, graph attributes left out."""
     return tuple(a.name for a in known.attributes.values() if a.required and a.kind not in ("GRAPH", "GRAPHS"))
+
+
+def in_single(value: Any) -> Any:
+    """An attribute with the floats in it as an f32, and so an ONNX file, holds them."""
+    if isinstance(value, list | tuple):
+        return tuple(in_single(v) for v in value)
+    return single(value) if isinstance(value, float) else value
 
 
 _CASTS: Mapping[str, Callable[[Any], Any]] = {
@@ -234,4 +258,5 @@ def dtype_complaint(known: OpSpec, kinds: tuple[DType | None, ...]) -> str:
 
 op = Operators(call)
 
-__all__ = ["GraphError", "call", "call_graph", "closed", "const", "contents", "dim_scalar", "op", "shape_vector"]
+__all__ = ["GraphError", "call", "call_graph", "closed", "const", "contents", "custom", "dim_scalar", "op"]
+__all__ += ["shape_vector"]

@@ -7,6 +7,7 @@ import pickle
 import sys
 import time
 import weakref
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -232,6 +233,20 @@ def test_construction_refuses_what_onnx_refuses() -> None:
     ):
         with pytest.raises(TypeRuleError):
             wrong()
+
+
+def test_a_custom_operator_has_the_type_that_the_caller_states(tmp_path: Path) -> None:
+    x = irkit.param(irkit.tensor("f32", "n", 4))
+    y = irkit.custom("mylib::SoftClamp", x, None, [1.0, 2.0], type=x.type, limit=0.1, steps=[1, 2])
+    first, second = irkit.custom("mylib::Split", y, type=irkit.Tuple((x.type, irkit.tensor("i64"))))
+    graph = irkit.verify(irkit.Graph((x,), (first, second)))
+    assert irkit.parse(str(graph)) == graph
+    irkit.save(graph, tmp_path / "custom.onnx")
+    assert irkit.load(tmp_path / "custom.onnx") == graph
+    with pytest.raises(irkit.TypeRuleError, match="has no domain"):
+        irkit.custom("SoftClamp", x, type=x.type)
+    with pytest.raises(irkit.TypeRuleError, match="has a schema"):
+        irkit.custom("Relu", x, type=x.type)
 
 
 def test_numbers_take_the_element_type_of_the_other_operand() -> None:

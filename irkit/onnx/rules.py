@@ -55,6 +55,6 @@ def infer(op: str) -> Callable[[Any], Any]:
     rule = RULES.get(op)
     if rule is None:
         raise TypeRuleError(
-            f"irkit has no type rule for {op}", hint="give its result type: irkit.custom(op, ..., type=)"
+            f"irkit has no type rule for {op}", hint="give its result type: irkit.custom(op, ..., type=...)"
         )
     return rule

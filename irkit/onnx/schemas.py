@@ -97,9 +97,16 @@ def spec(op: str) -> OpSpec:
         schema = onnx.defs.get_schema(name, OPSET if domain == "" else 1_000, domain)
     except onnx.defs.SchemaError as error:
         raise TypeRuleError(
-            f"ONNX has no operator {op!r} at opset {OPSET}", hint="check the spelling; custom ops need irkit.OpSpec"
+            f"ONNX has no operator {op!r} at opset {OPSET}",
+            hint="check the spelling; for an operator of your own, irkit.custom(op, ..., type=...)",
         ) from error
     return row(schema)
+
+
+def has_schema(op: str) -> bool:
+    """True for an operator that the installed onnx has a schema for."""
+    domain, name = split(op)
+    return onnx.defs.has(name, domain)
 
 
 @cache
