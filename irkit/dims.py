@@ -390,7 +390,7 @@ def _add(a: Dim, b: Dim) -> Dim:
 def _mul(a: Dim, b: Dim) -> Dim:
     terms = len(sympy.Add.make_args(sympy.sympify(a))) * len(sympy.Add.make_args(sympy.sympify(b)))
     if terms > TERMS:
-        raise DimensionError(f"the product of two sizes would have {terms} terms", hint="give such sizes their own names")
+        raise DimensionError(f"the product of two sizes would have {terms} terms", hint="name such sizes")
     return canonical(sympy.Mul(a, b))
 
 
