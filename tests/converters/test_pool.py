@@ -36,7 +36,7 @@ def test_modules(name: str) -> None:
     check_all(module_cases(name, 3))
 
 
-LINE = [{0: Dim("batch"), 2: 2 * Dim("half", min=2)}]  # torch finds other sizes to behave otherwise in ceil mode
+LINE = [{0: "batch", 2: 2 * Dim("half", min=2)}]  # torch finds other sizes to behave otherwise in ceil mode
 
 
 @pytest.mark.parametrize("ceil", [False, True])
@@ -63,7 +63,7 @@ def test_windows_over_any_length(ceil: bool) -> None:
 
 def test_a_divisor_over_any_size() -> None:
     """A sum over windows, where the zeros around the image are made plain."""
-    shapes = [{0: Dim("batch"), 2: 2 * Dim("half", min=2), 3: 2 * Dim("other", min=2) - 1}]
+    shapes = [{0: "batch", 2: 2 * Dim("half", min=2), 3: 2 * Dim("other", min=2) - 1}]
     others = [(torch.randn(1, 3, 10, 5),), (torch.randn(1, 3, 6, 9),)]
     for ceil in (False, True):
         check(
@@ -75,7 +75,7 @@ def test_a_divisor_over_any_size() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_adaptive_over_any_length(count: int) -> None:
     """Windows of unequal lengths, which only the run knows; more windows than elements too."""
-    shapes, others = [{0: Dim("batch"), 2: Dim("length", min=2)}], [(torch.randn(5, 3, 7),), (torch.randn(5, 3, 3),)]
+    shapes, others = [{0: "batch", 2: Dim("length", min=2)}], [(torch.randn(5, 3, 7),), (torch.randn(5, 3, 3),)]
     check(torch.nn.AdaptiveAvgPool1d(count), torch.randn(2, 3, 8), dynamic_shapes=shapes, others=others)
     model = torch.nn.AdaptiveMaxPool1d(count, return_indices=True)
     check(model, torch.randn(2, 3, 8), dynamic_shapes=shapes, others=others)
@@ -83,7 +83,7 @@ def test_adaptive_over_any_length(count: int) -> None:
 
 def test_adaptive_to_one_is_one_operator() -> None:
     """The pooling at the end of image models."""
-    shapes = [{0: Dim("batch"), 2: Dim("height"), 3: Dim("width")}]
+    shapes = [{0: "batch", 2: "height", 3: "width"}]
     check(
         torch.nn.AdaptiveAvgPool2d(1), torch.randn(2, 3, 8, 7), dynamic_shapes=shapes,
         others=[(torch.randn(1, 3, 4, 4),)], operators=["GlobalAveragePool"],

@@ -25,7 +25,7 @@ def test_as_torch_samples_it(name: str) -> None:
     check_all(op_cases(name, torch.float32, 5))
 
 
-SIZES = [{0: Dim("batch"), 2: Dim("height", min=3), 3: Dim("width", min=3)}]
+SIZES = [{0: "batch", 2: Dim("height", min=3), 3: Dim("width", min=3)}]
 ASKED = [{"scale_factor": 2.0}, {"scale_factor": 1.7}, {"scale_factor": (0.75, 2.5)}, {"size": (9, 4)}]
 WAYS = [
     {"mode": "nearest"},
