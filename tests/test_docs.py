@@ -8,6 +8,7 @@ run here says why on the line before it:
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import re
 import shlex
@@ -77,10 +78,24 @@ def commands_of(code: str) -> list[list[str]]:
     return [command[1:] for command in commands]
 
 
+class ErrorsOccur(ast.NodeTransformer):
+    """Makes `try ... except E as error` fail where nothing is raised: on a page it shows an error."""
+
+    def visit_Try(self, node: ast.Try) -> ast.Try:
+        """The statement with an `else` that raises, where it names what it catches and has no `else` of its own."""
+        self.generic_visit(node)
+        if node.handlers and all(handler.name for handler in node.handlers) and not node.orelse:
+            node.orelse = ast.parse("raise AssertionError('the page says that this raises, and it does not')").body
+            for part in ast.walk(node.orelse[0]):
+                if hasattr(part, "lineno"):
+                    ast.copy_location(part, node)
+        return node
+
+
 def run_python(block: Block, page: str, module: ModuleType) -> None:
     """Runs the block in the module's namespace; a traceback names the page and its line."""
-    code = compile("\n" * (block.line - 1) + block.code, page, "exec", dont_inherit=True)
-    exec(code, module.__dict__)
+    tree = ErrorsOccur().visit(ast.parse("\n" * (block.line - 1) + block.code, page))
+    exec(compile(tree, page, "exec", dont_inherit=True), module.__dict__)
 
 
 def run_shell(block: Block, folder: Path) -> None:
@@ -143,6 +158,15 @@ def test_run_page_fails_with_the_line_of_the_page(tmp_path: Path, monkeypatch: p
         run_page(SHARED + "```python\nx = 1\n1 / 0\n```\n", "page.md", tmp_path, monkeypatch)
     last = caught.traceback[-1]
     assert (str(last.path).endswith("page.md"), last.lineno + 1) == (True, 14)
+
+
+def test_run_page_fails_where_an_error_that_it_shows_does_not_occur(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = "```python\ntry:\n    1 / {n}\nexcept ZeroDivisionError as error:\n    said = str(error)\n```\n"
+    assert run_page(shown.format(n=0), "page.md", tmp_path, monkeypatch).__dict__["said"] == "division by zero"
+    with pytest.raises(AssertionError, match="says that this raises"):
+        run_page(shown.format(n=1), "page.md", tmp_path, monkeypatch)
 
 
 def test_run_page_leaves_out_a_marked_block_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
