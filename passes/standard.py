@@ -11,15 +11,17 @@ from passes.rules.casts import CASTS
 from passes.rules.convolution import CONVOLUTION
 from passes.rules.fusions import FUSIONS, MERGES
 from passes.rules.movement import MOVEMENT
+from passes.rules.ordinals import CAUSAL, ORDINALS
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
 
-EXACT = SIZES + SHAPES + ALGEBRA + CASTS + MOVEMENT + MERGES + DOUBLED + EXACT_FOLDING
+EXACT = SIZES + SHAPES + ORDINALS + ALGEBRA + CASTS + MOVEMENT + MERGES + DOUBLED + EXACT_FOLDING
 """Rules that keep every bit of every result."""
 
 REAL = (
     SIZES
     + SHAPES
+    + ORDINALS
     + ALGEBRA
     + CASTS
     + MOVEMENT
@@ -29,6 +31,7 @@ REAL = (
     + REAL_ALGEBRA
     + FUSIONS
     + ATTENTION
+    + CAUSAL
     + CONVOLUTION
 )
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
