@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from irkit import dims
 from irkit.build import op
@@ -43,10 +43,12 @@ def written(x: Value, dim: int, index: Value, src: Value, reduction: str = "none
     for i in range(where.rank):
         if dims.same(part.shape[i], where.shape[i]) is not True:
             part = sliced(part, i, 0, where.shape[i])
-    if reduction != "none" and x.dtype is DType.BOOL:
-        wide = op.ScatterElements(cast(x, DType.INT32), where, cast(part, DType.INT32), axis=at, reduction=reduction)
-        return cast(wide, DType.BOOL)
-    return op.ScatterElements(x, where, part, axis=at, reduction=reduction)
+    wide = x.dtype if reduction == "none" else WIDE.get(x.dtype, x.dtype)
+    return cast(op.ScatterElements(cast(x, wide), where, cast(part, wide), axis=at, reduction=reduction), x.dtype)
+
+
+WIDE: Mapping[DType, DType] = {DType.BOOL: DType.INT32, DType.FLOAT16: DType.FLOAT, DType.BFLOAT16: DType.FLOAT}
+"""What elements are reduced in where ONNX, or ONNX Runtime, cannot reduce them as they are."""
 
 
 def aten_scatter(self: Value, dim: int, index: Value, src: Value, *, reduce: str | None = None) -> Value:
@@ -141,9 +143,9 @@ def along(x: Value, dim: int, index: Value, source: Value, reduction: str) -> Va
     if x.rank == 0:
         return squeeze(along(vector(x), 0, index, vector(source), reduction), 0)
     at = axis(dim, x.rank)
-    if at == 0 and x.dtype is not DType.BOOL:
+    if at == 0:
         where = unsqueeze(cast(vector(index), DType.INT64), -1)
-        return op.ScatterND(x, where, cast(vector(source), x.dtype), reduction=reduction)
+        return put(x, where, cast(vector(source), x.dtype), reduction)
     return written(x, at, laid(index, x, at, source.shape), source, reduction)
 
 
@@ -170,21 +172,17 @@ def aten_index_put(self: Value, indices: Sequence[Value | None], values: Value, 
     new = expand(cast(values, self.dtype), shape, *plan.indices)
     kept = [i for i in range(len(shape)) if not plan.place <= i < plan.place + count]
     new = permute(new, (*range(plan.place, plan.place + count), *kept))
-    result = put(base, stacked(plan), new, accumulate)
+    result = put(base, stacked(plan), new, "add" if accumulate else "none")
     back = [0] * self.rank
     for i, source in enumerate(plan.order):
         back[source] = i
     return permute(result, back)
 
 
-def put(x: Value, places: Value, new: Value, accumulate: bool) -> Value:
-    """x with `new` written, or added, at `places`; adding truth values is `or`."""
-    if not accumulate:
-        return op.ScatterND(x, places, new)
-    if x.dtype is DType.BOOL:
-        wide = op.ScatterND(cast(x, DType.INT32), places, cast(new, DType.INT32), reduction="add")
-        return cast(wide, DType.BOOL)
-    return op.ScatterND(x, places, new, reduction="add")
+def put(x: Value, places: Value, new: Value, reduction: str) -> Value:
+    """x with `new` written at, or reduced with what stands at, `places`; adding truth values is `or`."""
+    wide = x.dtype if reduction == "none" else WIDE.get(x.dtype, x.dtype)
+    return cast(op.ScatterND(cast(x, wide), places, cast(new, wide), reduction=reduction), x.dtype)
 
 
 def only_mask(indices: Sequence[Value | None]) -> Value | None:
@@ -218,7 +216,7 @@ def aten__unsafe_masked_index_put_accumulate(
 def aten_put(self: Value, index: Value, source: Value, accumulate: bool = False) -> Value:
     """self with the elements at `index` of self laid flat replaced by `source`, or with it added."""
     where = unsqueeze(flat(cast(index, DType.INT64)), -1)
-    return reshape(put(flat(self), where, flat(cast(source, self.dtype)), accumulate), self.shape)
+    return reshape(put(flat(self), where, flat(cast(source, self.dtype)), "add" if accumulate else "none"), self.shape)
 
 
 def aten_masked_scatter(self: Value, mask: Value, source: Value) -> Value:

@@ -6,6 +6,7 @@ import math
 
 from irkit.build import op
 from irkit.ir import Value
+from irkit.types import DType
 from lowering.aten.elementwise import negative
 from lowering.promotion import Operand, floating, floating_all, scalar
 from lowering.series import polynomial
@@ -136,8 +137,9 @@ def aten_cos(self: Value) -> Value:
 
 
 def aten_tan(self: Value) -> Value:
-    """The tangent."""
-    return op.Tan(floating(self))
+    """The tangent; of f64, for which ONNX Runtime has no Tan, by sine and cosine."""
+    x = floating(self)
+    return op.Div(op.Sin(x), op.Cos(x)) if x.dtype is DType.DOUBLE else op.Tan(x)
 
 
 def aten_asin(self: Value) -> Value:
