@@ -20,7 +20,10 @@ from lowering.aten.prims import AS_ATEN
 from lowering.errors import LoweringError
 
 Converter = Callable[..., Any]
-PREFIXES = {"aten_": "aten", "prims_": "prims", "torchvision_": "torchvision", "transformers_": "transformers"}
+PREFIXES = {
+    "aten_": "aten", "prims_": "prims", "torchvision_": "torchvision", "transformers_": "transformers",
+    "onnx_symbolic_": "onnx_symbolic", "onnx_": "onnx",
+}  # fmt: skip
 
 
 @attrs.frozen(eq=False)
