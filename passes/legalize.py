@@ -31,9 +31,13 @@ from irkit.pipeline import Observer, Pass, nobody
 from irkit.rewrite import Match, Rule, decline, rewrite
 from irkit.types import DType, Tensor, Tuple
 from passes.expand import EXPANSIONS
+from passes.fold_constants import EXACT_FOLDING
 from passes.functions import applies_at, by_function
 from passes.restate import RESTATED, misread, refused
-from passes.standard import EXACT
+from passes.rules.algebra import ALGEBRA
+from passes.rules.casts import CASTS
+from passes.rules.shapes import SHAPES
+from passes.rules.sizes import SIZES
 from passes.targets import OURS, Kind, Target, has_kernel, kind_of, result_complaint, row_at, runtime_version
 
 WIDER: Mapping[DType, tuple[DType, ...]] = {
@@ -58,6 +62,9 @@ WRAPS = frozenset((
 ))  # fmt: skip
 """Operators on which 64-bit integers may be taken for signed ones: sums and products wrap alike."""
 
+TIDY = SIZES + SHAPES + ALGEBRA + CASTS + EXACT_FOLDING
+"""What tidies up after definitions were put in. None of these moves an operator to another element type."""
+
 UNTOUCHED = frozenset(("Cast", "CastLike", "Identity", "BitCast", *BODIES))
 """Operators around which casts would change what they do."""
 
@@ -75,7 +82,7 @@ def _legalized(graph: Graph, target: Target) -> Graph:
     legal = legal_rule(target)
     after = rewrite(graph, (legal,))
     if after is not graph:
-        after = rewrite(after, (legal, *EXACT))
+        after = rewrite(after, (legal, *TIDY))
     missing = list(problems(after, target))
     if missing:
         raise _unrunnable(missing, target)
