@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,15 +31,21 @@ from irkit.onnx.tensors import packed, tensor_proto, unpacked
 from irkit.origins import Origin
 from irkit.share import share
 from irkit.testing import feeds, typed_graphs
-from irkit.types import DType, tensor
+from irkit.types import DType, Tensor, tensor
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def runs(model: Any) -> Any:
-    """A session, or None where ONNX Runtime has no kernel for some operator at some element type."""
+    """A session without rewrites, or None where ONNX Runtime has no kernel for some operator at some element type.
+
+    Rewrites are off because they are the runtime's own: 1.31 fuses Transpose and MatMul wrongly where the right operand
+    is a vector.
+    """
+    options = check.quiet_options()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        return check.session(model)
+        return check.session(model, options=options)
     except Exception as error:
         if "NOT_IMPLEMENTED" in str(error) or "rank >= 1" in str(error):
             return None
@@ -55,19 +62,32 @@ def test_the_runtime_gives_what_the_graph_means(graph: Graph, data: Any) -> None
     if session is None:
         return
     arguments = data.draw(feeds(graph))
+    empty: list[Any] = []
+    expected = evaluate(graph, arguments, every=lambda _, found: empty.append(is_empty(found)))
     try:
         actual = session.run(arguments)
-    except Exception as error:  # ONNX Runtime refuses to scan nothing
-        assert "Scan" in str(error) or "Loop" in str(error), error
+    except Exception as error:
+        assert any(empty), error  # ONNX Runtime refuses to scan, and to multiply, some matrices without elements
         return
-    expected = evaluate(graph, arguments)
-    empty = [isinstance(a, np.ndarray) and a.size == 0 for a in expected]  # no trip: it does not know the other sizes
-    kept = [(a, b) for a, b, skip in zip(expected, actual, empty, strict=True) if not skip]
+    # Of a tensor without elements ONNX Runtime may not know the sizes: those of a Loop that took no trip, say.
+    kept = [(a, b) for a, b in zip(expected, actual, strict=True) if not is_empty(a) and not is_empty(b)]
     assert irkit.compare(tuple(a for a, _ in kept), tuple(b for _, b in kept)) is None
+    assert len(kept) == len(expected) or any(empty)
 
 
-FOLDED = frozenset(("Call", "If", "Shape", "Size", "Range", "ConstantOfShape", "Identity", "Unsqueeze", "Squeeze"))
-"""Calls are written out; the loader folds what it knows of sizes, and takes the branch that is certain."""
+def is_empty(found: Any) -> bool:
+    """True for a result in which some array has no element."""
+    return any(map(is_empty, found)) if isinstance(found, (tuple, list)) else np.size(found) == 0
+
+
+def is_folded(value: Value) -> bool:
+    """True for what the loader may read as something else: Calls are written out, a branch that is certain is taken,
+    and small integers that are known become dimensions."""
+    small = isinstance(value.type, Tensor) and value.dtype is DType.INT64 and value.rank <= 1
+    bodies = value.op in ("Call", "If", "Loop", "Scan", "SequenceMap")
+    return bodies or (small and value.op not in ("Param", "Constant"))
+        small and value.op not in ("Param", "Constant")
+    )
 
 
 @given(typed_graphs(max_ops=6, symbolic=False))
@@ -76,7 +96,7 @@ def test_a_model_loads_as_the_graph_it_was_written_from(graph: Graph) -> None:
     assert again.signature == graph.signature
     assert [p.type for p in again.params] == [p.type for p in graph.params]
     assert share(irkit.load(irkit.to_proto(again))) == share(again)
-    if not any(v.op in FOLDED for v in graph.order):
+    if not any(map(is_folded, graph.order)):
         assert share(again) == share(graph)
 
 
