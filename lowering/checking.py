@@ -111,8 +111,9 @@ def compared(program: Program, expected: Any, actual: Any, sizes: Any, rtol: flo
     if our_spec != their_spec:
         return SizeReport(sizes, (), f"the structure differs: {our_spec} where torch gives {their_spec}")
     errors: list[tuple[str, float, float]] = []
-    names = [*program.lowered.captured.output_names, *("" for _ in ours)]
-    for name, mine, reference in zip(names, ours, theirs, strict=False):
+    paths = [*program.lowered.captured.output_names, *("" for _ in ours)]
+    for i, (path, mine, reference) in enumerate(zip(paths, ours, theirs, strict=False)):
+        name = path or str(i)
         if not isinstance(reference, torch.Tensor):
             if isinstance(mine, torch.Tensor) and mine.ndim == 0:
                 mine = mine.item()
