@@ -86,8 +86,6 @@ def is_folded(value: Value) -> bool:
     small = isinstance(value.type, Tensor) and value.dtype is DType.INT64 and value.rank <= 1
     bodies = value.op in ("Call", "If", "Loop", "Scan", "SequenceMap")
     return bodies or (small and value.op not in ("Param", "Constant"))
-        small and value.op not in ("Param", "Constant")
-    )
 
 
 @given(typed_graphs(max_ops=6, symbolic=False))
