@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -77,30 +76,45 @@ def run(program: Program, args: Any, kwargs: Mapping[str, Any], rtol: float | No
     try:
         feeds = program.feeds(copied(args), copied(dict(kwargs)))
         sizes = tuple(sorted(binding_of(program.graph, [feeds[k].shape for k in names_of(program.graph)]).items()))
-        with torch.no_grad(), from_start(program):
-            expected = program.model(*copied(args), **copied(dict(kwargs)))
-        actual = program(*copied(args), **copied(dict(kwargs)))
+        expected, left = reference(program, copied(args), copied(dict(kwargs)))
+        actual, after = program.run(copied(args), copied(dict(kwargs)))
     except Exception as error:  # ONNX Runtime's own classes have no common base
         return SizeReport(sizes, (), f"{type(error).__name__}: {error}")
-    return compared(program, expected, actual, sizes, rtol)
+    report = compared(program, expected, actual, sizes, rtol)
+    for name, mine in () if report.problem else after.items():
+        difference = compare(array_of(left[name]), array_of(mine), rtol=rtol, atol=rtol) if name in left else None
+        if difference is not None:
+            return attrs.evolve(report, problem=f"state {name}: {difference}")
+    return report
 
 
-@contextmanager
-def from_start(program: Program) -> Iterator[None]:
-    """A block in which the buffers that the torch model writes hold what they held at capture; after it, what they held
-    before it."""
+def reference(program: Program, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, torch.Tensor]]:
+    """(result, state): what torch gives, and what the buffers and inputs that it writes hold afterwards.
+
+    The buffers hold at first what they held at capture; the model itself is left as it was.
+    """
     owner = as_module(program.model)
-    held = {**dict(owner.named_buffers()), **dict(owner.named_parameters())}
-    written = {name: held[name] for name in program.lowered.initial_state if name in held}
+    start = program.lowered.initial_state
+    written = {name: tensor for name, tensor in tensors_of(owner).items() if name in start}
     before = {name: tensor.detach().clone() for name, tensor in written.items()}
+    leaves = program.lowered.captured.leaves_of(args, kwargs)
     with unchanged(owner), torch.no_grad():
         for name, tensor in written.items():
-            tensor.copy_(program.lowered.initial_state[name])
+            tensor.copy_(start[name])
         try:
-            yield
+            result = program.model(*args, **kwargs)
+            result = copied(result) if written else result  # it may be a buffer
+            found = {name: tensor.detach().clone() for name, tensor in tensors_of(owner).items() if name in start}
         finally:
             for name, tensor in written.items():
                 tensor.copy_(before[name])
+    inputs = dict(zip(program.lowered.captured.input_names, leaves, strict=True))
+    return result, found | {name: leaf for name, leaf in inputs.items() if isinstance(leaf, torch.Tensor)}
+
+
+def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The buffers and parameters of a module by name."""
+    return {**dict(module.named_buffers()), **dict(module.named_parameters())}
 
 
 def compared(program: Program, expected: Any, actual: Any, sizes: Any, rtol: float | None) -> SizeReport:

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import attrs
 import onnx
 import onnxruntime
 import pytest
@@ -260,3 +261,44 @@ def test_report_of_one_run() -> None:
     assert run(program, (X, Y), {}).problem == ""
     assert "batch" in str(program.report)
     assert set(program.report.seconds) >= {"capture", "lower", "optimize"}
+
+
+class Writing(torch.nn.Module):
+    seen: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(2))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        self.seen.add_(x.sum(0))
+        y.mul_(2)
+        return self.seen, x / self.seen
+
+
+def test_a_check_starts_from_the_state_at_capture_and_compares_what_is_left() -> None:
+    model, args = Writing(), (torch.rand(3, 2), torch.rand(3))
+    program = to_onnx(model, args, dynamic_shapes=({0: "b"}, {0: "b"}))
+    model(*args)  # the model goes on; the program and its check do not
+    seen = model.seen.clone()
+    assert program.check(n=2)
+    torch.testing.assert_close(model.seen, seen)
+    assert program.state["seen"].tolist() == [0.0, 0.0]
+
+    results = list(program.ready.results)
+    names = [port.name for port in program.ready.signature.results]
+    for name in ("seen_out", "y_out"):
+        changed = list(results)
+        changed[names.index(name)] = irkit.op.Mul(results[names.index(name)], 1.01)
+        wrong = attrs.evolve(program, ready=program.ready.with_results(changed))
+        assert wrong.check(n=0).runs[0].problem.startswith(f"state {name.removesuffix('_out')}: ")
+
+
+def test_a_call_refuses_another_structure_and_unknown_state() -> None:
+    program = to_onnx(Writing(), (torch.rand(3, 2), torch.rand(3)))
+    with pytest.raises(irkit.ContractError, match="the call lacks 'y'"):
+        program(torch.rand(3, 2))
+    with pytest.raises(irkit.ContractError, match="another structure"):
+        program([torch.rand(3, 2)], torch.rand(3))
+    with pytest.raises(irkit.ContractError, match="no state called 'sen'"):
+        program.run((torch.rand(3, 2), torch.rand(3)), state={"sen": torch.zeros(2)})
