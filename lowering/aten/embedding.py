@@ -90,7 +90,9 @@ def aten_embedding_bag(
 
 def as_recorded(value: Value, wanted: Any) -> Value:
     """The value, or zeros of the shape that torch recorded where that is another one"""
-    known = wanted is None or same_types(value.type, wanted)
+    if wanted is None:
+        return value
+    known = same_types(value.type, wanted)
     if known is True or (known is None and not wanted.is_static):
         return value
     return full(0, wanted.shape, wanted.dtype)
