@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from irkit.ir import Graph
-from irkit.pipeline import Observer, Pass, nobody, rules_pass
+from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence
 from passes.fold_constants import EXACT_FOLDING, FOLDING
+from passes.merge_siblings import merge_slices
 from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
 from passes.rules.attention import ATTENTION, DOUBLED
 from passes.rules.casts import CASTS
@@ -38,8 +39,8 @@ REAL = (
 
 LEVELS: tuple[Pass, ...] = (
     rules_pass("share", ()),
-    rules_pass("simplify_exactly", EXACT),
-    rules_pass("simplify", REAL),
+    sequence(rules_pass("simplify_exactly", EXACT), merge_slices, name="exact"),
+    sequence(rules_pass("simplify", REAL), merge_slices, name="standard"),
 )
 """By level: 0 merges equal values, 1 keeps every bit, 2 may change the last bits of floating-point results."""
 

@@ -79,7 +79,27 @@ def test_a_step_is_observed() -> None:
     a = value(3)
     seen = []
     optimize(Graph((a,), (op.Relu(op.Relu(a)),)), observe=seen.append)
-    assert [(step.name, step.changed) for step in seen] == [("simplify", True)]
+    assert [(step.name.partition("{")[0], step.changed) for step in seen] == [
+        ("simplify", True), ("in_bodies", False), ("standard", True),
+    ]  # fmt: skip
+
+
+def test_slices_that_tile_an_axis_become_one_split() -> None:
+    a = value("n", 6)
+    parts = [op.Slice(a, [i], [i + 2], [1]) for i in (0, 2, 4)]
+    g = Graph((a,), (op.Add(op.Mul(parts[0], parts[2]), parts[1]),))
+    after = optimize(g)
+    assert [v.op for v in after.order if v.op in ("Slice", "Split")] == ["Split"]
+    verify(after)
+    assert_equivalent(g, after)
+    overlapping = [op.Slice(a, [0], [3], [1]), op.Slice(a, [2], [6], [1])]
+    g = Graph((a,), (op.Relu(overlapping[0]), op.Relu(overlapping[1])))
+    assert "Split" not in [v.op for v in optimize(g).order]
+    condition = value(dtype="bool")
+    (r,) = op.If(condition, then_branch=lambda: op.Add(*(op.Slice(a, [i], [i + 3], [1]) for i in (0, 3))),
+                 else_branch=lambda: op.Slice(a, [0], [3], [1]))  # fmt: skip
+    after = optimize(Graph((a, condition), (r,)))
+    assert "Split" in [v.op for u in after.order for body in u.bodies for v in body.order]
 
 
 @pytest.mark.parametrize("length", [8000])

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from irkit import dims
-from irkit.build import call, const, op
+from irkit.build import call, const, op, shape_vector
 from irkit.ir import Value, param
 from irkit.pattern import Is, Op, attr, attribute_of, either, hole, is_all_ones, one_of, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import axes_of, is_float, number, positive, same_type
+from passes.rules.common import axes_of, is_float, number, positive, same_shape, same_type
 
 x, y, w = hole("x"), hole("y"), hole("w")
 
@@ -75,6 +75,47 @@ def gemm_bias(m: Match) -> Any:
     if not _broadcasts_to(m.c, m.product) or not is_float(m.a):
         return decline("c does not broadcast to the product, or the numbers are integers")
     return op.Gemm(m.a, m.b, m.c, transA=m.transA, transB=m.transB, alpha=m.alpha)
+
+
+def _flattened(rng: np.random.Generator) -> Value:
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    x = param(Tensor(DType.FLOAT, (batch, length, 4)))
+    flat = op.Reshape(x, shape_vector((dims.mul(batch, length), 4)))
+    bias = param(Tensor(DType.FLOAT, (3,))) if rng.random() < 0.7 else None
+    turned = int(rng.random() < 0.5)
+    weight = const(rng.standard_normal((3, 4) if turned else (4, 3)).astype(np.float32))
+    made = (
+        op.Gemm(flat, weight, bias, transB=turned)
+        if rng.random() < 0.8
+        else op.MatMul(flat, param(Tensor(DType.FLOAT, (4, 5))))
+    )
+    return op.Reshape(made, shape_vector((batch, length, made.shape[-1])))
+
+
+_rows = p.Reshape(x, hole("flat"), allowzero=attr("a")).named("rows")
+_weighted = either(
+    p.Gemm(_rows, hole("b"), hole("c", optional=True), transB=attr("transB")).named("product").once(),
+    p.MatMul(_rows, hole("b")).named("product").once(),
+)
+
+
+@rule(p.Reshape(_weighted, hole("shape"), allowzero=attr("b_")), exact=False, sample=_flattened)
+def product_of_rows(m: Match) -> Any:
+    """Reshape(Gemm(Reshape(x, [n, k]), b, c)) -> x @ b + c, where only leading axes were joined"""
+    lead = m.x.shape[:-1]
+    if m.x.rank < 3 or not same_shape(m.rows.shape[1:], m.x.shape[-1:]) or m.rows.rank != 2:
+        return decline("the last axis does not stay")
+    if not same_shape(m.root.shape, (*lead, m.product.shape[-1])) or m.b.rank != 2:
+        return decline("the leading axes do not come back")
+    gemm = m.product.op == "Gemm"
+    if gemm and m.transB and m.b.blob is None:
+        return decline("the transpose of b would be computed each time")
+    c = m.c if gemm else None
+    if c is not None and c.rank > 1:
+        return decline("the bias is no vector")
+    b = op.Transpose(m.b, perm=(1, 0)) if gemm and m.transB else m.b
+    found = op.MatMul(m.x, b)
+    return found if c is None else op.Add(found, c)
 
 
 # ---------------------------------------------------------------------------------------------- activations
@@ -317,8 +358,8 @@ def unsqueeze_reduction(m: Match) -> Any:
 
 
 FUSIONS: tuple[Rule, ...] = (
-    gemm, gemm_bias, gelu, gelu_tanh, swish, swish_alpha, log_softmax, layer_norm, layer_norm_scale, layer_norm_bias,
-    rms_norm, rms_norm_cast, softmax,
+    gemm, gemm_bias, product_of_rows, gelu, gelu_tanh, swish, swish_alpha, log_softmax, layer_norm, layer_norm_scale,
+    layer_norm_bias, rms_norm, rms_norm_cast, softmax,
 )  # fmt: skip
 """Several operators that one computes, with other rounding."""
 

@@ -1,0 +1,83 @@
+"""What several users of one value do, done once. Rules look only downward; this looks at users, and so is a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from irkit.build import call
+from irkit.ir import Graph, Value, substitute
+from irkit.pattern import uniform
+from irkit.pipeline import Pass, graph_pass, in_bodies
+from passes.rules.common import axes_of, vector
+
+
+@attrs.frozen
+class Cut:
+    """A Slice along one axis: the elements from `start` up to `stop`."""
+
+    value: Value
+    axis: int
+    start: int
+    stop: int
+
+
+def cut(value: Value) -> Cut | None:
+    """The Slice as a cut of one static axis without steps; None for every other value."""
+    source = value.inputs[0] if value.op == "Slice" else None
+    if source is None or len(value.inputs) < 4:
+        return None
+    starts, ends, axes = (axes_of(v) for v in value.inputs[1:4])
+    if starts is None or ends is None or axes is None or len(axes) != 1:
+        return None
+    if len(value.inputs) > 4 and value.inputs[4] is not None and uniform(value.inputs[4]) != 1:
+        return None
+    axis = axes[0] % source.rank
+    size = source.shape[axis]
+    if type(size) is not int:
+        return None
+    start, stop, _ = slice(starts[0], ends[0]).indices(size)
+    return Cut(value, axis, start, max(start, stop))
+
+
+def tiling(cuts: Iterable[Cut], size: int) -> list[Cut] | None:
+    """The cuts in order, where they cover an axis of `size` without gap or overlap; None where they do not."""
+    ordered = sorted(cuts, key=lambda c: (c.start, c.stop))
+    at = 0
+    for each in ordered:
+        if each.start != at or each.stop == at:
+            return None
+        at = each.stop
+    return ordered if at == size and len(ordered) > 1 else None
+
+
+def merge_slices_here(graph: Graph) -> Graph:
+    """Slices that tile one axis of one value -> a single Split, outside of bodies."""
+    swaps: dict[Value, Value] = {}
+    for source, users in graph.users.items():
+        if len(users) < 2:
+            continue
+        groups: dict[int, dict[tuple[int, int], Cut]] = {}
+        found = [c for c in map(cut, users) if c is not None and c.value.inputs[0] is source]
+        for each in found:
+            groups.setdefault(each.axis, {})[each.start, each.stop] = each
+        for axis, cuts in groups.items():
+            tiles = tiling(cuts.values(), source.shape[axis])
+            if tiles is not None:
+                swaps.update(split(source, axis, tiles, found))
+    return substitute(graph, swaps) if swaps else graph
+
+
+def split(source: Value, axis: int, tiles: list[Cut], found: list[Cut]) -> dict[Value, Value]:
+    """Each Slice with the part of a Split that stands for it."""
+    sizes = [t.stop - t.start for t in tiles]
+    parts = call("Split", [source, vector(sizes)], {"axis": axis}, outputs=len(sizes))
+    origin = tiles[0].value.origin.after("merge_slices")
+    whole = parts[0].inputs[0].with_origin(origin)
+    named = {(t.start, t.stop): p.with_inputs((whole,)).with_origin(origin) for t, p in zip(tiles, parts, strict=True)}
+    return {c.value: named[c.start, c.stop] for c in found if c.axis == axis and (c.start, c.stop) in named}
+
+
+merge_slices: Pass = in_bodies(graph_pass(merge_slices_here))
+"""Slices that tile one axis of one value -> a single Split, in bodies too."""
