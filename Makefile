@@ -4,7 +4,8 @@
 #   make test      ruff, pyright, and the whole test suite
 #   make bench     the export speed table                    (minutes)
 #   make models    docs/models.md from the sweep of models   (long)
-#   make lint | format | coverage | clean
+#   make coverage  docs/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
+#   make lint | format | test-coverage | clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -21,13 +22,13 @@ SUITE_SECONDS ?= 2100
 TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
 
 # One thread for each of the two test workers; property tests draw the same examples every time.
-test coverage: export OMP_NUM_THREADS ?= 1
-test coverage: export HYPOTHESIS_PROFILE ?= ci
+test test-coverage coverage: export OMP_NUM_THREADS ?= 1
+test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 # Models are built from their configuration classes: nothing is fetched from a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test bench models coverage lint format types install clean
+.PHONY: demo test bench models coverage test-coverage lint format types install clean
 
 install: $(READY)
 
@@ -62,6 +63,9 @@ models: $(READY)
 	$(BIN)/python -m tests.models_table
 
 coverage: $(READY)
+	$(BIN)/python -m tests.coverage $(COVERAGE_ARGS)
+
+test-coverage: $(READY)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term --cov-report=html:build/coverage
 
 clean:

@@ -148,17 +148,6 @@ def aten_log_sigmoid_forward(self: Value) -> tuple[Value, Value]:
     return aten_log_sigmoid(self), op.Exp(op.Neg(op.Abs(self)))
 
 
-def aten_tanhshrink(self: Value) -> Value:
-    """self - tanh(self)"""
-    x = floating(self)
-    return op.Sub(x, op.Tanh(x))
-
-
-def aten_softsign(self: Value) -> Value:
-    """self / (1 + |self|)"""
-    return op.Softsign(floating(self))
-
-
 def aten_glu(self: Value, dim: int = -1) -> Value:
     """a * sigmoid(b) for the two halves of self along `dim`."""
     a, b = op.Split(self, axis=axis(dim, self.rank), num_outputs=2)

@@ -194,7 +194,14 @@ def aten__scaled_dot_product_cudnn_attention(
     return made, sums, none, none, query.shape[-2], key.shape[-2], seed, seed, full(0, (0,), query.dtype)
 
 
-aten__scaled_dot_product_fused_attention_overrideable = aten__scaled_dot_product_cudnn_attention
+def aten__scaled_dot_product_fused_attention_overrideable(
+    query: Value, key: Value, value: Value, attn_bias: Value | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, return_debug_mask: bool = False, *, scale: float | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """(result, logarithms of the sums, ...); what follows serves torch's backward pass only"""
+    return aten__scaled_dot_product_cudnn_attention(
+        query, key, value, attn_bias, True, dropout_p, is_causal, return_debug_mask, scale=scale
+    )
 
 
 # ---------------------------------------------------------------------------------------------- whole layers

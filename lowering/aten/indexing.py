@@ -126,11 +126,6 @@ def aten_index_select(self: Value, dim: int, index: Value) -> Value:
     return op.Gather(self, index64(vector(index)), axis=axis(dim, self.rank))
 
 
-def aten_index_select_copy(self: Value, dim: int, index: Value) -> Value:
-    """self[index] along `dim`."""
-    return aten_index_select(self, dim, index)
-
-
 def aten_gather(self: Value, dim: int, index: Value, *, sparse_grad: bool = False) -> Value:
     """result[..., i, ...] = self[..., index[..., i, ...], ...] along `dim`; index: the rank of self, and no larger."""
     at = axis(dim, max(self.rank, 1))

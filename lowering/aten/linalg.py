@@ -71,7 +71,6 @@ def aten_matmul(self: Value, other: Value) -> Value:
 
 
 aten_linalg_matmul = aten_matmul
-aten___matmul__ = aten_matmul
 
 
 def aten__int_mm(self: Value, mat2: Value) -> Value:

@@ -56,15 +56,14 @@ def aten_scatter(self: Value, dim: int, index: Value, src: Value, *, reduce: str
     return written(self, dim, index, src, "none" if reduce is None else REDUCTIONS[reduce])
 
 
-def aten_scatter_value(self: Value, dim: int, index: Value, value: Number, *, reduce: str | None = None) -> Value:
-    """self with self[..., index, ...] along `dim` replaced by, or reduced with, a number."""
-    src = expand(scalar(value, self.dtype), index.shape)
-    return aten_scatter(self, dim, index, src, reduce=reduce)
+def aten_scatter_value(self: Value, dim: int, index: Value, value: Number) -> Value:
+    """self with self[..., index, ...] along `dim` replaced by a number."""
+    return aten_scatter(self, dim, index, expand(scalar(value, self.dtype), index.shape))
 
 
 def aten_scatter_value_reduce(self: Value, dim: int, index: Value, value: Number, *, reduce: str) -> Value:
     """self with self[..., index, ...] along `dim` reduced with a number."""
-    return aten_scatter_value(self, dim, index, value, reduce=reduce)
+    return aten_scatter(self, dim, index, expand(scalar(value, self.dtype), index.shape), reduce=reduce)
 
 
 def aten_scatter_add(self: Value, dim: int, index: Value, src: Value) -> Value:

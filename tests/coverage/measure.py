@@ -1,0 +1,283 @@
+"""One cell of the table: an OpInfo, an element type, fixed or dynamic sizes -> passed, or the first reason why not."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import attrs
+import torch
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+from irkit.compare import compare
+from irkit.errors import ContractError, IrkitError
+from lowering.checking import assignments, resized, run
+from lowering.errors import CaptureError, LoweringError, MissingConverters
+from lowering.export import to_onnx
+from lowering.program import Program
+from tests.converters.oracle import OPS, Case, array, op_case, tensors_of
+from tests.converters.test_opinfo import function_of
+
+DTYPES: Mapping[str, torch.dtype] = {
+    str(d).removeprefix("torch."): d
+    for d in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.uint8,
+              torch.bool, torch.complex64)
+}  # fmt: skip
+MODES = ("static", "dynamic")
+
+NOT_DETERMINED: Mapping[str, str] = {
+    **dict.fromkeys("empty empty_like empty_permuted empty_strided new_empty new_empty_strided".split(),
+                    "holds what the memory held"),
+    **dict.fromkeys(
+        "bernoulli cauchy exponential geometric log_normal multinomial normal pca_lowrank rand rand_like randint "
+        "randint_like randn randn_like svd_lowrank uniform nn.functional.alpha_dropout nn.functional.dropout "
+        "nn.functional.dropout2d nn.functional.dropout3d nn.functional.feature_alpha_dropout "
+        "nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d".split(),
+        "draws random numbers"),
+}  # fmt: skip
+"""Operators whose results nothing can be compared with, and why; tests/converters/test_random.py holds them to laws.
+
+Of other operators, the samples are left out for which eager itself gives two results for two seeds.
+"""
+
+OTHERS = 20
+"""Further samples that are looked through for one of the same ranks and other sizes."""
+
+
+@attrs.frozen
+class Key:
+    """A cell: the operator as `oracle.OPS` calls it, the element type without `torch.`, static or dynamic."""
+
+    op: str
+    dtype: str
+    mode: str
+
+
+@attrs.frozen
+class Found:
+    """What became of a cell.
+
+    `outcome` is pass, fail, "not captured" (torch.export refuses each sample), random (nothing is determined), or
+    "no samples"; `reason` a short code and `detail` one line for the first failure. `samples` counts those compared.
+    """
+
+    outcome: str
+    reason: str = ""
+    detail: str = ""
+    samples: int = 0
+    seconds: float = 0.0
+
+
+class Failed(Exception):
+    """A sample failed: (reason, detail)."""
+
+
+class NotCaptured(Exception):
+    """torch itself cannot capture the sample; the reason is its argument."""
+
+
+class Undetermined(Exception):
+    """Two runs of eager differ, or eager refuses the sample."""
+
+
+def cells(dtypes: tuple[str, ...], modes: tuple[str, ...]) -> list[Key]:
+    """Every cell of the database: each operator with the element types that it has on the CPU."""
+    return [
+        Key(name, dtype, mode)
+        for name, info in OPS.items()
+        for dtype in dtypes
+        if DTYPES[dtype] in info.dtypes
+        for mode in modes
+    ]
+
+
+def measured(key: Key, samples: int | None) -> Found:
+    """The outcome over the first `samples` samples (all of them where None); the first failure ends it."""
+    if OPS[key.op].name in NOT_DETERMINED:
+        return Found("random", "random", NOT_DETERMINED[OPS[key.op].name])
+    start, compared, left_out = time.perf_counter(), 0, Found("no samples")
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in islice(cases_of(key), samples):
+            try:
+                check(key, case)
+                compared += 1
+            except Failed as failed:
+                reason, detail = failed.args
+                return Found("fail", reason, f"{clean(detail)} [{clean(case.words)[:120]}]", compared, since(start))
+            except NotCaptured as refused:
+                left_out = Found("not captured", "torch", clean(str(refused)))
+            except Undetermined:
+                left_out = (
+                    left_out
+                    if left_out.outcome == "not captured"
+                    else Found("random", "random", "eager gives two results")
+                )
+    return Found("pass", samples=compared, seconds=since(start)) if compared else left_out
+
+
+def since(start: float) -> float:
+    """Seconds since `start`, to the hundredth."""
+    return round(time.perf_counter() - start, 2)
+
+
+def cases_of(key: Key) -> Iterator[Case]:
+    """The samples as modules of tensors, complex ones as pairs of real numbers in a last dimension of 2."""
+    info, dtype = OPS[key.op], DTYPES[key.dtype]
+    function = function_of(info, dtype)
+    for sample in info.sample_inputs("cpu", dtype, requires_grad=False):
+        plain = sample.transform(lambda x: x.detach() if isinstance(x, torch.Tensor) else x)
+        yield real(op_case(Called(info.name, function), plain))
+
+
+@attrs.frozen
+class Called:
+    """What `op_case` asks of an OpInfo: a name and a function."""
+
+    name: str
+    op: Callable[..., Any]
+
+
+class Real(torch.nn.Module):
+    """A module whose complex arguments and results are pairs of real numbers, which is how they enter ONNX."""
+
+    def __init__(self, inner: torch.nn.Module, paired: tuple[bool, ...]) -> None:
+        super().__init__()
+        self.inner, self.paired = inner, paired
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        given = [torch.view_as_complex(t) if p else t for t, p in zip(tensors, self.paired, strict=True)]
+        return pytree.tree_map(parts, self.inner(*given))
+
+
+def parts(leaf: Any) -> Any:
+    """A complex tensor as a real one."""
+    if isinstance(leaf, torch.Tensor) and leaf.is_complex():
+        return torch.view_as_real(leaf.resolve_conj())
+    return leaf
+
+
+def real(case: Case) -> Case:
+    """The case itself, or over pairs of real numbers where some argument or result may be complex."""
+    args = tuple(torch.view_as_real(a.resolve_conj()).clone() if a.is_complex() else a for a in case.args)
+    return Case(Real(case.model, tuple(a.is_complex() for a in case.args)), args, {}, case.words)
+
+
+def check(key: Key, case: Case) -> None:
+    """Raises Failed where the exported sample differs from eager, NotCaptured or Undetermined where none can."""
+    determined(case)
+    dynamic = key.mode == "dynamic"
+    program = exported(case, dynamic)
+    problem = run(program, clones(case.args), {}).problem
+    if problem:
+        raise Failed(reason_of(problem), problem)
+    if dynamic:
+        for args in other_sizes(key, case, program):
+            problem = run(program, clones(args), {}).problem
+            if problem:
+                raise Failed(reason_of(problem), f"at {[list(a.shape) for a in args]}: {problem}")
+
+
+def determined(case: Case) -> None:
+    """Raises Undetermined where eager refuses the sample, or gives another result for another seed."""
+    found = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        try:
+            found.append([array(t) for t in tensors_of(case.model(*clones(case.args)))])
+        except Exception as error:
+            raise Undetermined(str(error)) from error
+    if compare(*found) is not None:
+        raise Undetermined("random")
+
+
+def exported(case: Case, dynamic: bool) -> Program:
+    """The sample as an ONNX program with a session."""
+    shapes = {"tensors": tuple(dict.fromkeys(range(a.ndim), Dim.AUTO) for a in case.args)} if dynamic else None
+    try:
+        program = to_onnx(case.model.eval(), clones(case.args), dynamic_shapes=shapes if case.args else None)
+    except CaptureError as error:
+        cause = error.__cause__
+        if cause is None or isinstance(cause, IrkitError):
+            raise Failed("capture", error.what) from error
+        raise NotCaptured(f"{type(cause).__name__}: {cause}") from error
+    except MissingConverters as error:
+        names = ", ".join(name for name, _ in error.missing)
+        raise Failed("converter", f"no converter for {names}") from error
+    except LoweringError as error:
+        raise Failed("refused", error.what) from error
+    except IrkitError as error:
+        raise Failed("legalize", f"{type(error).__name__}: {error.what}") from error
+    except Exception as error:
+        raise Failed("internal", f"{type(error).__name__}: {error}") from error
+    try:
+        _ = program.session
+    except IrkitError as error:
+        raise Failed("serialize", f"{type(error).__name__}: {error}") from error
+    except Exception as error:
+        raise Failed("ORT load", f"{type(error).__name__}: {error}") from error
+    return program
+
+
+def other_sizes(key: Key, case: Case, program: Program) -> Iterator[tuple[torch.Tensor, ...]]:
+    """Arguments of other sizes that the program's contract allows and torch takes: those of another sample of the
+    same ranks, or random ones."""
+    for other in islice(cases_of(key), OTHERS):
+        if kinds(other) == kinds(case) and shapes_of(other) != shapes_of(case):
+            try:
+                program.feeds(other.args, {})
+                determined(attrs.evolve(case, args=other.args))
+            except (ContractError, Undetermined):
+                continue
+            yield other.args
+            return
+    for sizes in assignments(program, 1, 0):
+        args, _ = resized(program, sizes, 0)
+        try:
+            determined(attrs.evolve(case, args=tuple(args)))
+        except Undetermined:
+            continue
+        yield tuple(args)
+
+
+def kinds(case: Case) -> list[tuple[torch.dtype, int]]:
+    """The element types and ranks of the tensors."""
+    return [(a.dtype, a.ndim) for a in case.args]
+
+
+def shapes_of(case: Case) -> list[torch.Size]:
+    """The shapes of the tensors."""
+    return [a.shape for a in case.args]
+
+
+def clones(args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Copies that a run may write to, with the strides of the originals."""
+    return tuple(a.detach().clone() for a in args)
+
+
+def reason_of(problem: str) -> str:
+    """The short code of a problem that a comparison reports."""
+    if "the structure differs" in problem:
+        return "structure"
+    if re.search(r"expected \w+ elements, got", problem):
+        return "dtype"
+    if "expected the shape" in problem:
+        return "shape"
+    if problem.startswith("ContractError"):
+        return "contract"
+    if problem.startswith(("output", "state")):
+        return "value"
+    return "ORT run"
+
+
+def clean(text: str) -> str:
+    """One line without the paths of a machine, of 300 characters at most."""
+    line = " ".join(text.split())
+    line = re.sub(r"/\S*/(\w[\w.]*)", r"\1", line)
+    return re.sub(r"0x[0-9a-f]{6,}", "0x", line)[:300]

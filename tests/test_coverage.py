@@ -1,0 +1,111 @@
+"""A sample of the coverage table that changes with the commit, and everything that once failed and was mended.
+
+The whole of torch's operator database runs in `make coverage`; docs/coverage.json is what it found. An operator that
+the file says passes must still pass; one that fails there is not asked for here.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.coverage.measure import Found, Key, Undetermined, clean, measured, reason_of
+from tests.coverage.page import page
+from tests.coverage.sweep import append, row_of, rows_in, swept
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = ROOT / "docs" / "coverage.json"
+ONCE_FAILED = ROOT / "tests" / "coverage_regressions.txt"
+SAMPLE = 24
+
+
+def seed() -> int:
+    """The hash of the commit as a number; 0 where this is no checkout."""
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return int(found.stdout.strip() or "0", 16) if found.returncode == 0 else 0
+
+
+def drawn() -> list[Key]:
+    """Cells that pass in the table, others for each commit."""
+    if not TABLE.exists():
+        return []
+    rows = json.loads(TABLE.read_text(encoding="utf-8"))
+    good = [Key(r["op"], r["dtype"], r["mode"]) for r in rows if r["outcome"] == "pass"]
+    return random.Random(seed()).sample(good, min(SAMPLE, len(good)))
+
+
+def once_failed() -> list[Key]:
+    """The cells of coverage_regressions.txt."""
+    lines = ONCE_FAILED.read_text(encoding="utf-8").splitlines()
+    return [Key(*line.split()) for line in lines if line and not line.startswith("#")]
+
+
+def title(key: Key) -> str:
+    """The name of a test."""
+    return f"{key.op}-{key.dtype}-{key.mode}"
+
+
+@pytest.mark.parametrize("key", drawn(), ids=title)
+def test_what_the_table_says_passes_still_passes(key: Key) -> None:
+    found = measured(key, 1)
+    assert found.outcome == "pass", found
+
+
+@pytest.mark.parametrize("key", once_failed(), ids=title)
+def test_what_once_failed_passes(key: Key) -> None:
+    found = measured(key, 3)
+    assert found.outcome == "pass", found
+
+
+# ---- the harness itself ---------------------------------------------------------------------------------------------
+
+
+def test_an_error_is_recorded_and_the_sweep_goes_on() -> None:
+    keys = [Key("no_such_operator", "float32", "static"), Key("abs", "float32", "static")]
+    found = dict(swept(keys, 1, 1, 200.0))
+    assert found[keys[0]].reason == "harness"
+    assert found[keys[1]].outcome == "pass"
+
+
+def test_a_cell_that_takes_too_long_is_recorded() -> None:
+    key = Key("abs", "float32", "static")
+    assert dict(swept([key], 1, 1, 0.0))[key].reason == "time-out"
+
+
+def test_rows_survive_a_line_that_was_cut_short(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    key = Key("abs", "float32", "static")
+    append(path, row_of(key, Found("fail", "value", "wrong"), "a"))
+    append(path, row_of(key, Found("pass", samples=1), "b"))
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"op": "ad')
+    (row,) = rows_in(path)
+    assert (row["outcome"], row["commit"]) == ("pass", "b")
+    assert "| float32 | static | 1 | 1 | 100.0 | 0 | 0 |" in page([row])
+
+
+@pytest.mark.parametrize(
+    ("problem", "reason"),
+    [
+        ("output 0: expected f32 elements, got f64", "dtype"),
+        ("output 0: expected the shape (2,), got (3,)", "shape"),
+        ("output 0: 1 of 2 elements differ", "value"),
+        ("ContractError: batch is 3", "contract"),
+        ("Fail: the node", "ORT run"),
+    ],
+)
+def test_problems_have_short_codes(problem: str, reason: str) -> None:
+    assert reason_of(problem) == reason
+
+
+def test_details_name_no_folder_of_a_machine() -> None:
+    assert clean("in /a" + "/b/python/torch.py:\n line 1") == "in torch.py: line 1"
+
+
+def test_random_samples_are_told() -> None:
+    assert measured(Key("bernoulli", "float32", "static"), 1).outcome == "random"
+    assert issubclass(Undetermined, Exception)
