@@ -190,7 +190,12 @@ def _square(inner: Any) -> Any:
     return either(p.Mul(inner, inner), p.Pow(inner, about(2.0)))
 
 
-_epsilon = constant("epsilon", where=lambda v: uniform(v) is not None)
+def _is_small(value: Value) -> bool:
+    found = uniform(value)
+    return found is not None and not isinstance(found, complex) and 0 < found < 1
+
+
+_epsilon = constant("epsilon", where=Is("is_small", _is_small, (1e-5, 1e-6, 0.1)))
 _deviation = p.Sub(x, p.ReduceMean(x, constant("axes_1"), keepdims=1)).named("deviation")
 _variance = _mean(_square(hole("deviation")))
 _spread = p.Sqrt(p.Add(_variance, _epsilon))
@@ -202,8 +207,8 @@ def layer_norm(m: Match) -> Any:
     if not (_of_last_axis(m, m.axes) and _of_last_axis(m, m.axes_1) and same_type(m.x, m.root)):
         return decline("the mean is not along the last axis")
     size = m.x.shape[-1]
-    if type(size) is not int or m.x.dtype is DType.DOUBLE:
-        return decline("the last axis is symbolic, or the norm would be computed in f32")
+    if type(size) is not int or m.x.dtype is not DType.FLOAT:
+        return decline("the last axis is symbolic, or the norm would be computed in another element type")
     ones = const(np.ones((size,), dtype=m.x.dtype.numpy))
     return op.LayerNormalization(m.x, ones, axis=-1, epsilon=float(uniform(m.epsilon)))
 
