@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
+from unittest import mock
 
 import attrs
 import torch
@@ -187,13 +188,14 @@ def check(key: Key, case: Case) -> None:
 def determined(case: Case) -> None:
     """Raises Undetermined where eager refuses the sample, or gives another result for another seed."""
     found = []
-    for seed in (1, 2):
+    for seed in (1, 2, 3):
         torch.manual_seed(seed)
         try:
-            found.append([array(t) for t in tensors_of(case.model(*clones(case.args)))])
+            with mock.patch.object(torch, "manual_seed", lambda seed: None):  # OpInfo seeds some operators itself
+                found.append([array(t) for t in tensors_of(case.model(*clones(case.args)))])
         except Exception as error:
             raise Undetermined(str(error)) from error
-    if compare(*found) is not None:
+    if compare(found[0], found[1]) is not None or compare(found[0], found[2]) is not None:
         raise Undetermined("random")
 
 
