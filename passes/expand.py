@@ -172,6 +172,17 @@ def gemm(m: Match, value: Value) -> Any:
     return op.Add(found, c if beta == 1 else op.Mul(c, number(c, int(beta))))
 
 
+def mat_mul(m: Match, value: Value) -> Any:
+    """The product with a vector as one with a matrix of one row or column (ONNX Runtime 1.31 fuses a Transpose into
+    a product with a vector, and computes something else)"""
+    a, b = value.inputs
+    if a is None or b is None or (a.rank > 1) == (b.rank > 1):
+        return None
+    if b.rank == 1:
+        return op.Squeeze(op.MatMul(a, op.Unsqueeze(b, np.array([1]))), np.array([-1]))
+    return op.Squeeze(op.MatMul(op.Unsqueeze(a, np.array([0])), b), np.array([-2]))
+
+
 def mod(m: Match, value: Value) -> Any:
     """x - y * Floor(x / y), by way of fmod, which is exact"""
     x, y = value.inputs
@@ -310,7 +321,8 @@ def pad_wrap(m: Match, value: Value) -> Any:
 
 EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Attention": attention, "GroupNormalization": group_normalization, "GlobalLpPool": global_lp_pool, "Mean": mean,
-    "Gemm": gemm, "Where": where, "NonZero": non_zero, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
+    "Gemm": gemm, "MatMul": mat_mul, "Where": where, "NonZero": non_zero,
+    "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,
     "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast, **draws.EXPANSIONS,
 })  # fmt: skip

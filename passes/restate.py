@@ -37,6 +37,10 @@ def refused(value: Value) -> str:
         return "ONNX Runtime computes Mod of floating-point numbers only with fmod=1"
     if value.op in ("RNN", "GRU", "LSTM") and value.attribute("layout"):
         return f"ONNX Runtime has {value.op} with layout=0 only"
+    if value.op == "MatMul" and any(v is not None and v.op == "Transpose" for v in value.inputs):
+        ranks = [v.rank for v in value.inputs if v is not None]
+        if min(ranks) == 1 < max(ranks):
+            return "ONNX Runtime multiplies a transposed tensor with a vector wrongly"
     return ""
 
 

@@ -302,3 +302,14 @@ def test_a_call_refuses_another_structure_and_unknown_state() -> None:
         program([torch.rand(3, 2)], torch.rand(3))
     with pytest.raises(irkit.ContractError, match="no state called 'sen'"):
         program.run((torch.rand(3, 2), torch.rand(3)), state={"sen": torch.zeros(2)})
+
+
+@pytest.mark.parametrize("vector_first", [False, True])
+def test_a_transposed_batch_times_a_vector(vector_first: bool) -> None:
+    """ONNX Runtime 1.31 fuses the Transpose into the product and then computes something else."""
+
+    def product(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return v @ x.transpose(1, 2) if vector_first else x.transpose(1, 2) @ v
+
+    x, v = torch.randn(3, 4, 5), torch.randn(5 if vector_first else 4)
+    assert run(to_onnx(product, (x, v)), (x, v), {}).problem == ""
