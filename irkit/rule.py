@@ -43,6 +43,10 @@ class Match:
     def __getitem__(self, name: str) -> Any:
         return self._bound[name]
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """What a part of the pattern holds, or `default` where the alternative that matched has no such part."""
+        return self._bound.get(name, default)
+
     def binders(self, sizes: Iterable[Any], *candidates: Value) -> tuple[Value, ...]:
         """The `candidates` whose types are needed to bind a symbol of `sizes` that no parameter's type binds."""
         return self._bind(sizes, candidates)[0]
