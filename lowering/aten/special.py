@@ -1,4 +1,4 @@
-"""Gamma and Bessel functions by published approximations; those that cancel are computed in float64."""
+"""Gamma functions by published approximations, in float64; numbers and their bits."""
 
 from __future__ import annotations
 
@@ -91,60 +91,6 @@ def aten_mvlgamma(self: Value, p: int) -> Value:
     for i in range(p):
         result = op.Add(result, aten_lgamma(op.Sub(x, i / 2) if i else x))
     return result
-
-
-# ---------------------------------------------------------------------------------------------- Bessel functions
-
-# Abramowitz and Stegun 9.8.1 to 9.8.4: within 3.75 in powers of (x / 3.75)**2, beyond it in powers of 3.75 / x.
-_I0_NEAR = (1.0, 3.5156229, 3.0899424, 1.2067492, 0.2659732, 0.0360768, 0.0045813)
-_I0_FAR = (
-    0.39894228, 0.01328592, 0.00225319, -0.00157565, 0.00916281, -0.02057706, 0.02635537, -0.01647633, 0.00392377,
-)  # fmt: skip
-_I1_NEAR = (0.5, 0.87890594, 0.51498869, 0.15084934, 0.02658733, 0.00301532, 0.00032411)
-_I1_FAR = (
-    0.39894228, -0.03988024, -0.00362018, 0.00163801, -0.01031555, 0.02282967, -0.02895312, 0.01787654, -0.00420059,
-)  # fmt: skip
-
-
-def bessel(x: Value, near: tuple[float, ...], far: tuple[float, ...], odd: bool, scaled: bool) -> Value:
-    """A modified Bessel function of the first kind; times exp(-|x|) where `scaled`."""
-    size = op.Abs(x)
-    ratio = op.Mul(size, 1 / 3.75)
-    inner = polynomial(op.Mul(ratio, ratio), near)
-    if odd:
-        inner = op.Mul(inner, size)
-    outer = op.Div(polynomial(op.Reciprocal(op.Max(ratio, 1)), far), op.Sqrt(op.Max(size, 1)))
-    if scaled:
-        inner = op.Mul(inner, op.Exp(op.Neg(size)))
-    else:
-        outer = op.Mul(outer, op.Exp(size))
-    value = op.Where(op.Less(ratio, 1), inner, outer)
-    return op.Mul(value, op.Sign(x)) if odd else value
-
-
-def aten_i0(self: Value) -> Value:
-    """The modified Bessel function of the first kind and order 0."""
-    return bessel(floating(self), _I0_NEAR, _I0_FAR, False, False)
-
-
-def aten_special_i0(self: Value) -> Value:
-    """The modified Bessel function of the first kind and order 0."""
-    return aten_i0(self)
-
-
-def aten_special_i0e(self: Value) -> Value:
-    """i0(self) * exp(-|self|)"""
-    return bessel(floating(self), _I0_NEAR, _I0_FAR, False, True)
-
-
-def aten_special_i1(self: Value) -> Value:
-    """The modified Bessel function of the first kind and order 1."""
-    return bessel(floating(self), _I1_NEAR, _I1_FAR, True, False)
-
-
-def aten_special_i1e(self: Value) -> Value:
-    """i1(self) * exp(-|self|)"""
-    return bessel(floating(self), _I1_NEAR, _I1_FAR, True, True)
 
 
 # ---------------------------------------------------------------------------------------------- numbers and their bits
