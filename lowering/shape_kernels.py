@@ -1,7 +1,7 @@
 """Kernels that tell torch the shapes of operators whose own kernels would fix sizes while they are traced.
 
 torch traces the recurrent operators by running their loop over time, which makes the length a number, and max_pool1d
-by a kernel that knows no symbolic sizes. The graph records these operators whole, so that all tracing needs is the
+by a kernel that knows no symbolic sizes; ctc_loss it does not trace at all. The graph records these operators whole, so that all tracing needs is the
 shape of their results. torch.export's own `register_lstm_while_loop_decomposition` swaps kernels in the same way.
 """
 
@@ -56,8 +56,19 @@ def max_pool1d(
     return torch.ops.aten.max_pool2d_with_indices(x.unsqueeze(-2), *pairs, ceil_mode)[0].squeeze(-2)
 
 
+def ctc_loss(
+    log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    reduction: int = 1, zero_infinity: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    """The result of aten.ctc_loss, whose own kernel asks how long the longest target is."""
+    single = log_probs.dim() == 2
+    return log_probs.new_empty(() if reduction or single else (log_probs.shape[1],))
+
+
 KERNELS: Mapping[Any, Kernel] = MappingProxyType(
     {
+        torch.ops.aten.ctc_loss.IntList: ctc_loss,
+        torch.ops.aten.ctc_loss.Tensor: ctc_loss,
         torch.ops.aten.lstm.input: lstm,
         torch.ops.aten.gru.input: gru,
         torch.ops.aten.rnn_tanh.input: gru,

@@ -1,0 +1,58 @@
+"""ctc_loss against torch: paddings, joined targets, lengths, reductions, repeated labels, impossible alignments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from lowering.checking import run
+from lowering.export import to_onnx
+
+
+class Loss(torch.nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(self, scores: torch.Tensor, targets: torch.Tensor, frames: Any, labels: Any) -> torch.Tensor:
+        return torch.nn.functional.ctc_loss(scores.log_softmax(-1), targets, frames, labels, **self.options)
+
+
+PADDED = torch.tensor([[1, 1, 2, 3], [4, 2, 2, 0], [3, 0, 0, 0]])
+JOINED = torch.tensor([1, 1, 2, 3, 4, 2, 2, 3])
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("targets", [PADDED, JOINED], ids=["padded", "joined"])
+@pytest.mark.parametrize("zero_infinity", [False, True])
+def test_lengths_as_numbers(reduction: str, targets: torch.Tensor, zero_infinity: bool) -> None:
+    model = Loss(reduction=reduction, zero_infinity=zero_infinity)
+    for frames in ([9, 8, 5], [9, 3, 0]):  # three frames are too few for 2, 2; none for any label
+        inputs = (torch.randn(9, 3, 6), targets, frames, [4, 3, 1])
+        report = run(to_onnx(model, inputs), inputs, {}, rtol=1e-5)
+        assert not report.problem, report.problem
+
+
+@pytest.mark.parametrize("blank", [0, 5])
+def test_lengths_as_tensors_and_dynamic_sizes(blank: int) -> None:
+    model = Loss(reduction="none", blank=blank)
+    targets = torch.tensor([[1, 1, 2, 3], [4, 2, 2, 1], [3, 1, 1, 1]])
+
+    def inputs(time: int, batch: int) -> tuple[Any, ...]:
+        frames = torch.arange(batch) % 3 + time - 2
+        return torch.randn(time, batch, 6), targets[:batch], frames, torch.arange(batch) + 1
+
+    shapes = ({0: "time", 1: "batch"}, {0: "batch"}, {0: "batch"}, {0: "batch"})
+    program = to_onnx(model, inputs(9, 3), dynamic_shapes=shapes)
+    for time, batch in ((9, 3), (7, 2), (12, 1)):
+        report = run(program, inputs(time, batch), {}, rtol=1e-5)
+        assert not report.problem, report.problem
+
+
+def test_one_sample() -> None:
+    inputs = (torch.randn(6, 5), torch.tensor([1, 2, 2]), [6], [3])
+    for reduction in ("none", "mean", "sum"):
+        report = run(to_onnx(Loss(reduction=reduction), inputs), inputs, {}, rtol=1e-5)
+        assert not report.problem, report.problem
