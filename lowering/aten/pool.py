@@ -129,7 +129,11 @@ def average_pooled(
     """The mean of every window, or its sum divided by `divisor`; integers are rounded towards zero."""
     if self.dtype.is_integer:
         rest = (kernel, stride, padding, ceil_mode, count_include_pad, divisor, spatial)
-        return cast(average_pooled(cast(self, DType.DOUBLE), *rest), self.dtype)
+        mean = average_pooled(cast(self, DType.DOUBLE), *rest)
+        # A mean that is whole may come out a little below: it is told from the nearest fraction by half of 1 / count.
+        count = divisor or int(np.prod(per_axis(kernel, spatial)))
+        near = op.Less(op.Abs(op.Sub(mean, op.Round(mean))), scalar(0.5 / abs(count), mean.dtype))
+        return cast(op.Where(near, op.Round(mean), mean), self.dtype)
     x = batched(self, spatial)
     attributes = windows(kernel, stride, padding, spatial)
     if divisor is None:
