@@ -12,7 +12,7 @@ from irkit.types import DType, same_types
 from lowering.errors import Unsupported
 from lowering.pieces import full, p_norm, total
 from lowering.promotion import cast, finite_limits, scalar
-from lowering.shaping import expand, flat, ints, iota, sliced, unsqueeze
+from lowering.shaping import expand, flat, ints, iota, sliced, squeeze, unsqueeze
 
 SUM, MEAN, MAX = 0, 1, 2
 """torch's numbers for the modes of embedding_bag."""
@@ -46,6 +46,8 @@ def aten_one_hot(self: Value, num_classes: int = -1, *, expected: Any = None) ->
         depth = known if type(known) is int else op.Add(most, scalar(1, self.dtype))
     if isinstance(depth, int):
         depth = scalar(depth, DType.INT64)
+    if self.rank == 0:
+        return squeeze(op.OneHot(unsqueeze(self, 0), depth, ints(0, 1), axis=-1), 0)
     return op.OneHot(self, depth, ints(0, 1), axis=-1)
 
 

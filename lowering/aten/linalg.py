@@ -106,7 +106,7 @@ def aten_inner(self: Value, other: Value) -> Value:
 def aten_outer(self: Value, vec2: Value) -> Value:
     """(n,), (m,) -> (n, m)"""
     a, b = promoted(unsqueeze(self, 1), vec2)
-    return op.Mul(a, b)
+    return op.And(a, b) if a.dtype is DType.BOOL else op.Mul(a, b)
 
 
 aten_ger = aten_outer

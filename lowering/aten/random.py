@@ -12,7 +12,7 @@ from irkit.ir import Value
 from irkit.types import DType
 from lowering.aten.creation import dtype_of, filled
 from lowering.errors import Unsupported
-from lowering.promotion import DEFAULT, cast, scalar
+from lowering.promotion import DEFAULT, cast, floating, scalar
 from lowering.shaping import expand, squeeze, unsqueeze
 
 TINY = 1e-38
@@ -117,7 +117,7 @@ def aten_bernoulli(self: Value) -> Value:
     return cast(op.Less(uniform(self.shape, self.dtype), self), self.dtype)
 
 
-def aten_bernoulli_p(self: Value, p: float) -> Value:
+def aten_bernoulli_p(self: Value, p: float = 0.5) -> Value:
     """1 with probability p, else 0, in the shape of self."""
     working = self.dtype if self.dtype.is_float else DEFAULT
     return cast(op.Less(uniform(self.shape, working), p), self.dtype)
@@ -194,4 +194,5 @@ def aten_feature_alpha_dropout(input: Value, p: float, train: bool) -> Value:
 
 def aten_native_dropout_backward(grad_output: Value, mask: Value, scale: float) -> Value:
     """grad_output * mask * scale"""
-    return op.Mul(op.Mul(grad_output, cast(mask, grad_output.dtype)), scalar(scale, grad_output.dtype))
+    gradient = floating(grad_output)
+    return op.Mul(op.Mul(gradient, cast(mask, gradient.dtype)), scalar(scale, gradient.dtype))

@@ -245,7 +245,10 @@ def passed(values: Value, bounds: Value, right: bool, dtype: DType) -> Value:
     """For each value, how many of the bounds (along the last axis) come before it."""
     x = unsqueeze(values, -1)
     before = op.Not(op.Less(x, bounds)) if right else op.Not(op.LessOrEqual(x, bounds))
-    return op.ReduceSum(cast(before, dtype), ints(-1), keepdims=0)
+    made = op.ReduceSum(cast(before, dtype), ints(-1), keepdims=0)
+    if any(dims.same(d, 0) is True for d in made.shape):  # ONNX Runtime keeps the axis that it sums of no elements
+        return expand(scalar(0, dtype), made.shape)
+    return made
 
 
 def aten_bucketize(self: Value | Number, boundaries: Value, *, out_int32: bool = False, right: bool = False) -> Value:
