@@ -20,7 +20,7 @@ from lowering.aten.complex_ import aten_view_as_real
 from lowering.complexes import PARTS, Parts, pair, parts
 from lowering.errors import Unsupported
 from lowering.pieces import full, swap
-from lowering.promotion import cast, scalar
+from lowering.promotion import cast, floating, scalar
 from lowering.shaping import concat, expand, reshape, sliced, squeeze, unsqueeze
 
 NONE, BY_ROOT, BY_SIZE = 0, 1, 2
@@ -72,6 +72,172 @@ def through_dft(x: Parts, axis: int, **attributes: int) -> Parts:
     made = op.DFT(joined, None, scalar(axis, DType.INT64), **attributes)
     real, imaginary = op.Split(made, axis=made.rank - 1, num_outputs=2, outputs=2)
     return squeeze(real, -1), squeeze(imaginary, -1)
+
+
+# ---------------------------------------------------------------------------------------------- torch.fft
+
+Axes = Sequence[int] | None
+Sizes = Sequence[Dim] | None
+
+
+def normalization_of(norm: str | None, forward: bool) -> int:
+    """torch's number for what a transform in that direction is divided by"""
+    if norm == "ortho":
+        return BY_ROOT
+    return BY_SIZE if (norm == "forward") is forward else NONE
+
+
+def resized(x: Value, axis: int, size: Dim) -> Value:
+    """x cut, or filled up with zeros, to `size` along one axis"""
+    if dims.same(x.shape[axis], size) is True:
+        return x
+    if x.dtype.is_complex:
+        real, imaginary = parts(x)
+        return pair(resized(real, axis, size), resized(imaginary, axis, size))
+    missing = dims.maximum(dims.sub(size, x.shape[axis]), 0)
+    if missing != 0:
+        ends = [0] * (2 * x.rank)
+        x = op.Pad(x, shape_vector((*ends[: x.rank + axis], missing, *ends[x.rank + axis + 1 :])))
+    return sliced(x, axis, 0, size)
+
+
+def axes_of(x: Value, s: Sizes, dim: Axes) -> list[int]:
+    """The axes that a transform over `dim`, or over the last ones that s tells the sizes of, goes along"""
+    if dim is not None:
+        return [d % x.rank for d in dim]
+    return list(range(x.rank - (x.rank if s is None else len(s)), x.rank))
+
+
+def prepared(x: Value, s: Sizes, axes: Sequence[int]) -> Value:
+    """x in floats, and of the sizes s along the axes"""
+    x = x if x.dtype.is_complex else floating(x)
+    for axis, size in zip(axes, s or (), strict=False):
+        x = x if size == -1 else resized(x, axis, size)
+    return x
+
+
+def transformed(x: Value, s: Sizes, dim: Axes, norm: str | None, forward: bool) -> Value:
+    """The transform of a real or complex tensor, or its inverse"""
+    axes = axes_of(x, s, dim)
+    x = prepared(x, s, axes)
+    if not axes:
+        return x if x.dtype.is_complex else pair(*parts(x))
+    by = normalization_of(norm, forward)
+    if forward and not x.dtype.is_complex:
+        return aten__fft_r2c(x, axes, by, False)
+    return aten__fft_c2c(x, axes, by, forward)
+
+
+def half_spectrum(x: Value, s: Sizes, dim: Axes, norm: str | None, forward: bool) -> Value:
+    """Half of the transform of a real tensor, or of its inverse"""
+    axes = axes_of(x, s, dim)
+    made = aten__fft_r2c(prepared(x, s, axes), axes, normalization_of(norm, forward), True)
+    return made if forward else conjugate(made)
+
+
+def from_half_spectrum(x: Value, s: Sizes, dim: Axes, norm: str | None, forward: bool) -> Value:
+    """The real tensor of which x is half of the transform, or of the inverse transform where `forward`"""
+    axes = axes_of(x, s, dim)
+    last = s[-1] if s and s[-1] != -1 else dims.mul(dims.sub(x.shape[axes[-1]], 1), 2)
+    half = dims.add(dims.floordiv(last, 2), 1)
+    x = prepared(x, [*(s[:-1] if s else [-1] * (len(axes) - 1)), half], axes)
+    return aten__fft_c2r(conjugate(x) if forward else x, axes, normalization_of(norm, forward), last)
+
+
+def conjugate(x: Value) -> Value:
+    """real - i * imag"""
+    real, imaginary = parts(x)
+    return pair(real, op.Neg(imaginary))
+
+
+def aten_fft_fft(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
+    """The transform, along one axis cut or filled up to n"""
+    return transformed(self, None if n is None else (n,), (dim,), norm, True)
+
+
+def aten_fft_fftn(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
+    """The transform, along axes cut or filled up to s"""
+    return transformed(self, s, dim, norm, True)
+
+
+def aten_fft_fft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
+    """The transform, along two axes cut or filled up to s"""
+    return transformed(self, s, dim, norm, True)
+
+
+def aten_fft_ifft(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
+    """The inverse transform, along one axis cut or filled up to n"""
+    return transformed(self, None if n is None else (n,), (dim,), norm, False)
+
+
+def aten_fft_ifftn(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
+    """The inverse transform, along axes cut or filled up to s"""
+    return transformed(self, s, dim, norm, False)
+
+
+def aten_fft_ifft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
+    """The inverse transform, along two axes cut or filled up to s"""
+    return transformed(self, s, dim, norm, False)
+
+
+def aten_fft_rfft(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
+    """Half of the transform of a real tensor, along one axis cut or filled up to n"""
+    return half_spectrum(self, None if n is None else (n,), (dim,), norm, True)
+
+
+def aten_fft_rfftn(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
+    """Half of the transform of a real tensor, along axes cut or filled up to s"""
+    return half_spectrum(self, s, dim, norm, True)
+
+
+def aten_fft_rfft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
+    """Half of the transform of a real tensor, along two axes cut or filled up to s"""
+    return half_spectrum(self, s, dim, norm, True)
+
+
+def aten_fft_ihfft(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
+    """Half of the inverse transform of a real tensor, along one axis cut or filled up to n"""
+    return half_spectrum(self, None if n is None else (n,), (dim,), norm, False)
+
+
+def aten_fft_ihfftn(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
+    """Half of the inverse transform of a real tensor, along axes cut or filled up to s"""
+    return half_spectrum(self, s, dim, norm, False)
+
+
+def aten_fft_ihfft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
+    """Half of the inverse transform of a real tensor, along two axes cut or filled up to s"""
+    return half_spectrum(self, s, dim, norm, False)
+
+
+def aten_fft_irfft(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
+    """The real tensor of which self is half of the transform, along one axis cut or filled up to n"""
+    return from_half_spectrum(self, None if n is None else (n,), (dim,), norm, False)
+
+
+def aten_fft_irfftn(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
+    """The real tensor of which self is half of the transform, along axes cut or filled up to s"""
+    return from_half_spectrum(self, s, dim, norm, False)
+
+
+def aten_fft_irfft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
+    """The real tensor of which self is half of the transform, along two axes cut or filled up to s"""
+    return from_half_spectrum(self, s, dim, norm, False)
+
+
+def aten_fft_hfft(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
+    """The real tensor of which self is half of the inverse transform, along one axis cut or filled up to n"""
+    return from_half_spectrum(self, None if n is None else (n,), (dim,), norm, True)
+
+
+def aten_fft_hfftn(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
+    """The real tensor of which self is half of the inverse transform, along axes cut or filled up to s"""
+    return from_half_spectrum(self, s, dim, norm, True)
+
+
+def aten_fft_hfft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
+    """The real tensor of which self is half of the inverse transform, along two axes cut or filled up to s"""
+    return from_half_spectrum(self, s, dim, norm, True)
 
 
 # ---------------------------------------------------------------------------------------------- the three transforms
