@@ -37,6 +37,7 @@ EFFECTS = frozenset(
 """Operators that compute nothing: what they assert is kept as facts by `lowering.facts`."""
 
 _SIZES = (torch.SymInt, torch.SymBool, torch.SymFloat, int, float, bool)
+_SQUEEZES = frozenset(("aten::squeeze", "aten::squeeze_copy"))
 _ITEMS = frozenset(("aten::item", "aten::_local_scalar_dense"))
 
 
@@ -202,7 +203,27 @@ def call_operator(scope: Scope, node: Node) -> None:
     result = settled(scope, node, convert(scope, node, operator_of(node.target), args, kwargs, expected), expected)
     if scope.bases and isinstance(result, Value):
         view(scope, node, args, kwargs)
+    if name_of_operator(node.target) in _SQUEEZES:
+        scope.guards.extend((condition, source_of(node)) for condition in kept_dimensions(node))
     hold(scope, node, result)
+
+
+def name_of_operator(target: Any) -> str:
+    """`aten::squeeze` for any of its overloads; empty for what is no operator of torch."""
+    return target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
+
+
+def kept_dimensions(node: Node) -> Iterator[Any]:
+    """For each dynamic dimension that a squeeze names and keeps, the condition that it is not 1: torch takes that for
+    granted while it traces, and does not say so."""
+    recorded = node.args[0].meta.get("val") if isinstance(node.args[0], Node) else None
+    if not isinstance(recorded, torch.Tensor):
+        return
+    named: Any = node.args[1] if len(node.args) > 1 else range(recorded.ndim)
+    for axis in (named,) if isinstance(named, int) else named:
+        size = recorded.shape[axis] if recorded.ndim else 1
+        if isinstance(size, torch.SymInt) and size.node.expr.free_symbols:
+            yield sympy.Or(size.node.expr < 1, size.node.expr > 1)
 
 
 def reached(module: GraphModule) -> Iterator[Node]:
