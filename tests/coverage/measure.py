@@ -201,7 +201,9 @@ def determined(case: Case) -> None:
 
 def exported(case: Case, dynamic: bool) -> Program:
     """The sample as an ONNX program with a session."""
-    shapes = {"tensors": tuple(dict.fromkeys(range(a.ndim), Dim.AUTO) for a in case.args)} if dynamic else None
+    # torch.export makes 0 and 1 static whatever one asks for.
+    axes = [[i for i, size in enumerate(a.shape) if size > 1] for a in case.args]
+    shapes = {"tensors": tuple(dict.fromkeys(found, Dim.AUTO) for found in axes)} if dynamic else None
     try:
         program = to_onnx(case.model.eval(), clones(case.args), dynamic_shapes=shapes if case.args else None)
     except CaptureError as error:
