@@ -30,6 +30,10 @@ SMALL, ODD = 512, 2048
 """Sizes up to which a matrix serves: of powers of two, and of others."""
 
 
+EXACT = DType.DOUBLE
+"""What DFT computes in, so that the digits that ONNX Runtime loses are not missed."""
+
+
 def by_matrix(size: Dim) -> bool:
     """True where a transform of that size is a product with a matrix."""
     return type(size) is int and (size <= SMALL or (size <= ODD and size & (size - 1) != 0))
@@ -69,7 +73,7 @@ def along(x: Value, axis: int, matrix: np.ndarray) -> Value:
 def through_dft(x: Parts, axis: int, **attributes: int) -> Parts:
     """(real, imaginary) by ONNX's DFT, of both parts laid beside each other"""
     joined = op.Concat(unsqueeze(x[0], -1), unsqueeze(x[1], -1), axis=-1)
-    made = op.DFT(joined, None, scalar(axis, DType.INT64), **attributes)
+    made = cast(op.DFT(cast(joined, EXACT), None, scalar(axis, DType.INT64), **attributes), joined.dtype)
     real, imaginary = op.Split(made, axis=made.rank - 1, num_outputs=2, outputs=2)
     return squeeze(real, -1), squeeze(imaginary, -1)
 
@@ -267,7 +271,8 @@ def real_along(x: Value, axis: int, onesided: bool) -> Parts:
     if by_matrix(size):
         cosine, sine = waves(size, size // 2 + 1 if onesided else size, size)
         return along(x, axis, cosine), along(x, axis, -sine)
-    made = op.DFT(unsqueeze(x, -1), None, scalar(axis, DType.INT64), onesided=int(onesided))
+    made = op.DFT(cast(unsqueeze(x, -1), EXACT), None, scalar(axis, DType.INT64), onesided=int(onesided))
+    made = cast(made, x.dtype)
     real, imaginary = op.Split(made, axis=made.rank - 1, num_outputs=2, outputs=2)
     return squeeze(real, -1), squeeze(imaginary, -1)
 
@@ -279,7 +284,8 @@ def half_along(x: Parts, axis: int, size: Dim) -> Value:
         x = sliced(x[0], axis, 0, half), sliced(x[1], axis, 0, half)
     if type(size) is not int or not by_matrix(size):
         joined = op.Concat(unsqueeze(x[0], -1), unsqueeze(x[1], -1), axis=-1)
-        made = op.DFT(joined, dim_scalar(size), scalar(axis, DType.INT64), inverse=1, onesided=1)
+        made = op.DFT(cast(joined, EXACT), dim_scalar(size), scalar(axis, DType.INT64), inverse=1, onesided=1)
+        made = cast(made, joined.dtype)
         shape = (*x[0].shape[:axis], size, *x[0].shape[axis + 1 :])
         return times(reshape(made, shape), size)
     cosine, sine = waves(size // 2 + 1, size, size)
