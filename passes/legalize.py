@@ -27,6 +27,7 @@ from irkit.ir import Graph, Value, item
 from irkit.onnx.schemas import BODIES, OpSpec, split
 from irkit.origins import Origin
 from irkit.pattern import Hole
+from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody
 from irkit.rewrite import Match, Rule, decline, rewrite
 from irkit.types import DType, Tensor, Tuple
@@ -69,6 +70,7 @@ UNTOUCHED = frozenset(("Cast", "CastLike", "Identity", "BitCast", *BODIES))
 """Operators around which casts would change what they do."""
 
 
+@uncollected
 def legalize(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     """A graph that the target runs, equal to `graph`; the very same object where it runs already.
 

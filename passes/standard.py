@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from irkit.check_rule import guarded
 from irkit.ir import Graph
+from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence
 from passes.fold_constants import EXACT_FOLDING, FOLDING
 from passes.merge_siblings import merge_slices
@@ -45,10 +47,17 @@ LEVELS: tuple[Pass, ...] = (
 """By level: 0 merges equal values, 1 keeps every bit, 2 may change the last bits of floating-point results."""
 
 
-def optimize(graph: Graph, level: int = 2, *, observe: Observer = nobody) -> Graph:
+@uncollected
+def optimize(graph: Graph, level: int = 2, *, check: bool = False, observe: Observer = nobody) -> Graph:
     """The graph with the standard pipeline of that level applied; the very same object where nothing changes.
 
     Level 0 merges equal values. Level 1 also applies the rules that keep every bit. Level 2, the default, also those
     that hold in real arithmetic only, so that results may differ in their last bits. `observe` is told of each step.
+
+    `check` compares both sides of every application of every rule by numbers, on random content of what it fired on:
+    a wrong one raises RewriteError, which names it. That is for finding what broke a graph, and slow.
     """
-    return LEVELS[level].run(graph, observe)
+    if not check:
+        return LEVELS[level].run(graph, observe)
+    rules = ((), EXACT, REAL)[level]
+    return sequence(rules_pass("checked rules", guarded(rules)), merge_slices).run(graph, observe)

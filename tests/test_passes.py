@@ -35,7 +35,12 @@ def test_level_one_keeps_the_meaning_of_random_graphs(graph: Graph) -> None:
     after = optimize(graph, level=1)
     verify(after)
     assert_equivalent(graph, after, rtol=0, atol=0)
-    assert len(optimize(graph, level=0)) >= len(optimize(after, level=2))
+    assert optimize(after, level=1) is after
+
+
+@given(typed_graphs(max_ops=5))
+def test_every_application_is_right(graph: Graph) -> None:
+    assert optimize(graph, check=True) == optimize(graph)
 
 
 def test_the_signature_and_the_parameters_stay() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from irkit.build import const as number
 from irkit.build import op
-from irkit.check_rule import check
+from irkit.check_rule import check, guarded
 from irkit.errors import RewriteError
 from irkit.evaluate import evaluate
 from irkit.ir import Graph, Value, item, param
@@ -317,6 +317,18 @@ def test_check_finds_what_is_wrong_with_a_rule() -> None:
     with pytest.raises(RewriteError, match="swapped") as error:
         check(swapped, 20)
     assert "is not" in str(error.value)
+
+
+def test_guarded_rules_name_the_one_that_is_wrong() -> None:
+    wrong = Rule("wrong", p.Sub(p.Abs(x), y), lambda m: op.Sub(m.y, op.Abs(m.x)))
+    narrow = Rule("narrow", p.Mul(x, const("c")), lambda m: m.x if m.x.type == m.root.type else decline("broadcasts"))
+    a, b = value("n", 4), value("n", 4)
+    right = graph(op.Relu(op.Relu(op.Mul(op.Add(a, b), 1.0))), params=(a, b))
+    assert ops(rewrite(right, guarded((relu_twice, mul_one)))) == ["Add", "Relu"]
+    for bad, root in ((wrong, op.Exp(op.Sub(op.Abs(op.Neg(a)), b))), (narrow, op.Exp(op.Mul(op.Abs(a), 3.0)))):
+        with pytest.raises(RewriteError, match=f"the rule {bad.name} differ") as error:
+            rewrite(graph(root, params=(a, b)), guarded((mul_one, bad, relu_twice)))
+        assert "Exp" not in str(error.value)  # only the fragment is shown
 
 
 # ---- passes ---------------------------------------------------------------------------------------------------------
