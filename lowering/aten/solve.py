@@ -170,3 +170,18 @@ def aten_linalg_slogdet(A: Value) -> tuple[Value, Value]:
 def aten_slogdet(self: Value) -> tuple[Value, Value]:
     """(sign, logarithm of the absolute value) of determinants"""
     return aten_linalg_slogdet(self)
+
+
+def aten_triangular_solve(
+    self: Value, A: Value, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Value, Value]:
+    """(x with A @ x = self, looking at one triangle of A only, A)"""
+    rows = broadcast_shape(self.shape[:-2], A.shape[:-2])
+    matrix = swap(A) if transpose else A
+    made = aten_linalg_solve_triangular(matrix, self, upper=upper is not transpose, unitriangular=unitriangular)
+    return made, expand(A, (*rows, *A.shape[-2:]))
+
+
+def aten__linalg_check_errors(info: Value, api_name: str, *, is_matrix: bool) -> tuple[()]:
+    """Nothing: what has no solution gives infinities"""
+    return ()
