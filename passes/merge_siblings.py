@@ -1,4 +1,4 @@
-"""What several users of one value do, done once. Rules look only downward; this looks at users, and so is a pass."""
+"""What several values do with one operand, done once. A rule sees one value and what is below it; this sees siblings."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Cut:
     """A Slice along one axis: the elements from `start` up to `stop`."""
 
     value: Value
+    source: Value
     axis: int
     start: int
     stop: int
@@ -38,7 +39,7 @@ def cut(value: Value) -> Cut | None:
     if type(size) is not int:
         return None
     start, stop, _ = slice(starts[0], ends[0]).indices(size)
-    return Cut(value, axis, start, max(start, stop))
+    return Cut(value, source, axis, start, max(start, stop))
 
 
 def tiling(cuts: Iterable[Cut], size: int) -> list[Cut] | None:
@@ -54,18 +55,16 @@ def tiling(cuts: Iterable[Cut], size: int) -> list[Cut] | None:
 
 def merge_slices_here(graph: Graph) -> Graph:
     """Slices that tile one axis of one value -> a single Split, outside of bodies."""
+    groups: dict[tuple[Value, int], list[Cut]] = {}
+    for value in graph.order:
+        found = cut(value) if value.op == "Slice" else None
+        if found is not None:
+            groups.setdefault((found.source, found.axis), []).append(found)
     swaps: dict[Value, Value] = {}
-    for source, users in graph.users.items():
-        if len(users) < 2:
-            continue
-        groups: dict[int, dict[tuple[int, int], Cut]] = {}
-        found = [c for c in map(cut, users) if c is not None and c.value.inputs[0] is source]
-        for each in found:
-            groups.setdefault(each.axis, {})[each.start, each.stop] = each
-        for axis, cuts in groups.items():
-            tiles = tiling(cuts.values(), source.shape[axis])
-            if tiles is not None:
-                swaps.update(split(source, axis, tiles, found))
+    for (source, axis), cuts in groups.items():
+        tiles = tiling({(c.start, c.stop): c for c in cuts}.values(), source.shape[axis])
+        if tiles is not None:
+            swaps.update(split(source, axis, tiles, cuts))
     return substitute(graph, swaps) if swaps else graph
 
 
@@ -76,7 +75,7 @@ def split(source: Value, axis: int, tiles: list[Cut], found: list[Cut]) -> dict[
     origin = tiles[0].value.origin.after("merge_slices")
     whole = parts[0].inputs[0].with_origin(origin)
     named = {(t.start, t.stop): p.with_inputs((whole,)).with_origin(origin) for t, p in zip(tiles, parts, strict=True)}
-    return {c.value: named[c.start, c.stop] for c in found if c.axis == axis and (c.start, c.stop) in named}
+    return {c.value: named[c.start, c.stop] for c in found if (c.start, c.stop) in named}
 
 
 merge_slices: Pass = in_bodies(graph_pass(merge_slices_here))

@@ -84,8 +84,8 @@ def test_a_step_is_observed() -> None:
     a = value(3)
     seen = []
     optimize(Graph((a,), (op.Relu(op.Relu(a)),)), observe=seen.append)
-    assert [(step.name.partition("{")[0], step.changed) for step in seen] == [
-        ("simplify", True), ("in_bodies", False), ("standard", True),
+    assert [(step.name.partition("{")[0], step.changed) for step in (seen[0], seen[-1])] == [
+        ("simplify", True), ("standard", True),
     ]  # fmt: skip
 
 
