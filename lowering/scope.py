@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
+import numpy as np
 import sympy
 import torch
 from torch.fx import Node
@@ -18,8 +19,8 @@ from irkit.build import const, shape_vector
 from irkit.dims import symbols_of
 from irkit.ir import Value
 from irkit.origins import NOWHERE, Origin
-from irkit.types import Tensor, Type, dims_of, same_types
-from irkit.vocabulary import PARAM, SHAPE_VECTOR
+from irkit.types import DType, Tensor, Type, dims_of, same_types
+from irkit.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from lowering import storage
 from lowering.errors import LoweringError
 from lowering.fx_types import blob_of
@@ -118,7 +119,7 @@ def settled(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
     Of several results each value below them is made anew once, so that a random draw that two of them use stays one.
     """
     several = isinstance(result, tuple | list)
-    results = tuple(result) if several else (result,)
+    results = tuple(without_elements(r) for r in (result if several else (result,)))
     types = (expected,) if not several else expected if isinstance(expected, tuple) else (None,) * len(results)
     if len(types) != len(results) or (several and isinstance(expected, Tensor)):
         wanted = len(expected) if isinstance(expected, tuple) else 1
@@ -130,6 +131,16 @@ def settled(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
     new = stamped_all(scope, refined, origin_of(node))
     final = tuple(new[r] if isinstance(r, Value) else r for r in results)
     return final if several else final[0]
+
+
+def without_elements(result: Any) -> Any:
+    """The result; a constant where it has no elements, so that no runtime is asked what becomes of nothing."""
+    if not isinstance(result, Value) or not isinstance(result.type, Tensor) or result.op in (PARAM, CONSTANT):
+        return result
+    shape, dtype = [d for d in result.shape if isinstance(d, int)], result.dtype
+    if dtype.is_complex or dtype is DType.STRING or 0 not in shape or len(shape) < result.rank:
+        return result
+    return const(np.zeros(shape, dtype.numpy))
 
 
 def checked(scope: Scope, node: Node, result: Value, expected: Any) -> Type:
