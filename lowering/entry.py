@@ -18,6 +18,7 @@ from irkit.build import dim_scalar
 from irkit.digest import symbols_in
 from irkit.ir import Graph, Port, Signature, Value, param
 from irkit.origins import Origin
+from irkit.pause import uncollected
 from irkit.types import DType, Tensor
 from lowering import storage
 from lowering.capture import Captured, capture
@@ -91,6 +92,7 @@ def lower(
     ).graph
 
 
+@uncollected
 def lowered(
     captured: Captured,
     *,
@@ -112,7 +114,10 @@ def lowered(
         tuple(value for _, value in inputs.params),
         tuple(values),
         signature=Signature(
-            tuple(port for port, _ in inputs.params), ports, facts_of(captured, sizes, scope.guards), metadata_of(captured)
+            tuple(port for port, _ in inputs.params),
+            ports,
+            facts_of(captured, sizes, scope.guards),
+            metadata_of(captured),
         ),
         name=captured.name,
     )

@@ -41,6 +41,8 @@ def reshaped(m: Match, x: Value, shape: tuple[Dim, ...], *binders: Value) -> Val
 
 def attention(m: Match, value: Value) -> Any:
     """softmax(scale * q @ k^T + mask) @ v, query heads that share a key head beside one another"""
+    if isinstance(value.type, Tuple):
+        return attention_with_past(m, value)
     extra = ("softcap", "qk_matmul_output_mode", "softmax_precision")
     windows = any(value.attribute(name, -1) != -1 for name in ("left_window_size", "right_window_size"))
     if not isinstance(value.type, Tensor) or windows or any(value.attribute(name) for name in extra):
@@ -56,6 +58,27 @@ def attention(m: Match, value: Value) -> Any:
     if found is None or given[0].rank == 4:
         return found
     return reshaped(m, op.Transpose(found, perm=(0, 2, 1, 3)), value.shape, *given)
+
+
+def attention_with_past(m: Match, value: Value) -> Any:
+    """(y, present_key, present_value) -> the attention over the past and new keys and values, which are joined first"""
+    past = (operand(value, 4), operand(value, 5))
+    if len(value.type.items) != 3 or None in past or operand(value, 6) is not None or value.attribute("is_causal"):  # type: ignore[union-attr]
+        return None
+    q, k, v = value.inputs[:3]
+    kv_heads = value.attribute("kv_num_heads")
+    parts = [heads_of(m, x, kv_heads) for x in (k, v) if x is not None]
+    if q is None or len(parts) != 2 or None in parts:
+        return None
+    present = [op.Concat(old, new, axis=2) for old, new in zip(past, parts, strict=True)]
+    given = {k: a for k, a in value.attributes if k not in ("q_num_heads", "kv_num_heads")}
+    heads = heads_of(m, q, value.attribute("q_num_heads"))
+    if heads is None:
+        return None
+    found = call("Attention", [heads, *present, operand(value, 3)], given)
+    if q.rank == 3:
+        found = reshaped(m, op.Transpose(found, perm=(0, 2, 1, 3)), value.type.items[0].shape, q)  # type: ignore[union-attr]
+    return None if found is None else (found, *present)
 
 
 def heads_of(m: Match, x: Value, count: int | None) -> Value | None:

@@ -7,6 +7,7 @@ from irkit.ir import Graph
 from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence
 from passes.fold_constants import EXACT_FOLDING, FOLDING
+from passes.fuse_caches import fuse_caches
 from passes.merge_siblings import merge_slices
 from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
 from passes.rules.attention import ATTENTION, DOUBLED
@@ -42,7 +43,7 @@ REAL = (
 LEVELS: tuple[Pass, ...] = (
     rules_pass("share", ()),
     sequence(rules_pass("simplify_exactly", EXACT), merge_slices, name="exact"),
-    sequence(rules_pass("simplify", REAL), merge_slices, name="standard"),
+    sequence(rules_pass("simplify", REAL), merge_slices, fuse_caches, name="standard"),
 )
 """By level: 0 merges equal values, 1 keeps every bit, 2 may change the last bits of floating-point results."""
 

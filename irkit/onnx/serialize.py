@@ -30,6 +30,7 @@ from irkit.onnx.protos import (
 )
 from irkit.onnx.schemas import BODIES, OPSET, OpSpec, split
 from irkit.onnx.tensors import header, tensor_proto
+from irkit.pause import uncollected
 from irkit.types import Tensor
 from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM
 
@@ -97,6 +98,7 @@ def weights_of(graph: Graph) -> list[Blob]:
     return list(found.values())
 
 
+@uncollected
 def skeleton(
     graph: Graph, *, opset: int | None, ir_version: int | None, sink: Sink, functions: bool = False
 ) -> ModelProto:

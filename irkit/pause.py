@@ -1,0 +1,32 @@
+"""Work without the cyclic garbage collector, for functions that build many values: values form no cycles."""
+
+from __future__ import annotations
+
+import functools
+import gc
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def uncollected(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, run with the cyclic collector paused, which is as it was afterwards, also after an error.
+
+    The collector visits everything that lives in the process, a captured torch program included, again and again while
+    values are made, and finds nothing: a Value is freed when its last user is. On a program of 4,500 FX nodes it took
+    more than a third of the time.
+    """
+
+    @functools.wraps(function)
+    def paused(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not gc.isenabled():
+            return function(*args, **kwargs)
+        gc.disable()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            gc.enable()
+
+    return paused
