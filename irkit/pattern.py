@@ -256,7 +256,7 @@ def uniform(value: Value) -> Any:
     return _uniform(blob)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 15)
 def _uniform(blob: Any) -> Any:
     array = blob.array
     first = array.reshape(-1)[0]
@@ -568,12 +568,15 @@ def guards(pattern: Pattern) -> tuple[Guard, ...]:
 
 def _guard(operand: Hole | Constant, index: int, crossed: bool) -> Guard:
     wanted, where = heads(operand), operand.where
+    (first, *more) = where
 
     def holds(value: Value | None) -> bool:
-        return value is not None and (wanted is None or value.op in wanted) and all(test(value) for test in where)
+        if value is None or (wanted is not None and value.op not in wanted) or not first(value):
+            return False
+        return not more or all(test(value) for test in more)
 
     if crossed:
-        return lambda value: any(holds(v) for v in value.inputs)
+        return lambda value: len(value.inputs) == 2 and (holds(value.inputs[1]) or holds(value.inputs[0]))
     return lambda value: index < len(value.inputs) and holds(value.inputs[index])
 
 

@@ -1,4 +1,4 @@
-"""What several values do with one operand, done once. A rule sees one value and what is below it; this sees siblings."""
+"""What several values do with one operand, done once: rules see one value and what is below it, not its siblings."""
 
 from __future__ import annotations
 
