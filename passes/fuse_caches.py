@@ -111,7 +111,8 @@ def replaced(update: Update, new: dict[Value, Value]) -> dict[Value, Value]:
     made = call("Attention", operands, attributes, outputs=3)
     whole = made[0].inputs[0].with_origin(value.origin.after("fuse_caches"))
     parts = [part.with_inputs((whole,)).with_origin(whole.origin) for part in made]
-    swaps: dict[Value, Value] = {result: parts[0] for result in update.results}
+    first: Value = parts[0]
+    swaps = dict.fromkeys(update.results, first)
     for old, part in zip(update.joined, parts[1:], strict=True):
         swaps[old] = part.with_type(old.type)
     return swaps
