@@ -139,9 +139,9 @@ def report_of(
 
 
 def upcasts_of(graph: Graph) -> dict[str, int]:
-    """How often each upcast, which legalization marks on the origin of a value, was made."""
+    """How often each upcast or downcast, which legalization marks on the origin of a value, was made."""
     counts: Counter[str] = Counter()
     for value in graph.order:
         origin: Origin = value.origin
-        counts.update(rule for rule in origin.rules if rule.startswith("upcast["))
+        counts.update(rule for rule in origin.rules if rule.startswith(("upcast[", "downcast[")))
     return dict(counts)
