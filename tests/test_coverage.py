@@ -7,15 +7,19 @@ the file says passes must still pass; one that fails there is not asked for here
 from __future__ import annotations
 
 import json
+import multiprocessing
 import random
 import subprocess
+import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.coverage.measure import Found, Key, Undetermined, clean, measured, reason_of
 from tests.coverage.page import page
-from tests.coverage.sweep import append, row_of, rows_in, swept
+from tests.coverage.sweep import Worker, answer, append, row_of, rows_in, swept
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "coverage.json"
@@ -71,9 +75,16 @@ def test_an_error_is_recorded_and_the_sweep_goes_on() -> None:
     assert found[keys[1]].outcome == "pass"
 
 
-def test_a_cell_that_takes_too_long_is_recorded() -> None:
-    key = Key("abs", "float32", "static")
-    assert dict(swept([key], 1, 1, 0.0))[key].reason == "time-out"
+def test_what_takes_too_long_or_ends_without_an_answer_is_recorded() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    ended: Any = SimpleNamespace(join=lambda seconds: None, exitcode=-11)
+    worker = Worker(ended, ours, Key("abs", "float32", "static"), time.monotonic() - 9)
+    assert answer(worker, False, 60.0) is None
+    late = answer(worker, False, 5.0)
+    assert late is not None and late.reason == "time-out"
+    theirs.close()
+    lost = answer(worker, True, 60.0)
+    assert lost is not None and (lost.reason, lost.detail) == ("crash", "the process ended with -11")
 
 
 def test_rows_survive_a_line_that_was_cut_short(tmp_path: Path) -> None:
