@@ -52,13 +52,18 @@ def is_always_true(expr: Any) -> bool:
     if not isinstance(expr, sympy.Or):
         return False
     parts: list[Any] = list(expr.args)
-    equal = [a.args[0] - a.args[1] for a in parts if isinstance(a, sympy.Eq)]
-    unequal = [a.args[0] - a.args[1] for a in parts if isinstance(a, sympy.Ne)]
+    equal = [gap(a) for a in parts if isinstance(a, sympy.Eq)]
+    unequal = [gap(a) for a in parts if isinstance(a, sympy.Ne)]
     if any(sympy.cancel(e / u).is_number for e in equal for u in unequal):
         return True
     ones = {a.args[0] for a in expr.args if isinstance(a, sympy.Ne) and a.args[1] == 1}
     together = [a for a in expr.args if isinstance(a, sympy.And)]
     return any({e.args[0] for e in a.args if isinstance(e, sympy.Eq) and e.args[1] == 1} <= ones for a in together)
+
+
+def gap(relation: Any) -> Any:
+    """The difference of the two sides of a relation."""
+    return relation.args[0] - relation.args[1]
 
 
 def is_of_range(captured: Captured, expr: Any) -> bool:

@@ -169,8 +169,8 @@ def fixed_at_one(said: LeafStatement, name: str) -> LeafStatement:
 
 @attrs.frozen
 class Change:
-    """What turns an expression of the program into one of the program traced at 1: the symbol (or symbols) that are 1, and for each
-    symbol of the other program what it is called in this one."""
+    """What turns an expression of the program into one of the program traced at 1: the symbol (or symbols) that are 1,
+    and for each symbol of the other program what it is called in this one."""
 
     symbol: str | frozenset[str]
     names: Mapping[Any, Any]

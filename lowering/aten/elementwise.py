@@ -163,8 +163,8 @@ def truncated(x: Value) -> Value:
 def aten_floor_divide(self: Operand, other: Operand) -> Value:
     """self // other, broadcast, rounded down.
 
-    i64 is exact but for dividends within |other| of the least and greatest i64. Floats go the way of Python and torch: the
-    remainder is taken first, because floor(1 / 0.1) is 10 where 1 // 0.1 is 9.
+    i64 is exact but for dividends within |other| of the least and greatest i64. Floats go the way of Python and torch:
+    the remainder is taken first, because floor(1 / 0.1) is 10 where 1 // 0.1 is 9.
     """
     a, b = promoted(self, other)
     if a.dtype.is_integer:
