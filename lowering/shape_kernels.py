@@ -2,7 +2,8 @@
 
 torch traces the recurrent operators by running their loop over time, which makes the length a number, and max_pool1d
 by a kernel that knows no symbolic sizes; ctc_loss it does not trace at all. The graph records these operators whole, so
-that all tracing needs is the shape of their results. torch.export's own `register_lstm_while_loop_decomposition` swaps kernels in the same way.
+that all tracing needs is the shape of their results. torch.export's `register_lstm_while_loop_decomposition` swaps
+kernels in the same way.
 """
 
 from __future__ import annotations
