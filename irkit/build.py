@@ -160,7 +160,7 @@ def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Any]) -> Va
     for other, value in enumerate(inputs):
         shares = other != index and type(value) is Value and known.formal(other).type == formal.type
         if shares and isinstance(value.type, Tensor) and formal.homogeneous:
-            return const(np.array(data).astype(value.type.dtype.numpy))
+            return const(converted(op, index, data, value.type.dtype))
     allowed = known.allowed(formal)
     if len(allowed) == 1:
         (only,) = allowed
@@ -168,6 +168,23 @@ def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Any]) -> Va
     if "tensor(int64)" in allowed and np.array(data).dtype.kind != "f":
         return const(np.array(data), "i64" if np.array(data).dtype.kind != "b" else None)
     return const(data)
+
+
+def converted(op: str, index: int, data: Any, dtype: DType) -> np.ndarray:
+    """A number or list as an array of an element type. Raises TypeRuleError where an integer type cannot hold it."""
+    given = np.array(data)
+    narrow = given.dtype.kind == "c" and not dtype.is_complex
+    try:
+        with np.errstate(invalid="ignore"):
+            found = (given.real if narrow else given).astype(dtype.numpy)
+    except (TypeError, ValueError) as error:
+        raise TypeRuleError(f"{op}: operand {index} is {data!r}, which is no {dtype.short}") from error
+    rounds = (dtype.is_float or dtype.is_complex) and not narrow
+    if not rounds and not bool(np.all(found.astype(given.dtype) == given)):
+        raise TypeRuleError(
+            f"{op}: operand {index} is {data!r}, which {dtype.short} cannot hold", hint="cast the other operand first"
+        )
+    return found
 
 
 def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -16,7 +16,7 @@ import attrs
 
 from irkit.errors import RewriteError
 from irkit.ir import Graph
-from irkit.rule import Rules
+from irkit.rule import Rule, Rules
 from irkit.share import Bodies, with_bodies
 from irkit.sweep import Plan
 
@@ -111,9 +111,10 @@ def graph_pass(function: Callable[..., Graph]) -> Pass:
     return made()
 
 
-def rules_pass(name: str, rules: Rules) -> Pass:
-    """The pass that applies a rule set (see `irkit.rewrite`)."""
-    return Pass(name, (), lambda graph, observe, depth: Plan(rules).rewrite(graph))
+def rules_pass(name: str, rules: Rules | Rule) -> Pass:
+    """The pass that applies a rule set, or one rule (see `irkit.rewrite`)."""
+    chosen = (rules,) if isinstance(rules, Rule) else tuple(rules)
+    return Pass(name, (), lambda graph, observe, depth: Plan(chosen).rewrite(graph))
 
 
 # ---------------------------------------------------------------------------------------------- combinators

@@ -22,7 +22,7 @@ __all__ = ["Decline", "Explanation", "Match", "RewriteError", "Rule", "Rules", "
 __all__ += ["rewrite", "rule"]
 
 
-def rewrite(graph: Graph, rules: Rules, *, depth: int = DEPTH) -> Graph:
+def rewrite(graph: Graph, rules: Rules | Rule, *, depth: int = DEPTH) -> Graph:
     """`graph` with the rules applied until none matches, and equal values shared; in bodies too, each distinct one
     once. The very same object is returned where nothing changes.
 
@@ -32,7 +32,7 @@ def rewrite(graph: Graph, rules: Rules, *, depth: int = DEPTH) -> Graph:
     Raises RewriteError where a replacement has another type than what it replaces, or where the rules run in a
     circle (more than `depth` replacements in a row grow out of one value).
     """
-    return Plan(tuple(rules), depth).rewrite(graph)
+    return Plan((rules,) if isinstance(rules, Rule) else tuple(rules), depth).rewrite(graph)
 
 
 @attrs.frozen

@@ -12,6 +12,7 @@ import numpy as np
 
 from irkit import dims, dims_text
 from irkit.dims import Dim
+from irkit.errors import TypeRuleError
 
 
 class DType(enum.IntEnum):
@@ -194,9 +195,14 @@ Type = Tensor | Sequence | Optional | Tuple
 def tensor(dtype: Any, *shape: Any) -> Tensor:
     """The tensor type with those dimensions: ints, sympy expressions, or strings that name symbols.
 
-    `tensor("f32", "batch", 64)` is `f32[batch, 64]`.
+    `tensor("f32", "batch", 64)` is `f32[batch, 64]`. Raises TypeRuleError for what is no element type, DimensionError
+    for what is no dimension.
     """
-    return Tensor(DType.of(dtype), tuple(dims_text.parse(d) if isinstance(d, str) else dims.dim(d) for d in shape))
+    try:
+        kind = DType.of(dtype)
+    except (KeyError, TypeError, ValueError) as error:
+        raise TypeRuleError(f"there is no element type {dtype!r}", hint=f"they are {', '.join(_BY_SHORT)}") from error
+    return Tensor(kind, tuple(dims_text.parse(d) if isinstance(d, str) else dims.dim(d) for d in shape))
 
 
 def same_types(a: Type, b: Type) -> bool | None:

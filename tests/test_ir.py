@@ -235,6 +235,24 @@ def test_construction_refuses_what_onnx_refuses() -> None:
             wrong()
 
 
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        ("i64", 0.5),
+        ("u8", -1),
+        ("i8", 128),
+        ("i64", [1, 2.5]),
+        ("bool", 2),
+        ("i32", float("nan")),
+        ("f32", 1j),
+        ("f32", "a"),
+    ],
+)
+def test_numbers_that_the_other_operand_cannot_hold_are_refused(kind: str, number: Any) -> None:
+    with pytest.raises(TypeRuleError, match="operand 1 is"):
+        op.Equal(param(tensor(kind, "n")), number)
+
+
 def test_a_custom_operator_has_the_type_that_the_caller_states(tmp_path: Path) -> None:
     x = irkit.param(irkit.tensor("f32", "n", 4))
     y = irkit.custom("mylib::SoftClamp", x, None, [1.0, 2.0], type=x.type, limit=0.1, steps=[1, 2])

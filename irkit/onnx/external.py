@@ -143,6 +143,8 @@ def temporary(target: Path | None) -> Iterator[Any]:
     if target is None:
         yield None
         return
+    if not target.parent.is_dir():
+        raise SerializeError(f"there is no folder {str(target.parent)!r} to write {target.name} in")
     scratch = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         with scratch.open("xb") as file:
