@@ -28,6 +28,4 @@ def from_rows(table: tuple[Any, ...], make_value: Any, make_graph: Any) -> Any:
     for op, operands, attributes, bodies, type_, origin in rows:
         inputs = tuple(None if i < 0 else values[i] for i in operands)
         values.append(make_value(op, inputs, attributes, bodies, type_, origin))
-    return make_graph(
-        tuple(values[:params]), tuple(values[i] for i in results), pmap(symbols), signature, name
-    )
+    return make_graph(tuple(values[:params]), tuple(values[i] for i in results), pmap(symbols), signature, name)
