@@ -176,7 +176,7 @@ def converted(op: str, index: int, data: Any, dtype: DType) -> np.ndarray:
     narrow = given.dtype.kind == "c" and not dtype.is_complex
     try:
         with np.errstate(invalid="ignore"):
-            found = (given.real if narrow else given).astype(dtype.numpy)
+            found = (np.real(given) if narrow else given).astype(dtype.numpy)
     except (TypeError, ValueError) as error:
         raise TypeRuleError(f"{op}: operand {index} is {data!r}, which is no {dtype.short}") from error
     rounds = (dtype.is_float or dtype.is_complex) and not narrow
