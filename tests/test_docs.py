@@ -131,6 +131,14 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     run_page(page.read_text(encoding="utf-8"), str(page), tmp_path, monkeypatch)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"(?ms)^ *```.*?^ *```", "", page.read_text(encoding="utf-8"))
+    targets = [target.partition("#")[0] for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text)]
+    local = [target for target in targets if target and "://" not in target]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
 # ---- the runner itself ----------------------------------------------------------------------------------------------
 
 SHARED = """
