@@ -192,10 +192,12 @@ def capture(
     if isinstance(model, str | os.PathLike):
         with Registrations() as known:
             program = loaded(Path(model), known)
-            return of_given_program(program, dynamic_shapes, input_names, known, f"read from {Path(model).name}")
+            how = f"read from {Path(model).name}"
+            return of_given_program(program, Path(model).stem, dynamic_shapes, input_names, known, how)
     if isinstance(model, ExportedProgram):
         with registering() as known:
-            return of_given_program(model, dynamic_shapes, input_names, known, "the ExportedProgram given")
+            name, how = name_of(model.graph_module), "the ExportedProgram given"
+            return of_given_program(model, name, dynamic_shapes, input_names, known, how)
     if isinstance(model, GraphModule):
         if is_aten(model) and has_shapes(model) and dynamic_shapes is None and kwargs is None:
             return of_graph(model, args, input_names)
@@ -260,6 +262,7 @@ def with_notes(captured: Captured, module: torch.nn.Module) -> Captured:
 
 def of_given_program(
     program: ExportedProgram,
+    name: str,
     dynamic_shapes: Any,
     input_names: Sequence[str] | Mapping[str, str] | None,
     known: Registrations,
@@ -269,7 +272,6 @@ def of_given_program(
     arguments, leaves = leaves_of_program(program)
     leaves = renamed(leaves, input_names)
     places = places_of(statements(dynamic_shapes, leaves, {}))
-    name = name_of(program.graph_module)
     return of_program(program, name, arguments, leaves, places, known, (Attempt(how, 0.0),))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -94,7 +95,7 @@ def row(name: str, build: Callable[[], Example], folder: Path) -> tuple[list[str
     path = program.save(folder / "model.onnx")
     report = program.check(n=3)
     worst = max((e[1] for run in report.runs for e in run.errors), default=float("nan"))
-    verdict = "[green]agrees[/]" if report else "[red]differs[/]"
+    verdict = "[green]yes[/]" if report else "[red]no[/]"
     nodes = program.report.nodes
     return [
         name, str(nodes["FX"]), str(nodes["ONNX"]), f"{program.report.seconds['capture']:.2f} s", f"{own:.2f} s",
@@ -105,9 +106,12 @@ def row(name: str, build: Callable[[], Example], folder: Path) -> tuple[list[str
 def main() -> int:
     """Prints the table; the exit status is 1 where a model failed or differs from torch."""
     warnings.filterwarnings("ignore", category=UserWarning, module="torch")
-    console, table, good = Console(), Table(title="PyTorch to ONNX with irkit, checked on ONNX Runtime"), True
-    for title in ("model", "FX calls", "ONNX nodes", "torch.export", "irkit", "file", "sizes", "largest error", ""):
-        table.add_column(title, justify="left" if title in ("model", "") else "right")
+    console, good = Console(), True
+    title = "PyTorch to ONNX with irkit, checked on ONNX Runtime"
+    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)  # fits into 80 columns
+    titles = ("model", "FX\ncalls", "ONNX\nnodes", "torch\nexport", "irkit", "file", "sizes", "largest\nerror", "same")
+    for title in titles:
+        table.add_column(title, justify="left" if title in ("model", "same") else "right", no_wrap=title != "same")
     with tempfile.TemporaryDirectory() as folder, console.status("exporting"):
         for name, build in EXAMPLES.items():
             try:
