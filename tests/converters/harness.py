@@ -21,6 +21,7 @@ from irkit.compare import Difference, compare
 from irkit.dims import Range
 from irkit.ir import Graph, Port, Signature, Value, param
 from irkit.onnx.serialize import to_proto
+from irkit.pause import uncollected
 from irkit.types import dims_of
 from lowering.fold import lower_graph
 from lowering.fx_types import array_of, type_of
@@ -53,7 +54,9 @@ def lowered(function: Callable[..., Any], *args: Any, symbolic: bool = False, **
         return function(*positional, **keyword)
 
     mode = "symbolic" if symbolic else "fake"
-    module = make_fx(run, pre_dispatch=True, tracing_mode=mode, _allow_non_fake_inputs=True)(*tensors)
+    # The collector may end a generator under torch.no_grad (OpInfo's samples are such), which a trace would record.
+    trace = uncollected(make_fx(run, pre_dispatch=True, tracing_mode=mode, _allow_non_fake_inputs=True))
+    module = trace(*tensors)
     sizes = Sizes({})
     params = tuple(param(type_of(n.meta["val"], sizes)) for n in module.graph.nodes if n.op == "placeholder")
     found, scope = lower_graph(module, params, sizes, Options(Registry()))

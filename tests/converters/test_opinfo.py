@@ -113,7 +113,10 @@ def samples_of(info: Any, dtype: torch.dtype, count: int) -> list[Any]:
     """`count` of the operator's samples, spread over those that OpInfo makes."""
     title = f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
     left_out = KNOWN.get(title, (lambda s: False, ""))[0]
-    made = itertools.islice(info.sample_inputs("cpu", dtype, requires_grad=False), 60)
+    every = info.sample_inputs("cpu", dtype, requires_grad=False)
+    made = list(itertools.islice(every, 60))
+    if hasattr(every, "close"):
+        every.close()  # a generator under torch.no_grad: to end while something is traced would be recorded
     plain = [s.transform(lambda x: x.detach() if isinstance(x, torch.Tensor) else x) for s in made]
     kept = [s for s in plain if not left_out(s)]
     return kept[:: max(1, len(kept) // count)][:count]
