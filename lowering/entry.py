@@ -28,7 +28,7 @@ from lowering.facts import facts_of, range_of
 from lowering.fold import lower_graph, reached, require_converters
 from lowering.fx_types import type_of
 from lowering.naming import output_names_of, unique
-from lowering.registry import STANDARD, Converter, Registry
+from lowering.registry import STANDARD, Converter, Registry, by_operator
 from lowering.scope import Options, Scope, stamped, tensor_constant
 from lowering.symints import Sizes
 
@@ -104,7 +104,7 @@ def lowered(
     """A captured program as a graph, with the record of how it was lowered. Raises as `lower` does."""
     start = time.perf_counter()
     sizes = Sizes(captured.dim_names, captured.signed, traced_sizes(captured))
-    options = Options(Registry(STANDARD, converters or {}), strict, progress)
+    options = Options(Registry(STANDARD, by_operator(converters or {})), strict, progress)
     require_converters(captured.graph_module, options)
     inputs = Inputs.of(captured, sizes)
     returned, scope = lower_with_scalars(captured.graph_module, inputs, sizes, options)

@@ -67,6 +67,25 @@ def families() -> tuple[ModuleType, ...]:
     return tuple(importlib.import_module(f"lowering.aten.{name}") for name in names)
 
 
+def by_operator(converters: Mapping[Any, Converter]) -> dict[Any, Converter]:
+    """The caller's converters by operator or overload; what `torch.library.custom_op` made counts as its overload.
+
+    Raises LoweringError for a key that is no operator, and for a value that cannot be called.
+    """
+    found: dict[Any, Converter] = {}
+    for key, function in converters.items():
+        operator = getattr(key, "_opoverload", key)
+        if not isinstance(operator, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+            raise LoweringError(
+                f"converters has the key {key!r}, which is no torch operator",
+                hint="give an operator, torch.ops.mylib.op, or an overload of it, torch.ops.mylib.op.default",
+            )
+        if not callable(function):
+            raise LoweringError(f"the converter of {operator} is {function!r}, which cannot be called")
+        found[operator] = function
+    return found
+
+
 STANDARD = gathered(*families())
 """irkit's own converters, by function name."""
 

@@ -44,6 +44,23 @@ def test_a_converter_serves_an_operator_or_one_overload_of_it() -> None:
     assert lower(lambda x: turn(x, 2.0), (torch.randn(3, 5),), dynamic_shapes=shapes, converters=every) == graph
 
 
+def test_a_converter_may_be_given_for_what_custom_op_made() -> None:
+    converters = {turn: lambda x, by=1.0: op.Mul(op.Transpose(x, perm=[1, 0]), by)}
+    assert "Transpose" in {v.op for v in lower(lambda x: turn(x), (torch.randn(3, 5),), converters=converters).order}
+
+
+@pytest.mark.parametrize("key", ["aten::gelu", "aten.gelu.default", torch.nn.functional.gelu, torch.nn.GELU])
+def test_a_key_that_is_no_operator_is_refused(key: Any) -> None:
+    with pytest.raises(LoweringError, match="which is no torch operator"):
+        lower(torch.nn.GELU(), (torch.randn(3),), converters={key: lambda self: self})
+
+
+def test_a_converter_that_cannot_be_called_is_refused() -> None:
+    converters: Any = {torch.ops.aten.gelu: "Gelu"}
+    with pytest.raises(LoweringError, match="cannot be called"):
+        lower(torch.nn.GELU(), (torch.randn(3),), converters=converters)
+
+
 WRONG: dict[str, tuple[Callable[..., Any], str]] = {
     "another element type": (lambda x, by=1.0: op.Transpose(op.Cast(x, to=11), perm=[1, 0]), "gave f64[b, a]"),
     "another rank": (lambda x, by=1.0: op.Unsqueeze(x, [0]), "gave f32[1, a, b]"),
