@@ -19,6 +19,7 @@ from irkit.origins import Origin
 from irkit.vocabulary import CONSTANT
 from lowering.capture import capture
 from lowering.entry import Lowered, lowered
+from lowering.errors import LoweringError
 from lowering.program import Program
 from lowering.registry import Converter
 from lowering.report import Report
@@ -65,7 +66,8 @@ def to_onnx(
         capture_options: handed to `lowering.capture.capture`.
 
     Returns the program, which is callable, can be saved, and checks itself. Raises what `lower` raises, and
-    RewriteError or SerializeError where the opset or the target cannot express an operator.
+    RewriteError or SerializeError where the opset or the target cannot express an operator, LoweringError where nothing
+    is returned.
     """
     chosen = target_of(target, opset)
     seconds: dict[str, float] = {}
@@ -74,6 +76,8 @@ def to_onnx(
                      **capture_options)  # fmt: skip
     low = clock("lower", lowered, captured, output_names=output_names, converters=converters, strict=strict,
                 progress=None if progress is None else lambda i, n: progress("lower", i, n))  # fmt: skip
+    if not low.graph.results:
+        raise LoweringError("the program returns no tensor, and an ONNX model must have a result", hint="return one")
     better = clock("optimize", optimized, low.graph) if optimize else low.graph
     legal = clock("legalize", legalize, better, chosen)
     ready = clock("materialize", materialize_dims, legal)

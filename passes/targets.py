@@ -72,13 +72,13 @@ def target_of(target: str | Target, opset: int | None = None) -> Target:
 
     Raises RewriteError for an unknown name and for an opset that irkit does not write.
     """
-    if isinstance(target, str):
+    if not isinstance(target, Target):
         if target not in NAMES:
-            raise RewriteError(f"there is no target {target!r}", hint=f"known: {', '.join(NAMES)}")
+            raise RewriteError(f"there is no target {target!r}", hint=f"known: {', '.join(NAMES)}, or a Target")
         target = NAMES[target]
     found = target if opset is None else attrs.evolve(target, opset=opset)
-    if not OLDEST <= found.opset <= OPSET:
-        raise RewriteError(f"irkit writes opsets {OLDEST} to {OPSET}, and was asked for {found.opset}")
+    if type(found.opset) is not int or not OLDEST <= found.opset <= OPSET:
+        raise RewriteError(f"irkit writes opsets {OLDEST} to {OPSET}, and was asked for {found.opset!r}")
     return found
 
 

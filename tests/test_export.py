@@ -194,8 +194,8 @@ def test_an_opset_is_honoured_exactly(opset: int) -> None:
     torch.testing.assert_close(program(X[:2]), model(X[:2]))
 
 
-@pytest.mark.parametrize("opset", [1, 13, 17, 27, 99])
-def test_an_opset_out_of_range_is_refused(opset: int) -> None:
+@pytest.mark.parametrize("opset", [1, 13, 17, 27, 99, "20", 20.0])
+def test_an_opset_out_of_range_is_refused(opset: Any) -> None:
     with pytest.raises(IrkitError, match=str(opset)):
         to_onnx(torch.nn.ReLU(), (X,), opset=opset)
 
@@ -313,3 +313,23 @@ def test_a_transposed_batch_times_a_vector(vector_first: bool) -> None:
 
     x, v = torch.randn(3, 4, 5), torch.randn(5 if vector_first else 4)
     assert run(to_onnx(product, (x, v)), (x, v), {}).problem == ""
+
+
+@pytest.mark.parametrize("target", ["tpu", 3])
+def test_an_unknown_target_is_refused(target: Any) -> None:
+    with pytest.raises(irkit.RewriteError, match="there is no target"):
+        to_onnx(torch.nn.ReLU(), (X,), target=target)
+
+
+def test_a_program_without_results_is_refused() -> None:
+    with pytest.raises(IrkitError, match="returns no tensor"):
+        to_onnx(lambda x: None, (X,))
+
+
+def test_a_model_cannot_be_saved_as_a_folder_or_in_none(tmp_path: Path) -> None:
+    program = to_onnx(torch.nn.ReLU(), (X,))
+    with pytest.raises(irkit.SerializeError, match="is a folder"):
+        program.save(tmp_path)
+    with pytest.raises(irkit.SerializeError, match="there is no folder"):
+        program.save(tmp_path / "none" / "model.onnx")
+    assert list(tmp_path.iterdir()) == []

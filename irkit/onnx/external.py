@@ -145,6 +145,8 @@ def temporary(target: Path | None) -> Iterator[Any]:
         return
     if not target.parent.is_dir():
         raise SerializeError(f"there is no folder {str(target.parent)!r} to write {target.name} in")
+    if target.is_dir():
+        raise SerializeError(f"{str(target)!r} is a folder", hint="give the name of a file in it")
     scratch = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         with scratch.open("xb") as file:
