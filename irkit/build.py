@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from irkit import dims
+from irkit import dims, dims_text
 from irkit.attributes import freeze, single
 from irkit.blobs import Blob, blob
 from irkit.bodies import closed, with_bodies
@@ -73,16 +73,16 @@ def is_variadic(known: OpSpec) -> bool:
 # ---------------------------------------------------------------------------------------------- leaves
 
 
-def shape_vector(shape: Iterable[Dim], *binders: Value, scalars: Mapping[Any, Value] | None = None) -> Value:
+def shape_vector(shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[Any, Value] | None = None) -> Value:
     """The dimensions as a vector of int64.
 
     Args:
-        shape: ints and expressions.
+        shape: ints, expressions, or strings that name symbols.
         binders: values in whose types the data-dependent symbols of `shape` stand as plain dimensions.
         scalars: for symbols that are the *content* of an integer scalar (torch's `item()`), that scalar; they follow
             the binders among the operands, and attribute `scalars` names their symbols in order.
     """
-    sizes = tuple(dims.dim(d) for d in shape)
+    sizes = tuple(dims_text.parse(d) if isinstance(d, str) else dims.dim(d) for d in shape)
     if all(type(d) is int for d in sizes):
         return const(np.array(sizes, dtype=np.int64))
     attributes: tuple[tuple[str, Any], ...] = (("dims", sizes),)
@@ -165,7 +165,7 @@ def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Any]) -> Va
     if len(allowed) == 1:
         (only,) = allowed
         return const(np.array(data), dtype_of(only))
-    if "tensor(int64)" in allowed and np.array(data).dtype.kind != "f":
+    if "tensor(int64)" in allowed and np.array(data).dtype.kind in "iub":
         return const(np.array(data), "i64" if np.array(data).dtype.kind != "b" else None)
     return const(data)
 

@@ -82,6 +82,10 @@ def _attempt(rule: Rule, rng: np.random.Generator) -> str | None:
         return found.reason
     if found is root:
         return "it returned its own root"
+    if not all(isinstance(each, Value) for each in (found if isinstance(found, tuple) else (found,))):
+        raise RewriteError(
+            f"the rule {rule.name} returned {found!r}", ir=text(root), hint="return a Value, or decline('why')"
+        )
     agree(rule.name, root, found, params, rng, exact=rule.exact)
     return None
 

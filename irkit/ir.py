@@ -128,8 +128,8 @@ class Graph:
     `symbols` maps each dimension symbol's name to its range. `name` is a display name, no part of equality.
     """
 
-    params: tuple[Value, ...]
-    results: tuple[Value, ...]
+    params: tuple[Value, ...] = attrs.field(converter=tuple)
+    results: tuple[Value, ...] = attrs.field(converter=tuple)
     symbols: PMap[str, Range] = attrs.field(factory=lambda: pmap({}))
     signature: Signature = Signature()
     name: str = "graph"

@@ -119,54 +119,73 @@ def rules_pass(name: str, rules: Rules | Rule) -> Pass:
 
 # ---------------------------------------------------------------------------------------------- combinators
 
+Passes = Pass | Callable[..., Graph]
+"""What combinators take: a pass, or a function of a graph."""
 
-def sequence(*passes: Pass, name: str = "sequence") -> Pass:
+
+def as_pass(function: Passes) -> Pass:
+    """The pass that a function of a graph is; a pass itself. Observers are told of its steps where it has a parameter
+    `observe`. Raises TypeError for what cannot be called."""
+    if isinstance(function, Pass):
+        return function
+    if not callable(function):
+        raise TypeError(f"{function!r} is no pass, and no function of a graph")
+    if "observe" in inspect.signature(function).parameters:
+        return Pass(function.__name__, (), lambda graph, observe, depth: function(graph, observe=observe))
+    return Pass(getattr(function, "__name__", "function"), (), lambda graph, observe, depth: function(graph))
+
+
+def sequence(*passes: Passes, name: str = "sequence") -> Pass:
     """The passes one after the other."""
+    steps = tuple(map(as_pass, passes))
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
-        for each in passes:
+        for each in steps:
             graph = each.run(graph, observe, depth)
         return graph
 
-    return Pass(name, (("passes", tuple(str(each) for each in passes)),), body)
+    return Pass(name, (("passes", tuple(str(each) for each in steps)),), body)
 
 
-def fixpoint(inner: Pass, *, limit: int = 10) -> Pass:
+def fixpoint(inner: Passes, *, limit: int = 10) -> Pass:
     """The pass applied until it changes nothing. Raises RewriteError where that takes more than `limit` rounds."""
+    step = as_pass(inner)
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
         for _ in range(limit):
-            after = inner.run(graph, observe, depth)
+            after = step.run(graph, observe, depth)
             if after is graph:
                 return graph
             graph = after
         raise RewriteError(
-            f"{inner} still changes the graph after {limit} rounds",
+            f"{step} still changes the graph after {limit} rounds",
             hint="a pass must return the very same graph once it has nothing to do",
         )
 
-    return Pass("fixpoint", (("inner", str(inner)), ("limit", limit)), body)
+    return Pass("fixpoint", (("inner", str(step)), ("limit", limit)), body)
 
 
-def when(condition: Callable[[Graph], bool], inner: Pass) -> Pass:
+def when(condition: Callable[[Graph], bool], inner: Passes) -> Pass:
     """The pass, for graphs that the condition holds of."""
+    step = as_pass(inner)
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
-        return inner.run(graph, observe, depth) if condition(graph) else graph
+        return step.run(graph, observe, depth) if condition(graph) else graph
 
-    return Pass("when", (("condition", condition.__name__), ("inner", str(inner))), body)
+    return Pass("when", (("condition", condition.__name__), ("inner", str(step))), body)
 
 
-def in_bodies(inner: Pass) -> Pass:
+def in_bodies(inner: Passes) -> Pass:
     """The pass applied to the graph and to every body in it, innermost first; each distinct body once.
 
     Observers are told of the whole as one step.
     """
+    step = as_pass(inner)
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
-        return _everywhere(graph, inner.run, Bodies())
+        return _everywhere(graph, step.run, Bodies())
 
-    return Pass("in_bodies", (("inner", str(inner)),), body)
+    return Pass("in_bodies", (("inner", str(step)),), body)
 
 
 def _everywhere(graph: Graph, function: Callable[[Graph], Graph], bodies: Bodies) -> Graph:
@@ -193,11 +212,12 @@ Check = Callable[[Graph, Graph], None]
 """A check of a pass: told the graph before and after, it raises where they may not follow one another."""
 
 
-def checked(inner: Pass, *checks: Check) -> Pass:
+def checked(inner: Passes, *checks: Check) -> Pass:
     """The pass, with every check made after each step that changed the graph, inside it and at its end.
 
     Raises RewriteError that names the step, from the error of the check.
     """
+    watched = as_pass(inner)
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
         def watch(step: Step) -> None:
@@ -205,9 +225,9 @@ def checked(inner: Pass, *checks: Check) -> Pass:
                 _check(step, checks)
             observe(step)
 
-        return inner.run(graph, watch, depth)
+        return watched.run(graph, watch, depth)
 
-    return Pass("checked", (("inner", str(inner)), ("checks", tuple(c.__name__ for c in checks))), body)
+    return Pass("checked", (("inner", str(watched)), ("checks", tuple(c.__name__ for c in checks))), body)
 
 
 def _check(step: Step, checks: tuple[Check, ...]) -> None:
@@ -259,7 +279,7 @@ class Trace:
         return self.versions[high]
 
 
-def record(inner: Pass, graph: Graph) -> Trace:
+def record(inner: Passes, graph: Graph) -> Trace:
     """Every version that `graph` goes through under the pass: one for each innermost step that changed it."""
     versions = [Version("", graph)]
 
@@ -267,5 +287,5 @@ def record(inner: Pass, graph: Graph) -> Trace:
         if step.changed and step.after is not versions[-1].graph:
             versions.append(Version(step.name, step.after))
 
-    inner.run(graph, keep)
+    as_pass(inner).run(graph, keep)
     return Trace(tuple(versions))

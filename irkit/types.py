@@ -12,7 +12,7 @@ import numpy as np
 
 from irkit import dims, dims_text
 from irkit.dims import Dim
-from irkit.errors import TypeRuleError
+from irkit.errors import DimensionError, TypeRuleError
 
 
 class DType(enum.IntEnum):
@@ -202,6 +202,8 @@ def tensor(dtype: Any, *shape: Any) -> Tensor:
         kind = DType.of(dtype)
     except (KeyError, TypeError, ValueError) as error:
         raise TypeRuleError(f"there is no element type {dtype!r}", hint=f"they are {', '.join(_BY_SHORT)}") from error
+    if any(isinstance(d, int) and d < 0 for d in shape):
+        raise DimensionError(f"a size cannot be {min(d for d in shape if isinstance(d, int))}", hint='name it: "n"')
     return Tensor(kind, tuple(dims_text.parse(d) if isinstance(d, str) else dims.dim(d) for d in shape))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from irkit.check_rule import guarded
+from irkit.errors import RewriteError
 from irkit.ir import Graph
 from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence
@@ -58,6 +59,8 @@ def optimize(graph: Graph, level: int = 2, *, check: bool = False, observe: Obse
     `check` compares both sides of every application of every rule by numbers, on random content of what it fired on:
     a wrong one raises RewriteError, which names it. That is for finding what broke a graph, and slow.
     """
+    if level not in range(len(LEVELS)):
+        raise RewriteError(f"there is no level {level!r}", hint="levels are 0, 1 and 2")
     if not check:
         return LEVELS[level].run(graph, observe)
     rules = ((), EXACT, REAL)[level]

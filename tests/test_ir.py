@@ -235,6 +235,19 @@ def test_construction_refuses_what_onnx_refuses() -> None:
             wrong()
 
 
+def test_what_users_write_is_taken_or_refused_in_words() -> None:
+    x = param(X)
+    assert Graph([x], [op.Relu(x)]) == Graph((x,), (op.Relu(x),))
+    assert irkit.shape_vector(["batch", 4]).attribute("dims") == (irkit.symbol("batch"), 4)
+    for wrong, said in (((-1,), "a size cannot be -1"), (("n n",), "no dimension")):
+        with pytest.raises(irkit.DimensionError, match=said):
+            tensor("f32", *wrong)
+    with pytest.raises(TypeRuleError, match="there is no element type 'f33'"):
+        tensor("f33", 1)
+    with pytest.raises(TypeRuleError, match="cannot be str"):
+        op.Relu("x")
+
+
 @pytest.mark.parametrize(
     ("kind", "number"),
     [

@@ -396,6 +396,30 @@ def test_record_bisect_observe_and_check() -> None:
         checked(sequence(*steps), keeps_relu)(g)
 
 
+def test_combinators_take_functions_and_single_rules() -> None:
+    a = value(3)
+    g = graph(op.Mul(op.Relu(op.Relu(a)), 1.0), params=(a,))
+
+    def twice(graph: Graph) -> Graph:
+        return rewrite(graph, relu_twice)
+
+    def told(graph: Graph, observe: Any = None) -> Graph:
+        return rules_pass("ones", mul_one)(graph, observe=observe)
+
+    trace = record(sequence(fixpoint(twice), in_bodies(told), when(lambda graph: True, checked(told))), g)
+    assert [v.made_by for v in trace] == ["", "twice", "in_bodies{inner=told}"]
+    assert [v.made_by for v in record(sequence(told, twice), g)] == ["", "ones", "twice"]
+    wrong: Any = 3
+    with pytest.raises(TypeError, match="3 is no pass"):
+        sequence(wrong)
+
+
+def test_a_rule_that_returns_no_value_is_refused_by_its_check() -> None:
+    wrong = rule(p.Relu(hole("x")))(lambda m: 3)
+    with pytest.raises(RewriteError, match="returned 3"):
+        check(wrong)
+
+
 def test_results_and_items_survive() -> None:
     a = value(4)
     pair = op.Split(a, num_outputs=2)

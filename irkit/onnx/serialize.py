@@ -104,8 +104,8 @@ def skeleton(
 ) -> ModelProto:
     """The model with each initializer as `sink` makes it from blob and name; one for which that is None is left out."""
     version = OPSET if opset is None else opset
-    if not 7 <= version <= OPSET:
-        raise SerializeError(f"irkit writes opsets 7 to {OPSET}, and was asked for {opset}")
+    if type(version) is not int or not 7 <= version <= OPSET:
+        raise SerializeError(f"irkit writes opsets 7 to {OPSET}, and was asked for {opset!r}")
     written = materialize(graph if functions else expand_calls(graph))
     model = ModelProto(producer_name=PRODUCER, ir_version=ir_version or lowest_ir_version(version))
     writer = Writer(version, Types(lambda: frozenset(s.name for s in all_symbols(written))), sink, model.ir_version)
