@@ -18,6 +18,7 @@ from irkit.errors import IrkitError
 from irkit.ir import Value
 from irkit.types import DType
 from lowering import control, storage
+from lowering.complex_dispatch import has_converter
 from lowering.control import Inlined
 from lowering.convert import convert
 from lowering.decompose import can_decompose
@@ -248,7 +249,7 @@ def require_converters(module: GraphModule, options: Options) -> None:
         if computes_nothing(target) or isinstance(node.meta.get("val"), _SIZES):
             continue
         functional = functional_of(target) if storage.written_arguments(target) else operator_of(target)
-        known = functional is not None and options.registry.find(functional) is not None
+        known = functional is not None and has_converter(options.registry, functional)
         if not known and (options.strict or functional is None or not can_decompose(functional)):
             counts[str(target)] += 1
             places.setdefault(str(target), source_of(node).rpartition("\n")[2])

@@ -46,12 +46,15 @@ def entry(function: Converter) -> Entry:
     return Entry(function, tuple(n for n in names if n != "expected"), "expected" in names, takes_all)
 
 
-def gathered(*modules: ModuleType) -> PMap[str, Converter]:
-    """Every converter function of the modules by its name. Raises LoweringError where two modules define one name."""
+def gathered(*modules: ModuleType, prefixes: tuple[str, ...] = tuple(PREFIXES)) -> PMap[str, Converter]:
+    """Every converter function of the modules by its name, which starts with one of the prefixes.
+
+    Raises LoweringError where two modules define one name.
+    """
     found: dict[str, Converter] = {}
     for module in modules:
         for name, function in vars(module).items():
-            own = inspect.isfunction(function) and name.startswith(tuple(PREFIXES))
+            own = inspect.isfunction(function) and name.startswith(prefixes)
             if own and function.__module__ == module.__name__:
                 if name in found:
                     raise LoweringError(

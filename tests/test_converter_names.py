@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from lowering.complex_dispatch import COMPLEX
 from lowering.registry import STANDARD, entry
 
 SPACES = ("aten", "prims")
@@ -42,6 +43,14 @@ def offences(converters: Mapping[str, Callable[..., Any]]) -> Iterator[str]:
 
 def test_converters_are_named_as_torch_names_operators_and_arguments() -> None:
     assert list(offences(STANDARD)) == []
+
+
+def test_converters_for_complex_tensors_are_named_so_too() -> None:
+    renamed = {}
+    for name, function in COMPLEX.items():
+        rest = name.removeprefix("complex_")
+        renamed[rest if rest.startswith("prims_") else f"aten_{rest}"] = function
+    assert list(offences(renamed)) == []
 
 
 def test_a_name_that_torch_does_not_have_is_reported() -> None:

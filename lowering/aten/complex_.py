@@ -1,13 +1,12 @@
 """Converters of operators on complex tensors.
 
 A function `complex_<name>` serves the ATen operator where an operand or a result is complex, beside the one of the same
-name for real tensors; see `lowering.complexes`. Operators of `MOVING` move elements only, or are linear with real
-coefficients: their converters for real tensors are applied to the real and to the imaginary part.
+name for real tensors; see `lowering.complexes` and `lowering.complex_dispatch`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -23,18 +22,6 @@ from lowering.complexes import PARTS, Parts, pair, parts
 from lowering.errors import Unsupported
 from lowering.promotion import cast, result_dtype, scalar, truth
 from lowering.shaping import expand, picked, unsqueeze
-
-MOVING = frozenset(
-    "alias broadcast_tensors broadcast_to chunk clone constant_pad_nd contiguous cumsum detach diag diag_embed "
-    "diagonal expand expand_as flatten flip gather index index_select lift_fresh mean movedim narrow neg permute "
-    "pixel_shuffle positive ravel repeat repeat_interleave reshape reshape_as roll select slice slice_scatter split "
-    "split_with_sizes squeeze sum swapaxes t take tile transpose tril triu unbind unflatten unfold unsafe_chunk "
-    "unsafe_split unsqueeze view view_as _unsafe_view numpy_T mT".split()
-)
-"""Operators that treat both parts alike."""
-
-BILINEAR = frozenset(("mm", "bmm", "matmul", "mv", "dot", "outer"))
-"""Operators that are products: (a + ib)(c + id) = (ac - bd) + i(ad + bc)."""
 
 
 def split(x: Any, dtype: DType) -> Parts:
@@ -324,22 +311,3 @@ def complex_view_dtype(self: Value, dtype: DType, *, expected: Any = None) -> Va
     if dtype.is_complex or not isinstance(expected, Tensor):
         raise Unsupported(f"the bits of {self.dtype.short} read as {dtype.short}")
     return aten_view(aten_view_as_real(self), expected.shape)
-
-
-def product(function: Callable[..., Value]) -> Callable[..., Value]:
-    """The converter of a product of complex tensors, from that of real ones."""
-
-    def multiplied(self: Value, other: Value) -> Value:
-        (a, b), (c, d) = both(self, other)
-        real = op.Sub(function(a, c), function(b, d))
-        return pair(real, op.Add(function(a, d), function(b, c)))
-
-    return multiplied
-
-
-SYNONYMS: Mapping[str, str] = {
-    "_conj": "conj", "conj_physical": "conj", "_conj_physical": "conj", "multiply": "mul", "subtract": "sub",
-    "divide": "div", "true_divide": "div", "_to_copy": "to", "concat": "cat", "concatenate": "cat",
-    "resolve_conj": "clone",
-}  # fmt: skip
-"""Operators that do what another one does."""

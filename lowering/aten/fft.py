@@ -247,7 +247,7 @@ def aten_fft_hfft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str
 # ---------------------------------------------------------------------------------------------- the three transforms
 
 
-def complex_along(x: Parts, axis: int, forward: bool) -> Parts:
+def pair_along(x: Parts, axis: int, forward: bool) -> Parts:
     """The transform of a complex tensor along one axis, divided by nothing"""
     size = x[0].shape[axis]
     if not by_matrix(size):
@@ -307,7 +307,7 @@ def aten__fft_r2c(self: Value, dim: Sequence[int], normalization: int, onesided:
     axes = [d % self.rank for d in dim]
     made = real_along(self, axes[-1], onesided)
     for axis in reversed(axes[:-1]):
-        made = complex_along(made, axis, True)
+        made = pair_along(made, axis, True)
     by = divisor([self.shape[a] for a in axes], normalization)
     return pair(divided(made[0], by), divided(made[1], by))
 
@@ -316,7 +316,7 @@ def aten__fft_c2c(self: Value, dim: Sequence[int], normalization: int, forward: 
     """The transform, or its inverse, of a complex tensor over axes"""
     axes, made = [d % self.rank for d in dim], parts(self)
     for axis in axes:
-        made = complex_along(made, axis, forward)
+        made = pair_along(made, axis, forward)
     by = divisor([self.shape[a] for a in axes], normalization)
     return pair(divided(made[0], by), divided(made[1], by))
 
@@ -325,7 +325,7 @@ def aten__fft_c2r(self: Value, dim: Sequence[int], normalization: int, last_dim_
     """The inverse transform of half of a spectrum to a real tensor, `last_dim_size` long along the last of the axes"""
     axes, made = [d % self.rank for d in dim], parts(self)
     for axis in axes[:-1]:
-        made = complex_along(made, axis, False)
+        made = pair_along(made, axis, False)
     by = divisor([*(self.shape[a] for a in axes[:-1]), last_dim_size], normalization)
     return divided(half_along(made, axes[-1], last_dim_size), by)
 
