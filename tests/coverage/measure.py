@@ -204,8 +204,14 @@ def exported(case: Case, dynamic: bool) -> Program:
     # torch.export makes 0 and 1 static whatever one asks for.
     axes = [[i for i, size in enumerate(a.shape) if size > 1] for a in case.args]
     shapes = {"tensors": tuple(dict.fromkeys(found, Dim.AUTO) for found in axes)} if dynamic else None
+    model, args = case.model.eval(), case.args
+    return made(lambda: to_onnx(model, clones(args), dynamic_shapes=shapes if args else None))
+
+
+def made(export: Callable[[], Program]) -> Program:
+    """What `export` gives, with a session. Raises Failed with the stage that went wrong, or NotCaptured."""
     try:
-        program = to_onnx(case.model.eval(), clones(case.args), dynamic_shapes=shapes if case.args else None)
+        program = export()
     except CaptureError as error:
         cause = error.__cause__
         if cause is None or isinstance(cause, IrkitError):

@@ -1,0 +1,43 @@
+"""Higher-order operators: torch's own database of them, and a program for each that torch.export can record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.testing._internal.hop_db import hop_db
+
+from tests.converters.oracle import op_case
+from tests.coverage.hop_programs import PROGRAMS
+from tests.coverage.subjects import Subject
+
+OPS = {f"{info.name}.{info.variant_test_name}": info for info in hop_db}
+KINDS = ("float32", "float16", "int64", "bool")
+ON_ACCELERATORS_ONLY = frozenset(("flex_attention.simple",))
+"""What torch lists for CUDA only, and its CPU kernels run too."""
+
+
+def cells() -> Iterator[tuple[str, str, str]]:
+    """(name, element type, mode) of each cell."""
+    for name, info in OPS.items():
+        for dtype in KINDS:
+            if getattr(torch, dtype) in info.dtypes or (dtype == "float32" and not info.dtypes):
+                yield name, dtype, "static"
+                yield name, dtype, "dynamic"
+    for name in PROGRAMS:
+        yield name, "float32", "static"
+        yield name, "float32", "dynamic"
+
+
+def subjects(name: str, dtype: str, mode: str) -> Iterator[Subject]:
+    """The calls of one cell."""
+    shapes: Any = "every" if mode == "dynamic" else None
+    if name in PROGRAMS:
+        model, args = PROGRAMS[name]()
+        yield Subject(model, args, {}, name, shapes)
+        return
+    info = OPS[name]
+    for sample in info.sample_inputs("cpu", getattr(torch, dtype), requires_grad=False):
+        case = op_case(info, sample.transform(lambda x: x.detach() if isinstance(x, torch.Tensor) else x))
+        yield Subject(case.model, case.args, {}, case.words, shapes)

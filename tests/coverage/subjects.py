@@ -1,0 +1,155 @@
+"""One cell of a database of whole modules: each of its calls exported, run at several sizes and compared with eager."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import attrs
+import torch
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+from irkit.compare import compare
+from irkit.errors import ContractError
+from lowering.checking import assignments, resized, run
+from lowering.export import to_onnx
+from lowering.program import Program
+from tests.converters.oracle import array, tensors_of
+from tests.coverage.measure import Failed, Found, NotCaptured, Undetermined, clean, made, reason_of, since
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+OTHER_SIZES = 2
+"""Assignments of the dimensions that a dynamic program is run at besides the one it was traced with."""
+
+
+@attrs.frozen(eq=False)
+class Subject:
+    """A module, a call of it, and a few words that say which.
+
+    `dynamic_shapes` is None for fixed sizes, "every" for all dimensions that torch.export can make dynamic, or what
+    torch.export takes. `others` are further calls that the same program must serve.
+    """
+
+    model: torch.nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    words: str
+    dynamic_shapes: Any = None
+    others: tuple[Arguments, ...] = ()
+
+
+def outcome_of(subjects: Iterable[Subject], samples: int | None) -> Found:
+    """The outcome over the first `samples` subjects (all of them where None); the first failure ends it."""
+    start, compared, left_out = time.perf_counter(), 0, Found("no samples")
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for subject in islice(subjects, samples):
+            try:
+                check(subject)
+                compared += 1
+            except Failed as failed:
+                reason, detail = failed.args
+                return Found("fail", reason, f"{clean(detail)} [{clean(subject.words)[:120]}]", compared, since(start))
+            except NotCaptured as refused:
+                left_out = Found("not captured", "torch", clean(str(refused)))
+            except Undetermined as undetermined:
+                if left_out.outcome != "not captured":
+                    left_out = Found("random", "random", clean(str(undetermined)))
+    return Found("pass", samples=compared, seconds=since(start)) if compared else left_out
+
+
+def check(subject: Subject) -> None:
+    """Raises Failed where the program differs from eager, NotCaptured or Undetermined where nothing can be compared."""
+    determined(subject, (subject.args, subject.kwargs))
+    program = exported(subject)
+    for args, kwargs in calls_of(subject, program):
+        problem = run(program, args, kwargs).problem
+        if problem:
+            sizes = [list(t.shape) for t in tensors_of((args, kwargs))]
+            raise Failed(reason_of(problem), f"at {sizes}: {problem}")
+
+
+def determined(subject: Subject, arguments: Arguments) -> None:
+    """Raises Undetermined where eager refuses the call, or gives another result for another seed."""
+    found = []
+    for seed in (1, 2, 3):
+        model = copy.deepcopy(subject.model)
+        args, kwargs = copy.deepcopy(arguments)
+        torch.manual_seed(seed)
+        try:
+            with torch.no_grad():
+                found.append([array(t) for t in tensors_of(model(*args, **kwargs))])
+        except Exception as error:
+            raise Undetermined(f"eager refuses it: {type(error).__name__}: {error}") from error
+    if any(compare(found[0], other) is not None for other in found[1:]):
+        raise Undetermined("eager gives two results for two seeds")
+
+
+def exported(subject: Subject) -> Program:
+    """The subject as an ONNX program with a session."""
+    shapes = subject.dynamic_shapes
+    if isinstance(shapes, str):
+        shapes = every_dimension(subject)
+    return made(
+        lambda: to_onnx(
+            copy.deepcopy(subject.model),
+            copy.deepcopy(subject.args),
+            copy.deepcopy(subject.kwargs),
+            dynamic_shapes=shapes,
+        )
+    )
+
+
+def every_dimension(subject: Subject) -> Any:
+    """`Dim.AUTO` for every dimension above 1 (torch.export makes 0 and 1 static whatever one asks for)."""
+    bound = inspect.signature(subject.model.forward).bind(*subject.args, **subject.kwargs)
+
+    def said(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return None
+        return {axis: Dim.AUTO for axis, size in enumerate(leaf.shape) if size > 1} or None
+
+    found = {name: pytree.tree_map(said, each) for name, each in bound.arguments.items()}
+    return found or None
+
+
+def calls_of(subject: Subject, program: Program) -> Iterator[Arguments]:
+    """The call itself, the others that are given, and calls at other sizes that contract and eager allow."""
+    yield subject.args, subject.kwargs
+    for arguments in subject.others:
+        if taken(subject, program, arguments):
+            yield arguments
+    if subject.dynamic_shapes is None:
+        return
+    for sizes in assignments(program, OTHER_SIZES, 0):
+        arguments = resized(program, sizes, 0)
+        if taken(subject, program, arguments):
+            yield arguments
+
+
+def taken(subject: Subject, program: Program, arguments: Arguments) -> bool:
+    """True where both the program's contract and eager take the call, and its result is determined."""
+    try:
+        program.feeds(*copy.deepcopy(arguments))
+        determined(subject, arguments)
+    except (ContractError, Undetermined):
+        return False
+    return True
+
+
+def described(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """Arguments in words, tensors by their shapes."""
+
+    def short(leaf: Any) -> Any:
+        return f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}" if isinstance(leaf, torch.Tensor) else leaf
+
+    parts = [str(pytree.tree_map(short, a)) for a in args]
+    return ", ".join([*parts, *(f"{k}={pytree.tree_map(short, a)}" for k, a in kwargs.items())])
