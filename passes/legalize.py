@@ -31,6 +31,7 @@ from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody
 from irkit.rewrite import Match, Rule, decline, rewrite
 from irkit.types import DType, Tensor, Tuple
+from passes.empty import without_empties
 from passes.expand import EXPANSIONS
 from passes.fold_constants import EXACT_FOLDING
 from passes.functions import applies_at, by_function
@@ -82,8 +83,9 @@ def legalize(graph: Graph, target: Target, *, observe: Observer = nobody) -> Gra
 
 def _legalized(graph: Graph, target: Target) -> Graph:
     legal = legal_rule(target)
-    after = rewrite(graph, (legal,))
-    if after is not graph:
+    given = without_empties(graph) if target.provider else graph
+    after = rewrite(given, (legal,))
+    if after is not given:
         after = rewrite(after, (legal, *TIDY))
     missing = list(problems(after, target))
     if missing:
