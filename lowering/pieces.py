@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from irkit import dims
 from irkit.blobs import Blob
 from irkit.build import const, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.promotion import cast, scalar
-from lowering.shaping import expand, ints, permute
+from lowering.shaping import expand, ints, may_be_empty, permute
 
 MEAN, SUM = 1, 2
 """torch's numbers for the reductions of a loss; 0 is none."""
@@ -45,8 +46,16 @@ def total(x: Value, axes: Sequence[int] | None = None, keepdims: bool = False) -
 
 
 def mean(x: Value, axes: Sequence[int] | None = None, keepdims: bool = False) -> Value:
-    """Mean over axes (all of them where `axes` is None)."""
-    return op.ReduceMean(x, None if axes is None else ints(*axes), keepdims=int(keepdims))
+    """Mean over axes (all of them where `axes` is None); NaN of nothing.
+
+    What ReduceMean gives for nothing ONNX leaves open, so that it serves only sizes that are known to be above 0.
+    """
+    over = None if axes is None else ints(*axes)
+    count = dims.product(x.shape[a] for a in (range(x.rank) if axes is None else axes))
+    if not may_be_empty(count):
+        return op.ReduceMean(x, over, keepdims=int(keepdims))
+    wide = widened(x)  # a sum of half numbers overflows where their mean does not
+    return cast(op.Div(op.ReduceSum(wide, over, keepdims=int(keepdims)), scalar(count, wide.dtype)), x.dtype)
 
 
 def largest(x: Value, axes: Sequence[int], keepdims: bool = False) -> Value:

@@ -41,6 +41,11 @@ def known_equal(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     return len(a) == len(b) and all(dims.same(x, y) is True for x, y in zip(a, b, strict=True))
 
 
+def may_be_empty(size: Dim) -> bool:
+    """True where a size is not known to be above 0."""
+    return dims.same(size, 0) is not False
+
+
 def reshape(x: Value, shape: Iterable[Dim]) -> Value:
     """The elements of x, in order, under new dimensions. A 0 among them is a size, no copy of an input dimension."""
     shape = tuple(shape)

@@ -17,6 +17,7 @@ from irkit.pattern import attribute_of
 from irkit.rewrite import Match
 from irkit.types import DType, Tensor, Tuple
 from passes import draws
+from passes.restate import PLACES, REDUCTIONS, counts_back, reduced_axes
 from passes.rules.common import axes_of, is_known, number, vector
 from passes.rules.sizes import bound_by, built, is_bound
 
@@ -150,7 +151,7 @@ def group_normalization(m: Match, value: Value) -> Any:
     """x normalized in each group of channels, times scale, plus bias: an InstanceNormalization of the groups"""
     x, scale, bias = value.inputs
     groups = value.attribute("num_groups")
-    if x is None or scale is None or bias is None or x.dtype not in (DType.FLOAT, DType.FLOAT16, DType.BFLOAT16):
+    if x is None or scale is None or bias is None or not x.dtype.is_float:
         return None
     grouped = reshaped(m, x, (x.shape[0], groups, dims.floordiv(dims.product(x.shape[1:]), groups)))
     if grouped is None:
@@ -204,6 +205,16 @@ def mat_mul(m: Match, value: Value) -> Any:
     if b.rank == 1:
         return op.Squeeze(op.MatMul(a, op.Unsqueeze(b, np.array([1]))), np.array([-1]))
     return op.Squeeze(op.MatMul(op.Unsqueeze(a, np.array([0])), b), np.array([-2]))
+
+
+def reduction(m: Match, value: Value) -> Any:
+    """The same reduction with axes counted from the front"""
+    x, axes = value.inputs[0], reduced_axes(value)
+    if x is None or axes is None or not counts_back(value):
+        return None
+    if value.op in PLACES:
+        return call(value.op, [x], {**dict(value.attributes), "axis": axes[0] % x.rank})
+    return call(value.op, [x, vector(a % x.rank for a in axes)], dict(value.attributes))
 
 
 def mod(m: Match, value: Value) -> Any:
@@ -347,6 +358,7 @@ EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Gemm": gemm, "MatMul": mat_mul, "Where": where, "NonZero": non_zero,
     "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,
-    "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast, **draws.EXPANSIONS,
+    "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast,
+    **dict.fromkeys((*REDUCTIONS, *PLACES), reduction), **draws.EXPANSIONS,
 })  # fmt: skip
 """The expansion of each operator: a value, a tuple of values, or None where it does not apply."""

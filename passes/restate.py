@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from irkit import dims
+from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.pattern import attribute_of
 from passes.rules.common import axes_of
@@ -18,6 +20,16 @@ VALUES: Mapping[str, tuple[tuple[str, Any, int], ...]] = {
 
 CHANGED: Mapping[str, int] = {"GroupNormalization": 21, "DFT": 20}
 """Operators that meant something else before that opset."""
+
+
+REDUCTIONS = frozenset((
+    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
+    "ReduceLogSumExp", "ReduceSumSquare",
+))  # fmt: skip
+"""The reductions of which the axes are an operand."""
+
+PLACES = frozenset(("ArgMax", "ArgMin"))
+"""The reductions of which the axis is an attribute."""
 
 
 def misread(value: Value, opset: int) -> str:
@@ -41,7 +53,29 @@ def refused(value: Value) -> str:
         ranks = [v.rank for v in value.inputs if v is not None]
         if min(ranks) == 1 < max(ranks):
             return "ONNX Runtime multiplies a transposed tensor with a vector wrongly"
+    if counts_back(value):
+        return f"ONNX Runtime gives {value.op} of an empty tensor another shape where axes are counted from the end"
     return ""
+
+
+def counts_back(value: Value) -> bool:
+    """True for a reduction of a tensor that may be empty over axes of which one is counted from the end."""
+    if value.op not in REDUCTIONS and value.op not in PLACES:
+        return False
+    axes = reduced_axes(value)
+    return axes is not None and min(axes, default=0) < 0 and any(may_be_empty(d) for d in value.inputs[0].shape)  # type: ignore[union-attr]
+
+
+def reduced_axes(value: Value) -> tuple[int, ...] | None:
+    """The axes that a reduction names; None where they are left out or no constants."""
+    if value.op in PLACES:
+        return (int(value.attribute("axis", 0)),)
+    return axes_of(value.inputs[1]) if len(value.inputs) > 1 else None
+
+
+def may_be_empty(dim: Dim) -> bool:
+    """True for a size that is not known to be above 0."""
+    return dims.same(dim, 0) is not False
 
 
 def dft(value: Value) -> Value | None:

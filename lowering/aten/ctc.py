@@ -15,6 +15,7 @@ from irkit.build import const, op, shape_vector
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
+from lowering.pieces import mean
 from lowering.promotion import cast, scalar
 from lowering.shaping import iota
 
@@ -48,7 +49,7 @@ def aten_ctc_loss(
     if reduction == 2:
         return op.ReduceSum(loss, keepdims=0)
     longest = cast(op.Max(labels, const(np.array(1))), loss.dtype)
-    return op.ReduceMean(op.Div(loss, longest), keepdims=0)
+    return mean(op.Div(loss, longest))
 
 
 def lengths_of(lengths: Any) -> Value:

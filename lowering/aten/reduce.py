@@ -10,8 +10,9 @@ from irkit.build import op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.pieces import mean
 from lowering.promotion import Number, cast, floating, highest, is_static, lowest, scalar, sum_dtype, truth
-from lowering.shaping import axes, ints, reshape, unsqueeze
+from lowering.shaping import axes, ints, may_be_empty, reshape, unsqueeze
 
 Axes = int | Sequence[int] | None
 
@@ -41,7 +42,7 @@ def aten_sum(self: Value, dim: Axes = None, keepdim: bool = False, *, dtype: DTy
 def accumulated(function: str, x: Value, dtype: DType, dim: Axes, keepdim: bool) -> Value:
     """A sum or product as `dtype`: narrow integers wrap around, of bools it tells whether some, or all, are true."""
     if dtype is DType.BOOL:
-        return reduced("ReduceMax" if function == "ReduceSum" else "ReduceMin", truth(x), dim, keepdim)
+        return (aten_any if function == "ReduceSum" else aten_all)(truth(x), dim, keepdim)
     narrow = dtype.is_integer and dtype not in (DType.INT32, DType.INT64, DType.UINT32, DType.UINT64)
     return cast(reduced(function, cast(cast(x, dtype), DType.INT64 if narrow else dtype), dim, keepdim), dtype)
 
@@ -62,10 +63,9 @@ def aten_mean(self: Value, dim: Axes = None, keepdim: bool = False, *, dtype: DT
 
 
 def mean_of(x: Value, dim: Axes, keepdim: bool) -> Value:
-    """The mean; NaN of nothing, for which ONNX Runtime would give 0."""
-    if dims.same(count_of(x, dim), 0) is True:
-        return op.Div(reduced("ReduceSum", x, dim, keepdim), 0)
-    return reduced("ReduceMean", x, dim, keepdim)
+    """The mean; NaN of nothing."""
+    where = axes(dim, x.rank)
+    return mean(x, None if len(where) == x.rank else where, keepdim) if where else x
 
 
 def aten_nanmean(self: Value, dim: Axes = None, keepdim: bool = False, *, dtype: DType | None = None) -> Value:
@@ -169,13 +169,22 @@ def aten_argmin(self: Value, dim: int | None = None, keepdim: bool = False) -> V
 
 
 def aten_all(self: Value, dim: Axes = None, keepdim: bool = False) -> Value:
-    """True where no element is 0; a u8 for u8."""
+    """True where no element is 0, and of nothing; a u8 for u8."""
+    if may_be_empty(count_of(self, dim)):
+        return cast(op.Not(some(op.Not(truth(self)), dim, keepdim)), truth_dtype(self))
     return cast(reduced("ReduceMin", truth(self), dim, keepdim), truth_dtype(self))
 
 
 def aten_any(self: Value, dim: Axes = None, keepdim: bool = False) -> Value:
-    """True where some element is not 0; a u8 for u8."""
-    return cast(reduced("ReduceMax", truth(self), dim, keepdim), truth_dtype(self))
+    """True where some element is not 0, and so not of nothing; a u8 for u8."""
+    return cast(some(truth(self), dim, keepdim), truth_dtype(self))
+
+
+def some(x: Value, dim: Axes, keepdim: bool) -> Value:
+    """Whether some of these bools are true: as a sum where there may be none, of which ONNX Runtime takes no extreme."""
+    if not may_be_empty(count_of(x, dim)):
+        return reduced("ReduceMax", x, dim, keepdim)
+    return truth(reduced("ReduceSum", cast(x, DType.FLOAT), dim, keepdim))
 
 
 def truth_dtype(x: Value) -> DType:

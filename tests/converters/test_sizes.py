@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.converters.harness import check_sizes
+from tests.converters.harness import check_sizes, lowered
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "mean": lambda x: x.mean(-1, keepdim=True), "var": lambda x: x.var(1),
@@ -88,3 +88,49 @@ def test_masks_on_other_sizes(name: str) -> None:
     sizes = [(3, 4), (5, 6), (2, 2)]
     made = [(torch.randn(s), torch.rand(s) > 0.4) for s in sizes]
     check_sizes(MASKED[name], *made)
+
+
+REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "sum": lambda x, d: x.sum(d), "prod": lambda x, d: x.prod(d), "mean": lambda x, d: x.mean(d),
+    "mean_kept": lambda x, d: x.mean(d, keepdim=True), "mean_of_all": lambda x, d: x.mean(),
+    "mean_f16": lambda x, d: (x.half() * 0 + 6e4).mean(d), "nansum": lambda x, d: x.nansum(d),
+    "nanmean": lambda x, d: x.nanmean(d), "var": lambda x, d: x.var(d), "var_mean": lambda x, d: torch.var_mean(x, d),
+    "var_0": lambda x, d: x.var(d, correction=0), "var_half": lambda x, d: torch.var(x, d, correction=2.5),
+    "std_mean": lambda x, d: torch.std_mean(x, d, correction=2, keepdim=True), "std_of_all": lambda x, d: x.std(),
+    "amax": lambda x, d: x.amax(d), "argmax": lambda x, d: x.argmax(d), "max": lambda x, d: x.max(d),
+    "aminmax": lambda x, d: torch.aminmax(x, dim=d), "logsumexp": lambda x, d: x.logsumexp(d),
+    "all": lambda x, d: (x > 0).all(d), "any": lambda x, d: (x > 0).any(d, keepdim=True),
+    "all_bytes": lambda x, d: (x > 0).byte().all(d), "any_of_all": lambda x, d: (x > 0).any(),
+    "sum_of_bools": lambda x, d: (x > 0).sum(d, dtype=torch.bool), "count": lambda x, d: x.count_nonzero(d),
+    "norm": lambda x, d: x.norm(dim=d), "norm_0": lambda x, d: x.norm(0, d), "norm_3": lambda x, d: x.norm(3, d),
+    "median": lambda x, d: x.median(d), "mode": lambda x, d: x.mode(d), "kthvalue": lambda x, d: x.kthvalue(1, d),
+    "quantile": lambda x, d: x.quantile(0.5, d), "softmax": lambda x, d: x.softmax(d),
+    "log_softmax": lambda x, d: x.log_softmax(d), "cumsum": lambda x, d: x.cumsum(d),
+    "cumprod": lambda x, d: x.cumprod(d), "sort": lambda x, d: x.sort(d), "normalize": lambda x, d: F.normalize(x, dim=d),
+    "mse_loss": lambda x, d: F.mse_loss(x, x + 1), "l1_loss": lambda x, d: F.l1_loss(x, x + 1),
+    "bce": lambda x, d: F.binary_cross_entropy_with_logits(x, x), "kl_div": lambda x, d: F.kl_div(x, x),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_of_nothing(name: str, dim: int) -> None:
+    function = REDUCTIONS[name]
+    others = [(torch.randn(s), dim) for s in ((0, 4), (5, 0), (0, 0), (1, 4), (5, 1))]
+    check_sizes(function, (torch.randn(5, 4), dim), *(args for args in others if takes(function, *args)))
+
+
+def takes(function: Callable[..., Any], *args: Any) -> bool:
+    """True where eager torch computes it; of an empty dimension it takes no extreme."""
+    try:
+        function(*args)
+    except (IndexError, RuntimeError):
+        return False
+    return True
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_mean_over_a_size_above_0_is_one_operator() -> None:
+    case = lowered(lambda x: torch.cat((x, x.new_zeros(1, 4))).mean(0), torch.randn(3, 4), symbolic=True)
+    assert [v.op for v in case.graph.order].count("ReduceMean") == 1
