@@ -19,6 +19,7 @@ from irkit.facts import binding_of, check_sizes, names_of
 from irkit.types import Tensor
 from lowering.calls import as_module, unchanged
 from lowering.errors import LoweringError
+from lowering.exporting import without_fast_path
 from lowering.fx_types import array_of
 from lowering.pytrees import registering
 
@@ -98,7 +99,7 @@ def reference(program: Program, args: Any, kwargs: dict[str, Any]) -> tuple[Any,
     written = {name: tensor for name, tensor in tensors_of(owner).items() if name in start}
     before = {name: tensor.detach().clone() for name, tensor in written.items()}
     leaves = program.lowered.captured.leaves_of(args, kwargs)
-    with unchanged(owner), torch.no_grad():
+    with unchanged(owner), torch.no_grad(), without_fast_path():
         for name, tensor in written.items():
             tensor.copy_(start[name])
         try:

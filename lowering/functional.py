@@ -1,0 +1,51 @@
+"""What torch.export leaves to be done: functorch's transforms, and regions of mixed precision.
+
+Before dispatch, `torch.vmap` and `torch.func.jvp` are calls that say how what follows is to be batched, and an autocast
+region does not hold the casts that it stands for. Only torch can carry those out; it does so on the whole program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from lowering.errors import CaptureError
+
+TRANSFORMS = "torch._functorch.predispatch"
+AUTOCAST = "wrap_with_autocast"
+
+
+def carried_out(program: ExportedProgram) -> ExportedProgram:
+    """The program with every transform and every cast of an autocast region written out; itself where it has none.
+
+    Raises CaptureError, with torch's error as its cause, where torch cannot do so.
+    """
+    if not any(is_left_over(node) for node in nodes_within(program.graph_module)):
+        return program
+    try:
+        with torch.no_grad():
+            return program.run_decompositions({})
+    except Exception as error:
+        raise CaptureError(
+            f"torch cannot write out the transforms that the program uses: {type(error).__name__}",
+            hint="torch.func.grad and its like cannot be exported; vmap, jvp and autocast can",
+        ) from error
+
+
+def nodes_within(module: GraphModule) -> Iterator[Node]:
+    """The nodes of a graph and of every graph module below it."""
+    for each in module.modules():
+        if isinstance(each, GraphModule):
+            yield from each.graph.nodes
+
+
+def is_left_over(node: Node) -> bool:
+    """True for a call of functorch's machinery, and for a region in which autocast is on."""
+    if node.op != "call_function":
+        return False
+    if getattr(node.target, "_name", None) == AUTOCAST:
+        return node.args[2] is not False
+    return getattr(node.target, "__module__", "") == TRANSFORMS
