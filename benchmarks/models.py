@@ -68,6 +68,59 @@ def whisper() -> Built:
     return WhisperEncoder(config), (), inputs, {"input_features": {0: "batch"}}
 
 
+def gpt2() -> Built:
+    """A GPT-2 of four layers."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    config = GPT2Config(vocab_size=1000, n_embd=256, n_layer=4, n_head=4, n_positions=256, use_cache=False)
+    inputs = {"input_ids": torch.randint(0, 1000, (2, 16)), "attention_mask": torch.ones(2, 16, dtype=torch.int64)}
+    return GPT2LMHeadModel(config), (), inputs, {name: {0: "batch", 1: "seq"} for name in inputs}
+
+
+def t5() -> Built:
+    """A T5 encoder and decoder of three layers each."""
+    from transformers import T5Config, T5Model
+
+    config = T5Config(vocab_size=1000, d_model=128, d_ff=256, d_kv=32, num_layers=3, num_heads=4, use_cache=False)
+    inputs = {"input_ids": torch.randint(0, 1000, (2, 9)), "decoder_input_ids": torch.randint(0, 1000, (2, 7))}
+    shapes = {"input_ids": {0: "batch", 1: "source"}, "decoder_input_ids": {0: "batch", 1: "target"}}
+    return T5Model(config), (), inputs, shapes
+
+
+def vit() -> Built:
+    """A vision transformer of four layers."""
+    from transformers import ViTConfig, ViTModel
+
+    config = ViTConfig(
+        image_size=64, patch_size=8, hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=256
+    )
+    return ViTModel(config), (), {"pixel_values": torch.randn(2, 3, 64, 64)}, {"pixel_values": {0: "batch"}}
+
+
+def swin() -> Built:
+    """A Swin transformer of three stages."""
+    from transformers import SwinConfig, SwinModel
+
+    config = SwinConfig(image_size=64, patch_size=4, embed_dim=32, depths=[2, 2, 2], num_heads=[2, 4, 8], window_size=4)
+    return SwinModel(config), (), {"pixel_values": torch.randn(2, 3, 64, 64)}, {"pixel_values": {0: "batch"}}
+
+
+def yolos() -> Built:
+    """A YOLOS detector of four layers."""
+    from transformers import YolosConfig, YolosForObjectDetection
+
+    config = YolosConfig(
+        image_size=[64, 96], patch_size=16, hidden_size=96, num_hidden_layers=4, num_attention_heads=4,
+        intermediate_size=192, num_detection_tokens=10,
+    )  # fmt: skip
+    return (
+        YolosForObjectDetection(config),
+        (),
+        {"pixel_values": torch.randn(2, 3, 64, 96)},
+        {"pixel_values": {0: "batch"}},
+    )
+
+
 def large() -> Built:
     """A stack of linear layers with 2 GB of weights."""
     layers = [torch.nn.Linear(4096, 4096, bias=False) for _ in range(32)]
@@ -78,3 +131,10 @@ MODELS: dict[str, Callable[[], Built]] = {
     "llama-4": lambda: llama(4), "llama-16": lambda: llama(16), "llama-64": lambda: llama(64),
     "bert-base": bert, "resnet-50": resnet, "whisper-small-encoder": whisper, "linear-2GB": large,
 }  # fmt: skip
+"""What benchmarks/export_speed.py exports."""
+
+FILES: dict[str, Callable[[], Built]] = {
+    "bert-base": bert, "gpt2": gpt2, "llama-8": lambda: llama(8), "vit": vit, "swin": swin, "yolos": yolos,
+    "whisper-small-encoder": whisper, "t5": t5, "resnet-50": resnet,
+}  # fmt: skip
+"""What benchmarks/optimizer.py has torch.onnx write to files."""

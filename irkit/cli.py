@@ -1,4 +1,4 @@
-"""The command line: `irkit export`, `irkit show`, `irkit check`."""
+"""The command line: `irkit export`, `irkit optimize`, `irkit show`, `irkit check`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from irkit.errors import IrkitError
 from irkit.export_door import upstairs
 from irkit.ir import Graph
+from irkit.onnx.external import save
 from irkit.onnx.load import load
 from irkit.text.files import load_text
 
@@ -67,6 +68,25 @@ def export(
         said(console, program.check())
     program.save(output)
     console.print(f"wrote {output}")
+
+
+@app.command()
+def optimize(
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an ONNX model, or .irkit text")],
+    output: Annotated[Path, typer.Option("-o", "--output", dir_okay=False, help="the ONNX file to write")],
+    opset: Annotated[
+        int | None, typer.Option(help="the ONNX opset, 18 to 26; the newest that runs if not given")
+    ] = None,
+    target: Annotated[str, typer.Option(help="what will run the model")] = "onnxruntime-cpu",
+    level: Annotated[int, typer.Option(help="0 merges equal values, 1 keeps every bit, 2 simplifies as far")] = 2,
+) -> None:
+    """Simplify an ONNX model, whoever exported it, and write one that the target runs."""
+    passes, targets = upstairs("passes"), upstairs("passes.targets")
+    chosen = targets.target_of(target, opset)
+    graph = read(model)
+    ready = passes.prepare(passes.optimize(graph, level), chosen)
+    save(ready, output, opset=chosen.opset)
+    Console(highlight=False, markup=False, soft_wrap=True).print(f"{len(graph)} nodes to {len(ready)}: wrote {output}")
 
 
 @app.command()

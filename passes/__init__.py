@@ -1,5 +1,6 @@
 """Passes over irkit's graphs: rules by subject, graph passes, pipelines and targets."""
 
+from passes.prepare import prepare
 from passes.standard import optimize
 
-__all__ = ["optimize"]
+__all__ = ["optimize", "prepare"]

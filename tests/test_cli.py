@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 import torch
@@ -105,6 +107,22 @@ def test_check_agrees_at_several_sizes(folder: Path) -> None:
     assert "x_dim_0=1: agrees" in result.output
 
 
+def test_optimize_makes_a_model_smaller_and_keeps_its_numbers(folder: Path, tmp_path: Path) -> None:
+    x = irkit.param(irkit.tensor("f32", "n", 4))
+    turned = irkit.op.Transpose(irkit.op.Transpose(x, perm=[1, 0]), perm=[1, 0])
+    irkit.save(irkit.Graph((x,), (irkit.op.Add(irkit.op.Relu(turned), 0.0),)), tmp_path / "long.onnx")
+    path = tmp_path / "short.onnx"
+    result = irkit_(["optimize", str(tmp_path / "long.onnx"), "-o", str(path), "--opset", "19"])
+    assert result.exit_code == 0, result.output
+    model = onnx.load(path)
+    assert ([n.op_type for n in model.graph.node], model.opset_import[0].version) == (["Relu"], 19)
+    numbers = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    assert irkit.compare(irkit.evaluate(irkit.load(path), [numbers]), [np.maximum(numbers, 0)]) is None
+    same = irkit_(["optimize", str(folder / "model.onnx"), "-o", str(path), "--level", "0"])
+    assert same.exit_code == 0, same.output
+    assert irkit_(["check", str(path), "--against", str(folder / "model.pt2")]).exit_code == 0
+
+
 def test_check_takes_models_with_other_names(folder: Path, tmp_path: Path) -> None:
     model = onnx.load(folder / "model.onnx")
     for node in model.graph.node:
@@ -193,6 +211,8 @@ WRONG = {
     "no output": (["export", "{model.pt2}"], 2, "--output"),
     "an output in no folder": (["export", "{model.pt2}", "-o", "{nowhere/out.onnx}"], 1, "no folder"),
     "an ONNX model to export": (["export", "{model.onnx}", "-o", "{out.onnx}"], 1, "torch.export.save"),
+    "a level that is none": (["optimize", "{model.onnx}", "-o", "{out.onnx}", "--level", "3"], 1, "no level 3"),
+    "a text to optimize": (["optimize", "{notes.txt}", "-o", "{out.onnx}"], 1, "no ONNX model"),
     "a text to show as ONNX": (["show", "{notes.txt}"], 1, "no ONNX model"),
     "a text that is no graph": (["show", "{wrong.irkit}"], 1, "error:"),
     "a missing model": (["show", "{missing.onnx}"], 2, "does not exist"),
@@ -219,7 +239,7 @@ def test_what_is_wrong_is_said_in_a_line(folder: Path, case: str) -> None:
 
 def test_no_arguments_print_the_commands() -> None:
     result = irkit_([])
-    assert all(command in result.output for command in ("export", "show", "check"))
+    assert all(command in result.output for command in ("export", "optimize", "show", "check"))
 
 
 # ---------------------------------------------------------------------------------------------- the process
@@ -236,3 +256,11 @@ def test_the_process_prints_and_exits_as_a_shell_expects(folder: Path) -> None:
     wrong = run("show", str(ROOT / "Makefile"))
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert wrong.stderr.startswith("error: there is no ONNX model")
+
+
+def test_the_installed_script_is_the_command_line() -> None:
+    (script,) = entry_points(group="console_scripts", name="irkit")
+    assert script.load().__module__ == "irkit.cli"
+    installed = Path(sys.executable).with_name("irkit")
+    done = subprocess.run([installed, "--help"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, "optimize" in done.stdout) == (0, True), done.stderr
