@@ -17,7 +17,8 @@ from irkit.build import op
 from irkit.ir import Value
 from lowering.aten.complex_ import both
 from lowering.aten.prims import AS_ATEN
-from lowering.complexes import componentwise, pair
+from lowering.complexes import componentwise, is_complex, pair, parts
+from lowering.promotion import truth
 from lowering.registry import Entry, Registry, entry, families, gathered
 
 COMPLEX = gathered(*families(), prefixes=("complex_",))
@@ -27,13 +28,32 @@ WHOLE = frozenset(("lowering.aten.complex_", "lowering.aten.fft"))
 """The families whose `aten_*` converters take and return complex values themselves."""
 
 MOVING = frozenset(
-    "alias broadcast_tensors broadcast_to chunk clone constant_pad_nd contiguous cumsum detach diag diag_embed "
-    "diagonal expand expand_as flatten flip gather index index_select lift_fresh mean movedim narrow neg permute "
-    "pixel_shuffle positive ravel repeat repeat_interleave reshape reshape_as roll select slice slice_scatter split "
-    "split_with_sizes squeeze sum swapaxes t take tile transpose tril triu unbind unflatten unfold unsafe_chunk "
-    "unsafe_split unsqueeze view view_as _unsafe_view numpy_T mT".split()
+    """
+    alias alias_copy as_strided as_strided_copy as_strided_scatter atleast_1d atleast_2d atleast_3d block_diag
+    cartesian_prod broadcast_in_dim broadcast_tensors broadcast_to chunk clone collapse collapse_view
+    constant_pad_nd contiguous copy_strided copy_to cumsum detach device_put diag diag_embed diagonal diagonal_copy
+    diagonal_scatter empty empty_like empty_permuted empty_strided expand expand_as expand_copy fill flatten flip
+    fliplr flipud full full_like gather index index_copy index_fill index_put index_select lift lift_fresh
+    lift_fresh_copy linalg_diagonal masked_scatter masked_select mean meshgrid moveaxis movedim narrow narrow_copy
+    neg negative new_empty new_empty_strided new_full new_ones new_zeros ones ones_like pad permute permute_copy
+    pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle positive put ravel reflection_pad1d
+    reflection_pad2d reflection_pad3d repeat repeat_interleave replication_pad1d replication_pad2d replication_pad3d
+    reshape reshape_as resize resize_as resolve_neg rev roll rot90 scatter_add select select_copy select_scatter
+    slice slice_copy slice_scatter split split_copy split_dim split_with_sizes split_with_sizes_copy squeeze
+    squeeze_copy sum swapaxes swapdims t t_copy take take_along_dim tensor_split tile trace transpose transpose_copy
+    tril triu unbind unbind_copy unflatten unfold unfold_copy unsafe_chunk unsafe_split unsafe_split_with_sizes
+    unsqueeze unsqueeze_copy view view_as view_copy view_of zero zeros zeros_like _pad_circular _reshape_alias
+    _unsafe_index _unsafe_index_put _unsafe_masked_index _unsafe_masked_index_put_accumulate _unsafe_view numpy_T mT
+    scalar_tensor
+    """.split()
 )
-"""Operators that treat both parts alike."""
+"""Operators that move elements, or are linear with real coefficients, and so treat both parts alike."""
+
+TRUTH = frozenset(
+    "any all argwhere count_nonzero logical_and logical_not logical_or logical_xor nonzero nonzero_numpy "
+    "nonzero_static".split()
+)
+"""Operators that ask of each element only whether it is 0."""
 
 BILINEAR = frozenset(("mm", "bmm", "matmul", "mv", "dot", "outer"))
 """Operators that are products: (a + ib)(c + id) = (ac - bd) + i(ad + bc)."""
@@ -69,7 +89,9 @@ def complex_entry(registry: Registry, target: Any) -> Entry | None:
     if plain is not None and plain.function.__module__ in WHOLE:
         return plain
     if plain is not None and name in MOVING:
-        return attrs.evolve(plain, function=componentwise(plain.function))
+        return attrs.evolve(plain, function=componentwise(plain.function, plain.names), wants_expected=True)
+    if plain is not None and name in TRUTH:
+        return attrs.evolve(plain, function=of_truth(plain.function), wants_expected=False)
     if plain is not None and name in BILINEAR:
         return attrs.evolve(plain, function=product(plain.function), wants_expected=False)
     return None
@@ -81,6 +103,21 @@ def names_of(space: str, name: str, overload: str) -> tuple[str, ...]:
     if space == "prims" and name not in AS_ATEN:
         return own
     return (*own, f"complex_{name}_{overload}", f"complex_{name}", f"complex_{SYNONYMS.get(name, name)}")
+
+
+def of_truth(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The converter that is told of complex operands only where they are not 0."""
+
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        return function(*(nonzero(a) if is_complex(a) else a for a in args), **kwargs)
+
+    return asked
+
+
+def nonzero(x: Any) -> Value:
+    """Where a complex tensor is not 0: bool, in the shape of x."""
+    a, b = parts(x)
+    return op.Or(truth(a), truth(b))
 
 
 def product(function: Callable[..., Value]) -> Callable[..., Value]:

@@ -7,10 +7,12 @@ that move elements are applied to both parts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import sympy
 
 from irkit.blobs import Blob
 from irkit.build import const
@@ -26,6 +28,9 @@ PAIR = "irkit::Pair"
 PARTS = {DType.COMPLEX64: DType.FLOAT, DType.COMPLEX128: DType.DOUBLE}
 """The element type of the parts of each complex type."""
 
+WIDER = {DType.FLOAT16: DType.FLOAT, DType.FLOAT: DType.DOUBLE, DType.DOUBLE: DType.DOUBLE}
+"""What parts of each type are computed in, where squares of them matter."""
+
 WHOLES = {part: whole for whole, part in PARTS.items()}
 """The complex type of parts of each type."""
 
@@ -33,9 +38,11 @@ Parts = tuple[Value, Value]
 
 
 def is_complex(x: Any) -> bool:
-    """True for a complex value, a complex number, or a type of such."""
+    """True for a complex value, a complex number, a complex element type, or the type of a complex tensor."""
     if isinstance(x, Value):
         return isinstance(x.type, Tensor) and x.type.dtype.is_complex
+    if isinstance(x, DType):
+        return x.is_complex
     return isinstance(x, complex) or (isinstance(x, Tensor) and x.dtype.is_complex)
 
 
@@ -53,7 +60,8 @@ def involved(args: Any, expected: Any) -> bool:
 
 def pair(real: Value, imaginary: Value) -> Value:
     """The complex value of two real ones of one type."""
-    return Value(PAIR, (real, imaginary), (), (), Tensor(WHOLES[real.dtype], real.shape))
+    whole = Tensor(WHOLES[real.dtype], real.shape)
+    return Value(PAIR, (real, refined(imaginary, whole)), (), (), whole)
 
 
 def parts(x: Value) -> Parts:
@@ -76,7 +84,7 @@ def parts(x: Value) -> Parts:
     )
 
 
-def refined(part: Value, whole: Value) -> Value:
+def refined(part: Value, whole: Value | Tensor) -> Value:
     """A part with the dimensions that are known of the whole."""
     return part if part.shape == whole.shape else part.with_type(Tensor(part.dtype, whole.shape))
 
@@ -88,26 +96,46 @@ def real_type(expected: Any) -> Any:
     return Tensor(PARTS[expected.dtype], expected.shape) if is_complex(expected) else expected
 
 
-def part_of(x: Any, index: int) -> Any:
-    """One part of each complex value among arguments; everything else as it is."""
+CONTENT = frozenset("self input inp a tensor tensors value values fill fill_value source src s A".split())
+"""Parameters of converters that hold elements of the result: the imaginary part of a real one is 0."""
+
+
+def part_of(x: Any, index: int, content: bool) -> Any:
+    """One part of each complex tensor, number and type among arguments; of tensors that are no content the real part.
+
+    The imaginary part of a real tensor or number that is content is 0; everything else is as it is.
+    """
     if isinstance(x, list | tuple):
-        return [part_of(v, index) for v in x]
-    return parts(x)[index] if isinstance(x, Value) and x.dtype.is_complex else x
+        return [part_of(v, index, content) for v in x]
+    if isinstance(x, DType):
+        return PARTS.get(x, x)
+    if isinstance(x, Value):
+        return parts(x)[index] if content else parts(x)[0]
+    if content and isinstance(x, complex):
+        return x.imag if index else x.real
+    return 0 if content and index and isinstance(x, int | float | sympy.Basic) else x
 
 
-def componentwise(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The converter that applies another one to the real parts and to the imaginary parts of its arguments."""
+def componentwise(converter: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+    """The converter that applies another one, with parameters of those names, to the real and to the imaginary parts.
 
-    def both(*args: Any, **kwargs: Any) -> Any:
-        halves = []
-        for index in (0, 1):
-            given = {name: part_of(value, index) for name, value in kwargs.items()}
-            if "expected" in given:
-                given["expected"] = real_type(given["expected"])
-            halves.append(function(*(part_of(a, index) for a in args), **given))
-        real, imaginary = halves
-        if isinstance(real, list | tuple):
-            return [pair(r, i) for r, i in zip(real, imaginary, strict=True)]
-        return pair(real, imaginary)
+    Where nothing complex goes into the result, which a template for a shape does not, it is applied once.
+    """
 
-    return both
+    def halves(*args: Any, expected: Any = None, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        whole = is_complex(expected) or any(
+            involved([x], None) for n, x in given.items() if n in CONTENT or isinstance(x, DType)
+        )
+        made = []
+        for index in (0, 1) if whole else (0,):
+            taken = {n: part_of(x, index, n in CONTENT) for n, x in given.items()}
+            made.append(converter(**taken, **({"expected": real_type(expected)} if wants else {})))
+        if not whole:
+            return made[0]
+        if isinstance(made[0], list | tuple):
+            return [pair(real, imaginary) for real, imaginary in zip(*made, strict=True)]
+        return pair(*made)
+
+    wants = "expected" in inspect.signature(converter).parameters
+    return halves

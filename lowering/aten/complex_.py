@@ -6,7 +6,6 @@ name for real tensors; see `lowering.complexes` and `lowering.complex_dispatch`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -14,13 +13,12 @@ import sympy
 from irkit.build import op
 from irkit.ir import Value
 from irkit.types import DType, Tensor
-from lowering.aten.elementwise import chosen
-from lowering.aten.joining import aten_cat, aten_stack
+from lowering.aten.elementwise import aten_hypot
 from lowering.aten.movement import aten_view
 from lowering.aten.transcendental import aten_atan2
-from lowering.complexes import PARTS, Parts, pair, parts
+from lowering.complexes import PARTS, WIDER, Parts, pair, parts
 from lowering.errors import Unsupported
-from lowering.promotion import cast, result_dtype, scalar, truth
+from lowering.promotion import cast, result_dtype, scalar
 from lowering.shaping import expand, picked, unsqueeze
 
 
@@ -79,9 +77,13 @@ def complex_imag(self: Value) -> Value:
 
 
 def complex_abs(self: Value) -> Value:
-    """sqrt(real**2 + imag**2)"""
+    """sqrt(real**2 + imag**2), in wider parts where there are such, so that no square overflows."""
     a, b = parts(self)
-    return op.Sqrt(op.Add(op.Mul(a, a), op.Mul(b, b)))
+    to = WIDER[a.dtype]
+    if to is a.dtype:
+        return aten_hypot(a, b)
+    x, y = cast(a, to), cast(b, to)
+    return cast(op.Sqrt(op.Add(op.Mul(x, x), op.Mul(y, y))), a.dtype)
 
 
 def complex_angle(self: Value) -> Value:
@@ -134,33 +136,25 @@ def complex_type_as(self: Value, other: Value) -> Value:
     return complex_to(self, other.dtype)
 
 
-def complex_full(size: Sequence[Any], fill_value: Any, *, dtype: DType | None = None, expected: Any = None) -> Value:
-    """One number everywhere."""
-    wanted = expected.dtype if isinstance(expected, Tensor) else dtype
-    if wanted is None or wanted not in PARTS:
-        raise Unsupported(f"a tensor of {wanted} out of a complex one")
-    real, imaginary = split(fill_value, PARTS[wanted])
-    return pair(expand(real, size), expand(imaginary, size))
+def complex_prims_convert_element_type(a: Value, dtype: DType) -> Value:
+    """a as another type."""
+    return complex_to(a, dtype)
 
 
-def complex_zeros(size: Sequence[Any], *, dtype: DType | None = None, expected: Any = None) -> Value:
-    """0 everywhere."""
-    return complex_full(size, 0, expected=expected)
+def complex_copy(self: Value, src: Value) -> Value:
+    """src, in the shape and the element type of self."""
+    made = complex_to(src, self.dtype)
+    if not self.dtype.is_complex:
+        return expand(made, self.shape)
+    real, imaginary = parts(made)
+    return pair(expand(real, self.shape), expand(imaginary, self.shape))
 
 
-def complex_ones(size: Sequence[Any], *, dtype: DType | None = None, expected: Any = None) -> Value:
-    """1 everywhere."""
-    return complex_full(size, 1, expected=expected)
-
-
-def complex_zeros_like(self: Value, *, dtype: DType | None = None, expected: Any = None) -> Value:
-    """0 everywhere, in the shape of self."""
-    return complex_full(self.shape, 0, expected=expected)
-
-
-def complex_ones_like(self: Value, *, dtype: DType | None = None, expected: Any = None) -> Value:
-    """1 everywhere, in the shape of self."""
-    return complex_full(self.shape, 1, expected=expected)
+def complex_view_dtype(self: Value, dtype: DType, *, expected: Any = None) -> Value:
+    """(..., n) complex -> (..., 2 n) real."""
+    if dtype.is_complex or not isinstance(expected, Tensor):
+        raise Unsupported(f"the bits of {self.dtype.short} read as {dtype.short}")
+    return aten_view(aten_view_as_real(self), expected.shape)
 
 
 # ---------------------------------------------------------------------------------------------- arithmetic
@@ -205,17 +199,40 @@ def complex_mul(self: Any, other: Any) -> Value:
         return pair(op.Mul(a, c), op.Mul(b, c))
     if is_real(self):
         return pair(op.Mul(a, c), op.Mul(a, d))
-    return pair(op.Sub(op.Mul(a, c), op.Mul(b, d)), op.Add(op.Mul(a, d), op.Mul(b, c)))
+    return pair(*product_of((a, b), (c, d)))
 
 
-def complex_div(self: Any, other: Any) -> Value:
+def product_of(a: Parts, b: Parts) -> Parts:
+    """The parts of a product."""
+    return op.Sub(op.Mul(a[0], b[0]), op.Mul(a[1], b[1])), op.Add(op.Mul(a[0], b[1]), op.Mul(a[1], b[0]))
+
+
+def quotient_of(a: Parts, b: Parts) -> Parts:
+    """The parts of a quotient. The second number is divided by the larger of its parts first, so that no square
+    overflows; where it is 0 the parts of the first are divided by 0, as in torch."""
+    (x, y), larger = a, op.Max(op.Abs(b[0]), op.Abs(b[1]))
+    zero, one = op.Equal(larger, 0), scalar(1, larger.dtype)
+    scale = op.Where(zero, one, larger)
+    c, d = op.Div(b[0], scale), op.Div(b[1], scale)
+    size = op.Add(op.Mul(c, c), op.Mul(d, d))
+    c = op.Where(zero, one, c)
+    real, imaginary = op.Add(op.Mul(x, c), op.Mul(y, d)), op.Sub(op.Mul(y, c), op.Mul(x, d))
+    return op.Div(op.Div(real, size), scale), op.Div(op.Div(imaginary, size), scale)
+
+
+def complex_div(self: Any, other: Any, *, rounding_mode: str | None = None) -> Value:
     """self / other"""
+    if rounding_mode is not None:
+        raise Unsupported("complex numbers cannot be rounded")
     (a, b), (c, d) = both(self, other)
     if is_real(other):
         return pair(op.Div(a, c), op.Div(b, c))
-    size = op.Add(op.Mul(c, c), op.Mul(d, d))
-    real = op.Div(op.Add(op.Mul(a, c), op.Mul(b, d)), size)
-    return pair(real, op.Div(op.Sub(op.Mul(b, c), op.Mul(a, d)), size))
+    return pair(*quotient_of((a, b), (c, d)))
+
+
+def complex_prims_div(self: Value, other: Value) -> Value:
+    """self / other"""
+    return complex_div(self, other)
 
 
 def complex_reciprocal(self: Value) -> Value:
@@ -228,86 +245,9 @@ def complex_square(self: Value) -> Value:
     return complex_mul(self, self)
 
 
-def complex_pow(self: Any, exponent: Any) -> Value:
-    """self ** exponent, for small whole exponents."""
-    if isinstance(exponent, Value) or exponent not in (1, 2, 3, 4, -1, -2):
-        raise Unsupported(f"complex numbers to the power {exponent}")
-    result = self
-    for _ in range(abs(int(exponent)) - 1):
-        result = complex_mul(result, self)
-    return result if exponent > 0 else complex_reciprocal(result)
-
-
-def complex_exp(self: Value) -> Value:
-    """exp(real) * (cos(imag) + i * sin(imag))"""
-    a, b = parts(self)
-    return aten_polar(op.Exp(a), b)
-
-
-def complex_log(self: Value) -> Value:
-    """log |self| + i * angle"""
-    return pair(op.Log(complex_abs(self)), complex_angle(self))
-
-
-def complex_sqrt(self: Value) -> Value:
-    """The root whose real part is not negative."""
-    a, b = parts(self)
-    # Of the two roots the larger is exact; the smaller one, a difference, comes from imag = 2 * large * small.
-    large = op.Sqrt(op.Mul(op.Add(complex_abs(self), op.Abs(a)), 0.5))
-    small = op.Where(op.Equal(large, 0), scalar(0, a.dtype), op.Div(op.Abs(b), op.Mul(large, 2)))
-    right = op.GreaterOrEqual(a, 0)
-    imaginary = op.Where(right, small, large)
-    return pair(op.Where(right, large, small), op.Where(op.Less(b, 0), op.Neg(imaginary), imaginary))
-
-
 def complex_sgn(self: Value) -> Value:
     """self / |self|, and 0 at 0."""
     a, b = parts(self)
     size = complex_abs(self)
     safe = op.Where(op.Equal(size, 0), scalar(1, a.dtype), size)
     return pair(op.Div(a, safe), op.Div(b, safe))
-
-
-# ---------------------------------------------------------------------------------------------- choices and joining
-
-
-def complex_cat(tensors: Sequence[Value], dim: int = 0) -> Value:
-    """The tensors one after the other along `dim`."""
-    halves = [split(t, PARTS[result_dtype(*tensors)]) for t in tensors]
-    return pair(aten_cat([h[0] for h in halves], dim), aten_cat([h[1] for h in halves], dim))
-
-
-def complex_stack(tensors: Sequence[Value], dim: int = 0) -> Value:
-    """The tensors side by side along a new dimension."""
-    halves = [split(t, PARTS[result_dtype(*tensors)]) for t in tensors]
-    return pair(aten_stack([h[0] for h in halves], dim), aten_stack([h[1] for h in halves], dim))
-
-
-def complex_where(condition: Value, self: Any, other: Any) -> Value:
-    """self where the condition holds, else other."""
-    (a, b), (c, d) = both(self, other)
-    flag = truth(condition)
-    return pair(chosen(flag, a, c), chosen(flag, b, d))
-
-
-def complex_masked_fill(self: Value, mask: Value, value: Any) -> Value:
-    """self, and `value` where the mask holds."""
-    return complex_where(mask, value, self)
-
-
-def complex_eq(self: Any, other: Any) -> Value:
-    """Both parts are equal."""
-    (a, b), (c, d) = both(self, other)
-    return op.And(op.Equal(a, c), op.Equal(b, d))
-
-
-def complex_ne(self: Any, other: Any) -> Value:
-    """Some part differs."""
-    return op.Not(complex_eq(self, other))
-
-
-def complex_view_dtype(self: Value, dtype: DType, *, expected: Any = None) -> Value:
-    """(..., n) complex -> (..., 2 n) real."""
-    if dtype.is_complex or not isinstance(expected, Tensor):
-        raise Unsupported(f"the bits of {self.dtype.short} read as {dtype.short}")
-    return aten_view(aten_view_as_real(self), expected.shape)

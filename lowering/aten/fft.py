@@ -406,27 +406,35 @@ def aten_istft(
 ) -> Value:  # fmt: skip
     """The signal whose frames have these transforms: frames added up, divided by the sum of squared windows.
 
-    self: (b, f, frames) or (f, frames) -> (b, l).
+    self: (b, f, frames) or (f, frames) -> (b, l), complex where `return_complex`. f is n_fft, or n_fft // 2 + 1 where
+    `onesided`, as is taken for granted of every f but n_fft.
     """
-    if return_complex or onesided is False:
-        raise Unsupported("istft to a complex signal, or from a whole spectrum")
+    if window is not None and window.dtype.is_complex:
+        raise Unsupported("istft with a complex window")
     dtype, hop, lone = PARTS[self.dtype], hop_length or n_fft // 4, self.rank == 2
     real, imaginary = (unsqueeze(v, 0) if lone else v for v in parts(self))
-    cosine, sine = waves(n_fft // 2 + 1, n_fft, n_fft)
-    weight = mirrored(n_fft)[:, None] / (np.sqrt(n_fft) if normalized else n_fft)
+    half = dims.same(real.shape[1], n_fft) is not True if onesided is None else onesided
+    scale = mirrored(n_fft)[:, None] if half else np.ones((n_fft, 1))
+    cosine, sine = (w * scale / (np.sqrt(n_fft) if normalized else n_fft) for w in waves(len(scale), n_fft, n_fft))
     frame = framing(window, n_fft, win_length, dtype)
-    basis = np.concatenate([cosine * weight, -sine * weight])[:, None].astype(dtype.numpy)
     attributes: dict[str, Any] = {"strides": (hop,), "kernel_shape": (n_fft,)}
-    summed = op.ConvTranspose(concat([real, imaginary], 1), op.Mul(const(basis), frame), **attributes)
-    ones = expand(scalar(1, dtype), (1, 1, real.shape[2]))
-    envelope = op.ConvTranspose(ones, reshape(op.Mul(frame, frame), (1, 1, n_fft)), **attributes)
     total = dims.add(n_fft, dims.mul(hop, dims.sub(real.shape[2], 1)))
     first = n_fft // 2 if center else 0
     there = dims.sub(total, first)
     kept = dims.sub(there, first) if length is None else dims.minimum(length, there)
-    summed, envelope = (reshape(v, (v.shape[0], total)) for v in (summed, envelope))
-    parted = (sliced(v, 1, first, dims.add(first, kept)) for v in (summed, envelope))
-    made = op.Div(*parted)
-    if length is not None and dims.same(kept, length) is not True:
-        made = op.Pad(made, shape_vector((0, 0, 0, dims.sub(length, kept))))
-    return squeeze(made, 0) if lone else made
+
+    def cut(added: Value) -> Value:
+        return sliced(reshape(added, (added.shape[0], total)), 1, first, dims.add(first, kept))
+
+    def signal(basis: np.ndarray) -> Value:
+        weights = op.Mul(const(basis[:, None].astype(dtype.numpy)), frame)
+        made = op.Div(cut(op.ConvTranspose(both, weights, **attributes)), envelope)
+        if length is not None and dims.same(kept, length) is not True:
+            made = op.Pad(made, shape_vector((0, 0, 0, dims.sub(length, kept))))
+        return squeeze(made, 0) if lone else made
+
+    both = concat([real, imaginary], 1)
+    ones = expand(scalar(1, dtype), (1, 1, real.shape[2]))
+    envelope = cut(op.ConvTranspose(ones, reshape(op.Mul(frame, frame), (1, 1, n_fft)), **attributes))
+    made = signal(np.concatenate([cosine, -sine]))
+    return pair(made, signal(np.concatenate([sine, cosine]))) if return_complex else made
