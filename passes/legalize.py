@@ -5,8 +5,9 @@ What a target lacks is tried in this order, for each value, operands first:
 1. a restatement for the opset: the same operator in the words of an older version (`passes.restate`);
 2. an expansion of its own (`passes.expand`);
 3. where only the element type has no kernel: casts to a wider one, the operator, and casts back, noted on the origin
-   of the operator as `upcast[bf16->f32]` (or, where there is no wider one, `downcast[f64->f32]`);
-4. ONNX's own definition of the operator by others.
+   of the operator as `upcast[bf16->f32]`;
+4. ONNX's own definition of the operator by others;
+5. where float64 has no kernel and nothing above helps: casts to float32 and back, noted as `downcast[f64->f32]`.
 
 Each result is legalized in turn. An operator without a kernel that ONNX Runtime expands itself, by ONNX's definition,
 is left as it is where everything in that definition runs.
@@ -31,8 +32,9 @@ from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody
 from irkit.rewrite import Match, Rule, decline, rewrite
 from irkit.types import DType, Tensor, Tuple
+from passes.doubles import DOUBLES
 from passes.empty import without_empties
-from passes.expand import EXPANSIONS
+from passes.expand import EXPANSIONS, Expansion, group_normalization
 from passes.fold_constants import EXACT_FOLDING
 from passes.functions import applies_at, by_function
 from passes.restate import RESTATED, misread, refused
@@ -41,6 +43,7 @@ from passes.rules.casts import CASTS
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
 from passes.targets import OURS, Kind, Target, has_kernel, kind_of, result_complaint, row_at, runtime_version
+from passes.windows import WINDOWS
 
 WIDER: Mapping[DType, tuple[DType, ...]] = {
     DType.FLOAT16: (DType.FLOAT,), DType.BFLOAT16: (DType.FLOAT,), DType.BOOL: (DType.UINT8, DType.INT32, DType.INT64),
@@ -56,6 +59,9 @@ WIDER: Mapping[DType, tuple[DType, ...]] = {
 
 NARROWER: Mapping[DType, tuple[DType, ...]] = {DType.DOUBLE: (DType.FLOAT,)}
 """Where an operator has a kernel for no wider type, but for one that rounds."""
+
+FLOAT64: Mapping[str, Expansion] = {**DOUBLES, **WINDOWS, "GroupNormalization": group_normalization}
+"""How operators are expanded where their operands are float64."""
 
 WRAPS = frozenset((
     "Add", "Sub", "Mul", "Neg", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "MatMul", "ReduceSum", "CumSum",
@@ -160,7 +166,9 @@ def trouble(value: Value, target: Target) -> str:
     if target.provider and refused(value):
         return refused(value)
     why = target.problem(value) or misread(value, target.opset)
-    if why and target.provider and row_at(value.op, target.opset) is not None and runs_by_definition(value, target):
+    if not why or not target.provider or (is_double(value) and value.op in FLOAT64):
+        return why
+    if row_at(value.op, target.opset) is not None and runs_by_definition(value, target):
         return ""
     return why
 
@@ -227,7 +235,7 @@ def legal_rule(target: Target) -> Rule:
         why = trouble(value, target)
         if not why:
             return decline("it runs")
-        for attempt in (restated, expanded, recast, defined):
+        for attempt in (restated, expanded, recast, defined, narrowed):
             found = attempt(m, value, target)
             if found is not None:
                 return found
@@ -248,8 +256,18 @@ def restated(m: Match, value: Value, target: Target) -> Any:
 
 def expanded(m: Match, value: Value, target: Target) -> Any:
     """The operator by others that irkit knows to be good; None where there is no such expansion."""
+    function = FLOAT64.get(value.op) if is_double(value) else None
+    found = None if function is None else function(m, value)
+    if found is not None:
+        return found
     function = EXPANSIONS.get(value.op)
     return None if function is None else function(m, value)
+
+
+def is_double(value: Value) -> bool:
+    """True where the first operand is a tensor of float64."""
+    first = value.inputs[0] if value.inputs else None
+    return first is not None and isinstance(first.type, Tensor) and first.dtype is DType.DOUBLE
 
 
 def defined(m: Match, value: Value, target: Target) -> Any:
@@ -261,13 +279,23 @@ def defined(m: Match, value: Value, target: Target) -> Any:
 
 
 def recast(m: Match, value: Value, target: Target) -> Any:
-    """The operator in element types that the target has a kernel for, between casts; None where none helps."""
+    """The operator in element types that the target has a kernel for and that hold all numbers, between casts; None
+    where none helps."""
+    return _recast(value, target, rounding=False)
+
+
+def narrowed(m: Match, value: Value, target: Target) -> Any:
+    """The operator in element types that the target has a kernel for, be it that they round; None where none helps."""
+    return _recast(value, target, rounding=True)
+
+
+def _recast(value: Value, target: Target, rounding: bool) -> Any:
     row = row_at(value.op, target.opset)
     if row is None or value.op in UNTOUCHED or not row.types or misread(value, target.opset):
         return None
     if any(name not in row.attributes for name, _ in value.attributes):
         return None
-    chosen = chosen_types(target, value.op, row, tuple(map(kind_of, value.inputs)), _result_kinds(value))
+    chosen = chosen_types(target, value.op, row, tuple(map(kind_of, value.inputs)), _result_kinds(value), rounding)
     if chosen is None:
         return None
     inputs = [_cast(v, chosen.get(row.formal(i).type)) for i, v in enumerate(value.inputs)]
@@ -324,17 +352,17 @@ def _back(value: Value, made: Any, origin: Origin) -> Any:
 
 @lru_cache(maxsize=4096)
 def chosen_types(
-    target: Target, op: str, row: OpSpec, operands: tuple[Kind, ...], results: tuple[Kind, ...]
+    target: Target, op: str, row: OpSpec, operands: tuple[Kind, ...], results: tuple[Kind, ...], rounding: bool
 ) -> Mapping[str, DType] | None:
     """An element type for each type variable with which the operator runs, the fewest and nearest changes first; None
-    where there is none."""
+    where there is none. Types that do not hold all numbers only where `rounding`."""
     types: dict[str, DType] = {}
     for formals, kinds in ((row.inputs, operands), (row.outputs, results)):
         for index, kind in enumerate(kinds):
             formal = formals[min(index, len(formals) - 1)]
             if isinstance(kind, DType) and formal.homogeneous and formal.type in row.types:
                 types.setdefault(formal.type, kind)
-    choices = {name: _choices(op, kind) for name, kind in types.items()}
+    choices = {name: _choices(op, kind, rounding) for name, kind in types.items()}
     ranked = sorted(
         product(*(range(len(c)) for c in choices.values())), key=lambda picks: (_rough(picks, choices), sum(picks))
     )
@@ -345,9 +373,9 @@ def chosen_types(
     return None
 
 
-def _choices(op: str, kind: DType) -> tuple[DType, ...]:
+def _choices(op: str, kind: DType, rounding: bool) -> tuple[DType, ...]:
     """A type itself, those that hold all its values, and those that may stand for it on this operator."""
-    more = WIDER.get(kind, ()) + NARROWER.get(kind, ())
+    more = WIDER.get(kind, ()) + (NARROWER.get(kind, ()) if rounding else ())
     if kind is DType.UINT64 and op in WRAPS:
         more += (DType.INT64,)
     return (kind, *more)

@@ -1,0 +1,166 @@
+"""float64 where ONNX Runtime has kernels for float32 only: what takes their place keeps the precision."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from irkit.build import const, op
+from irkit.compare import compare
+from irkit.evaluate import evaluate
+from irkit.ir import Graph, Value, param
+from irkit.onnx.check import session
+from irkit.types import tensor
+from passes.doubles import DOUBLES, erfc
+from passes.legalize import legalize
+from passes.targets import target_of
+
+F = torch.nn.functional
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1e-300, -1e-20, 1e20, math.inf, -math.inf, math.nan]
+REFERENCES: dict[str, Any] = {
+    "Sinh": torch.sinh, "Cosh": torch.cosh, "Asinh": torch.asinh, "Acosh": torch.acosh, "Atanh": torch.atanh,
+    "Tan": torch.tan, "Atan": torch.atan, "Asin": torch.asin, "Acos": torch.acos, "Erf": torch.erf,
+    "Softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)), "Mish": F.mish, "HardSwish": F.hardswish,
+    "Elu": F.elu, "Gelu": F.gelu,
+}  # fmt: skip
+
+
+def legalized(params: list[Value], results: list[Value], opset: int = 26) -> Graph:
+    """The graph for ONNX Runtime, in which nothing is computed in float32."""
+    legal = legalize(Graph(tuple(params), tuple(results)), target_of("onnxruntime-cpu", opset))
+    assert not any("downcast" in str(v.origin.rules) for v in legal.order)
+    return legal
+
+
+def check(params: list[Value], root: Value, feeds: list[np.ndarray], opset: int = 26) -> None:
+    """ONNX Runtime gives what the evaluator gives, in float64."""
+    expected = evaluate(Graph(tuple(params), (root,)), feeds)
+    got = tuple(session(legalized(params, [root], opset), opset=opset).run(feeds))
+    difference = compare(expected, got, rtol=1e-11, atol=1e-11)
+    assert difference is None, difference
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_functions_keep_their_digits(name: str) -> None:
+    rng = np.random.default_rng(0)
+    spread = [rng.uniform(-1, 1, 200), rng.normal(size=200) * 8, 10.0 ** rng.uniform(-15, 2, 100)]
+    data = np.concatenate([*spread, -spread[2], np.array([v for v in SPECIAL if name != "Tan" or abs(v) < 1e5])])
+    x = param(tensor("f64", len(data)))
+    (got,) = session(legalized([x], [getattr(op, name)(x)])).run([data])
+    expected = REFERENCES[name](torch.from_numpy(data)).numpy()
+    # Eager itself cancels: 1 + erf(x) far to the left, x + 3 near -3.
+    difference = compare(
+        (expected,),
+        (got,),
+        rtol=1e-12 if name == "Tan" else 3e-14,
+        atol=1e-14 if name in ("Gelu", "HardSwish") else 0.0,
+    )
+    assert difference is None, difference
+
+
+def test_the_tail_of_the_error_function() -> None:
+    data = np.concatenate([np.linspace(-6, 26, 500), np.array(SPECIAL)])
+    x = param(tensor("f64", len(data)))
+    (got,) = session(legalized([x], [erfc(x)])).run([data])
+    expected = torch.special.erfc(torch.from_numpy(data)).numpy()
+    assert compare((expected,), (got,), rtol=3e-13, atol=0) is None
+
+
+@pytest.mark.parametrize("name", sorted(set(DOUBLES) - {"InstanceNormalization", "GlobalAveragePool", "GlobalMaxPool"}))
+@given(shape=st.lists(st.sampled_from([0, 1, 2, 3]), max_size=3))
+@settings(max_examples=5)
+def test_functions_take_any_shape(name: str, shape: list[int]) -> None:
+    data = np.random.default_rng(1).uniform(0.1, 0.9, shape) + (1 if name == "Acosh" else 0)
+    x = param(tensor("f64", *shape))
+    check([x], getattr(op, name)(x), [np.asarray(data)])
+
+
+def image(sizes: list[int], symbolic: bool) -> Value:
+    """A parameter (n, c, *sizes), whose batch and sizes are symbols or numbers."""
+    shape = ["n", sizes[1], *(f"s{i}" for i in range(len(sizes) - 2))] if symbolic else sizes
+    return param(tensor("f64", *shape))
+
+
+counts = st.sampled_from([0, 1, 2])
+spans = st.sampled_from([1, 2, 3, 5])
+Drawn = Any
+
+
+@given(data=st.data(), rank=st.sampled_from([1, 2]), symbolic=st.booleans())
+@settings(max_examples=40)
+def test_convolutions(data: Drawn, rank: int, symbolic: bool) -> None:
+    groups, each, outputs = data.draw(
+        st.tuples(st.sampled_from([1, 2]), st.sampled_from([1, 2]), st.sampled_from([1, 3]))
+    )
+    kernel, strides, dilations = (
+        data.draw(st.lists(st.sampled_from([1, 2, 3]), min_size=rank, max_size=rank)) for _ in range(3)
+    )
+    pads = data.draw(st.lists(st.sampled_from([0, 1, 2]), min_size=2 * rank, max_size=2 * rank))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    sizes = [data.draw(st.sampled_from([0, 1, 2]).map(lambda n, r=r: n + r)) for r in reach]
+    rng = np.random.default_rng(0)
+    x = image([data.draw(counts), groups * each, *sizes], symbolic)
+    given_x = rng.normal(size=(data.draw(counts) if symbolic else int(x.shape[0]), groups * each, *sizes))  # type: ignore[arg-type]
+    attributes = {"strides": strides, "dilations": dilations, "pads": pads, "group": groups}
+    w = const(rng.normal(size=(groups * outputs, each, *kernel)))
+    check([x], op.Conv(x, w, const(rng.normal(size=groups * outputs)), **attributes), [given_x])
+    turned = const(rng.normal(size=(groups * each, outputs, *kernel)))
+    attributes["pads"] = [min(p, k - 1) for p, k in zip(pads, kernel * 2, strict=True)]
+    more = [data.draw(st.integers(0, s - 1)) for s in strides]
+    check([x], op.ConvTranspose(x, turned, **attributes, output_padding=more), [given_x])
+
+
+@given(data=st.data(), rank=st.sampled_from([1, 2, 3]), symbolic=st.booleans())
+@settings(max_examples=30)
+def test_average_pools(data: Drawn, rank: int, symbolic: bool) -> None:
+    kernel, strides = (data.draw(st.lists(st.sampled_from([1, 2, 3]), min_size=rank, max_size=rank)) for _ in range(2))
+    pads = [data.draw(st.integers(0, k // 2)) for k in kernel] * 2
+    sizes = [k + data.draw(st.sampled_from([0, 1, 2])) for k in kernel]
+    x = image([2, 3, *sizes], symbolic)
+    root = op.AveragePool(
+        x, kernel_shape=kernel, strides=strides, pads=pads, ceil_mode=data.draw(st.sampled_from([0, 1])),
+        count_include_pad=data.draw(st.sampled_from([0, 1])),
+    )  # fmt: skip
+    check([x], root, [np.random.default_rng(0).normal(size=(2, 3, *sizes))])
+
+
+@given(data=st.data(), symbolic=st.booleans(), mode=st.sampled_from(["linear", "cubic", "antialias"]))
+@settings(max_examples=30)
+def test_other_sizes(data: Drawn, symbolic: bool, mode: str) -> None:
+    sizes, wanted = (
+        data.draw(st.lists(spans, min_size=2, max_size=2)),
+        data.draw(st.lists(spans, min_size=2, max_size=2)),
+    )
+    way = (
+        "half_pixel"
+        if mode == "antialias"
+        else data.draw(st.sampled_from(["half_pixel", "align_corners", "asymmetric"]))
+    )
+    x = image([1, 2, *sizes], symbolic)
+    more: dict[str, Any] = {"antialias": 1, "exclude_outside": 1} if mode == "antialias" else {}
+    more |= {"mode": "linear" if mode == "antialias" else mode, "coordinate_transformation_mode": way}
+    root = op.Resize(x, None, None, const(np.array(wanted)), axes=[2, 3], **more)
+    check([x], root, [np.random.default_rng(0).normal(size=(1, 2, *sizes))])
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_norms_and_pools_over_all(symbolic: bool) -> None:
+    x = image([2, 4, 3, 5], symbolic)
+    feeds = [np.random.default_rng(0).normal(size=(2, 4, 3, 5)) + 1000]
+    scale, bias = const(np.arange(1.0, 5.0)), const(np.arange(4.0))
+    check([x], op.InstanceNormalization(x, scale, bias), feeds)
+    check([x], op.GroupNormalization(x, scale, bias, num_groups=2), feeds)
+    check([x], op.GlobalAveragePool(x), feeds)
+    check([x], op.GlobalMaxPool(x), feeds)
+
+
+def test_what_has_no_other_way_is_noted() -> None:
+    x = param(tensor("f64", 2, 3, 3))
+    legal = legalize(Graph((x,), (op.Det(x),)), target_of("onnxruntime-cpu"))
+    assert [v.origin.rules for v in legal.order if v.op == "Det"] == [("downcast[f64->f32]",)]
