@@ -58,6 +58,9 @@ TRUTH = frozenset(
 BILINEAR = frozenset(("mm", "bmm", "matmul", "mv", "dot", "outer"))
 """Operators that are products: (a + ib)(c + id) = (ac - bd) + i(ad + bc)."""
 
+SPREAD = frozenset(("var", "std", "var_mean", "std_mean"))
+"""Variances, which are the sums of those of both parts, and their roots."""
+
 SYNONYMS: Mapping[str, str] = {
     "_conj": "conj", "conj_physical": "conj", "_conj_physical": "conj", "multiply": "mul", "subtract": "sub",
     "divide": "div", "true_divide": "div", "_to_copy": "to", "concat": "cat", "concatenate": "cat",
@@ -92,6 +95,8 @@ def complex_entry(registry: Registry, target: Any) -> Entry | None:
         return attrs.evolve(plain, function=componentwise(plain.function, plain.names), wants_expected=True)
     if plain is not None and name in TRUTH:
         return attrs.evolve(plain, function=of_truth(plain.function), wants_expected=False)
+    if plain is not None and name in SPREAD:
+        return attrs.evolve(plain, function=spread(plain.function, root=name.startswith("std")), wants_expected=False)
     if plain is not None and name in BILINEAR:
         return attrs.evolve(plain, function=product(plain.function), wants_expected=False)
     return None
@@ -129,3 +134,15 @@ def product(function: Callable[..., Value]) -> Callable[..., Value]:
         return pair(real, op.Add(function(a, d), function(b, c)))
 
     return multiplied
+
+
+def spread(function: Callable[..., Any], root: bool) -> Callable[..., Any]:
+    """The converter of a variance of complex tensors or of its root, perhaps with the mean, from that of real ones."""
+
+    def found(self: Value, *args: Any, **kwargs: Any) -> Any:
+        halves = [function(part, *args, **kwargs) for part in parts(self)]
+        a, b = (half[0] if isinstance(half, tuple) else half for half in halves)
+        made = op.Sqrt(op.Add(op.Mul(a, a), op.Mul(b, b))) if root else op.Add(a, b)
+        return (made, pair(halves[0][1], halves[1][1])) if isinstance(halves[0], tuple) else made
+
+    return found

@@ -406,16 +406,17 @@ def aten_istft(
 ) -> Value:  # fmt: skip
     """The signal whose frames have these transforms: frames added up, divided by the sum of squared windows.
 
-    self: (b, f, frames) or (f, frames) -> (b, l), complex where `return_complex`. f is n_fft, or n_fft // 2 + 1 where
-    `onesided`, as is taken for granted of every f but n_fft.
+    self: (b, f, frames) or (f, frames) -> (b, l). f is n_fft // 2 + 1; or n_fft, of which a real signal takes the
+    first half, and a complex one (`return_complex`) all.
     """
     if window is not None and window.dtype.is_complex:
         raise Unsupported("istft with a complex window")
     dtype, hop, lone = PARTS[self.dtype], hop_length or n_fft // 4, self.rank == 2
     real, imaginary = (unsqueeze(v, 0) if lone else v for v in parts(self))
-    half = dims.same(real.shape[1], n_fft) is not True if onesided is None else onesided
-    scale = mirrored(n_fft)[:, None] if half else np.ones((n_fft, 1))
-    cosine, sine = (w * scale / (np.sqrt(n_fft) if normalized else n_fft) for w in waves(len(scale), n_fft, n_fft))
+    count = n_fft if return_complex else n_fft // 2 + 1
+    real, imaginary = sliced(real, 1, 0, count), sliced(imaginary, 1, 0, count)
+    scale = np.ones((n_fft, 1)) if return_complex else mirrored(n_fft)[:, None]
+    cosine, sine = (w * scale / (np.sqrt(n_fft) if normalized else n_fft) for w in waves(count, n_fft, n_fft))
     frame = framing(window, n_fft, win_length, dtype)
     attributes: dict[str, Any] = {"strides": (hop,), "kernel_shape": (n_fft,)}
     total = dims.add(n_fft, dims.mul(hop, dims.sub(real.shape[2], 1)))
