@@ -26,6 +26,7 @@ from lowering.report import Report
 from passes import optimize as optimized
 from passes.legalize import legalize
 from passes.materialize_dims import materialize_dims
+from passes.seeded import seeded
 from passes.targets import Target, target_of
 
 Progress = Callable[[str, int, int], None]
@@ -44,6 +45,7 @@ def to_onnx(
     converters: Mapping[Any, Converter] | None = None,
     strict: bool = False,
     optimize: bool = True,
+    seed: int | None = None,
     progress: Progress | None = None,
     **capture_options: Any,
 ) -> Program:
@@ -62,6 +64,7 @@ def to_onnx(
         converters: the caller's own converters, by torch operator.
         strict: refuse operators that only torch's decomposition can express.
         optimize: False leaves the graph as it was lowered.
+        seed: makes random draws reproducible (see `passes.seeded`); without it each session draws other numbers.
         progress: called with (stage, done, in all) as long stages go on.
         capture_options: handed to `lowering.capture.capture`.
 
@@ -78,7 +81,8 @@ def to_onnx(
                 progress=None if progress is None else lambda i, n: progress("lower", i, n))  # fmt: skip
     if not low.graph.results:
         raise LoweringError("the program returns no tensor, and an ONNX model must have a result", hint="return one")
-    better = clock("optimize", optimized, low.graph) if optimize else low.graph
+    drawn = low.graph if seed is None else seeded(low.graph, seed)
+    better = clock("optimize", optimized, drawn) if optimize else drawn
     legal = clock("legalize", legalize, better, chosen)
     ready = clock("materialize", materialize_dims, legal)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better), "ONNX": len(ready)}

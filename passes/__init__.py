@@ -1,6 +1,7 @@
 """Passes over irkit's graphs: rules by subject, graph passes, pipelines and targets."""
 
 from passes.prepare import prepare
+from passes.seeded import seeded
 from passes.standard import optimize
 
-__all__ = ["optimize", "prepare"]
+__all__ = ["optimize", "prepare", "seeded"]

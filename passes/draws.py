@@ -22,11 +22,15 @@ from irkit.types import DType
 BITS = 24
 
 
-def uniforms(shape: Value, count: int) -> Value:
-    """`count` independent numbers from [0, 1) for each place of a tensor of that shape: (*shape, count), f32."""
+def uniforms(shape: Value, count: int, seed: Any) -> Value:
+    """`count` independent numbers from [0, 1) for each place of a tensor of that shape: (*shape, count), f32.
+
+    `seed` is that of the draw that they replace, or None.
+    """
     wide = op.Concat(shape, np.array([BITS * count]), axis=0)
     ones = op.Expand(const(np.float32(1)), wide)
-    _, mask = op.Dropout(ones, const(np.float32(0.5)), const(np.True_), outputs=2)
+    given = {} if seed is None else {"seed": int(seed)}
+    _, mask = op.Dropout(ones, const(np.float32(0.5)), const(np.True_), outputs=2, **given)
     weights = np.kron(np.eye(count), 0.5 ** np.arange(1, BITS + 1)[:, None]).astype(np.float32)
     return op.MatMul(op.Cast(mask, to=int(DType.FLOAT)), const(weights))
 
@@ -34,14 +38,14 @@ def uniforms(shape: Value, count: int) -> Value:
 def uniform(value: Value, shape: Value, dtype: DType) -> Value:
     """low + (high - low) * u"""
     low, high = (float(attribute_of(value, name)) for name in ("low", "high"))
-    drawn = op.Cast(op.Squeeze(uniforms(shape, 1), np.array([-1])), to=int(dtype))
+    drawn = op.Cast(op.Squeeze(uniforms(shape, 1, value.attribute("seed")), np.array([-1])), to=int(dtype))
     return op.Add(op.Mul(drawn, high - low), low)
 
 
 def normal(value: Value, shape: Value, dtype: DType) -> Value:
     """mean + scale * sqrt(-2 log(1 - u)) * cos(2 pi v)"""
     mean, scale = (float(attribute_of(value, name)) for name in ("mean", "scale"))
-    pair = op.Cast(uniforms(shape, 2), to=int(dtype))
+    pair = op.Cast(uniforms(shape, 2, value.attribute("seed")), to=int(dtype))
     u, v = (op.Gather(pair, const(i), axis=-1) for i in range(2))
     radius = op.Sqrt(op.Mul(op.Log(op.Sub(1.0, u)), -2.0))
     return op.Add(op.Mul(op.Mul(radius, op.Cos(op.Mul(v, 2 * math.pi))), scale), mean)

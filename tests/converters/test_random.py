@@ -10,6 +10,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import irkit
+from lowering.export import to_onnx
+from passes import seeded
 from tests.converters.harness import check, lowered, run_onnx
 
 SIZE = 20_000
@@ -86,3 +89,106 @@ def test_dropout_of_features_drops_whole_channels() -> None:
     (numbers,) = drawn(lambda x: F.dropout2d(x, 0.5, True), torch.ones(8, 16, 3, 3))
     flat = numbers.reshape(128, 9)
     assert (flat == flat[:, :1]).all() and 0 < (flat[:, 0] == 0).sum() < 128
+
+
+# ---------------------------------------------------------------------------------------------- seeds
+
+
+class Draws(torch.nn.Module):
+    """Two draws of each kind, and one in the body of a loop."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        choice = torch.multinomial(x.abs() + 1, 50, True)
+        return torch.rand_like(x), torch.rand_like(x), torch.randn_like(x), F.dropout(x + 1, 0.5, True), choice
+
+
+def sessions(seed: int | None, opset: int | None = None) -> list[list[np.ndarray]]:
+    """What two runs of one session give."""
+    program = to_onnx(Draws(), (torch.zeros(500),), seed=seed, opset=opset)
+    return [[t.numpy() for t in program(torch.zeros(500))] for _ in range(2)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("opset", [None, 21])
+def test_a_seed_makes_sessions_equal_and_runs_differ(opset: int | None) -> None:
+    first, again, other, free = sessions(7, opset), sessions(7, opset), sessions(8, opset), sessions(None, opset)
+    for run, repeated in zip(first, again, strict=True):
+        for a, b in zip(run, repeated, strict=True):
+            np.testing.assert_array_equal(a, b)
+    for i in range(5):
+        assert (first[0][i] != first[1][i]).any() and (first[0][i] != other[0][i]).any()
+        assert (first[0][i] != free[0][i]).any()
+    assert (first[0][0] != first[0][1]).any()  # two draws of one kind in one run
+
+
+def test_each_draw_has_a_seed_of_its_own_in_bodies_too() -> None:
+    x = irkit.param(irkit.tensor("f32", 4))
+    part = irkit.param(irkit.tensor("f32", 4))
+    body = irkit.Graph((part,), (irkit.op.Add(part, irkit.op.RandomUniformLike(part)),))
+    once, twice = irkit.call_graph(body, x), irkit.call_graph(body, irkit.op.RandomNormalLike(x))
+    graph = irkit.Graph((x,), (once, twice))
+    made = seeded(graph, 3)
+    inner = [v for call in made.order if call.bodies for v in call.bodies[0].order]
+    seeds = [v.attribute("seed") for v in (*made.order, *inner) if v.op.startswith("Random")]
+    assert len(seeds) == 3 and len(set(seeds)) == 3 and None not in seeds
+    assert seeded(graph, 3) == made and seeded(graph, 4) != made and seeded(made, 3) == made
+    plain = irkit.Graph((x,), (irkit.op.Relu(x),))
+    assert seeded(plain, 3) is plain
+    with pytest.raises(irkit.RewriteError, match="whole number"):
+        seeded(graph, 0.5)  # pyright: ignore[reportArgumentType]
+
+
+# ---------------------------------------------------------------------------------------------- distributions
+
+
+def furthest(numbers: np.ndarray, share: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Kolmogorov's and Smirnov's statistic, scaled: the largest distance between the share of numbers below each one
+    and what the distribution says, times the root of their count. It exceeds 2.2 once in 8,000 draws."""
+    ordered = np.sort(numbers.astype(np.float64))
+    below = np.arange(ordered.size) / ordered.size
+    expected = share(ordered)
+    distance = np.maximum(np.abs(below - expected), np.abs(below + 1 / ordered.size - expected))
+    return float(distance.max() * ordered.size**0.5)
+
+
+def normal_share(x: np.ndarray) -> np.ndarray:
+    """The share of standard normal numbers below x."""
+    return (torch.special.ndtr(torch.from_numpy(x))).numpy()
+
+
+SHARES: dict[str, tuple[Callable[..., Any], Callable[[np.ndarray], np.ndarray]]] = {
+    "uniform": (torch.rand_like, lambda x: x),
+    "normal": (torch.randn_like, normal_share),
+    "normal about 3": (lambda x: torch.normal(x + 3, 2.0), lambda x: normal_share((x - 3) / 2)),
+    "exponential": (lambda x: x.clone().exponential_(2.0), lambda x: 1 - np.exp(-2 * x)),
+    "uniform from f64": (lambda x: torch.rand_like(x, dtype=torch.float64), lambda x: x),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SHARES)
+def test_draws_follow_their_distribution(name: str) -> None:
+    function, share = SHARES[name]
+    program = to_onnx(Function(function), (torch.zeros(SIZE),), seed=11)  # with a seed the test cannot fail by chance
+    first, second = (program(torch.zeros(SIZE)).numpy() for _ in range(2))
+    assert furthest(first, share) < 2.2 and furthest(second, share) < 2.2
+    for a, b in ((first, second), (first[:-1], first[1:])):  # of run and run, of neighbour and neighbour
+        assert abs(np.corrcoef(a, b)[0, 1]) < 5 / SIZE**0.5
+    assert furthest(first**2, share) > 2.2  # the statistic knows another distribution
+
+
+class Function(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_whole_numbers_are_drawn_evenly() -> None:
+    program = to_onnx(Function(lambda x: torch.randint(0, 10, x.shape)), (torch.zeros(SIZE),), seed=5)
+    counts = np.bincount(program(torch.zeros(SIZE)).numpy(), minlength=10)
+    assert counts.size == 10
+    assert ((counts - SIZE / 10) ** 2 / (SIZE / 10)).sum() < 33.7  # chi squared of 9 degrees: once in 10,000
