@@ -22,8 +22,10 @@ from torch.utils import _pytree as pytree
 
 from lowering.calls import as_module, bind, name_of, named_leaves, renamed
 from lowering.dynamic_shapes import Leaf, Place, check_examples, places_of, statements
+from lowering.emptiness import without_empty
 from lowering.errors import CaptureError
 from lowering.exporting import Attempt, Request, exported
+from lowering.functional import carried_out
 from lowering.fx_graphs import examples_of, has_shapes, is_aten, leaves_of_graph, state_of_graph
 from lowering.guards import (
     Guard,
@@ -46,7 +48,9 @@ from lowering.programs import (
     structure_of_program,
 )
 from lowering.pytrees import Registrations, known_cache_types, leaf_paths, registering, registering_types
-from lowering.widening import widened
+from lowering.widening import unwidened, widened
+
+SPECIALIZED = 2
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -230,10 +234,10 @@ def traced(
         places = places_of(said)
         check_examples(places, leaves)
         request = Request(module, call, leaves, tuple(said), places, known, strict)
-        program, attempts = exported(request)
+        program, attempts, asked = exported(request)
         captured = of_program(program, name_of(model), call.arguments, leaves, places, known, attempts)
         captured = with_notes(captured, module)
-        captured = widened(captured, request) if widen else captured
+        captured = widened(captured, request, asked) if widen else unwidened(captured, asked)
         return checked(captured, metas_of_program(program))
 
 
@@ -269,10 +273,20 @@ def of_given_program(
     how: str,
 ) -> Captured:
     """A program that is captured already, with the user's names for inputs and dimensions."""
+    program = carried_out(program)
     arguments, leaves = leaves_of_program(program)
     leaves = renamed(leaves, input_names)
     places = places_of(statements(dynamic_shapes, leaves, {}))
-    return of_program(program, name, arguments, leaves, places, known, (Attempt(how, 0.0),))
+    captured = of_program(program, name, arguments, leaves, places, known, (Attempt(how, 0.0),))
+    captured = attrs.evolve(captured, range_constraints=unspecialized(captured.range_constraints))
+    open_ = [symbol for symbol in captured.dim_names if captured.range_constraints.get(symbol, (1, None))[0] == 0]
+    return without_empty(captured, open_)[0]
+
+
+def unspecialized(ranges: Mapping[str, tuple[int, int | None]]) -> dict[str, tuple[int, int | None]]:
+    """Ranges as torch's own check reads them: it traces dynamic dimensions as if they were at least 2, and lets 0 and 1
+    pass."""
+    return {symbol: (0 if low == SPECIALIZED else low, high) for symbol, (low, high) in ranges.items()}
 
 
 def of_program(
@@ -326,6 +340,7 @@ def of_graph(
     env = shape_env_of(metas)
     symbols = {symbol for meta in metas if isinstance(meta, torch.Tensor) for symbol in free_symbols(meta)}
     ranges = ranges_of({s: env.var_to_range[s] for s in symbols if s in env.var_to_range} if env else {}, env)
+    ranges = unspecialized(ranges)
     names = names_of((), leaves, metas, {})
     return Captured(
         name=name_of(module),

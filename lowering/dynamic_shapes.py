@@ -341,6 +341,18 @@ def places_of(found: Sequence[LeafStatement]) -> tuple[Place, ...]:
     return tuple(places)
 
 
+def hinted_places(found: Sequence[LeafStatement], metas: Sequence[Any], names: Mapping[str, str]) -> Iterator[Place]:
+    """Every dimension of which a hint says that it may vary, and that does vary, with the name that it was given."""
+    for i, said in enumerate(found):
+        each = said if isinstance(said, dict) else {-1: said}
+        for axis, statement in each.items():
+            size = metas[i].shape[axis] if axis >= 0 else metas[i]
+            expr = size.node.expr if isinstance(size, torch.SymInt) else None
+            if isinstance(statement, Hint) and expr is not None and expr.is_Symbol and expr.name in names:
+                name = names[expr.name]
+                yield Place(i, axis, name, dims.symbol(name), False)
+
+
 def bound_sizes(places: Sequence[Place], sizes: Sequence[Any]) -> dict[str, tuple[Any, Place]]:
     """Name -> the size it has at the first place that it stands at alone."""
     bound: dict[str, tuple[Any, Place]] = {}

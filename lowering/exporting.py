@@ -27,9 +27,11 @@ from lowering.dynamic_shapes import (
     torch_tree,
 )
 from lowering.errors import CaptureError
+from lowering.functional import carried_out
 from lowering.guards import HERE, TORCH, frozen_error, frozen_places, guards_of, shape_env_of
 from lowering.programs import first_line, metas_of_program
 from lowering.pytrees import Registrations
+from lowering.questions import Question, listening
 from lowering.shape_kernels import shape_kernels
 
 # Sizes for examples where the user's own are 0 or 1, which torch tends to take for fixed.
@@ -40,11 +42,15 @@ NOISE = r"The tensor attributes? .* w(as|ere) assigned during export"
 
 @attrs.frozen
 class Attempt:
-    """One way in which capture was tried: what it was, how long it took, and torch's error where it failed."""
+    """One way in which capture was tried: what it was, how long it took, and torch's error where it failed.
+
+    `oblivious` is False where torch took sizes 0 and 1 for fixed, and all others for at least 2.
+    """
 
     how: str
     seconds: float
     error: str = ""
+    oblivious: bool = True
 
 
 @attrs.frozen(eq=False)
@@ -65,8 +71,8 @@ class Request:
         return "torch.export, strict" if self.strict else "torch.export, non-strict"
 
 
-def exported(request: Request) -> tuple[ExportedProgram, list[Attempt]]:
-    """(program, attempts). Raises CaptureError, with torch's error as its cause, where no attempt succeeds.
+def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], list[Question]]:
+    """(program, attempts, what the model asked about 0). Raises CaptureError, with torch's error as its cause, where no attempt succeeds.
 
     Examples of size 0 and 1 are tried as they are, and, where torch then takes the size for fixed, larger. Broadcasting
     that is meant (`Dim.AUTO` on a 1) needs torch's own rule, by which 0 and 1 are fixed: the last attempt.
@@ -76,14 +82,14 @@ def exported(request: Request) -> tuple[ExportedProgram, list[Attempt]]:
     for how, examples, oblivious in plans(request, failures):
         start = time.perf_counter()
         try:
-            program = export(request, examples, oblivious)
+            program, asked = export(request, examples, oblivious)
         except Exception as error:
             failures.append(error)
         else:
             frozen = not_dynamic(request, program)
             if frozen is None:
-                attempts.append(Attempt(how, time.perf_counter() - start))
-                return program, attempts
+                attempts.append(Attempt(how, time.perf_counter() - start, oblivious=oblivious))
+                return program, attempts, asked
             failures.append(frozen)
         attempts.append(Attempt(how, time.perf_counter() - start, first_line(failures[-1])))
     if isinstance(failures[0], CaptureError):
@@ -122,8 +128,9 @@ def not_dynamic(request: Request, program: ExportedProgram) -> CaptureError | No
     return None
 
 
-def export(request: Request, examples: Sequence[Any], oblivious: bool) -> ExportedProgram:
-    """The program torch.export makes of the module and these example leaves; the module stays as it is."""
+def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[ExportedProgram, list[Question]]:
+    """(program, questions): what torch.export makes of the module and these example leaves, and what was asked about
+    size 0 on the way. The module stays as it is."""
     call = request.call
     flat = [copied(each) for each in examples]
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
@@ -144,9 +151,11 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> Export
         if TracingContext.try_get() is not None:
             # Inside a backend of torch.compile: torch.export would go on with dynamo's own symbols.
             stack.enter_context(tracing(None))
-        return torch.export.export(
+        asked = stack.enter_context(listening())
+        program = torch.export.export(
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
         )
+        return carried_out(program), asked
 
 
 def for_torch(request: Request) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -15,14 +15,12 @@ from lowering.guards import Guard
 from lowering.symints import Sizes
 
 KINDS = {"guard": "guard", "assertion": "guard", "promise": "relation"}
-SPECIALIZED = 2
-"""torch traces every dynamic dimension as if it were at least 2, and its own check lets 0 and 1 pass."""
 UNBOUNDED = 2**40
 """A greatest size beyond this is none: torch writes some of its infinities as numbers."""
 
 
 def facts_of(captured: Captured, sizes: Sizes, assumed: Sequence[tuple[Any, str]] = ()) -> tuple[Fact, ...]:
-    """Guards, relations and baked scalars, each once; those that a range says already are left out.
+    """Guards, relations and baked scalars, each once; of those that a range says already, the ones with a line.
 
     `assumed` are further guards, of decompositions, with the user's line.
     """
@@ -32,7 +30,7 @@ def facts_of(captured: Captured, sizes: Sizes, assumed: Sequence[tuple[Any, str]
         if guard.expr is None:
             found.setdefault(("note", guard.text), Fact("note", guard.text, guard.source))
             continue
-        if is_of_range(captured, guard.expr) or is_always_true(guard.expr):
+        if is_always_true(guard.expr) or is_said(captured, guard):
             continue
         try:
             text = sizes.condition(guard.expr)
@@ -66,18 +64,26 @@ def gap(relation: Any) -> Any:
     return relation.args[0] - relation.args[1]
 
 
-def is_of_range(captured: Captured, expr: Any) -> bool:
-    """True for a comparison of one symbol with a number, which the symbol's range holds already."""
+def is_said(captured: Captured, guard: Guard) -> bool:
+    """True for a comparison of one symbol with a number that holds for every size; or that the symbol's range holds
+    already, where it has no line to tell."""
+    ranges = captured.range_constraints
+    natural = {name: (min(low, 0), None) for name, (low, _) in ranges.items()}
+    return is_of_range(natural, guard.expr) or (not guard.source and is_of_range(ranges, guard.expr))
+
+
+def is_of_range(ranges: Mapping[str, tuple[int, int | None]], expr: Any) -> bool:
+    """True for a comparison of one symbol with a number, which holds in all of the symbol's range."""
     if not isinstance(expr, sympy.core.relational.Relational) or isinstance(expr, sympy.Eq):
         return False
     sides: Any = expr.args
     left, right = sides
     symbol, number = (left, right) if left.is_Symbol else (right, left)
-    if not symbol.is_Symbol or not number.is_Integer or symbol.name not in captured.range_constraints:
+    if not symbol.is_Symbol or not number.is_Integer or symbol.name not in ranges:
         return False
+    low, high = ranges[symbol.name]
     if isinstance(expr, sympy.Ne):
-        return int(number) in (0, 1)
-    low, high = captured.range_constraints[symbol.name]
+        return int(number) < low or (high is not None and int(number) > high)
     inside = [
         n for n in (low, high if high is not None else low + 1000) if bool(expr.xreplace({symbol: sympy.Integer(n)}))
     ]
@@ -88,6 +94,5 @@ def range_of(captured: Captured, name: str, sizes: Sizes) -> Range | None:
     """The range of the irkit symbol called `name`; None where torch knows none."""
     for theirs, (low, high) in captured.range_constraints.items():
         if sizes.names.get(theirs, theirs) == name:
-            least = 0 if 0 < low <= SPECIALIZED else low
-            return Range(least, None if high is None or high > UNBOUNDED else high)
+            return Range(low, None if high is None or high > UNBOUNDED else high)
     return None

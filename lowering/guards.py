@@ -93,9 +93,21 @@ def guards_of(env: Any, code: Sequence[str], leaves: Sequence[Leaf], metas: Meta
     found = guards_of_env(env) if getattr(env, "guards", None) else guards_of_code(code, leaves, metas)
     unique: dict[Any, Guard] = {}
     for guard in found:
+        guard = attrs.evolve(guard, expr=unsigned(guard.expr))
         if guard.expr not in (sympy.true, True):
             unique.setdefault(guard.text if guard.expr is None else guard.expr, guard)
     return list(unique.values())
+
+
+def unsigned(expr: Any) -> Any:
+    """A relation over symbols that may be 0, in place of torch's, which sympy takes for positive."""
+    found = getattr(expr, "free_symbols", ())
+    return expr.xreplace({s: number(s.name) for s in found if s.is_positive and s.is_integer}) if found else expr
+
+
+def number(name: str) -> Any:
+    """A symbol for a size that may be 0."""
+    return sympy.Symbol(name, integer=True, nonnegative=True)
 
 
 def guards_of_env(env: Any) -> list[Guard]:
@@ -333,8 +345,11 @@ def is_small(leaf: Leaf, axis: int) -> bool:
 
 def allows_more(size: Any, guards: Sequence[Guard]) -> bool:
     """Whether the guards about this one symbol hold for any of many sizes beyond 1."""
-    conditions = [guard.expr for guard in guards if guard.expr is not None and guard.expr.free_symbols == {size}]
-    return any(all(expr.xreplace({size: sympy.Integer(n)}) == sympy.true for expr in conditions) for n in range(2, 66))
+    own = {size, number(getattr(size, "name", ""))}
+    conditions = [guard.expr for guard in guards if guard.expr is not None and len(guard.expr.free_symbols) == 1
+                  and guard.expr.free_symbols <= own]  # fmt: skip
+    tried = [dict.fromkeys(own, sympy.Integer(n)) for n in range(2, 66)]
+    return any(all(expr.xreplace(sizes) == sympy.true for expr in conditions) for sizes in tried)
 
 
 def example_of_symbols(leaves: Sequence[Leaf], metas: Metas) -> dict[Any, Any]:
@@ -353,8 +368,10 @@ def broken_by(
     sizes: Mapping[Any, Any], guards: Sequence[Guard], ranges: Mapping[str, tuple[int, int | None]]
 ) -> Guard | None:
     """The first guard that does not hold for these sizes of torch's symbols; a range counts as one."""
+    by_name = {symbol.name: size for symbol, size in sizes.items()}
     for guard in guards:
-        if guard.expr is not None and guard.expr.xreplace(dict(sizes)) == sympy.false:
+        own = {} if guard.expr is None else {s: by_name[s.name] for s in guard.expr.free_symbols if s.name in by_name}
+        if own and guard.expr.xreplace(own) == sympy.false:
             return guard
     for symbol, size in sizes.items():
         low, high = ranges.get(symbol.name, (0, None))

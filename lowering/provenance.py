@@ -42,6 +42,12 @@ def line_of(trace: str) -> str:
     return f"{'/'.join(PurePath(file).parts[-2:])}:{line} {code.strip()}"
 
 
+def line_of_trace(trace: str) -> str:
+    """`line_of`, which says so where the line is torch's own."""
+    frames = _FRAME.findall(trace)
+    return ("in torch: " if frames and all(f[0].startswith(TORCH) for f in frames) else "") + line_of(trace)
+
+
 def source_of(node: Any) -> str:
     """The user's frames that made a node, outermost first, one a line; empty where torch kept none."""
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")

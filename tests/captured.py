@@ -75,5 +75,9 @@ def named(captured: Captured, size: Any) -> Any:
 
 def guards(captured: Captured) -> list[str]:
     """The guards with the user's names."""
-    names = {s: sympy.Symbol(captured.dim_names[s.name]) for g in captured.guards for s in g.expr.free_symbols}
+    names = {
+        s: sympy.Symbol(captured.dim_names[s.name], integer=True, nonnegative=True)
+        for g in captured.guards
+        for s in g.expr.free_symbols
+    }
     return [str(guard.expr.xreplace(names)) for guard in captured.guards]

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from lowering.capture import capture
 from lowering.errors import CaptureError
 from lowering.pytrees import known_cache_types, registering
-from lowering.widening import run
+from lowering.sameness import run
 from tests.captured import Add, Apart, Tree, X, Y, program_of, shapes
 
 
