@@ -18,7 +18,7 @@ from lowering.aten.movement import aten_view
 from lowering.aten.transcendental import aten_atan2
 from lowering.complexes import PARTS, WIDER, Parts, pair, parts
 from lowering.errors import Unsupported
-from lowering.promotion import cast, result_dtype, scalar
+from lowering.promotion import cast, finite_limits, result_dtype, scalar
 from lowering.shaping import expand, picked, unsqueeze
 
 
@@ -209,11 +209,12 @@ def product_of(a: Parts, b: Parts) -> Parts:
 
 def quotient_of(a: Parts, b: Parts) -> Parts:
     """The parts of a quotient. The second number is divided by the larger of its parts first, so that no square
-    overflows; where it is 0 the parts of the first are divided by 0, as in torch."""
+    overflows; where it is 0 the parts of the first are divided by 0, and where it is infinite the result is 0."""
     (x, y), larger = a, op.Max(op.Abs(b[0]), op.Abs(b[1]))
     zero, one = op.Equal(larger, 0), scalar(1, larger.dtype)
+    end = finite_limits(larger.dtype)[1]
     scale = op.Where(zero, one, larger)
-    c, d = op.Div(b[0], scale), op.Div(b[1], scale)
+    c, d = (op.Div(op.Clip(v, -end, end), op.Clip(scale, -end, end)) for v in b)
     size = op.Add(op.Mul(c, c), op.Mul(d, d))
     c = op.Where(zero, one, c)
     real, imaginary = op.Add(op.Mul(x, c), op.Mul(y, d)), op.Sub(op.Mul(y, c), op.Mul(x, d))

@@ -103,7 +103,7 @@ def exp_of(z: Wide) -> Parts:
         size = op.Exp(z.x)
         return times(op.Cos(z.y), size), times(op.Sin(z.y), size)
     half = op.Exp(op.Mul(z.x, 0.5))
-    return times(op.Mul(op.Cos(z.y), half), half), times(op.Mul(op.Sin(z.y), half), half)
+    return times(times(op.Cos(z.y), half), half), times(times(op.Sin(z.y), half), half)
 
 
 def log_of(z: Wide) -> Parts:
@@ -142,8 +142,8 @@ def sqrt_of(z: Wide) -> Parts:
     height = op.Abs(z.y)
     small = op.Div(height, op.Mul(large, 2))
     small = op.Where(op.Or(op.Equal(height, 0), op.IsInf(height)), height, small)
-    right = op.GreaterOrEqual(z.x, 0)
-    return op.Where(right, large, small), signed(op.Where(right, small, large), z.y)
+    left = op.Less(z.x, 0)
+    return op.Where(left, small, large), signed(op.Where(left, large, small), z.y)
 
 
 def sinh_of(z: Wide) -> Parts:
@@ -158,10 +158,22 @@ def cosh_of(z: Wide) -> Parts:
 
 def tanh_of(z: Wide) -> Parts:
     """(sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y)"""
-    x = op.Max(op.Min(z.x, STEEP), -STEEP)
+    x = op.Clip(z.x, -STEEP, STEEP)
     sinh, cos = op.Sinh(x), op.Cos(z.y)
     size = op.Add(op.Mul(sinh, sinh), op.Mul(cos, cos))
     return op.Div(op.Mul(sinh, op.Cosh(x)), size), op.Div(op.Mul(op.Sin(z.y), cos), size)
+
+
+def bounded(z: Wide) -> Wide:
+    """z with infinite parts made so large that only the angle of z matters; products of its roots stay in range."""
+    end = FAR if z.roomy else 1e307
+    return z.with_parts((op.Clip(z.x, -end, end), op.Clip(z.y, -end, end)))
+
+
+def asinh_of(x: Value, z: Wide) -> Value:
+    """The inverse of the hyperbolic sine of what was made of z `bounded`: infinite where z is."""
+    endless = op.Or(op.IsInf(z.x), op.IsInf(z.y))
+    return op.Asinh(op.Where(endless, op.Mul(x, math.inf), x))
 
 
 def roots(z: Wide) -> tuple[Parts, Parts]:
@@ -171,26 +183,28 @@ def roots(z: Wide) -> tuple[Parts, Parts]:
 
 def asin_of(z: Wide) -> Parts:
     """atan2(x, Re(sqrt(1 - z) sqrt(1 + z))) + i asinh(Im(conj(sqrt(1 - z)) sqrt(1 + z)))"""
-    (a, b), (c, d) = roots(z)
-    real = aten_atan2(z.x, op.Sub(op.Mul(a, c), op.Mul(b, d)))
-    return real, op.Asinh(op.Sub(op.Mul(a, d), op.Mul(b, c)))
+    near = bounded(z)
+    (a, b), (c, d) = roots(near)
+    real = aten_atan2(near.x, op.Sub(op.Mul(a, c), op.Mul(b, d)))
+    return real, asinh_of(op.Sub(op.Mul(a, d), op.Mul(b, c)), z)
 
 
 def acos_of(z: Wide) -> Parts:
     """2 atan2(Re sqrt(1 - z), Re sqrt(1 + z)) + i asinh(Im(conj(sqrt(1 + z)) sqrt(1 - z)))"""
-    (a, b), (c, d) = roots(z)
-    return op.Mul(aten_atan2(a, c), 2), op.Asinh(op.Sub(op.Mul(c, b), op.Mul(d, a)))
+    (a, b), (c, d) = roots(bounded(z))
+    return op.Mul(aten_atan2(a, c), 2), asinh_of(op.Sub(op.Mul(c, b), op.Mul(d, a)), z)
 
 
 def acosh_of(z: Wide) -> Parts:
     """asinh(Re(conj(sqrt(z - 1)) sqrt(z + 1))) + 2 i atan2(Im sqrt(z - 1), Re sqrt(z + 1))"""
-    (a, b), (c, d) = sqrt_of(z.shifted(-1)), sqrt_of(z.shifted(1))
-    return op.Asinh(op.Add(op.Mul(a, c), op.Mul(b, d))), op.Mul(aten_atan2(b, c), 2)
+    near = bounded(z)
+    (a, b), (c, d) = sqrt_of(near.shifted(-1)), sqrt_of(near.shifted(1))
+    return asinh_of(op.Add(op.Mul(a, c), op.Mul(b, d)), z), op.Mul(aten_atan2(b, c), 2)
 
 
 def atanh_of(z: Wide) -> Parts:
     """log1p(4 |x| / ((1 - |x|)^2 + y^2)) / 4 with the sign of x, + i atan2(2 y, (1 - x) (1 + x) - y^2) / 2"""
-    size, y = op.Min(op.Abs(z.x), FAR), op.Max(op.Min(z.y, FAR), -FAR)
+    size, y = op.Clip(op.Abs(z.x), 0.0, FAR), op.Clip(z.y, -FAR, FAR)
     below = op.Sub(scalar(1, size.dtype), size)
     square = op.Mul(y, y)
     real = op.Mul(log1p(op.Div(op.Mul(size, 4), op.Add(op.Mul(below, below), square))), 0.25)
@@ -364,16 +378,14 @@ def complex_pow(self: Any, exponent: Any) -> Value:
         if special is not None:
             return special(self)
     (a, b), (c, d) = both(self, exponent)
-    wider = WIDER[a.dtype]
-    (x, y), power = (cast(a, wider), cast(b, wider)), (cast(c, wider), cast(d, wider))
-    roomy = wider is not a.dtype
-    zero = op.And(op.Equal(x, 0), op.Equal(y, 0))
-    safe = Wide(op.Where(zero, scalar(1, wider), x), y, roomy)
-    real, imaginary = exp_of(Wide(*product_of(power, log_of(safe)), roomy))
-    none = op.And(op.Equal(power[0], 0), op.Equal(power[1], 0))
-    at_zero = op.Where(none, scalar(1, wider), scalar(0, wider))
-    made = op.Where(zero, at_zero, real), op.Where(zero, scalar(0, wider), imaginary)
-    return pair(cast(made[0], a.dtype), cast(made[1], a.dtype))
+    part, wider = a.dtype, WIDER[a.dtype]
+    zero, none = (op.And(op.Equal(x, 0), op.Equal(y, 0)) for x, y in ((a, b), (c, d)))
+    x, y = cast(a, wider), cast(b, wider)
+    logarithm = log_of(Wide(op.Where(zero, scalar(1, wider), x), y, wider is not part))
+    scaled = product_of((cast(c, wider), cast(d, wider)), logarithm)
+    real, imaginary = exp_of(Wide(*scaled, wider is not part))
+    at_zero = op.Where(none, scalar(1, part), scalar(0, part))
+    return pair(op.Where(zero, at_zero, cast(real, part)), op.Where(zero, scalar(0, part), cast(imaginary, part)))
 
 
 _POWERS: Mapping[float, Callable[[Value], Value]] = {

@@ -414,7 +414,8 @@ def aten_istft(
     dtype, hop, lone = PARTS[self.dtype], hop_length or n_fft // 4, self.rank == 2
     real, imaginary = (unsqueeze(v, 0) if lone else v for v in parts(self))
     count = n_fft if return_complex else n_fft // 2 + 1
-    real, imaginary = sliced(real, 1, 0, count), sliced(imaginary, 1, 0, count)
+    if dims.same(real.shape[1], count) is not True:
+        real, imaginary = sliced(real, 1, 0, count), sliced(imaginary, 1, 0, count)
     scale = np.ones((n_fft, 1)) if return_complex else mirrored(n_fft)[:, None]
     cosine, sine = (w * scale / (np.sqrt(n_fft) if normalized else n_fft) for w in waves(count, n_fft, n_fft))
     frame = framing(window, n_fft, win_length, dtype)
