@@ -27,7 +27,7 @@ from irkit.errors import SerializeError
 from irkit.evaluate import evaluate
 from irkit.ir import Fact, Graph, Port, Signature, Value, constant, param
 from irkit.onnx import check
-from irkit.onnx.tensors import packed, tensor_proto, unpacked
+from irkit.onnx.tensors import chunks, is_turned, packed, tensor_proto, unpacked
 from irkit.origins import Origin
 from irkit.share import share
 from irkit.testing import feeds, typed_graphs
@@ -151,6 +151,20 @@ def test_narrow_elements_pack_and_unpack(values: list[int], dtype: DType) -> Non
     data = packed(elements, dtype.bits)
     assert data.size == (len(values) * dtype.bits + 7) // 8
     assert (unpacked(data, dtype, len(values)).view(np.uint8) == elements).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int8, np.complex64])
+@pytest.mark.parametrize("shape", [(64, 64), (65, 700), (700, 65), (129, 257), (3, 200, 130), (2, 1, 64, 64)])
+def test_turned_matrices_are_written_in_order(dtype: Any, shape: tuple[int, ...]) -> None:
+    order = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+    lying = np.random.default_rng(0).integers(-100, 100, size=[shape[i] for i in order]).astype(dtype)
+    weight = lying.transpose(order)
+    sliced = lying[..., ::2, 1:].transpose(order)
+    assert is_turned(weight)
+    for array in (weight, sliced):
+        held = irkit.blob(array)
+        assert b"".join(bytes(chunk) for chunk in chunks(held)) == array.tobytes()
+        assert tensor_proto(held).raw_data == array.tobytes()
 
 
 def test_strided_weights_are_written_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

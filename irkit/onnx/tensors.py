@@ -12,8 +12,11 @@ from irkit.blobs import SMALL, Blob
 from irkit.errors import SerializeError
 from irkit.types import DType
 
-TILE = 256
-"""Rows and columns of a tile in which a transposed matrix is copied: two tiles of f64 fit in a cache of 1 MiB."""
+ROWS, COLUMNS = 128, 256
+"""Rows and columns of a tile in which a transposed matrix is copied."""
+
+PADDING = 24
+"""Elements between the rows of a tile, which would otherwise fall on the same few lines of the cache."""
 
 CHUNK = 1 << 24
 """Bytes of a tensor that are copied at a time where a copy cannot be avoided."""
@@ -30,7 +33,7 @@ def tensor_proto(blob: Blob, name: str = "") -> TensorProto:
     if blob.dtype is DType.STRING:
         made.string_data.extend(_encoded(item) for item in blob.array.ravel())
     else:
-        made.raw_data = b"".join(chunks(blob))
+        made.raw_data = b"".join(bytes(chunk) for chunk in chunks(blob))
     return made
 
 
@@ -44,14 +47,20 @@ def _encoded(item: Any) -> bytes:
 
 
 def chunks(blob: Blob) -> Iterator[Any]:
-    """The content as buffers in file order: one view of the array's own memory where that is possible, else pieces of
-    at most `CHUNK` bytes. Raises ValueError for strings, which have no raw form."""
+    """The content as buffers in file order, each valid until the next one is asked for: one view of the array's own
+    memory where that is possible, else pieces of about `CHUNK` bytes at most. Raises ValueError for strings, which have
+    no raw form."""
     if blob.dtype is DType.STRING:
         raise ValueError("strings have no raw form")
     array = blob.array if blob.nbytes <= SMALL else loaded(blob)
     bits = blob.dtype.bits
     if bits >= 8 and array.flags.c_contiguous:
         yield array.reshape(-1).view(np.uint8).data
+        return
+    if bits >= 8 and is_turned(array):
+        for index in np.ndindex(array.shape[:-2]):
+            for rows in turned_rows(array[index]):
+                yield rows.reshape(-1).view(np.uint8).data
         return
     per_step = max(1, CHUNK // array.dtype.itemsize) // 8 * 8  # a multiple of 8 elements fills whole bytes
     for piece in _flat_pieces(array, max(per_step, 8)):
@@ -81,19 +90,36 @@ def _slab(array: np.ndarray, start: int, stop: int) -> np.ndarray:
     """Elements start..stop in C order, read from the rows of the first axis that hold them."""
     row = array[0].size
     first, last = start // row, -(-stop // row)
-    rows = compact(array[first:last]).reshape(-1)
+    rows = np.ascontiguousarray(array[first:last]).reshape(-1)
     return rows[start - first * row : stop - first * row]
 
 
-def compact(array: np.ndarray) -> np.ndarray:
-    """The array in C order. A transposed matrix is copied tile by tile, which reads each line of the cache once."""
-    if array.ndim != 2 or array.flags.c_contiguous or min(array.shape) < TILE:
-        return np.ascontiguousarray(array)
-    made = np.empty(array.shape, array.dtype)
-    for i in range(0, array.shape[0], TILE):
-        for j in range(0, array.shape[1], TILE):
-            made[i : i + TILE, j : j + TILE] = array[i : i + TILE, j : j + TILE]
-    return made
+def is_turned(array: np.ndarray) -> bool:
+    """True for matrices, alone or stacked, that lie in memory column by column."""
+    if array.ndim < 2 or min(array.shape) == 0 or min(array.shape[-2:]) < COLUMNS // 4:
+        return False
+    return array.strides[-2] == array.itemsize and array.strides[-1] >= array.shape[-2] * array.itemsize
+
+
+def turned_rows(matrix: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of a matrix that lies in memory column by column, some at a time, in a buffer that is used again.
+
+    Each tile is copied twice: as it lies, which reads memory in long runs, and then turned within the cache. Turning it
+    where it lies takes more than twice the time.
+    """
+    count, columns = matrix.shape
+    step = min(ROWS, max(16, CHUNK // (columns * matrix.itemsize) // 16 * 16))
+    buffer = np.empty((min(step, count), columns), matrix.dtype)
+    near = np.empty((COLUMNS, step + PADDING), matrix.dtype)
+    lying = matrix.T
+    for start in range(0, count, step):
+        rows = buffer[: count - start]
+        for left in range(0, columns, COLUMNS):
+            source = lying[left : left + COLUMNS, start : start + step]
+            tile = near[: source.shape[0], : source.shape[1]]
+            tile[...] = source
+            rows[:, left : left + COLUMNS] = tile.T
+        yield rows
 
 
 def packed(elements: np.ndarray, bits: int) -> np.ndarray:

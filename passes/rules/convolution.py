@@ -22,7 +22,7 @@ _conv = one_of("Conv")(hole("x"), constant("w"), constant("b", optional=True)).n
 def _lazily(like: Value, shape: tuple[int, ...], compute: Callable[[], np.ndarray], name: str) -> Value:
     """The constant of the element type of `like` whose content is computed when it is asked for."""
     dtype: DType = like.dtype
-    return const(Blob(dtype, shape, lambda: compute().astype(dtype.numpy), name))
+    return const(Blob(dtype, shape, lambda: compute().astype(dtype.numpy, copy=False), name))
 
 
 def _wide(value: Value) -> np.ndarray:
@@ -59,8 +59,10 @@ def conv_batch_norm(m: Match) -> Any:
     def factor() -> np.ndarray:
         return _wide(m.scale) / np.sqrt(_wide(m.variance) + epsilon)
 
-    def scaled() -> np.ndarray:
-        return _wide(m.w) * factor().reshape(-1, *[1] * (m.w.rank - 1))
+    def scaled() -> np.ndarray:  # in f32 at least, as torch computes: in f64 it would take longer than writing the file
+        wide = np.float64 if m.w.dtype is DType.DOUBLE else np.float32
+        each = factor().astype(wide).reshape(-1, *[1] * (m.w.rank - 1))
+        return weight.array.astype(wide, copy=False) * each
 
     def shifted() -> np.ndarray:
         before = 0.0 if m.b is None else _wide(m.b)
