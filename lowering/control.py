@@ -5,19 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+import sympy
 import torch
+from torch._higher_order_ops.flex_attention import math_attention
 from torch.fx import GraphModule, Node
 
 from irkit.build import call, op, shape_vector
 from irkit.ir import Graph, Value, param
 from irkit.types import DType, Tensor
+from lowering.decompose import written_out
 from lowering.errors import LoweringError
 from lowering.fx_types import type_of
+from lowering.promotion import scalar
 from lowering.scope import Scope, read_arguments
 
 INLINED = frozenset(
     "wrap_with_set_grad_enabled wrap_with_autocast wrap hints_wrapper tag_activation_checkpoint "
-    "invoke_subgraph strict_mode wrap_activation_checkpoint dynamo_bypassing_wrapper".split()
+    "invoke_subgraph strict_mode wrap_activation_checkpoint dynamo_bypassing_wrapper invoke_quant "
+    "invoke_quant_packed".split()
 )
 """Regions whose body is lowered in their place: what they say of gradients and precision is in their nodes already."""
 
@@ -41,9 +46,12 @@ def region_of(scope: Scope, node: Node) -> tuple[GraphModule, tuple[Any, ...]]:
 
 
 def higher_order(scope: Scope, node: Node) -> Any:
-    """The results of a cond, while_loop, scan or map. Raises LoweringError, by name, for every other operator."""
+    """The results of a branch, a loop or an attention. Raises LoweringError, by name, for every other operator."""
     name = getattr(node.target, "_name", str(node.target))
-    handlers = {"cond": cond, "while_loop": while_loop, "scan": scan, "map_impl": map_impl}
+    handlers = {
+        "cond": cond, "while_loop": while_loop, "while_loop_stack_output": while_loop_stacked, "scan": scan,
+        "map_impl": map_impl, "flex_attention": flex_attention, "print": printed,
+    }  # fmt: skip
     if name not in handlers:
         raise LoweringError(
             f"the higher-order operator {name} has no lowering", hint=f"these have: {', '.join(handlers)}"
@@ -82,13 +90,38 @@ def cond(scope: Scope, node: Node) -> Any:
     """torch.cond(pred, true, false, operands) -> If"""
     (pred, yes, no, operands), _ = read_arguments(scope, node)
     values = [v for v in operands if isinstance(v, Value)]
-    branches = [body(scope, branch, list(operands)) for branch in (yes, no)]
     if not isinstance(pred, Value):
-        raise LoweringError("the condition of torch.cond is a size, which capture should have decided")
+        pred = truth(scope, pred)
+    branches = [body(scope, branch, list(operands)) for branch in (yes, no)]
     result = call("If", [pred, *values], {
         "then_branch": branches[0], "else_branch": branches[1], "captures": len(values),
     }, outputs=len(branches[0].results))  # fmt: skip
     return refined(scope, node, result if isinstance(result, tuple) else (result,))
+
+
+def truth(scope: Scope, condition: Any) -> Value:
+    """A condition on sizes, over torch's symbols, as a boolean scalar."""
+    return scalar(over_sizes(scope, condition), DType.BOOL)
+
+
+def over_sizes(scope: Scope, condition: Any) -> Any:
+    """The same condition over irkit's symbols."""
+    if isinstance(condition, sympy.core.relational.Relational):
+        return condition.func(*(sympy.sympify(scope.sizes.number(side)) for side in condition.args))
+    if isinstance(condition, sympy.Basic) and condition.args:
+        return condition.func(*(over_sizes(scope, part) for part in condition.args))
+    return condition
+
+
+def printed(scope: Scope, node: Node) -> None:
+    """print(format, ...) computes nothing"""
+
+
+def flex_attention(scope: Scope, node: Node) -> Any:
+    """flex_attention(q, k, v, score_mod, block_mask, scale, ...) by the formula that torch itself computes on a CPU"""
+    args, kwargs = read_arguments(scope, node)
+    results = written_out(scope, node, node.target, math_attention, args, kwargs)
+    return refined(scope, node, tuple(results))
 
 
 def refined(scope: Scope, node: Node, results: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -103,11 +136,22 @@ def refined(scope: Scope, node: Node, results: tuple[Any, ...]) -> tuple[Any, ..
 
 def while_loop(scope: Scope, node: Node) -> Any:
     """while_loop(cond, body, carried, additional) -> Loop, whose condition is computed before and after each round."""
+    return looped(scope, node, stacked=False)
+
+
+def while_loop_stacked(scope: Scope, node: Node) -> Any:
+    """The same, with what is carried after each round, all rounds one after the other along a new first dimension."""
+    return looped(scope, node, stacked=True)
+
+
+def looped(scope: Scope, node: Node, *, stacked: bool) -> Any:
+    """A Loop of (cond, body, carried, additional): what is carried in the end, or after each round"""
     (test, step, carried, extra), _ = read_arguments(scope, node)
     carried, extra = [as_tensor(c) for c in carried], list(extra)
     values = [v for v in extra if isinstance(v, Value)]
     recorded = type_of(node.meta.get("val"), scope.sizes)
-    types = [t if isinstance(t, Tensor) else None for t in recorded] + [None] * len(extra)
+    kept = [Tensor(t.dtype, t.shape[1:]) if stacked else t if isinstance(t, Tensor) else None for t in recorded]
+    types = kept + [None] * len(extra)
     test_graph = body(scope, test, [*carried, *extra], types)
     step_graph = body(scope, step, [*carried, *extra], types)
     first = inline(test_graph, [*carried, *values])[0]
@@ -115,12 +159,14 @@ def while_loop(scope: Scope, node: Node) -> Any:
     after = inline(step_graph, params)
     again = inline(test_graph, [*after, *params[len(carried) :]])[0]
     head = (param(Tensor(DType.INT64, ())), param(Tensor(DType.BOOL, ())))
-    loop = Graph((*head, *params), (op.Reshape(again, []), *after), name="while")
+    rounds = after if stacked else ()
+    loop = Graph((*head, *params), (op.Reshape(again, []), *after, *rounds), name="while")
     result = call(
         "Loop", [None, op.Reshape(first, []), *carried, *values], {"body": loop, "captures": len(values)},
-        outputs=len(carried),
+        outputs=len(carried) + len(rounds),
     )  # fmt: skip
-    return refined(scope, node, result if isinstance(result, tuple) else (result,))
+    results = result if isinstance(result, tuple) else (result,)
+    return refined(scope, node, results[len(carried) :] if stacked else results)
 
 
 def inline(graph: Graph, operands: list[Any]) -> tuple[Value, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import sympy
 import torch
 from torch._decomp import decomposition_table
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
@@ -54,6 +54,14 @@ def decomposed(
             source=source_of(node),
             hint="hand a converter in: lower(..., converters={...})",
         )
+    return written_out(scope, node, target, function, args, kwargs)
+
+
+def written_out(
+    scope: Scope, node: Node, target: Any, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]
+) -> Any:
+    """The results of a Python function that computes what `target` does, traced on what torch recorded of the
+    arguments; counted in `scope.decomposed`. Raises LoweringError where it cannot be traced."""
     recorded = recorded_arguments(node)
     flat, spec = pytree.tree_flatten(recorded)
     leaves, _ = pytree.tree_flatten((list(args), dict(kwargs)))
@@ -77,7 +85,8 @@ def recorded_arguments(node: Node) -> Any:
     """The arguments of a node as torch recorded them: fake tensors and symbolic sizes in place of nodes."""
 
     def recorded(n: Node) -> Any:
-        return n.meta.get("val")
+        inner = getattr(n.graph.owning_module, str(n.target), None) if n.op == "get_attr" else None
+        return inner if isinstance(inner, GraphModule) else n.meta.get("val")
 
     args: Any = map_arg(node.args, recorded)
     kwargs: Any = map_arg(node.kwargs, recorded)

@@ -6,7 +6,7 @@ from irkit.build import op
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
-from lowering.promotion import cast
+from lowering.promotion import cast, number_dtype, scalar
 from lowering.shaping import expand
 
 # ---------------------------------------------------------------------------------------------- element types
@@ -14,6 +14,8 @@ from lowering.shaping import expand
 
 def aten_to(self: Value, dtype: DType | None = None) -> Value:
     """self with elements of `dtype`; self where it is None (a device or a memory format means nothing here)."""
+    if not isinstance(self, Value):  # torch's decompositions cast plain numbers too
+        return scalar(self, number_dtype(self) if dtype is None else dtype)
     return self if dtype is None else cast(self, dtype)
 
 

@@ -87,6 +87,12 @@ def conditional_on_size(m: Any, x: Tensor) -> Tensor:
     return torch.cond(x.shape[0] > 4, lambda t: m.first(t), lambda t: m.second(t), (x,))
 
 
+def conditional_on_sizes(m: Any, x: Tensor) -> Tensor:
+    rows, columns = x.shape
+    many = (rows != columns) & ((rows * 2 > columns + 3) | (rows // 2 == 1))
+    return torch.cond(many, lambda t: t.sin(), lambda t: t.cos() + t.shape[0], (x,))
+
+
 def conditional_nested(m: Any, x: Tensor) -> Tensor:
     def inner(t: Tensor) -> Tensor:
         return torch.cond(t.amax() > 1, lambda u: m.first(u).sin(), lambda u: u.cos(), (t,))
@@ -218,6 +224,7 @@ PROGRAMS: Mapping[str, Program] = {
     "invoke_subgraph.twice": of(subgraph, (3, 4)),
     "cond.two_results": of(conditional, (3, 4)),
     "cond.on_size": of(conditional_on_size, (3, 4)),
+    "cond.on_sizes": of(conditional_on_sizes, (3, 4)),
     "cond.nested": of(conditional_nested, (3, 4)),
     "while_loop.closure": of(loop, (3, 4)),
     "while_loop.over_data": of(loop_over_data, (3, 4)),
