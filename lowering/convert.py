@@ -33,9 +33,15 @@ def convert(scope: Scope, node: Node, target: Any, args: Any, kwargs: Any, expec
     return decomposed(scope, node, target, args, kwargs, reason)
 
 
+_STRIDED = frozenset((
+    torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default,
+    torch.ops.aten.as_strided_scatter.default, torch.ops.prims.as_strided_scatter.default,
+))  # fmt: skip
+
+
 def laid_out(node: Node, target: Any) -> bool:
     """False for an operator that addresses the memory of its operand, where that is not its elements in order."""
-    if target not in (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default):
+    if target not in _STRIDED:
         return True
     source = node.args[0].meta.get("val") if isinstance(node.args[0], Node) else None
     return isinstance(source, torch.Tensor) and source.is_contiguous() and source.storage_offset() == 0

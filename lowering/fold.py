@@ -24,7 +24,7 @@ from lowering.convert import convert
 from lowering.decompose import can_decompose
 from lowering.errors import LoweringError, MissingConverters
 from lowering.fx_types import type_of
-from lowering.mutation import call_batch_norm, call_inplace, view, view_of_several
+from lowering.mutation import call_inplace, call_norm, view, view_of_several
 from lowering.provenance import source_of
 from lowering.registry import functional_of, operator_of
 from lowering.scope import Options, Scope, hold, read_arguments, settled, tensor_constant
@@ -119,6 +119,8 @@ def call_function(scope: Scope, node: Node) -> None:
         hold(scope, node, item(scope, node))
     elif isinstance(recorded, _SIZES):
         scope.env[node] = size_of(scope, recorded)
+    elif isinstance(recorded, list) and all(isinstance(each, _SIZES) for each in recorded) and recorded:
+        scope.env[node] = [size_of(scope, each) for each in recorded]
     elif control.is_region(target):
         inline_region(scope, node)
     elif isinstance(target, torch._ops.HigherOrderOperator):
@@ -126,7 +128,7 @@ def call_function(scope: Scope, node: Node) -> None:
     elif not isinstance(target, torch._ops.OpOverload):
         raise LoweringError(f"the call of {target} is no ATen operator", hint="capture the model by torch.export")
     elif storage.silent_writes(node):
-        call_batch_norm(scope, node)
+        call_norm(scope, node)
     elif storage.written_arguments(target):
         call_inplace(scope, node)
     else:

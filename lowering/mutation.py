@@ -13,6 +13,7 @@ from irkit.build import op, shape_vector
 from irkit.ir import Value
 from irkit.types import dims_of, same_types
 from lowering import storage
+from lowering.aten.norm import instance_norm_with_update
 from lowering.convert import convert
 from lowering.errors import LoweringError
 from lowering.fx_types import type_of
@@ -106,15 +107,19 @@ RESIZES = frozenset((torch.ops.aten.resize_.default, torch.ops.aten.resize_as_.d
 """Operators that give a whole storage other dimensions."""
 
 
-def call_batch_norm(scope: Scope, node: Node) -> None:
-    """Lowers a batch norm in training mode: normalized by the batch's own statistics, running ones written."""
+def call_norm(scope: Scope, node: Node) -> None:
+    """Lowers a norm in training mode: normalized by the batch's own statistics, running ones written."""
     args, _ = read_arguments(scope, node)
     x, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
-    functional = torch.ops.aten._native_batch_norm_legit_functional.default
-    given = (x, weight, bias, mean, variance, training, momentum, epsilon)
-    result, _, _, *new = convert(scope, node, functional, given, {}, None)
-    for target, content in zip(storage.silent_writes(node), new, strict=True):
-        write(scope, node, target, content)
+    if node.target is torch.ops.aten.instance_norm.default:
+        result, *new = instance_norm_with_update(x, weight, bias, mean, variance, momentum, epsilon)
+    else:
+        functional = torch.ops.aten._native_batch_norm_legit_functional.default
+        given = (x, weight, bias, mean, variance, training, momentum, epsilon)
+        result, _, _, *new = convert(scope, node, functional, given, {}, None)
+    if x.rank > 1:  # of a vector, which is empty, nothing is learnt
+        for target, content in zip(storage.silent_writes(node), new, strict=True):
+            write(scope, node, target, content)
     hold(scope, node, settled(scope, node, result, type_of(node.meta.get("val"), scope.sizes)))
 
 

@@ -78,9 +78,12 @@ def written_arguments(target: Any) -> tuple[tuple[int, str], ...]:
     )
 
 
+_NORMS = frozenset((torch.ops.aten.batch_norm.default, torch.ops.aten.instance_norm.default))
+
+
 def silent_writes(node: Node) -> tuple[Node, ...]:
-    """The running statistics that a batch norm in training mode updates, which its schema does not tell."""
-    if node.target is not torch.ops.aten.batch_norm.default or node.args[5] is not True:
+    """The running statistics that a batch or instance norm in training mode updates, which its schema does not tell."""
+    if node.target not in _NORMS or node.args[5] is not True:
         return ()
     return tuple(n for n in node.args[3:5] if isinstance(n, Node))
 

@@ -426,8 +426,25 @@ def aten_as_strided(
     self: Value, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None = None
 ) -> Value:
     """The elements at storage_offset + sum(index * stride) of self, which must lie contiguous in memory."""
-    places = scalar(0 if storage_offset is None else storage_offset, const(0).dtype)
+    return op.Gather(flat(self), strided_places(size, stride, storage_offset), axis=0)
+
+
+def strided_places(size: Sequence[Dim], stride: Sequence[Dim], offset: Dim | None) -> Value:
+    """Where the elements of a strided view lie in memory: offset + sum(index * stride), of shape `size`."""
+    places = scalar(0 if offset is None else offset, const(0).dtype)
     for i, (length, by) in enumerate(zip(size, stride, strict=True)):
         steps = op.Mul(iota(length), dim_scalar(by))
         places = op.Add(places, unsqueeze(steps, *range(1, len(size) - i)))
-    return op.Gather(flat(self), places, axis=0)
+    return places
+
+
+def aten_as_strided_scatter(
+    self: Value, src: Value, size: Sequence[Dim], stride: Sequence[Dim], storage_offset: Dim | None = None
+) -> Value:
+    """self, which must lie contiguous in memory, with the elements that `as_strided` would take replaced by src.
+
+    Where strides let places coincide, the last of what is put there stays.
+    """
+    places = flat(expand(strided_places(size, stride, storage_offset), size))
+    new = flat(expand(cast(src, self.dtype), size))
+    return reshape(op.ScatterElements(flat(self), places, new, axis=0), self.shape)

@@ -13,7 +13,7 @@ from irkit.types import DType
 from lowering.errors import LoweringError
 from lowering.pieces import full, mean, p_norm, total, widened
 from lowering.promotion import cast, floating_all, scalar
-from lowering.shaping import reshape, unsqueeze
+from lowering.shaping import broadcast_shape, expand, reshape, unsqueeze
 
 Triple = tuple[Value, Value, Value]
 
@@ -50,6 +50,8 @@ def with_running(
     x: Value, weight: Value | None, bias: Value | None, average: Value, variance: Value, eps: float
 ) -> Value:
     """(x - mean) / sqrt(variance + eps) * weight + bias, along axis 1"""
+    if x.rank < 2:  # torch takes vectors that are empty
+        return x
     shape = (x.shape[1],)
     kind = average.dtype
     scale, shift = (ones_for(weight, shape, kind), zeros_for(bias, shape, kind))
@@ -59,6 +61,8 @@ def with_running(
 def with_batch(x: Value, weight: Value | None, bias: Value | None, eps: float) -> tuple[Value, Value, Value, Value]:
     """(y, mean, variance, 1 / sqrt(variance + eps)) by the statistics of the batch itself; the last three (c,)"""
     wide = widened(x)
+    if x.rank < 2:  # torch takes vectors that are empty
+        return x, wide, wide, wide
     axes = [i for i in range(x.rank) if i != 1]
     centre, variance, scale = statistics(wide, axes, eps)
     made = op.Mul(op.Sub(wide, centre), scale)
@@ -70,11 +74,13 @@ def with_batch(x: Value, weight: Value | None, bias: Value | None, eps: float) -
     return cast(made, x.dtype), *(reshape(v, flat) for v in (centre, variance, scale))  # type: ignore[return-value]
 
 
-def updated(x: Value, running: tuple[Value, Value], batch: tuple[Value, Value], momentum: float) -> tuple[Value, Value]:
-    """The running mean and variance after a batch; the variance that enters is the unbiased one."""
-    axes = [i for i in range(x.rank) if i != 1]
-    count = cast(dim_scalar(dims.product(x.shape[i] for i in axes)), batch[1].dtype)
-    unbiased = op.Mul(batch[1], op.Div(count, op.Sub(count, 1.0)))
+def moving(
+    running: tuple[Value, Value], batch: tuple[Value, Value], momentum: float, count: Dim
+) -> tuple[Value, Value]:
+    """The running mean and variance after a batch of `count` numbers a channel; the variance that enters is the
+    unbiased one."""
+    size = cast(dim_scalar(count), batch[1].dtype)
+    unbiased = op.Mul(batch[1], op.Div(size, op.Sub(size, 1.0)))
 
     def moved(old: Value, new: Value) -> Value:
         new = cast(new, old.dtype)
@@ -132,12 +138,12 @@ def aten__native_batch_norm_legit_functional(
         three = aten_native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
         return *three, running_mean, running_var
     made, centre, variance, scale = with_batch(input, weight, bias, eps)
-    kind = input.dtype
+    kind, count = input.dtype, dims.product(d for i, d in enumerate(input.shape) if i != 1)
     return (
         made,
         cast(centre, kind),
         cast(scale, kind),
-        *updated(input, (running_mean, running_var), (centre, variance), momentum),
+        *moving((running_mean, running_var), (centre, variance), momentum, count),
     )
 
 
@@ -173,6 +179,19 @@ def aten_instance_norm(
     shape = (input.shape[1],)
     scale, shift = ones_for(weight, shape, input.dtype), zeros_for(bias, shape, input.dtype)
     return op.InstanceNormalization(input, cast(scale, input.dtype), cast(shift, input.dtype), epsilon=eps)
+
+
+def instance_norm_with_update(
+    x: Value, weight: Value | None, bias: Value | None, average: Value, variance: Value, momentum: float, eps: float
+) -> Triple:
+    """(y, new running mean, new running variance): every item of the batch counts alike in what is new"""
+    over = range(2, x.rank)
+    wide = widened(x)
+    centre, spread, _ = statistics(wide, list(over), eps)
+    batch = (mean(reshape(v, x.shape[:2]), [0]) for v in (centre, spread))
+    count = dims.product(x.shape[i] for i in over)
+    made = aten_instance_norm(x, weight, bias, None, None, True, momentum, eps)
+    return made, *moving((average, variance), tuple(batch), momentum, count)
 
 
 # ---------------------------------------------------------------------------------------------- layers and groups
@@ -282,11 +301,13 @@ def aten_renorm(self: Value, p: Any, dim: int, maxnorm: Any) -> Value:
 def aten_cosine_similarity(x1: Value, x2: Value, dim: int = 1, eps: float = 1e-8) -> Value:
     """sum(x1 * x2) / (max(|x1|, eps) * max(|x2|, eps)) along an axis, broadcast"""
     a, b = floating_all(x1, x2)
-    rank = max(a.rank, b.rank, 1)
+    shape = broadcast_shape(a.shape, b.shape, (1,))
+    rank = len(shape)
     axis = dim % rank
 
     def unit(x: Value) -> Value:
         x = unsqueeze(x, *range(rank - x.rank))
+        x = expand(x, (*x.shape[:axis], shape[axis], *x.shape[axis + 1 :]))  # a norm is of the elements repeated
         return op.Div(x, op.Max(p_norm(x, 2, [axis], keepdims=True), scalar(eps, x.dtype)))
 
     return total(op.Mul(unit(a), unit(b)), [axis])

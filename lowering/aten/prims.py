@@ -15,10 +15,10 @@ from lowering.promotion import Number, cast, scalar
 from lowering.shaping import expand, permute, reshape, squeeze, unsqueeze
 
 AS_ATEN = frozenset((
-    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
+    "abs", "acos", "acosh", "add", "as_strided_scatter", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and",
     "bitwise_not", "bitwise_or", "bitwise_xor", "cat", "ceil", "clone", "conj_physical", "cos", "cosh",
     "digamma", "eq", "erf", "erfc", "exp", "exp2", "expm1", "fill", "floor", "fmax", "fmin", "fmod", "gcd",
-    "ge", "gt", "hypot", "isfinite", "le", "lgamma", "log", "log10", "log1p", "log2",
+    "ge", "gt", "hypot", "igamma", "igammac", "isfinite", "le", "lgamma", "log", "log10", "log1p", "log2",
     "lt", "maximum", "minimum", "mul", "neg", "nextafter", "real", "reciprocal", "remainder", "round",
     "rsqrt", "scalar_tensor", "sign", "signbit", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "trunc",
 ))  # fmt: skip

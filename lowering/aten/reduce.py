@@ -181,7 +181,7 @@ def aten_any(self: Value, dim: Axes = None, keepdim: bool = False) -> Value:
 
 
 def some(x: Value, dim: Axes, keepdim: bool) -> Value:
-    """Whether some of these bools are true: as a sum where there may be none, of which ONNX Runtime takes no extreme."""
+    """Whether some of these bools are true: a sum where there may be none, for ONNX Runtime has no extreme of those."""
     if not may_be_empty(count_of(x, dim)):
         return reduced("ReduceMax", x, dim, keepdim)
     return truth(reduced("ReduceSum", cast(x, DType.FLOAT), dim, keepdim))

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.export import Dim
 
-from lowering.errors import LoweringError
+from lowering.export import to_onnx
 from tests.converters.oracle import check, check_all, module_cases, op_cases
 
 OPS = [
@@ -24,20 +26,10 @@ def test_as_torch_samples_it(name: str) -> None:
     check_all(op_cases(name, torch.float32, 3))
 
 
-def is_silent(sample: Any) -> bool:
-    """True for calls that update running statistics of an instance_norm, and for tensors without channels."""
-    statistics = sample.args[0] if sample.args else sample.kwargs.get("running_mean")
-    return sample.input.ndim < 2 or (statistics is not None and sample.kwargs.get("use_input_stats", True))
-
-
-def test_batch_norm_as_torch_samples_it() -> None:
+@pytest.mark.parametrize("name", ["nn.functional.batch_norm", "nn.functional.instance_norm"])
+def test_norms_of_channels_as_torch_samples_them(name: str) -> None:
     """OpInfo's samples, in training mode too."""
-    check_all(op_cases("nn.functional.batch_norm", torch.float32, 5, lambda sample: sample.input.ndim < 2))
-
-
-def test_instance_norm_as_torch_samples_it() -> None:
-    """OpInfo's samples, but for those that update statistics."""
-    check_all(op_cases("nn.functional.instance_norm", torch.float32, 5, is_silent))
+    check_all(op_cases(name, torch.float32, 9))
 
 
 MODULES = [
@@ -109,11 +101,23 @@ def test_operators_of_core_aten() -> None:
     )  # fmt: skip
 
 
-def test_instance_norm_in_training_is_refused() -> None:
-    """It writes statistics that nothing in its schema speaks of."""
-    tensors = torch.rand(2, 4, 3), torch.rand(4), torch.rand(4)
-    with pytest.raises(LoweringError, match="running statistics"):
-        check(lambda x, m, v: torch.instance_norm(x, None, None, m, v, True, 0.1, 1e-5, False), *tensors)
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("make", [torch.nn.InstanceNorm2d, torch.nn.BatchNorm2d])
+def test_training_writes_running_statistics(make: Any, dynamic: bool) -> None:
+    """What the module's buffers hold afterwards is a result of the program."""
+    model, x = make(4, track_running_stats=True, momentum=0.3, affine=True).train(), torch.randn(3, 4, 5, 6)
+    program = to_onnx(model, (x,), dynamic_shapes=({0: Dim.AUTO, 2: Dim.AUTO},) if dynamic else None)
+    result, state = program.run((x,))
+    torch.testing.assert_close(result, model(x))
+    torch.testing.assert_close(state["running_mean"], model.running_mean)
+    torch.testing.assert_close(state["running_var"], model.running_var)
+
+
+def test_cosine_similarity_broadcasts_along_its_own_axis() -> None:
+    """The norm is that of the elements repeated."""
+    check(lambda a, b: F.cosine_similarity(a, b, dim=-2), torch.randn(1, 2, 3), torch.randn(2, 1, 3))
+    check(lambda a, b: F.cosine_similarity(a, b, dim=0), torch.randn(3), torch.randn(1))
+    check(lambda a, b: F.cosine_similarity(a, b, dim=0), torch.tensor(2.0), torch.randn(4))
 
 
 def test_weight_norm() -> None:

@@ -106,7 +106,8 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "median": lambda x, d: x.median(d), "mode": lambda x, d: x.mode(d), "kthvalue": lambda x, d: x.kthvalue(1, d),
     "quantile": lambda x, d: x.quantile(0.5, d), "softmax": lambda x, d: x.softmax(d),
     "log_softmax": lambda x, d: x.log_softmax(d), "cumsum": lambda x, d: x.cumsum(d),
-    "cumprod": lambda x, d: x.cumprod(d), "sort": lambda x, d: x.sort(d), "normalize": lambda x, d: F.normalize(x, dim=d),
+    "cumprod": lambda x, d: x.cumprod(d), "sort": lambda x, d: x.sort(d),
+    "normalize": lambda x, d: F.normalize(x, dim=d),
     "mse_loss": lambda x, d: F.mse_loss(x, x + 1), "l1_loss": lambda x, d: F.l1_loss(x, x + 1),
     "bce": lambda x, d: F.binary_cross_entropy_with_logits(x, x), "kl_div": lambda x, d: F.kl_div(x, x),
 }  # fmt: skip
