@@ -64,20 +64,23 @@ def shape_env_of(metas: Iterable[Any]) -> Any:
 
 
 def line_at(location: Any, inside_torch: bool = False) -> str:
-    """`file.py:12 code` of a stack frame; empty for torch's own, unless these are asked for, and for generated code."""
+    """`file.py:12 code` of a stack frame, or `in torch: file.py:12 code` of torch's own where these are asked for; empty
+    for torch's own otherwise, and for generated code."""
     if isinstance(location, str):  # dynamo has put it in words: `code  # file.py:12 in forward`
         code, _, place = location.rpartition("#")
         return f"{place.strip().partition(' in ')[0]} {code.strip()}"
     if location is None or location.filename.startswith(("<", HERE)):
         return ""
-    if location.filename.startswith(TORCH) and not inside_torch:
+    own = location.filename.startswith(TORCH)
+    if own and not inside_torch:
         return ""
     code = linecache.getline(location.filename, location.lineno or 0).strip()
-    return f"{'/'.join(PurePath(location.filename).parts[-2:])}:{location.lineno} {code}"
+    where = "in torch: " if own else ""
+    return f"{where}{'/'.join(PurePath(location.filename).parts[-2:])}:{location.lineno} {code}"
 
 
 def source_of_guard(sloc: Any, inside_torch: bool = False) -> str:
-    """The user's line that a guard comes from; empty where torch kept only its own, unless that will do."""
+    """The user's line that a guard comes from; empty where all is torch's own, unless that will do."""
     found = [getattr(sloc, name, None) for name in ("maybe_user_loc", "framework_loc")]
     lines = [line_at(each) for each in found] + [line_at(each, True) for each in found if inside_torch]
     return next((line for line in lines if line), "")
@@ -387,10 +390,13 @@ def frozen_error(place: Place, leaves: Sequence[Leaf], metas: Metas, env: Any) -
     source = f"{leaf.source}.size()[{place.axis}]" if place.axis >= 0 else leaf.source
     where = f"dimension {place.axis} of {leaf.name!r}" if place.axis >= 0 else f"the number {leaf.name!r}"
     only = size if isinstance(size, int) else leaf.value.shape[place.axis] if place.axis >= 0 else leaf.value
+    line = line_that_fixed(source, env)
+    inside = line.startswith("in torch: ")
     return CaptureError(
         f"{where} was to vary as {place.text!r}, and the model works for {only} only",
-        source=line_that_fixed(source, env),
-        hint="leave the dimension out of dynamic_shapes, or rewrite the line that asks for its value",
+        source=line,
+        hint="leave the dimension out of dynamic_shapes"
+        + (": an operator or module of torch takes this size only" if inside else ", or rewrite the line that asks for its value"),
     )
 
 
@@ -398,6 +404,11 @@ def line_that_fixed(source: str, env: Any) -> str:
     """The line at which torch gave up on the symbol of this dimension, the user's if known; empty where none is."""
     for symbol, found in (getattr(env, "var_to_sources", None) or {}).items():
         if any(each.name == source for each in found):
+            known = getattr(env, "replacements", None) or {}
+            for _ in known:  # what the user's names promise makes one symbol another, which the model then fixes
+                if not isinstance(known.get(symbol), sympy.Symbol):
+                    break
+                symbol = known[symbol]
             places = [(getattr(env, "replacements_slocs", None) or {}).get(symbol)]
             places += [guard.sloc for guard in env.guards if symbol in guard.expr.free_symbols]
             lines = [source_of_guard(each) for each in places] + [source_of_guard(places[0], inside_torch=True)]

@@ -35,7 +35,7 @@ RELATIONS: Mapping[str, Callable[..., Any]] = {
 }  # fmt: skip
 BETWEEN = (
     "/fx/experimental/sym_node.py", "/fx/experimental/symbolic_shapes.py", "/__init__.py", "/utils/_config_module.py",
-    "/_utils.py",
+    "/_utils.py", "/_dynamo/eval_frame.py",
 )  # fmt: skip
 """Files of torch that hand a question on."""
 KERNELS = (
@@ -71,9 +71,11 @@ def listening() -> Iterator[list[Question]]:
 
     def with_line(env: Any, framework_loc: Any = None) -> Any:
         sloc = located(env, framework_loc)
-        if sloc.maybe_user_loc is None:
-            return SLoc(sloc.framework_loc, user_frame(sys._getframe(1)))  # type: ignore[arg-type]
-        return sloc
+        if sloc.maybe_user_loc is not None:
+            return sloc
+        frame = sys._getframe(1)
+        where = sloc.framework_loc if framework_loc is not None else torch_frame(frame)
+        return SLoc(where, user_frame(frame))  # type: ignore[arg-type]
 
     try:
         for name, method in before.items():
@@ -157,6 +159,19 @@ def user_frame(frame: FrameType | None) -> traceback.FrameSummary | None:
                 library = frame
         frame = frame.f_back
     return summary(library) if library is not None else None
+
+
+def torch_frame(frame: FrameType | None) -> traceback.FrameSummary | None:
+    """The innermost line of torch that neither traces nor computes shapes on the way to `frame`; else any of torch's."""
+    first: FrameType | None = None
+    while frame is not None and frame.f_code.co_filename != END:
+        name = frame.f_code.co_filename
+        if name.startswith(TORCH) and name[len(TORCH) :] not in BETWEEN:
+            if not name[len(TORCH) :].startswith((*KERNELS, "/_dynamo", "/_compile")):
+                return summary(frame)
+            first = first or (None if name.endswith("recording.py") else frame)
+        frame = frame.f_back
+    return summary(first) if first is not None else None
 
 
 def summary(frame: FrameType) -> traceback.FrameSummary:

@@ -57,7 +57,7 @@ def lowered(function: Callable[..., Any], *args: Any, symbolic: bool = False, **
     # The collector may end a generator under torch.no_grad (OpInfo's samples are such), which a trace would record.
     trace = uncollected(make_fx(run, pre_dispatch=True, tracing_mode=mode, _allow_non_fake_inputs=True))
     module = trace(*tensors)
-    sizes = Sizes({})
+    sizes = Sizes({}, traced=sizes_at_trace(module))
     params = tuple(param(type_of(n.meta["val"], sizes)) for n in module.graph.nodes if n.op == "placeholder")
     found, scope = lower_graph(module, params, sizes, Options(Registry()))
     results = tuple(r if isinstance(r, Value) else const(np.array(r)) for r in pytree.tree_leaves(found))
@@ -66,6 +66,17 @@ def lowered(function: Callable[..., Any], *args: Any, symbolic: bool = False, **
         tuple(Port(f"x{i}") for i in range(len(params))), tuple(Port(f"y{i}", "output") for i in range(len(results)))
     )
     return Case(Graph(params, results, pmap({n: Range() for n in names}), ports), dict(scope.decomposed))
+
+
+def sizes_at_trace(module: torch.fx.GraphModule) -> dict[str, int]:
+    """The size that each symbol of the inputs had while torch traced."""
+    found: dict[str, int] = {}
+    for node in module.graph.nodes:
+        recorded = node.meta.get("val") if node.op == "placeholder" else None
+        for size in recorded.shape if isinstance(recorded, torch.Tensor) else ():
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and size.node.has_hint():
+                found[size.node.expr.name] = int(size.node.hint)
+    return found
 
 
 def legal(graph: Graph) -> Graph:
