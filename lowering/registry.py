@@ -22,7 +22,7 @@ from lowering.errors import LoweringError
 Converter = Callable[..., Any]
 PREFIXES = {
     "aten_": "aten", "prims_": "prims", "torchvision_": "torchvision", "transformers_": "transformers",
-    "onnx_symbolic_": "onnx_symbolic", "onnx_": "onnx",
+    "onnx_symbolic_": "onnx_symbolic", "onnx_": "onnx", "torch_nn_": "torch_nn",
 }  # fmt: skip
 
 

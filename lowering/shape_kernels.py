@@ -66,10 +66,16 @@ def ctc_loss(
     return log_probs.new_empty(() if reduction or single else (log_probs.shape[1],))
 
 
+def multilabel_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
+    """The result of aten.multilabel_margin_loss, which torch records as (1,) where its kernel gives ()."""
+    return x.new_empty(() if reduction or target.dim() < 2 else (target.shape[0],))
+
+
 KERNELS: Mapping[Any, Kernel] = MappingProxyType(
     {
         torch.ops.aten.ctc_loss.IntList: ctc_loss,
         torch.ops.aten.ctc_loss.Tensor: ctc_loss,
+        torch.ops.aten.multilabel_margin_loss.default: multilabel_margin_loss,
         torch.ops.aten.lstm.input: lstm,
         torch.ops.aten.gru.input: gru,
         torch.ops.aten.rnn_tanh.input: gru,

@@ -14,7 +14,7 @@ from irkit.ir import Value
 from irkit.types import DType
 from lowering.pieces import largest, per_axis, swap, widened
 from lowering.promotion import cast, scalar
-from lowering.shaping import expand, iota, reshape, unsqueeze
+from lowering.shaping import expand, iota, reshape, sliced, unsqueeze
 
 Pair = tuple[Value, Value]
 
@@ -143,6 +143,8 @@ def aten_fractional_max_pool2d(self: Value, kernel_size: Any, output_size: Any, 
         raise ValueError("random_samples has one number for each axis")
     kernel, counts = per_axis(kernel_size, spatial), per_axis(output_size, spatial)
     x = self if self.rank == spatial + 2 else unsqueeze(self, 0)
+    if x is not self:
+        random_samples = sliced(random_samples, 0, 0, 1)  # torch reads those of the first image only
     # In two dimensions the first number is of the last axis; in three they are in the order of the axes.
     order = (1, 0) if spatial == 2 else tuple(range(spatial))
     places = []

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from irkit import dims
-from irkit.build import const, op, shape_vector
+from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.errors import Unsupported
 from lowering.pieces import mean
 from lowering.promotion import cast, scalar
 from lowering.shaping import iota
@@ -60,14 +59,17 @@ def lengths_of(lengths: Any) -> Value:
 
 
 def padded_targets(targets: Value, lengths: Any, batch: Any) -> Value:
-    """The labels as (N, S); those of joined samples are taken apart, which needs their lengths as numbers."""
+    """The labels as (N, S); those of joined samples are taken apart. Where their lengths are no numbers, S is the length
+    of all together: the states that no path reaches weigh nothing."""
     labels = cast(targets, DType.INT64)
     if targets.rank == 2:
         return labels
     if dims.same(batch, 1) is True:
         return op.Unsqueeze(labels, np.array([0]))
     if isinstance(lengths, Value):
-        raise Unsupported("the labels of several samples are joined in one vector, and their lengths are no constants")
+        starts = op.Unsqueeze(op.CumSum(lengths_of(lengths), const(np.array(0)), exclusive=1), np.array([1]))
+        places = op.Add(starts, iota(labels.shape[0]))
+        return op.Gather(labels, op.Min(places, dim_scalar(dims.sub(labels.shape[0], 1))))
     sizes = [int(n) for n in lengths]
     starts = np.cumsum([0, *sizes[:-1]])[:, None]
     places = starts + np.arange(max([*sizes, 1]))[None]
