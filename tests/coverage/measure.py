@@ -13,7 +13,6 @@ from unittest import mock
 import attrs
 import torch
 from torch.export import Dim
-from torch.utils import _pytree as pytree
 
 from irkit.compare import compare
 from irkit.errors import ContractError, IrkitError
@@ -133,13 +132,13 @@ def since(start: float) -> float:
 
 
 def cases_of(key: Key) -> Iterator[Case]:
-    """The samples as modules of tensors, complex ones as pairs of real numbers in a last dimension of 2."""
+    """The samples as modules of tensors."""
     info, dtype = OPS[key.op], DTYPES[key.dtype]
     function = function_of(info, dtype)
     for sample in info.sample_inputs("cpu", dtype, requires_grad=False):
         plain = sample.transform(lambda x: x.detach() if isinstance(x, torch.Tensor) else x)
         compared = determined_part(function, sample) if info.name in UP_TO_PHASE else function
-        yield real(op_case(Called(info.name, compared), plain))
+        yield op_case(Called(info.name, compared), plain)
 
 
 def determined_part(function: Callable[..., Any], sample: Any) -> Callable[..., Any]:
@@ -153,31 +152,6 @@ class Called:
 
     name: str
     op: Callable[..., Any]
-
-
-class Real(torch.nn.Module):
-    """A module whose complex arguments and results are pairs of real numbers, which is how they enter ONNX."""
-
-    def __init__(self, inner: torch.nn.Module, paired: tuple[bool, ...]) -> None:
-        super().__init__()
-        self.inner, self.paired = inner, paired
-
-    def forward(self, *tensors: torch.Tensor) -> Any:
-        given = [torch.view_as_complex(t) if p else t for t, p in zip(tensors, self.paired, strict=True)]
-        return pytree.tree_map(parts, self.inner(*given))
-
-
-def parts(leaf: Any) -> Any:
-    """A complex tensor as a real one."""
-    if isinstance(leaf, torch.Tensor) and leaf.is_complex():
-        return torch.view_as_real(leaf.resolve_conj())
-    return leaf
-
-
-def real(case: Case) -> Case:
-    """The case itself, or over pairs of real numbers where some argument or result may be complex."""
-    args = tuple(torch.view_as_real(a.resolve_conj()).clone() if a.is_complex() else a for a in case.args)
-    return Case(Real(case.model, tuple(a.is_complex() for a in case.args)), args, {}, case.words)
 
 
 def check(key: Key, case: Case) -> None:
