@@ -14,6 +14,7 @@ import torch
 from torch._guards import TracingContext, tracing
 from torch.export import ExportedProgram
 from torch.fx.experimental import _config as symbolic_config
+from torch.nn.modules import transformer
 from torch.utils import _pytree as pytree
 
 from lowering.calls import Call, flat_signature, unchanged
@@ -143,6 +144,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
         stack.enter_context(torch.no_grad())
         stack.enter_context(oblivious_of_examples(oblivious))
         stack.enter_context(without_fast_path())
+        stack.enter_context(without_questions_of_masks())
         stack.enter_context(shape_kernels())
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", NOISE)
@@ -191,6 +193,24 @@ def without_fast_path() -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def without_questions_of_masks() -> Iterator[None]:
+    """A block in which nn.Transformer does not look whether a mask happens to be the causal one.
+
+    It would choose another kernel then, with the same result; torch.export cannot ask what a tensor holds.
+    """
+    before = transformer._detect_is_causal_mask
+
+    def told(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+        return is_causal is True
+
+    transformer._detect_is_causal_mask = told
+    try:
+        yield
+    finally:
+        transformer._detect_is_causal_mask = before
 
 
 @contextmanager

@@ -59,8 +59,8 @@ def lengths_of(lengths: Any) -> Value:
 
 
 def padded_targets(targets: Value, lengths: Any, batch: Any) -> Value:
-    """The labels as (N, S); those of joined samples are taken apart. Where their lengths are no numbers, S is the length
-    of all together: the states that no path reaches weigh nothing."""
+    """The labels as (N, S); those of joined samples are taken apart. Where their lengths are no numbers, S is the
+    length of all together: the states that no path reaches weigh nothing."""
     labels = cast(targets, DType.INT64)
     if targets.rank == 2:
         return labels

@@ -1,5 +1,5 @@
-"""Operators that torch.nn registers under its own name: the cross entropy of a linear layer, which torch takes in chunks
-to save memory."""
+"""Operators that torch.nn registers under its own name: the cross entropy of a linear layer, which torch takes in
+chunks to save memory."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Subject:
 
 def outcome_of(subjects: Iterable[Subject], samples: int | None) -> Found:
     """The outcome over the first `samples` subjects (all of them where None); the first failure ends it."""
-    start, compared, left_out = time.perf_counter(), 0, Found("no samples")
+    start, compared, left_out, lacking = time.perf_counter(), 0, Found("no samples"), 0
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -59,11 +59,15 @@ def outcome_of(subjects: Iterable[Subject], samples: int | None) -> Found:
                 reason, detail = failed.args
                 return Found("fail", reason, f"{clean(detail)} [{clean(subject.words)[:120]}]", compared, since(start))
             except NotCaptured as refused:
+                lacking += 1
                 left_out = Found("not captured", "torch", clean(str(refused)))
             except Undetermined as undetermined:
                 if left_out.outcome != "not captured":
                     left_out = Found("random", "random", clean(str(undetermined)))
-    return Found("pass", samples=compared, seconds=since(start)) if compared else left_out
+    if not compared:
+        return attrs.evolve(left_out, seconds=since(start))
+    apart = f"torch.export captures {compared} of {compared + lacking} samples" if lacking else ""
+    return Found("pass", "", apart, compared, since(start))
 
 
 def check(subject: Subject) -> None:
