@@ -18,7 +18,7 @@ from irkit.types import DType
 
 @attrs.frozen
 class Tolerance:
-    """A number `a` passes for `e` where |a - e| <= atol + rtol * |e|."""
+    """A number `a` passes for `e` where |a - e| <= atol + rtol * |e|; of complex numbers these are their lengths."""
 
     rtol: float = 0.0
     atol: float = 0.0
@@ -166,9 +166,11 @@ def _floats(e: np.ndarray, a: np.ndarray, allowed: Tolerance, path: str) -> Diff
         return Difference(f"infinities differ at {int(infinite.sum())} places", path, at, e[at], a[at])
     x, y = np.where(finite, x, 0.0), np.where(finite, y, 0.0)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        gap = np.abs(x - y)
-        excess = gap - (allowed.atol + allowed.rtol * np.abs(x))
-        relative = np.where(gap > 0, gap / np.abs(x), 0.0)
+        gap, size = np.abs(x - y), np.abs(x)
+        if e.dtype.kind == "c":
+            gap, size = (np.hypot(v[..., 0], v[..., 1]) for v in (gap, size))
+        excess = gap - (allowed.atol + allowed.rtol * size)
+        relative = np.where(gap > 0, gap / size, 0.0)
     wrong = excess > 0
     if not wrong.any():
         return None

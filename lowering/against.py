@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from pyrsistent import pmap
 from torch.export.graph_signature import ConstantArgument, OutputKind
+from torch.fx import Node
+from torch.utils import _pytree as pytree
 
 from irkit import dims_text
 from irkit.digest import symbols_in
@@ -22,10 +24,10 @@ from irkit.ir import Graph, Signature
 from irkit.onnx.check import Session, session
 from lowering.capture import Captured, capture
 from lowering.checking import CheckReport, checked
-from lowering.entry import Inputs, Lowered
+from lowering.entry import Inputs, Lowered, metadata_of
 from lowering.errors import LoweringError
 from lowering.facts import facts_of, range_of
-from lowering.fx_types import tensor_of
+from lowering.fx_types import from_pairs, tensor_of
 from lowering.program import Program
 from lowering.report import Report
 from lowering.symints import Sizes
@@ -70,6 +72,19 @@ class FileProgram(Program):
         return dict(zip(given, self.file.inputs, strict=False)) if len(given) == len(self.file.inputs) else {}
 
     @cached_property
+    def complex_results(self) -> frozenset[int]:
+        """The numbers of the results that torch recorded as complex."""
+        captured = self.lowered.captured
+        output = next(n for n in reversed(captured.graph_module.graph.nodes) if n.op == "output")
+        leaves = pytree.tree_leaves(output.args[0])
+        recorded = {n.name: n.meta.get("val") for n in leaves if isinstance(n, Node)}
+        named = [
+            recorded.get(getattr(s.arg, "name", "")) for s in captured.output_specs if s.kind is OutputKind.USER_OUTPUT
+        ]
+        kept = [v for v, (kind, _) in zip(named, self.lowered.outputs, strict=True) if kind == "result"]
+        return frozenset(i for i, v in enumerate(kept) if isinstance(v, torch.Tensor) and v.is_complex())
+
+    @cached_property
     def count(self) -> int:
         """How many results the program gives its caller, as tensors."""
         return sum(1 for kind, _ in self.lowered.outputs if kind == "result")
@@ -100,14 +115,18 @@ class FileProgram(Program):
             found = self.file.run({self.renamed[name]: feeds[name] for name in feeds if name in self.renamed})
         except Exception as error:  # ONNX Runtime's own classes have no common base
             raise LoadError(f"ONNX Runtime cannot run the file on these inputs: {error}") from error
-        results = [torch_of(array) for array in found]
+        results = [torch_of(array, i in self.complex_results) for i, array in enumerate(found)]
         leaves = [results[what] if kind == "result" else what for kind, what in self.lowered.outputs]
         return self.lowered.captured.result_of(leaves), {}
 
 
-def torch_of(array: Any) -> Any:
-    """An array of ONNX Runtime as a tensor; what is no array as it is."""
-    return tensor_of(array, None) if isinstance(array, np.ndarray) else array
+def torch_of(array: Any, is_complex: bool) -> Any:
+    """An array of ONNX Runtime as a tensor, pairs of real numbers as complex ones; what is no array as it is."""
+    if not isinstance(array, np.ndarray):
+        return array
+    found = tensor_of(array)
+    paired = is_complex and found.is_floating_point() and found.ndim and found.shape[-1] == 2
+    return from_pairs(found) if paired else found
 
 
 def contract_of(captured: Captured) -> tuple[Graph, dict[str, torch.Tensor]]:
@@ -119,7 +138,7 @@ def contract_of(captured: Captured) -> tuple[Graph, dict[str, torch.Tensor]]:
     graph = Graph(
         tuple(value for _, value in inputs.params),
         (),
-        signature=Signature(ports, (), facts_of(captured, sizes)),
+        signature=Signature(ports, (), facts_of(captured, sizes), metadata_of(captured, inputs.complex_names)),
         name=captured.name,
     )
     ranges = {s.name: range_of(captured, s.name, sizes) for s in symbols_in(graph)}

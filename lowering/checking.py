@@ -217,7 +217,7 @@ def resized(program: Program, sizes: Mapping[str, int], seed: int) -> tuple[Any,
     for name, leaf in zip(captured.input_names, examples(program), strict=True):
         if isinstance(leaf, torch.Tensor) and name in program.inputs:
             shape = [dims.evaluate(d, sizes) for d in program.inputs[name].shape]
-            leaves.append(like(leaf, shape, generator))
+            leaves.append(like(leaf, shape[:-1] if leaf.is_complex() else shape, generator))
         else:
             leaves.append(leaf)
     return rebuilt(program, leaves)
@@ -239,8 +239,8 @@ def examples(program: Program) -> tuple[Any, ...]:
 def drawn(recorded: FakeTensor) -> torch.Tensor:
     """A tensor of the element type and the traced sizes of a recorded one: random for floats, else zeros."""
     shape = [int(d.node.hint) if isinstance(d, torch.SymInt) else d for d in recorded.shape]
-    if recorded.dtype.is_floating_point:
-        return torch.rand(shape).to(recorded.dtype)
+    if recorded.dtype.is_floating_point or recorded.dtype.is_complex:
+        return torch.rand(shape, dtype=torch.complex64 if recorded.dtype.is_complex else None).to(recorded.dtype)
     return torch.zeros(shape, dtype=recorded.dtype)
 
 
@@ -258,7 +258,8 @@ def like(example: torch.Tensor, shape: Sequence[int], generator: torch.Generator
     if list(example.shape) == list(shape):
         return example.clone()
     if example.dtype.is_floating_point or example.dtype.is_complex:
-        drawn = torch.randn(shape, generator=generator, dtype=torch.float32)
+        wide = torch.complex64 if example.dtype.is_complex else torch.float32
+        drawn = torch.randn(shape, generator=generator, dtype=wide)
         if example.numel() and bool((example == example.reshape(-1)[0]).all()):
             return torch.full(tuple(shape), example.reshape(-1)[0].item(), dtype=example.dtype)
         return drawn.to(example.dtype)

@@ -8,6 +8,7 @@ that move elements are applied to both parts.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,12 +16,12 @@ import numpy as np
 import sympy
 
 from irkit.blobs import Blob
-from irkit.build import const
-from irkit.ir import Value
+from irkit.build import const, op
+from irkit.ir import Graph, Value
 from irkit.types import DType, Tensor
 from lowering.errors import Unsupported
 from lowering.promotion import scalar
-from lowering.shaping import expand
+from lowering.shaping import expand, picked, unsqueeze
 
 PAIR = "irkit::Pair"
 """The op of a complex value: its operands are the real and the imaginary part."""
@@ -35,6 +36,13 @@ WHOLES = {part: whole for whole, part in PARTS.items()}
 """The complex type of parts of each type."""
 
 Parts = tuple[Value, Value]
+
+
+COMPLEX_KEY = "irkit.complex"
+"""The key of a signature's metadata that tells which parameters and results hold complex numbers: a JSON list of names.
+
+Such a tensor crosses the boundary of the graph as torch.view_as_real gives it, a real one of a last dimension of 2.
+"""
 
 
 def is_complex(x: Any) -> bool:
@@ -67,7 +75,7 @@ def pair(real: Value, imaginary: Value) -> Value:
 def parts(x: Value) -> Parts:
     """The real and the imaginary part; of a real value itself and zeros.
 
-    Raises Unsupported for a complex value that is not made here, as an input of the program is.
+    Raises Unsupported for a complex value that is neither a pair nor a constant.
     """
     if not x.dtype.is_complex:
         return x, expand(scalar(0, x.dtype), x.shape)
@@ -76,12 +84,41 @@ def parts(x: Value) -> Parts:
         return real, imaginary
     blob = x.blob
     if blob is None:
-        raise Unsupported("complex tensors cannot enter the graph: hand in torch.view_as_real(x)")
+        raise Unsupported(f"a complex tensor made by {x.op}, whose parts are not known")
     part = PARTS[blob.dtype]
     return (
-        const(Blob(part, blob.shape, lambda: np.real(blob.array).copy(), f"{blob.name}.real")),
-        const(Blob(part, blob.shape, lambda: np.imag(blob.array).copy(), f"{blob.name}.imag")),
+        const(Blob(part, blob.shape, lambda: np.real(blob.array).copy(), f"{blob.name}.real" if blob.name else "")),
+        const(Blob(part, blob.shape, lambda: np.imag(blob.array).copy(), f"{blob.name}.imag" if blob.name else "")),
     )
+
+
+def boundary_type(type_: Tensor) -> Tensor:
+    """The type of a complex tensor where it enters the graph or leaves it; a real type is itself."""
+    return Tensor(PARTS[type_.dtype], (*type_.shape, 2)) if type_.dtype.is_complex else type_
+
+
+def entered(x: Value) -> Value:
+    """The complex value of a real one with real and imaginary part along its last dimension."""
+    last = x.rank - 1
+    return pair(picked(x, last, 0), picked(x, last, 1))
+
+
+def left(x: Value) -> Value:
+    """A complex value as a real one: real and imaginary part along a new last dimension."""
+    real, imaginary = parts(x)
+    return op.Concat(unsqueeze(real, -1), unsqueeze(imaginary, -1), axis=-1)
+
+
+def complex_names(graph: Graph) -> frozenset[str]:
+    """The names of the parameters and results that hold complex numbers as pairs of real ones."""
+    return frozenset(json.loads(dict(graph.signature.metadata).get(COMPLEX_KEY, "[]")))
+
+
+def boundary_text(graph: Graph, name: str, type_: Any) -> str:
+    """The type of a parameter or result in words: `c64[n] as f32[n, 2]` for a complex one."""
+    if name not in complex_names(graph) or not isinstance(type_, Tensor):
+        return repr(type_)
+    return f"{Tensor(WHOLES[type_.dtype], type_.shape[:-1])!r} as {type_!r}"
 
 
 def refined(part: Value, whole: Value | Tensor) -> Value:

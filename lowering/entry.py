@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from irkit.pause import uncollected
 from irkit.types import DType, Tensor
 from lowering import storage
 from lowering.capture import Captured, capture
-from lowering.complexes import is_complex
+from lowering.complexes import COMPLEX_KEY, boundary_type, entered, is_complex, left, pair, parts
 from lowering.errors import LoweringError
 from lowering.facts import facts_of, range_of
 from lowering.fold import lower_graph, reached, require_converters
@@ -110,6 +111,8 @@ def lowered(
     returned, scope = lower_with_scalars(captured.graph_module, inputs, sizes, options)
     results = pytree.tree_leaves(returned)
     ports, values, outputs = results_of(captured, scope, inputs, results, output_names)
+    complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
+    values = [boundary(scope, value) for value in values]
     graph = Graph(
         tuple(value for _, value in inputs.params),
         tuple(values),
@@ -117,7 +120,7 @@ def lowered(
             tuple(port for port, _ in inputs.params),
             ports,
             facts_of(captured, sizes, scope.guards),
-            metadata_of(captured),
+            metadata_of(captured, [*inputs.complex_names, *complex_results]),
         ),
         name=captured.name,
     )
@@ -140,9 +143,10 @@ def traced_sizes(captured: Captured) -> dict[str, int]:
     return found
 
 
-def metadata_of(captured: Captured) -> tuple[tuple[str, str], ...]:
-    """What the model file says of where it came from."""
-    return (("irkit.capture", captured.how), ("irkit.torch", torch.__version__))
+def metadata_of(captured: Captured, complex_names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """What the model file says of where it came from, and which inputs and outputs are complex."""
+    found = (("irkit.capture", captured.how), ("irkit.torch", torch.__version__))
+    return (*found, (COMPLEX_KEY, json.dumps(complex_names))) if complex_names else found
 
 
 @attrs.define(eq=False)
@@ -154,6 +158,7 @@ class Inputs:
     scalars: dict[Any, Value]
     state: dict[str, torch.Tensor]
     written: dict[str, str]  # FX name of a placeholder that the program writes -> name of its port
+    complex_names: list[str] = attrs.field(factory=list)
 
     @classmethod
     def of(cls, captured: Captured, sizes: Sizes) -> Inputs:
@@ -184,9 +189,14 @@ class Inputs:
         return found
 
     def add(self, node: Node, port: Port, type_: Tensor) -> None:
-        """Adds a parameter for a placeholder."""
-        value = param(type_)
+        """Adds a parameter for a placeholder; a complex one holds pairs of real numbers in a last dimension of 2."""
+        value = param(boundary_type(type_))
         self.params.append((port, value))
+        if type_.dtype.is_complex:
+            self.complex_names.append(port.name)
+            where = Origin(node=node.name, target="complex")
+            real, imaginary = (part.with_origin(where) for part in parts(entered(value)))
+            value = pair(real, imaginary).with_origin(where)
         self.given.append(value)
 
     def add_user(self, node: Node, name: str, sizes: Sizes, changes: bool) -> None:
@@ -250,16 +260,16 @@ def results_of(
 
 def as_result(scope: Scope, result: Any) -> Any:
     """A result as a tensor where it depends on the inputs (a symbolic size becomes an int64 scalar), else itself."""
-    if is_complex(result):
-        raise LoweringError(
-            f"the program returns a complex tensor {result.type!r}, which ONNX Runtime cannot",
-            hint="return torch.view_as_real(x): the parts in a last dimension of 2",
-        )
     if isinstance(result, Value) or not hasattr(result, "free_symbols"):
         return result
     if not result.free_symbols:
         return int(result) if result.is_integer else float(result)
     return stamped(scope, dim_scalar(result), Origin(target="size"))
+
+
+def boundary(scope: Scope, value: Value) -> Value:
+    """A result as it leaves the graph: a complex one as pairs of real numbers in a last dimension of 2."""
+    return stamped(scope, left(value), Origin(target="complex")) if is_complex(value) else value
 
 
 def state_of(captured: Captured, scope: Scope, inputs: Inputs, results: Any) -> list[tuple[str, Value]]:

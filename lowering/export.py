@@ -18,6 +18,7 @@ from irkit.ir import Graph
 from irkit.origins import Origin
 from irkit.vocabulary import CONSTANT
 from lowering.capture import capture
+from lowering.complexes import boundary_text
 from lowering.entry import Lowered, lowered
 from lowering.errors import LoweringError
 from lowering.program import Program
@@ -131,8 +132,10 @@ def report_of(
         capture=low.captured.how,
         opset=target.opset,
         target=str(target),
-        inputs=tuple((port.name, repr(v.type)) for port, v in ports if port.role == "input"),
-        outputs=tuple((port.name, repr(v.type)) for port, v in results if port.role == "output"),
+        inputs=tuple((port.name, boundary_text(graph, port.name, v.type)) for port, v in ports if port.role == "input"),
+        outputs=tuple(
+            (port.name, boundary_text(graph, port.name, v.type)) for port, v in results if port.role == "output"
+        ),
         dims=tuple((dims_text.text(symbol(name)), str(r)) for name, r in sorted(graph.symbols.items())),
         guards=tuple((f.text, f.source) for f in facts if f.kind in ("guard", "relation", "assert")),
         baked=tuple((f.text, f.source) for f in facts if f.kind == "baked"),

@@ -49,6 +49,31 @@ def blob_of(tensor: torch.Tensor, name: str = "") -> Blob:
     return Blob(DTYPES[tensor.dtype], tuple(tensor.shape), lambda: array_of(tensor), name, source=tensor)
 
 
+def blobs_of_parts(tensor: torch.Tensor, name: str = "") -> tuple[Blob, Blob]:
+    """The blobs of the real and of the imaginary part of a complex tensor, copied when asked."""
+    pairs = torch.view_as_real(tensor.detach().resolve_conj())
+
+    def part(index: int, suffix: str) -> Blob:
+        half = pairs[..., index]
+        return Blob(
+            DTYPES[half.dtype], tuple(half.shape), lambda: array_of(half.contiguous()), name and f"{name}.{suffix}"
+        )
+
+    return part(0, "real"), part(1, "imag")
+
+
+def as_pairs(tensor: torch.Tensor) -> torch.Tensor:
+    """A complex tensor as a real one of a last dimension of 2, which is how it crosses the boundary of a graph."""
+    return torch.view_as_real(tensor.detach().resolve_conj())
+
+
+def from_pairs(tensor: torch.Tensor) -> torch.Tensor:
+    """The complex tensor over the memory of a real one of a last dimension of 2."""
+    if tensor.numel() == 0:  # of which the strides may be any
+        return torch.complex(tensor[..., 0], tensor[..., 1])
+    return torch.view_as_complex(tensor.contiguous())
+
+
 def array_of(tensor: torch.Tensor) -> np.ndarray:
     """The numpy array over a tensor's memory; tensors on other devices, and sparse or conjugated ones, are copied."""
     plain = tensor.detach()

@@ -20,9 +20,10 @@ from irkit.onnx.external import save
 from irkit.onnx.serialize import to_proto
 from irkit.types import Tensor
 from lowering.checking import CheckReport, checked
+from lowering.complexes import WHOLES, complex_names
 from lowering.entry import Lowered
 from lowering.errors import CaptureError
-from lowering.fx_types import DTYPES, array_of, tensor_of
+from lowering.fx_types import DTYPES, array_of, as_pairs, from_pairs, tensor_of
 from lowering.report import Report
 
 
@@ -74,7 +75,8 @@ class Program:
     ) -> tuple[Any, dict[str, torch.Tensor]]:
         """(result, state): the model's result and the content that written buffers and inputs have afterwards."""
         feeds = self.feeds(args, dict(kwargs or {}), state)
-        results = [tensor_of(r, t) for r, t in zip(self.session.run(feeds), self.graph.results, strict=True)]
+        ports = self.graph.signature.results
+        results = [self.leaf(p.name, tensor_of(r)) for p, r in zip(ports, self.session.run(feeds), strict=True)]
         after: dict[str, torch.Tensor] = {}
         for port, result in zip(self.graph.signature.results, results, strict=True):
             if port.role == "state":
@@ -111,13 +113,23 @@ class Program:
         """The types of the graph's parameters by name."""
         return dict(zip(names_of(self.graph), (p.type for p in self.graph.params), strict=True))  # type: ignore[arg-type]
 
+    @cached_property
+    def complex_names(self) -> frozenset[str]:
+        """The inputs and outputs that are complex: in ONNX, real ones of a last dimension of 2."""
+        return complex_names(self.graph)
+
+    def leaf(self, name: str, result: torch.Tensor) -> torch.Tensor:
+        """One result as the model gives it."""
+        return from_pairs(result) if name in self.complex_names else result
+
     def array(self, name: str, leaf: Any) -> np.ndarray:
         """One argument as an array of the element type that the graph takes."""
-        wanted = self.inputs[name].dtype
+        part = self.inputs[name].dtype
+        wanted = WHOLES[part] if name in self.complex_names else part
         if isinstance(leaf, torch.Tensor):
             if DTYPES[leaf.dtype] is not wanted:
                 raise ContractError(f"{name} is {leaf.dtype}, and the model takes {wanted.short}")
-            return array_of(leaf)
+            return array_of(as_pairs(leaf) if wanted.is_complex else leaf)
         if isinstance(leaf, int | float) and not isinstance(leaf, bool):
             return np.array(leaf, dtype=wanted.numpy)
         raise ContractError(f"{name} is a {type(leaf).__name__}, and the model takes a tensor {self.inputs[name]!r}")

@@ -22,8 +22,9 @@ from irkit.origins import NOWHERE, Origin
 from irkit.types import DType, Tensor, Type, dims_of, same_types
 from irkit.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from lowering import storage
+from lowering.complexes import PAIR, pair, parts
 from lowering.errors import LoweringError
-from lowering.fx_types import blob_of
+from lowering.fx_types import blob_of, blobs_of_parts
 from lowering.provenance import origin_of
 from lowering.registry import Registry
 from lowering.storage import Location
@@ -84,6 +85,8 @@ def hold(scope: Scope, node: Node, value: Any) -> None:
 
 def bind_symbols(scope: Scope, value: Value) -> None:
     """Records `value` as the binder of the data-dependent symbols that its type is the first to hold."""
+    if value.op == PAIR:
+        value = parts(value)[0]
     for dim in dims_of(value.type):
         if isinstance(dim, sympy.Symbol) and dim not in scope.binders and is_unbacked(dim.name):
             scope.binders[dim] = (value, False)
@@ -107,9 +110,14 @@ def read_arguments(scope: Scope, node: Node) -> tuple[tuple[Any, ...], dict[str,
 
 def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str) -> Value:
     """The constant over a tensor's memory; one value for tensors that are the same memory (tied weights)."""
-    key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()))
+    key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.is_conj())
     if key not in known or tensor.numel() == 0:
-        known[key] = const(blob_of(tensor, name)).with_origin(Origin(node=name, target="weight"))
+        where = Origin(node=name, target="weight")
+        if tensor.is_complex():
+            halves = (const(blob).with_origin(where) for blob in blobs_of_parts(tensor, name))
+            known[key] = pair(*halves).with_origin(where)
+        else:
+            known[key] = const(blob_of(tensor, name)).with_origin(where)
     return known[key]
 
 
@@ -138,8 +146,10 @@ def without_elements(result: Any) -> Any:
     if not isinstance(result, Value) or not isinstance(result.type, Tensor) or result.op in (PARAM, CONSTANT):
         return result
     shape, dtype = [d for d in result.shape if isinstance(d, int)], result.dtype
-    if dtype.is_complex or dtype is DType.STRING or 0 not in shape or len(shape) < result.rank:
+    if dtype is DType.STRING or 0 not in shape or len(shape) < result.rank:
         return result
+    if dtype.is_complex:
+        return pair(*(without_elements(part) for part in parts(result)))
     return const(np.zeros(shape, dtype.numpy))
 
 

@@ -16,10 +16,10 @@ from irkit.types import DType, Tensor
 from lowering.aten.elementwise import aten_hypot
 from lowering.aten.movement import aten_view
 from lowering.aten.transcendental import aten_atan2
-from lowering.complexes import PARTS, WIDER, Parts, pair, parts
+from lowering.complexes import PARTS, WIDER, Parts, entered, left, pair, parts
 from lowering.errors import Unsupported
 from lowering.promotion import cast, finite_limits, result_dtype, scalar
-from lowering.shaping import expand, picked, unsqueeze
+from lowering.shaping import expand
 
 
 def split(x: Any, dtype: DType) -> Parts:
@@ -44,14 +44,12 @@ def both(self: Any, other: Any) -> tuple[Parts, Parts]:
 
 def aten_view_as_real(self: Value) -> Value:
     """(...) -> (..., 2): real and imaginary parts along a new last dimension."""
-    real, imaginary = parts(self)
-    return op.Concat(unsqueeze(real, -1), unsqueeze(imaginary, -1), axis=-1)
+    return left(self)
 
 
 def aten_view_as_complex(self: Value) -> Value:
     """(..., 2) -> (...)"""
-    last = self.rank - 1
-    return pair(picked(self, last, 0), picked(self, last, 1))
+    return entered(self)
 
 
 def aten_complex(real: Value, imag: Value) -> Value:

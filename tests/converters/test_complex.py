@@ -78,9 +78,3 @@ def test_what_has_no_converter_for_complex_numbers_is_named() -> None:
             lambda x: shown(torch.ops.aten.scatter.reduce(made(x), 0, torch.tensor([0]), made(x), reduce="multiply")),
             torch.randn(3),
         )
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_complex_input_is_refused_with_what_to_do() -> None:
-    with pytest.raises(LoweringError, match="view_as_real"):
-        lowered(lambda z: shown(z * 2), torch.randn(3, dtype=torch.complex64))
