@@ -9,6 +9,7 @@ from typing import Any
 import sympy
 import torch
 from torch._decomp import decomposition_table
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
@@ -77,6 +78,8 @@ def written_out(
     module, guards = traced(run, [flat[i] for i in inputs], target, node)
     scope.guards.extend((guard, source_of(node)) for guard in guards)
     scope.decomposed[str(target)] += 1
+    if scope.lower is None:
+        raise LoweringError(f"{target} is to be written out, and the scope says no way to lower a graph")
     results, _ = scope.lower(module, [leaves[i] for i in inputs], scope.sizes, scope.options, scope)
     return results
 
@@ -93,12 +96,24 @@ def recorded_arguments(node: Node) -> Any:
     return [list(args), dict(kwargs)]
 
 
+def in_one_mode(inputs: list[Any]) -> list[Any]:
+    """The inputs as fake tensors of one mode: make_fx with fixed sizes gives each a mode of its own."""
+    modes = {id(t.fake_mode) for t in inputs if isinstance(t, FakeTensor)}
+    if len(modes) < 2:
+        return inputs
+    with FakeTensorMode():
+        return [
+            torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) if isinstance(t, FakeTensor) else t for t in inputs
+        ]
+
+
 def traced(run: Callable[..., Any], inputs: list[Any], target: Any, node: Node) -> tuple[Any, list[Any]]:
     """(graph, guards): the FX graph of a decomposition on fake inputs, and what it assumes of sizes.
 
     Raises LoweringError where torch cannot trace it, or where it holds for one size of a dynamic dimension only: a
     loop over a sequence, say, written out as often as the example is long.
     """
+    inputs = in_one_mode(inputs)
     mode = next((t.fake_mode for t in inputs if hasattr(t, "fake_mode")), None)
     environment = getattr(mode, "shape_env", None)
     known = len(environment.guards) if environment is not None else 0
