@@ -138,16 +138,20 @@ def of_rank(shape: tuple[int, ...], dtype: torch.dtype, rank: int) -> torch.Tens
     return random((*shape[:-1], rank), dtype) @ random((*shape[:-2], rank, shape[-1]), dtype, 1)
 
 
+def orthonormal(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Orthonormal rows or columns, whichever are less."""
+    u, _, vh = torch.linalg.svd(random(shape, dtype), full_matrices=False)
+    return u @ vh
+
+
 KINDS: dict[str, Callable[[tuple[int, ...], torch.dtype], torch.Tensor]] = {
     "zeros": lambda shape, dtype: torch.zeros(shape, dtype=dtype),
     "ones": lambda shape, dtype: torch.ones(shape, dtype=dtype),
     "units": lambda shape, dtype: torch.eye(*shape[-2:], dtype=dtype).expand(shape).contiguous(),
-    "unitary": lambda shape, dtype: torch.linalg.svd(random(shape, dtype))[0][..., : shape[-2], : shape[-1]].contiguous()
-    if shape[-2] >= shape[-1]
-    else torch.linalg.svd(random(shape, dtype))[2][..., : shape[-2], :].contiguous(),
+    "unitary": lambda shape, dtype: orthonormal(shape, dtype),
     "rank one": lambda shape, dtype: of_rank(shape, dtype, 1),
     "half the rank": lambda shape, dtype: of_rank(shape, dtype, max(1, min(shape[-2:]) // 2)),
-    "graded": lambda shape, dtype: random(shape, dtype) * torch.logspace(0, -20, shape[-1], dtype=torch.float64).to(dtype),
+    "graded": lambda shape, dtype: random(shape, dtype) * torch.logspace(0, -20, shape[-1]).to(dtype),
     "huge": lambda shape, dtype: random(shape, dtype) * 1e30,
     "tiny": lambda shape, dtype: random(shape, dtype) * 1e-30,
     "one column": lambda shape, dtype: random(shape, dtype) * (torch.arange(shape[-1]) == 1),
@@ -242,7 +246,8 @@ def test_pseudo_inverses_leave_out_what_is_small(bounds: dict[str, Any], hermiti
 
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "cond": torch.linalg.cond, "cond -2": lambda a: torch.linalg.cond(a, -2), "rank": torch.linalg.matrix_rank,
-    "rank by atol": lambda a: torch.linalg.matrix_rank(a, atol=1.0), "nuc": lambda a: torch.linalg.matrix_norm(a, "nuc"),
+    "rank by atol": lambda a: torch.linalg.matrix_rank(a, atol=1.0),
+    "nuc": lambda a: torch.linalg.matrix_norm(a, "nuc"),
     "2": lambda a: torch.linalg.matrix_norm(a, 2), "-2": lambda a: torch.linalg.norm(a, -2, dim=(-2, -1)),
     "legacy nuc": lambda a: torch.norm(a, "nuc", dim=(0, 2)), "legacy svd": lambda a: torch.svd(a)[1],
     "rank hermitian": lambda a: torch.linalg.matrix_rank(a[:, :4, :4], hermitian=True),

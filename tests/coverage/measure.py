@@ -46,8 +46,8 @@ Of other operators, the samples are left out for which eager itself gives two re
 """
 
 UP_TO_PHASE = frozenset(("svd", "linalg.svd", "linalg.eig", "linalg.eigh"))
-"""Operators that determine vectors up to a sign or a phase: what torch's own tests make of a sample's result is compared,
-absolute values or products of them."""
+"""Operators that determine vectors up to a sign or a phase: what torch's own tests make of a sample's result is
+compared, absolute values or products of them."""
 
 OTHERS = 20
 """Further samples that are looked through for one of the same ranks and other sizes."""
