@@ -24,7 +24,10 @@ from lowering.registry import Entry, Registry, entry, families, gathered
 COMPLEX = gathered(*families(), prefixes=("complex_",))
 """irkit's own converters for complex tensors, by function name."""
 
-WHOLE = frozenset(("lowering.aten.complex_", "lowering.aten.fft"))
+WHOLE = frozenset(
+    f"lowering.aten.{name}"
+    for name in ("complex_", "fft", "solve", "factor", "householder", "symmetric", "matrix_functions")
+)
 """The families whose `aten_*` converters take and return complex values themselves."""
 
 MOVING = frozenset(

@@ -13,22 +13,17 @@ from typing import Any
 from irkit import dims
 from irkit.build import call, const, op
 from irkit.dims import Dim, Range
-from irkit.ir import Graph, Value
+from irkit.ir import Value
 from irkit.pattern import hole, p
-from irkit.rewrite import Match, Rule, Rules, decline, rewrite
+from irkit.rewrite import Match, Rule, Rules, decline
 from irkit.types import Tensor, Tuple
 from passes.rules.sizes import Sizes, bound_by, built, is_bound
 
 Ranges = Mapping[str, Range]
 
 
-def without_empties(graph: Graph) -> Graph:
-    """The graph with every Scan over a size that may be 0, and every product that ONNX Runtime fails on, made right."""
-    return rewrite(graph, empty_rules(graph.symbols))
-
-
 def empty_rules(ranges: Ranges) -> Rules:
-    """The rules, given what is known of symbols."""
+    """The rules for a graph, given what it knows of its symbols."""
     return (
         Rule("scan_of_nothing", hole("scan", ops=("Scan",)), lambda m: scanned(m, ranges), True,
              "Scan -> If(n > 0, Scan, start)"),

@@ -33,7 +33,7 @@ from irkit.pipeline import Observer, Pass, nobody
 from irkit.rewrite import Match, Rule, decline, rewrite
 from irkit.types import DType, Tensor, Tuple
 from passes.doubles import DOUBLES
-from passes.empty import without_empties
+from passes.empty import empty_rules
 from passes.expand import EXPANSIONS, Expansion, group_normalization
 from passes.fold_constants import EXACT_FOLDING
 from passes.functions import applies_at, by_function
@@ -88,11 +88,10 @@ def legalize(graph: Graph, target: Target, *, observe: Observer = nobody) -> Gra
 
 
 def _legalized(graph: Graph, target: Target) -> Graph:
-    legal = legal_rule(target)
-    given = without_empties(graph) if target.provider else graph
-    after = rewrite(given, (legal,))
-    if after is not given:
-        after = rewrite(after, (legal, *TIDY))
+    rules = (legal_rule(target), *(empty_rules(graph.symbols) if target.provider else ()))
+    after = rewrite(graph, rules)
+    if after is not graph:
+        after = rewrite(after, (*rules, *TIDY))
     missing = list(problems(after, target))
     if missing:
         raise _unrunnable(missing, target)

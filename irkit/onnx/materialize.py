@@ -140,7 +140,9 @@ class Sweep:
         open_ = [i for i, d in enumerate(copied) if type(d) is not int]
         clear = all(type(d) is int and d > 0 for i, d in enumerate(meant) if i not in copies and i not in open_)
         options: list[tuple[tuple[Dim, ...], bool]] = []
-        if clear and all(positive[i] for i in open_):
+        # ONNX Runtime puts -1 for a single computed dimension, which goes wrong where a copied one is 0.
+        fused = len(open_) == 1 and not all(positive[i] for i in copies)
+        if clear and not fused and all(positive[i] for i in open_):
             options.append((copied, False))
         for k in open_:
             if all(known for i, known in enumerate(positive) if i != k):

@@ -9,14 +9,12 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import const, op
-from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.aten.solve import inverted
 from lowering.errors import Unsupported
 from lowering.pieces import swap, total
 from lowering.promotion import cast, promoted, scalar
-from lowering.shaping import expand, permute, reshape, squeeze, unsqueeze
+from lowering.shaping import permute, reshape, squeeze, unsqueeze
 
 _WIDER = {
     DType.INT8: DType.INT32, DType.UINT8: DType.INT32, DType.INT16: DType.INT32, DType.UINT16: DType.INT32,
@@ -192,8 +190,10 @@ def aten_linear(input: Value, weight: Value, bias: Value | None = None) -> Value
 
 def aten_bilinear(input1: Value, input2: Value, weight: Value, bias: Value | None = None) -> Value:
     """input1 W_o input2 for every output o.  input1: (*, a); input2: (*, b); weight: (o, a, b); bias: (o,)."""
-    left = op.MatMul(unsqueeze(input1, -2, -3), weight)  # (*, o, 1, b)
-    made = squeeze(op.MatMul(left, unsqueeze(input2, -1, -3)), -1, -2)
+    outputs, a, b = weight.shape
+    flat = reshape(permute(weight, (1, 0, 2)), (a, dims.mul(outputs, b)))  # one product of matrices for all outputs
+    left = reshape(product(input1, flat), (*input1.shape[:-1], outputs, b))
+    made = squeeze(product(left, unsqueeze(input2, -1)), -1)
     return made if bias is None else op.Add(made, bias)
 
 
@@ -272,48 +272,6 @@ def _chain(parts: list[Value]) -> Value:
             cost, k = min(splits)
             best[i, j] = (cost, product(best[i, k][1], best[k + 1, j][1]))
     return best[0, count - 1][1]
-
-
-def aten_linalg_matrix_power(self: Value, n: int) -> Value:
-    """self multiplied by itself n times, by repeated squaring; its inverse where n is negative."""
-    if n < 0:
-        return aten_linalg_matrix_power(inverted(self), -n)
-    if n == 0:
-        eye = const(np.eye(_static(self.shape[-1], "matrix_power"), dtype=self.dtype.numpy))
-        return expand(eye, self.shape)
-    made: Value | None = None
-    square = self
-    while n:
-        if n & 1:
-            made = square if made is None else product(made, square)
-        n >>= 1
-        if n:
-            square = product(square, square)
-    return made if made is not None else self
-
-
-aten_matrix_power = aten_linalg_matrix_power
-
-
-def _static(dim: Dim, what: str) -> int:
-    if type(dim) is int:
-        return dim
-    raise Unsupported(f"{what}: the size {dim} must be a number")
-
-
-def aten_linalg_det(A: Value) -> Value:
-    """Determinant of the last two axes."""
-    return op.Det(A)
-
-
-def aten_det(self: Value) -> Value:
-    """Determinant of the last two axes."""
-    return op.Det(self)
-
-
-def aten_logdet(self: Value) -> Value:
-    """Logarithm of the determinant of the last two axes."""
-    return op.Log(op.Det(self))
 
 
 # ---------------------------------------------------------------------------------------------- einsum
