@@ -14,6 +14,7 @@ from irkit.blobs import Blob, blob
 from irkit.bodies import closed, with_bodies
 from irkit.dims import Dim
 from irkit.errors import GraphError, TypeRuleError
+from irkit.instantiate import call_type
 from irkit.ir import Graph, Value, constant, item
 from irkit.onnx import rules
 from irkit.onnx.infer.contents import contents
@@ -107,13 +108,19 @@ def const(data: Any, dtype: Any = None, name: str = "") -> Value:
 
 
 def call_graph(body: Graph, *operands: Value) -> Any:
-    """`body` applied to operands: a Value, or a tuple where it has several results."""
+    """`body` applied to operands: a Value, or a tuple where it has several results.
+
+    The body is generic in the symbols of its parameters' types: results have the operands' dimensions in their place.
+    Raises TypeRuleError for operands that the body does not take.
+    """
+    if len(operands) != len(body.params):
+        raise TypeRuleError(f"Call: the body takes {len(body.params)} operands, and was given {len(operands)}")
     for wanted, given in zip(body.params, operands, strict=True):
         if same_types(wanted.type, given.type) is False:
             raise TypeRuleError(f"Call: the body takes a {wanted.type!r}, and was given a {given.type!r}")
-    types = tuple(r.type for r in body.results)
-    value = Value(CALL, tuple(operands), (), (body,), types[0] if len(types) == 1 else Tuple(types))
-    return value if len(types) == 1 else tuple(item(value, i) for i in range(len(types)))
+    value = Value(CALL, tuple(operands), (), (body,), call_type(body, (v.type for v in operands)))
+    count = len(body.results)
+    return value if count == 1 else tuple(item(value, i) for i in range(count))
 
 
 def custom(op: str, *inputs: Any, type: Type, **attributes: Any) -> Any:

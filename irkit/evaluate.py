@@ -12,12 +12,13 @@ from typing import Any
 import attrs
 import numpy as np
 
+from irkit import dims
 from irkit.binding import Binding, complaint
 from irkit.errors import EvaluateError
 from irkit.ir import Graph, Value
 from irkit.onnx.kernels.common import Array, Kernel, attr
 from irkit.onnx.kernels.table import DRAWS, KERNELS
-from irkit.types import Optional, Tensor, Tuple, Type
+from irkit.types import Optional, Tensor, Tuple, Type, dims_of
 from irkit.types import Sequence as SequenceType
 from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 
@@ -202,9 +203,14 @@ class Run:
             raise EvaluateError(f"irkit has no kernel for {value.op}", hint="give one: evaluate(..., kernels={...})")
         return kernel(value, *operands, rng=self.rng) if value.op in DRAWS else kernel(value, *operands)
 
-    def body(self, body: Graph, arrays: Sequence[Any], outer: Binding) -> tuple[Any, ...]:
-        """The results of a body on these operands. It may speak of the symbols of the graph around it."""
-        binding = Binding(outer=outer.known())
+    def body(self, body: Graph, arrays: Sequence[Any], outer: Binding, *, generic: bool = False) -> tuple[Any, ...]:
+        """The results of a body on these operands. It may speak of the symbols of the graph around it; where it is
+        `generic`, those of its parameters' types are its own."""
+        known = outer.known()
+        if generic:
+            own = {s.name for p in body.params for d in dims_of(p.type) for s in dims.symbols_of(d)}
+            known = {name: size for name, size in known.items() if name not in own}
+        binding = Binding(outer=known)
         given = [settled(p.type, a) for p, a in zip(body.params, arrays, strict=True)]
         for index, (param, array) in enumerate(zip(body.params, given, strict=True)):
             problem = binding.feed(param.type, array, f"number {index} of the body {body.name!r}")
@@ -256,7 +262,7 @@ def line(value: Value, operands: Sequence[Any]) -> str:
 
 def run_call(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding) -> tuple[Any, ...]:
     """The results of the body."""
-    return run.body(value.bodies[0], operands, binding)
+    return run.body(value.bodies[0], operands, binding, generic=True)
 
 
 def run_if(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from irkit import dims
 from irkit.errors import TypeRuleError
+from irkit.instantiate import call_type
 from irkit.ir import Value
 from irkit.onnx import rules
 from irkit.onnx.infer.context import Context
@@ -51,7 +52,9 @@ def inferred(value: Value, inputs: Operands) -> Type:
         if source is None or not isinstance(source.type, Tuple):
             raise TypeRuleError(f"Item of {source!r}, which has one result")
         return source.type.items[value.attributes[0][1]]
-    rule = None if op in (PARAM, CONSTANT, SHAPE_VECTOR, CALL) else rules.RULES.get(op)
+    if op == CALL:
+        return call_type(value.bodies[0], (v.type for v in inputs if v is not None))
+    rule = None if op in (PARAM, CONSTANT, SHAPE_VECTOR) else rules.RULES.get(op)
     if rule is None:
         return value.type
     several = isinstance(value.type, Tuple)

@@ -32,6 +32,7 @@ from irkit.attributes import single
 from irkit.blobs import Blob
 from irkit.build import check_arity, check_dtypes, required
 from irkit.errors import TypeRuleError, VerifyError
+from irkit.instantiate import call_type
 from irkit.ir import Graph, Port, Value
 from irkit.onnx.schemas import BODIES, OpSpec, spec
 from irkit.reinfer import inferred
@@ -236,8 +237,8 @@ def own_type(value: Value) -> Type | None:
     if value.op == SHAPE_VECTOR:
         return Tensor(DType.INT64, (len(value.attributes[0][1]),))
     if value.op == CALL:
-        types = tuple(r.type for r in value.bodies[0].results)
-        return types[0] if len(types) == 1 else Tuple(types)
+        operands = [v.type for v in value.inputs if v is not None]
+        return call_type(value.bodies[0], operands) if len(operands) == len(value.bodies[0].params) else value.type
     return None
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
 
 from irkit import dims
 from irkit.dims import Dim
+from irkit.instantiate import substitution
 from irkit.ir import Graph, Value
-from irkit.types import Type, dims_of, map_dims
+from irkit.types import Type, map_dims
 from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM
 
 
@@ -75,7 +76,7 @@ def _expanded(graph: Graph, memo: dict[int, Graph]) -> Graph:
 def inlined(body: Graph, operands: Iterable[Any]) -> tuple[Value, ...]:
     """The results of `body` applied to `operands`, as copies of its values. Random draws are drawn anew each time."""
     new: dict[Value, Value] = dict(zip(body.params, operands, strict=True))
-    known = unify(body.params, tuple(new.values()))
+    known = substitution((p.type for p in new), (v.type for v in new.values()))
 
     def resized(size: Dim) -> Dim:
         return dims.substitute(size, known)
@@ -101,15 +102,3 @@ def _attribute(attribute: Any, resized: Callable[[Dim], Dim]) -> Any:
     if type(attribute) is tuple:
         return tuple(_attribute(part, resized) for part in attribute)
     return resized(attribute) if hasattr(attribute, "free_symbols") else attribute
-
-
-def unify(params: Iterable[Value], operands: Iterable[Value]) -> Mapping[Any, Dim]:
-    """What the plain symbols of the parameters' types are in the operands' types, where that is something else."""
-    found: dict[Any, Dim] = {}
-    for param, operand in zip(params, operands, strict=True):
-        if param.type is operand.type:
-            continue
-        for inner, outer in zip(dims_of(param.type), dims_of(operand.type), strict=False):
-            if isinstance(inner, dims.sympy.Symbol):
-                found.setdefault(inner, outer)
-    return {inner: outer for inner, outer in found.items() if inner is not outer}
