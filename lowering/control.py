@@ -15,6 +15,7 @@ from irkit.ir import Graph, Value, param
 from irkit.types import DType, Tensor
 from lowering.decompose import written_out
 from lowering.errors import LoweringError
+from lowering.functionalized import auto_functionalized
 from lowering.fx_types import type_of
 from lowering.promotion import scalar
 from lowering.scope import Scope, read_arguments
@@ -51,6 +52,7 @@ def higher_order(scope: Scope, node: Node) -> Any:
     handlers = {
         "cond": cond, "while_loop": while_loop, "while_loop_stack_output": while_loop_stacked, "scan": scan,
         "map_impl": map_impl, "flex_attention": flex_attention, "print": printed,
+        "auto_functionalized": auto_functionalized, "auto_functionalized_v2": auto_functionalized,
     }  # fmt: skip
     if name not in handlers:
         raise LoweringError(

@@ -26,7 +26,7 @@ from lowering.errors import LoweringError, MissingConverters
 from lowering.fx_types import type_of
 from lowering.mutation import call_inplace, call_norm, view, view_of_several
 from lowering.provenance import source_of
-from lowering.registry import functional_of, operator_of
+from lowering.registry import operator_of, writing
 from lowering.scope import Options, Scope, hold, read_arguments, settled, tensor_constant
 from lowering.symints import Sizes
 
@@ -250,7 +250,8 @@ def require_converters(module: GraphModule, options: Options) -> None:
             continue
         if computes_nothing(target) or isinstance(node.meta.get("val"), _SIZES):
             continue
-        functional = functional_of(target) if storage.written_arguments(target) else operator_of(target)
+        writes = bool(storage.written_arguments(target))
+        functional = writing(options.registry, target) if writes else operator_of(target)
         known = functional is not None and has_converter(options.registry, functional)
         if not known and (options.strict or functional is None or not can_decompose(functional)):
             counts[str(target)] += 1

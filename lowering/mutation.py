@@ -17,7 +17,7 @@ from lowering.aten.norm import instance_norm_with_update
 from lowering.convert import convert
 from lowering.errors import LoweringError
 from lowering.fx_types import type_of
-from lowering.registry import functional_of, operator_of
+from lowering.registry import operator_of, writing
 from lowering.scope import Scope, hold, read_arguments, settled
 from lowering.storage import Location
 
@@ -74,7 +74,7 @@ def view_of_several(scope: Scope, node: Node, source: Node, index: int) -> None:
 def call_inplace(scope: Scope, node: Node) -> None:
     """Lowers a call that writes its arguments: the functional operator's result is put where they live."""
     target: Any = node.target
-    functional = functional_of(target)
+    functional = writing(scope.options.registry, target)
     args, kwargs = read_arguments(scope, node)
     written = storage.written_nodes(node)
     if functional is None or not written:

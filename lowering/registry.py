@@ -107,11 +107,17 @@ class Registry:
             self._found[target] = self._search(target)
         return self._found[target]
 
-    def _search(self, target: Any) -> Entry | None:
-        packet = getattr(target, "overloadpacket", None)
-        for key in (target, packet):
+    def handed_in(self, target: Any) -> Converter | None:
+        """The caller's own converter of an overload or its operator; None where there is none."""
+        for key in (target, getattr(target, "overloadpacket", None)):
             if key is not None and key in self.custom:
-                return entry(self.custom[key])
+                return self.custom[key]
+        return None
+
+    def _search(self, target: Any) -> Entry | None:
+        own = self.handed_in(target)
+        if own is not None:
+            return entry(own)
         for name in names_of(target):
             if name in self.standard:
                 return entry(self.standard[name])
@@ -125,6 +131,12 @@ def names_of(target: Any) -> tuple[str, ...]:
     space, _, name = target._schema.name.partition("::")
     own = (f"{space}_{name}_{target._overloadname}", f"{space}_{name}")
     return (*own, f"aten_{name}") if space == "prims" and name in AS_ATEN else own
+
+
+def writing(registry: Registry, target: Any) -> Any:
+    """The operator whose converter serves a call that writes arguments: itself where the caller hands one in for it
+    (which returns the results, then the new contents), else torch's functional form of it; None where there is none."""
+    return functional_of(target) if registry.handed_in(target) is None else target
 
 
 def operator_of(target: Any) -> Any:

@@ -78,7 +78,9 @@ def moving(
     running: tuple[Value, Value], batch: tuple[Value, Value], momentum: float, count: Dim
 ) -> tuple[Value, Value]:
     """The running mean and variance after a batch of `count` numbers a channel; the variance that enters is the
-    unbiased one."""
+    unbiased one. A batch of nothing changes nothing."""
+    if dims.same(count, 0) is True:
+        return running
     size = cast(dim_scalar(count), batch[1].dtype)
     unbiased = op.Mul(batch[1], op.Div(size, op.Sub(size, 1.0)))
 

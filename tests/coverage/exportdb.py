@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any
 
-import torch
 from torch._export.db.case import SupportLevel
 from torch._export.db.examples import filter_examples_by_support_level
 
@@ -27,15 +25,10 @@ def subjects(name: str, dtype: str, mode: str) -> Iterator[Subject]:
     example = EXAMPLES[name]
     args, kwargs = copy.deepcopy(example.example_args), dict(example.example_kwargs)
     words = f"{name}({described(args, kwargs)})"
-    others = tuple(((extra,), {}) if isinstance(extra, torch.Tensor) else (tuple(extra), {}) for extra in given(example))
+    others = ((tuple(example.extra_args), {}),) if example.extra_args else ()
     if mode == "static":
         yield Subject(example.model, args, kwargs, words, None)
         return
     if example.dynamic_shapes is not None:
         yield Subject(example.model, args, kwargs, f"{words}, torch's own dimensions", example.dynamic_shapes, others)
     yield Subject(example.model, args, kwargs, words, "every", others)
-
-
-def given(example: Any) -> list[Any]:
-    """The further inputs that torch gives for an example."""
-    return [example.extra_args] if example.extra_args else []

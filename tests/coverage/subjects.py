@@ -117,8 +117,8 @@ def every_dimension(subject: Subject) -> Any:
     bound = inspect.signature(subject.model.forward).bind(*subject.args, **subject.kwargs)
 
     def said(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor):
-            return None
+        if not isinstance(leaf, torch.Tensor) or not leaf.numel():
+            return None  # of what holds nothing torch asks too little for the sizes to mean much
         return {axis: Dim.AUTO for axis, size in enumerate(leaf.shape) if size > 1} or None
 
     found = {name: pytree.tree_map(said, each) for name, each in bound.arguments.items()}
