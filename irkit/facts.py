@@ -60,14 +60,20 @@ def _size(node: ast.expr, source: str, sizes: Mapping[str, int]) -> int | float 
     return dims.evaluate(expression, sizes) if all(n in sizes for n in names) else None
 
 
-def binding_of(graph: Graph, shapes: Sequence[tuple[int, ...] | None]) -> dict[str, int]:
+def binding_of(
+    graph: Graph, shapes: Sequence[tuple[int, ...] | None], numbers: Mapping[str, int] | None = None
+) -> dict[str, int]:
     """The value of each dimension symbol, from the shapes of the arguments of the tensor parameters, in order.
 
-    Raises ContractError where a rank, a fixed size, or the relation between two sizes is not that of the graph.
+    `numbers` are the arguments that are themselves sizes, by the name of the parameter; a port tells which symbol it
+    gives. Raises ContractError where a rank, a fixed size, or the relation between two sizes is not that of the graph.
     """
     sizes: dict[str, int] = {}
     origin: dict[str, str] = {}
     later: list[tuple[str, int, Any, int]] = []
+    for port in graph.signature.params:
+        if port.role == "input" and port.binds and port.name in (numbers or {}):
+            sizes[port.binds], origin[port.binds] = int((numbers or {})[port.name]), f"the number {port.name}"
     for name, param, shape in zip(names_of(graph), graph.params, shapes, strict=True):
         if not isinstance(param.type, Tensor) or shape is None:
             continue
@@ -104,6 +110,12 @@ def names_of(graph: Graph) -> tuple[str, ...]:
     return tuple(ports[i].name if i < len(ports) else f"input {i}" for i in range(len(graph.params)))
 
 
+def line_that_asked(graph: Graph, name: str, size: int) -> str:
+    """The line of the first guard that a size breaks by itself; empty where none is known."""
+    guards = (fact for fact in graph.signature.facts if fact.kind == "guard" and fact.source and name in fact.text)
+    return next((fact.source for fact in guards if holds(fact.text, {name: size}) is False), "")
+
+
 def check_sizes(graph: Graph, sizes: Mapping[str, int]) -> None:
     """Raises ContractError, with the user's line where it is known, for sizes that a range or a guard excludes."""
     for name, size in sizes.items():
@@ -111,10 +123,11 @@ def check_sizes(graph: Graph, sizes: Mapping[str, int]) -> None:
         if allowed is not None and size not in allowed:
             raise ContractError(
                 f"dimension {name} is {size}, and the model was captured for {name} in {allowed}",
+                source=line_that_asked(graph, name, size),
                 hint="capture the model with a wider range, or split the input",
             )
     for fact in graph.signature.facts:
-        if fact.kind == "guard" and holds(fact.text, sizes) is False:
+        if fact.kind in ("guard", "relation") and holds(fact.text, sizes) is False:
             used = ", ".join(f"{k} = {v}" for k, v in sizes.items() if k in fact.text)
             raise ContractError(
                 f"the model was captured under the condition {fact.text}, which {used} breaks",

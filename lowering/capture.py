@@ -21,17 +21,19 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from lowering.calls import as_module, bind, name_of, named_leaves, renamed
-from lowering.dynamic_shapes import Leaf, Place, check_examples, places_of, statements
+from lowering.dynamic_shapes import Leaf, LeafStatement, Place, check_examples, places_of, statements
 from lowering.emptiness import without_empty
 from lowering.errors import CaptureError
 from lowering.exporting import Attempt, Request, exported
 from lowering.functional import carried_out
 from lowering.fx_graphs import examples_of, has_shapes, is_aten, leaves_of_graph, state_of_graph
 from lowering.guards import (
+    Fixed,
     Guard,
     assertions_of,
     broken_by,
     example_of_symbols,
+    fixed_places,
     frozen_error,
     frozen_places,
     guards_of,
@@ -48,6 +50,7 @@ from lowering.programs import (
     structure_of_program,
 )
 from lowering.pytrees import Registrations, known_cache_types, leaf_paths, registering, registering_types
+from lowering.scalars import said_of_numbers, with_numbers
 from lowering.widening import unwidened, widened
 
 SPECIALIZED = 2
@@ -60,7 +63,8 @@ class Captured:
     `program` is None for an FX graph that no torch.export made. Names are listed for every leaf of the inputs and
     outputs, those included that torch baked into the graph and that `scalars` holds by name; an output is called ""
     that is below no named field. `dim_names` maps each of torch's symbols to the user's name, `equal` each name that
-    torch found to be something else to what it is. `guards` and `range_constraints` are over torch's symbols.
+    torch found to be something else to what it is. `guards` and `range_constraints` are over torch's symbols. `numbers`
+    are the Python numbers that are inputs of the program, `fixed` what was to vary and does not.
     """
 
     name: str
@@ -82,6 +86,8 @@ class Captured:
     registered: tuple[type, ...]
     attempts: tuple[Attempt, ...]
     notes: tuple[str, ...] = ()
+    numbers: Mapping[str, type] = {}
+    fixed: tuple[Fixed, ...] = ()
 
     @property
     def how(self) -> str:
@@ -176,6 +182,8 @@ def capture(
     input_names: Sequence[str] | Mapping[str, str] | None = None,
     strict: bool = False,
     widen: bool = True,
+    scalar_inputs: Sequence[str] = (),
+    specialization: str | None = None,
 ) -> Captured:
     """The program that torch makes of `model`.
 
@@ -188,27 +196,39 @@ def capture(
             dimensions and may be expressions (`"past + seq"`). Of a program that is captured already they only name.
         input_names: names for the leaves that become inputs, in order; or a mapping from names to new ones.
         strict: trace with TorchDynamo instead of Python itself. Nothing falls back to it by itself.
-        widen: where torch refuses size 1 for a named dimension, trace once more at 1, and allow it if the graphs agree.
+        widen: where torch or the model refuses size 1 or 0 of a dimension that varies, trace once more at it, and allow
+            it if the graphs agree.
+        scalar_inputs: the names of Python ints and floats among the arguments that shall be inputs, not constants.
+        specialization: what becomes of dimensions and numbers that were to vary, by name, `Dim` or hint, and that the
+            model fixes: "error" raises, with all of them and the line that fixed each; "report" makes them static and
+            lists them; None raises for the first that has a name.
 
     Raises CaptureError, with torch's own error as its cause, where the arguments do not fit, `dynamic_shapes` does not
     fit the arguments, a named dimension can have one size only, or torch cannot trace the model.
     """
+    if specialization not in (None, "report", "error"):
+        raise CaptureError(f"specialization is {specialization!r}", hint="write 'report', 'error' or None")
+    if scalar_inputs and isinstance(model, str | os.PathLike | ExportedProgram):
+        raise CaptureError("scalar_inputs is of no use for a program that is captured already", hint="capture it anew")
     if isinstance(model, str | os.PathLike):
         with Registrations() as known:
             program = loaded(Path(model), known)
             how = f"read from {Path(model).name}"
-            return of_given_program(program, Path(model).stem, dynamic_shapes, input_names, known, how)
+            return of_given_program(program, Path(model).stem, dynamic_shapes, input_names, known, how, specialization)
     if isinstance(model, ExportedProgram):
         with registering() as known:
             name, how = name_of(model.graph_module), "the ExportedProgram given"
-            return of_given_program(model, name, dynamic_shapes, input_names, known, how)
+            return of_given_program(model, name, dynamic_shapes, input_names, known, how, specialization)
     if isinstance(model, GraphModule):
         if is_aten(model) and has_shapes(model) and dynamic_shapes is None and kwargs is None:
             return of_graph(model, args, input_names)
         if not args and not kwargs and has_shapes(model):
             args, shapes = examples_of(model)
             dynamic_shapes = shapes if dynamic_shapes is None else dynamic_shapes
-    return traced(model, args, kwargs, dynamic_shapes, input_names, strict=strict, widen=widen)
+    return traced(
+        model, args, kwargs, dynamic_shapes, input_names, strict=strict, widen=widen, scalar_inputs=scalar_inputs,
+        specialization=specialization,
+    )  # fmt: skip
 
 
 def traced(
@@ -220,22 +240,28 @@ def traced(
     *,
     strict: bool,
     widen: bool,
+    scalar_inputs: Sequence[str],
+    specialization: str | None,
 ) -> Captured:
     """The program that torch.export makes of something that can be called."""
     module = as_module(model)
     with registering(args, kwargs) as known:
         for kind in known_cache_types() if strict else ():
             known.add(kind)
-        call = bind(module, args, kwargs)
+        call, numbers = with_numbers(module, bind(module, args, kwargs), scalar_inputs)
         leaves = renamed(named_leaves(call), input_names)
         if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
             dynamic_shapes = dynamic_shapes.dynamic_shapes(module, call.args, call.kwargs)
         said = statements(dynamic_shapes, leaves, call.groups)
+        said = said_of_numbers(said, leaves, numbers, places_of(said))
         places = places_of(said)
         check_examples(places, leaves)
-        request = Request(module, call, leaves, tuple(said), places, known, strict)
+        request = Request(module, call, leaves, tuple(said), places, known, strict, specialization is not None)
         program, attempts, asked = exported(request)
-        captured = of_program(program, name_of(model), call.arguments, leaves, places, known, attempts)
+        captured = of_program(
+            program, name_of(model), call.arguments, leaves, places, known, attempts, said, specialization
+        )
+        captured = attrs.evolve(captured, numbers={leaves[i].name: kind for i, kind in numbers.items()})
         captured = with_notes(captured, module)
         captured = widened(captured, request, asked) if widen else unwidened(captured, asked)
         return checked(captured, metas_of_program(program))
@@ -271,13 +297,15 @@ def of_given_program(
     input_names: Sequence[str] | Mapping[str, str] | None,
     known: Registrations,
     how: str,
+    specialization: str | None,
 ) -> Captured:
     """A program that is captured already, with the user's names for inputs and dimensions."""
     program = carried_out(program)
     arguments, leaves = leaves_of_program(program)
     leaves = renamed(leaves, input_names)
-    places = places_of(statements(dynamic_shapes, leaves, {}))
-    captured = of_program(program, name, arguments, leaves, places, known, (Attempt(how, 0.0),))
+    said = statements(dynamic_shapes, leaves, {})
+    attempts = (Attempt(how, 0.0),)
+    captured = of_program(program, name, arguments, leaves, places_of(said), known, attempts, said, specialization)
     captured = attrs.evolve(captured, range_constraints=unspecialized(captured.range_constraints))
     open_ = [symbol for symbol in captured.dim_names if captured.range_constraints.get(symbol, (1, None))[0] == 0]
     return without_empty(captured, open_)[0]
@@ -297,14 +325,22 @@ def of_program(
     places: Sequence[Place],
     known: Registrations,
     attempts: Sequence[Attempt],
+    said: Sequence[LeafStatement] = (),
+    specialization: str | None = None,
 ) -> Captured:
-    """The record of an ExportedProgram. Raises CaptureError where a named dimension did not stay dynamic."""
+    """The record of an ExportedProgram.
+
+    Raises CaptureError where a named dimension did not stay dynamic, unless that is to be reported.
+    """
     metas = metas_of_program(program)
     env = shape_env_of(metas)
     ranges = ranges_of(program.range_constraints, env)
     guards = guards_of(env, program._guards_code, leaves, metas)
-    for place in frozen_places(places, leaves, metas, guards):
+    fixed = fixed_places(said, places, leaves, metas, guards)
+    for place in frozen_places(places, leaves, metas, guards) if specialization is None else ():
         raise frozen_error(place, leaves, metas, env)
+    if specialization == "error" and fixed:
+        raise fixed_error(fixed)
     names = names_of(places, leaves, metas, names_in_env(env))
     signature = program.graph_signature
     constants = {leaf.name: meta for leaf, meta in zip(leaves, metas, strict=True) if is_baked(meta)}
@@ -328,6 +364,18 @@ def of_program(
         signed=frozenset(symbol for symbol, (low, _) in ranges.items() if low < 0),
         registered=tuple(known.types),
         attempts=tuple(attempts),
+        fixed=fixed,
+    )
+
+
+def fixed_error(fixed: Sequence[Fixed]) -> CaptureError:
+    """The error for all that was to vary and does not."""
+    count = f"{len(fixed)} dimensions or numbers that were to vary are" if len(fixed) > 1 else "what was to vary is"
+    lines = [f"{each}: {each.source or 'torch kept no line'}" for each in fixed]
+    return CaptureError(
+        f"{count} fixed by the model",
+        source="\n".join(lines),
+        hint="leave them out of dynamic_shapes, rewrite these lines, or say specialization='report'",
     )
 
 

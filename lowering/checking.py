@@ -15,13 +15,14 @@ from torch.utils import _pytree as pytree
 from irkit import dims
 from irkit.compare import compare
 from irkit.errors import ContractError, IrkitError
-from irkit.facts import binding_of, check_sizes, names_of
+from irkit.facts import check_sizes
 from irkit.types import Tensor
 from lowering.calls import as_module, unchanged
 from lowering.errors import LoweringError
 from lowering.exporting import without_fast_path
 from lowering.fx_types import array_of
 from lowering.pytrees import registering
+from lowering.scalars import as_numbers
 
 if TYPE_CHECKING:
     from lowering.program import Program
@@ -76,7 +77,7 @@ def run(program: Program, args: Any, kwargs: Mapping[str, Any], rtol: float | No
     sizes: tuple[tuple[str, int], ...] = ()
     try:
         feeds = program.feeds(copied(args), copied(dict(kwargs)))
-        sizes = tuple(sorted(binding_of(program.graph, [feeds[k].shape for k in names_of(program.graph)]).items()))
+        sizes = tuple(sorted(program.sizes_of(feeds).items()))
         expected, left = reference(program, copied(args), copied(dict(kwargs)))
         actual, after = program.run(copied(args), copied(dict(kwargs)))
     except Exception as error:  # ONNX Runtime's own classes have no common base
@@ -169,8 +170,9 @@ def assignments(program: Program, n: int, seed: int) -> list[dict[str, int]]:
     """Up to `n` assignments of the graph's input dimensions that its ranges and guards allow, other than the traced
     one: the smallest first, then random ones."""
     graph = program.graph
-    symbols = sorted({s.name for p in graph.params for d in p.shape for s in dims.symbols_of(d)})
-    if not symbols:
+    numbers = {port.binds for port in graph.signature.params if port.role == "input" and port.binds}
+    symbols = sorted({s.name for p in graph.params for d in p.shape for s in dims.symbols_of(d)} | numbers)
+    if not symbols and not program.lowered.captured.numbers:
         return []
     traced = traced_sizes(program)
     rng = random.Random(seed)
@@ -179,15 +181,15 @@ def assignments(program: Program, n: int, seed: int) -> list[dict[str, int]]:
         if len(found) == n:
             break
         sizes = {s: choice(graph, s, traced.get(s, 2), rng, first=attempt == 0) for s in symbols}
-        if sizes != traced and sizes not in found and allowed(graph, sizes):
+        new = (sizes != traced and sizes not in found) or not symbols  # floats alone vary
+        if new and allowed(graph, sizes):
             found.append(sizes)
     return found
 
 
 def traced_sizes(program: Program) -> dict[str, int]:
     """The sizes of the example inputs."""
-    feeds = program.feeds(*rebuilt(program, examples(program)))
-    return binding_of(program.graph, [feeds[name].shape for name in names_of(program.graph)])
+    return program.sizes_of(program.feeds(*rebuilt(program, examples(program))))
 
 
 def choice(graph: Any, name: str, traced: int, rng: random.Random, *, first: bool) -> int:
@@ -213,9 +215,14 @@ def resized(program: Program, sizes: Mapping[str, int], seed: int) -> tuple[Any,
     """(args, kwargs) like the example inputs, with every tensor at the sizes asked for and new random content."""
     captured = program.lowered.captured
     generator = torch.Generator().manual_seed(seed + sum(sizes.values()))
+    bound = {port.name: port.binds for port in program.graph.signature.params if port.role == "input" and port.binds}
     leaves: list[Any] = []
     for name, leaf in zip(captured.input_names, examples(program), strict=True):
-        if isinstance(leaf, torch.Tensor) and name in program.inputs:
+        if name in bound:
+            leaves.append(sizes[bound[name]])
+        elif captured.numbers.get(name) is float:
+            leaves.append(leaf * (0.5 + torch.rand((), generator=generator).item()))
+        elif isinstance(leaf, torch.Tensor) and name in program.inputs:
             shape = [dims.evaluate(d, sizes) for d in program.inputs[name].shape]
             leaves.append(like(leaf, shape[:-1] if leaf.is_complex() else shape, generator))
         else:
@@ -226,7 +233,7 @@ def resized(program: Program, sizes: Mapping[str, int], seed: int) -> tuple[Any,
 def examples(program: Program) -> tuple[Any, ...]:
     """The leaves of the example inputs: the caller's, those an exported program carries, or of the recorded sizes."""
     captured = program.lowered.captured
-    leaves = captured.examples()
+    leaves = as_numbers(captured.examples(), captured.input_names, captured.numbers)
     carried = getattr(captured.program, "example_inputs", None)
     if any(isinstance(leaf, FakeTensor) for leaf in leaves) and carried is not None:
         with captured.pytrees():

@@ -305,21 +305,25 @@ def expression(text: str) -> Any:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def torch_statement(leaf: LeafStatement) -> Any:
-    """A statement as torch.export takes it: names become `Dim.AUTO`."""
+def torch_statement(leaf: LeafStatement, lenient: bool = False) -> Any:
+    """A statement as torch.export takes it: names become `Dim.AUTO`, and so does all else that varies if it is asked of
+    leniently, with its range."""
     if isinstance(leaf, dict):
-        return {axis: torch_statement(each) for axis, each in leaf.items()}
-    return Dim.AUTO if isinstance(leaf, str) else leaf
+        return {axis: torch_statement(each, lenient) for axis, each in leaf.items()}
+    if lenient and isinstance(leaf, Dim):
+        plain = type(leaf) is Dim and leaf.__name__.isidentifier()
+        return Dim.AUTO(min=leaf.min, max=leaf.max) if plain and isinstance(leaf.max, int) else Dim.AUTO
+    return Dim.AUTO if isinstance(leaf, str) or (lenient and leaf == Dim.DYNAMIC) else leaf
 
 
-def torch_tree(value: Any, each: Iterator[LeafStatement]) -> Any:
+def torch_tree(value: Any, each: Iterator[LeafStatement], lenient: bool = False) -> Any:
     """The statements in the structure torch.export wants: that of the inputs, other classes as lists of children."""
     kind = pytree._get_node_type(value)
     node = pytree.SUPPORTED_NODES.get(kind)
     if node is None:
-        return torch_statement(next(each))
+        return torch_statement(next(each), lenient)
     children, context = node.flatten_fn(value)
-    described = [torch_tree(child, each) for child in children]
+    described = [torch_tree(child, each, lenient) for child in children]
     return node.unflatten_fn(described, context) if kind in pytree.BUILTIN_TYPES else described
 
 

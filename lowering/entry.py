@@ -124,7 +124,8 @@ def lowered(
         ),
         name=captured.name,
     )
-    ranges = {s.name: range_of(captured, s.name, sizes) for s in symbols_in(graph)}
+    numbers = {port.binds for port, _ in inputs.params if port.role == "input" and port.binds}
+    ranges = {name: range_of(captured, name, sizes) for name in {s.name for s in symbols_in(graph)} | numbers}
     graph = attrs.evolve(graph, symbols=pmap({k: v for k, v in ranges.items() if v is not None}))
     state = {port.name: inputs.state[port.name] for port, _ in inputs.params if port.name in inputs.state}
     count = sum(1 for n in reached(captured.graph_module) if n.op == "call_function")
@@ -208,8 +209,8 @@ class Inputs:
                 self.written[node.name] = name
         elif isinstance(recorded, torch.SymInt):
             value = param(Tensor(DType.INT64, ()))
-            self.params.append((Port(name), value))
             symbol = sizes.dim(recorded)
+            self.params.append((Port(name, "input", getattr(symbol, "name", "")), value))
             self.given.append(symbol)
             self.scalars[symbol] = value
         elif isinstance(recorded, torch.SymFloat):

@@ -146,6 +146,8 @@ def report_of(
         seconds=seconds,
         weights=(len(blobs), sum(b.nbytes for b in blobs.values())),
         notes=low.captured.notes,
+        lengths=tuple(f.text for f in facts if f.kind == "length"),
+        fixed=tuple((f.text, f.source) for f in facts if f.kind == "static"),
     )
 
 

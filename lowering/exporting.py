@@ -56,7 +56,10 @@ class Attempt:
 
 @attrs.frozen(eq=False)
 class Request:
-    """What is to be exported, and what was said of its dimensions: one statement for each leaf."""
+    """What is to be exported, and what was said of its dimensions: one statement for each leaf.
+
+    `lenient` is True where dimensions that do not stay dynamic are no failure.
+    """
 
     module: torch.nn.Module
     call: Call
@@ -65,6 +68,7 @@ class Request:
     places: tuple[Place, ...]
     known: Registrations
     strict: bool
+    lenient: bool = False
 
     @property
     def way(self) -> str:
@@ -73,13 +77,16 @@ class Request:
 
 
 def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], list[Question]]:
-    """(program, attempts, what the model asked about 0). Raises CaptureError, with torch's error as its cause, where no attempt succeeds.
+    """(program, attempts, what the model asked about 0).
+
+    Raises CaptureError, with torch's error as its cause, where no attempt succeeds.
 
     Examples of size 0 and 1 are tried as they are, and, where torch then takes the size for fixed, larger. Broadcasting
     that is meant (`Dim.AUTO` on a 1) needs torch's own rule, by which 0 and 1 are fixed: the last attempt.
     """
     attempts: list[Attempt] = []
     failures: list[Exception] = []
+    fallback: Any = None
     for how, examples, oblivious in plans(request, failures):
         start = time.perf_counter()
         try:
@@ -92,7 +99,11 @@ def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], list[Que
                 attempts.append(Attempt(how, time.perf_counter() - start, oblivious=oblivious))
                 return program, attempts, asked
             failures.append(frozen)
+            fallback = fallback or (program, oblivious, asked)
         attempts.append(Attempt(how, time.perf_counter() - start, first_line(failures[-1])))
+    if fallback is not None and request.lenient:
+        program, oblivious, asked = fallback
+        return program, [*attempts, attrs.evolve(attempts[-1], seconds=0.0, error="", oblivious=oblivious)], asked
     if isinstance(failures[0], CaptureError):
         raise failures[0]
     raise explained(request, failures[0]) from failures[0]
@@ -167,8 +178,8 @@ def for_torch(request: Request) -> Any:
     by_source = {leaf.source: said for leaf, said in zip(request.leaves, request.said, strict=True)}
     paths = [f"L{pytree.keystr(path)}" for path, _ in pytree.tree_flatten_with_path(request.call.combined)[0]]
     if len(by_source) == len(request.leaves) and set(by_source) == set(paths):
-        return torch_tree(request.call.combined, iter([by_source[path] for path in paths]))
-    return torch_tree(request.call.combined, iter(request.said))
+        return torch_tree(request.call.combined, iter([by_source[path] for path in paths]), request.lenient)
+    return torch_tree(request.call.combined, iter(request.said), request.lenient)
 
 
 def copied(leaf: Any) -> Any:

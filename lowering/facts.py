@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -40,7 +40,25 @@ def facts_of(captured: Captured, sizes: Sizes, assumed: Sequence[tuple[Any, str]
         found.setdefault((kind, text), Fact(kind, text, guard.source))
     for name, value in captured.scalars.items():
         found[("baked", name)] = Fact("baked", f"{name} == {value!r}")
+    for name, count in lengths_of(captured):
+        found[("length", name)] = Fact("length", f"len({name}) == {count}")
+    for each in captured.fixed:
+        found[("static", each.what)] = Fact("static", str(each), each.source)
     return tuple(found.values())
+
+
+def lengths_of(captured: Captured) -> Iterator[tuple[str, int]]:
+    """(name, length) of every list and tuple among the arguments and inside them."""
+    positional, by_name = captured.in_spec.children()
+    named = [*zip(captured.arguments, positional.children(), strict=False)]
+    named += [*zip(map(str, by_name.context or ()), by_name.children(), strict=False)]
+    while named:
+        name, spec = named.pop(0)
+        if spec.type in (list, tuple):
+            yield name, spec.num_children
+            named[:0] = [(f"{name}.{i}", child) for i, child in enumerate(spec.children())]
+        elif spec.type is dict:
+            named[:0] = [(f"{name}.{key}", child) for key, child in zip(spec.context, spec.children(), strict=True)]
 
 
 def is_always_true(expr: Any) -> bool:

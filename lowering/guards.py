@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 import sympy
 import torch
+from torch.export import Dim
 from torch.utils._sympy import functions as torch_functions
 
 from irkit import dims, dims_text
@@ -64,8 +65,10 @@ def shape_env_of(metas: Iterable[Any]) -> Any:
 
 
 def line_at(location: Any, inside_torch: bool = False) -> str:
-    """`file.py:12 code` of a stack frame, or `in torch: file.py:12 code` of torch's own where these are asked for; empty
-    for torch's own otherwise, and for generated code."""
+    """`file.py:12 code` of a stack frame; empty for torch's own and for generated code.
+
+    Where torch's own are asked for, they are said to be so: `in torch: file.py:12 code`.
+    """
     if isinstance(location, str):  # dynamo has put it in words: `code  # file.py:12 in forward`
         code, _, place = location.rpartition("#")
         return f"{place.strip().partition(' in ')[0]} {code.strip()}"
@@ -385,19 +388,65 @@ def broken_by(
 
 def frozen_error(place: Place, leaves: Sequence[Leaf], metas: Metas, env: Any) -> CaptureError:
     """The error for a named dimension that the model lets have one size only, with the line that fixed it."""
-    size = size_of(metas[place.leaf], place.axis)
     leaf = leaves[place.leaf]
     source = f"{leaf.source}.size()[{place.axis}]" if place.axis >= 0 else leaf.source
     where = f"dimension {place.axis} of {leaf.name!r}" if place.axis >= 0 else f"the number {leaf.name!r}"
-    only = size if isinstance(size, int) else leaf.value.shape[place.axis] if place.axis >= 0 else leaf.value
+    only = only_size(place, leaves, metas)
     line = line_that_fixed(source, env)
     inside = line.startswith("in torch: ")
     return CaptureError(
         f"{where} was to vary as {place.text!r}, and the model works for {only} only",
         source=line,
         hint="leave the dimension out of dynamic_shapes"
-        + (": an operator or module of torch takes this size only" if inside else ", or rewrite the line that asks for its value"),
+        + (
+            ": an operator or module of torch takes this size only"
+            if inside
+            else ", or rewrite the line that asks for its value"
+        ),
     )
+
+
+def only_size(place: Place, leaves: Sequence[Leaf], metas: Metas) -> int:
+    """The one size that the model works for at a place."""
+    size = size_of(metas[place.leaf], place.axis)
+    value = leaves[place.leaf].value
+    return size if isinstance(size, int) else int(value.shape[place.axis] if place.axis >= 0 else value)
+
+
+def fixed_places(
+    said: Sequence[Any], places: Sequence[Place], leaves: Sequence[Leaf], metas: Metas, guards: Sequence[Guard]
+) -> tuple[Fixed, ...]:
+    """Every dimension and number that was to vary, by name or by a hint, and does not: what, its size, and the line."""
+    env = shape_env_of(metas)
+    hints = [
+        Place(i, axis, "", None, False)
+        for i, leaf in enumerate(said)
+        for axis, each in (leaf if isinstance(leaf, dict) else {-1: leaf}).items()
+        if each in (Dim.AUTO, Dim.DYNAMIC) or (isinstance(each, type(Dim.AUTO)) and each.type != Dim.STATIC.type)
+    ]
+    found = []
+    for place in [*frozen_places(places, leaves, metas, guards), *hints]:
+        size = size_of(metas[place.leaf], place.axis)
+        if place.text == "" and not isinstance(size, int):
+            continue
+        leaf = leaves[place.leaf]
+        where = f"dimension {place.axis} of {leaf.name!r}" if place.axis >= 0 else f"the number {leaf.name!r}"
+        what = f"{where}, which was to vary" + (f" as {place.text!r}," if place.text else ",")
+        line = line_that_fixed(f"{leaf.source}.size()[{place.axis}]" if place.axis >= 0 else leaf.source, env)
+        found.append(Fixed(what, only_size(place, leaves, metas), line))
+    return tuple(found)
+
+
+@attrs.frozen
+class Fixed:
+    """A dimension or number that was to vary and is one number in the program, and the line that fixed it."""
+
+    what: str
+    only: int
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.what} is {self.only}"
 
 
 def line_that_fixed(source: str, env: Any) -> str:

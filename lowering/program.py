@@ -104,9 +104,14 @@ class Program:
             arrays[name] = self.array(name, leaf)
         for name, tensor in {**self.lowered.initial_state, **(state or {})}.items():
             arrays[name] = self.array(name, tensor)
-        sizes = binding_of(self.graph, [arrays[name].shape for name in names_of(self.graph)])
-        check_sizes(self.graph, sizes)
+        check_sizes(self.graph, self.sizes_of(arrays))
         return arrays
+
+    def sizes_of(self, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
+        """The value of each dimension symbol, from the arrays of a call. Raises ContractError where two disagree."""
+        names = names_of(self.graph)
+        numbers = {p.name: int(arrays[p.name]) for p in self.graph.signature.params if p.role == "input" and p.binds}
+        return binding_of(self.graph, [arrays[name].shape for name in names], numbers)
 
     @cached_property
     def inputs(self) -> Mapping[str, Tensor]:
@@ -131,6 +136,8 @@ class Program:
                 raise ContractError(f"{name} is {leaf.dtype}, and the model takes {wanted.short}")
             return array_of(as_pairs(leaf) if wanted.is_complex else leaf)
         if isinstance(leaf, int | float) and not isinstance(leaf, bool):
+            if isinstance(leaf, float) and not wanted.is_float:
+                raise ContractError(f"{name} is {leaf!r}, and the model takes an int")
             return np.array(leaf, dtype=wanted.numpy)
         raise ContractError(f"{name} is a {type(leaf).__name__}, and the model takes a tensor {self.inputs[name]!r}")
 

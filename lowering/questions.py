@@ -162,7 +162,7 @@ def user_frame(frame: FrameType | None) -> traceback.FrameSummary | None:
 
 
 def torch_frame(frame: FrameType | None) -> traceback.FrameSummary | None:
-    """The innermost line of torch that neither traces nor computes shapes on the way to `frame`; else any of torch's."""
+    """The innermost line of torch that neither traces nor computes shapes on the way to `frame`; else any."""
     first: FrameType | None = None
     while frame is not None and frame.f_code.co_filename != END:
         name = frame.f_code.co_filename

@@ -36,6 +36,8 @@ class Report:
     seconds: Mapping[str, float]
     weights: tuple[int, int]
     notes: tuple[str, ...] = ()
+    lengths: tuple[str, ...] = ()
+    fixed: tuple[tuple[str, str], ...] = ()
 
     def asdict(self) -> dict[str, Any]:
         """The report as plain data, ready for JSON."""
@@ -64,6 +66,8 @@ class Report:
             ("guards", tuple(f"{t}  ({s})" if s else t for t, s in self.guards)),
             ("notes", self.notes),
             ("baked values", tuple(f"{t}  ({s})" if s else t for t, s in self.baked)),
+            ("lengths", self.lengths),
+            ("fixed", tuple(f"{t}  ({s})" if s else t for t, s in self.fixed)),
             ("decomposed", tuple(f"{n} x {op}" for op, n in self.decomposed.items())),
             ("upcasts", tuple(f"{n} x {what}" for what, n in self.upcasts.items())),
             ("weights", (f"{count} tensors, {size / 2**20:.1f} MiB",)),

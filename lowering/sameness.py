@@ -34,8 +34,8 @@ def at_point(expr: Any, point: Point) -> Any:
 
 @attrs.frozen
 class Change:
-    """What turns an expression of the program into one of the program traced at a point: the sizes that are fixed there,
-    and for each symbol of the other program what it is called in this one."""
+    """What turns an expression of the program into one of another, traced at a point: the sizes fixed there, and
+    for each symbol of the other program what it is called in this one."""
 
     point: Point
     names: Mapping[Any, Any]

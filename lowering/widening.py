@@ -77,7 +77,7 @@ def about_zero(asked: Sequence[Question], captured: Any) -> Iterator[Guard]:
 
 @attrs.frozen
 class Trial:
-    """What is needed to trace the model once more: the request, the place of each dimension, torch's symbols by name."""
+    """What is needed to trace the model once more: the request, where each dimension is, torch's symbols by name."""
 
     request: Request
     places: tuple[Place, ...]
@@ -271,7 +271,7 @@ def tried_at_zero(captured: Found, trial: Trial, names: Sequence[str]) -> Found:
 
 
 def tried_at_several(captured: Found, trial: Trial, done: list[dict[str, int]]) -> Found:
-    """`captured` with guards that allow points of 0 and 1 which each of a few guards over several dimensions refuses."""
+    """`captured` with guards that allow points of 0 and 1 which guards over several dimensions refuse."""
     for _ in range(MORE):
         sizes = next((each for each in refused_points(captured, trial) if each not in done), None)
         if sizes is None:
