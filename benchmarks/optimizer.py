@@ -113,6 +113,9 @@ def write(name: str, path: Path, *, dynamic: bool) -> None:
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     model, args, kwargs, shapes = FILES[name]()
+    with torch.no_grad():  # fresh biases are zeros, which a trained model's are not, and some tools drop such an Add
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.02)
     captured: Any = capture(model.eval(), args, kwargs, dynamic_shapes=shapes if dynamic else None, widen=False)
     with captured.pytrees():
         program = torch.onnx.export(captured.program, dynamo=True, optimize=False, verbose=False)
