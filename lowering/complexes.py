@@ -20,13 +20,13 @@ from irkit.build import const, op
 from irkit.ir import Graph, Value
 from irkit.types import DType, Tensor
 from lowering.errors import Unsupported
-from lowering.promotion import scalar
+from lowering.promotion import COMPLEX32, ComplexHalf, scalar
 from lowering.shaping import expand, picked, unsqueeze
 
 PAIR = "irkit::Pair"
 """The op of a complex value: its operands are the real and the imaginary part."""
 
-PARTS = {DType.COMPLEX64: DType.FLOAT, DType.COMPLEX128: DType.DOUBLE}
+PARTS = {COMPLEX32: DType.FLOAT16, DType.COMPLEX64: DType.FLOAT, DType.COMPLEX128: DType.DOUBLE}
 """The element type of the parts of each complex type."""
 
 WIDER = {DType.FLOAT16: DType.FLOAT, DType.FLOAT: DType.DOUBLE, DType.DOUBLE: DType.DOUBLE}
@@ -49,7 +49,7 @@ def is_complex(x: Any) -> bool:
     """True for a complex value, a complex number, a complex element type, or the type of a complex tensor."""
     if isinstance(x, Value):
         return isinstance(x.type, Tensor) and x.type.dtype.is_complex
-    if isinstance(x, DType):
+    if isinstance(x, DType | ComplexHalf):
         return x.is_complex
     return isinstance(x, complex) or (isinstance(x, Tensor) and x.dtype.is_complex)
 
@@ -144,7 +144,7 @@ def part_of(x: Any, index: int, content: bool) -> Any:
     """
     if isinstance(x, list | tuple):
         return [part_of(v, index, content) for v in x]
-    if isinstance(x, DType):
+    if isinstance(x, DType | ComplexHalf):
         return PARTS.get(x, x)
     if isinstance(x, Value):
         return parts(x)[index] if content else parts(x)[0]
@@ -162,7 +162,7 @@ def componentwise(converter: Callable[..., Any], names: Sequence[str]) -> Callab
     def halves(*args: Any, expected: Any = None, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         whole = is_complex(expected) or any(
-            involved([x], None) for n, x in given.items() if n in CONTENT or isinstance(x, DType)
+            involved([x], None) for n, x in given.items() if n in CONTENT or isinstance(x, DType | ComplexHalf)
         )
         made = []
         for index in (0, 1) if whole else (0,):

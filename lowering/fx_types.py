@@ -11,14 +11,15 @@ import torch
 
 from irkit.blobs import Blob
 from irkit.types import DType, Tensor, Type
+from lowering.promotion import COMPLEX32
 from lowering.symints import Sizes
 
 DTYPES: Mapping[torch.dtype, DType] = {
     torch.float32: DType.FLOAT, torch.float64: DType.DOUBLE, torch.float16: DType.FLOAT16,
     torch.bfloat16: DType.BFLOAT16, torch.int8: DType.INT8, torch.int16: DType.INT16, torch.int32: DType.INT32,
     torch.int64: DType.INT64, torch.uint8: DType.UINT8, torch.uint16: DType.UINT16, torch.uint32: DType.UINT32,
-    torch.uint64: DType.UINT64, torch.bool: DType.BOOL, torch.complex64: DType.COMPLEX64,
-    torch.complex128: DType.COMPLEX128, torch.float8_e4m3fn: DType.FLOAT8E4M3FN,
+    torch.uint64: DType.UINT64, torch.bool: DType.BOOL, torch.complex32: COMPLEX32,
+    torch.complex64: DType.COMPLEX64, torch.complex128: DType.COMPLEX128, torch.float8_e4m3fn: DType.FLOAT8E4M3FN,
     torch.float8_e4m3fnuz: DType.FLOAT8E4M3FNUZ, torch.float8_e5m2: DType.FLOAT8E5M2,
     torch.float8_e5m2fnuz: DType.FLOAT8E5M2FNUZ, torch.float8_e8m0fnu: DType.FLOAT8E8M0,
 }  # fmt: skip
@@ -75,11 +76,16 @@ def from_pairs(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray:
-    """The numpy array over a tensor's memory; tensors on other devices, and sparse or conjugated ones, are copied."""
+    """The numpy array over a tensor's memory; tensors on other devices, and sparse or conjugated ones, are copied.
+
+    numpy has no complex32: its numbers come as pairs of float16.
+    """
     plain = tensor.detach()
     if plain.layout is not torch.strided:
         plain = plain.to_dense()
     plain = plain.cpu().resolve_conj().resolve_neg()
+    if plain.dtype is torch.complex32:
+        plain = as_pairs(plain)
     if plain.dtype in _VIEWED:
         through, target = _VIEWED[plain.dtype]
         return plain.contiguous().view(through).numpy().view(target)
@@ -101,4 +107,5 @@ def tensor_of(array: np.ndarray, value: Any = None) -> torch.Tensor:
         if DTYPES[theirs] is kind:
             width = np.int16 if through is torch.int16 else np.uint8
             return torch.from_numpy(found.view(width)).view(theirs)
-    return torch.from_numpy(found)
+    # C has two unsigned types of 64 bits, of which torch takes one and ONNX Runtime returns the other.
+    return torch.from_numpy(found.view(np.uint64) if found.dtype == np.uint64 else found)

@@ -34,6 +34,34 @@ _WIDE = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT, DType.DOUBLE)
 _LONE = (DType.UINT16, DType.UINT32, DType.UINT64)  # torch promotes these to floats only
 
 
+class ComplexHalf:
+    """The type of complex numbers of float16, in the place of an element type.
+
+    ONNX has none, so it never gets into a graph: it is the type of a pair while a program is lowered.
+    """
+
+    short, bits = "c32", 32
+    is_float = is_integer = is_unsigned = False
+    is_complex = True
+
+    def __repr__(self) -> str:
+        return "COMPLEX32"
+
+
+COMPLEX32: Any = ComplexHalf()
+"""torch.complex32"""
+
+_COMPLEX = (COMPLEX32, DType.COMPLEX64, DType.COMPLEX128)
+_COMPLEX_OF = {DType.FLOAT16: COMPLEX32, DType.DOUBLE: DType.COMPLEX128}
+
+
+def complex_of(dtype: DType) -> DType:
+    """The complex type that torch gives numbers of a float type. Raises Unsupported where torch has none."""
+    if dtype not in _WIDE:
+        raise Unsupported(f"torch has no complex numbers of {dtype.short}")
+    return _COMPLEX_OF.get(dtype, DType.COMPLEX64)
+
+
 def kind(dtype: DType) -> int:
     """0 for bool, 1 for integers, 2 for floats, 3 for complex numbers."""
     if dtype.is_integer:
@@ -52,7 +80,8 @@ def promote(a: DType, b: DType) -> DType:
     if b.is_complex:
         if a in _LONE:
             raise Unsupported(f"torch does not promote {a.short} and {b.short}")
-        return DType.COMPLEX128 if DType.COMPLEX128 in (a, b) or a is DType.DOUBLE else DType.COMPLEX64
+        wide = a if a.is_complex else complex_of(a) if a.is_float else COMPLEX32
+        return max(wide, b, key=_COMPLEX.index)
     if a.is_float:
         return DType.DOUBLE if DType.DOUBLE in (a, b) else DType.FLOAT
     if b.is_float:
@@ -104,11 +133,7 @@ def combined(high: DType | None, low: DType | None) -> DType | None:
     if high.is_complex:
         return high
     if high.is_float:
-        if low.is_complex and high not in (DType.BFLOAT16, DType.FLOAT, DType.DOUBLE):
-            raise Unsupported(f"ONNX has no complex numbers of parts of type {high.short}")
-        if low.is_complex:
-            return DType.COMPLEX128 if high is DType.DOUBLE else DType.COMPLEX64
-        return high
+        return complex_of(high) if low.is_complex else high
     if high in _LONE and low.is_complex:
         return low
     if high is DType.BOOL or low.is_float or low.is_complex:

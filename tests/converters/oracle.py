@@ -55,6 +55,8 @@ def array(tensor: torch.Tensor) -> np.ndarray:
     plain = tensor.detach().resolve_conj().resolve_neg()
     if plain.dtype is torch.bfloat16:
         return plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    if plain.dtype is torch.complex32:
+        plain = torch.view_as_real(plain)
     return plain.numpy()
 
 

@@ -101,3 +101,26 @@ def test_a_file_is_compared_with_a_program_of_complex_arguments(tmp_path: Path) 
 def test_a_graph_of_complex_arguments_has_no_complex_type() -> None:
     graph = lower(lambda z: z.exp() @ z, (torch.randn(3, 3, dtype=torch.complex64),))
     assert not [v for v in graph.order if hasattr(v.type, "dtype") and v.dtype.is_complex]
+
+
+class Halves(torch.nn.Module):
+    """Complex numbers of float16, as far as torch computes with them on the CPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain = torch.nn.Parameter(torch.randn(4, dtype=torch.complex64).to(torch.complex32))
+
+    def forward(self, z: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """z: (n, 4) complex32, x: (n, 8) float16."""
+        seen = torch.view_as_complex(x.reshape(-1, 4, 2))
+        wide = z.to(torch.complex64) * self.gain
+        return z * self.gain + seen, torch.cat([z[:1], seen.conj()]), wide, z.abs(), x * 1j, z == seen, x.chalf()
+
+
+def test_complex_numbers_of_float16() -> None:
+    z, x = torch.randn(3, 4, dtype=torch.complex64).to(torch.complex32), torch.randn(3, 8).half()
+    program = to_onnx(Halves(), (z, x), dynamic_shapes=({0: "n"}, {0: "n"}))
+    report = program.check(n=2)
+    assert report, report
+    assert [r.dtype for r in program(z, x)][:3] == [torch.complex32, torch.complex32, torch.complex64]
+    assert program.report.inputs[0] == ("z", "c32[n, 4] as f16[n, 4, 2]")

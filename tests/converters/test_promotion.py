@@ -18,6 +18,7 @@ from lowering.errors import Unsupported
 from lowering.fx_types import DTYPES
 from lowering.promotion import is_truth, number_dtype, promote, promoted, result_dtype, scalar
 
+pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support")
 NUMBERS: list[Any] = [True, 3, 2.5, 1 + 2j]
 KINDS = [d for d in DTYPES if d is not torch.float8_e8m0fnu]
 
