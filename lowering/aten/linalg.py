@@ -12,7 +12,7 @@ from irkit.build import const, op
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
-from lowering.pieces import swap, total
+from lowering.pieces import full, swap, total
 from lowering.promotion import cast, promoted, scalar
 from lowering.shaping import permute, reshape, squeeze, unsqueeze
 
@@ -25,10 +25,12 @@ _WIDER = {
 
 def product(a: Value, b: Value) -> Value:
     """a @ b by numpy's rules; narrow integers are widened and cut back."""
-    wide = _WIDER.get(a.dtype)
-    if wide is None:
-        return op.MatMul(a, b)
-    return op.Cast(op.MatMul(cast(a, wide), cast(b, wide)), to=a.dtype)
+    wide = _WIDER.get(a.dtype, a.dtype)
+    made = op.MatMul(cast(a, wide), cast(b, wide))
+    # ONNX Runtime takes a batch of 0 for 1, and leaves sums of nothing but the first as the memory was.
+    if any(dims.same(d, 0) is True for d in (*made.shape, a.shape[-1])):
+        return full(0, made.shape, a.dtype)
+    return cast(made, a.dtype)
 
 
 def scaled(x: Value, factor: Any) -> Value:
