@@ -23,9 +23,18 @@ HALVES = (DType.FLOAT16, DType.BFLOAT16)
 """Element types for which torch computes in f32."""
 
 
+NARROW = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
+"""Integers of which ONNX has no sums."""
+
+
 def widened(x: Value) -> Value:
     """x in the type that torch computes in: f32 for the half types."""
     return cast(x, DType.FLOAT) if x.dtype in HALVES else x
+
+
+def compressed(x: Value, kept: Value) -> Value:
+    """The rows of x that a vector of bools keeps; bf16, of which ONNX drops none, passes through f32."""
+    return cast(op.Compress(cast(x, DType.FLOAT) if x.dtype is DType.BFLOAT16 else x, kept, axis=0), x.dtype)
 
 
 def full(number: Any, shape: Sequence[Dim], dtype: DType) -> Value:
@@ -41,8 +50,9 @@ def swap(x: Value, a: int = -1, b: int = -2) -> Value:
 
 
 def total(x: Value, axes: Sequence[int] | None = None, keepdims: bool = False) -> Value:
-    """Sum over axes (all of them where `axes` is None)."""
-    return op.ReduceSum(x, None if axes is None else ints(*axes), keepdims=int(keepdims))
+    """Sum over axes (all of them where `axes` is None). Narrow integers, which ONNX does not add up, wrap around."""
+    wide = cast(x, DType.INT64) if x.dtype in NARROW else x
+    return cast(op.ReduceSum(wide, None if axes is None else ints(*axes), keepdims=int(keepdims)), x.dtype)
 
 
 def mean(x: Value, axes: Sequence[int] | None = None, keepdims: bool = False) -> Value:

@@ -17,7 +17,7 @@ from irkit.pattern import attribute_of
 from irkit.rewrite import Match
 from irkit.types import DType, Tensor, Tuple
 from passes import draws
-from passes.restate import PLACES, REDUCTIONS, counts_back, reduced_axes
+from passes.restate import HALVES, PLACES, REDUCTIONS, counts_back, reduced_axes
 from passes.rules.common import axes_of, is_known, number, vector
 from passes.rules.sizes import bound_by, built, is_bound
 
@@ -42,6 +42,8 @@ def reshaped(m: Match, x: Value, shape: tuple[Dim, ...], *binders: Value) -> Val
 
 def attention(m: Match, value: Value) -> Any:
     """softmax(scale * q @ k^T + mask) @ v, query heads that share a key head beside one another"""
+    if any(v is not None and v.dtype in HALVES for v in value.inputs[:3]):
+        return attention_in_float(value)
     if isinstance(value.type, Tuple):
         return attention_with_past(m, value)
     extra = ("softcap", "qk_matmul_output_mode", "softmax_precision")
@@ -59,6 +61,18 @@ def attention(m: Match, value: Value) -> Any:
     if found is None or given[0].rank == 4:
         return found
     return reshaped(m, op.Transpose(found, perm=(0, 2, 1, 3)), value.shape, *given)
+
+
+def attention_in_float(value: Value) -> Any:
+    """The attention in float32, rounded once, where there is no kernel for a half type"""
+    inputs = [v if v is None or v.dtype not in HALVES else op.Cast(v, to=DType.FLOAT) for v in value.inputs]
+    types = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    count = len(types) if isinstance(value.type, Tuple) else None
+    made = call("Attention", inputs, dict(value.attributes), outputs=count)
+    parts = made if isinstance(made, tuple) else (made,)
+    back = tuple(op.Cast(v, to=t.dtype) if isinstance(t, Tensor) and v.dtype is not t.dtype else v
+                 for v, t in zip(parts, types, strict=True))  # fmt: skip
+    return back if isinstance(value.type, Tuple) else back[0]
 
 
 def attention_with_past(m: Match, value: Value) -> Any:

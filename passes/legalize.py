@@ -73,6 +73,8 @@ WRAPS = frozenset((
 TIDY = SIZES + SHAPES + ALGEBRA + CASTS + EXACT_FOLDING
 """What tidies up after definitions were put in. None of these moves an operator to another element type."""
 
+CPU = "CPUExecutionProvider"
+
 UNTOUCHED = frozenset(("Cast", "CastLike", "Identity", "BitCast", *BODIES))
 """Operators around which casts would change what they do."""
 
@@ -165,6 +167,8 @@ def trouble(value: Value, target: Target) -> str:
     if target.provider and refused(value):
         return refused(value)
     why = target.problem(value) or misread(value, target.opset)
+    if value.op == "Attention" and value.inputs[0].dtype is DType.FLOAT16 and target.provider == CPU:  # type: ignore[union-attr]
+        return "ONNX Runtime rounds each step of an attention of f16 on the CPU"
     if not why or not target.provider or (is_double(value) and value.op in FLOAT64):
         return why
     if row_at(value.op, target.opset) is not None and runs_by_definition(value, target):

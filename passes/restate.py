@@ -9,6 +9,7 @@ from irkit import dims
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.pattern import attribute_of
+from irkit.types import DType
 from passes.rules.common import axes_of
 
 VALUES: Mapping[str, tuple[tuple[str, Any, int], ...]] = {
@@ -27,6 +28,12 @@ REDUCTIONS = frozenset((
     "ReduceLogSumExp", "ReduceSumSquare",
 ))  # fmt: skip
 """The reductions of which the axes are an operand."""
+
+SCATTERS = frozenset(("ScatterND", "ScatterElements"))
+"""What writes elements by index."""
+
+HALVES = (DType.FLOAT16, DType.BFLOAT16)
+"""Element types of 16 bits."""
 
 PLACES = frozenset(("ArgMax", "ArgMin"))
 """The reductions of which the axis is an attribute."""
@@ -53,6 +60,8 @@ def refused(value: Value) -> str:
         ranks = [v.rank for v in value.inputs if v is not None]
         if min(ranks) == 1 < max(ranks):
             return "ONNX Runtime multiplies a transposed tensor with a vector wrongly"
+    if value.op in SCATTERS and value.attribute("reduction", "none") != "none" and value.dtype in HALVES:
+        return f"ONNX Runtime has {value.op} with a reduction for no {value.dtype.short}"
     if counts_back(value):
         return f"ONNX Runtime gives {value.op} of an empty tensor another shape where axes are counted from the end"
     return ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from irkit import dims
-from irkit.build import op
+from irkit.build import dim_scalar, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType, same_types
 from lowering.errors import Unsupported
-from lowering.pieces import full, p_norm, total
+from lowering.pieces import full, p_norm, total, widened
 from lowering.promotion import cast, finite_limits, scalar
 from lowering.shaping import expand, flat, ints, iota, sliced, squeeze, unsqueeze
 
@@ -57,7 +57,7 @@ def aten_one_hot(self: Value, num_classes: int = -1, *, expected: Any = None) ->
 def aten_embedding_bag(
     weight: Value, indices: Value, offsets: Value, scale_grad_by_freq: bool = False, mode: int = 0,
     sparse: bool = False, per_sample_weights: Value | None = None, include_last_offset: bool = False,
-    padding_idx: int | None = None, *, expected: Any = None,
+    padding_idx: Dim | None = None, *, expected: Any = None,
 ) -> tuple[Value, ...]:  # fmt: skip
     """(sums, means or maxima of bags of rows, bag of each index, size of each bag, where maxima stand).
 
@@ -72,22 +72,37 @@ def aten_embedding_bag(
     begun = op.GreaterOrEqual(unsqueeze(place, 1), unsqueeze(starts, 0))
     bag = op.Sub(total(cast(begun, DType.INT64), [1]), scalar(1, DType.INT64))
     kept = None
-    if padding_idx is not None and padding_idx >= 0:
-        kept = op.Not(op.Equal(indices, scalar(padding_idx, indices.dtype)))
+    if padding_idx is not None and padding_idx != -1:
+        kept = op.Not(op.Equal(indices, cast(dim_scalar(padding_idx), indices.dtype)))
     rows = op.Gather(weight, indices, axis=0)
     ones = expand(scalar(1, DType.INT64), indices.shape) if kept is None else cast(kept, DType.INT64)
     sizes = op.ScatterElements(full(0, (count,), DType.INT64), bag, ones, axis=0, reduction="add")
     if mode == MAX:
         made = maxima(rows, bag, sizes, kept, count)
     else:
-        made = sums(rows, bag, kept, count, per_sample_weights)
+        made = sums(widened(rows), bag, kept, count, per_sample_weights)
         if mode == MEAN:
             made = op.Div(made, unsqueeze(cast(op.Max(sizes, scalar(1, DType.INT64)), made.dtype), 1))
+        made = cast(made, weight.dtype)
     kind = indices.dtype
     most = full(0, (count, weight.shape[1]) if mode == MAX else (count,), kind)
     rest = (cast(bag, kind), cast(sizes, kind), most)
     recorded = expected[1:] if expected is not None else (None, None, None)
     return made, *(as_recorded(value, wanted) for value, wanted in zip(rest, recorded, strict=True))
+
+
+def aten_embedding_bag_padding_idx(
+    weight: Value, indices: Value, offsets: Value, scale_grad_by_freq: bool, mode: int, sparse: bool,
+    per_sample_weights: Value | None, include_last_offset: bool, padding_idx: int | None, *, expected: Any = None,
+) -> tuple[Value, ...]:  # fmt: skip
+    """As embedding_bag; `padding_idx` may be counted from the end, which to the other overloads means none."""
+    left_out: Any = padding_idx
+    if padding_idx is not None and padding_idx < 0:
+        left_out = dims.add(weight.shape[0], padding_idx)
+    return aten_embedding_bag(
+        weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, left_out,
+        expected=expected,
+    )  # fmt: skip
 
 
 def as_recorded(value: Value, wanted: Any) -> Value:

@@ -13,6 +13,7 @@ from irkit.ir import Value
 from irkit.types import DType
 from lowering.aten.elementwise import chosen
 from lowering.errors import Unsupported
+from lowering.pieces import compressed
 from lowering.promotion import Number, cast, promoted, scalar, truth
 from lowering.shaping import (
     axis,
@@ -171,7 +172,7 @@ def aten_masked_fill(self: Value, mask: Value, value: Value | Number) -> Value:
 def aten_masked_select(self: Value, mask: Value) -> Value:
     """The elements where the mask holds, as a vector; self and mask broadcast."""
     shape = broadcast_shape(self.shape, mask.shape)
-    return op.Compress(flat(expand(self, shape)), flat(expand(truth(mask), shape)))
+    return compressed(flat(expand(self, shape)), flat(expand(truth(mask), shape)))
 
 
 def aten_nonzero(self: Value) -> Value:

@@ -12,9 +12,9 @@ from irkit.build import const, op
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
-from lowering.pieces import full, swap, total
+from lowering.pieces import HALVES, full, swap, total, widened
 from lowering.promotion import cast, promoted, scalar
-from lowering.shaping import permute, reshape, squeeze, unsqueeze
+from lowering.shaping import permute, picked, reshape, squeeze, unsqueeze
 
 _WIDER = {
     DType.INT8: DType.INT32, DType.UINT8: DType.INT32, DType.INT16: DType.INT32, DType.UINT16: DType.INT32,
@@ -39,9 +39,13 @@ def scaled(x: Value, factor: Any) -> Value:
 
 
 def combined(bias: Value, made: Value, beta: Any, alpha: Any) -> Value:
-    """beta * bias + alpha * made. As in torch, `bias` is not looked at where beta is 0."""
-    made = scaled(made, alpha)
-    return made if beta == 0 else op.Add(made, scaled(bias, beta))
+    """beta * bias + alpha * made. As in torch, `bias` is not looked at where beta is 0.
+
+    `made` of f32 beside a bias of a half type is what torch rounds once, after the sum.
+    """
+    found = scaled(made, alpha)
+    found = found if beta == 0 else op.Add(found, scaled(cast(bias, made.dtype), beta))
+    return cast(found, bias.dtype)
 
 
 # ---------------------------------------------------------------------------------------------- matrices
@@ -125,7 +129,7 @@ def affine(bias: Value, a: Value, b: Value, beta: Any, alpha: Any, trans_b: int)
     held = a.dtype is not DType.DOUBLE or all(float(np.float32(f)) == f for f in (alpha, beta))
     exact = a.dtype.is_float and held and dims.same(a.shape[-1], 0) is not True
     if not exact or beta == 0:
-        return combined(bias, product(a, swap(b) if trans_b else b), beta, alpha)
+        return combined(bias, product(widened(a), widened(swap(b) if trans_b else b)), beta, alpha)
     return op.Gemm(a, b, bias, alpha=float(alpha), beta=float(beta), transB=trans_b)
 
 
@@ -146,7 +150,7 @@ def aten__addmm_activation(
 
 def aten_addmv(self: Value, mat: Value, vec: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
     """beta * self + alpha * (mat @ vec) -> (n,)"""
-    return combined(self, product(mat, vec), beta, alpha)
+    return combined(self, product(widened(mat), widened(vec)), beta, alpha)
 
 
 def aten_addr(self: Value, vec1: Value, vec2: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
@@ -154,12 +158,12 @@ def aten_addr(self: Value, vec1: Value, vec2: Value, *, beta: Any = 1, alpha: An
     if self.dtype is DType.BOOL:
         outer = op.And(unsqueeze(vec1, 1), vec2)
         return op.Or(outer if alpha else op.And(outer, const(False)), self) if beta else outer
-    return combined(self, op.Mul(unsqueeze(vec1, 1), vec2), beta, alpha)
+    return combined(self, op.Mul(unsqueeze(scaled(vec1, alpha), 1), vec2), beta, 1)
 
 
 def aten_baddbmm(self: Value, batch1: Value, batch2: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
     """beta * self + alpha * (batch1 @ batch2) -> (b, n, m)"""
-    return combined(self, product(batch1, batch2), beta, alpha)
+    return combined(self, product(widened(batch1), widened(batch2)), beta, alpha)
 
 
 def aten_baddbmm_dtype(
@@ -172,9 +176,18 @@ def aten_baddbmm_dtype(
 
 def aten_addbmm(self: Value, batch1: Value, batch2: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
     """beta * self + alpha * sum over the batch of (batch1 @ batch2) -> (n, m)"""
-    made = product(batch1, batch2)
-    summed = total(made, [0]) if made.dtype not in _WIDER else cast(total(cast(made, DType.INT32), [0]), made.dtype)
-    return combined(self, summed, beta, alpha)
+    count = batch1.shape[0]
+    if self.dtype not in HALVES or type(count) is not int or not 0 < count <= LONG:
+        return combined(self, total(product(widened(batch1), widened(batch2)), [0]), beta, alpha)
+    made = self
+    for i in range(count):
+        made = combined(made, product(widened(picked(batch1, 0, i)), widened(picked(batch2, 0, i))), beta, alpha)
+        beta = 1
+    return made
+
+
+LONG = 16
+"""Up to so many products of half types are rounded one after the other, as torch does it."""
 
 
 def aten_linear(input: Value, weight: Value, bias: Value | None = None) -> Value:
@@ -279,8 +292,15 @@ def _chain(parts: list[Value]) -> Value:
 # ---------------------------------------------------------------------------------------------- einsum
 
 
-def aten_einsum(equation: str, tensors: Sequence[Value], *, path: Any = None) -> Value:
-    """Sums of products named by letters; `path`, the order of products, changes no result but by rounding."""
+def aten_einsum(equation: str, tensors: Sequence[Value], *, path: Any = None, expected: Any = None) -> Value:
+    """Sums of products named by letters; `path`, the order of products, changes no result but by rounding.
+
+    Integers are summed as int64. torch gives them back as they were, or as int64 where it sums before it multiplies.
+    """
+    first = tensors[0].dtype
+    if first.is_integer and first is not DType.INT64:
+        found = aten_einsum(equation, [cast(t, DType.INT64) for t in tensors], path=path)
+        return cast(found, first if expected is None else expected.dtype)
     text = explicit(equation.replace(" ", ""), tensors)
     sources, target = text.split("->")
     plain = "." not in text and all(len(set(s)) == len(s) for s in sources.split(","))
@@ -291,7 +311,6 @@ def aten_einsum(equation: str, tensors: Sequence[Value], *, path: Any = None) ->
         found = _pair(tensors[0], tensors[1], left, right, target)
         if found is not None:
             return found
-    first = tensors[0].dtype
     wide = DType.FLOAT if first is DType.BFLOAT16 else DType.INT32 if first is DType.BOOL else first
     made = op.Einsum(*(cast(t, wide) for t in tensors), equation=text)
     return cast(made, first)

@@ -10,6 +10,7 @@ from irkit import dims
 from irkit.build import dim_scalar, op
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.aten.elementwise import aten_neg
 from lowering.aten.norm import aten_pairwise_distance
 from lowering.pieces import mean, reduced, total
 from lowering.promotion import cast, floating, floating_all, promoted, scalar
@@ -225,7 +226,7 @@ def aten_margin_ranking_loss(
 ) -> Value:
     """max(0, -t (x1 - x2) + margin)"""
     a, b, t = promoted(input1, input2, target)
-    turned = floating(op.Mul(op.Neg(t), op.Sub(a, b)))
+    turned = floating(op.Mul(aten_neg(t), op.Sub(a, b)))
     return reduced(hinge(op.Add(turned, number(turned, margin))), reduction)
 
 

@@ -12,7 +12,7 @@ from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import LoweringError
 from lowering.pieces import full, mean, p_norm, total, widened
-from lowering.promotion import cast, floating_all, scalar
+from lowering.promotion import cast, floating, floating_all, promoted, scalar
 from lowering.shaping import broadcast_shape, expand, reshape, unsqueeze
 
 Triple = tuple[Value, Value, Value]
@@ -317,8 +317,9 @@ def aten_cosine_similarity(x1: Value, x2: Value, dim: int = 1, eps: float = 1e-8
 
 def aten_pairwise_distance(x1: Value, x2: Value, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Value:
     """The p-norm of x1 - x2 + eps along the last axis, broadcast"""
-    a, b = floating_all(x1, x2)
-    gap = op.Add(op.Sub(a, b), scalar(eps, a.dtype))
+    a, b = promoted(x1, x2)
+    gap = floating(op.Sub(a, b))  # of integers, the difference wraps around
+    gap = op.Add(gap, scalar(eps, gap.dtype))
     return p_norm(gap, p, [gap.rank - 1], keepdims=keepdim)
 
 

@@ -14,7 +14,7 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
-from lowering.pieces import computed_weight, full, swap
+from lowering.pieces import compressed, computed_weight, full, swap
 from lowering.promotion import cast, scalar
 from lowering.shaping import concat, iota, permute, reshape, sliced, squeeze, unsqueeze
 
@@ -217,7 +217,7 @@ def packed_sequence(
     padded = op.Gather(data, op.Min(place, most), axis=0)  # what lies past the end of a sequence is never read
     y, *last = stack(kind, padded, states, params, has_biases, num_layers, bidirectional, cast(lengths, DType.INT32))
     flat = reshape(y, (dims.mul(y.shape[0], y.shape[1]), y.shape[2]))
-    kept = op.Compress(flat, op.Reshape(inside, [-1]), axis=0)
+    kept = compressed(flat, op.Reshape(inside, [-1]))
     return op.Reshape(kept, shape_vector((data.shape[0], flat.shape[1]))), *last
 
 
@@ -308,7 +308,7 @@ def aten__pack_padded_sequence(input: Value, lengths: Value, batch_first: bool) 
     flat = reshape(x, (dims.mul(x.shape[0], x.shape[1]), *x.shape[2:]))
     sizes = op.ReduceSum(cast(inside, DType.INT64), [1], keepdims=0)
     running = op.Compress(sizes, op.Greater(sizes, 0), axis=0)
-    return op.Compress(flat, op.Reshape(inside, [-1]), axis=0), running
+    return compressed(flat, op.Reshape(inside, [-1])), running
 
 
 def aten__pad_packed_sequence(

@@ -7,6 +7,7 @@ from irkit.build import const, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.pieces import compressed, widened
 from lowering.promotion import Number, cast, highest, promoted, scalar
 from lowering.shaping import (
     axis,
@@ -285,11 +286,16 @@ def aten_histc(self: Value, bins: int = 100, min: Number = 0, max: Number = 0) -
 # ---------------------------------------------------------------------------------------------- unique
 
 
+def comparable(x: Value) -> Value:
+    """x in an element type of which ONNX finds the different ones, and that holds all numbers of its own."""
+    return cast(x, DType.INT64) if x.dtype is DType.BOOL else widened(x)
+
+
 def aten__unique2(
     self: Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Value, Value, Value]:
     """The different elements in order, for each element which of them it is, and how often each occurs."""
-    x = cast(flat(self), DType.INT64) if self.dtype is DType.BOOL else flat(self)
+    x = comparable(flat(self))
     values, _, inverse, counts = op.Unique(x, sorted=1, outputs=4)
     nothing = ints()  # what torch returns for a result that was not asked for
     return (
@@ -303,7 +309,7 @@ def aten_unique_dim(
     self: Value, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Value, Value, Value]:
     """The different slices along `dim` in order, for each slice which of them it is, and how often each occurs."""
-    x = cast(self, DType.INT64) if self.dtype is DType.BOOL else self
+    x = comparable(self)
     values, _, inverse, counts = op.Unique(x, axis=axis(dim, self.rank), sorted=1, outputs=4)
     return cast(values, self.dtype), inverse, counts
 
@@ -318,7 +324,7 @@ def aten_unique_consecutive(
         changed = op.ReduceMax(changed, ints(*range(1, x.rank)), keepdims=0)
     first = expand(scalar(True, DType.BOOL), (dims.minimum(x.shape[0], 1),))
     fresh = op.Concat(first, changed, axis=0)
-    values = op.Compress(x, fresh, axis=0)
+    values = compressed(x, fresh)
     inverse = op.Sub(op.CumSum(cast(fresh, DType.INT64), const(0)), const(1))
     starts = squeeze(op.NonZero(fresh), 0)
     ends = op.Concat(sliced(starts, 0, 1, None), shape_vector((x.shape[0],)), axis=0)
