@@ -94,13 +94,23 @@ def attribute_key(value: Any, names: dict[Any, str]) -> Any:
     return value
 
 
+_PLAIN = frozenset((int, float, str, Blob))
+"""Types of attributes that hold no symbols."""
+
+
 def symbols_in(graph: Graph) -> tuple[Any, ...]:
     """Every symbol that a type or a ShapeVector of the graph holds, by first use."""
     found: dict[Any, None] = {}
+    seen: set[int] = set()  # of types, which many values share
     for value in graph.order:
-        for dim in dims_of(value.type):
-            found.update(dict.fromkeys(symbols_of(dim)))
+        if id(value.type) not in seen:
+            seen.add(id(value.type))
+            for dim in dims_of(value.type):
+                if type(dim) is not int:
+                    found.update(dict.fromkeys(symbols_of(dim)))
         for _, attribute in value.attributes:
+            if type(attribute) in _PLAIN:
+                continue
             for part in attribute if type(attribute) is tuple else (attribute,):
                 if hasattr(part, "free_symbols"):
                     found.update(dict.fromkeys(symbols_of(part)))

@@ -13,7 +13,7 @@ the schema's default. A hole that occurs twice stands for one value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import attrs
@@ -108,6 +108,11 @@ class Op:
     where: tuple[Predicate, ...] = ()
     only_user: bool = False
     item: int | None = None
+
+    @cached_property
+    def rest_at(self) -> int | None:
+        """Where among the operands those stand that may be any number; None where there are none such."""
+        return next((i for i, operand in enumerate(self.operands) if type(operand) is Rest), None)
 
     def __getitem__(self, index: int) -> Op:
         """The pattern of result number `index`."""
@@ -445,7 +450,7 @@ def attribute_of(value: Value, name: str) -> Any:
 
 def _operands(pattern: Op, node: Value, path: tuple[int, ...], goals: Goals) -> tuple[str, Any]:
     wanted, given = pattern.operands, node.inputs
-    at = next((i for i, o in enumerate(wanted) if type(o) is Rest), None)
+    at = pattern.rest_at
     if at is not None:
         after = len(wanted) - at - 1
         if len(given) < at + after:

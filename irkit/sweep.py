@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import attrs
@@ -124,6 +125,7 @@ class Sweep:
         self.active: set[Value] = set()
         self._symbols: frozenset[Any] | None = None
         self._olds: dict[Value, list[Value]] = {}
+        self._results: Counter[Value] | None = None
 
     def run(self) -> Graph:
         """The graph rewritten; the very same object where nothing changes."""
@@ -308,9 +310,13 @@ class Sweep:
 
     def users(self, value: Value) -> int:
         """How many values of the graph use `value`, or what it stands for; being a result counts as a use."""
-        users, results = self.graph.users, self.graph.results
-        olds = [value, *self._olds.get(value, ())]
-        return max(1, sum(len(users.get(v, ())) + sum(r is v for r in results) for v in olds))
+        if self._results is None:
+            self._results = Counter(self.graph.results)
+        users, results, olds = self.graph.users, self._results, self._olds.get(value)
+        found = len(users.get(value, ())) + results.get(value, 0)
+        if olds is not None:
+            found += sum(len(users.get(v, ())) + results.get(v, 0) for v in olds)
+        return max(1, found)
 
 
 def bound_by(dim: Any) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,26 +15,29 @@ def post_order(roots: Iterable[Value], stop: Callable[[Value], bool] | None = No
 
     Recursively: order(v) = order(v.inputs) + (v,).  Written with a stack because depth is decided by the input.
     """
-    seen: set[Value] = set()
+    seen: set[Value | None] = {None}
     order: list[Value] = []
-    stack = list(roots)
-    stack.reverse()
-    while stack:
-        value = stack[-1]
-        if value in seen:
-            stack.pop()
-            continue
-        pending = [v for v in value.inputs if v is not None and v not in seen]
-        if stop is not None:
-            pending = [v for v in pending if not stop(v)]
-        if pending:
-            pending.reverse()
-            stack.extend(pending)
+    path: list[tuple[Value | None, Iterator[Value | None]]] = []
+    value: Value | None = None
+    rest: Iterator[Value | None] = iter(tuple(roots))
+    while True:
+        for operand in rest:
+            if operand in seen or operand is None:
+                continue
+            if stop is not None and stop(operand):
+                continue
+            if operand.inputs:
+                path.append((value, rest))
+                value, rest = operand, iter(operand.inputs)
+                break
+            seen.add(operand)
+            order.append(operand)
         else:
+            if value is None:
+                return tuple(order)
             seen.add(value)
             order.append(value)
-            stack.pop()
-    return tuple(order) if stop is None else tuple(v for v in order if not stop(v))
+            value, rest = path.pop()
 
 
 def users(order: Iterable[Value]) -> dict[Value, tuple[Value, ...]]:

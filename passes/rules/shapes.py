@@ -102,6 +102,18 @@ def inserted_ones(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> tuple[int, 
     return tuple(found) if at == len(small) else None
 
 
+def needs_reshape(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> bool:
+    """True where neither an Unsqueeze nor a Squeeze leads from one shape to the other, and they differ."""
+    if same_shape(source, target):
+        return False
+    return inserted_ones(source, target) is None and inserted_ones(target, source) is None
+
+
+def same(a: Dim, b: Dim) -> bool:
+    """True for dimensions that are known to be equal."""
+    return a is b or dims.same(a, b) is True
+
+
 def is_cheap(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> bool:
     """True where a Reshape can say its target with zeros (copy) and one -1: no size has to be computed."""
     moved = 0
@@ -133,13 +145,10 @@ def _is_free(view: Value) -> bool:
 def plain_reshape(m: Match) -> Any:
     """Reshape(x, [0, -1]) -> Reshape(x, the dimensions that this means), or Unsqueeze, Squeeze, or x itself"""
     given, shape = contents(m.s) or (), m.root.shape
-    found = view(m, m.x, shape, *_sources(m.root))
-    if found is None:
-        return decline("a dimension is not known")
     written = len(given) == len(shape)
-    if found.op == "Reshape" and written and all(dims.same(g, d) is True for g, d in zip(given, shape, strict=True)):
+    if written and needs_reshape(m.x.shape, shape) and all(map(same, given, shape)):
         return decline("the dimensions are written out")
-    return found
+    return view(m, m.x, shape, *_sources(m.root)) or decline("a dimension is not known")
 
 
 @rule(p.Squeeze(x))
