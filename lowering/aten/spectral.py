@@ -114,7 +114,7 @@ def none_of(A: Value, full_matrices: bool) -> tuple[Value, Value, Value]:
 
     def identity(p: Dim, q: Dim) -> Value:
         like = full(0, (dims.product(batch), 1, 2 if A.dtype.is_complex else 1, 1), PARTS.get(A.dtype, A.dtype))
-        return whole(units(p, q, like), batch) if 0 not in (p, q) else zeros(A, *batch, p, q)
+        return whole(units(p, q, like), batch) if 0 not in (*batch, p, q) else zeros(A, *batch, p, q)
 
     values = full(0, (*batch, least), PARTS.get(A.dtype, A.dtype))
     left, right = (m, n) if full_matrices else (least, least)
