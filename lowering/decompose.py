@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -25,8 +26,11 @@ def decomposition_of(target: Any) -> Callable[..., Any] | None:
     """torch's decomposition of an operator into others; None where it has none."""
     if not isinstance(target, torch._ops.OpOverload):
         return None
-    if target in decomposition_table:
-        return decomposition_table[target]
+    # torch.onnx.ops is slow to import, and is there already where one of its operators is.
+    onnx_ops = sys.modules.get("torch.onnx.ops")
+    for table in (decomposition_table, onnx_ops.aten_decompositions() if onnx_ops is not None else {}):
+        if target in table:
+            return table[target]
     implicit = torch._C.DispatchKey.CompositeImplicitAutograd
     if target.has_kernel_for_dispatch_key(implicit) or target.has_kernel_for_dispatch_key(
         torch._C.DispatchKey.CompositeExplicitAutograd

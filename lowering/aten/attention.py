@@ -157,9 +157,13 @@ def aten__scaled_dot_product_flash_attention_for_cpu(
     query: Value, key: Value, value: Value, dropout_p: float = 0.0, is_causal: bool = False, *,
     attn_mask: Value | None = None, scale: float | None = None,
 ) -> tuple[Value, Value]:  # fmt: skip
-    """(result, logarithms of the sums)"""
-    made = aten_scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale)
-    return made, log_sums(query, key, attn_mask, is_causal, scale)
+    """(result, logarithms of the sums).  key and value may have fewer heads, as torch's own kernel takes them."""
+    grouped = dims.same(query.shape[1], key.shape[1]) is False
+    made = aten_scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=grouped
+    )
+    keys = repeated(key, query.shape[1]) if grouped else key
+    return made, log_sums(query, keys, attn_mask, is_causal, scale)
 
 
 def aten__scaled_dot_product_efficient_attention(

@@ -9,7 +9,8 @@ from irkit.build import call, custom, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.onnx.schemas import has_schema
-from irkit.types import DType, Tensor
+from irkit.types import DType, Tensor, Tuple
+from lowering.aten.attention import split_heads
 from lowering.errors import Unsupported
 
 
@@ -30,7 +31,16 @@ def onnx_Attention(
     qk_matmul_output_mode: int = 0, scale: float | None = None, softcap: float = 0.0,
     softmax_precision: int | None = None,
 ) -> tuple[Value, ...]:  # fmt: skip
-    """ONNX's Attention: (y, present key, present value, product of queries and keys)."""
+    """ONNX's Attention at opset 23: (y, present key, present value, product of queries and keys).
+
+    That opset masks the products before it caps them, and lets row i look at 0 ... i of past and present together;
+    later ones cap first, and count rows from the end of the past. Where it matters, torch's formula is taken.
+    """
+    masked = attn_mask is not None or is_causal
+    if (masked and (softcap or qk_matmul_output_mode in (1, 2))) or (softcap and qk_matmul_output_mode == 1):
+        raise Unsupported("opset 23 masks before it caps")
+    if is_causal and past_key is not None:
+        raise Unsupported("opset 23 lets row i look at 0 ... i of past and present together")
     attributes: dict[str, Any] = {
         "is_causal": int(is_causal), "kv_num_heads": kv_num_heads or None, "q_num_heads": q_num_heads or None,
         "qk_matmul_output_mode": qk_matmul_output_mode, "scale": scale, "softcap": softcap,
@@ -41,6 +51,8 @@ def onnx_Attention(
         return op.Attention(Q, K, V, attn_mask, past_key, past_value, **attributes, outputs=4)
     y = op.Attention(Q, K, V, attn_mask, **attributes)
     *_, product = op.Attention(Q, K, V, attn_mask, **attributes, outputs=4)
+    if Q.rank == 3:
+        K, V = split_heads(K, kv_num_heads), split_heads(V, kv_num_heads)
     return y, K, V, product
 
 
@@ -57,6 +69,24 @@ def onnx_symbolic__symbolic(
     attributes = decoded(attr_keys, attr_types, attr_pos, attr_ints, attr_floats, attr_strs)
     name = f"{domain}::{op_type}" if domain else op_type
     return made(name, inputs, attributes, Tensor(DType(onnx_dtype), tuple(shape)))
+
+
+def onnx_symbolic__symbolic_multi_out(
+    inputs: Sequence[Value | None], op_type: str, onnx_dtypes: Sequence[int], *, shapes: Sequence[Sequence[Dim]],
+    attr_keys: Sequence[str], attr_types: Sequence[str], attr_pos: Sequence[Sequence[int]], attr_ints: Sequence[int],
+    attr_floats: Sequence[float], attr_strs: Sequence[str], metadata_props_keys: Sequence[str] = (),
+    metadata_props_values: Sequence[str] = (), domain: str = "", version: int | None = None,
+) -> Sequence[Value]:  # fmt: skip
+    """The same with several results."""
+    attributes = decoded(attr_keys, attr_types, attr_pos, attr_ints, attr_floats, attr_strs)
+    name = f"{domain}::{op_type}" if domain else op_type
+    types = tuple(Tensor(DType(d), tuple(s)) for d, s in zip(onnx_dtypes, shapes, strict=True))
+    if has_schema(name):
+        result = call(name, inputs, attributes, outputs=len(types))
+        return result if isinstance(result, tuple) else (result,)
+    if "::" not in name:
+        raise Unsupported(f"ONNX has no operator {name}")
+    return custom(name, *inputs, type=Tuple(types), **attributes)
 
 
 def made(name: str, inputs: Sequence[Value | None], attributes: dict[str, Any], type_: Tensor) -> Value:
