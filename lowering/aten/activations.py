@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from irkit.build import op
 from irkit.ir import Value
 from irkit.types import DType
@@ -29,7 +31,14 @@ def aten_hardtanh(self: Value, min_val: Number = -1, max_val: Number = 1) -> Val
 
 def aten_leaky_relu(self: Value, negative_slope: float = 0.01) -> Value:
     """self above zero, negative_slope * self below."""
+    if not held(self, negative_slope):
+        return op.Where(op.Less(self, 0), op.Mul(self, scalar(negative_slope, self.dtype)), self)
     return op.LeakyRelu(self, alpha=negative_slope)
+
+
+def held(x: Value, number: Number) -> bool:
+    """True where an attribute, which is float32, says a number as precisely as the elements of x do."""
+    return x.dtype is not DType.DOUBLE or (isinstance(number, int | float) and float(np.float32(number)) == number)
 
 
 def aten_prelu(self: Value, weight: Value) -> Value:
@@ -61,6 +70,8 @@ def aten_threshold(self: Value, threshold: Number, value: Number) -> Value:
 
 def aten_hardsigmoid(self: Value) -> Value:
     """self / 6 + 0.5 kept within [0, 1]."""
+    if not held(self, 1 / 6):
+        return op.Clip(op.Add(op.Div(self, 6), 0.5), 0, 1)
     return op.HardSigmoid(self, alpha=1 / 6, beta=0.5)
 
 
@@ -85,7 +96,7 @@ def aten_hardshrink(self: Value, lambd: Number = 0.5) -> Value:
 
 def aten_elu(self: Value, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Value:
     """scale * self above zero, scale * alpha * (exp(input_scale * self) - 1) below."""
-    if input_scale == 1:
+    if input_scale == 1 and held(self, alpha):
         result = op.Elu(self, alpha=float(alpha))  # type: ignore[arg-type]
         return result if scale == 1 else op.Mul(result, scalar(scale, self.dtype))
     slope = float(scale) * float(alpha)  # type: ignore[arg-type]
@@ -104,6 +115,8 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.050700987355480493
 
 def aten_selu(self: Value) -> Value:
     """The scaled exponential unit with the constants that keep mean 0 and variance 1."""
+    if not held(self, SELU_ALPHA):
+        return aten_elu(self, SELU_ALPHA, SELU_SCALE)
     return op.Selu(self, alpha=SELU_ALPHA, gamma=SELU_SCALE)
 
 

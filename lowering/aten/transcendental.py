@@ -7,6 +7,7 @@ import math
 from irkit.build import op
 from irkit.ir import Value
 from irkit.types import DType
+from lowering import quantiles
 from lowering.aten.elementwise import negative
 from lowering.promotion import Operand, floating, floating_all, scalar
 from lowering.series import polynomial
@@ -248,7 +249,8 @@ def erfc(x: Value) -> Value:
 
 def aten_erfc(self: Value) -> Value:
     """1 - erf(self), accurate in the tail."""
-    return erfc(floating(self))
+    x = floating(self)
+    return quantiles.erfc(x) if x.dtype is DType.DOUBLE else erfc(x)
 
 
 def aten_special_erfc(self: Value) -> Value:
@@ -270,6 +272,8 @@ _ERFINV_TAIL = (
 def aten_erfinv(self: Value) -> Value:
     """The number whose erf is self; refined by one step of Newton's method."""
     x = floating(self)
+    if x.dtype is DType.DOUBLE:
+        return quantiles.erfinv(x)
     w = op.Neg(op.Log(op.Mul(op.Sub(1, x), op.Add(x, 1))))
     centre = polynomial(op.Sub(w, 2.5), _ERFINV_CENTRE)
     tail = polynomial(op.Sub(op.Sqrt(op.Max(w, 5)), 3), _ERFINV_TAIL)
@@ -288,17 +292,22 @@ def aten_special_erfinv(self: Value) -> Value:
 
 def aten_special_ndtr(self: Value) -> Value:
     """The area under the standard normal density to the left of self."""
-    return op.Mul(erfc(op.Mul(floating(self), -math.sqrt(0.5))), 0.5)
+    return op.Mul(aten_erfc(op.Mul(floating(self), -math.sqrt(0.5))), 0.5)
 
 
 def aten_special_ndtri(self: Value) -> Value:
     """The number that has area `self` under the standard normal density to its left."""
-    return op.Mul(aten_erfinv(op.Sub(op.Mul(floating(self), 2), 1)), math.sqrt(2))
+    p = floating(self)
+    if p.dtype is DType.DOUBLE:
+        return quantiles.ndtri(p)
+    return op.Mul(aten_erfinv(op.Sub(op.Mul(p, 2), 1)), math.sqrt(2))
 
 
 def aten_special_log_ndtr(self: Value) -> Value:
     """log(ndtr(self)); far to the left by the exponent of the tail, which does not vanish."""
     x = floating(self)
+    if x.dtype is DType.DOUBLE:
+        return quantiles.log_ndtr(x)
     size = op.Mul(op.Abs(x), math.sqrt(0.5))
     t = op.Div(scalar(1, x.dtype), op.Add(op.Mul(size, 0.5), 1))
     tail = op.Add(op.Sub(polynomial(t, _ERFCC), op.Mul(size, size)), op.Log(op.Mul(t, 0.5)))
@@ -308,6 +317,8 @@ def aten_special_log_ndtr(self: Value) -> Value:
 def aten_special_erfcx(self: Value) -> Value:
     """exp(self * self) * erfc(self)"""
     x = floating(self)
+    if x.dtype is DType.DOUBLE:
+        return quantiles.erfcx(x)
     size = op.Abs(x)
     t = op.Div(scalar(1, x.dtype), op.Add(op.Mul(size, 0.5), 1))
     tail = op.Mul(t, op.Exp(polynomial(t, _ERFCC)))
