@@ -217,6 +217,24 @@ def reflected(rows: Value, v: Value) -> Value:
     return op.Sub(rows, along)
 
 
+def mirror(row: Value, places: Value, k: Value) -> tuple[Value, Value, Value]:
+    """(v, phase, idle): the reflection I - v v^H that leaves -phase * |row| at place k and nothing else of a row.
+
+    row: (b, 1, c, m); where it is 0, it is idle, and so is the reflection.
+    """
+    layers, dtype = row.shape[2], row.dtype
+    zero, one, small = scalar(0, dtype), scalar(1, dtype), scalar(epsilon(dtype) ** 4, dtype)
+    head = op.Gather(row, unsqueeze(k, 0), axis=3)
+    inside, length = squares(head), squares(row)
+    no_phase = op.Less(inside, small)
+    ahead = const(np.array([[1], [0]][:layers], dtype.numpy))  # type: ignore[index]
+    phase = op.Where(no_phase, ahead, op.Div(head, op.Sqrt(op.Where(no_phase, one, inside))))
+    v = op.Add(row, op.Where(op.Equal(places, k), op.Mul(phase, op.Sqrt(length)), zero))
+    idle = op.Less(length, small)
+    scale = op.Sqrt(op.Div(scalar(2, dtype), op.Where(idle, one, squares(v))))
+    return op.Mul(v, op.Where(idle, zero, scale)), phase, idle
+
+
 def completed(rows: Value, count: Dim) -> Value:
     """(b, count, c, m): orthonormal rows, the first of them the directions of `rows`: (b, p, c, m), orthogonal already.
 
@@ -224,21 +242,12 @@ def completed(rows: Value, count: Dim) -> Value:
     than `count`, nor that more than m.
     """
     batch, steps, layers, length = rows.shape
-    places, dtype = iota(length), rows.dtype
-    zero, one, small = scalar(0, dtype), scalar(1, dtype), scalar(epsilon(dtype) ** 4, dtype)
+    places = iota(length)
 
     def reflection(rest: Value, k: Value) -> tuple[Value, Value, Value]:
-        """Step k: (rows reflected, the vector v of I - v v^H, the phase that row k is left with)"""
-        row = op.Where(op.GreaterOrEqual(places, k), op.Gather(rest, unsqueeze(k, 0), axis=1), zero)
-        head = op.Gather(row, unsqueeze(k, 0), axis=3)
-        inside, length_ = squares(head), squares(row)
-        no_phase = op.Less(inside, small)
-        ahead = const(np.array([[1], [0]][:layers], dtype.numpy))  # type: ignore[index]
-        phase = op.Where(no_phase, ahead, op.Div(head, op.Sqrt(op.Where(no_phase, one, inside))))
-        v = op.Add(row, op.Where(op.Equal(places, k), op.Mul(phase, op.Sqrt(length_)), zero))
-        idle = op.Less(length_, small)
-        scale = op.Sqrt(op.Div(scalar(2, dtype), op.Where(idle, one, squares(v))))
-        v = op.Mul(v, op.Where(idle, zero, scale))
+        """Step k: (rows reflected, the vector of the reflection, the phase that row k is left with)"""
+        row = op.Gather(rest, unsqueeze(k, 0), axis=1)
+        v, phase, idle = mirror(op.Where(op.GreaterOrEqual(places, k), row, scalar(0, rows.dtype)), places, k)
         return reflected(rest, v), v, op.Where(idle, phase, op.Neg(phase))
 
     _, vectors, phases = op.Scan(rows, iota(steps), num_scan_inputs=1, body=reflection)
