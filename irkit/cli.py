@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from typer.core import TyperGroup
 
+from irkit.contract import contract_of
 from irkit.errors import IrkitError
 from irkit.export_door import upstairs
 from irkit.ir import Graph
@@ -52,6 +55,13 @@ def export(
     target: Annotated[str, typer.Option(help="what will run the model")] = "onnxruntime-cpu",
     check: Annotated[bool, typer.Option("--check", help="compare with torch at several sizes before writing")] = False,
     strict: Annotated[bool, typer.Option(help="refuse operators that only torch's decomposition can express")] = False,
+    dim: Annotated[
+        list[str] | None,
+        typer.Option(help="a name for a dimension that varies, such as tokens.0=batch; may be repeated"),
+    ] = None,
+    specialization: Annotated[
+        str | None, typer.Option(help="'report' or 'error': list all named dimensions that the program fixes")
+    ] = None,
 ) -> None:
     """Write an exported PyTorch program as an ONNX model, and say what became of it.
 
@@ -61,7 +71,10 @@ def export(
         raise IrkitError(f"there is no folder {str(output.parent)!r}", hint="make it first, or choose another output")
     with stages(Console(stderr=True)) as show:
         to_onnx = upstairs("lowering.export").to_onnx
-        program = to_onnx(model, opset=opset, target=target, strict=strict, progress=show)
+        program = to_onnx(
+            model, opset=opset, target=target, strict=strict, progress=show, dynamic_shapes=named(dim or ()),
+            specialization=specialization,
+        )  # fmt: skip
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(program.report.render(), soft_wrap=False)
     if check:
@@ -89,12 +102,32 @@ def optimize(
     Console(highlight=False, markup=False, soft_wrap=True).print(f"{len(graph)} nodes to {len(ready)}: wrote {output}")
 
 
+def named(given: Sequence[str]) -> dict[str, dict[int, str]] | None:
+    """Names of dimensions by input and axis, from `input.axis=name`; None without any. Raises IrkitError for others."""
+    found: dict[str, dict[int, str]] = {}
+    for each in given:
+        place, _, name = each.partition("=")
+        leaf, _, axis = place.rpartition(".")
+        if not (leaf and axis.isdigit() and name):
+            raise IrkitError(f"--dim {each!r} names no dimension", hint="write --dim tokens.0=batch")
+        found.setdefault(leaf, {})[int(axis)] = name
+    return found or None
+
+
 @app.command()
 def show(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="a model, .onnx, .pt2 or .irkit")],
 ) -> None:
     """Print a model, .onnx, .pt2 or .irkit, as irkit text."""
     typer.echo(str(read(model)))
+
+
+@app.command()
+def contract(
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="a model, .onnx, .pt2 or .irkit")],
+) -> None:
+    """Print what a model relies on, as JSON: inputs, ranges, conditions, constants, state."""
+    typer.echo(json.dumps(contract_of(read(model)), indent=2, ensure_ascii=False))
 
 
 @app.command()

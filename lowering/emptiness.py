@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 import attrs
 import sympy
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.export import ExportedProgram
 from torch.fx import Interpreter, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
 
 from lowering.guards import Guard, number
 from lowering.programs import first_line, quiet
@@ -58,9 +59,24 @@ class Walk(Interpreter):
     at: Node | None = None
 
     def run_node(self, n: Node) -> Any:
-        """What the node gives."""
+        """What the node gives.
+
+        Where all that it is given is empty, it is run for good first: a few operators refuse only then.
+        """
         self.at = n
+        if n.op == "call_function" and isinstance(n.target, torch._ops.OpOverload):
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+            if tensors and all(tensor.numel() == 0 for tensor in tensors):
+                with unset_fake_temporarily():
+                    real: Any = pytree.tree_map_only(torch.Tensor, like, (args, kwargs))
+                    n.target(*real[0], **real[1])
         return super().run_node(n)
+
+
+def like(tensor: torch.Tensor) -> torch.Tensor:
+    """An empty tensor of that shape."""
+    return torch.empty(tuple(int(size) for size in tensor.shape), dtype=tensor.dtype)
 
 
 def raised_at(program: ExportedProgram, sizes: Mapping[str, int]) -> tuple[str, str] | None:

@@ -282,7 +282,8 @@ def name_root(place: Place, size: Any, symbols: dict[str, str]) -> None:
     unnamed = [s for s in getattr(size, "free_symbols", ()) if s.name not in symbols]
     if len(roots) == len(unnamed) == 1 and roots[0].name not in symbols.values():
         if isinstance(size, sympy.Symbol):
-            symbols[size.name] = "".join(c if c.isalnum() else "_" for c in place.text.replace(" ", ""))
+            name = "".join(c if c.isalnum() else "_" for c in place.text.replace(" ", ""))
+            symbols[size.name] = name if name.isidentifier() else f"dim_{name}"
         elif value_of(place.expr, {roots[0].name: unnamed[0]}) == size:
             symbols[unnamed[0].name] = roots[0].name
 

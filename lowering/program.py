@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import torch
 
+from irkit.contract import contract_of
 from irkit.errors import ContractError
 from irkit.facts import binding_of, check_sizes, names_of
 from irkit.ir import Graph
@@ -140,6 +141,11 @@ class Program:
                 raise ContractError(f"{name} is {leaf!r}, and the model takes an int")
             return np.array(leaf, dtype=wanted.numpy)
         raise ContractError(f"{name} is a {type(leaf).__name__}, and the model takes a tensor {self.inputs[name]!r}")
+
+    def contract(self) -> dict[str, Any]:
+        """What another runtime must check before it runs the model, ready for `json.dumps`. docs/contract.md describes
+        it, and has a checker in plain Python; `irkit contract` prints that of a file."""
+        return contract_of(self.ready)
 
     def check_baked(self, leaves: list[Any]) -> None:
         """Raises ContractError where a constant input is not what capture baked in."""

@@ -281,13 +281,19 @@ def tried_at_several(captured: Found, trial: Trial, done: list[dict[str, int]]) 
     return captured
 
 
+def is_equality(expr: Any) -> bool:
+    """Whether a relation ties sizes to one another, as shapes in the graph then do."""
+    parts = expr.args if isinstance(expr, sympy.Or) else [expr]
+    return any(isinstance(part, sympy.Eq) and len(part.free_symbols) > 1 for part in parts)
+
+
 def refused_points(captured: Any, trial: Trial) -> Iterator[dict[str, int]]:
     """Sizes 0 and 1 of several dimensions that are refused together, and not one by one."""
     owners = {symbol: name for name in trial.names for symbol in trial.symbols[name]}
     for guard in captured.guards:
         symbols = sorted(s.name for s in getattr(guard.expr, "free_symbols", ()))
         names = list(dict.fromkeys(owners.get(symbol, "") for symbol in symbols))
-        if not 2 <= len(names) <= MOST_SYMBOLS or "" in names:
+        if not 2 <= len(names) <= MOST_SYMBOLS or "" in names or is_equality(guard.expr):
             continue
         for values in itertools.product((1, 0), repeat=len(names)):
             sizes = dict(zip(names, values, strict=True))
