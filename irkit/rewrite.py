@@ -15,6 +15,7 @@ import attrs
 from irkit.errors import RewriteError
 from irkit.ir import Graph, Value
 from irkit.pattern import Miss, match, root_ops
+from irkit.pause import uncollected
 from irkit.rule import Decline, Match, Rule, Rules, decline, rule
 from irkit.sweep import DEPTH, Plan
 
@@ -22,6 +23,7 @@ __all__ = ["Decline", "Explanation", "Match", "RewriteError", "Rule", "Rules", "
 __all__ += ["rewrite", "rule"]
 
 
+@uncollected
 def rewrite(graph: Graph, rules: Rules | Rule, *, depth: int = DEPTH) -> Graph:
     """`graph` with the rules applied until none matches, and equal values shared; in bodies too, each distinct one
     once. The very same object is returned where nothing changes.

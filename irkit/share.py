@@ -9,6 +9,7 @@ import attrs
 from irkit import attributes
 from irkit.ir import Graph, Value
 from irkit.onnx.schemas import NONDETERMINISTIC
+from irkit.pause import uncollected
 from irkit.vocabulary import PARAM
 
 UNSHARED = NONDETERMINISTIC | {PARAM}
@@ -57,6 +58,7 @@ class Bodies:
         return (body.digest, body.symbols_used)
 
 
+@uncollected
 def share(graph: Graph) -> Graph:
     """`graph` with equal values merged, in bodies too; the very same object where there are none.
 

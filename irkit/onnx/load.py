@@ -14,11 +14,13 @@ from irkit.onnx.interop import from_onnx_ir
 from irkit.onnx.read_model import parsed, read_model
 from irkit.onnx.read_tensors import mapped
 from irkit.onnx.wire import split
+from irkit.pause import uncollected
 
 LARGE = 1 << 24
 """Files of at least that many bytes are mapped, and their weights left in them."""
 
 
+@uncollected
 def load(source: Any) -> Graph:
     """The graph of an ONNX model.
 

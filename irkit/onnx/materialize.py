@@ -11,7 +11,6 @@ from irkit import dims
 from irkit.dims import Dim, Range
 from irkit.ir import Graph, Value, param
 from irkit.onnx.sizes import ONE, Sizes
-from irkit.types import Tensor
 from irkit.vocabulary import CALL, CONSTANT, PARAM, SHAPE_VECTOR
 
 
@@ -49,21 +48,25 @@ class Sweep:
     def graph(self, graph: Graph) -> tuple[Value, ...]:
         """The new results of a graph."""
         vectors: dict[Value, tuple[Dim, ...]] = {}
-        results = set(graph.results)
+        results, new, offer = set(graph.results), self.new, self.sizes.offer
+        changed: set[Value | None] = set()
         for value in graph.order:
             if value.op == PARAM or value.op == CONSTANT:
-                self.new[value] = value
+                new[value] = value
                 continue
+            if not value.bodies and value.op != SHAPE_VECTOR and changed.isdisjoint(value.inputs):
+                new[value] = value
+                offer(value)
+                continue
+            changed.add(value)
             if value.op == SHAPE_VECTOR:
                 vectors[value] = self.vector(value)
                 if value in results:
                     self.written(value, vectors)
                 continue
-            made = self.value(value, vectors)
-            self.new[value] = made
-            if type(made.type) is Tensor:
-                self.sizes.offer(made)
-        return tuple(self.new[r] for r in graph.results)
+            made = new[value] = self.value(value, vectors)
+            offer(made)
+        return tuple(new[r] for r in graph.results)
 
     def vector(self, value: Value) -> tuple[Dim, ...]:
         """The dimensions of a ShapeVector, whose scalars are made known."""
@@ -94,13 +97,13 @@ class Sweep:
         if value.op == "Squeeze" and any(v in vectors for v in value.inputs[:1]):
             return self.number(value, vectors)
         inputs = self.operands(value.inputs, vectors)
-        same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
-        made = value if same else value.with_inputs(inputs)
-        return self.bodies(made) if any(has_vectors(body) for body in value.bodies) else made
+        made = value if inputs == value.inputs else value.with_inputs(inputs)
+        return self.bodies(made) if value.bodies and any(map(has_vectors, value.bodies)) else made
 
     def operands(self, inputs: tuple[Value | None, ...], vectors: Mapping[Value, tuple[Dim, ...]]) -> tuple[Any, ...]:
         """The new values of operands; ShapeVectors among them are written out."""
-        return tuple(None if v is None else self.written(v, vectors) if v in vectors else self.new[v] for v in inputs)
+        new = self.new
+        return tuple([None if v is None else self.written(v, vectors) if v in vectors else new[v] for v in inputs])
 
     def number(self, value: Value, vectors: Mapping[Value, tuple[Dim, ...]]) -> Value:
         """One dimension as a scalar: the scalar whose content it is, or a Squeeze made once."""

@@ -30,6 +30,7 @@ from irkit.onnx.protos import (
 )
 from irkit.onnx.schemas import BODIES, OPSET, OpSpec, split
 from irkit.onnx.tensors import header, tensor_proto
+from irkit.origins import NOWHERE
 from irkit.pause import uncollected
 from irkit.types import Tensor
 from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM
@@ -183,6 +184,9 @@ class Plan:
     explicit: tuple[tuple[str, str, Any], ...]
     kinds: Mapping[str, str]
     required: tuple[str, ...]
+    spelled: bool
+    checked: set[Any] = attrs.field(factory=set)
+    """Element types of operands, and numbers of results, that the row was found to allow."""
 
 
 class Writer:
@@ -228,7 +232,7 @@ class Writer:
         """Writes the nodes of a graph into `proto`, with the types of their results."""
         names, several, types = scope.names, scope.several, self.types
         public = {*scope.inputs, *scope.outputs}
-        add_node, add_info = proto.node.add, proto.value_info.add
+        add_node, add_info, fill, proto_of = proto.node.add, proto.value_info.add, self.fill, types.proto
         for value in graph.order:
             op = value.op
             if op in _UNWRITTEN:
@@ -242,10 +246,12 @@ class Writer:
             if parts is None:
                 node.output.append(name)
                 if name not in public and op != EMPTY:
-                    add_info(name=name, type=types.proto(value.type))
+                    info = add_info()
+                    info.name = name
+                    info.type.CopyFrom(proto_of(value.type))
             else:
                 self.outputs(proto, node, value, parts, public)
-            self.fill(node, value, scope)
+            fill(node, value, scope)
         for source, target in scope.copies:
             copy = proto.node.add(op_type="Identity", name=target, input=(source,), output=(target,))
             if self.ir_version >= NODE_METADATA:
@@ -279,8 +285,12 @@ class Writer:
         if plan.domain:
             node.domain = plan.domain
         if plan.row is not None:
-            check_node(value, plan.row, self.opset, len(node.output))
-        if value.attributes or plan.explicit or plan.required:
+            kinds = tuple([v.type.dtype if v is not None and type(v.type) is Tensor else None for v in value.inputs])
+            seen = (kinds, len(node.output))
+            if value.bodies or seen not in plan.checked:
+                check_node(value, plan.row, self.opset, len(node.output))
+                plan.checked.add(seen)
+        if value.attributes or plan.spelled:
             node.attribute.extend(self.attributes(value, plan))
         if value.bodies:
             if plan.bodies and len(plan.bodies) == len(value.bodies):
@@ -294,12 +304,13 @@ class Writer:
     def provenance(self, node: NodeProto, value: Value) -> None:
         """Where a node comes from, as its metadata."""
         origin = value.origin
-        if self.ir_version >= NODE_METADATA and (origin.node or origin.module or origin.source or origin.rules):
-            add = node.metadata_props.add
-            fields = (origin.node, origin.target, origin.module, origin.source, ",".join(origin.rules))
-            for key, text in zip(NODE_KEYS, fields, strict=True):
-                if text:
-                    add(key=key, value=encodable(text))
+        if origin is NOWHERE or self.ir_version < NODE_METADATA:
+            return
+        add = node.metadata_props.add
+        fields = (origin.node, origin.target, origin.module, origin.source, ",".join(origin.rules))
+        for key, text in zip(NODE_KEYS, fields, strict=True):
+            if text:
+                add(key=key, value=encodable(text))
 
     def plan(self, value: Value) -> Plan:
         """How nodes of an operator are written. Raises SerializeError where the opset does not have it."""
@@ -312,9 +323,10 @@ class Writer:
             self.domains[domain] = max(version, self.domains.get(domain, 1))
         row = row_at(value.op, version)
         explicit = explicit_defaults(value.op, version) if domain == "" else ()
+        needed = required(row) if row is not None else ()
         kinds = {} if row is None else {a.name: a.kind for a in row.attributes.values()}
         self._plans[value.op] = made = Plan(
-            row, name, domain, bodies, explicit, kinds, required(row) if row is not None else ()
+            row, name, domain, bodies, explicit, kinds, needed, bool(explicit or needed)
         )
         return made
 

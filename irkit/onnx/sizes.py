@@ -45,6 +45,7 @@ class Sizes:
         self._outer: dict[Dim, list[tuple[Value, int]]] = {}
         self._inner: dict[Dim, list[tuple[Value, int]]] = {}
         self._offered: dict[tuple[Dim, ...], int] = {}
+        self._full: dict[int, Tensor] = {}
         self._scalars: dict[Any, Value] = {}
         self._vectors: dict[tuple[Dim, ...], Value] = {}
         self._shapes: dict[tuple[Value, int, int], Value] = {}
@@ -67,10 +68,11 @@ class Sizes:
 
     def _offer(self, value: Value, places: dict[Dim, list[tuple[Value, int]]]) -> None:
         type_ = value.type
-        if type(type_) is not Tensor:
+        if id(type_) in self._full or type(type_) is not Tensor:
             return
         seen = self._offered.get(type_.shape, 0)
         if seen >= PLACES:
+            self._full[id(type_)] = type_
             return
         self._offered[type_.shape] = seen + 1
         for axis, size in enumerate(type_.shape):
