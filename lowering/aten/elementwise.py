@@ -197,7 +197,15 @@ def aten_remainder(self: Operand, other: Operand) -> Value:
 
 def aten_fmod(self: Operand, other: Operand) -> Value:
     """self - other * trunc(self / other), broadcast: the sign is that of `self`."""
-    return op.Mod(*promoted(self, other), fmod=1)
+    a, b = promoted(self, other)
+    if a.dtype not in (DType.INT64, DType.UINT64):
+        return op.Mod(a, b, fmod=1)
+    rest = op.Mod(a, b)  # ONNX Runtime computes the other one in f64, which rounds
+    if a.dtype is DType.UINT64:
+        return rest
+    zero = scalar(0, DType.INT64)
+    astray = op.And(op.Not(op.Equal(rest, zero)), op.Xor(op.Less(rest, zero), op.Less(a, zero)))
+    return op.Where(astray, op.Sub(rest, b), rest)
 
 
 def aten_reciprocal(self: Value) -> Value:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 
 from irkit import dims
-from irkit.build import op
+from irkit.build import const, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.pieces import mean
+from lowering.pieces import full, mean
 from lowering.promotion import Number, cast, floating, highest, is_static, lowest, scalar, sum_dtype, truth
-from lowering.shaping import axes, ints, may_be_empty, reshape, unsqueeze
+from lowering.shaping import axes, flat, ints, may_be_empty, picked, reshape, sliced, unsqueeze
 
 Axes = int | Sequence[int] | None
 
@@ -40,11 +40,46 @@ def aten_sum(self: Value, dim: Axes = None, keepdim: bool = False, *, dtype: DTy
 
 
 def accumulated(function: str, x: Value, dtype: DType, dim: Axes, keepdim: bool) -> Value:
-    """A sum or product as `dtype`: narrow integers wrap around, of bools it tells whether some, or all, are true."""
+    """A sum or product as `dtype`: integers wrap around, of bools it tells whether some, or all, are true."""
     if dtype is DType.BOOL:
         return (aten_any if function == "ReduceSum" else aten_all)(truth(x), dim, keepdim)
-    narrow = dtype.is_integer and dtype not in (DType.INT32, DType.INT64, DType.UINT32, DType.UINT64)
-    return cast(reduced(function, cast(cast(x, dtype), DType.INT64 if narrow else dtype), dim, keepdim), dtype)
+    if not dtype.is_integer:
+        return reduced(function, cast(x, dtype), dim, keepdim)
+    whole = cast(cast(x, dtype), DType.INT64)
+    return cast((whole_sum if function == "ReduceSum" else whole_product)(whole, dim, keepdim), dtype)
+
+
+_SMALL = frozenset((DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.UINT32))
+
+
+def whole_sum(x: Value, dim: Axes, keepdim: bool) -> Value:
+    """The sum of i64, which wraps around.
+
+    ONNX Runtime adds integers as f64, and so rounds what is beyond 2**53 and stops at the greatest number. The upper
+    and the lower halves of the bits are summed apart, which is exact for up to two million elements; integers of 32
+    bits and fewer need no such care.
+    """
+    source = x.inputs[0] if x.op == "Cast" else x
+    if source is not None and source.dtype in _SMALL or x.rank == 0:
+        return reduced("ReduceSum", x, dim, keepdim)
+    low = op.BitwiseAnd(x, 2**32 - 1)
+    high = op.Div(op.Sub(x, low), 2**32)
+    high, low = (reduced("ReduceSum", part, dim, keepdim) for part in (high, low))
+    return op.Add(op.Mul(high, 2**32), low)
+
+
+def whole_product(x: Value, dim: Axes, keepdim: bool) -> Value:
+    """The product of i64, which wraps around: the last of the running products. ONNX Runtime's ReduceProd rounds."""
+    if x.rank == 0:
+        return x
+    where = axes(dim, x.rank)
+    if len(where) > 1:
+        return whole_product(flat(x), 0, False)
+    at = where[0]
+    if may_be_empty(x.shape[at]):
+        x = op.Concat(full(1, (*x.shape[:at], 1, *x.shape[at + 1 :]), x.dtype), x, axis=at)
+    products = op.CumProd(x, const(at))
+    return sliced(products, at, -1, None) if keepdim else picked(products, at, -1)
 
 
 def aten_nansum(self: Value, dim: Axes = None, keepdim: bool = False, *, dtype: DType | None = None) -> Value:
@@ -89,7 +124,7 @@ def aten_trace(self: Value) -> Value:
     """The sum of the diagonal of a matrix."""
     x = cast(self, sum_dtype(self))
     rows, columns = (op.Range(0, _size(self, i), 1) for i in range(2))
-    return op.ReduceSum(op.Where(op.Equal(unsqueeze(rows, 1), columns), x, scalar(0, x.dtype)), keepdims=0)
+    return aten_sum(op.Where(op.Equal(unsqueeze(rows, 1), columns), x, scalar(0, x.dtype)))
 
 
 def _size(x: Value, index: int) -> Value:

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.converters.harness import eager, lowered, run_onnx
+from tests.converters.harness import check, eager, lowered, run_onnx
 
 INF, NAN = float("inf"), float("nan")
 VALUES = torch.tensor([
@@ -112,3 +112,22 @@ def test_shifts_of_extremes(kind: torch.dtype) -> None:
     a, b = values[:, None].expand(-1, len(counts)).contiguous(), counts.expand(len(values), -1).contiguous()
     agree(torch.bitwise_left_shift, a, b)
     agree(torch.bitwise_right_shift, a, b)
+
+
+FAR = torch.randint(-(2**62), 2**62, (3, 4, 5), generator=torch.Generator().manual_seed(0))
+WHOLE: dict[str, Callable[..., Any]] = {
+    "sum": lambda x: x.sum(), "sum_of_rows": lambda x: x.sum((0, 2), keepdim=True), "prod": lambda x: x.prod(),
+    "prod_of_rows": lambda x: x.prod(1), "prod_kept": lambda x: x.prod(-1, keepdim=True),
+    "sum_i32": lambda x: x.int().sum(0, dtype=torch.int32), "prod_i32": lambda x: x.int().prod(0, dtype=torch.int32),
+    "prod_u8": lambda x: x.to(torch.uint8).prod(1), "trace": lambda x: x[0].trace(), "fmod": lambda x: x.fmod(7),
+    "fmod_negative": lambda x: x.fmod(-(2**40) - 1), "remainder": lambda x: x.remainder(-7),
+    "matmul": lambda x: x[0] @ x[0].T, "dot": lambda x: torch.dot(x[0, 0], x[0, 1]), "cumsum": lambda x: x.cumsum(1),
+    "cumprod": lambda x: x.cumprod(1), "diff": lambda x: x.diff(), "hash": torch.hash_tensor,
+    "hash_of_rows": lambda x: torch.hash_tensor(x, (0, 2), keepdim=True),
+    "hash_of_floats": lambda x: torch.hash_tensor(x.float()), "hash_of_bools": lambda x: torch.hash_tensor(x > 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_numbers_beyond_the_53_bits_of_a_float(name: str) -> None:
+    check(WHOLE[name], FAR)
