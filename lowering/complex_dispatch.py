@@ -108,7 +108,7 @@ def complex_entry(registry: Registry, target: Any) -> Entry | None:
 def names_of(space: str, name: str, overload: str) -> tuple[str, ...]:
     """The names of converters looked for, in order."""
     own = (f"complex_prims_{name}",) if space == "prims" else ()
-    if space == "prims" and name not in AS_ATEN:
+    if space == "prims" and name not in AS_ATEN | {"conj", "imag", "ne"}:
         return own
     return (*own, f"complex_{name}_{overload}", f"complex_{name}", f"complex_{SYNONYMS.get(name, name)}")
 

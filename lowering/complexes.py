@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from irkit.build import const, op
 from irkit.ir import Graph, Value
 from irkit.types import DType, Tensor
 from lowering.errors import Unsupported
-from lowering.promotion import COMPLEX32, ComplexHalf, scalar
+from lowering.promotion import COMPLEX32, ComplexHalf, cast, scalar
 from lowering.shaping import expand, picked, unsqueeze
 
 PAIR = "irkit::Pair"
@@ -121,6 +121,32 @@ def boundary_text(graph: Graph, name: str, type_: Any) -> str:
     return f"{Tensor(WHOLES[type_.dtype], type_.shape[:-1])!r} as {type_!r}"
 
 
+def as_type(x: Value, dtype: DType) -> Value:
+    """x as a tensor of that element type: of a complex one the real part, where the type is real."""
+    if x.dtype is dtype:
+        return x
+    if not dtype.is_complex:
+        return cast(parts(x)[0], dtype)
+    a, b = parts(x)
+    return pair(cast(a, PARTS[dtype]), cast(b, PARTS[dtype]))
+
+
+def expanded(x: Value, shape: Sequence[Any]) -> Value:
+    """x repeated to that shape."""
+    return pair(*(expand(part, shape) for part in parts(x))) if x.dtype.is_complex else expand(x, shape)
+
+
+def apart(values: Iterable[Value]) -> list[Value]:
+    """The values with every complex one replaced by its real and its imaginary part."""
+    return [part for v in values for part in (parts(v) if v.dtype.is_complex else (v,))]
+
+
+def together(values: Sequence[Value], types: Sequence[Any]) -> tuple[Value, ...]:
+    """What `apart` took apart, by the types of the whole."""
+    pending = iter(values)
+    return tuple(pair(next(pending), next(pending)) if is_complex(t) else next(pending) for t in types)
+
+
 def refined(part: Value, whole: Value | Tensor) -> Value:
     """A part with the dimensions that are known of the whole."""
     return part if part.shape == whole.shape else part.with_type(Tensor(part.dtype, whole.shape))
@@ -136,21 +162,26 @@ def real_type(expected: Any) -> Any:
 CONTENT = frozenset("self input inp a tensor tensors value values fill fill_value source src s A".split())
 """Parameters of converters that hold elements of the result: the imaginary part of a real one is 0."""
 
+NUMBERS = frozenset("value fill_value fill s".split())
+"""Those of them that may be numbers."""
 
-def part_of(x: Any, index: int, content: bool) -> Any:
-    """One part of each complex tensor, number and type among arguments; of tensors that are no content the real part.
+
+def part_of(x: Any, index: int, name: str) -> Any:
+    """One part of each complex tensor, number and type in the argument `name`; of tensors that are no content the
+    real part.
 
     The imaginary part of a real tensor or number that is content is 0; everything else is as it is.
     """
+    content = name in CONTENT
     if isinstance(x, list | tuple):
-        return [part_of(v, index, content) for v in x]
+        return [part_of(v, index, name) for v in x]
     if isinstance(x, DType | ComplexHalf):
         return PARTS.get(x, x)
     if isinstance(x, Value):
         return parts(x)[index] if content else parts(x)[0]
     if content and isinstance(x, complex):
         return x.imag if index else x.real
-    return 0 if content and index and isinstance(x, int | float | sympy.Basic) else x
+    return 0 if index and name in NUMBERS and isinstance(x, int | float | sympy.Basic) else x
 
 
 def componentwise(converter: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
@@ -166,7 +197,7 @@ def componentwise(converter: Callable[..., Any], names: Sequence[str]) -> Callab
         )
         made = []
         for index in (0, 1) if whole else (0,):
-            taken = {n: part_of(x, index, n in CONTENT) for n, x in given.items()}
+            taken = {n: part_of(x, index, n) for n, x in given.items()}
             made.append(converter(**taken, **({"expected": real_type(expected)} if wants else {})))
         if not whole:
             return made[0]

@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from irkit.build import call, op, shape_vector
 from irkit.ir import Graph, Value, param
 from irkit.types import DType, Tensor
+from lowering.complexes import apart, is_complex, pair, real_type, together
 from lowering.decompose import written_out
 from lowering.errors import LoweringError
 from lowering.functionalized import auto_functionalized
@@ -62,7 +63,8 @@ def higher_order(scope: Scope, node: Node) -> Any:
 
 
 def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any] | None = None) -> Graph:
-    """The closed graph of a body applied to operands: tensors become parameters, sizes and numbers stay what they are.
+    """The closed graph of a body applied to operands: tensors become parameters, complex ones two of them, sizes and
+    numbers stay what they are.
 
     `types` replaces the types of tensor operands (an element of a scanned tensor, say).
     """
@@ -70,15 +72,17 @@ def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any
     given: list[Any] = []
     for i, operand in enumerate(operands):
         if isinstance(operand, Value):
-            params.append(param(types[i] if types is not None and types[i] is not None else operand.type))
-            given.append(params[-1])
+            whole = types[i] if types is not None and types[i] is not None else operand.type
+            new = [param(real_type(whole)) for _ in range(2 if is_complex(whole) else 1)]
+            params.extend(new)
+            given.append(pair(*new) if len(new) == 2 else new[0])
         else:
             given.append(operand)
     if scope.lower is None:
         raise LoweringError("a body cannot be lowered outside a fold")
     results, _ = scope.lower(module, given, scope.sizes, scope.options, scope, closed=True)
     flat = results if isinstance(results, tuple | list) else (results,)
-    return Graph(tuple(params), tuple(as_tensor(r) for r in flat), name=module.__class__.__name__)
+    return Graph(tuple(params), apart(as_tensor(r) for r in flat), name=module.__class__.__name__)
 
 
 def as_tensor(result: Any) -> Value:
@@ -91,7 +95,7 @@ def as_tensor(result: Any) -> Value:
 def cond(scope: Scope, node: Node) -> Any:
     """torch.cond(pred, true, false, operands) -> If"""
     (pred, yes, no, operands), _ = read_arguments(scope, node)
-    values = [v for v in operands if isinstance(v, Value)]
+    values = apart(v for v in operands if isinstance(v, Value))
     if not isinstance(pred, Value):
         pred = truth(scope, pred)
     branches = [body(scope, branch, list(operands)) for branch in (yes, no)]
@@ -132,7 +136,8 @@ def refined(scope: Scope, node: Node, results: tuple[Any, ...]) -> tuple[Any, ..
     if not isinstance(types, tuple):
         return results
     return tuple(
-        r.with_type(t) if isinstance(t, Tensor) and r.type != t else r for r, t in zip(results, types, strict=True)
+        r.with_type(t) if isinstance(t, Tensor) and r.type != t else r
+        for r, t in zip(together(results, types), types, strict=True)
     )
 
 
@@ -150,12 +155,13 @@ def looped(scope: Scope, node: Node, *, stacked: bool) -> Any:
     """A Loop of (cond, body, carried, additional): what is carried in the end, or after each round"""
     (test, step, carried, extra), _ = read_arguments(scope, node)
     carried, extra = [as_tensor(c) for c in carried], list(extra)
-    values = [v for v in extra if isinstance(v, Value)]
+    values = apart(v for v in extra if isinstance(v, Value))
     recorded = type_of(node.meta.get("val"), scope.sizes)
     kept = [Tensor(t.dtype, t.shape[1:]) if stacked else t if isinstance(t, Tensor) else None for t in recorded]
     types = kept + [None] * len(extra)
     test_graph = body(scope, test, [*carried, *extra], types)
     step_graph = body(scope, step, [*carried, *extra], types)
+    carried = apart(carried)
     first = inline(test_graph, [*carried, *values])[0]
     params = [param(p.type) for p in step_graph.params]
     after = inline(step_graph, params)
@@ -197,7 +203,7 @@ def scanned(scope: Scope, node: Node, function: Any, init: list[Any], xs: list[A
     elements = [Tensor(x.dtype, x.shape[1:]) for x in xs]
     types = [None] * len(init) + elements + [None] * len(extra)
     graph = body(scope, function, [*init, *xs, *extra], types)
-    values = [v for v in extra if isinstance(v, Value)]
+    init, xs, values = apart(init), apart(xs), apart(v for v in extra if isinstance(v, Value))
     result = call("Scan", [*init, *xs, *values], {
         "body": graph, "num_scan_inputs": len(xs), "captures": len(values),
     }, outputs=len(graph.results))  # fmt: skip

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from irkit.build import op, shape_vector
 from irkit.ir import Value
 from irkit.types import same_types
 from lowering import storage
+from lowering.complexes import as_type, expanded
 from lowering.convert import convert
 from lowering.errors import LoweringError
 from lowering.fx_types import type_of
@@ -49,8 +49,8 @@ def auto_functionalized(scope: Scope, node: Node) -> tuple[Any, ...]:
 
 def fitted(content: Value, old: Value) -> Value:
     """New content of the element type and shape of what it replaces"""
-    content = content if content.dtype is old.dtype else op.Cast(content, to=old.dtype)
-    return content if same_types(content.type, old.type) is True else op.Expand(content, shape_vector(old.shape))
+    content = as_type(content, old.dtype)
+    return content if same_types(content.type, old.type) is True else expanded(content, old.shape)
 
 
 def place_of(scope: Scope, name: str, given: dict[str, Any], node: Node) -> tuple[int | None, storage.Lens]:

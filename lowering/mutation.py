@@ -9,11 +9,11 @@ import torch
 from torch.fx import Node
 
 from irkit import dims
-from irkit.build import op, shape_vector
 from irkit.ir import Value
 from irkit.types import dims_of, same_types
 from lowering import storage
 from lowering.aten.norm import instance_norm_with_update
+from lowering.complexes import as_type, expanded
 from lowering.convert import convert
 from lowering.errors import LoweringError
 from lowering.fx_types import type_of
@@ -129,10 +129,9 @@ def write(scope: Scope, node: Node, target: Node, result: Value) -> None:
     if node.target in RESIZES and target in scope.places and not scope.places[target].lenses:
         scope.store[scope.places[target].base] = settled(scope, node, result, None)
         return
-    if result.dtype is not old.dtype:
-        result = op.Cast(result, to=old.dtype)
+    result = as_type(result, old.dtype)
     if same_types(result.type, old.type) is not True:
-        result = op.Expand(result, shape_vector(old.shape)) if result.shape != old.shape else result
+        result = expanded(result, old.shape)
     result = settled(scope, node, result, old.type)
     place = scope.places.get(target)
     if place is None:

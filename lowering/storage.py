@@ -19,6 +19,7 @@ from torch.fx import Node
 from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.ir import Value
+from lowering.complexes import entered, left, pair, parts
 
 Get = Callable[[Value], Value]
 Put = Callable[[Value, Value], Value]
@@ -129,11 +130,47 @@ def lens_of(target: Any, get: Get, args: tuple[Any, ...]) -> Lens:
     Slices, selections and permutations have a `put` of their own; every other view has one that follows positions.
     """
     name = getattr(target, "_schema", None) and target._schema.name.removeprefix("aten::")
+    if name in OF_PARTS:
+        return Lens(get, OF_PARTS[name])
     if name in _RESHAPES:
-        return Lens(get, lambda base, new: op.Reshape(new, shape_vector(base.shape)))
+        return Lens(get, in_parts(lambda base, new: op.Reshape(new, shape_vector(base.shape))))
     if name in ("slice", "select", "transpose", "permute", "t", "numpy_T", "mT"):
-        return Lens(get, _PUTS[name](args, get))
-    return Lens(get, lambda base, new: put_by_position(base, new, get))
+        return Lens(get, in_parts(_PUTS[name](args, get)))
+    return Lens(get, in_parts(lambda base, new: put_by_position(base, new, get)))
+
+
+def in_parts(put: Put) -> Put:
+    """The same for complex bases and contents, whose parts are put back one by one."""
+
+    def both(base: Value, new: Value) -> Value:
+        if not base.dtype.is_complex:
+            return put(base, new)
+        halves = zip(parts(base), parts(new), strict=True)
+        return pair(*(put(old, content) for old, content in halves))
+
+    return both
+
+
+def put_real(base: Value, new: Value) -> Value:
+    """The base with its real part replaced; of a real base everything."""
+    return pair(new, parts(base)[1]) if base.dtype.is_complex else new
+
+
+def conjugate(new: Value) -> Value:
+    """real - i * imag; what is real as it is."""
+    if not new.dtype.is_complex:
+        return new
+    real, imaginary = parts(new)
+    return pair(real, op.Neg(imaginary))
+
+
+OF_PARTS: Mapping[str, Put] = {
+    "real": put_real, "imag": lambda base, new: pair(parts(base)[0], new),
+    "view_as_real": lambda base, new: entered(new), "view_as_complex": lambda base, new: left(new),
+    "_conj": lambda base, new: conjugate(new), "conj": lambda base, new: conjugate(new),
+    "_neg_view": in_parts(lambda base, new: op.Neg(new)),
+}  # fmt: skip
+"""How what is put into one of these views of a complex tensor, or of its parts, becomes the content of its base."""
 
 
 _RESHAPES = frozenset(

@@ -16,10 +16,9 @@ from irkit.types import DType, Tensor
 from lowering.aten.elementwise import aten_hypot
 from lowering.aten.movement import aten_view
 from lowering.aten.transcendental import aten_atan2
-from lowering.complexes import PARTS, WIDER, Parts, entered, left, pair, parts
+from lowering.complexes import PARTS, WIDER, Parts, as_type, entered, expanded, left, pair, parts
 from lowering.errors import Unsupported
 from lowering.promotion import cast, finite_limits, result_dtype, scalar
-from lowering.shaping import expand
 
 
 def split(x: Any, dtype: DType) -> Parts:
@@ -112,11 +111,7 @@ def aten_resolve_conj(self: Value) -> Value:
 
 def complex_to(self: Value, dtype: DType | None = None) -> Value:
     """self as another complex type, a real tensor as a complex one, or the real part of a complex one."""
-    wanted = self.dtype if dtype is None else dtype
-    a, b = parts(self)
-    if not wanted.is_complex:
-        return cast(a, wanted)
-    return pair(cast(a, PARTS[wanted]), cast(b, PARTS[wanted]))
+    return self if dtype is None else as_type(self, dtype)
 
 
 def complex_to_device(self: Value, device: object, dtype: DType) -> Value:
@@ -141,11 +136,7 @@ def complex_prims_convert_element_type(a: Value, dtype: DType) -> Value:
 
 def complex_copy(self: Value, src: Value) -> Value:
     """src, in the shape and the element type of self."""
-    made = complex_to(src, self.dtype)
-    if not self.dtype.is_complex:
-        return expand(made, self.shape)
-    real, imaginary = parts(made)
-    return pair(expand(real, self.shape), expand(imaginary, self.shape))
+    return expanded(as_type(src, self.dtype), self.shape)
 
 
 def complex_view_dtype(self: Value, dtype: DType, *, expected: Any = None) -> Value:

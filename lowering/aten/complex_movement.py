@@ -13,6 +13,7 @@ from lowering.aten.complex_ import both, complex_mul, split
 from lowering.aten.creation import aten_eye, aten_eye_m, filled
 from lowering.aten.elementwise import chosen
 from lowering.aten.joining import aten_cat, aten_stack
+from lowering.aten.movement import aten_broadcast_tensors
 from lowering.aten.scatter import aten_index_add, aten_scatter
 from lowering.complexes import PARTS, pair, parts
 from lowering.errors import Unsupported
@@ -32,6 +33,13 @@ def complex_stack(tensors: Sequence[Value], dim: int = 0) -> Value:
     """The tensors side by side along a new dimension."""
     halves = [split(t, PARTS[result_dtype(*tensors)]) for t in tensors]
     return pair(aten_stack([h[0] for h in halves], dim), aten_stack([h[1] for h in halves], dim))
+
+
+def complex_broadcast_tensors(tensors: Sequence[Value]) -> list[Value]:
+    """The tensors repeated to one shape; real ones stay real."""
+    halves = [parts(t) for t in tensors]
+    real, imaginary = (aten_broadcast_tensors([h[i] for h in halves]) for i in (0, 1))
+    return [pair(a, b) if t.dtype.is_complex else a for t, a, b in zip(tensors, real, imaginary, strict=True)]
 
 
 def complex_where(condition: Value, self: Any, other: Any) -> Value:
