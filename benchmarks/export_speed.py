@@ -84,6 +84,7 @@ def irkit_job(captured: Any, path: Path, repeat: int) -> dict[str, Any]:
         better = cpu(partial(optimize, low[1].graph))
         legal = cpu(partial(legalize, better[1], target))
         ready = cpu(partial(materialize_dims, legal[1]))
+        path.unlink(missing_ok=True)  # to put a file in the place of another costs what the other was
         saved = cpu(partial(save, ready[1], path, opset=target.opset))
         stages = {
             "lower": low[0], "optimize": better[0], "legalize": legal[0], "materialize": ready[0], "save": saved[0],
@@ -116,7 +117,7 @@ def count(path: Path) -> int:
 
 
 def latency(path: Path, captured: Any, tool: str) -> float:
-    """The median of 15 runs of a file on ONNX Runtime's CPU provider with one thread, in milliseconds."""
+    """The median of up to 15 runs of a file on ONNX Runtime's CPU provider with one thread, in milliseconds."""
     import onnxruntime
     import torch
 
@@ -130,6 +131,8 @@ def latency(path: Path, captured: Any, tool: str) -> float:
         start = time.perf_counter()
         session.run(None, feeds)
         times.append(time.perf_counter() - start)
+        if sum(times) > 30 and len(times) >= 3:
+            break
     return sorted(times)[len(times) // 2] * 1000
 
 
