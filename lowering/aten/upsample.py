@@ -13,6 +13,7 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
+from lowering import fixed_point, resampling
 from lowering.errors import Unsupported
 from lowering.pieces import swap, widened
 from lowering.promotion import cast, scalar
@@ -171,8 +172,11 @@ def smooth(
     before = x.shape[-spatial:]
     if not antialias and all(unchanged(*r) for r in zip(before, sizes, scales, strict=True)):
         return x
-    says_all = align_corners or all(exactly(*r) for r in zip(before, sizes, scales, strict=True))
     static = all(type(d) is int for d in (*before, *sizes))
+    if x.dtype is DType.UINT8 and spatial == 2:
+        made = matrices(x, axes, sizes, scales, align_corners, mode, antialias)
+        return fixed_point.resized(x, axes, made)
+    says_all = align_corners or all(exactly(*r) for r in zip(before, sizes, scales, strict=True))
     attributes: dict[str, Any] = {
         "mode": mode, "axes": axes,
         "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel",
@@ -182,8 +186,6 @@ def smooth(
     if antialias:
         attributes |= {"antialias": 1, "exclude_outside": 1}
     if mode == "lanczos" or (antialias and align_corners) or (static and not says_all):
-        if not static:
-            raise Unsupported(f"upsampling by {mode}, antialiased with aligned corners, needs sizes that are numbers")
         return by_matrices(x, axes, sizes, scales, align_corners, mode, antialias)
     if x.dtype.is_integer:
         return cast(op.Round(smooth(cast(x, DType.FLOAT), sizes, scales, align_corners, mode, antialias)), x.dtype)
@@ -191,7 +193,7 @@ def smooth(
     if not align_corners and len(given) == spatial and not static:
         return op.Resize(x, None, np.array(given, np.float32), **attributes)
     if not says_all:
-        raise Unsupported("upsampling by a scale factor that the symbolic sizes contradict")
+        return by_matrices(x, axes, sizes, scales, align_corners, mode, antialias)
     return op.Resize(x, None, None, shape_vector(sizes), **attributes)
 
 
@@ -201,15 +203,28 @@ def by_matrices(
     """x times a matrix of weights along every axis"""
     kind = x.dtype
     wide = widened(x) if kind.is_float else cast(x, DType.FLOAT)
+    last = wide.rank - 1
+    for axis, made in zip(axes, matrices(x, axes, sizes, scales, align_corners, mode, antialias), strict=True):
+        matrix = cast(swap(made), wide.dtype) if isinstance(made, Value) else const(made.T.astype(wide.dtype.numpy))
+        wide = op.MatMul(wide, matrix) if axis == last else swap(op.MatMul(swap(wide, axis, last), matrix), axis, last)
+    return cast(wide if kind.is_float else op.Round(wide), kind)
+
+
+def matrices(
+    x: Value, axes: Sequence[int], sizes: Sequence[Any], scales: Scales, align_corners: bool, mode: str, antialias: bool
+) -> list[np.ndarray | Value]:
+    """The weights along every axis, each (out, size): arrays, or values where a size is a symbol"""
+    found: list[np.ndarray | Value] = []
     for axis, out, scale in zip(axes, sizes, scales, strict=True):
-        size: Any = wide.shape[axis]
+        size: Any = x.shape[axis]
+        if type(size) is not int or type(out) is not int:
+            found.append(resampling.matrix(size, out, scale, align_corners, mode, antialias))
+            continue
         between_corners = (size - 1) / (out - 1) if out > 1 else 0.0
         step = between_corners if align_corners else 1.0 / scale if scale else size / out
         make = antialiased_weights if antialias else weights
-        matrix = const(make(size, out, step, align_corners, mode).T.astype(wide.dtype.numpy))
-        last = wide.rank - 1
-        wide = op.MatMul(wide, matrix) if axis == last else swap(op.MatMul(swap(wide, axis, last), matrix), axis, last)
-    return cast(wide if kind.is_float else op.Round(wide), kind)
+        found.append(make(size, out, step, align_corners, mode))
+    return found
 
 
 def weights(size: int, out: int, step: float, align_corners: bool, mode: str) -> np.ndarray:
