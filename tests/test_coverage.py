@@ -1,6 +1,6 @@
 """A sample of the coverage table that changes with the commit, and everything that once failed and was mended.
 
-The whole of torch's operator database runs in `make coverage`; docs/coverage.json is what it found. An operator that
+The whole of torch's databases runs in `make coverage`; docs/coverage.json is what it found. An operator that
 the file says passes must still pass; one that fails there is not asked for here.
 """
 
@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.coverage.measure import Found, Key, Undetermined, clean, measured, reason_of
+from tests.coverage.databases import DATABASES, EVERY, cells, measured
+from tests.coverage.measure import Found, Key, Undetermined, clean, reason_of
 from tests.coverage.page import page
 from tests.coverage.sweep import Worker, answer, append, row_of, rows_in, swept
 
@@ -25,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "coverage.json"
 ONCE_FAILED = ROOT / "tests" / "coverage_regressions.txt"
 SAMPLE = 24
+FEW = 6
+"""Cells of each database of whole programs."""
 
 
 def seed() -> int:
@@ -39,7 +42,11 @@ def drawn() -> list[Key]:
         return []
     rows = json.loads(TABLE.read_text(encoding="utf-8"))
     good = [Key(r["op"], r["dtype"], r["mode"]) for r in rows if r["outcome"] == "pass"]
-    return random.Random(seed()).sample(good, min(SAMPLE, len(good)))
+    found: list[Key] = []
+    for database in EVERY:
+        own = [key for key in good if (key.op.partition(":")[0] if ":" in key.op else "operators") == database]
+        found += random.Random(seed()).sample(own, min(SAMPLE if database == "operators" else FEW, len(own)))
+    return found
 
 
 def once_failed() -> list[Key]:
@@ -120,3 +127,20 @@ def test_details_name_no_folder_of_a_machine() -> None:
 def test_random_samples_are_told() -> None:
     assert measured(Key("bernoulli", "float32", "static"), 1).outcome == "random"
     assert issubclass(Undetermined, Exception)
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_cells_of_a_database_are_named_after_it(database: str) -> None:
+    keys = cells(names=(database,))
+    assert keys and all(key.op.startswith(f"{database}:") for key in keys)
+    assert len(set(keys)) == len(keys)
+    assert cells(("float32",), ("static",), (database,)) == [
+        key for key in keys if key.mode == "static" and key.dtype in ("float32", "mixed")
+    ]
+
+
+def test_a_section_tells_of_its_own_database() -> None:
+    rows = [row_of(Key("hops:cond.simple", "float32", "static"), Found("fail", "value", "wrong"), "a")]
+    text = page(rows)
+    assert "## Higher-order operators" in text and "- value: cond.simple float32 static: `wrong`" in text
+    assert "## Modules" not in text

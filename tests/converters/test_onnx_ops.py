@@ -118,7 +118,8 @@ def test_operators_with_several_results_by_name() -> None:
     assert torch.equal(values, x.topk(2, 1, largest=False)[0])
     assert torch.equal(places, x.topk(2, 1, largest=False)[1])
     attributes: dict[str, Any] = {
-        "i": 3, "f": 0.5, "s": "word", "b": True, "is_": [1, 2], "fs": [0.5, 1.0], "ss": ["a", "b"], "bs": [True, False],
+        "i": 3, "f": 0.5, "s": "word", "b": True, "is_": [1, 2], "fs": [0.5, 1.0],
+        "ss": ["a", "b"], "bs": [True, False],
     }  # fmt: skip
 
     def own(x: torch.Tensor) -> Any:

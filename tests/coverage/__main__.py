@@ -1,4 +1,4 @@
-"""`make coverage`: torch's operator database through export and ONNX Runtime; writes docs/coverage.md and .json."""
+"""`make coverage`: torch's databases through export and ONNX Runtime; writes docs/coverage.md and .json."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.coverage.measure import DTYPES, MODES, Key, cells
+from tests.coverage.databases import EVERY, cells
+from tests.coverage.measure import DTYPES, MODES, Key
 from tests.coverage.page import json_text, page
 from tests.coverage.sweep import append, key_of, rewrite, row_of, rows_in, swept
 
@@ -29,6 +30,7 @@ def options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.coverage", description=__doc__)
     parser.add_argument("--dtypes", default=",".join(DTYPES), help="element types, with commas between")
     parser.add_argument("--modes", default=",".join(MODES), help="static, dynamic, or both")
+    parser.add_argument("--databases", default=",".join(EVERY), help="which of them; results of others are kept")
     parser.add_argument("--ops", default="", help="only these operators; other results are kept")
     parser.add_argument("--samples", type=int, default=None, help="the first so many samples of each; all without")
     parser.add_argument("--workers", type=int, default=2)
@@ -43,7 +45,7 @@ def options(arguments: list[str]) -> argparse.Namespace:
 
 def chosen(given: argparse.Namespace, commit: str) -> list[Key]:
     """The cells to measure."""
-    keys = cells(tuple(given.dtypes.split(",")), tuple(given.modes.split(",")))
+    keys = cells(*(tuple(each.split(",")) for each in (given.dtypes, given.modes, given.databases)))
     names = set(given.ops.split(",")) if given.ops else None
     rows = rows_in(given.results)
     failed = {key_of(r) for r in rows if r["outcome"] == "fail"}
@@ -56,7 +58,8 @@ def main(arguments: list[str]) -> int:
     """Measures and writes the page."""
     given, commit = options(arguments), commit_of()
     keys = [] if given.page_only else chosen(given, commit)
-    kept = given.page_only or given.resume or given.missing or given.failed or given.ops
+    part = given.ops or given.databases != ",".join(EVERY)
+    kept = given.page_only or given.resume or given.missing or given.failed or part
     rewrite(given.results, rows_in(given.results) if kept else [])
     counts: Counter[str] = Counter()
     for i, (key, found) in enumerate(swept(keys, given.samples, given.workers, given.limit), 1):

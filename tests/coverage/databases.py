@@ -11,13 +11,18 @@ from tests.coverage.subjects import outcome_of
 
 DATABASES: Mapping[str, ModuleType] = {"modules": modules, "hops": hops, "exportdb": exportdb}
 """Each has `cells()`, (name, element type, mode) of everything in it, and `subjects(name, dtype, mode)`."""
+EVERY = ("operators", *DATABASES)
 
 
-def cells(dtypes: tuple[str, ...] = tuple(DTYPES), modes: tuple[str, ...] = MODES) -> list[Key]:
-    """Every cell of every database, the operators' first."""
-    found = measure.cells(dtypes, modes)
+def cells(
+    dtypes: tuple[str, ...] = tuple(DTYPES), modes: tuple[str, ...] = MODES, names: tuple[str, ...] = EVERY
+) -> list[Key]:
+    """Every cell of the databases that are named, the operators' first."""
+    found = measure.cells(dtypes, modes) if "operators" in names else []
     for space, database in DATABASES.items():
-        found += [Key(f"{space}:{n}", d, m) for n, d, m in database.cells() if m in modes and (d in dtypes or not d)]
+        if space in names:
+            every = (Key(f"{space}:{name}", dtype, mode) for name, dtype, mode in database.cells())
+            found += [k for k in every if k.mode in modes and k.dtype in (*dtypes, "mixed")]
     return found
 
 

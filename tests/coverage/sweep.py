@@ -12,7 +12,8 @@ from typing import Any
 
 import attrs
 
-from tests.coverage.measure import Found, Key, measured
+from tests.coverage.databases import measured
+from tests.coverage.measure import Found, Key
 
 POLL = 0.5
 """Seconds between two looks at the clocks of the workers."""
@@ -68,7 +69,7 @@ def serve(pipe: Connection, samples: int | None) -> None:
 def swept(keys: Iterable[Key], samples: int | None, workers: int, limit: float) -> Iterator[tuple[Key, Found]]:
     """(cell, outcome) for each cell, as they finish; a cell has `limit` seconds."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.coverage.measure"])
+    context.set_forkserver_preload(["tests.coverage.databases"])
     todo = iter(keys)
     busy: list[Worker] = []
     for key in todo:
