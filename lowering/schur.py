@@ -16,7 +16,7 @@ from irkit.build import const, dim_scalar, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.jacobi import epsilon, mirror, reflected, squares, transposed, units
+from lowering.jacobi import conjugated, epsilon, mirror, reflected, squares, transposed, units
 from lowering.promotion import cast, scalar
 from lowering.shaping import concat, expand, ints, iota, picked, reshape, sliced, unsqueeze
 
@@ -90,7 +90,7 @@ def hessenberg(a: Value) -> tuple[Value, Value]:
         below = op.Where(op.Greater(places, k), below, scalar(0, a.dtype))
         v, _, _ = mirror(below, places, op.Add(k, const(1)))
         h = transposed(reflected(transposed(h), v))
-        backwards = op.Mul(v, const(np.array([[1], [-1]], a.dtype.numpy)))
+        backwards = conjugated(v)
         return reflected(h, backwards), reflected(z, backwards)
 
     steps = dims.maximum(dims.sub(size, 1), 0)

@@ -2,62 +2,72 @@
 
 from __future__ import annotations
 
-from irkit.build import op
+import numpy as np
+
+from irkit.build import const, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from lowering.aten.spectral import empty, scaled, zeros
 from lowering.complexes import pair
-from lowering.jacobi import epsilon, planes, transposed, whole
+from lowering.jacobi import applied, planes, transposed, whole
 from lowering.promotion import scalar
-from lowering.schur import diagonal_of, hessenberg, normalized, triangular, triangular_vectors
-from lowering.shaping import concat, ints, picked, reshape, squeeze, unsqueeze
+from lowering.real_schur import block_values, made_complex, quasi_triangular
+from lowering.schur import Number, diagonal_of, hessenberg, normalized, triangular, triangular_vectors
+from lowering.shaping import concat, picked, reshape, squeeze, unsqueeze
 
 
-def complex_planes(x: Value) -> Value:
-    """Planes of two layers, of real matrices too"""
-    x = planes(x)
-    return x if x.shape[2] == 2 else concat([x, op.Mul(x, scalar(0, x.dtype))], 2)
+def layered(parts: Number) -> Value:
+    """(b, n, n) twice -> planes (b, n, 2, n)"""
+    return concat([unsqueeze(part, 2) for part in parts], 2)
 
 
-def eigenvalues(t: Value, size: Value, batch: tuple[Dim, ...], real: bool) -> Value:
-    """(*, n) from triangular matrices; those of real matrices that rounding errors alone make complex are real"""
-    a, b = diagonal_of(t)
-    if real:
-        length = op.Sqrt(op.ReduceSumSquare(t, ints(1, 2, 3), keepdims=0))
-        least = op.Mul(unsqueeze(length, 1), scalar(4 * epsilon(a.dtype), a.dtype))
-        b = op.Where(op.Less(op.Abs(b), least), scalar(0, a.dtype), b)
-    factor = squeeze(size, 2, 3)
-    return pair(*(reshape(op.Mul(part, factor), batch) for part in (a, b)))
+def schur(x: Value) -> tuple[Number, Number, Number]:
+    """(eigenvalues (b, n), T, Z): Schur's form of planes (b, n, c, n), as real and imaginary parts (b, n, n)"""
+    if x.shape[2] == 1:
+        h, z = (squeeze(part, 2) for part in hessenberg(x))
+        t, z, blocks = quasi_triangular(h, z)
+        return made_complex(t, z, blocks)  # type: ignore[arg-type]
+    t, z = triangular(*hessenberg(x))
+    found = [(picked(part, 2, 0), picked(part, 2, 1)) for part in (t, z) if part is not None]
+    return diagonal_of(t), found[0], found[1]
+
+
+def shaped(values: Number, size: Value, shape: tuple[Dim, ...]) -> Value:
+    """Eigenvalues (b, n) times the size of the matrices, as a complex tensor"""
+    return pair(*(reshape(op.Mul(part, squeeze(size, 2, 3)), shape) for part in values))
 
 
 def complex_linalg_eig(self: Value) -> tuple[Value, Value]:
     """(eigenvalues (*, n), eigenvectors (*, n, n) as columns) of real or complex matrices (*, n, n), both complex.
 
-    In no order. Vectors have the length 1; their largest element is real.
+    In no order, but that those of real matrices which are complex come in pairs. Vectors have the length 1, and a real
+    largest element.
     """
+    batch = self.shape[:-1]
     if empty(self):
         like = zeros(self, *self.shape)
         vectors = like if self.dtype.is_complex else pair(like, like)
-        return zeros(vectors, *self.shape[:-1]), vectors
-    x, size = scaled(complex_planes(self))
-    t, z = triangular(*hessenberg(x))
-    made = triangular_vectors(t)
-    a, b = (picked(z, 2, i) for i in (0, 1))  # type: ignore[arg-type]
-    real = op.Sub(op.MatMul(a, made[0]), op.MatMul(b, made[1]))
-    imaginary = op.Add(op.MatMul(a, made[1]), op.MatMul(b, made[0]))
-    vectors = concat([unsqueeze(real, 2), unsqueeze(imaginary, 2)], 2)
-    vectors = transposed(normalized(transposed(vectors)))
-    batch = self.shape[:-1]
-    return eigenvalues(t, size, batch, not self.dtype.is_complex), whole(vectors, batch[:-1])
+        return zeros(vectors, *batch), vectors
+    x, size = scaled(planes(self))
+    values, t, z = schur(x)
+    made = applied(layered(z), layered(triangular_vectors(layered(t))))
+    vectors = normalized(transposed(made))
+    if not self.dtype.is_complex:  # vectors of real eigenvalues are real but for rounding errors
+        real = op.Equal(unsqueeze(values[1], 2, 3), scalar(0, values[1].dtype))
+        vectors = op.Where(real, op.Mul(vectors, const(np.array([[1], [0]], vectors.dtype.numpy))), vectors)
+    return shaped(values, size, batch), whole(transposed(vectors), batch[:-1])
 
 
 def complex_linalg_eigvals(self: Value) -> Value:
-    """The eigenvalues (*, n) of real or complex matrices (*, n, n), complex, in no order."""
+    """The eigenvalues (*, n) of real or complex matrices (*, n, n), complex."""
     if empty(self):
         return complex_linalg_eig(self)[0]
-    x, size = scaled(complex_planes(self))
-    t, _ = triangular(hessenberg(x)[0], None)
-    return eigenvalues(t, size, self.shape[:-1], not self.dtype.is_complex)
+    x, size = scaled(planes(self))
+    h, _ = hessenberg(x)
+    if self.dtype.is_complex:
+        return shaped(diagonal_of(triangular(h, None)[0]), size, self.shape[:-1])
+    t, _, blocks = quasi_triangular(squeeze(h, 2), None)
+    return shaped(block_values(t, blocks)[0], size, self.shape[:-1])
 
 
 def complex__linalg_eigvals(self: Value) -> Value:
