@@ -457,9 +457,9 @@ def _operands(pattern: Op, node: Value, path: tuple[int, ...], goals: Goals) -> 
             return f"it has {len(given)} operands, fewer than {at + after}", None
         middle = given[at : len(given) - after]
         given = (*given[:at], middle, *given[len(given) - after :])
-    elif len(given) > len(wanted):
-        return f"it has {len(given)} operands, more than {len(wanted)}", None
-    elif len(given) < len(wanted):
+    elif len(given) != len(wanted):
+        if len(given) > len(wanted):
+            return f"it has {len(given)} operands, more than {len(wanted)}", None
         given = given + (None,) * (len(wanted) - len(given))
     if len(wanted) == 2 and node.op in COMMUTATIVE and at is None:
         straight = _ordered(wanted, given, path, goals)

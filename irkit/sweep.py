@@ -33,6 +33,7 @@ class Plan:
     def __init__(self, rules: Rules, depth: int = DEPTH) -> None:
         self.rules, self.depth = rules, depth
         self.asks_users = any(asks_users(each.pattern) for each in rules)
+        self._roots = [(each, root_ops(each.pattern)) for each in rules]
         self._by_op: dict[str, Rules] = {}
         self._candidates: dict[Any, Rules] = {}
         self._bodies = Bodies()
@@ -56,8 +57,7 @@ class Plan:
         return found
 
     def _for_op(self, op: str) -> Rules:
-        roots = [(each, root_ops(each.pattern)) for each in self.rules]
-        return tuple(each for each, ops in roots if ops is None or op in ops)
+        return tuple(each for each, ops in self._roots if ops is None or op in ops)
 
     def rewrite(self, graph: Graph) -> Graph:
         """The graph swept once, or, where patterns ask for users, until nothing changes."""

@@ -212,4 +212,6 @@ def scanned(scope: Scope, node: Node, function: Any, init: list[Any], xs: list[A
 
 def is_region(target: Any) -> bool:
     """True for a higher-order operator whose body is inlined."""
+    if type(target) is torch._ops.OpOverload:  # nearly all are; an abstract class takes its time to say no
+        return False
     return isinstance(target, torch._ops.HigherOrderOperator) and target._name in INLINED
