@@ -127,6 +127,7 @@ def report_of(
     blobs = {id(v.blob): v.blob for v in graph.order if v.op == CONSTANT and v.blob is not None and v.blob.name}
     ports = list(zip(graph.signature.params, graph.params, strict=True))
     results = list(zip(graph.signature.results, graph.results, strict=True))
+    written = {port.binds for port, _ in results if port.role == "state"}
     return Report(
         model=graph.name,
         capture=low.captured.how,
@@ -139,7 +140,7 @@ def report_of(
         dims=tuple((dims_text.text(symbol(name)), str(r)) for name, r in sorted(graph.symbols.items())),
         guards=tuple((f.text, f.source) for f in facts if f.kind in ("guard", "relation", "assert")),
         baked=tuple((f.text, f.source) for f in facts if f.kind == "baked"),
-        state=tuple(port.name for port, _ in ports if port.role == "state"),
+        state=tuple(port.name for port, _ in ports if port.role == "state" or port.name in written),
         decomposed=dict(low.decomposed),
         upcasts=upcasts_of(ready),
         nodes=nodes,

@@ -34,6 +34,7 @@ from lowering.programs import first_line, metas_of_program
 from lowering.pytrees import Registrations
 from lowering.questions import Question, listening
 from lowering.shape_kernels import shape_kernels
+from lowering.sharing import Sharing
 
 # Sizes for examples where the user's own are 0 or 1, which torch tends to take for fixed.
 STAND_INS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
@@ -164,6 +165,8 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
         if TracingContext.try_get() is not None:
             # Inside a backend of torch.compile: torch.export would go on with dynamo's own symbols.
             stack.enter_context(tracing(None))
+        if not request.strict:
+            stack.enter_context(Sharing())
         asked = stack.enter_context(listening())
         program = torch.export.export(
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict

@@ -74,7 +74,10 @@ class Program:
     def run(
         self, args: Any = (), kwargs: Mapping[str, Any] | None = None, state: Mapping[str, torch.Tensor] | None = None
     ) -> tuple[Any, dict[str, torch.Tensor]]:
-        """(result, state): the model's result and the content that written buffers and inputs have afterwards."""
+        """(result, state): the model's result and the content that written buffers and inputs have afterwards.
+
+        `state`, of an earlier run, stands in for these buffers and inputs; what is written goes on from there.
+        """
         feeds = self.feeds(args, dict(kwargs or {}), state)
         ports = self.graph.signature.results
         results = [self.leaf(p.name, tensor_of(r)) for p, r in zip(ports, self.session.run(feeds), strict=True)]
@@ -95,15 +98,17 @@ class Program:
         except CaptureError as error:
             raise ContractError(error.what, hint=error.hint) from error
         self.check_baked(leaves)
-        unknown = [name for name in state or {} if name not in self.lowered.initial_state]
+        given = dict(state or {})
+        written = {port.binds: None for port in self.graph.signature.results if port.role == "state"}
+        unknown = [name for name in given if name not in self.lowered.initial_state and name not in written]
         if unknown:
-            known = ", ".join(self.lowered.initial_state) or "none"
+            known = ", ".join({**self.lowered.initial_state, **written}) or "none"
             raise ContractError(f"the model has no state called {unknown[0]!r}", hint=f"its state is: {known}")
         tensors = [leaf for leaf, name in zip(leaves, captured.input_names, strict=True) if name in self.inputs]
         arrays: dict[str, np.ndarray] = {}
         for name, leaf in zip((n for n in captured.input_names if n in self.inputs), tensors, strict=True):
-            arrays[name] = self.array(name, leaf)
-        for name, tensor in {**self.lowered.initial_state, **(state or {})}.items():
+            arrays[name] = self.array(name, given.pop(name, leaf))
+        for name, tensor in {**self.lowered.initial_state, **given}.items():
             arrays[name] = self.array(name, tensor)
         check_sizes(self.graph, self.sizes_of(arrays))
         return arrays

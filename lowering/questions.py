@@ -130,15 +130,17 @@ def changed(relation: Any, ours: Any, theirs: Any, said: Any, sizes: Mapping[Any
 
 def asking(frame: FrameType | None) -> FrameType | None:
     """The frame of the model (or of torch.nn) that asked; None where a kernel of torch or irkit itself did."""
+    called = False  # by torch.sym_max and its like, which torch hands on to itself first
     while frame is not None:
-        name = frame.f_code.co_filename
-        if name.startswith(HERE):
+        name, function = frame.f_code.co_filename, frame.f_code.co_name
+        called = called or function in ("sym_max", "sym_min", "sym_ite")
+        if name.startswith(HERE) and function != "__torch_function__":
             return None
         if name.startswith(TORCH):
             rest = name[len(TORCH) :]
-            if rest not in BETWEEN:
+            if rest not in BETWEEN and not (called and function == "__torch_function__"):
                 return None if rest.startswith(KERNELS) else frame
-        elif not name.startswith("<") and not name.endswith(("functools.py", "contextlib.py")):
+        elif not name.startswith(("<", HERE)) and not name.endswith(("functools.py", "contextlib.py")):
             return frame
         frame = frame.f_back
     return None
