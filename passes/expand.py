@@ -17,7 +17,7 @@ from irkit.pattern import attribute_of
 from irkit.rewrite import Match
 from irkit.types import DType, Tensor, Tuple
 from passes import draws
-from passes.restate import HALVES, PLACES, REDUCTIONS, counts_back, reduced_axes
+from passes.restate import HALVES, PLACES, REDUCTIONS, counts_back, is_rough, reduced_axes, scaled_roughly
 from passes.rules.common import axes_of, is_known, number, vector
 from passes.rules.sizes import bound_by, built, is_bound
 
@@ -214,11 +214,25 @@ def mat_mul(m: Match, value: Value) -> Any:
     """The product with a vector as one with a matrix of one row or column (ONNX Runtime 1.31 fuses a Transpose into
     a product with a vector, and computes something else)"""
     a, b = value.inputs
+    if a is not None and b is not None and scaled_roughly(value):
+        return op.MatMul(*(kept_apart(v) if is_rough(v) else v for v in (a, b)))
     if a is None or b is None or (a.rank > 1) == (b.rank > 1):
         return None
     if b.rank == 1:
         return op.Squeeze(op.MatMul(a, op.Unsqueeze(b, np.array([1]))), np.array([-1]))
     return op.Squeeze(op.MatMul(op.Unsqueeze(a, np.array([0])), b), np.array([-2]))
+
+
+def kept_apart(x: Value) -> Value:
+    """x, in a way that keeps ONNX Runtime from merging what makes it into what takes it: the larger of x and -inf"""
+    return op.Max(x, number(x, -np.inf))
+
+
+def factor(m: Match, value: Value) -> Any:
+    """A product of float64 matrices times a number, kept apart"""
+    if not scaled_roughly(value):
+        return None
+    return call(value.op, [kept_apart(v) if v is not None and v.op == "MatMul" else v for v in value.inputs])
 
 
 def reduction(m: Match, value: Value) -> Any:
@@ -369,7 +383,7 @@ def pad_wrap(m: Match, value: Value) -> Any:
 
 EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Attention": attention, "GroupNormalization": group_normalization, "GlobalLpPool": global_lp_pool, "Mean": mean,
-    "Gemm": gemm, "MatMul": mat_mul, "Where": where, "NonZero": non_zero,
+    "Gemm": gemm, "MatMul": mat_mul, "Mul": factor, "Div": factor, "Where": where, "NonZero": non_zero,
     "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,
     "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast,

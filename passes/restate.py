@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from irkit import dims
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.pattern import attribute_of
-from irkit.types import DType
+from irkit.types import DType, Tensor
 from passes.rules.common import axes_of
 
 VALUES: Mapping[str, tuple[tuple[str, Any, int], ...]] = {
@@ -60,11 +62,36 @@ def refused(value: Value) -> str:
         ranks = [v.rank for v in value.inputs if v is not None]
         if min(ranks) == 1 < max(ranks):
             return "ONNX Runtime multiplies a transposed tensor with a vector wrongly"
+    if scaled_roughly(value):
+        return "ONNX Runtime merges the factor of a product of matrices into it, as float32"
     if value.op in SCATTERS and value.attribute("reduction", "none") != "none" and value.dtype in HALVES:
         return f"ONNX Runtime has {value.op} with a reduction for no {value.dtype.short}"
     if counts_back(value):
         return f"ONNX Runtime gives {value.op} of an empty tensor another shape where axes are counted from the end"
     return ""
+
+
+def scaled_roughly(value: Value) -> bool:
+    """True for a product of float64 matrices with, or times, a number that float32 does not hold."""
+    if (
+        value.op not in ("MatMul", "Mul", "Div")
+        or value.type.__class__ is not Tensor
+        or value.dtype is not DType.DOUBLE
+    ):
+        return False
+    if value.op == "MatMul":
+        return any(is_rough(v) for v in value.inputs)
+    return is_rough(value) and any(v is not None and v.op == "MatMul" for v in value.inputs)
+
+
+def is_rough(value: Value | None) -> bool:
+    """True for a tensor times or divided by one number that float32 does not hold, or the transpose of one."""
+    if value is not None and value.op == "Transpose":
+        value = value.inputs[0]
+    if value is None or value.op not in ("Mul", "Div"):
+        return False
+    blobs = [v.blob for v in value.inputs if v is not None]
+    return any(b is not None and b.size == 1 and float(np.float32(b.array.item())) != b.array.item() for b in blobs)
 
 
 def counts_back(value: Value) -> bool:

@@ -160,6 +160,22 @@ def test_norms_and_pools_over_all(symbolic: bool) -> None:
     check([x], op.GlobalMaxPool(x), feeds)
 
 
+@pytest.mark.parametrize("place", ["left", "turned", "result", "divided"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_factors_of_products_keep_their_digits(place: str, rank: int) -> None:
+    """ONNX Runtime would merge the factor into the product, as float32."""
+    x, y = param(tensor("f64", 3, 4)), param(tensor("f64", *[2, 4, 5][3 - rank :] if rank > 1 else [4]))
+    scaled = op.Mul(x, 0.1)
+    made = {
+        "left": lambda: op.MatMul(scaled, y),
+        "turned": lambda: op.MatMul(op.Transpose(op.Mul(op.Transpose(x, perm=(1, 0)), 0.1), perm=(1, 0)), y),
+        "result": lambda: op.Mul(op.MatMul(x, y), 0.1),
+        "divided": lambda: op.Div(op.MatMul(x, y), 0.3),
+    }[place]()
+    rng = np.random.default_rng(0)
+    check([x, y], made, [rng.normal(size=tuple(v.shape)) for v in (x, y)])  # type: ignore[arg-type]
+
+
 def test_what_has_no_other_way_is_noted() -> None:
     x = param(tensor("f64", 2, 3, 3))
     legal = legalize(Graph((x,), (op.Det(x),)), target_of("onnxruntime-cpu"))
