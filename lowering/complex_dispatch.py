@@ -129,10 +129,14 @@ def nonzero(x: Any) -> Value:
 
 
 def product(function: Callable[..., Value]) -> Callable[..., Value]:
-    """The converter of a product of complex tensors, from that of real ones."""
+    """The converter of a product of complex tensors, from that of real ones: twice where an operand is real."""
 
     def multiplied(self: Value, other: Value) -> Value:
         (a, b), (c, d) = both(self, other)
+        if not other.dtype.is_complex:
+            return pair(function(a, c), function(b, c))
+        if not self.dtype.is_complex:
+            return pair(function(a, c), function(a, d))
         real = op.Sub(function(a, c), function(b, d))
         return pair(real, op.Add(function(a, d), function(b, c)))
 

@@ -104,9 +104,21 @@ def entered(x: Value) -> Value:
 
 
 def left(x: Value) -> Value:
-    """A complex value as a real one: real and imaginary part along a new last dimension."""
+    """A complex value as a real one: real and imaginary part along a new last dimension; what it was `entered` from,
+    where it was."""
     real, imaginary = parts(x)
+    source = real.inputs[0] if real.op == imaginary.op == "Gather" else None
+    if source is not None and all(is_part(v, source, i) for i, v in enumerate((real, imaginary))):
+        return source
     return op.Concat(unsqueeze(real, -1), unsqueeze(imaginary, -1), axis=-1)
+
+
+def is_part(part: Value, source: Value, index: int) -> bool:
+    """True for source[..., index], where the last dimension of the source is 2."""
+    where, last = part.inputs[1], source.rank - 1
+    if part.inputs[0] is not source or where is None or where.blob is None or source.shape[-1] != 2:
+        return False
+    return part.attribute("axis", 0) == last and where.rank == 0 and where.blob.array.item() == index
 
 
 def complex_names(graph: Graph) -> frozenset[str]:

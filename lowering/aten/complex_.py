@@ -140,10 +140,16 @@ def complex_copy(self: Value, src: Value) -> Value:
 
 
 def complex_view_dtype(self: Value, dtype: DType, *, expected: Any = None) -> Value:
-    """(..., n) complex -> (..., 2 n) real."""
-    if dtype.is_complex or not isinstance(expected, Tensor):
+    """(..., n) complex -> (..., 2 n) real, or back."""
+    if dtype is self.dtype:
+        return self
+    if not isinstance(expected, Tensor):
         raise Unsupported(f"the bits of {self.dtype.short} read as {dtype.short}")
-    return aten_view(aten_view_as_real(self), expected.shape)
+    if PARTS.get(dtype) is self.dtype:
+        return entered(aten_view(self, (*expected.shape, 2)))
+    if PARTS.get(self.dtype) is dtype:
+        return aten_view(left(self), expected.shape)
+    raise Unsupported(f"the bits of {self.dtype.short} read as {dtype.short}")
 
 
 # ---------------------------------------------------------------------------------------------- arithmetic

@@ -49,6 +49,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "where": lambda x: shown(torch.where(x > 0, made(x), 0)), "equal": lambda x: made(x) == made(x).conj(),
     "moved": lambda x: shown(made(x).transpose(1, 2)[:, :, 1:].unsqueeze(0).expand(3, -1, -1, -1, -1).reshape(-1, 4)),
     "polar": lambda x: shown(torch.polar(x.abs(), x)), "to_real": lambda x: made(x).abs().double().to(torch.float32),
+    "bits": lambda x: (made(x).view(torch.float32) + 1).view(torch.complex64).abs(),
+    "matmul_by_real": lambda x: (shown(made(x) @ x.mT.to(torch.complex64)), shown(torch.fft.fft(x) @ made(x).mT)),
     "stack": lambda x: shown(torch.stack([made(x), made(x + 1)], -1)),
 }  # fmt: skip
 
@@ -78,3 +80,9 @@ def test_what_has_no_converter_for_complex_numbers_is_named() -> None:
             lambda x: shown(torch.ops.aten.scatter.reduce(made(x), 0, torch.tensor([0]), made(x), reduce="multiply")),
             torch.randn(3),
         )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_comes_as_pairs_and_goes_as_pairs_is_left_alone() -> None:
+    case = lowered(lambda x: shown(torch.view_as_complex(x)), torch.randn(3, 2))
+    assert case.graph.results == case.graph.params
