@@ -77,7 +77,8 @@ def lower(
         converters: the caller's own converters, by torch operator; they win over irkit's.
         strict: refuse operators that only torch's decomposition can express.
         progress: called with (nodes done, nodes in all) a few times a second.
-        capture_options: handed to `lowering.capture.capture`.
+        capture_options: handed to `lowering.capture.capture`: `scalar_inputs`, numbers that shall be inputs;
+            `specialization`, what becomes of dimensions that the model fixes; `widen`.
 
     Returns the graph: parameters and results in the order and with the names of the model's own, weights as constants,
     state that the model writes as further parameters and results. Raises CaptureError where torch cannot capture the

@@ -67,7 +67,8 @@ def to_onnx(
         optimize: False leaves the graph as it was lowered.
         seed: makes random draws reproducible (see `passes.seeded`); without it each session draws other numbers.
         progress: called with (stage, done, in all) as long stages go on.
-        capture_options: handed to `lowering.capture.capture`.
+        capture_options: handed to `lowering.capture.capture`: `scalar_inputs`, numbers that shall be inputs;
+            `specialization`, what becomes of dimensions that the model fixes; `widen`.
 
     Returns the program, which is callable, can be saved, and checks itself. Raises what `lower` raises, and
     RewriteError or SerializeError where the opset or the target cannot express an operator, LoweringError where nothing

@@ -38,6 +38,7 @@ BETWEEN = (
     "/_utils.py", "/_dynamo/eval_frame.py",
 )  # fmt: skip
 """Files of torch that hand a question on."""
+HANDED = ("__torch_function__", "handle_torch_function")
 KERNELS = (
     "/_prims", "/_subclasses", "/_meta_registrations", "/_refs", "/_decomp", "/_ops", "/fx", "/_export", "/export",
     "/_dispatch", "/_functorch", "/_higher_order_ops", "/_library", "/utils", "/overrides", "/_guards",
@@ -134,11 +135,11 @@ def asking(frame: FrameType | None) -> FrameType | None:
     while frame is not None:
         name, function = frame.f_code.co_filename, frame.f_code.co_name
         called = called or function in ("sym_max", "sym_min", "sym_ite")
-        if name.startswith(HERE) and function != "__torch_function__":
+        if name.startswith(HERE) and function not in HANDED:
             return None
         if name.startswith(TORCH):
             rest = name[len(TORCH) :]
-            if rest not in BETWEEN and not (called and function == "__torch_function__"):
+            if rest not in BETWEEN and not (called and function in HANDED):
                 return None if rest.startswith(KERNELS) else frame
         elif not name.startswith(("<", HERE)) and not name.endswith(("functools.py", "contextlib.py")):
             return frame

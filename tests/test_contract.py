@@ -122,6 +122,36 @@ def test_a_file_has_the_contract_of_its_program(tmp_path: Path) -> None:
     assert json.loads(printed.output) == program.contract()
 
 
+def test_the_command_line_names_dimensions_and_lists_what_is_fixed(tmp_path: Path) -> None:
+    shapes = {"x": {0: torch.export.Dim.AUTO}, "y": None}
+    exported = torch.export.export(torch.nn.Bilinear(2, 3, 4), (torch.ones(5, 2), torch.ones(5, 3)))
+    varying = torch.export.export(Rows(), (torch.ones(5, 2), torch.ones(5, 3)), dynamic_shapes=shapes)
+    for name, program in (("fixed", exported), ("varying", varying)):
+        torch.export.save(program, tmp_path / f"{name}.pt2")
+
+    def run(name: str, *options: str) -> Any:
+        return CliRunner().invoke(
+            app, ["export", str(tmp_path / f"{name}.pt2"), "-o", str(tmp_path / "m.onnx"), *options]
+        )
+
+    assert run("varying", "--dim", "x.0=rows", "--specialization", "error").exit_code == 0
+    assert irkit.load(tmp_path / "m.onnx").params[0].shape == (irkit.symbol("rows"), 2)
+    both = ("--dim", "input1.0=rows", "--dim", "input1.1=width", "--specialization")
+    refused = run("fixed", *both, "error")
+    assert refused.exit_code == 1
+    assert "2 dimensions or numbers that were to vary are fixed by the model" in refused.output
+    assert "dimension 1 of 'input1', which was to vary as 'width', is 2" in refused.output
+    reported = run("fixed", *both, "report")
+    assert reported.exit_code == 0
+    assert "which was to vary as 'rows', is 5" in " ".join(reported.output.split())
+    assert run("varying", "--dim", "x=rows").exit_code == 1
+
+
+class Rows(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.sum(0) + y.sum()
+
+
 def test_a_graph_without_names_or_facts_has_a_contract() -> None:
     x = irkit.param(irkit.tensor("f32", 2, irkit.fresh(), irkit.symbol("n")))
     contract = contract_of(irkit.Graph((x,), (irkit.op.Relu(x),)))

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sympy
 import torch
 import transformers
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 from torch.export import Dim
 
@@ -17,7 +20,9 @@ from lowering import lower
 from lowering.capture import Captured, capture
 from lowering.errors import CaptureError
 from lowering.export import to_onnx
+from lowering.guards import number
 from lowering.program import Program
+from lowering.widening import needless
 from tests.captured import X, guards
 
 
@@ -194,6 +199,16 @@ def test_sizes_that_are_refused_together_are_tried_together() -> None:
     captured = capture(model, (X, X), dynamic_shapes=({0: "b"}, {0: "c"}))
     assert guards(captured) == []
     assert "results agree" in notes(captured)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.booleans()), min_size=2, max_size=4))
+def test_a_guard_that_is_dropped_holds_everywhere(parts: list[tuple[int, int, bool]]) -> None:
+    a, b = number("a"), number("b")
+    sides = (a, b, a + 2 * b)
+    expr = sympy.Or(*(sympy.Ne(sides[i], n) if unequal else sympy.Eq(sides[i], n) for i, n, unequal in parts))
+    everywhere = all(expr.subs({a: i, b: j}) == sympy.true for i in range(1, 12) for j in range(12))
+    if isinstance(expr, sympy.Or):
+        assert needless(expr, {"a": (1, None), "b": (0, None)}) == everywhere
 
 
 def llama(**options: Any) -> tuple[nn.Module, Any]:
