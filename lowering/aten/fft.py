@@ -16,8 +16,7 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.aten.complex_ import aten_view_as_real
-from lowering.complexes import PARTS, Parts, pair, parts
+from lowering.complexes import PARTS, Parts, left, pair, parts
 from lowering.errors import Unsupported
 from lowering.pieces import full, swap
 from lowering.promotion import cast, floating, scalar
@@ -378,25 +377,43 @@ def aten_stft(
     normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Value:  # fmt: skip
-    """Transforms of overlapping frames: one convolution with windowed waves.  self: (b, l) or (l,)."""
+    """Transforms of overlapping frames: one convolution with windowed waves.  self: (b, l) or (l,).
+
+    A complex signal is two channels, whose convolution is a product of complex numbers.
+    """
     if align_to_window:
         raise Unsupported("stft aligned to its window")
-    if self.dtype.is_complex or (window is not None and window.dtype.is_complex):
-        raise Unsupported("stft of a complex signal")
-    lone = self.rank == 1
-    x = unsqueeze(self, 0) if lone else self
-    count = n_fft if onesided is False else n_fft // 2 + 1
-    cosine, sine = (wave.T[:, None].astype(x.dtype.numpy) for wave in waves(n_fft, count, n_fft))
-    frame = framing(window, n_fft, win_length, x.dtype)
-    factor = scalar(1.0 / np.sqrt(n_fft), x.dtype) if normalized else None
-    frame = frame if factor is None else op.Mul(frame, factor)
-    kernels = op.Mul(const(np.concatenate([cosine, -sine])), frame)
-    made = op.Conv(unsqueeze(x, 1), kernels, strides=(hop_length or n_fft // 4,), kernel_shape=(n_fft,))
-    real, imaginary = op.Split(made, axis=1, num_outputs=2, outputs=2)
-    if lone:
-        real, imaginary = squeeze(real, 0), squeeze(imaginary, 0)
-    whole = pair(real, imaginary)
-    return aten_view_as_real(whole) if return_complex is False else whole
+    lone, dtype = self.rank == 1, PARTS.get(self.dtype, self.dtype)
+    signal = [unsqueeze(v, *((0, 1) if lone else (1,))) for v in parts_of(self)]
+    whole = self.dtype.is_complex or (window is not None and window.dtype.is_complex)
+    count = n_fft if onesided is False or (onesided is None and whole) else n_fft // 2 + 1
+    real, imaginary = windowed_waves(window, n_fft, win_length, count, dtype, normalized)
+    if len(signal) == 2:
+        real, imaginary = concat([real, op.Neg(imaginary)], 1), concat([imaginary, real], 1)
+    attributes: dict[str, Any] = {"strides": (hop_length or n_fft // 4,), "kernel_shape": (n_fft,)}
+    made = op.Conv(concat(signal, 1), concat([real, imaginary], 0), **attributes)
+    halves = op.Split(made, axis=1, num_outputs=2, outputs=2)
+    found = pair(*(squeeze(half, 0) if lone else half for half in halves))
+    return left(found) if return_complex is False else found
+
+
+def windowed_waves(
+    window: Value | None, size: int, length: int | None, count: int, dtype: DType, normalized: bool
+) -> Parts:
+    """(count, 1, size): the window times exp(-2 pi i j k / size), by parts"""
+    cosine, sine = (wave.T[:, None].astype(dtype.numpy) for wave in waves(size, count, size))
+    frames = [framing(v, size, length, dtype) for v in ([window] if window is None else parts_of(window))]
+    if normalized:
+        frames = [op.Mul(frame, scalar(1.0 / np.sqrt(size), dtype)) for frame in frames]
+    real, imaginary = op.Mul(const(cosine), frames[0]), op.Mul(const(-sine), frames[0])
+    if len(frames) == 1:
+        return real, imaginary
+    return op.Add(real, op.Mul(const(sine), frames[1])), op.Add(imaginary, op.Mul(const(cosine), frames[1]))
+
+
+def parts_of(x: Value) -> Sequence[Value]:
+    """The parts of a complex value; a real one alone"""
+    return parts(x) if x.dtype.is_complex else (x,)
 
 
 def aten_istft(
