@@ -48,7 +48,7 @@ def axes_of_windows(value: Value, kernel: tuple[Dim, ...]) -> list[Axis] | None:
     strides, dilations, pads = (value.attribute(name) or default for name, default in (
         ("strides", (1,) * count), ("dilations", (1,) * count), ("pads", (0,) * (2 * count))))  # fmt: skip
     rows = zip(x.shape[2:], value.shape[2:], kernel, strides, dilations, pads[:count], pads[count:], strict=True)
-    return [Axis(*row) for row in rows]  # type: ignore[arg-type]
+    return [Axis(*row) for row in rows]
 
 
 def progression(m: Match, count: Dim, step: int, *binders: Value) -> Value | None:
@@ -203,10 +203,10 @@ def average_pool(m: Match, value: Value) -> Any:
 def resize(m: Match, value: Value) -> Any:
     """Weighted neighbours along one axis after the other: those of linear and cubic interpolation, or the nearest"""
     x, scales = value.inputs[0], operand(value, 2)
-    axes = value.attribute("axes") or (None if x is None else range(x.rank))
     known = scales is None or scales.blob is not None
     if x is None or not known or operand(value, 1) is not None:
         return None
+    axes: Any = value.attribute("axes") or range(x.rank)
     if attribute_of(value, "keep_aspect_ratio_policy") != "stretch":
         return None
     factors = [None] * len(axes) if scales is None else [float(s) for s in scales.blob.array]  # type: ignore[union-attr]
@@ -222,14 +222,16 @@ def resize(m: Match, value: Value) -> Any:
 def resized(m: Match, value: Value, x: Value, axis: int, factor: float | None) -> Value | None:
     """x with one axis at the size that it has in `value`."""
     source: Any = value.inputs[0]
-    count, out, size = (ordinals(m, value.shape[axis], value), *(extent(m, v.shape[axis], source) for v in (value, x)))
+    count, out = ordinals(m, value.shape[axis], source), extent(m, value.shape[axis], source)
+    size = extent(m, x.shape[axis], source)
     if count is None or out is None or size is None:
         return None
-    place = coordinate(value, *(op.Cast(v, to=DType.DOUBLE) for v in (count, out, size)), factor)
+    index, whole, before = (op.Cast(v, to=DType.DOUBLE) for v in (count, out, size))
+    place = coordinate(value, index, whole, before, factor)
     if place is None:
         return None
     if attribute_of(value, "antialias"):
-        exact = op.Div(op.Cast(size, to=DType.DOUBLE), op.Cast(out, to=DType.DOUBLE))
+        exact = op.Div(before, whole)
         return filtered(m, value, x, axis, place, exact if factor is None else number(place, 1 / factor))
     first = op.Floor(place)
     taps = neighbours(value, op.Sub(place, first), op.Cast(first, to=DType.INT64), size)

@@ -106,7 +106,7 @@ def test_convolutions(data: Drawn, rank: int, symbolic: bool) -> None:
     sizes = [data.draw(st.sampled_from([0, 1, 2]).map(lambda n, r=r: n + r)) for r in reach]
     rng = np.random.default_rng(0)
     x = image([data.draw(counts), groups * each, *sizes], symbolic)
-    given_x = rng.normal(size=(data.draw(counts) if symbolic else int(x.shape[0]), groups * each, *sizes))  # type: ignore[arg-type]
+    given_x = rng.normal(size=(data.draw(counts) if symbolic else int(x.shape[0]), groups * each, *sizes))
     attributes = {"strides": strides, "dilations": dilations, "pads": pads, "group": groups}
     w = const(rng.normal(size=(groups * outputs, each, *kernel)))
     check([x], op.Conv(x, w, const(rng.normal(size=groups * outputs)), **attributes), [given_x])
@@ -173,7 +173,7 @@ def test_factors_of_products_keep_their_digits(place: str, rank: int) -> None:
         "divided": lambda: op.Div(op.MatMul(x, y), 0.3),
     }[place]()
     rng = np.random.default_rng(0)
-    check([x, y], made, [rng.normal(size=tuple(v.shape)) for v in (x, y)])  # type: ignore[arg-type]
+    check([x, y], made, [rng.normal(size=tuple(v.shape)) for v in (x, y)])
 
 
 def test_what_has_no_other_way_is_noted() -> None:
