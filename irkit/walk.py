@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from irkit.pause import uncollected
+
 if TYPE_CHECKING:
     from irkit.ir import Value
 
 
+@uncollected
 def post_order(roots: Iterable[Value], stop: Callable[[Value], bool] | None = None) -> tuple[Value, ...]:
     """Every value that `roots` reach, operands before users, each once; values for which `stop` holds, and what
     only they reach, are left out.
