@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from irkit import dims
-from irkit.build import const, dim_scalar, op, shape_vector
+from irkit.build import const, dim_scalar, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
@@ -19,7 +19,7 @@ from lowering.jacobi import epsilon
 from lowering.pieces import swap
 from lowering.promotion import cast, scalar
 from lowering.schur import PATIENCE, Number
-from lowering.shaping import concat, expand, ints, iota, reshape, sliced, unsqueeze
+from lowering.shaping import concat, expand, ints, iota, picked, reshape, sliced, unsqueeze
 
 
 def band(size: Dim, offset: int, dtype: DType) -> Value:
@@ -84,7 +84,11 @@ def mirrored(w: Value, at: Value, matrix: Value) -> Value:
     """Rows at, at + 1 and at + 2 multiplied by a matrix from the left, and those columns from the right"""
     three = op.Add(at, ints(0, 1, 2))
     rows = expand(unsqueeze(three, 2), (w.shape[0], 3, w.shape[2]))
-    w = op.ScatterElements(w, rows, op.MatMul(matrix, op.GatherElements(w, rows, axis=1)), axis=1)
+    made = op.MatMul(matrix, op.GatherElements(w, rows, axis=1))
+    # What is 0 but for rounding errors would keep the sweeps from converging.
+    behind = op.Equal(iota(w.shape[2]), unsqueeze(op.Sub(at, const(1)), 1))
+    behind = op.And(behind, const(np.array([[False], [True], [True]])))
+    w = op.ScatterElements(w, rows, op.Where(behind, scalar(0, w.dtype), made), axis=1)
     columns = expand(unsqueeze(three, 1), (w.shape[0], w.shape[1], 3))
     return op.ScatterElements(w, columns, op.MatMul(op.GatherElements(w, columns, axis=2), matrix), axis=2)
 
@@ -111,8 +115,8 @@ def quasi_triangular(h: Value, z: Value | None) -> tuple[Value, Value | None, Va
     that are the second of a block of two."""
     batch, size, dtype = h.shape[0], h.shape[1], h.dtype
     more = dims.add(size, 1)
-    w = op.Pad(h if z is None else concat([h, z], 1), shape_vector((0, 0, 0, 0, 1, 1)))
-    height = dims.add(size if z is None else dims.mul(2, size), 1)
+    parts = [op.Pad(h, ints(0, 0, 0, 0, 1, 1)), *(() if z is None else (op.Pad(z, ints(0, 0, 0, 0, 0, 1)),))]
+    height = more if z is None else dims.add(more, size)
     places, last = iota(size), dim_scalar(dims.sub(size, 1))
     main, under = band(size, 0, dtype), band(size, -1, dtype)
     earlier = op.Max(op.Sub(places, const(1)), const(0))
@@ -143,18 +147,18 @@ def quasi_triangular(h: Value, z: Value | None) -> tuple[Value, Value | None, Va
     trips = dims.mul(dims.mul(30, size), dims.maximum(dims.sub(size, 1), 0))
     start, count = expand(const(-1), (batch, 1)), dim_scalar(dims.mul(trips, dims.minimum(batch, 1)))
     linked = expand(op.Greater(places, const(0)), (batch, size))
-    w = reshape(w, (batch, height, more))
+    w = reshape(concat(parts, 1), (batch, height, more))
     w, _, _, _, blocks = op.Loop(count, const(True), w, start, start, expand(const(0), (batch, 1)), linked, body=trip)
     w = sliced(w, 2, 0, size)
     t = reshape(sliced(w, 1, 0, size), (batch, size, size))
-    return t, None if z is None else reshape(sliced(w, 1, size, dims.mul(2, size)), (batch, size, size)), blocks
+    return t, None if z is None else reshape(sliced(w, 1, more, height), (batch, size, size)), blocks
 
 
 # ---------------------------------------------------------------------------------------------- blocks of two
 
 
-def block_values(t: Value, blocks: Value) -> tuple[Number, Number, Value]:
-    """(eigenvalues (b, n), (x, y): the first eigenvector of each block is (x, s), at its second row, s): as pairs.
+def block_values(t: Value, blocks: Value) -> tuple[Number, Number, Number]:
+    """(eigenvalues (b, n), x, y): as pairs; at the second row of each block its first eigenvector (x, y), not normed.
 
     Of a pair of complex eigenvalues the one with a positive imaginary part comes first.
     """
@@ -168,39 +172,47 @@ def block_values(t: Value, blocks: Value) -> tuple[Number, Number, Value]:
     square = op.Add(op.Mul(p, p), product)
     root, real = op.Sqrt(op.Abs(square)), op.GreaterOrEqual(square, zero)
     sum_ = op.Add(p, op.Where(op.Less(p, zero), op.Neg(root), root))
-    safe = op.Where(op.Equal(sum_, zero), scalar(1, dtype), sum_)
-    x, y = op.Where(real, sum_, p), op.Where(real, zero, root)
-    upper = op.Add(diagonal, x)
-    lower = op.Where(real, op.Sub(diagonal, op.Div(product, safe)), upper)
+    other = op.Div(product, op.Where(op.Equal(sum_, zero), scalar(1, dtype), sum_))
+    gap, turn = op.Where(real, sum_, p), op.Where(real, zero, root)
+    upper = op.Add(diagonal, gap)
+    lower = op.Where(real, op.Sub(diagonal, other), upper)
     head = op.And(op.Gather(blocks, later, axis=1), op.Less(places, later))
     values = op.Where(blocks, lower, op.Where(head, op.Gather(upper, later, axis=1), diagonal))
-    parts = op.Where(blocks, op.Neg(y), op.Where(head, op.Gather(y, later, axis=1), zero))
-    return (values, parts), (x, y), below
+    parts = op.Where(blocks, op.Neg(turn), op.Where(head, op.Gather(turn, later, axis=1), zero))
+    # Either row of the block tells the vector; the one with the larger element tells it to more digits.
+    right = op.Greater(op.Abs(beside), op.Abs(below))
+    x = op.Where(right, beside, gap), op.Where(right, zero, turn)
+    y = op.Where(right, op.Where(real, other, op.Neg(p)), below), op.Where(right, turn, zero)
+    return (values, parts), x, y
 
 
-def block_turns(blocks: Value, x: Number, below: Value) -> Number:
-    """(b, n, n): the unitary matrices that make blocks of two triangular.  x, below: see `block_values`"""
-    size, dtype = blocks.shape[1], below.dtype
+def block_turns(blocks: Value, x: Number, y: Number) -> Number:
+    """(b, n, n): the unitary matrices that make blocks of two triangular.  x, y: see `block_values`"""
+    size, dtype = blocks.shape[1], x[0].dtype
     places, zero, one = iota(size), scalar(0, dtype), scalar(1, dtype)
     later = op.Min(op.Add(places, const(1)), dim_scalar(dims.sub(size, 1)))
-    scale = op.Max(op.Max(op.Abs(x[0]), op.Abs(x[1])), op.Abs(below))
-    scale = op.Where(op.Equal(scale, zero), one, scale)
-    parts = [op.Div(part, scale) for part in (*x, below)]
-    length = op.Sqrt(op.Add(op.Add(*(op.Mul(part, part) for part in parts[:2])), op.Mul(parts[2], parts[2])))
-    length = op.Where(op.Equal(length, zero), one, length)
-    real, imaginary, other = (op.Where(blocks, op.Div(part, length), zero) for part in parts)
+    vector = concat([unsqueeze(part, 2) for part in (*x, *y)], 2)
+    scale = op.ReduceMax(op.Abs(vector), ints(2), keepdims=1)
+    vector = op.Div(vector, op.Where(op.Equal(scale, zero), one, scale))
+    length = op.Sqrt(op.ReduceSumSquare(vector, ints(2), keepdims=1))
+    vector = op.Div(vector, op.Where(op.Equal(length, zero), one, length))
+    vector = op.Where(unsqueeze(blocks, 2), vector, zero)
+    real, imaginary, first, second = (picked(vector, 2, i) for i in range(4))
     head = op.And(op.Gather(blocks, later, axis=1), op.Less(places, later))
     main = op.Where(blocks, real, op.Where(head, op.Gather(real, later, axis=1), one))
     turn = op.Where(blocks, op.Neg(imaginary), op.Where(head, op.Gather(imaginary, later, axis=1), zero))
-    beneath = op.Mul(unsqueeze(other, 2), band(size, -1, dtype))
-    whole = op.Add(op.Mul(unsqueeze(main, 2), band(size, 0, dtype)), op.Sub(beneath, swap(beneath)))
-    return whole, op.Mul(unsqueeze(turn, 2), band(size, 0, dtype))
+    beneath = [op.Mul(unsqueeze(part, 2), band(size, -1, dtype)) for part in (first, second)]
+    diagonal = [op.Mul(unsqueeze(part, 2), band(size, 0, dtype)) for part in (main, turn)]
+    return (
+        op.Add(diagonal[0], op.Sub(beneath[0], swap(beneath[0]))),
+        op.Add(diagonal[1], op.Add(beneath[1], swap(beneath[1]))),
+    )
 
 
 def made_complex(t: Value, z: Value, blocks: Value) -> tuple[Number, Number, Number]:
     """(eigenvalues, T, Z): the complex Schur form of matrices whose real one is known, as parts (b, n, n)"""
-    values, x, below = block_values(t, blocks)
-    real, imaginary = block_turns(blocks, x, below)
+    values, x, y = block_values(t, blocks)
+    real, imaginary = block_turns(blocks, x, y)
     right = op.MatMul(t, real), op.MatMul(t, imaginary)
     left = swap(real), swap(imaginary)
     made = [

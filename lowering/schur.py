@@ -153,7 +153,11 @@ def turn_rows(w: Value, at: Value, c: Number, s: Number) -> Value:
     matrix = op.Reshape(op.Concat(*table, axis=1), const(np.array([0, 4, 4])))
     index = unsqueeze(op.Add(op.Mul(at, const(2)), ints(0, 1, 2, 3)), 2)
     index = expand(index, (w.shape[0], 4, w.shape[2]))
-    return op.ScatterElements(w, index, op.MatMul(matrix, op.GatherElements(w, index, axis=1)), axis=1)
+    made = op.MatMul(matrix, op.GatherElements(w, index, axis=1))
+    # What is 0 but for rounding errors would keep the sweeps from converging.
+    behind = op.Equal(iota(w.shape[2]), unsqueeze(op.Sub(at, const(1)), 1))
+    behind = op.And(behind, const(np.array([[False], [False], [True], [True]])))
+    return op.ScatterElements(w, index, op.Where(behind, scalar(0, w.dtype), made), axis=1)
 
 
 def turn_columns(w: Value, at: Value, c: Number, s: Number) -> Value:
