@@ -51,6 +51,11 @@ def merged(x: Value) -> Value:
     return reshape(x, (dims.product(x.shape[:-2]), *x.shape[-2:]))
 
 
+def square(x: Value) -> Value:
+    """(*, n, n) -> (b, n, n); torch does not ask whether empty matrices are square"""
+    return merged(reshape(x, (*x.shape[:-2], x.shape[-1], x.shape[-1])))
+
+
 def eye(rows: Dim, columns: Dim, like: Value) -> Value:
     """(rows, columns): ones on the diagonal, in the type of `like`"""
     dtype = part_type(like)
@@ -63,11 +68,6 @@ def identity(like: Value) -> Value:
     """(*, n, n): ones on the diagonal"""
     size = like.shape[-1]
     return expand(eye(size, size, like), (*like.shape[:-2], size, size))
-
-
-def no_error(a: Value) -> Value:
-    """(*): 0 for every matrix of a batch"""
-    return full(0, a.shape[:-2], DType.INT32)
 
 
 def steps_of(a: Value) -> Dim:
@@ -134,7 +134,7 @@ def batched(function: Callable[[Value, Value], Value], a: Value, b: Value) -> Va
     """`function` of matrices whose batches broadcast, in the shape of b"""
     batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
     a, b = expand(a, (*batch, *a.shape[-2:])), expand(b, (*batch, *b.shape[-2:]))
-    return reshape(function(merged(a), merged(b)), b.shape)
+    return reshape(function(square(a), merged(b)), b.shape)
 
 
 def inverted(a: Value) -> Value:
@@ -233,7 +233,7 @@ def cholesky(a: Value, upper: bool) -> tuple[Value, Value]:
     """(l with l @ l^H = a, the first step without a positive pivot) out of lower triangles; (u with u^H @ u = a, ...)
     out of upper ones.  (*, n, n) -> (*, n, n), (*) of i32"""
     a = adjoint(a) if upper else a
-    rows, matrix = iota(a.shape[-1]), merged(a)
+    rows, matrix = iota(a.shape[-1]), square(a)
 
     def column(rest: Value, info: Value, k: Value) -> tuple[Value, ...]:
         """Column k of the factor, and what is left of the matrix without it"""

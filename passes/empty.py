@@ -25,6 +25,8 @@ Ranges = Mapping[str, Range]
 def empty_rules(ranges: Ranges) -> Rules:
     """The rules for a graph, given what it knows of its symbols."""
     return (
+        Rule("scan_of_other_axes", hole("scan", ops=("Scan",)), lambda m: scanned_first(m, ranges), True,
+             "Scan along an axis -> Scan along the first one between Transposes"),
         Rule("scan_of_nothing", hole("scan", ops=("Scan",)), lambda m: scanned(m, ranges), True,
              "Scan -> If(n > 0, Scan, start)"),
         Rule("product_of_no_batch", p.MatMul(hole("a", ops=("Transpose",)), hole("b")), lambda m: product(m, ranges),
@@ -40,14 +42,48 @@ def is_positive(size: Dim, ranges: Ranges) -> bool:
 # ---------------------------------------------------------------------------------------------- scans
 
 
+def scanned_first(m: Match, ranges: Ranges) -> Any:
+    """The Scan between Transposes: those that ONNX Runtime makes inside of it crash where nothing is to be moved"""
+    value = m.root
+    operands, captures = parted(value)
+    count = len(operands) - value.attribute("num_scan_inputs")
+    sequences, results = operands[count:], value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    rows = [t for t in results[count:] if isinstance(t, Tensor)]
+    starts = axes_of(value, "scan_input_axes", [len(v.shape) for v in sequences])
+    ends = axes_of(value, "scan_output_axes", [len(t.shape) for t in rows])
+    moved = [v.shape for v, axis in zip((*sequences, *rows), (*starts, *ends), strict=True) if axis]
+    if all(is_positive(d, ranges) for shape in moved for d in shape):
+        return decline("nothing is moved, or there is something to move")
+    turned = [to_front(v, axis) for v, axis in zip(sequences, starts, strict=True)]
+    left = {k: a for k, a in value.attributes if k not in ("scan_input_axes", "scan_output_axes")}
+    found = call("Scan", [*operands[:count], *turned, *captures], {**left, "body": value.bodies[0]})
+    parts = found if isinstance(found, tuple) else (found,)
+    made = (*parts[:count], *(from_front(v, axis) for v, axis in zip(parts[count:], ends, strict=True)))
+    return made if isinstance(value.type, Tuple) else made[0]
+
+
+def axes_of(value: Value, name: str, ranks: list[int]) -> list[int]:
+    """The axes that a Scan names, from the front on; the first ones where it names none"""
+    return [axis % rank for axis, rank in zip(value.attribute(name) or (0,) * len(ranks), ranks, strict=True)]
+
+
+def to_front(x: Value, axis: int) -> Value:
+    """x with one axis as its first"""
+    return op.Transpose(x, perm=(axis, *(i for i in range(x.rank) if i != axis))) if axis else x
+
+
+def from_front(x: Value, axis: int) -> Value:
+    """x with its first axis as that number"""
+    return op.Transpose(x, perm=(*range(1, axis + 1), 0, *range(axis + 1, x.rank))) if axis else x
+
+
 def scanned(m: Match, ranges: Ranges) -> Any:
     """The Scan where there is something to scan; else the states as they began, and no rows"""
     value = m.root
     operands, captures = parted(value)
     taken = value.attribute("num_scan_inputs")
     states, sequences = operands[: len(operands) - taken], operands[len(operands) - taken :]
-    given = value.attribute("scan_input_axes") or (0,) * taken
-    axes = [axis % v.rank for v, axis in zip(sequences, given, strict=True)]
+    axes = axes_of(value, "scan_input_axes", [len(v.shape) for v in sequences])
     size = sequences[0].shape[axes[0]]
     if is_positive(size, ranges):
         return decline("there is something to scan")
@@ -66,9 +102,10 @@ def scanned(m: Match, ranges: Ranges) -> Any:
         some = [filled(m, v, axis) for v, axis in zip(sequences, axes, strict=True)]
         found = call("Scan", [*states, *some, *captures], {**dict(value.attributes), "body": value.bodies[0]})
         parts = found if isinstance(found, tuple) else (found,)
-        ends = value.attribute("scan_output_axes") or (0,) * (len(parts) - len(states))
-        rows = zip(parts[len(states) :], ends, strict=True)
-        return (*parts[: len(states)], *(sized(m, v, size, axis % v.rank, sources) for v, axis in rows))
+        rows = parts[len(states) :]
+        ends = axes_of(value, "scan_output_axes", [v.rank for v in rows])
+        made = (sized(m, v, size, axis, sources) for v, axis in zip(rows, ends, strict=True))
+        return (*parts[: len(states)], *made)
 
     if type(size) is int:
         made = begin()

@@ -144,7 +144,7 @@ class Sweep:
         clear = all(type(d) is int and d > 0 for i, d in enumerate(meant) if i not in copies and i not in open_)
         options: list[tuple[tuple[Dim, ...], bool]] = []
         # ONNX Runtime puts -1 for a single computed dimension, which goes wrong where a copied one is 0.
-        fused = len(open_) == 1 and not all(positive[i] for i in copies)
+        fused = len(open_) == 1 and not all(positive[i] or unknown(meant[i]) for i in copies)
         if clear and not fused and all(positive[i] for i in open_):
             options.append((copied, False))
         for k in open_:
@@ -189,6 +189,11 @@ class Sweep:
         attributes["captures"] = attributes.get("captures", 0) + len(wanted)
         inputs = (*value.inputs, *(self.sizes.expression(size) for size in wanted))
         return attrs.evolve(value, inputs=inputs, attributes=tuple(sorted(attributes.items())), bodies=bodies)
+
+
+def unknown(size: Dim) -> bool:
+    """True for a size in a symbol that has no name."""
+    return any(dims.is_fresh(s) for s in dims.symbols_of(size))
 
 
 def is_copy(wanted: Dim, size: Dim, zero_is_zero: bool) -> bool:

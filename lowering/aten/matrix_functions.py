@@ -19,11 +19,11 @@ from lowering.arithmetic import (
     where,
     whole_again,
 )
-from lowering.matrices import identity, inverted, merged
+from lowering.matrices import identity, inverted, square
 from lowering.pieces import HALVES
 from lowering.promotion import cast, scalar
 
-DEGREES = {DType.FLOAT: (12, 1.0), DType.DOUBLE: (16, 0.78)}
+DEGREES = {DType.FLOAT: (16, 2.0), DType.DOUBLE: (20, 1.4)}
 """For each element type the degree of the polynomial for exp, and up to which norm it holds to the last bit."""
 
 
@@ -56,7 +56,7 @@ def aten_linalg_matrix_exp(self: Value) -> Value:
     """sum of self^k / k!, computed in f32 for the half types"""
     if self.dtype in HALVES:
         return cast(aten_linalg_matrix_exp(cast(self, DType.FLOAT)), self.dtype)
-    a = merged(self)
+    a = square(self)
     degree, reach = DEGREES[part_type(a)]
     size = op.Sqrt(op.ReduceSum(squared(a), [1, 2], keepdims=1))
     halvings = op.Ceil(op.Div(op.Log(op.Div(size, scalar(reach, size.dtype))), scalar(math.log(2), size.dtype)))

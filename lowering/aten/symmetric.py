@@ -41,7 +41,7 @@ from lowering.arithmetic import (
     whole,
 )  # fmt: skip
 from lowering.complexes import pair, parts
-from lowering.matrices import exchanged, first_of, head_of, merged, vanishes
+from lowering.matrices import exchanged, first_of, head_of, merged, square, vanishes
 from lowering.pieces import full
 from lowering.promotion import cast, scalar
 from lowering.shaping import broadcast_shape, iota
@@ -97,7 +97,7 @@ def block_parts(d11: Value, d21: Value, d22: Value, hermitian: bool) -> tuple[Va
 def factored(a: Value, hermitian: bool) -> tuple[Value, Value, Value]:
     """(D and L below it in one matrix, pivots, the first step without a pivot), out of lower triangles"""
     hermitian = hermitian and a.dtype.is_complex
-    size, matrix = a.shape[-1], merged(a)
+    size, matrix = a.shape[-1], square(a)
     rows = iota(size)
 
     def turned(x: Value) -> Value:
@@ -230,4 +230,4 @@ def aten_linalg_ldl_solve(LD: Value, pivots: Value, B: Value, *, hermitian: bool
     data, b = expand(LD, (*batch, *LD.shape[-2:])), expand(B, (*batch, *B.shape[-2:]))
     places = expand(cast(pivots, DType.INT64), (*batch, pivots.shape[-1]))
     places = squeeze(merged(unsqueeze(places, -1)), -1)
-    return reshape(solved(merged(data), places, merged(b), hermitian and LD.dtype.is_complex), b.shape)
+    return reshape(solved(square(data), places, merged(b), hermitian and LD.dtype.is_complex), b.shape)

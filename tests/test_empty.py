@@ -1,0 +1,90 @@
+"""What ONNX Runtime fails on where a tensor has no elements, against numpy and against the evaluator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pyrsistent import pmap
+
+from irkit import dims
+from irkit.build import const, op
+from irkit.dims import Range
+from irkit.evaluate import evaluate
+from irkit.ir import Graph, param
+from irkit.onnx.check import session
+from irkit.types import DType, Tensor
+from passes import optimize
+from passes.legalize import legalize
+from passes.targets import target_of
+
+N, B = dims.symbol("n"), dims.symbol("b")
+CPU = target_of("onnxruntime-cpu")
+
+
+def sums(direction: int = 0) -> Graph:
+    """(totals, the sums so far) of rows: (b,), (b, n)."""
+    start, rows = param(Tensor(DType.FLOAT, (B,))), param(Tensor(DType.FLOAT, (B, N)))
+
+    def step(total: Any, row: Any) -> tuple[Any, Any]:
+        after = op.Add(total, row)
+        return after, after
+
+    found = op.Scan(
+        start, rows, body=step, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[1],
+        scan_input_directions=[direction],
+    )  # fmt: skip
+    return Graph((start, rows), found)
+
+
+def ran(graph: Graph, *arrays: np.ndarray) -> list[np.ndarray]:
+    """The results on ONNX Runtime."""
+    runner = session(legalize(graph, CPU))
+    return list(runner.run(dict(zip(runner.inputs, arrays, strict=True))))
+
+
+@pytest.mark.parametrize("direction", (0, 1))
+@pytest.mark.parametrize(("b", "n"), ((2, 3), (2, 0), (0, 3), (0, 0), (1, 1)))
+def test_a_scan_over_any_size(b: int, n: int, direction: int) -> None:
+    graph = sums(direction)
+    start, rows = np.arange(b, dtype=np.float32), np.arange(b * n, dtype=np.float32).reshape(b, n)
+    total, found = ran(graph, start, rows)
+    turned = rows[:, ::-1] if direction else rows
+    np.testing.assert_array_equal(total, start + rows.sum(1))
+    np.testing.assert_array_equal(found, start[:, None] + np.cumsum(turned, 1))
+    for ours, theirs in zip(evaluate(graph, [start, rows]), (total, found), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_scan_over_nothing_is_no_scan() -> None:
+    start, rows = param(Tensor(DType.FLOAT, (2,))), param(Tensor(DType.FLOAT, (0, 2)))
+    total, found = op.Scan(start, rows, body=lambda s, r: (op.Add(s, r), op.Mul(s, 2.0)), num_scan_inputs=1)
+    made = legalize(Graph((start, rows), (total, found)), CPU)
+    assert not any(v.op in ("Scan", "If") for v in made.order)
+    given = np.array([1, 2], np.float32), np.zeros((0, 2), np.float32)
+    last, stacked = ran(Graph((start, rows), (total, found)), *given)
+    np.testing.assert_array_equal(last, given[0])
+    assert stacked.shape == (0, 2)
+
+
+def test_what_is_known_to_be_there_stays_as_it_is() -> None:
+    graph = sums()
+    known = Graph(graph.params, graph.results, pmap({"n": Range(1, None), "b": Range(1, None)}))
+    assert legalize(known, CPU) is known
+    assert legalize(graph, target_of("onnx")) is graph
+
+
+def test_a_graph_is_treated_once() -> None:
+    made = legalize(sums(), CPU)
+    assert sum(v.op == "If" for v in made.order) == 1
+    assert legalize(made, CPU) is made
+    assert sum(v.op == "If" for v in optimize(made).order) == 1
+
+
+@pytest.mark.parametrize("b", (0, 1, 3))
+def test_a_transposed_batch_times_a_matrix(b: int) -> None:
+    x, w = param(Tensor(DType.FLOAT, (B, 4, 3))), const(np.arange(8, dtype=np.float32).reshape(4, 2))
+    graph = Graph((x,), (op.MatMul(op.Transpose(x, perm=(0, 2, 1)), w),))
+    given = np.arange(b * 12, dtype=np.float32).reshape(b, 4, 3)
+    np.testing.assert_array_equal(ran(graph, given)[0], given.transpose(0, 2, 1) @ np.arange(8.0).reshape(4, 2))
