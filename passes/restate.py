@@ -66,6 +66,8 @@ def refused(value: Value) -> str:
         return "ONNX Runtime merges the factor of a product of matrices into it, as float32"
     if value.op in SCATTERS and value.attribute("reduction", "none") != "none" and value.dtype in HALVES:
         return f"ONNX Runtime has {value.op} with a reduction for no {value.dtype.short}"
+    if value.op == "Pad" and attribute_of(value, "mode") == "wrap" and any(map(may_be_empty, value.inputs[0].shape)):  # type: ignore[union-attr]
+        return "ONNX Runtime wraps no empty tensor around"
     if counts_back(value):
         return f"ONNX Runtime gives {value.op} of an empty tensor another shape where axes are counted from the end"
     return ""

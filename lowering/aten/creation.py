@@ -207,8 +207,16 @@ def aten_linspace(
 ) -> Value:
     """`steps` numbers from start to end at equal distances, each counted from the nearer end."""
     wanted = dtype_of(dtype, expected, DEFAULT)
-    working = wanted if wanted.is_float else DEFAULT
-    return cast(spaced(start, end, steps, working), wanted)
+    working = wanted if wanted.is_float else DType.DOUBLE
+    return cast(spaced(*ends(start, end, wanted), steps, working), wanted)
+
+
+def ends(start: Operand, end: Operand, dtype: DType) -> tuple[Operand, Operand]:
+    """Where a row of that element type begins and ends: for integers, numbers without their fractions."""
+    if dtype.is_float:
+        return start, end
+    first, last = (cast(v, dtype) if isinstance(v, Value) else scalar(v, dtype) for v in (start, end))
+    return first, last
 
 
 def spaced(start: Operand, end: Operand, steps: Dim, dtype: DType) -> Value:
@@ -235,8 +243,8 @@ def aten_logspace(
 ) -> Value:
     """base ** x for `steps` numbers x from start to end at equal distances."""
     wanted = dtype_of(dtype, expected, DEFAULT)
-    working = wanted if wanted.is_float else DEFAULT
-    return cast(op.Pow(scalar(base, working), spaced(start, end, steps, working)), wanted)
+    working = wanted if wanted.is_float else DType.DOUBLE
+    return cast(op.Pow(scalar(base, working), spaced(*ends(start, end, wanted), steps, working)), wanted)
 
 
 # ---------------------------------------------------------------------------------------------- triangles

@@ -406,6 +406,36 @@ def aten_tensor_split_indices(self: Value, indices: Sequence[Dim], dim: int = 0)
     return [sliced(self, at, low, high) for low, high in pairwise(bounds)]
 
 
+def aten_hsplit_int(self: Value, sections: int) -> list[Value]:
+    """self cut into so many equal parts along its second dimension, or its only one."""
+    return aten_tensor_split_sections(self, sections, min(self.rank, 2) - 1)
+
+
+def aten_hsplit_array(self: Value, indices: Sequence[int]) -> list[Value]:
+    """self cut before each of the indices along its second dimension, or its only one."""
+    return aten_tensor_split_indices(self, indices, min(self.rank, 2) - 1)
+
+
+def aten_vsplit_int(self: Value, sections: int) -> list[Value]:
+    """self cut into so many equal parts along its first dimension."""
+    return aten_tensor_split_sections(self, sections, 0)
+
+
+def aten_vsplit_array(self: Value, indices: Sequence[int]) -> list[Value]:
+    """self cut before each of the indices along its first dimension."""
+    return aten_tensor_split_indices(self, indices, 0)
+
+
+def aten_dsplit_int(self: Value, sections: int) -> list[Value]:
+    """self cut into so many equal parts along its third dimension."""
+    return aten_tensor_split_sections(self, sections, 2)
+
+
+def aten_dsplit_array(self: Value, indices: Sequence[int]) -> list[Value]:
+    """self cut before each of the indices along its third dimension."""
+    return aten_tensor_split_indices(self, indices, 2)
+
+
 def aten_unfold(self: Value, dimension: int, size: Dim, step: Dim) -> Value:
     """Every window of `size` elements along `dimension`, `step` apart; the windows' elements come last."""
     if self.rank == 0:

@@ -12,7 +12,7 @@ from irkit.build import dim_scalar, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.pieces import full, per_axis
+from lowering.pieces import full, per_axis, widened
 from lowering.promotion import cast, scalar
 from lowering.shaping import reshape, squeeze, unsqueeze
 
@@ -188,3 +188,17 @@ def aten_avg_pool3d(
 ) -> Value:  # fmt: skip
     """(n, c, d, h, w) or (c, d, h, w) -> the mean of every window, or its sum divided by `divisor_override`"""
     return average_pooled(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3)
+
+
+def aten_max_pool2d_with_indices_backward(
+    grad_output: Value, self: Value, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    indices: Value,
+) -> Value:  # fmt: skip
+    """What each element of self gave to the windows of which it was the largest.  self: (*, h, w); grad_output,
+    indices: (*, h', w'), indices into h * w."""
+    rows = dims.product(self.shape[:-2])
+    count, windows = dims.mul(self.shape[-2], self.shape[-1]), dims.mul(*grad_output.shape[-2:])
+    places, gradient = (reshape(v, (rows, windows)) for v in (indices, widened(grad_output)))
+    start = full(0, (rows, count), gradient.dtype)
+    found = op.ScatterElements(start, places, gradient, axis=1, reduction="add")
+    return cast(reshape(found, self.shape), grad_output.dtype)

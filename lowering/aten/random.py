@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,6 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.aten.creation import dtype_of, filled
-from lowering.errors import Unsupported
 from lowering.promotion import DEFAULT, cast, floating, scalar
 from lowering.shaping import expand, squeeze, unsqueeze
 
@@ -180,16 +180,43 @@ def aten_feature_dropout(input: Value, p: float, train: bool) -> Value:
     return dropped(input, p, kept(p, (*input.shape[:2], *(1 for _ in input.shape[2:]))))
 
 
+ALPHA = 1.7580993408473766
+"""What selu tends to, its sign turned: what `alpha_dropout` puts in place of what it drops."""
+
+
+def alpha_dropped(x: Value, p: float, size: Sequence[Dim]) -> Value:
+    """x with a share p of what `size` counts set to -ALPHA, then scaled and moved so that numbers of mean 0 and
+    variance 1 keep both; all zeros for p = 1."""
+    if p == 1:
+        return op.Mul(x, scalar(0, x.dtype))
+    scale = 1 / math.sqrt((ALPHA * ALPHA * p + 1) * (1 - p))
+    chosen = op.Where(kept(p, size), x, scalar(-ALPHA, x.dtype))
+    return op.Add(op.Mul(chosen, scalar(scale, x.dtype)), scalar(ALPHA * scale * p, x.dtype))
+
+
 def aten_alpha_dropout(input: Value, p: float, train: bool) -> Value:
-    """input; training, which keeps mean and variance by an affine map, has no ONNX form here."""
-    if train and p:
-        raise Unsupported("alpha_dropout in training")
-    return input
+    """input; while training with a share p of its elements dropped, mean and variance kept (see `alpha_dropped`)."""
+    return alpha_dropped(input, p, input.shape) if train and p else input
 
 
 def aten_feature_alpha_dropout(input: Value, p: float, train: bool) -> Value:
-    """input (see `alpha_dropout`)."""
-    return aten_alpha_dropout(input, p, train)
+    """input; while training with a share p of its channels dropped, mean and variance kept."""
+    if not train or not p:
+        return input
+    return alpha_dropped(input, p, (*input.shape[:2], *(1 for _ in input.shape[2:])))
+
+
+def aten_rrelu_with_noise_functional(
+    self: Value, noise: Value, lower: float = 0.125, upper: float = 1 / 3, training: bool = False
+) -> tuple[Value, Value]:
+    """(self where it is above 0, else self times a slope; the slopes): drawn from [lower, upper) for each element
+    while training, else their mean. A positive element has the slope 1."""
+    positive = op.Greater(self, scalar(0, self.dtype))
+    if not training:
+        return op.Where(positive, self, op.Mul(self, scalar((lower + upper) / 2, self.dtype))), noise
+    drawn = cast(uniform(self.shape, DEFAULT, float(lower), float(upper)), self.dtype)
+    slopes = op.Where(positive, scalar(1, self.dtype), drawn)
+    return op.Mul(self, slopes), slopes
 
 
 def aten_native_dropout_backward(grad_output: Value, mask: Value, scale: float) -> Value:

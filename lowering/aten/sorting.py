@@ -7,6 +7,7 @@ from irkit.build import const, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.aten.reduce import aten_any
 from lowering.pieces import compressed, widened
 from lowering.promotion import Number, cast, highest, promoted, scalar
 from lowering.shaping import (
@@ -321,7 +322,7 @@ def aten_unique_consecutive(
     x = flat(self) if dim is None else moved(self, dim, 0)
     changed = op.Not(op.Equal(sliced(x, 0, 1, None), sliced(x, 0, 0, -1)))
     if x.rank > 1:
-        changed = op.ReduceMax(changed, ints(*range(1, x.rank)), keepdims=0)
+        changed = aten_any(changed, tuple(range(1, x.rank)))
     first = expand(scalar(True, DType.BOOL), (dims.minimum(x.shape[0], 1),))
     fresh = op.Concat(first, changed, axis=0)
     values = compressed(x, fresh)

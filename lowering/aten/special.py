@@ -9,7 +9,6 @@ import numpy as np
 from irkit.build import const, op
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.errors import Unsupported
 from lowering.promotion import cast, floating, floating_all, promoted, scalar
 from lowering.series import polynomial
 
@@ -115,15 +114,12 @@ def aten_frexp_Tensor(self: Value) -> tuple[Value, Value]:
 def aten_nextafter(self: Value, other: Value) -> Value:
     """The next number from self in the direction of `other`: the bits of a float count its neighbours."""
     a, b = promoted(self, other)
-    kinds = {DType.FLOAT: DType.INT32, DType.DOUBLE: DType.INT64}
-    if a.dtype not in kinds:
-        raise Unsupported(f"the neighbours of {a.dtype.short} numbers")
-    whole = kinds[a.dtype]
+    whole = {16: DType.INT16, 32: DType.INT32, 64: DType.INT64}[a.dtype.bits]
     away = op.Equal(op.Greater(b, a), op.Greater(a, 0))
     step = op.Where(away, scalar(1, whole), scalar(-1, whole))
     moved = op.BitCast(op.Add(op.BitCast(a, to=int(whole)), step), to=int(a.dtype))
-    least = const(np.array(1, dtype=whole.numpy).view(a.dtype.numpy))
-    from_zero = op.Mul(op.Sign(b), least)
+    smallest = np.array(1, dtype=whole.numpy).view(a.dtype.numpy)
+    from_zero = op.Where(op.Greater(b, 0), const(smallest), const(-smallest))
     value = op.Where(op.Equal(a, 0), from_zero, moved)
     value = op.Where(op.Equal(a, b), b, value)
     return op.Where(op.Or(op.IsNaN(a), op.IsNaN(b)), op.Add(a, b), value)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.export import Dim
 
+from tests.converters.harness import check_sizes
 from tests.converters.oracle import check, check_all, module_cases, op_cases
 
 OPS = [
@@ -103,3 +104,13 @@ def test_drawn_windows() -> None:
     check(lambda x, u: torch.ops.aten.fractional_max_pool2d(x, [2, 3], [4, 3], u), x, u)
     x, u = torch.randn(2, 3, 8, 9, 7), torch.rand(2, 3, 3)
     check(lambda x, u: torch.ops.aten.fractional_max_pool3d(x, [2, 3, 2], [4, 3, 2], u), x, u)
+
+
+def test_the_way_back_from_the_largest() -> None:
+    """Windows overlap, so that one element may have given to several."""
+
+    def back(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        made, places = torch.nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True)
+        return torch.ops.aten.max_pool2d_with_indices_backward(made * scale, x, [3], [2], [1], [1], False, places)
+
+    check_sizes(back, (torch.randn(2, 3, 8, 9), torch.tensor(2.0)), (torch.randn(3, 2, 5, 7), torch.tensor(3.0)))

@@ -192,3 +192,30 @@ def test_whole_numbers_are_drawn_evenly() -> None:
     counts = np.bincount(program(torch.zeros(SIZE)).numpy(), minlength=10)
     assert counts.size == 10
     assert ((counts - SIZE / 10) ** 2 / (SIZE / 10)).sum() < 33.7  # chi squared of 9 degrees: once in 10,000
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("function", [F.alpha_dropout, F.feature_alpha_dropout])
+def test_alpha_dropout_keeps_mean_and_variance(function: Callable[..., torch.Tensor]) -> None:
+    """Two values are put for two of the input: what is dropped, and what is kept, moved alike."""
+    x = torch.randn(500, 400)
+    program = to_onnx(Function(lambda x: function(x, 0.4, True)), (x,), seed=3)
+    found = program(x)
+    assert abs(found.mean()) < 0.02 and abs(found.var() - 1) < 0.03
+    scale = 1 / ((1.7580993408473766**2 * 0.4 + 1) * 0.6) ** 0.5
+    low = scale * 1.7580993408473766 * (0.4 - 1)
+    dropped = torch.isclose(found, torch.tensor(low), atol=1e-6)
+    assert abs(dropped.float().mean() - 0.4) < 0.01
+    torch.testing.assert_close(found[~dropped], (x * scale + scale * 1.7580993408473766 * 0.4)[~dropped])
+    everything = to_onnx(Function(lambda x: function(x, 1.0, True)), (x,))
+    assert (everything(x) == 0).all()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rrelu_draws_a_slope_for_each_element() -> None:
+    x = torch.full((SIZE,), -2.0)
+    program = to_onnx(Function(lambda x: F.rrelu(x, 0.25, 0.75, True)), (x,), seed=7)
+    slopes = program(x).numpy() / -2
+    assert slopes.min() >= 0.25 and slopes.max() < 0.75
+    assert furthest(slopes, lambda s: (s - 0.25) * 2) < 2.2
+    assert (program(-x) == 2).all()

@@ -53,6 +53,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "apart_indices": lambda x: x[torch.arange(2)[:, None], :, torch.arange(2)],
     "index_put": lambda x: x.index_put((torch.arange(2),), torch.zeros(())),
     "index_add": lambda x: x.index_add(1, torch.tensor([1, 0, 1]), x[:, :3]),
+    "hsplit": lambda x: torch.hsplit(x, [1, 2]), "dsplit": lambda x: torch.dsplit(x, [1, 5]),
+    "vsplit": lambda x: torch.vsplit(x, [1]),
     "gather": lambda x: x.gather(1, x.argsort(1)), "scatter": lambda x: x.scatter(2, x.argsort(2), x),
     "bucketize": lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])), "movedim": lambda x: x.movedim(0, -1),
 }  # fmt: skip
@@ -109,6 +111,7 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "cumprod": lambda x, d: x.cumprod(d), "sort": lambda x, d: x.sort(d),
     "normalize": lambda x, d: F.normalize(x, dim=d),
     "mse_loss": lambda x, d: F.mse_loss(x, x + 1), "l1_loss": lambda x, d: F.l1_loss(x, x + 1),
+    "circular": lambda x, d: F.pad(x[None, None], (1, 1, 1, 1), mode="circular"),
     "bce": lambda x, d: F.binary_cross_entropy_with_logits(x, x), "kl_div": lambda x, d: F.kl_div(x, x),
 }  # fmt: skip
 

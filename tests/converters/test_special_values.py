@@ -131,3 +131,10 @@ WHOLE: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", WHOLE)
 def test_whole_numbers_beyond_the_53_bits_of_a_float(name: str) -> None:
     check(WHOLE[name], FAR)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_neighbours_of_numbers_of_every_width(kind: torch.dtype) -> None:
+    wide = torch.promote_types(kind, torch.float32)
+    values = torch.tensor([0.0, -0.0, 1.0, -1.0, 1.5, 2.0**-14, -3.0e4, INF, -INF, NAN]).to(kind).to(wide)
+    check(lambda a, b: torch.nextafter(a.to(kind), b.to(kind)).to(wide), *pairs(values))
