@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,13 @@ from lowering.shaping import expand, picked, unsqueeze
 PAIR = "irkit::Pair"
 """The op of a complex value: its operands are the real and the imaginary part."""
 
-PARTS = {COMPLEX32: DType.FLOAT16, DType.COMPLEX64: DType.FLOAT, DType.COMPLEX128: DType.DOUBLE}
+PARTS: Mapping[Any, DType] = {COMPLEX32: DType.FLOAT16, DType.COMPLEX64: DType.FLOAT, DType.COMPLEX128: DType.DOUBLE}
 """The element type of the parts of each complex type."""
 
-WIDER = {DType.FLOAT16: DType.FLOAT, DType.FLOAT: DType.DOUBLE, DType.DOUBLE: DType.DOUBLE}
+WIDER: Mapping[Any, DType] = {DType.FLOAT16: DType.FLOAT, DType.FLOAT: DType.DOUBLE, DType.DOUBLE: DType.DOUBLE}
 """What parts of each type are computed in, where squares of them matter."""
 
-WHOLES = {part: whole for whole, part in PARTS.items()}
+WHOLES: Mapping[Any, DType] = {part: whole for whole, part in PARTS.items()}
 """The complex type of parts of each type."""
 
 Parts = tuple[Value, Value]

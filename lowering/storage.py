@@ -129,7 +129,7 @@ def lens_of(target: Any, get: Get, args: tuple[Any, ...]) -> Lens:
 
     Slices, selections and permutations have a `put` of their own; every other view has one that follows positions.
     """
-    name = getattr(target, "_schema", None) and target._schema.name.removeprefix("aten::")
+    name = target._schema.name.removeprefix("aten::") if hasattr(target, "_schema") else ""
     if name in OF_PARTS:
         return Lens(get, OF_PARTS[name])
     if name in _RESHAPES:

@@ -22,6 +22,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 class Mixer(torch.nn.Module):
     """Complex weights, a complex buffer that is written, complex and real arguments and results."""
 
+    phase: torch.Tensor
+    seen: torch.Tensor
+
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
         self.gain = torch.nn.Parameter(torch.randn(4, dtype=dtype))
@@ -66,7 +69,9 @@ def test_the_file_says_what_is_complex(tmp_path: Path) -> None:
     assert {i.name for i in program.proto.graph.initializer} >= {"gain.real", "gain.imag"}
     feeds = {"z": torch.view_as_real(z).numpy(), "x": x.numpy(), "seen": np.zeros((4, 2), np.float32)}
     found = dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds), strict=True))
-    np.testing.assert_allclose(found["mixed"], torch.view_as_real(model(z, x)["mixed"]).detach(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(found["mixed"]), torch.view_as_real(model(z, x)["mixed"]).detach(), rtol=1e-5, atol=1e-6
+    )
     assert "c64[n, 4] as f32[n, 4, 2]" in str(program.report)
     assert irkit.load(path).signature.metadata == program.graph.signature.metadata
 
