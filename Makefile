@@ -2,7 +2,7 @@
 #
 #   make demo      a model exported, checked and run, printed step by step
 #   make test      ruff, pyright, and the whole test suite
-#   make bench     the export speed table, and the optimizers over one set of files   (minutes)
+#   make bench     export speed, the IR's own costs, and the optimizers over one set of files   (minutes)
 #   make models    docs/models.md from the sweep of models   (long)
 #   make coverage  docs/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
 #   make lint | format | test-coverage | clean
@@ -58,6 +58,7 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/export_speed.py
+	$(BIN)/python benchmarks/core.py
 	$(BIN)/python -m pip install --quiet -e '.[bench]' -c constraints.txt
 	$(BIN)/python benchmarks/optimizer.py
 
