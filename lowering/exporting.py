@@ -30,6 +30,7 @@ from lowering.dynamic_shapes import (
 from lowering.errors import CaptureError
 from lowering.functional import carried_out
 from lowering.guards import HERE, TORCH, frozen_error, frozen_places, guards_of, shape_env_of
+from lowering.packed import packed_sequences
 from lowering.programs import first_line, metas_of_program
 from lowering.pytrees import Registrations
 from lowering.questions import Question, listening
@@ -157,6 +158,7 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
         stack.enter_context(oblivious_of_examples(oblivious))
         stack.enter_context(without_fast_path())
         stack.enter_context(without_questions_of_masks())
+        stack.enter_context(packed_sequences())
         stack.enter_context(shape_kernels())
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", NOISE)

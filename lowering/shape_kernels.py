@@ -46,6 +46,33 @@ def gru(
     return recurrent(x, hx, num_layers, bidirectional, batch_first)
 
 
+def lstm_packed(
+    data: torch.Tensor, batch_sizes: torch.Tensor, hx: Sequence[torch.Tensor], params: Sequence[torch.Tensor],
+    has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(output, last hidden state, last cell state) of aten.lstm.data."""
+    width = hx[0].shape[2] * (2 if bidirectional else 1)
+    return data.new_empty((data.shape[0], width)), data.new_empty(hx[0].shape), data.new_empty(hx[1].shape)
+
+
+def gru_packed(
+    data: torch.Tensor, batch_sizes: torch.Tensor, hx: torch.Tensor, params: Sequence[torch.Tensor], has_biases: bool,
+    num_layers: int, dropout: float, train: bool, bidirectional: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(output, last hidden state) of aten.gru.data, aten.rnn_tanh.data and aten.rnn_relu.data."""
+    width = hx.shape[2] * (2 if bidirectional else 1)
+    return data.new_empty((data.shape[0], width)), data.new_empty(hx.shape)
+
+
+def pad_packed_sequence(
+    data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: Any, total_length: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(padded, lengths) of aten._pad_packed_sequence, of as many sequences as the first of the sizes says."""
+    length, batch = total_length if total_length > 0 else batch_sizes.shape[0], batch_sizes[0].item()
+    lead = (batch, length) if batch_first else (length, batch)
+    return data.new_empty((*lead, *data.shape[1:])), batch_sizes.new_empty((batch,))
+
+
 def max_pool1d(
     x: torch.Tensor, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> torch.Tensor:
@@ -80,6 +107,11 @@ KERNELS: Mapping[Any, Kernel] = MappingProxyType(
         torch.ops.aten.gru.input: gru,
         torch.ops.aten.rnn_tanh.input: gru,
         torch.ops.aten.rnn_relu.input: gru,
+        torch.ops.aten.lstm.data: lstm_packed,
+        torch.ops.aten.gru.data: gru_packed,
+        torch.ops.aten.rnn_tanh.data: gru_packed,
+        torch.ops.aten.rnn_relu.data: gru_packed,
+        torch.ops.aten._pad_packed_sequence.default: pad_packed_sequence,
         torch.ops.aten.max_pool1d.default: max_pool1d,
     }
 )

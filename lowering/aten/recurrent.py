@@ -143,8 +143,8 @@ def stack(
             own = list(params[d * each : (d + 1) * each])
             weights.append([*own[:plain], *(() if has_biases else (None, None)), *own[plain:]])
         begin = [s if num_layers == 1 else sliced(s, 0, first, first + directions) for s in states]
-        if each > plain:
-            x, *ended = projected_layer(x, weights, begin[0], begin[1], lengths)
+        if each > plain or x.dtype is DType.DOUBLE:
+            x, *ended = layer_by_steps(kind, x, weights, begin, lengths)
         else:
             x, *ended = layer(kind, x, weights, begin[0], begin[1] if kind.cells else None, lengths)
         for held, state in zip(last, ended, strict=True):
@@ -152,42 +152,80 @@ def stack(
     return x, *(concat(held, 0) for held in last)
 
 
-def projected_layer(
-    x: Value, weights: Sequence[Weights], hidden: Value, cell: Value, lengths: Value | None
+def layer_by_steps(
+    kind: Kind, x: Value, weights: Sequence[Weights], states: Sequence[Value], lengths: Value | None
 ) -> tuple[Value, ...]:
-    """(y, last h, last c) of an LSTM layer whose hidden state is projected, which ONNX's LSTM cannot say: a Scan.
+    """(y, *last states) of one layer as a Scan: where an LSTM's hidden state is projected, which ONNX's LSTM cannot
+    say, and in float64, which ONNX Runtime's kernels do not compute in.
 
-    x: (t, b, features); hidden: (directions, b, projected); cell: (directions, b, hidden).
+    x: (t, b, features); states: (directions, b, hidden) each, an LSTM's hidden state (directions, b, projected).
     """
+    running = None
     if lengths is not None:
-        raise Unsupported("a packed sequence through an LSTM with projections")
+        running = op.Less(unsqueeze(iota(x.shape[0]), 1, 2), unsqueeze(cast(lengths, DType.INT64), 1))
     found = []
     for d, own in enumerate(weights):
-        state = [squeeze(sliced(v, 0, d, d + 1), 0) if len(weights) > 1 else squeeze(v, 0) for v in (hidden, cell)]
-        found.append(projected_way(x, own, state[0], state[1], backwards=d))
-    y, h, c = ([f[i] for f in found] for i in (2, 0, 1))
-    return concat(y, 2), *(concat([unsqueeze(v, 0) for v in parts], 0) for parts in (h, c))
+        begin = [squeeze(sliced(v, 0, d, d + 1), 0) if len(weights) > 1 else squeeze(v, 0) for v in states]
+        found.append(one_way(kind, x, own, begin, running, backwards=d))
+    *last, y = zip(*found, strict=True)
+    return concat(list(y), 2), *(concat([unsqueeze(v, 0) for v in parts], 0) for parts in last)
 
 
-def projected_way(x: Value, weights: Weights, h: Value, c: Value, backwards: int) -> tuple[Value, ...]:
-    """(last h, last c, y) of one direction. What does not depend on the state is computed for all times at once."""
-    w_ih, w_hh, b_ih, b_hh, w_hr = weights
+def one_way(
+    kind: Kind, x: Value, weights: Weights, states: Sequence[Value], running: Value | None, backwards: int
+) -> tuple[Value, ...]:
+    """(*last states, y) of one direction. What does not depend on the state is computed for all times at once.
+
+    running: (t, b, 1), whether a sequence has not ended; one that has keeps its state.
+    """
+    w_ih, w_hh, b_ih, b_hh, *w_hr = weights
     gates_of_x = op.MatMul(x, swap(_given(w_ih)))
-    for bias in (b_ih, b_hh):
-        gates_of_x = gates_of_x if bias is None else op.Add(gates_of_x, bias)
-    by_state, projection = swap(_given(w_hh)), swap(_given(w_hr))
+    gates_of_x = gates_of_x if b_ih is None else op.Add(gates_of_x, b_ih)
+    by_state, projection = swap(_given(w_hh)), swap(_given(w_hr[0])) if w_hr else None
 
-    def step(h: Value, c: Value, of_x: Value) -> tuple[Value, Value, Value]:
+    def step(*given: Value) -> tuple[Value, ...]:
         """The states after one time, and what is seen of them"""
-        i, f, g, o = op.Split(op.Add(of_x, op.MatMul(h, by_state)), axis=1, num_outputs=4, outputs=4)
-        c = op.Add(op.Mul(op.Sigmoid(f), c), op.Mul(op.Sigmoid(i), op.Tanh(g)))
-        h = op.MatMul(op.Mul(op.Sigmoid(o), op.Tanh(c)), projection)
-        return h, c, h
+        old, of_x = given[: len(states)], given[len(states)]
+        of_h = op.MatMul(old[0], by_state)
+        of_h = of_h if b_hh is None else op.Add(of_h, b_hh)
+        new = STEPS[kind.op](kind, of_x, of_h, old)
+        if projection is not None:
+            new = (op.MatMul(new[0], projection), *new[1:])
+        if running is None:
+            return *new, new[0]
+        kept = tuple(op.Where(given[-1], n, o) for n, o in zip(new, old, strict=True))
+        return *kept, op.Where(given[-1], new[0], scalar(0, new[0].dtype))
 
+    over = [gates_of_x] if running is None else [gates_of_x, running]
     way = [backwards] if backwards else None
     return op.Scan(
-        h, c, gates_of_x, num_scan_inputs=1, body=step, scan_input_directions=way, scan_output_directions=way
-    )
+        *states, *over, num_scan_inputs=len(over), body=step,
+        scan_input_directions=way and way * len(over), scan_output_directions=way,
+    )  # fmt: skip
+
+
+def lstm_step(kind: Kind, of_x: Value, of_h: Value, states: Sequence[Value]) -> tuple[Value, ...]:
+    """(h, c) out of the gates: input, forget, cell, output"""
+    i, f, g, o = op.Split(op.Add(of_x, of_h), axis=1, num_outputs=4, outputs=4)
+    c = op.Add(op.Mul(op.Sigmoid(f), states[1]), op.Mul(op.Sigmoid(i), op.Tanh(g)))
+    return op.Mul(op.Sigmoid(o), op.Tanh(c)), c
+
+
+def gru_step(kind: Kind, of_x: Value, of_h: Value, states: Sequence[Value]) -> tuple[Value, ...]:
+    """(h,) out of the gates: reset, update, new"""
+    of_input, of_state = (op.Split(v, axis=1, num_outputs=3, outputs=3) for v in (of_x, of_h))
+    reset, update = (op.Sigmoid(op.Add(of_input[i], of_state[i])) for i in (0, 1))
+    new = op.Tanh(op.Add(of_input[2], op.Mul(reset, of_state[2])))
+    return (op.Add(new, op.Mul(update, op.Sub(states[0], new))),)
+
+
+def rnn_step(kind: Kind, of_x: Value, of_h: Value, states: Sequence[Value]) -> tuple[Value, ...]:
+    """(h,) by tanh or relu"""
+    total = op.Add(of_x, of_h)
+    return (op.Relu(total) if kind.attributes else op.Tanh(total),)
+
+
+STEPS = {"LSTM": lstm_step, "GRU": gru_step, "RNN": rnn_step}
 
 
 def sequence(
@@ -314,11 +352,14 @@ def aten__pack_padded_sequence(input: Value, lengths: Value, batch_first: bool) 
 def aten__pad_packed_sequence(
     data: Value, batch_sizes: Value, batch_first: bool, padding_value: Any, total_length: int
 ) -> tuple[Value, Value]:
-    """(padded, lengths).  data: (elements, *); padded: (t, b, *), or (b, t, *) where `batch_first`."""
-    if total_length > 0:
-        raise Unsupported("pad_packed_sequence with a total length")
+    """(padded, lengths).  data: (elements, *); padded: (t, b, *), or (b, t, *) where `batch_first`.
+
+    `total_length` is the least t, where it is above 0.
+    """
     most = op.Sub(op.Squeeze(op.Shape(data, start=0, end=1)), scalar(1, DType.INT64))
     sizes = cast(batch_sizes, DType.INT64)
+    if total_length > 0:
+        sizes = op.Pad(sizes, shape_vector((0, dims.sub(total_length, sizes.shape[0]))))
     batch = op.Gather(sizes, scalar(0, DType.INT64), axis=0)
     row = op.Range(scalar(0, DType.INT64), batch, scalar(1, DType.INT64))
     column = unsqueeze(sizes, 1)
@@ -338,7 +379,10 @@ def one_step(kind: Kind, x: Value, states: Sequence[Value], weights: Weights) ->
     lone = x.rank == 1
     x, *states = [unsqueeze(v, 0) if lone else v for v in (x, *states)]
     begin = [unsqueeze(s, 0) for s in states]
-    _, *last = layer(kind, unsqueeze(x, 0), [weights], begin[0], begin[1] if kind.cells else None)
+    if x.dtype is DType.DOUBLE:
+        _, *last = layer_by_steps(kind, unsqueeze(x, 0), [weights], begin, None)
+    else:
+        _, *last = layer(kind, unsqueeze(x, 0), [weights], begin[0], begin[1] if kind.cells else None)
     return tuple(squeeze(s, 0, 1) if lone else squeeze(s, 0) for s in last)
 
 
