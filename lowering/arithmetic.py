@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from irkit.build import op
+from irkit.build import call, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
@@ -223,8 +223,10 @@ def scan(
         return flattened(made)
 
     given, over = flattened(states), flattened(elements)
-    attributes = {"scan_input_directions": [1] * len(over)} if backward else {}
-    found = op.Scan(*given, *over, num_scan_inputs=len(over), body=body, **attributes)
+    attributes: dict[str, Any] = {"num_scan_inputs": len(over), "body": body}
+    if backward:
+        attributes["scan_input_directions"] = [1] * len(over)
+    found = call("Scan", [*given, *over], attributes)
     return whole_again(found if isinstance(found, tuple) else (found,), kinds)
 
 

@@ -150,9 +150,8 @@ def lu(a: Value, pivot: bool = True) -> tuple[Value, Value, Value]:
 
     def column(rest: Value, info: Value, k: Value) -> tuple[Value, ...]:
         """Step k: the pivot's row goes to place k, and its multiples leave the rows below"""
-        if pivot:
-            best = largest_from(taken(rest, k, 2), rows, k)
-            rest = rows_in(rest, exchanged(rows, k, best))
+        best = largest_from(taken(rest, k, 2), rows, k) if pivot else expand(k, (matrix.shape[0], 1))
+        rest = rows_in(rest, exchanged(rows, k, best)) if pivot else rest
         entries, chosen = taken(rest, k, 2), taken(rest, k, 1)
         head = head_of(entries, k)
         failed = vanishes(head)
@@ -162,8 +161,7 @@ def lu(a: Value, pivot: bool = True) -> tuple[Value, Value, Value]:
         below = op.And(op.Unsqueeze(op.Greater(rows, k), [1]), op.Equal(columns, k))
         factor = unsqueeze(factor, 2)
         made = where(below, factor, sub(rest, mul(factor, unsqueeze(right, 1))))
-        place = op.Squeeze(best, [1]) if pivot else expand(k, (matrix.shape[0],))
-        return made, first_of(info, op.Squeeze(failed, [1]), k), op.Add(place, const(1))
+        return made, first_of(info, op.Squeeze(failed, [1]), k), op.Add(op.Squeeze(best, [1]), const(1))
 
     start = full(0, (matrix.shape[0],), DType.INT32)
     made, info, pivots = scan(column, [matrix, start], [iota(count)])
