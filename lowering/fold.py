@@ -28,7 +28,7 @@ from lowering.mutation import call_inplace, call_norm, view, view_of_several
 from lowering.provenance import source_of
 from lowering.registry import operator_of, writing
 from lowering.scope import Options, Scope, hold, read_arguments, settled, tensor_constant
-from lowering.symints import Sizes
+from lowering.symints import Sizes, truth_symbol
 
 EFFECTS = frozenset(
     "aten::_assert_scalar aten::_assert_async aten::_assert_tensor_metadata aten::sym_constrain_range "
@@ -190,13 +190,21 @@ def item(scope: Scope, node: Node) -> Any:
     """The symbol that stands for the content of a scalar tensor; the scalar becomes its binder."""
     value = scope.read(node.args[0])  # type: ignore[arg-type]
     recorded = node.meta.get("val")
+    truth = truth_symbol(recorded.node.expr) if isinstance(recorded, torch.SymBool) else None
+    if truth is not None:
+        bind(scope, node, scope.sizes.symbol(truth), value)
     if not isinstance(recorded, torch.SymInt):
         return op.Reshape(value, []) if isinstance(value, Value) and value.rank else value
     symbol = scope.sizes.dim(recorded)
+    bind(scope, node, symbol, value)
+    return symbol
+
+
+def bind(scope: Scope, node: Node, symbol: Any, value: Value) -> None:
+    """Makes a scalar tensor the binder of the symbol that stands for its content."""
     if isinstance(symbol, sympy.Symbol) and symbol not in scope.binders:
         scalar = value if value.dtype is DType.INT64 else op.Cast(value, to=DType.INT64)
         scope.binders[symbol] = (settled(scope, node, op.Reshape(scalar, []) if value.rank else scalar, None), True)
-    return symbol
 
 
 def call_operator(scope: Scope, node: Node) -> None:

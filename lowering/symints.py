@@ -82,6 +82,8 @@ class Sizes:
             return self.symbol(expr)
         if expr.is_Number or expr.is_NumberSymbol:
             return expr
+        if is_number_of_truth(expr):
+            return self._translate(expr.args[0].cond.args[0])
         args = [self._translate(arg) for arg in expr.args]
         kind = type(expr)
         if kind in (sympy.Add, sympy.Mul, sympy.Pow):
@@ -104,3 +106,18 @@ class Sizes:
         if name == "Not":
             return f"not ({self.condition(expr.args[0])})"
         raise LoweringError(f"the condition {expr} uses {name}, which irkit cannot express")
+
+
+def truth_symbol(expr: Any) -> Any:
+    """The symbol s of `s == 1`, which is how torch writes the content of a scalar of bool; None for anything else."""
+    if isinstance(expr, sympy.Eq) and expr.args[0].is_Symbol and expr.args[1] == 1:
+        return expr.args[0]
+    return None
+
+
+def is_number_of_truth(expr: Any) -> bool:
+    """True for 1 where `s == 1` holds and else 0: the content of a scalar of bool as a number, which is s."""
+    if not isinstance(expr, sympy.Piecewise) or len(expr.args) != 2:
+        return False
+    (one, holds), (zero, otherwise) = ((part.expr, part.cond) for part in expr.args)  # type: ignore[attr-defined]
+    return one == 1 and zero == 0 and otherwise == sympy.true and truth_symbol(holds) is not None

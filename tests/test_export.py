@@ -333,3 +333,13 @@ def test_a_model_cannot_be_saved_as_a_folder_or_in_none(tmp_path: Path) -> None:
     with pytest.raises(irkit.SerializeError, match="there is no folder"):
         program.save(tmp_path / "none" / "model.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_content_of_a_bool_is_a_result_and_a_number() -> None:
+    class Content(torch.nn.Module):
+        def forward(self, flag: torch.Tensor, x: torch.Tensor) -> Any:
+            return x + flag.item(), torch.full((2,), flag.item()), flag.item()
+
+    program = to_onnx(Content(), (torch.tensor(True), X))
+    for flag in (torch.tensor(True), torch.tensor(False)):
+        assert run(program, (flag, X), {}).problem == ""

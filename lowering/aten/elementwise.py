@@ -217,7 +217,7 @@ def aten_reciprocal(self: Value) -> Value:
 
 
 def aten_pow(self: Operand, exponent: Operand) -> Value:
-    """self ** exponent, broadcast; whole exponents of integers are at least 0."""
+    """self ** exponent, broadcast; integers wrap around, and below 0 the exponent of one rounds towards 0."""
     dtype = result_dtype(self, exponent)
     if isinstance(self, Value) and dtype.is_float and isinstance(exponent, int | float):
         special = _POWERS.get(float(exponent))
@@ -227,7 +227,33 @@ def aten_pow(self: Operand, exponent: Operand) -> Value:
         raise Unsupported("ONNX has no powers of complex numbers")
     small = dtype.is_integer and dtype not in (DType.INT32, DType.INT64)
     a, b = promoted(self, exponent, to=DType.INT64 if small or dtype is DType.BOOL else dtype)
-    return cast(op.Pow(a, b), dtype)
+    if dtype.is_float:
+        return op.Pow(a, b)
+    known = exponent if type(exponent) is int and 0 <= exponent < 2**_BITS else None
+    return cast(whole_power(a, b, known), dtype)
+
+
+_BITS = 6
+"""The bits of an exponent below which a power of integers is exact; at 64 the bits of a number are used up."""
+
+
+def whole_power(a: Value, b: Value, known: int | None) -> Value:
+    """a ** b of integers by squaring, for ONNX Runtime's Pow rounds to f64; `known` is b where it is a number."""
+    one, zero = scalar(1, a.dtype), scalar(0, a.dtype)
+    result, square = one, a
+    for bit in range(_BITS if known is None else known.bit_length()):
+        if bit:
+            square = op.Mul(square, square)
+        if known is not None:
+            result = result if not known >> bit & 1 else square if result is one else op.Mul(result, square)
+            continue
+        chosen = op.Equal(op.BitwiseAnd(b, scalar(1 << bit, a.dtype)), zero)
+        result = op.Mul(result, op.Where(chosen, one, square))
+    if known is not None:
+        return result if known else expand(one, a.shape)
+    result = op.Where(op.Less(b, scalar(1 << _BITS, a.dtype)), result, op.Pow(a, b))
+    lost = op.And(op.Less(b, zero), op.Not(op.Equal(op.Abs(a), one)))
+    return op.Where(lost, zero, result)
 
 
 _POWERS: dict[float, Callable[[Value], Value]] = {

@@ -138,3 +138,14 @@ def test_neighbours_of_numbers_of_every_width(kind: torch.dtype) -> None:
     wide = torch.promote_types(kind, torch.float32)
     values = torch.tensor([0.0, -0.0, 1.0, -1.0, 1.5, 2.0**-14, -3.0e4, INF, -INF, NAN]).to(kind).to(wide)
     check(lambda a, b: torch.nextafter(a.to(kind), b.to(kind)).to(wide), *pairs(values))
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.uint8])
+def test_powers_of_whole_numbers(kind: torch.dtype) -> None:
+    """They wrap around; a negative exponent gives the whole part."""
+    bases = torch.tensor([0, 1, -1, 2, -2, 3, 7, -7, 10, 2**31, 2**40 + 1]).to(kind)
+    exponents = torch.tensor([0, 1, 2, 3, 5, 22, 62, 63, *([-1, -2, -3] if kind.is_signed else [])]).to(kind)
+    check(torch.pow, bases[:, None], exponents)
+    for exponent in (0, 1, 2, 3, 5, 22, 63):
+        check(lambda x, e=exponent: x**e, bases)
+    check(lambda e: 2**e, torch.tensor([0, 1, 5, 7]).to(kind))
