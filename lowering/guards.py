@@ -377,8 +377,8 @@ def broken_by(
     """The first guard that does not hold for these sizes of torch's symbols; a range counts as one."""
     by_name = {symbol.name: size for symbol, size in sizes.items()}
     for guard in guards:
-        own = {} if guard.expr is None else {s: by_name[s.name] for s in guard.expr.free_symbols if s.name in by_name}
-        if own and guard.expr.xreplace(own) == sympy.false:
+        expr: Any = sympy.true if guard.expr is None else guard.expr
+        if expr.xreplace({s: by_name[s.name] for s in expr.free_symbols if s.name in by_name}) == sympy.false:
             return guard
     for symbol, size in sizes.items():
         low, high = ranges.get(symbol.name, (0, None))

@@ -84,7 +84,7 @@ def listening() -> Iterator[list[Question]]:
         ShapeEnv._get_sloc = with_line  # type: ignore[method-assign]
         yield found
     finally:
-        ShapeEnv._get_sloc = located  # type: ignore[method-assign]
+        ShapeEnv._get_sloc = located
         for name, method in before.items():
             setattr(SymNode, name, method)
 
@@ -94,7 +94,8 @@ def overheard(name: str, method: Any, found: list[Question], known: set[Any]) ->
 
     def compare(self: Any, other: Any) -> Any:
         answer = method(self, other)
-        said, ours, theirs = (getattr(each, "expr", None) for each in (answer, self, other))
+        found_exprs: list[Any] = [getattr(each, "expr", None) for each in (answer, self, other)]
+        said, ours, theirs = found_exprs
         if said is None or theirs is None or not (ours.free_symbols or theirs.free_symbols):
             return answer
         if name in ("sym_max", "sym_min") or said in (sympy.true, sympy.false):

@@ -70,7 +70,7 @@ def about_zero(asked: Sequence[Question], captured: Any) -> Iterator[Guard]:
             if symbols in seen or not symbols or not open_:
                 continue
             seen.add(symbols)
-            parts = [sympy.Ne(number(each), 0) for each in sorted(symbols)]
+            parts: list[Any] = [sympy.Ne(number(each), 0) for each in sorted(symbols)]
             expr: Any = sympy.Or(*parts)
             yield Guard(expr, str(expr), line_at(question.frame))
 
@@ -276,7 +276,7 @@ def tried_at_several(captured: Found, trial: Trial, done: list[dict[str, int]]) 
         sizes = next((each for each in refused_points(captured, trial) if each not in done), None)
         if sizes is None:
             break
-        done.append(sizes)
+        done.append(dict(sizes))
         captured = tried(captured, trial, sizes)
     return captured
 
@@ -287,7 +287,7 @@ def is_equality(expr: Any) -> bool:
     return any(isinstance(part, sympy.Eq) and len(part.free_symbols) > 1 for part in parts)
 
 
-def refused_points(captured: Any, trial: Trial) -> Iterator[dict[str, int]]:
+def refused_points(captured: Any, trial: Trial) -> Iterator[Mapping[str, int]]:
     """Sizes 0 and 1 of several dimensions that are refused together, and not one by one."""
     owners = {symbol: name for name in trial.names for symbol in trial.symbols[name]}
     for guard in captured.guards:
@@ -296,7 +296,7 @@ def refused_points(captured: Any, trial: Trial) -> Iterator[dict[str, int]]:
         if not 2 <= len(names) <= MOST_SYMBOLS or "" in names or is_equality(guard.expr):
             continue
         for values in itertools.product((1, 0), repeat=len(names)):
-            sizes = dict(zip(names, values, strict=True))
+            sizes: dict[str, int] = dict(zip(names, values, strict=True))
             if holds_at(guard.expr, trial.point(sizes)) is sympy.false and all(
                 trial.allows(name, size) and not refuses(captured, trial.point({name: size}))
                 for name, size in sizes.items()
@@ -319,9 +319,10 @@ def allowing(guards: Sequence[Guard], further: Sequence[Guard], change: Change) 
             yield guard
         elif not is_only_about(guard.expr, change.point):
             mine = sorted(s.name for s in guard.expr.free_symbols if s.name in change.point)
-            expr: Any = sympy.Or(guard.expr, sympy.And(*(sympy.Eq(number(s), change.point[s]) for s in mine)))
+            there: list[Any] = [sympy.Eq(number(s), change.point[s]) for s in mine]
+            expr: Any = sympy.Or(guard.expr, sympy.And(*there))
             yield attrs.evolve(guard, expr=expr, text=str(expr))
-    elsewhere = [sympy.Ne(number(symbol), size) for symbol, size in change.point.items()]
+    elsewhere: list[Any] = [sympy.Ne(number(symbol), size) for symbol, size in change.point.items()]
     for guard in further:
         if guard.expr is None or change.there(guard.expr) in remaining:
             continue
@@ -351,11 +352,13 @@ def needless(expr: Any, ranges: Mapping[str, tuple[int, int | None]]) -> bool:
     """
     if not isinstance(expr, sympy.Or) or len(expr.free_symbols) > MOST_SYMBOLS:
         return False
-    parts = [part for part in sympy.preorder_traversal(expr) if isinstance(part, sympy.core.relational.Relational)]
+    parts: list[Any] = [
+        part for part in sympy.preorder_traversal(expr) if isinstance(part, sympy.core.relational.Relational)
+    ]
     if not all(is_small(part) for part in parts):
         return False
     top = max(int(part.rhs) for part in parts) + 2
-    symbols = sorted(expr.free_symbols, key=str)
+    symbols: list[Any] = sorted(expr.free_symbols, key=str)
     boxes = [range(max(ranges.get(symbol.name, (0, None))[0], 0), top + 1) for symbol in symbols]
     sizes = ({s.name: v for s, v in zip(symbols, values, strict=True)} for values in itertools.product(*boxes))
     return all(at_point(expr, each) == sympy.true for each in sizes)

@@ -165,6 +165,7 @@ def test_state_binds_each_output_to_its_input() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("seen", torch.zeros(2))
+            self.seen: torch.Tensor
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             self.seen.add_(x)

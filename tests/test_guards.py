@@ -204,8 +204,8 @@ def test_sizes_that_are_refused_together_are_tried_together() -> None:
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4), st.booleans()), min_size=2, max_size=4))
 def test_a_guard_that_is_dropped_holds_everywhere(parts: list[tuple[int, int, bool]]) -> None:
     a, b = number("a"), number("b")
-    sides = (a, b, a + 2 * b)
-    expr = sympy.Or(*(sympy.Ne(sides[i], n) if unequal else sympy.Eq(sides[i], n) for i, n, unequal in parts))
+    sides: tuple[Any, ...] = (a, b, a + 2 * b)
+    expr: Any = sympy.Or(*(sympy.Ne(sides[i], n) if unequal else sympy.Eq(sides[i], n) for i, n, unequal in parts))
     everywhere = all(expr.subs({a: i, b: j}) == sympy.true for i in range(1, 12) for j in range(12))
     if isinstance(expr, sympy.Or):
         assert needless(expr, {"a": (1, None), "b": (0, None)}) == everywhere
@@ -252,7 +252,9 @@ def test_a_static_cache_is_state_that_runs_go_on_from() -> None:
 
     def cache() -> Any:
         made = transformers.StaticCache(config=config, max_cache_len=8)
-        made.early_initialization(batch_size=1, num_heads=1, head_dim=8, dtype=torch.float32, device="cpu")
+        made.early_initialization(
+            batch_size=1, num_heads=1, head_dim=8, dtype=torch.float32, device=torch.device("cpu")
+        )
         return made
 
     program = to_onnx(model, kwargs={"input_ids": torch.tensor([[5]]), "past_key_values": cache()})
@@ -284,8 +286,9 @@ class Sets(nn.Module):
         super().__init__()
         self.how = how
         self.register_buffer("kept", torch.zeros(4, 6))
+        self.kept: Any
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Any) -> torch.Tensor:
         y = x * 2
         if self.how == "local":
             y.set_(x)
