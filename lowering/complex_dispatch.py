@@ -47,7 +47,7 @@ MOVING = frozenset(
     tril triu unbind unbind_copy unflatten unfold unfold_copy unsafe_chunk unsafe_split unsafe_split_with_sizes
     unsqueeze unsqueeze_copy view view_as view_copy view_of zero zeros zeros_like _pad_circular _reshape_alias
     _unsafe_index _unsafe_index_put _unsafe_masked_index _unsafe_masked_index_put_accumulate _unsafe_view numpy_T mT
-    scalar_tensor
+    scalar_tensor hsplit vsplit dsplit _chunk_cat hstack vstack dstack column_stack row_stack
     """.split()
 )
 """Operators that move elements, or are linear with real coefficients, and so treat both parts alike."""
@@ -60,6 +60,11 @@ TRUTH = frozenset(
 
 BILINEAR = frozenset(("mm", "bmm", "matmul", "mv", "dot", "outer"))
 """Operators that are products: (a + ib)(c + id) = (ac - bd) + i(ad + bc)."""
+
+FILTERING = frozenset(
+    "conv1d conv2d conv3d convolution conv_transpose1d conv_transpose2d conv_transpose3d _convolution".split()
+)
+"""Operators that are products of their first two operands, with a third one added."""
 
 SPREAD = frozenset(("var", "std", "var_mean", "std_mean"))
 """Variances, which are the sums of those of both parts, and their roots."""
@@ -100,6 +105,8 @@ def complex_entry(registry: Registry, target: Any) -> Entry | None:
         return attrs.evolve(plain, function=of_truth(plain.function), wants_expected=False)
     if plain is not None and name in SPREAD:
         return attrs.evolve(plain, function=spread(plain.function, root=name.startswith("std")), wants_expected=False)
+    if plain is not None and name in FILTERING:
+        return attrs.evolve(plain, function=filtering(plain.function), wants_expected=False)
     if plain is not None and name in BILINEAR:
         return attrs.evolve(plain, function=product(plain.function), wants_expected=False)
     return None
@@ -141,6 +148,24 @@ def product(function: Callable[..., Value]) -> Callable[..., Value]:
         return pair(real, op.Add(function(a, d), function(b, c)))
 
     return multiplied
+
+
+def filtering(function: Callable[..., Value]) -> Callable[..., Value]:
+    """The converter of a convolution of complex tensors, from that of real ones; the bias is added to the parts."""
+
+    def filtered(input: Value, weight: Value, bias: Value | None = None, *args: Any, **kwargs: Any) -> Value:
+        first, second = (None, None) if bias is None else parts(bias)
+        (a, b), (c, d) = both(input, weight)
+        real = function(a, c, first, *args, **kwargs)
+        if not weight.dtype.is_complex:
+            return pair(real, function(b, c, second, *args, **kwargs))
+        imaginary = function(a, d, second, *args, **kwargs)
+        if not input.dtype.is_complex:
+            return pair(real, imaginary)
+        real = op.Sub(real, function(b, d, None, *args, **kwargs))
+        return pair(real, op.Add(imaginary, function(b, c, None, *args, **kwargs)))
+
+    return filtered
 
 
 def spread(function: Callable[..., Any], root: bool) -> Callable[..., Any]:

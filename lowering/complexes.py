@@ -174,6 +174,9 @@ def real_type(expected: Any) -> Any:
 CONTENT = frozenset("self input inp a tensor tensors value values fill fill_value source src s A".split())
 """Parameters of converters that hold elements of the result: the imaginary part of a real one is 0."""
 
+TEMPLATES = frozenset(("other", "the_template"))
+"""Parameters of which only the shape counts."""
+
 NUMBERS = frozenset("value fill_value fill s".split())
 """Those of them that may be numbers."""
 
@@ -199,11 +202,15 @@ def part_of(x: Any, index: int, name: str) -> Any:
 def componentwise(converter: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
     """The converter that applies another one, with parameters of those names, to the real and to the imaginary parts.
 
-    Where nothing complex goes into the result, which a template for a shape does not, it is applied once.
+    Where nothing complex goes into the result, which a template for a shape does not, it is applied once. Raises
+    Unsupported for a complex argument of which it is not known to be content.
     """
 
     def halves(*args: Any, expected: Any = None, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
+        for name, x in given.items():
+            if name not in CONTENT | TEMPLATES and not isinstance(x, DType | ComplexHalf) and involved([x], None):
+                raise Unsupported(f"it is not known what a complex {name} means")
         whole = is_complex(expected) or any(
             involved([x], None) for n, x in given.items() if n in CONTENT or isinstance(x, DType | ComplexHalf)
         )

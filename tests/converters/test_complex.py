@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from lowering.complexes import PAIR
-from lowering.errors import LoweringError
+from irkit.build import const
+from lowering.complexes import PAIR, componentwise
+from lowering.errors import LoweringError, Unsupported
 from tests.converters.harness import check, check_sizes, lowered
 
 WAVES = torch.polar(torch.ones(5, 4), torch.linspace(0, 3, 20).reshape(5, 4))
@@ -51,6 +53,14 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "polar": lambda x: shown(torch.polar(x.abs(), x)), "to_real": lambda x: made(x).abs().double().to(torch.float32),
     "bits": lambda x: (made(x).view(torch.float32) + 1).view(torch.complex64).abs(),
     "matmul_by_real": lambda x: (shown(made(x) @ x.mT.to(torch.complex64)), shown(torch.fft.fft(x) @ made(x).mT)),
+    "conv": lambda x: shown(torch.conv1d(made(x)[0], made(x)[0, :3, :, :3].mT.contiguous(), made(x)[0, 0, 0, :3])),
+    "conv_by_real": lambda x: shown(torch.conv1d(made(x)[0], torch.complex(x, x * 0)[0, :3, :, :3].mT.contiguous())),
+    "pad": lambda x: shown(torch.nn.functional.pad(made(x), (1, 2), value=3.0)),
+    "ones": lambda x: shown(torch.ones_like(made(x)) + torch.ones(8, dtype=torch.complex64).cumsum(0)),
+    "full": lambda x: shown(torch.full_like(made(x), 2) + torch.full((8,), 1 + 2j)),
+    "broadcast": lambda x: [shown(t) if t.is_complex() else t for t in torch.broadcast_tensors(made(x), x[:1])],
+    "movedim": lambda x: shown(made(x).movedim((0, 1), (2, 3))), "to_other": lambda x: x.expand_as(made(x)).sin(),
+    "truth": lambda x: (made(x) * (x > 0)).logical_not(), "diagonal": lambda x: shown(made(x).diagonal(dim1=-1, dim2=0)),
     "stack": lambda x: shown(torch.stack([made(x), made(x + 1)], -1)),
 }  # fmt: skip
 
@@ -86,3 +96,9 @@ def test_what_has_no_converter_for_complex_numbers_is_named() -> None:
 def test_what_comes_as_pairs_and_goes_as_pairs_is_left_alone() -> None:
     case = lowered(lambda x: shown(torch.view_as_complex(x)), torch.randn(3, 2))
     assert case.graph.results == case.graph.params
+
+
+def test_a_complex_argument_of_unknown_meaning_is_refused() -> None:
+    z = const(np.ones(2, np.complex64))
+    with pytest.raises(Unsupported, match="a complex weight"):
+        componentwise(lambda self, weight: self, ("self", "weight"))(z, z)
