@@ -25,7 +25,7 @@ _WIDER = {
 
 def product(a: Value, b: Value) -> Value:
     """a @ b by numpy's rules; narrow integers are widened and cut back."""
-    wide = _WIDER[a.dtype] if a.dtype in _WIDER else a.dtype
+    wide = _WIDER.get(a.dtype, a.dtype)
     made = op.MatMul(cast(a, wide), cast(b, wide))
     # ONNX Runtime takes a batch of 0 for 1, and leaves sums of nothing but the first as the memory was.
     if any(dims.same(d, 0) is True for d in (*made.shape, a.shape[-1])):

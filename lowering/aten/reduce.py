@@ -60,7 +60,7 @@ def whole_sum(x: Value, dim: Axes, keepdim: bool) -> Value:
     bits and fewer need no such care.
     """
     source = x.inputs[0] if x.op == "Cast" else x
-    if source is not None and source.dtype in _SMALL or x.rank == 0:
+    if (source is not None and source.dtype in _SMALL) or x.rank == 0:
         return reduced("ReduceSum", x, dim, keepdim)
     low = op.BitwiseAnd(x, 2**32 - 1)
     high = op.Div(op.Sub(x, low), 2**32)
