@@ -54,13 +54,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "bits": lambda x: (made(x).view(torch.float32) + 1).view(torch.complex64).abs(),
     "matmul_by_real": lambda x: (shown(made(x) @ x.mT.to(torch.complex64)), shown(torch.fft.fft(x) @ made(x).mT)),
     "conv": lambda x: shown(torch.conv1d(made(x)[0], made(x)[0, :3, :, :3].mT.contiguous(), made(x)[0, 0, 0, :3])),
-    "conv_by_real": lambda x: shown(torch.conv1d(made(x)[0], torch.complex(x, x * 0)[0, :3, :, :3].mT.contiguous())),
     "pad": lambda x: shown(torch.nn.functional.pad(made(x), (1, 2), value=3.0)),
     "ones": lambda x: shown(torch.ones_like(made(x)) + torch.ones(8, dtype=torch.complex64).cumsum(0)),
     "full": lambda x: shown(torch.full_like(made(x), 2) + torch.full((8,), 1 + 2j)),
     "broadcast": lambda x: [shown(t) if t.is_complex() else t for t in torch.broadcast_tensors(made(x), x[:1])],
     "movedim": lambda x: shown(made(x).movedim((0, 1), (2, 3))), "to_other": lambda x: x.expand_as(made(x)).sin(),
-    "truth": lambda x: (made(x) * (x > 0)).logical_not(), "diagonal": lambda x: shown(made(x).diagonal(dim1=-1, dim2=0)),
+    "truth": lambda x: (made(x) * (x > 0)).logical_not(),
+    "diagonal": lambda x: shown(made(x).diagonal(dim1=-1, dim2=0)),
     "stack": lambda x: shown(torch.stack([made(x), made(x + 1)], -1)),
 }  # fmt: skip
 
