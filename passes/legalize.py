@@ -37,6 +37,7 @@ from passes.empty import empty_rules
 from passes.expand import EXPANSIONS, Expansion, group_normalization
 from passes.fold_constants import EXACT_FOLDING
 from passes.functions import applies_at, by_function
+from passes.recurrent import RECURRENT
 from passes.restate import RESTATED, misread, refused
 from passes.rules.algebra import ALGEBRA
 from passes.rules.casts import CASTS
@@ -60,7 +61,7 @@ WIDER: Mapping[DType, tuple[DType, ...]] = {
 NARROWER: Mapping[DType, tuple[DType, ...]] = {DType.DOUBLE: (DType.FLOAT,)}
 """Where an operator has a kernel for no wider type, but for one that rounds."""
 
-FLOAT64: Mapping[str, Expansion] = {**DOUBLES, **WINDOWS, "GroupNormalization": group_normalization}
+FLOAT64: Mapping[str, Expansion] = {**DOUBLES, **WINDOWS, **RECURRENT, "GroupNormalization": group_normalization}
 """How operators are expanded where their operands are float64."""
 
 WRAPS = frozenset((

@@ -62,6 +62,8 @@ def refused(value: Value) -> str:
         ranks = [v.rank for v in value.inputs if v is not None]
         if min(ranks) == 1 < max(ranks):
             return "ONNX Runtime multiplies a transposed tensor with a vector wrongly"
+    if value.op in ("GRU", "LSTM") and value.inputs[0] is not None and value.inputs[0].dtype is DType.DOUBLE:
+        return f"ONNX Runtime lists a kernel of {value.op} for f64 that computes nothing"
     if scaled_roughly(value):
         return "ONNX Runtime merges the factor of a product of matrices into it, as float32"
     if value.op in SCATTERS and value.attribute("reduction", "none") != "none" and value.dtype in HALVES:

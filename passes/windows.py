@@ -21,7 +21,7 @@ from irkit.pattern import attribute_of
 from irkit.rewrite import Match
 from irkit.types import DType
 from passes.expand import operand, ordinals
-from passes.rules.common import is_known, number, vector
+from passes.rules.common import axes_of, is_known, number, vector
 from passes.rules.sizes import bound_by, built, is_bound
 
 
@@ -197,6 +197,38 @@ def average_pool(m: Match, value: Value) -> Any:
     return total
 
 
+def col2im(m: Match, value: Value) -> Any:
+    """Each result the sum of the columns' elements that lie on it, one axis after the other"""
+    x, block = value.inputs[0], axes_of(operand(value, 2))
+    if x is None or block is None:
+        return None
+    rank = len(block)
+    strides, dilations, pads = (value.attribute(name) or default for name, default in (
+        ("strides", (1,) * rank), ("dilations", (1,) * rank), ("pads", (0,) * (2 * rank))))  # fmt: skip
+    axes = []
+    for i, (size, kernel) in enumerate(zip(value.shape[2:], block, strict=True)):
+        reach = dims.sub(dims.add(size, pads[i] + pads[rank + i]), dilations[i] * (kernel - 1) + 1)
+        windows = dims.add(dims.floordiv(reach, strides[i]), 1)
+        axes.append(Axis(windows, size, kernel, strides[i], dilations[i], pads[i], pads[rank + i]))
+    # (n, c, *kernels, *windows) -> (n, c, kernel * windows of each axis), with a row of zeros behind the last one.
+    apart = shaped(m, x, (*value.shape[:2], *block, *(a.size for a in axes)), x)
+    beside = [i for k in range(rank) for i in (2 + k, 2 + rank + k)]
+    joined = [dims.mul(a.kernel, a.size) for a in axes]
+    if apart is None:
+        return None
+    found = shaped(m, op.Transpose(apart, perm=(0, 1, *beside)), (*value.shape[:2], *joined), x)
+    if found is None:
+        return None
+    found = op.Pad(found, vector([*(0,) * (rank + 4), *(1,) * rank]))
+    for i, axis in enumerate(axes):
+        window, size, end = origins(m, axis, x), extent(m, axis.size, x), extent(m, joined[i], x)
+        if window is None or size is None or end is None:
+            return None
+        place = op.Add(op.Mul(const(np.arange(block[i], dtype=np.int64)), size), window)
+        found = op.Gather(found, op.Where(within(window, const(np.array(0)), size), place, end), axis=2 + 2 * i)
+    return op.ReduceSum(found, vector(range(3, 3 + 2 * rank, 2)), keepdims=0)
+
+
 # ---------------------------------------------------------------------------------------------- other sizes
 
 
@@ -316,6 +348,6 @@ def cubic_far(d: Value, a: float) -> Value:
 
 
 WINDOWS: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType(
-    {"Conv": conv, "ConvTranspose": conv_transpose, "AveragePool": average_pool, "Resize": resize}
+    {"Conv": conv, "ConvTranspose": conv_transpose, "AveragePool": average_pool, "Resize": resize, "Col2Im": col2im}
 )
 """The expansion of each operator on windows, for float64."""

@@ -130,6 +130,27 @@ def test_average_pools(data: Drawn, rank: int, symbolic: bool) -> None:
     check([x], root, [np.random.default_rng(0).normal(size=(2, 3, *sizes))])
 
 
+@given(data=st.data(), rank=st.sampled_from([1, 2]), symbolic=st.booleans())
+@settings(max_examples=20)
+def test_columns_back_to_images(data: Drawn, rank: int, symbolic: bool) -> None:
+    kernel, strides, dilations = (
+        data.draw(st.lists(st.sampled_from([1, 2, 3]), min_size=rank, max_size=rank)) for _ in range(3)
+    )
+    pads = data.draw(st.lists(st.sampled_from([0, 1, 2]), min_size=2 * rank, max_size=2 * rank))
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    sizes = [r + data.draw(st.sampled_from([0, 1, 3])) for r in reach]
+    windows = [
+        (n + pads[i] + pads[rank + i] - r) // s + 1
+        for i, (n, r, s) in enumerate(zip(sizes, reach, strides, strict=True))
+    ]
+    batch = data.draw(counts)
+    x = param(tensor("f64", "n" if symbolic else batch, 2 * math.prod(kernel), math.prod(windows)))
+    root = op.Col2Im(
+        x, const(np.array(sizes)), const(np.array(kernel)), strides=strides, dilations=dilations, pads=pads
+    )
+    check([x], root, [np.random.default_rng(0).normal(size=(batch, *map(int, x.shape[1:])))])
+
+
 @given(data=st.data(), symbolic=st.booleans(), mode=st.sampled_from(["linear", "cubic", "antialias"]))
 @settings(max_examples=30)
 def test_other_sizes(data: Drawn, symbolic: bool, mode: str) -> None:
@@ -174,6 +195,30 @@ def test_factors_of_products_keep_their_digits(place: str, rank: int) -> None:
     }[place]()
     rng = np.random.default_rng(0)
     check([x, y], made, [rng.normal(size=tuple(v.shape)) for v in (x, y)])
+
+
+@given(data=st.data(), symbolic=st.booleans(), name=st.sampled_from(["LSTM", "GRU", "RNN"]))
+@settings(max_examples=25)
+def test_recurrent_layers(data: Drawn, symbolic: bool, name: str) -> None:
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[name]
+    way = data.draw(st.sampled_from(["forward", "reverse", "bidirectional"]))
+    d, hidden, features = 2 if way == "bidirectional" else 1, 3, 2
+    t, b = data.draw(st.sampled_from([1, 2, 4])), data.draw(st.sampled_from([1, 2]))
+    rng = np.random.default_rng(0)
+    x = param(tensor("f64", "t" if symbolic else t, "b" if symbolic else b, features))
+    w, r = (const(rng.normal(size=(d, gates * hidden, n))) for n in (features, hidden))
+    bias = const(rng.normal(size=(d, 2 * gates * hidden))) if data.draw(st.booleans()) else None
+    states = [
+        param(tensor("f64", d, x.shape[1], hidden)) for _ in range((1 + (name == "LSTM")) * data.draw(st.booleans()))
+    ]
+    more: dict[str, Any] = {"linear_before_reset": data.draw(st.integers(0, 1))} if name == "GRU" else {}
+    if name == "RNN" and data.draw(st.booleans()):
+        more["activations"] = ["Relu"] * d
+    outputs = data.draw(st.sampled_from([2, 3 if name == "LSTM" else 2]))
+    made = getattr(op, name)(x, w, r, bias, None, *states, hidden_size=hidden, direction=way, outputs=outputs, **more)
+    feeds = [rng.normal(size=(t, b, features)), *(rng.normal(size=(d, b, hidden)) for _ in states)]
+    for root in made:
+        check([x, *states], root, feeds)
 
 
 def test_what_has_no_other_way_is_noted() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from lowering.pieces import HALVES, full, swap, total, widened
 from lowering.promotion import cast, promoted, scalar
 from lowering.shaping import permute, picked, reshape, squeeze, unsqueeze
 
-_WIDER = {
+_WIDER: Mapping[DType, DType] = {
     DType.INT8: DType.INT32, DType.UINT8: DType.INT32, DType.INT16: DType.INT32, DType.UINT16: DType.INT32,
     DType.BOOL: DType.INT32,
 }  # fmt: skip
