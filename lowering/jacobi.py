@@ -127,7 +127,7 @@ def rotation(first: Value, second: Value, inner: Value, significant: Value) -> t
 
 
 def played(x: Value, y: Value, length: Dim, tolerance: Value, floor: Value) -> tuple[Value, Value, Value]:
-    """(x, y, whether they were not orthogonal): pairs of rows rotated, so that they are orthogonal"""
+    """(x, y, whether they were far from it): pairs of rows rotated, so that they are orthogonal"""
     a, b = sliced(x, 3, 0, length), sliced(y, 3, 0, length)
     first, second, inner = squares(a), squares(b), products(a, b)
     if x.shape[2] == 1:
@@ -136,8 +136,9 @@ def played(x: Value, y: Value, length: Dim, tolerance: Value, floor: Value) -> t
         behind = turned(y)
         across = products(a, sliced(behind, 3, 0, length))
         size = op.Sqrt(op.Add(op.Mul(inner, inner), op.Mul(across, across)))
-    least = op.Max(op.Mul(op.Sqrt(op.Mul(first, second)), tolerance), floor)
-    significant = op.Greater(size, least)
+    scale = op.Sqrt(op.Mul(first, second))
+    significant = op.Greater(size, op.Max(op.Mul(scale, scalar(epsilon(x.dtype), x.dtype)), floor))
+    far = op.Greater(size, op.Max(op.Mul(scale, tolerance), floor))
     if x.shape[2] == 2:  # the phase of the inner product is taken from the second row
         safe = op.Where(significant, size, scalar(1, x.dtype))
         real = op.Where(significant, op.Div(inner, safe), scalar(1, x.dtype))
@@ -146,7 +147,7 @@ def played(x: Value, y: Value, length: Dim, tolerance: Value, floor: Value) -> t
     sine, half = rotation(first, second, inner, significant)
     # c * x - s * y in the words of Rutishauser: c, which is close to 1, would be rounded to the same side each time.
     left = op.Sub(x, op.Mul(sine, op.Add(y, op.Mul(half, x))))
-    return left, op.Add(y, op.Mul(sine, op.Sub(x, op.Mul(half, y)))), significant
+    return left, op.Add(y, op.Mul(sine, op.Sub(x, op.Mul(half, y)))), far
 
 
 def rotated(rows: Value, half: Dim, length: Dim) -> Value:
@@ -163,10 +164,10 @@ def rotated(rows: Value, half: Dim, length: Dim) -> Value:
     order, rounds = next_round(half), dim_scalar(count)
 
     def game(i: Value, going: Value, rows: Value, still: Value) -> tuple[Value, Value, Value]:
-        """One round; `still` counts those since the last rotation"""
+        """One round; `still` counts those since the last that turned rows far"""
         x, y = op.Split(rows, sizes, axis=1)
-        x, y, significant = played(x, y, length, tolerance, floor)
-        any_ = op.ReduceMax(cast(significant, DType.INT32), keepdims=0)
+        x, y, far = played(x, y, length, tolerance, floor)
+        any_ = op.ReduceMax(cast(far, DType.INT32), keepdims=0)
         still = op.Where(op.Equal(any_, scalar(1, DType.INT32)), const(0), op.Add(still, const(1)))
         return op.Less(still, rounds), op.Gather(op.Concat(x, y, axis=1), order, axis=1), still
 

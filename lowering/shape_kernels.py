@@ -1,9 +1,9 @@
 """Kernels that tell torch the shapes of operators whose own kernels would fix sizes while they are traced.
 
 torch traces the recurrent operators by running their loop over time, which makes the length a number, and max_pool1d
-by a kernel that knows no symbolic sizes; ctc_loss it does not trace at all. The graph records these operators whole, so
-that all tracing needs is the shape of their results. torch.export's `register_lstm_while_loop_decomposition` swaps
-kernels in the same way.
+by a kernel that knows no symbolic sizes; ctc_loss and linalg_lstsq it does not trace at all. The graph records these
+operators whole, so that all tracing needs is the shape of their results. torch.export's
+`register_lstm_while_loop_decomposition` swaps kernels in the same way.
 """
 
 from __future__ import annotations
@@ -98,11 +98,27 @@ def multilabel_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int
     return x.new_empty(() if reduction or target.dim() < 2 else (target.shape[0],))
 
 
+def linalg_lstsq(
+    a: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The results of aten.linalg_lstsq for matrices of full rank; of others torch gives no residuals."""
+    kind, batch, (m, n) = driver or "gelsy", a.shape[:-2], a.shape[-2:]
+    vector = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
+    count = 1 if vector else b.shape[-1]
+    x = a.new_empty((*batch, n) if vector else (*batch, n, count))
+    real = a.real if a.is_complex() else a
+    residuals = real.new_empty((*batch, count) if kind != "gelsy" and m > n else (0,))
+    ranks = a.new_empty(batch if kind != "gels" else (0,), dtype=torch.int64)
+    values = real.new_empty((*batch, min(m, n)) if kind in ("gelsd", "gelss") else (0,))
+    return x, residuals, ranks, values
+
+
 KERNELS: Mapping[Any, Kernel] = MappingProxyType(
     {
         torch.ops.aten.ctc_loss.IntList: ctc_loss,
         torch.ops.aten.ctc_loss.Tensor: ctc_loss,
         torch.ops.aten.multilabel_margin_loss.default: multilabel_margin_loss,
+        torch.ops.aten.linalg_lstsq.default: linalg_lstsq,
         torch.ops.aten.lstm.input: lstm,
         torch.ops.aten.gru.input: gru,
         torch.ops.aten.rnn_tanh.input: gru,
