@@ -16,7 +16,8 @@ from irkit.ir import Value
 from irkit.pattern import attribute_of
 from irkit.rewrite import Match
 from irkit.types import DType, Tensor, Tuple
-from passes import draws
+from passes import draws, int64
+from passes.int64 import is_confused
 from passes.restate import HALVES, PLACES, REDUCTIONS, counts_back, is_rough, reduced_axes, scaled_roughly
 from passes.rules.common import axes_of, is_known, number, vector
 from passes.rules.sizes import bound_by, built, is_bound
@@ -237,6 +238,8 @@ def factor(m: Match, value: Value) -> Any:
 
 def reduction(m: Match, value: Value) -> Any:
     """The same reduction with axes counted from the front"""
+    if is_confused(value):
+        return int64.EXPANSIONS[value.op](m, value)
     x, axes = value.inputs[0], reduced_axes(value)
     if x is None or axes is None or not counts_back(value):
         return None
@@ -384,7 +387,7 @@ def pad_wrap(m: Match, value: Value) -> Any:
 EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Attention": attention, "GroupNormalization": group_normalization, "GlobalLpPool": global_lp_pool, "Mean": mean,
     "Gemm": gemm, "MatMul": mat_mul, "Mul": factor, "Div": factor, "Where": where, "NonZero": non_zero,
-    "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
+    **int64.EXPANSIONS, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,
     "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast,
     **dict.fromkeys((*REDUCTIONS, *PLACES), reduction), **draws.EXPANSIONS,

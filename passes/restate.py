@@ -12,6 +12,7 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.pattern import attribute_of
 from irkit.types import DType, Tensor
+from passes.int64 import is_confused
 from passes.rules.common import axes_of
 
 VALUES: Mapping[str, tuple[tuple[str, Any, int], ...]] = {
@@ -70,6 +71,8 @@ def refused(value: Value) -> str:
         return f"ONNX Runtime has {value.op} with a reduction for no {value.dtype.short}"
     if value.op == "Pad" and attribute_of(value, "mode") == "wrap" and any(map(may_be_empty, value.inputs[0].shape)):  # type: ignore[union-attr]
         return "ONNX Runtime wraps no empty tensor around"
+    if is_confused(value):
+        return f"ONNX Runtime errs in {value.op} of integers beyond 32 bits"
     if counts_back(value):
         return f"ONNX Runtime gives {value.op} of an empty tensor another shape where axes are counted from the end"
     return ""

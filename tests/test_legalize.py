@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from irkit.build import const, op
+from irkit.build import const, op, shape_vector
 from irkit.compare import compare
 from irkit.errors import RewriteError
 from irkit.evaluate import evaluate
@@ -19,6 +19,7 @@ from irkit.testing import typed_graphs
 from irkit.types import DType, Tensor, tensor
 from irkit.verify import verify
 from passes import optimize
+from passes.int64 import is_confused
 from passes.legalize import legalize, newest_for, problems
 from passes.targets import Target, target_of
 from tests.node_cases import Case, built, cases, fed
@@ -323,3 +324,14 @@ def test_random_graphs_are_legalized_or_refused_by_name(graph: Graph) -> None:
             continue
         assert not list(problems(legal, target))
         verify_if_current(legal)
+
+
+def test_sizes_and_narrow_numbers_are_compared_as_they_are() -> None:
+    """Only 64-bit integers of which nothing is known are compared by operators that ONNX Runtime gets right."""
+    x, narrow, wide = value("b", 7), value(7, dtype="i32"), value(7, dtype="i64")
+    small = op.Max(op.Squeeze(shape_vector(("b",)), [0]), op.Add(op.ArgMax(x, axis=1, keepdims=0), 3))
+    flags = op.Min(op.Cast(op.Greater(x, 0.0), to=int(DType.INT64)), op.Cast(narrow, to=int(DType.INT64)))
+    assert not any(map(is_confused, (small, flags, op.Max(narrow, 3), op.Clip(x, 0.0, 1.0))))
+    assert is_confused(op.Max(wide, 3)) and is_confused(op.ReduceMin(wide, [0]))
+    for made in (op.Max(wide, 3), op.ReduceMin(wide, [0], keepdims=0), op.Sign(wide), op.Clip(wide, 1, 2)):
+        assert check_runs([wide], [made], 26).results[0].op != made.op

@@ -149,3 +149,22 @@ def test_powers_of_whole_numbers(kind: torch.dtype) -> None:
     for exponent in (0, 1, 2, 3, 5, 22, 63):
         check(lambda x, e=exponent: x**e, bases)
     check(lambda e: 2**e, torch.tensor([0, 1, 5, 7]).to(kind))
+
+
+BORDERS = torch.tensor([
+    0, 1, -1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 2**31 + 3, -(2**31), -(2**31) - 1, -(2**32), 5, 2**62 + 2**31,
+    2**63 - 1, -(2**63),
+])  # fmt: skip
+ORDER: dict[str, Callable[..., Any]] = {
+    "maximum": torch.maximum, "minimum": torch.minimum, "clamp": lambda a, b: a.clamp(0, 10) + b.clamp(min=3),
+    "clamp_between": lambda a, b: a.clamp(b, b + 7), "amax": lambda a, b: torch.stack([a, b]).amax(0),
+    "amin": lambda a, b: b.amin(1), "amin_of_all": lambda a, b: b.amin(), "max_of_rows": lambda a, b: b.max(1)[0],
+    "sort": lambda a, b: b.sort(1)[0], "relu": lambda a, b: a.relu(), "sign": lambda a, b: a.sign(),
+    "cummin": lambda a, b: b.cummin(1)[0], "argmin": lambda a, b: b.argmin(1), "less": torch.lt,
+    "abs": lambda a, b: a.abs(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_order_of_whole_numbers_beyond_32_bits(name: str) -> None:
+    check(ORDER[name], *pairs(BORDERS))
