@@ -6,8 +6,9 @@ import copy
 import inspect
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -34,7 +35,7 @@ class Subject:
     """A module, a call of it, and a few words that say which.
 
     `dynamic_shapes` is None for fixed sizes, "every" for all dimensions that torch.export can make dynamic, or what
-    torch.export takes. `others` are further calls that the same program must serve.
+    torch.export takes. `others` are further calls that the same program must serve, `converters` what a user would hand in.
     """
 
     model: torch.nn.Module
@@ -43,6 +44,7 @@ class Subject:
     words: str
     dynamic_shapes: Any = None
     others: tuple[Arguments, ...] = ()
+    converters: Mapping[Any, Any] = MappingProxyType({})
 
 
 def outcome_of(subjects: Iterable[Subject], samples: int | None) -> Found:
@@ -108,6 +110,7 @@ def exported(subject: Subject) -> Program:
             copy.deepcopy(subject.args),
             copy.deepcopy(subject.kwargs),
             dynamic_shapes=shapes,
+            converters=subject.converters,
         )
     )
 
