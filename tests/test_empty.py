@@ -9,7 +9,7 @@ import pytest
 from pyrsistent import pmap
 
 from irkit import dims
-from irkit.build import const, op
+from irkit.build import const, op, shape_vector
 from irkit.dims import Range
 from irkit.evaluate import evaluate
 from irkit.ir import Graph, param
@@ -88,3 +88,13 @@ def test_a_transposed_batch_times_a_matrix(b: int) -> None:
     graph = Graph((x,), (op.MatMul(op.Transpose(x, perm=(0, 2, 1)), w),))
     given = np.arange(b * 12, dtype=np.float32).reshape(b, 4, 3)
     np.testing.assert_array_equal(ran(graph, given)[0], given.transpose(0, 2, 1) @ np.arange(8.0).reshape(4, 2))
+
+
+@pytest.mark.parametrize("b", (0, 2))
+def test_one_computed_dimension_beside_one_that_may_be_0(b: int) -> None:
+    """ONNX Runtime makes a -1 of a single computed dimension, which is not told by a tensor without elements."""
+    x, y = param(Tensor(DType.FLOAT, (B, 5 * N))), param(Tensor(DType.FLOAT, (B, N)))
+    made = op.Add(op.Reshape(x, shape_vector((B, 5, N))), op.Unsqueeze(y, np.array([1])))
+    graph = Graph((x, y), (made,), pmap({"n": Range(1, None), "b": Range(0, None)}))
+    given = np.arange(b * 20, dtype=np.float32).reshape(b, 20), np.ones((b, 4), np.float32)
+    np.testing.assert_array_equal(ran(graph, *given)[0], given[0].reshape(b, 5, 4) + 1)
