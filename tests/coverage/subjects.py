@@ -35,7 +35,8 @@ class Subject:
     """A module, a call of it, and a few words that say which.
 
     `dynamic_shapes` is None for fixed sizes, "every" for all dimensions that torch.export can make dynamic, or what
-    torch.export takes. `others` are further calls that the same program must serve, `converters` what a user would hand in.
+    torch.export takes. `others` are further calls that the same program must serve, `converters` what a user
+    would hand in.
     """
 
     model: torch.nn.Module
