@@ -190,10 +190,10 @@ def instance_norm_with_update(
     over = range(2, x.rank)
     wide = widened(x)
     centre, spread, _ = statistics(wide, list(over), eps)
-    batch = (mean(reshape(v, x.shape[:2]), [0]) for v in (centre, spread))
+    average_now, spread_now = (mean(reshape(v, x.shape[:2]), [0]) for v in (centre, spread))
     count = dims.product(x.shape[i] for i in over)
     made = aten_instance_norm(x, weight, bias, None, None, True, momentum, eps)
-    return made, *moving((average, variance), tuple(batch), momentum, count)
+    return made, *moving((average, variance), (average_now, spread_now), momentum, count)
 
 
 # ---------------------------------------------------------------------------------------------- layers and groups

@@ -75,7 +75,7 @@ def whole_product(x: Value, dim: Axes, keepdim: bool) -> Value:
     where = axes(dim, x.rank)
     if len(where) > 1:
         return whole_product(flat(x), 0, False)
-    at = where[0]
+    at = next(iter(where))
     if may_be_empty(x.shape[at]):
         x = op.Concat(full(1, (*x.shape[:at], 1, *x.shape[at + 1 :]), x.dtype), x, axis=at)
     products = op.CumProd(x, const(at))

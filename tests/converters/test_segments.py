@@ -45,8 +45,8 @@ def test_segments_of_other_sizes() -> None:
 def test_chunks_of_other_sizes(dim: int) -> None:
     sizes = [((4, 6, 5), (4, 6, 5)), ((8, 6, 5), (8, 6, 5)), ((3, 7, 2), (3, 7, 2))]
     cases = [tuple(map(torch.randn, pair)) for pair in sizes]
-    check_sizes(lambda a, b: torch._chunk_cat([a, b], dim, 3), *cases)
-    check(lambda a, b: torch._chunk_cat([a, b], 0, 2), torch.randn(5, 3), torch.randn(2, 3))
+    check_sizes(lambda a, b: torch.ops.aten._chunk_cat.default([a, b], dim, 3), *cases)
+    check(lambda a, b: torch.ops.aten._chunk_cat.default([a, b], 0, 2), torch.randn(5, 3), torch.randn(2, 3))
 
 
 EDGES = torch.tensor([-3.0, 0.0, 0.25, 3.0])
