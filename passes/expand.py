@@ -112,20 +112,21 @@ def scored(m: Match, value: Value, q: Value, k: Value, v: Value) -> Value | None
     shared = k.shape[1]
     mask = operand(value, 3)
     scale = attribute_of(value, "scale")
-    if type(heads) is not int or type(shared) is not int or type(size) is not int:
+    grouped = dims.same(heads, shared) is not True
+    factor = root_of_size(m, q) if scale is None else number(q, scale)
+    if factor is None or (grouped and (type(heads) is not int or type(shared) is not int)):
         return None
-    grouped = heads != shared
     if grouped:
         if mask is not None and mask.rank > 2 and not (mask.rank == 4 and mask.shape[1] == 1):
             return None
-        split = reshaped(m, q, (batch, shared, heads // shared, length, size))
+        split = reshaped(m, q, (batch, shared, dims.floordiv(heads, shared), length, size))
         if split is None:
             return None
         q, k, v = split, op.Unsqueeze(k, vector([2])), op.Unsqueeze(v, vector([2]))
         mask = op.Unsqueeze(mask, vector([2])) if mask is not None and mask.rank == 4 else mask
     last = q.rank - 2
     turned = op.Transpose(k, perm=(*range(last), last + 1, last))
-    scores = op.MatMul(op.Mul(q, number(q, 1 / math.sqrt(size) if scale is None else scale)), turned)
+    scores = op.MatMul(op.Mul(q, factor), turned)
     masks = [mask] if mask is not None else []
     if value.attribute("is_causal"):
         frontier = causal(m, q, k)
@@ -140,6 +141,16 @@ def scored(m: Match, value: Value, q: Value, k: Value, v: Value) -> Value | None
         shares = op.Where(op.IsNaN(shares), number(shares, 0), shares)
     found = op.MatMul(shares, v)
     return reshaped(m, found, (batch, heads, length, v.shape[-1]), q) if grouped else found
+
+
+def root_of_size(m: Match, q: Value) -> Value | None:
+    """1 / sqrt(size) of the last axis, in the element type of q; None where the size is not bound"""
+    size = q.shape[-1]
+    if type(size) is int:
+        return number(q, 1 / math.sqrt(size))
+    if not is_known((size,)) or not is_bound(m, (size,), bound_by(q)):
+        return None
+    return op.Reciprocal(op.Sqrt(op.Cast(built(m, (size,), 0, bound_by(q)), to=q.dtype)))
 
 
 def causal(m: Match, q: Value, k: Value) -> Value | None:
