@@ -68,7 +68,8 @@ def pad_packed_sequence(
     data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding_value: Any, total_length: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(padded, lengths) of aten._pad_packed_sequence, of as many sequences as the first of the sizes says."""
-    length, batch = total_length if total_length > 0 else batch_sizes.shape[0], batch_sizes[0].item()
+    length: Any = total_length if total_length > 0 else batch_sizes.shape[0]
+    batch: Any = batch_sizes[0].item()
     lead = (batch, length) if batch_first else (length, batch)
     return data.new_empty((*lead, *data.shape[1:])), batch_sizes.new_empty((batch,))
 

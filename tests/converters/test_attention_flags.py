@@ -32,8 +32,8 @@ class Attending(nn.Module):
 def agrees(model: nn.Module, args: tuple[Any, ...], kwargs: Any = None, shapes: Any = None, others: Any = ()) -> None:
     """Fails where the program differs from eager on the arguments, or on the others."""
     program = to_onnx(model, args, kwargs or {}, dynamic_shapes=shapes)
-    for each in ((args, kwargs or {}), *others):
-        report = run(program, *each)
+    for each in (args, *others):
+        report = run(program, each, kwargs or {})
         assert not report.problem, report.problem
 
 
@@ -84,7 +84,7 @@ def test_scaled_dot_product_attention(
         if mask not in ("none", "causal"):
             last = {"heads": 3}.get(mask, 1)
             shapes["mask"] = {last: "columns"} if mask == "row" else {last - 1: "rows", last: "columns"}
-        others = ((arguments(rows + 1, columns + 2), {}), (arguments(columns, rows), {}))
+        others = (arguments(rows + 1, columns + 2), arguments(columns, rows))
     agrees(model, arguments(rows, columns), shapes=shapes, others=others)
 
 
