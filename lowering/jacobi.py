@@ -130,9 +130,8 @@ def played(x: Value, y: Value, length: Dim, tolerance: Value, floor: Value) -> t
     """(x, y, whether they were far from it): pairs of rows rotated, so that they are orthogonal"""
     a, b = sliced(x, 3, 0, length), sliced(y, 3, 0, length)
     first, second, inner = squares(a), squares(b), products(a, b)
-    if x.shape[2] == 1:
-        size = op.Abs(inner)
-    else:
+    size, behind, across = op.Abs(inner), y, inner
+    if x.shape[2] == 2:
         behind = turned(y)
         across = products(a, sliced(behind, 3, 0, length))
         size = op.Sqrt(op.Add(op.Mul(inner, inner), op.Mul(across, across)))
@@ -228,7 +227,7 @@ def mirror(row: Value, places: Value, k: Value) -> tuple[Value, Value, Value]:
     head = op.Gather(row, unsqueeze(k, 0), axis=3)
     inside, length = squares(head), squares(row)
     no_phase = op.Less(inside, small)
-    ahead = const(np.array([[1], [0]][:layers], dtype.numpy))  # type: ignore[index]
+    ahead = const(np.array([[1], [0]][:layers], dtype.numpy))
     phase = op.Where(no_phase, ahead, op.Div(head, op.Sqrt(op.Where(no_phase, one, inside))))
     v = op.Add(row, op.Where(op.Equal(places, k), op.Mul(phase, op.Sqrt(length)), zero))
     idle = op.Less(length, small)
@@ -265,5 +264,5 @@ def phased(phases: Value, more: Dim) -> Value:
     if dims.same(more, 0) is True:
         return found
     pads, dtype = shape_vector((0, 0, 0, 0, 0, more, 0, 0)), found.dtype
-    filled = [op.Pad(sliced(found, 2, i, i + 1), pads, scalar(1 - i, dtype)) for i in range(int(found.shape[2]))]  # type: ignore[arg-type]
+    filled = [op.Pad(sliced(found, 2, i, i + 1), pads, scalar(1 - i, dtype)) for i in range(int(found.shape[2]))]
     return concat(filled, 2)

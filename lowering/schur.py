@@ -128,8 +128,9 @@ def wilkinson(corner: Sequence[Number]) -> Number:
     against = op.Less(op.Add(op.Mul(p[0], disc[0]), op.Mul(p[1], disc[1])), scalar(0, half.dtype))
     disc = either(against, (op.Neg(disc[0]), op.Neg(disc[1])), disc)
     step = over(product, plus(p, disc))
+    zero = op.Mul(step[0], scalar(0, half.dtype))
     none = op.Equal(modulus(product), scalar(0, half.dtype))
-    return minus(d, either(none, (op.Mul(step[0], scalar(0, half.dtype)),) * 2, step))
+    return minus(d, either(none, (zero, zero), step))
 
 
 def rotation(x: Number, y: Number, idle: Value) -> tuple[Number, Number]:
