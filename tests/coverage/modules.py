@@ -35,8 +35,9 @@ def subjects(name: str, dtype: str, mode: str) -> Iterator[Subject]:
     every = info.module_inputs_func(info, device="cpu", dtype=kind, requires_grad=False, training=training)
     for given in every:
         build, call = given.constructor_input, given.forward_input
-        model: Any = info.module_cls(*build.args, **build.kwargs).to(kind).train(training)
-        if issubclass(info.module_cls, LazyModuleMixin):
+        kind_of_module: Any = info.module_cls
+        model = kind_of_module(*build.args, **build.kwargs).to(kind).train(training)
+        if issubclass(kind_of_module, LazyModuleMixin):
             model(*call.args, **call.kwargs)  # which gives it its weights
         words = f"{title}({described(build.args, build.kwargs)})({described(call.args, call.kwargs)})"
         shapes: Any = "every" if mode == "dynamic" else None
