@@ -36,15 +36,16 @@ def aten_scaled_dot_product_attention(
     if dropout_p:
         raise Unsupported("attention with dropout: export the model in eval mode")
     q, k, v = query, key, value
-    if not enable_gqa and q.rank == k.rank == v.rank in (3, 4) and batches_equal(q, k, v):
+    narrow = q.dtype is not DType.DOUBLE  # ONNX Runtime's own kernel computes in float32
+    if narrow and not enable_gqa and q.rank == k.rank == v.rank in (3, 4) and batches_equal(q, k, v):
         return fused(q, k, v, attn_mask, is_causal, scale)
-    shared = enable_gqa and q.rank == k.rank == v.rank == 4 and known_equal(k.shape[:3], v.shape[:3])
+    shared = narrow and enable_gqa and q.rank == k.rank == v.rank == 4 and known_equal(k.shape[:3], v.shape[:3])
     if shared and dims.same(q.shape[0], k.shape[0]) is True:
         return fused(q, k, v, attn_mask, is_causal, scale)
     if enable_gqa:
         heads = q.shape[-3]
         k, v = (repeated(x, heads) for x in (k, v))
-    if q.rank == 2 and k.rank == v.rank == 2 and (attn_mask is None or attn_mask.rank <= 2):
+    if narrow and q.rank == 2 and k.rank == v.rank == 2 and (attn_mask is None or attn_mask.rank <= 2):
         return squeeze(fused(unsqueeze(q, 0), unsqueeze(k, 0), unsqueeze(v, 0), attn_mask, is_causal, scale), 0)
     return spelled_out(q, k, v, attn_mask, is_causal, scale)[0]
 
