@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import _VF
 from torch._subclasses import fake_impls
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from torch.fx.experimental.symbolic_shapes import _constrain_range_for_size
 from torch.nn.modules import rnn
 from torch.nn.utils.rnn import PackedSequence
@@ -27,7 +28,7 @@ CHECKED = (rnn.RNNBase, rnn.LSTM)
 @contextmanager
 def packed_sequences() -> Iterator[None]:
     """A block in which the recurrent modules of torch can be traced over packed sequences."""
-    known, own = fake_impls.op_implementations_dict, _VF._pad_packed_sequence  # type: ignore[attr-defined]
+    known, own = fake_impls.op_implementations_dict, _VF._pad_packed_sequence
     packing = known[PACK]
     forwards = [(kind, kind.forward) for kind in KINDS]
     checks = [(kind, kind.check_forward_args) for kind in CHECKED]
@@ -36,10 +37,10 @@ def packed_sequences() -> Iterator[None]:
             setattr(kind, "forward", with_state(forward))  # noqa: B010  (a method of torch's, for a while)
         for kind, check in checks:
             setattr(kind, "check_forward_args", of_padded_only(check))  # noqa: B010
-        known[PACK], _VF._pad_packed_sequence = packed_shapes, padded(own)  # type: ignore[attr-defined]
+        known[PACK], _VF._pad_packed_sequence = packed_shapes, padded(own)
         yield
     finally:
-        known[PACK], _VF._pad_packed_sequence = packing, own  # type: ignore[attr-defined]
+        known[PACK], _VF._pad_packed_sequence = packing, own
         for kind, forward in forwards:
             setattr(kind, "forward", forward)  # noqa: B010
         for kind, check in checks:
@@ -49,7 +50,7 @@ def packed_sequences() -> Iterator[None]:
 def packed_shapes(mode: Any, operator: Any, x: Any, lengths: Any, batch_first: bool) -> tuple[Any, Any]:
     """(data, batch_sizes) of a batch that is packed, of sizes that nobody knows; torch's own record of them is wrong"""
     if mode.shape_env is None or not mode.shape_env.allow_dynamic_output_shape_ops:
-        raise fake_impls.DynamicOutputShapeException(operator)
+        raise DynamicOutputShapeException(operator)
     sizes = [mode.shape_env.create_unbacked_symint() for _ in range(2)]
     longest = x.shape[1 if batch_first else 0]
     for size, most in zip(sizes, (x.shape[0] * x.shape[1], longest), strict=True):
