@@ -50,6 +50,6 @@ def subjects(name: str, dtype: str, mode: str) -> Iterator[Subject]:
         yield Subject(model, args, {}, name, shapes)
         return
     info = OPS[name]
-    for sample in info.sample_inputs("cpu", getattr(torch, dtype), requires_grad=False):
+    for sample in list(info.sample_inputs("cpu", getattr(torch, dtype), requires_grad=False)):
         case = op_case(info, sample.transform(lambda x: x.detach() if isinstance(x, torch.Tensor) else x))
         yield Subject(case.model, case.args, {}, case.words, shapes, converters=CONVERTERS)

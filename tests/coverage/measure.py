@@ -135,7 +135,8 @@ def cases_of(key: Key) -> Iterator[Case]:
     """The samples as modules of tensors."""
     info, dtype = OPS[key.op], DTYPES[key.dtype]
     function = function_of(info, dtype)
-    for sample in info.sample_inputs("cpu", dtype, requires_grad=False):
+    # A generator that is left open is ended by the collector, at times under a trace, which its no_grad then disturbs.
+    for sample in list(info.sample_inputs("cpu", dtype, requires_grad=False)):
         plain = sample.transform(lambda x: x.detach() if isinstance(x, torch.Tensor) else x)
         compared = determined_part(function, sample) if info.name in UP_TO_PHASE else function
         yield op_case(Called(info.name, compared), plain)
