@@ -10,6 +10,7 @@ from irkit.build import const, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.missing import is_set, nan_flag, with_nan
 from lowering.pieces import full, mean
 from lowering.promotion import Number, cast, floating, highest, is_static, lowest, scalar, sum_dtype, truth
 from lowering.shaping import axes, flat, ints, may_be_empty, picked, reshape, sliced, unsqueeze
@@ -137,7 +138,10 @@ _REDUCIBLE = frozenset((DType.BOOL, DType.INT8, DType.UINT8, DType.INT32, DType.
 
 
 def extreme(function: str, x: Value, dim: Axes, keepdim: bool) -> Value:
-    """ReduceMax or ReduceMin in the element type of x. i16 and u16, which ONNX leaves out, go through i32."""
+    """ReduceMax or ReduceMin in the element type of x, NaN where one is in reach. i16 and u16, which ONNX leaves out,
+    go through i32."""
+    if x.dtype.is_float and axes(dim, x.rank):
+        return with_nan(reduced(function, x, dim, keepdim), reduced("ReduceMax", nan_flag(x), dim, keepdim))
     if x.dtype.is_float or x.dtype in _REDUCIBLE:
         return reduced(function, x, dim, keepdim)
     return cast(reduced(function, cast(x, DType.INT32), dim, keepdim), x.dtype)
@@ -183,14 +187,19 @@ def aten_min_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Value, V
 
 
 def position(function: str, x: Value, dim: int | None, keepdim: bool) -> Value:
-    """Where along `dim`, or in x laid flat, the first extreme element stands, as i64."""
+    """Where along `dim`, or in x laid flat, the first extreme element stands, as i64: the first NaN where one is."""
     x = cast(x, DType.INT32) if x.dtype is DType.BOOL else x
     if x.rank == 0:
         return scalar(0, DType.INT64)
     if dim is None:
-        place = getattr(op, function)(op.Reshape(x, ints(-1)), axis=0, keepdims=0)
+        place = position(function, op.Reshape(x, ints(-1)), 0, False)
         return reshape(place, (1,) * x.rank) if keepdim else place
-    return getattr(op, function)(x, axis=dim % x.rank, keepdims=int(keepdim))
+    options = {"axis": dim % x.rank, "keepdims": int(keepdim)}
+    place = getattr(op, function)(x, **options)
+    if not x.dtype.is_float:
+        return place
+    flags = nan_flag(x)
+    return op.Where(is_set(reduced("ReduceMax", flags, dim, keepdim)), op.ArgMax(flags, **options), place)
 
 
 def aten_argmax(self: Value, dim: int | None = None, keepdim: bool = False) -> Value:
@@ -350,8 +359,8 @@ def vector_norm(x: Value, order: Number, dim: Axes, keepdim: bool) -> Value:
         2.0: lambda: reduced("ReduceL2", x, dim, keepdim),
         1.0: lambda: reduced("ReduceL1", x, dim, keepdim),
         0.0: lambda: reduced("ReduceSum", cast(truth(x), x.dtype), dim, keepdim),
-        math.inf: lambda: reduced("ReduceMax", op.Abs(x), dim, keepdim),
-        -math.inf: lambda: reduced("ReduceMin", op.Abs(x), dim, keepdim),
+        math.inf: lambda: extreme("ReduceMax", op.Abs(x), dim, keepdim),
+        -math.inf: lambda: extreme("ReduceMin", op.Abs(x), dim, keepdim),
     }
     if power in simple:
         return simple[power]()

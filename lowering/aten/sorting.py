@@ -8,6 +8,7 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.aten.reduce import aten_any
+from lowering.missing import is_set, nan_flag, with_nan
 from lowering.pieces import compressed, widened
 from lowering.promotion import Number, cast, highest, promoted, scalar
 from lowering.shaping import (
@@ -98,22 +99,7 @@ def aten_median_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Value
     value, place = nth(self, half(self.shape[at]), at, keepdim)
     flags = nan_flag(self)
     some = op.ReduceMax(flags, ints(at), keepdims=int(keepdim))
-    return with_nan(value, some), op.Where(truth(some), op.ArgMax(flags, axis=at, keepdims=int(keepdim)), place)
-
-
-def nan_flag(x: Value) -> Value:
-    """1 where NaN, else 0, as i32."""
-    return cast(op.IsNaN(x), DType.INT32)
-
-
-def truth(flag: Value) -> Value:
-    """A flag as bool."""
-    return cast(flag, DType.BOOL)
-
-
-def with_nan(x: Value, flag: Value) -> Value:
-    """x, and NaN where the flag is 1."""
-    return op.Where(truth(flag), scalar(float("nan"), x.dtype), x)
+    return with_nan(value, some), op.Where(is_set(some), op.ArgMax(flags, axis=at, keepdims=int(keepdim)), place)
 
 
 def half(count: Dim) -> Dim:

@@ -168,3 +168,27 @@ ORDER: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("name", ORDER)
 def test_order_of_whole_numbers_beyond_32_bits(name: str) -> None:
     check(ORDER[name], *pairs(BORDERS))
+
+
+# ---------------------------------------------------------------------------------------------- NaN in extremes
+
+EXTREMES: dict[str, Callable[..., Any]] = {
+    "amax": lambda x: [x.amax(i) for i in range(2)], "amin": lambda x: [x.amin(i, keepdim=True) for i in range(2)],
+    "amax of all": lambda x: x.amax(), "max": lambda x: x.max(), "min": lambda x: x.min(),
+    "max along": lambda x: [*x.max(0), *x.max(1)], "min along": lambda x: [*x.min(0, True), *x.min(1, True)],
+    "argmax": lambda x: [x.argmax(), x.argmax(0), x.argmax(1, keepdim=True)],
+    "argmin": lambda x: [x.argmin(), x.argmin(0), x.argmin(1)], "aminmax": lambda x: [*x.aminmax(dim=1)],
+    "norm": lambda x: [x.norm(INF, 1), x.norm(-INF, 0)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes_keep_nan(name: str, kind: torch.dtype) -> None:
+    """Of rows and columns with NaN at the beginning, in the middle, at the end, everywhere and nowhere."""
+    for width in (3, 40):
+        x = torch.linspace(-1, 1, 6 * width).reshape(width, 6).T.contiguous()
+        x[0, 0], x[1, 1], x[2, -1], x[3, :] = NAN, NAN, NAN, NAN
+        x[0, 1], x[2, 0] = INF, -INF
+        check(EXTREMES[name], x.to(kind))
+        check(EXTREMES[name], x[4:].to(kind))
