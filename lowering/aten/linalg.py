@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -303,7 +304,7 @@ def aten_einsum(equation: str, tensors: Sequence[Value], *, path: Any = None, ex
         return cast(found, first if expected is None else expected.dtype)
     text = explicit(equation.replace(" ", ""), tensors)
     sources, target = text.split("->")
-    plain = "." not in text and all(len(set(s)) == len(s) for s in sources.split(","))
+    plain = all(len(set(s)) == len(s) for s in sources.split(","))
     if plain and len(tensors) == 1:
         return _single(tensors[0], sources, target)
     if plain and len(tensors) == 2:
@@ -317,12 +318,18 @@ def aten_einsum(equation: str, tensors: Sequence[Value], *, path: Any = None, ex
 
 
 def explicit(equation: str, tensors: Sequence[Value]) -> str:
-    """The equation with its right side: letters that occur once, in order, after the ellipsis."""
-    if "->" in equation:
-        return equation
-    letters = equation.replace("...", "").replace(",", "")
-    once = sorted(c for c in set(letters) if letters.count(c) == 1)
-    return f"{equation}->{'...' if '...' in equation else ''}{''.join(once)}"
+    """The equation with its right side (letters that occur once, in order, after the ellipsis), and letters in place of
+    ellipses, which ONNX wants to have as many axes in each operand."""
+    sources, arrow, target = equation.partition("->")
+    named = sources.replace("...", "").replace(",", "")
+    if not arrow:
+        once = sorted(c for c in set(named) if named.count(c) == 1)
+        target = f"{'...' if '...' in sources else ''}{''.join(once)}"
+    parts = sources.split(",")
+    ranks = [t.rank - len(part.replace("...", "")) for part, t in zip(parts, tensors, strict=True)]
+    free = "".join(c for c in string.ascii_letters if c not in named)[: max(ranks, default=0)]
+    filled = [part.replace("...", free[len(free) - rank :]) for part, rank in zip(parts, ranks, strict=True)]
+    return f"{','.join(filled)}->{target.replace('...', free)}"
 
 
 def _single(x: Value, source: str, target: str) -> Value:
