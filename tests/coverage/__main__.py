@@ -45,7 +45,11 @@ def options(arguments: list[str]) -> argparse.Namespace:
 
 def chosen(given: argparse.Namespace, commit: str) -> list[Key]:
     """The cells to measure."""
-    keys = cells(*(tuple(each.split(",")) for each in (given.dtypes, given.modes, given.databases)))
+    asked = [tuple(each.split(",")) for each in (given.dtypes, given.modes, given.databases)]
+    for names, known_names in zip(asked, (DTYPES, MODES, EVERY), strict=True):
+        if unknown := set(names) - set(known_names):
+            raise SystemExit(f"{', '.join(sorted(unknown))}: none of {', '.join(known_names)}")
+    keys = cells(*asked)
     names = set(given.ops.split(",")) if given.ops else None
     rows = rows_in(given.results)
     failed = {key_of(r) for r in rows if r["outcome"] == "fail"}
