@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from irkit import dims
 from irkit.build import op
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
 from lowering.promotion import Number, floating, scalar
-from lowering.shaping import axis, squeeze, unsqueeze
+from lowering.shaping import axis, sliced, squeeze, unsqueeze
 
 # ---------------------------------------------------------------------------------------------- pieces of lines
 
@@ -163,7 +164,13 @@ def aten_log_sigmoid_forward(self: Value) -> tuple[Value, Value]:
 
 def aten_glu(self: Value, dim: int = -1) -> Value:
     """a * sigmoid(b) for the two halves of self along `dim`."""
-    a, b = op.Split(self, axis=axis(dim, self.rank), num_outputs=2)
+    at = axis(dim, self.rank)
+    size = self.shape[at]
+    if type(size) is int and size:
+        a, b = op.Split(self, axis=at, num_outputs=2)
+    else:  # ONNX Runtime does not split nothing into two
+        middle = dims.floordiv(size, 2)
+        a, b = sliced(self, at, 0, middle), sliced(self, at, middle, size)
     return op.Mul(a, op.Sigmoid(b))
 
 
