@@ -47,7 +47,7 @@ MOVING = frozenset(
     tril triu unbind unbind_copy unflatten unfold unfold_copy unsafe_chunk unsafe_split unsafe_split_with_sizes
     unsqueeze unsqueeze_copy view view_as view_copy view_of zero zeros zeros_like _pad_circular _reshape_alias
     _unsafe_index _unsafe_index_put _unsafe_masked_index _unsafe_masked_index_put_accumulate _unsafe_view numpy_T mT
-    scalar_tensor hsplit vsplit dsplit _chunk_cat hstack vstack dstack column_stack row_stack
+    scalar_tensor hsplit vsplit dsplit _chunk_cat hstack vstack dstack column_stack row_stack diff
     """.split()
 )
 """Operators that move elements, or are linear with real coefficients, and so treat both parts alike."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+from irkit import dims
 from irkit.build import const, op
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.aten.transcendental import aten_logaddexp
 from lowering.promotion import cast, floating, highest, lowest, scalar, sum_dtype
-from lowering.shaping import axis, expand
+from lowering.shaping import axis, concat, expand, sliced
 
 
 def aten_cumsum(self: Value, dim: int, *, dtype: DType | None = None) -> Value:
@@ -80,3 +81,19 @@ def aten_logcumsumexp(self: Value, dim: int) -> Value:
         return new, new
 
     return op.Scan(start, x, body=step, num_scan_inputs=1, scan_input_axes=[at], scan_output_axes=[at])[1]
+
+
+def aten_diff(
+    self: Value, n: int = 1, dim: int = -1, prepend: Value | None = None, append: Value | None = None
+) -> Value:
+    """Each element less the one before it along `dim`, `n` times over; bools tell where neighbours differ."""
+    at = axis(dim, self.rank)
+    parts = [part for part in (prepend, self, append) if part is not None]
+    x = concat(parts, at) if len(parts) > 1 and n else self
+    less = op.Xor if x.dtype is DType.BOOL else op.Sub
+    for _ in range(n):
+        size = x.shape[at]
+        if size == 0:
+            break
+        x = less(sliced(x, at, 1, size), sliced(x, at, 0, dims.sub(size, 1)))
+    return x
