@@ -205,7 +205,10 @@ def test_sizes_that_are_refused_together_are_tried_together() -> None:
 def test_a_guard_that_is_dropped_holds_everywhere(parts: list[tuple[int, int, bool]]) -> None:
     a, b = number("a"), number("b")
     sides: tuple[Any, ...] = (a, b, a + 2 * b)
-    expr: Any = sympy.Or(*(sympy.Ne(sides[i], n) if unequal else sympy.Eq(sides[i], n) for i, n, unequal in parts))
+    either: tuple[Any, ...] = tuple(
+        sympy.Ne(sides[i], n) if unequal else sympy.Eq(sides[i], n) for i, n, unequal in parts
+    )
+    expr: Any = sympy.Or(*either)
     everywhere = all(expr.subs({a: i, b: j}) == sympy.true for i in range(1, 12) for j in range(12))
     if isinstance(expr, sympy.Or):
         assert needless(expr, {"a": (1, None), "b": (0, None)}) == everywhere
