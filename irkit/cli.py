@@ -21,6 +21,9 @@ from irkit.onnx.external import save
 from irkit.onnx.load import load
 from irkit.text.files import load_text
 
+Opset = Annotated[int | None, typer.Option(help="the ONNX opset, 18 to 26; the newest that runs if not given")]
+Target = Annotated[str, typer.Option(help="what will run the model")]
+
 
 class Commands(TyperGroup):
     """The commands. An irkit error, or one of the file system, is printed without a traceback, and exits with 1."""
@@ -49,10 +52,8 @@ app = typer.Typer(
 def export(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an exported program, .pt2")],
     output: Annotated[Path, typer.Option("-o", "--output", dir_okay=False, help="the ONNX file to write")],
-    opset: Annotated[
-        int | None, typer.Option(help="the ONNX opset, 18 to 26; the newest that runs if not given")
-    ] = None,
-    target: Annotated[str, typer.Option(help="what will run the model")] = "onnxruntime-cpu",
+    opset: Opset = None,
+    target: Target = "onnxruntime-cpu",
     check: Annotated[bool, typer.Option("--check", help="compare with torch at several sizes before writing")] = False,
     strict: Annotated[bool, typer.Option(help="refuse operators that only torch's decomposition can express")] = False,
     dim: Annotated[
@@ -87,10 +88,8 @@ def export(
 def optimize(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an ONNX model, or .irkit text")],
     output: Annotated[Path, typer.Option("-o", "--output", dir_okay=False, help="the ONNX file to write")],
-    opset: Annotated[
-        int | None, typer.Option(help="the ONNX opset, 18 to 26; the newest that runs if not given")
-    ] = None,
-    target: Annotated[str, typer.Option(help="what will run the model")] = "onnxruntime-cpu",
+    opset: Opset = None,
+    target: Target = "onnxruntime-cpu",
     level: Annotated[int, typer.Option(help="0 merges equal values, 1 keeps every bit, 2 simplifies as far")] = 2,
 ) -> None:
     """Simplify an ONNX model, whoever exported it, and write one that the target runs."""

@@ -462,8 +462,6 @@ def test_no_file_names_a_path_of_a_machine() -> None:
 
 @pytest.mark.parametrize("package", ["irkit", "passes"])
 def test_import_never_imports_torch(package: str) -> None:
-    if not (ROOT / package / "__init__.py").exists():
-        pytest.skip(f"there is no {package} yet")
     script = f"import {package}, sys; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
     result = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
