@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +22,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from benchmarks.processes import in_process
 
 TOOLS = ("irkit", "torch.onnx", "torch.onnx optimized")
 
@@ -136,15 +137,6 @@ def latency(path: Path, captured: Any, tool: str) -> float:
     return sorted(times)[len(times) // 2] * 1000
 
 
-def measured(model: str, tool: str, repeat: int) -> dict[str, Any]:
-    """One measurement, in a process of its own; `error` holds the last line where it failed."""
-    command = [sys.executable, __file__, "--job", model, tool, "--repeat", str(repeat)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        return {"model": model, "tool": tool, "error": done.stderr.strip().rpartition("\n")[2]}
-    return json.loads(done.stdout.strip().rpartition("\n")[2])
-
-
 def main() -> int:
     """Prints the table."""
     from rich.console import Console
@@ -180,7 +172,8 @@ def main() -> int:
     for model in options.models or list(MODELS):
         ours: dict[str, Any] = {}
         for tool in TOOLS[:1] if options.no_peer or model == "linear-2GB" else TOOLS:
-            found = measured(model, tool, options.repeat)
+            found = {"model": model, "tool": tool}
+            found |= in_process(__file__, "--job", model, tool, "--repeat", str(options.repeat))
             rows.append(found)
             ours = found if tool == "irkit" else ours
             table.add_row(*cells(found, ours))
@@ -193,8 +186,8 @@ def main() -> int:
 
 def cells(row: dict[str, Any], ours: dict[str, Any]) -> list[str]:
     """One line of the table."""
-    if "error" in row:
-        return [row["model"], row["tool"], row["error"][:60]]
+    if "failed" in row:
+        return [row["model"], row["tool"], row["failed"][:60]]
     ratio = row["seconds"] / ours["seconds"] if ours.get("seconds") else float("nan")
     return [
         row["model"], row["tool"], f"{row['capture']:.2f}", f"{row['seconds']:.3f}",

@@ -138,3 +138,97 @@ FILES: dict[str, Callable[[], Built]] = {
     "whisper-small-encoder": whisper, "t5": t5, "resnet-50": resnet,
 }  # fmt: skip
 """What benchmarks/optimizer.py has torch.onnx write to files."""
+
+SMALL = ("gpt2", "vit", "swin", "yolos", "t5", "bert-small", "whisper-tiny-encoder")
+"""Of FILES, those on which operator overhead weighs."""
+
+
+def decoding(config: Any, past: int, batch: int = 1) -> Built:
+    """One step of a decoder with a cache: one new token each, after `past` others; all three sizes are dynamic."""
+    from transformers import AutoModelForCausalLM, DynamicCache
+
+    model = AutoModelForCausalLM.from_config(config)
+    cache = DynamicCache(config=config)
+    text = config.get_text_config()
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    for layer in range(text.num_hidden_layers):
+        cache.update(torch.randn(batch, heads, past, size), torch.randn(batch, heads, past, size), layer)
+    inputs = {
+        "input_ids": torch.randint(0, text.vocab_size, (batch, 1)),
+        "attention_mask": torch.ones(batch, past + 1, dtype=torch.int64),
+        "past_key_values": cache,
+    }
+    shapes = {
+        "input_ids": {0: "batch", 1: "seq"},
+        "attention_mask": {0: "batch", 1: "past + seq"},
+        "past_key_values": {0: "batch", 2: "past"},
+    }
+    return model, (), inputs, shapes
+
+
+def decode_llama(layers: int, hidden: int, past: int) -> Built:
+    """One step of a Llama."""
+    from transformers import LlamaConfig
+
+    heads = max(2, hidden // 64)
+    config = LlamaConfig(
+        vocab_size=1000, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers,
+        num_attention_heads=heads, num_key_value_heads=heads // 2, max_position_embeddings=512,
+    )  # fmt: skip
+    return decoding(config, past)
+
+
+def decode_qwen() -> Built:
+    """One step of a Qwen3, which norms its queries and keys."""
+    from transformers import Qwen3Config
+
+    config = Qwen3Config(
+        vocab_size=1000, hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=64, max_position_embeddings=512,
+    )  # fmt: skip
+    return decoding(config, 64)
+
+
+def decode_gpt2() -> Built:
+    """One step of a GPT-2."""
+    from transformers import GPT2Config
+
+    return decoding(GPT2Config(vocab_size=1000, n_embd=256, n_layer=4, n_head=4, n_positions=512), 64)
+
+
+def bert_small() -> Built:
+    """A BERT of four layers."""
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(
+        vocab_size=2000, hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=512
+    )
+    inputs = {"input_ids": torch.randint(5, 2000, (2, 16)), "attention_mask": torch.ones(2, 16, dtype=torch.int64)}
+    return BertModel(config), (), inputs, {name: {0: "batch", 1: "seq"} for name in inputs}
+
+
+def whisper_tiny() -> Built:
+    """The encoder of a small Whisper, over two seconds."""
+    from transformers import WhisperConfig
+    from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+    config = WhisperConfig(
+        d_model=128, encoder_layers=4, encoder_attention_heads=4, encoder_ffn_dim=256, num_mel_bins=80,
+        max_source_positions=100,
+    )  # fmt: skip
+    inputs = {"input_features": torch.randn(1, 80, 200)}
+    return WhisperEncoder(config), (), inputs, {"input_features": {0: "batch"}}
+
+
+DECODE: dict[str, Callable[[], Built]] = {
+    "decode-llama-2-small": lambda: decode_llama(2, 128, 16), "decode-llama-4": lambda: decode_llama(4, 256, 64),
+    "decode-llama-4-long": lambda: decode_llama(4, 256, 256), "decode-llama-8-wide": lambda: decode_llama(8, 512, 64),
+    "decode-qwen3": decode_qwen, "decode-gpt2": decode_gpt2,
+}  # fmt: skip
+"""Single-token steps with caches."""
+
+EVERY: dict[str, Callable[[], Built]] = {
+    **MODELS, **FILES, **DECODE, "bert-small": bert_small, "whisper-tiny-encoder": whisper_tiny,
+}  # fmt: skip
+"""All of them."""
