@@ -104,7 +104,8 @@ def constant_content(value: Value) -> Content | None:
     blob = value.attributes[0][1]
     if len(blob.shape) > 1 or blob.size > LIMIT:
         return None
-    return Content(tuple(int(x) for x in blob.array.ravel()), len(blob.shape))
+    found = blob.array.ravel().tolist()
+    return Content(tuple(map(int, found) if blob.dtype is DType.BOOL else found), len(blob.shape))
 
 
 # ---------------------------------------------------------------------------------------------- rules

@@ -16,7 +16,10 @@ from irkit.onnx.read_tensors import mapped
 from irkit.onnx.wire import split
 from irkit.pause import uncollected
 
-LARGE = 1 << 24
+MARK = b"irkit."
+"""What stands in a file where a node of it has metadata of irkit's."""
+
+LARGE = 1 << 20
 """Files of at least that many bytes are mapped, and their weights left in them."""
 
 
@@ -35,7 +38,8 @@ def load(source: Any) -> Graph:
     if isinstance(source, ModelProto):
         return read_model(source, None)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return read_model(parsed(bytes(source), "the bytes"), None)
+        data = bytes(source)
+        return read_model(parsed(data, "the bytes"), None, noted=MARK in data)
     if isinstance(source, (str, os.PathLike)):
         return read_file(Path(source))
     if type(source).__module__.partition(".")[0] == "onnx_ir":
@@ -55,4 +59,4 @@ def read_file(path: Path) -> Graph:
     blobs = None
     if size >= LARGE:
         data, blobs = split(mapped(path, "the model"))
-    return read_model(parsed(data, f"the file {path.name!r}"), path.absolute().parent, blobs)
+    return read_model(parsed(data, f"the file {path.name!r}"), path.absolute().parent, blobs, noted=MARK in data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,11 @@ def parsed(data: bytes, what: str) -> ModelProto:
     return model
 
 
-def read_model(model: ModelProto, folder: Path | None, blobs: Mapping[str, Blob] | None = None) -> Graph:
-    """The graph of a model whose weights beside it lie in `folder`; `blobs` stand for initializers of that name."""
+def read_model(
+    model: ModelProto, folder: Path | None, blobs: Mapping[str, Blob] | None = None, *, noted: bool = True
+) -> Graph:
+    """The graph of a model whose weights beside it lie in `folder`; `blobs` stand for initializers of that name. Where
+    it is known that no node has metadata of irkit's, `noted` is False, and they are not looked for."""
     proto = model.graph
     opsets = opsets_of(model.opset_import)
     if not opsets and model.ir_version < 3:
@@ -54,7 +57,7 @@ def read_model(model: ModelProto, folder: Path | None, blobs: Mapping[str, Blob]
     shapes = [p.type.shape for p in params if isinstance(p.type, Tensor)]
     free = frozenset(d for shape in shapes for d in shape if isinstance(d, dims.sympy.Symbol))
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    reader = Reader(Files(folder), types, functions, Known(free), blobs or {}, budget_of(model))
+    reader = Reader(Files(folder), types, functions, Known(free), blobs or {}, budget_of(model), noted=noted)
     reader.fill(proto, scope, Frame(opsets))
     results = []
     for output in proto.output:
@@ -80,6 +83,8 @@ def budget_of(model: ModelProto) -> int:
     """
     count = nodes_in(model.graph.node) + sum(nodes_in(f.node) for f in model.functions)
     budget = 10_000 + 100 * count
+    if not model.functions:
+        return budget
     sizes: dict[Any, int] = {}
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     rounds = 0
@@ -91,9 +96,10 @@ def budget_of(model: ModelProto) -> int:
     return budget
 
 
-def nodes_in(nodes: Iterable[NodeProto]) -> int:
+def nodes_in(nodes: Sequence[NodeProto]) -> int:
     """How many nodes there are, those in bodies included."""
-    return sum(1 + sum(nodes_in(a.g.node) for a in node.attribute if node.op_type in BODIES) for node in nodes)
+    inner = [node for node in nodes if node.op_type in BODIES]
+    return len(nodes) + sum(nodes_in(a.g.node) for node in inner for a in node.attribute)
 
 
 def expanded(nodes: Iterable[NodeProto], sizes: Mapping[Any, int]) -> int:

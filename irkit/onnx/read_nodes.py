@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 import onnx.defs
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from irkit import dims
 from irkit.attributes import freeze
@@ -40,7 +40,7 @@ Attributes = dict[str, AttributeProto]
 
 
 class Reader:
-    """Reads the nodes of one model."""
+    """Reads the nodes of one model. Where it is not `noted`, no node has metadata of irkit's."""
 
     def __init__(
         self,
@@ -50,16 +50,17 @@ class Reader:
         known: Known,
         blobs: Mapping[str, Blob],
         budget: int,
+        *,
+        noted: bool = True,
     ) -> None:
         self.files, self.types, self.functions, self.known, self.blobs = files, types, functions, known, blobs
-        self.budget = budget
+        self.budget, self.noted = budget, noted
 
     # ------------------------------------------------------------------------------------------ graphs
 
     def fill(self, proto: GraphProto, scope: Scope, frame: Frame) -> None:
         """Reads initializers and nodes into `scope`, whose parameters are there already."""
-        for info in (*proto.value_info, *proto.output):
-            scope.infos[info.name] = info.type
+        scope.declarations += (proto.value_info, proto.output)
         for tensor in proto.initializer:
             given = self.blobs.get(tensor.name) if scope.outer is None else None
             define(scope, tensor.name, constant(given or blob_of(tensor, self.files, tensor.name)))
@@ -114,12 +115,16 @@ class Reader:
 
     def node(self, node: NodeProto, scope: Scope, frame: Frame) -> None:
         """Reads one node and gives its results their names."""
-        if node.metadata_props and any(p.key == COPY_KEY for p in node.metadata_props) and len(node.input) == 1:
+        notes = {p.key: p.value for p in node.metadata_props} if self.noted and node.metadata_props else None
+        if notes and COPY_KEY in notes and len(node.input) == 1:
             define(scope, node.output[0], self.lookup(node.input[0], scope))
             return
-        domain = "" if node.domain == "ai.onnx" else node.domain
+        domain = node.domain
+        if domain == "ai.onnx":
+            domain = ""
         function = self.functions.get((domain, node.op_type, node.overload)) if self.functions else None
-        inputs = [self.lookup(name, scope) if name else None for name in node.input]
+        values, lookup = scope.values, self.lookup
+        inputs = [(values[n] if n in values else lookup(n, scope)) if n else None for n in node.input]
         if function is not None:
             self.call(function, node, inputs, scope, frame)
             return
@@ -127,16 +132,28 @@ class Reader:
             raise LoadError(f"the model uses the domain {domain or 'ai.onnx'!r} and does not import an opset of it")
         while inputs and inputs[-1] is None:
             inputs.pop()
-        given = {a.name: a for a in node.attribute} if node.attribute else {}
+        given = {a.name: a for a in node.attribute}
         if frame.attributes is not None:
             given = resolved(given, frame.attributes)
+        names = tuple(node.output)
         if domain == "":
-            found = self.standard(node, inputs, given, scope, frame)
+            found = self.standard(node, inputs, given, names, scope, frame)
         else:
             found = self.foreign(f"{domain}::{node.op_type}", node, inputs, given, scope)
-        self.bind(node, found, scope)
+        if type(found) is Value and len(names) == 1:
+            define(scope, names[0], self.placed(found, origin_of(names, notes), names[0], scope))
+        else:
+            self.bind(node, found, names, origin_of(names, notes), scope)
 
-    def standard(self, node: NodeProto, inputs: list[Any], given: Attributes, scope: Scope, frame: Frame) -> Any:
+    def standard(
+        self,
+        node: NodeProto,
+        inputs: list[Any],
+        given: Attributes,
+        names: tuple[str, ...],
+        scope: Scope,
+        frame: Frame,
+    ) -> Any:
         """The value, or values, of a node of ONNX's own domain."""
         name, opset = node.op_type, frame.opsets[""]
         if name == CONSTANT:
@@ -144,8 +161,8 @@ class Reader:
         if name in BODIES:
             return self.control(node, inputs, given, scope, frame)
         attributes = {key: self.attribute(a) for key, a in given.items()} if given else {}
-        count = len(node.output)
-        while count > 1 and not node.output[count - 1]:
+        count = len(names)
+        while count > 1 and not names[count - 1]:
             count -= 1
         if changed_since(name, opset):
             old = Old(name, opset, inputs, attributes, count)
@@ -166,7 +183,7 @@ class Reader:
         attributes = {key: self.attribute(a) for key, a in given.items()}
         types: list[Type] = []
         for name in node.output:
-            proto = scope.infos.get(name)
+            proto = scope.info(name)
             declared = None if proto is None else self.types.declared(proto)
             if declared is None and name:
                 return self.ruled(op, node, inputs, attributes, name)
@@ -185,42 +202,45 @@ class Reader:
                 hint="declare it in the graph's value_info",
             ) from error
 
-    def bind(self, node: NodeProto, found: Any, scope: Scope) -> None:
+    def bind(self, node: NodeProto, found: Any, names: tuple[str, ...], origin: Origin, scope: Scope) -> None:
         """Gives the results of a node their names, origins, and what the model declares of their sizes."""
         values = found if isinstance(found, tuple) else (found,)
-        names = node.output
         if len(values) < len(names) and any(names[len(values) :]):
             raise LoadError(f"node {node.name!r} ({node.op_type}) names {len(names)} results, and has {len(values)}")
-        origin = origin_of(node)
         parent = found[0].inputs[0] if isinstance(found, tuple) and found and found[0].op == ITEM else None
         if parent is not None and parent.origin is NOWHERE:
             parts = list(parent.type.items)
             for index, name in enumerate(names):
                 if name and index < len(parts):
-                    parts[index] = self.refined(parts[index], scope.infos.get(name))
+                    parts[index] = self.refined(parts[index], name, scope)
             owner = Value(parent.op, parent.inputs, parent.attributes, parent.bodies, Tuple(tuple(parts)), origin)
             values = tuple(
                 item(owner, i).with_origin(attrs.evolve(origin, node=n)) for i, n in enumerate(names) if i < len(values)
             )
         else:
-            values = tuple(self.placed(v, origin, scope.infos.get(n)) for v, n in zip(values, names, strict=False))
+            values = tuple([self.placed(v, origin, n, scope) for v, n in zip(values, names, strict=False)])
         for name, value in zip(names, values, strict=False):
             if name:
                 define(scope, name, value)
 
-    def placed(self, value: Value, origin: Origin, proto: TypeProto | None) -> Value:
+    def placed(self, value: Value, origin: Origin, name: str, scope: Scope) -> Value:
         """A value with its origin and the better type; one that has an origin, or is shared, stays as it is."""
         if value.origin.node or value.op == "Param":
             return value
-        made = Value(value.op, value.inputs, value.attributes, value.bodies, self.refined(value.type, proto), origin)
+        type_ = self.refined(value.type, name, scope)
+        made = Value(value.op, value.inputs, value.attributes, value.bodies, type_, origin)
         self.known.follow(value, made)
         return made
 
-    def refined(self, type_: Type, proto: TypeProto | None) -> Type:
-        """A type with its unknown sizes as the model declares them, where it does."""
-        if proto is None or (type(type_) is Tensor and not any(map(dims.is_fresh, type_.shape))):
+    def refined(self, type_: Type, name: str, scope: Scope) -> Type:
+        """The type of what the model calls `name`, with its unknown sizes as the model declares them, where it does."""
+        for size in type_.shape if type(type_) is Tensor else dims_of(type_):
+            if type(size) is not int and dims.is_fresh(size):
+                break
+        else:
             return type_
-        if not any(dims.is_fresh(d) for d in dims_of(type_)):
+        proto = scope.info(name)
+        if proto is None:
             return type_
         declared = self.types.declared(proto)
         if declared is None or same_types(type_, declared) is False or type(type_) is Tuple:
@@ -281,8 +301,7 @@ class Reader:
         inner = Scope()
         for index, name in enumerate(function.input):
             define(inner, name, inputs[index] if index < len(inputs) else None)
-        for info in function.value_info:
-            inner.infos[info.name] = info.type
+        inner.declarations += (function.value_info,)
         given = {a.name: a for a in node.attribute}
         if frame.attributes is not None:
             given = resolved(given, frame.attributes)
@@ -355,11 +374,11 @@ def min_results(op: str) -> int:
     return max(1, onnx.defs.get_schema(op, OPSET, "").min_output)
 
 
-def origin_of(node: NodeProto) -> Origin:
-    """Where a node says that it comes from; else it is called after its first result."""
-    first = next((name for name in node.output if name), "")
-    if not node.metadata_props:
-        return Origin(node=first)
-    fields = {_NODE_KEYS[p.key]: readable(p.value) for p in node.metadata_props if p.key in _NODE_KEYS}
-    rules = next((tuple(readable(p.value).split(",")) for p in node.metadata_props if p.key == NODE_KEYS[4]), ())
+def origin_of(names: tuple[str, ...], notes: Mapping[str, str] | None) -> Origin:
+    """Where the metadata of a node says that it comes from; else it is called after its first result."""
+    first = next((name for name in names if name), "")
+    if not notes:
+        return Origin(first)
+    fields = {_NODE_KEYS[key]: readable(text) for key, text in notes.items() if key in _NODE_KEYS}
+    rules = tuple(readable(notes[NODE_KEYS[4]]).split(",")) if NODE_KEYS[4] in notes else ()
     return Origin(**{"node": first, **fields}, rules=rules)

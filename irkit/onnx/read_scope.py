@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
-from onnx import AttributeProto, TypeProto
+from onnx import AttributeProto, TypeProto, ValueInfoProto
 
 from irkit.errors import LoadError
 from irkit.ir import Value
@@ -21,9 +21,16 @@ class Scope:
 
     outer: Scope | None = None
     values: dict[str, Value | None] = attrs.field(factory=dict)
-    infos: dict[str, TypeProto] = attrs.field(factory=dict)
+    declarations: tuple[Iterable[ValueInfoProto], ...] = ()
     captures: dict[str, tuple[Value, Value]] = attrs.field(factory=dict)
     open: bool = False
+    _infos: dict[str, TypeProto] | None = None
+
+    def info(self, name: str) -> TypeProto | None:
+        """The type that the graph declares for a name; the declarations are read when one is asked for."""
+        if self._infos is None:
+            self._infos = {info.name: info.type for infos in self.declarations for info in infos}
+        return self._infos.get(name)
 
 
 @attrs.frozen(eq=False)

@@ -34,17 +34,18 @@ def split(data: Any) -> tuple[bytes, dict[str, Blob]]:
     `data` is a buffer that stays open as long as the blobs. Raises LoadError for bytes that are no message.
     """
     blobs: dict[str, Blob] = {}
-    parts: list[bytes] = []
+    parts: list[Any] = []
+    view = memoryview(data)  # slices of it copy nothing
     for number, start, content, end in fields(data, 0, len(data)):
         if number == _GRAPH and content > start:
-            inner = b"".join(graph_parts(data, content, end, blobs))
-            parts.append(varint(_GRAPH << 3 | 2) + varint(len(inner)) + inner)
+            inner = list(graph_parts(view, content, end, blobs))
+            parts += [varint(_GRAPH << 3 | 2) + varint(sum(map(len, inner))), *inner]
         else:
-            parts.append(data[start:end])
+            parts.append(view[start:end])
     return b"".join(parts), blobs
 
 
-def graph_parts(data: Any, start: int, stop: int, blobs: dict[str, Blob]) -> Iterator[bytes]:
+def graph_parts(data: Any, start: int, stop: int, blobs: dict[str, Blob]) -> Iterator[Any]:
     """The pieces of a graph message without the content of large initializers, which are added to `blobs`."""
     kept = start  # the pieces between large initializers are taken whole
     for number, begin, content, end in fields(data, start, stop):
