@@ -15,7 +15,6 @@ import math
 import os
 import random
 import statistics
-import subprocess
 import sys
 import time
 import warnings
@@ -27,7 +26,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.models import DECODE, SMALL
 from benchmarks.peers import (
-    FOLDER,
     TOOLS,
     count,
     inputs_of,
@@ -59,6 +57,8 @@ def write(name: str, tool: str) -> None:
         write_by_irkit(name, path, OURS[tool])
     elif path.exists():
         return
+    elif tool == "model":
+        write_by_torch(name, path)
     elif tool == "torch.onnx optimized":
         write_by_torch(name, path, optimize=True)
     elif tool == "ort transformers":
@@ -126,6 +126,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.write:
         write(*options.write)
+        print("{}")
         return 0
     if options.job:
         print(json.dumps(job(options.job, options.rounds)))
@@ -135,19 +136,17 @@ def main() -> int:
         table.add_column(title, justify="left" if title == "model" else "right")
     found: dict[str, Any] = {}
     for name in options.models or [*DECODE, *SMALL]:
-        subprocess.run([sys.executable, str(FOLDER.parents[1] / "benchmarks" / "optimizer.py"), "--write", name],
-                       check=False, capture_output=True)  # fmt: skip
-        for tool in (*OTHERS, *OURS):
-            subprocess.run([sys.executable, __file__, "--write", name, tool], check=False, capture_output=True,
-                           timeout=WRITING)  # fmt: skip
-        found[name] = in_process(__file__, "--job", name, "--rounds", str(options.rounds))
+        made = {tool: in_process(__file__, "--write", name, tool, limit=WRITING) for tool in ("model", *OTHERS, *OURS)}
+        found[name] = {t: row for t, row in made.items() if "failed" in row}
+        found[name] |= in_process(__file__, "--job", name, "--rounds", str(options.rounds))
         table.add_row(name, *cells(found[name]))
         print(json.dumps({name: found[name]}), file=sys.stderr)
     Console(width=160).print(table)
     for title, names in (("decoding steps", DECODE), ("other models", SMALL)):
         ratios = [r for name in names if name in found and (r := ratio(found[name])) is not None]
         if ratios:
-            print(f"{title}: geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f} of the fastest other")
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            print(f"{title}: geometric mean {mean:.3f} of the fastest other")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
     return 0

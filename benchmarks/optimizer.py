@@ -32,6 +32,7 @@ from benchmarks.peers import (
 )
 from benchmarks.processes import in_process
 
+
 def job(name: str, tool: str, repeat: int) -> dict[str, Any]:
     """One measurement, in this process."""
     warnings.simplefilter("ignore")
