@@ -16,5 +16,5 @@ def in_process(script: str, *arguments: str, limit: float | None = None) -> dict
     except subprocess.TimeoutExpired:
         return {"failed": f"more than {limit:.0f} s"}
     if done.returncode:
-    X
+        return {"failed": (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]}
     return json.loads(done.stdout.strip().rpartition("\n")[2])
