@@ -143,20 +143,19 @@ SMALL = ("gpt2", "vit", "swin", "yolos", "t5", "bert-small", "whisper-tiny-encod
 """Of FILES, those on which operator overhead weighs."""
 
 
-def decoding(config: Any, past: int, batch: int = 1) -> Built:
-    """One step of a decoder with a cache: one new token each, after `past` others; all three sizes are dynamic."""
+def decoding(config: Any, past: int) -> Built:
+    """A decoder with a cache of `past` tokens; batch, sequence and past are dynamic, and traced at sizes above 1."""
     from transformers import AutoModelForCausalLM, DynamicCache
 
     model = AutoModelForCausalLM.from_config(config)
     cache = DynamicCache(config=config)
-    text = config.get_text_config()
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    for layer in range(text.num_hidden_layers):
-        cache.update(torch.randn(batch, heads, past, size), torch.randn(batch, heads, past, size), layer)
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    for layer in range(config.num_hidden_layers):
+        cache.update(torch.randn(2, heads, past, size), torch.randn(2, heads, past, size), layer)
     inputs = {
-        "input_ids": torch.randint(0, text.vocab_size, (batch, 1)),
-        "attention_mask": torch.ones(batch, past + 1, dtype=torch.int64),
+        "input_ids": torch.randint(0, config.vocab_size, (2, 3)),
+        "attention_mask": torch.ones(2, past + 3, dtype=torch.int64),
         "past_key_values": cache,
     }
     shapes = {
@@ -165,6 +164,12 @@ def decoding(config: Any, past: int, batch: int = 1) -> Built:
         "past_key_values": {0: "batch", 2: "past"},
     }
     return model, (), inputs, shapes
+
+
+def step(leaves: list[torch.Tensor]) -> list[torch.Tensor]:
+    """The inputs of `decoding` cut down to one token of one sequence: ids, mask, caches."""
+    ids, mask, *caches = leaves
+    return [ids[:1, :1], mask[:1, : mask.shape[1] - ids.shape[1] + 1], *(each[:1] for each in caches)]
 
 
 def decode_llama(layers: int, hidden: int, past: int) -> Built:

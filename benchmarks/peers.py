@@ -123,15 +123,12 @@ def write_by_torch(name: str, path: Path, *, optimize: bool = False) -> None:
             print(f"torch.onnx cannot write {name} with {sizes} sizes: {type(error).__name__}", file=sys.stderr)
             continue
         program.save(str(path), external_data=False)
-        leaves = [leaf for leaf in found.examples() if isinstance(leaf, torch.Tensor)]
-        np.savez(path.parent / "inputs.npz", *[leaf.numpy() for leaf in leaves])
+        keep_inputs(name, found)
         return
 
 
 def write_by_irkit(name: str, path: Path, target: str) -> None:
     """irkit's export of a model for a target, and example inputs beside it."""
-    import torch
-
     from irkit.onnx.external import save
     from lowering.entry import lowered
     from passes import optimize, prepare
@@ -140,8 +137,17 @@ def write_by_irkit(name: str, path: Path, target: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     found, chosen = captured(name), target_of(target, None)
     save(prepare(optimize(lowered(found).graph), chosen), path, opset=chosen.opset)
+    keep_inputs(name, found)
+
+
+def keep_inputs(name: str, found: Any) -> None:
+    """Keeps the inputs that a model's files are run on: its example, or one decoding step of it."""
+    import torch
+
+    from benchmarks.models import DECODE, step
+
     leaves = [leaf for leaf in found.examples() if isinstance(leaf, torch.Tensor)]
-    np.savez(path.parent / "inputs.npz", *[leaf.numpy() for leaf in leaves])
+    np.savez(FOLDER / name / "inputs.npz", *[leaf.numpy() for leaf in (step(leaves) if name in DECODE else leaves)])
 
 
 def count(path: Path) -> int:
