@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from irkit import dims, dims_text
-from irkit.attributes import freeze, single
-from irkit.blobs import Blob, blob
-from irkit.bodies import closed, with_bodies
-from irkit.dims import Dim
+from irkit import construct
+from irkit.attributes import freeze
+from irkit.bodies import closed
+from irkit.construct import (
+    check_arity,
+    check_dtypes,
+    const,
+    dim_scalar,
+    dtype_complaint,
+    in_single,
+    required,
+    shape_vector,
+)
 from irkit.errors import GraphError, TypeRuleError
 from irkit.instantiate import call_type
-from irkit.ir import Graph, Value, constant, item
-from irkit.onnx import rules
+from irkit.ir import Graph, Value, item
+from irkit.onnx.contrib import RULES
 from irkit.onnx.infer.contents import contents
-from irkit.onnx.infer.context import Context
 from irkit.onnx.opset import Operators
-from irkit.onnx.schemas import BODIES, TYPE_STRINGS, OpSpec, dtype_of, has_schema, spec, split
-from irkit.types import DType, Tensor, Tuple, Type, same_types
-from irkit.vocabulary import CALL, SHAPE_VECTOR
+from irkit.onnx.schemas import OpSpec, has_schema, split
+from irkit.types import Tuple, Type, same_types
+from irkit.vocabulary import CALL
 
 
 def call(
@@ -45,66 +49,7 @@ def call(
 
     Raises TypeRuleError where the schema or the type rule refuses the operands.
     """
-    known = row or spec(op)
-    given = dict(attributes or {})
-    bodies: tuple[Graph, ...] = ()
-    if op in BODIES:
-        inputs, given, bodies = with_bodies(op, list(inputs), given)
-    operands = coerced(op, known, inputs)
-    frozen = normalized(op, known, given)
-    check_arity(op, known, operands, bodies)
-    check_dtypes(op, known, operands[: len(operands) - given["captures"]] if bodies else operands)
-    count = outputs if outputs is not None else max(known.min_outputs, 1)
-    context = Context(known, operands, dict(frozen), bodies, count)
-    found = rules.infer(op)(context)
-    if isinstance(found, tuple):
-        several = len(found) != 1 or known.min_outputs > 1 or is_variadic(known)
-        found = Tuple(found) if several else next(iter(found))
-    value = Value(op, operands, frozen, bodies, found)
-    if isinstance(found, Tuple):
-        return tuple(item(value, i) for i in range(len(found.items)))
-    return value
-
-
-def is_variadic(known: OpSpec) -> bool:
-    """True where an operator has any number of results."""
-    return bool(known.outputs) and known.outputs[-1].option == "variadic"
-
-
-# ---------------------------------------------------------------------------------------------- leaves
-
-
-def shape_vector(shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[Any, Value] | None = None) -> Value:
-    """The dimensions as a vector of int64.
-
-    Args:
-        shape: ints, expressions, or strings that name symbols.
-        binders: values in whose types the data-dependent symbols of `shape` stand as plain dimensions.
-        scalars: for symbols that are the *content* of an integer scalar (torch's `item()`), that scalar; they follow
-            the binders among the operands, and attribute `scalars` names their symbols in order.
-    """
-    sizes = tuple(dims_text.parse(d) if isinstance(d, str) else dims.dim(d) for d in shape)
-    if all(type(d) is int for d in sizes):
-        return const(np.array(sizes, dtype=np.int64))
-    attributes: tuple[tuple[str, Any], ...] = (("dims", sizes),)
-    if scalars:
-        attributes = (*attributes, ("scalars", tuple(scalars)))
-        binders = (*binders, *scalars.values())
-    return Value(SHAPE_VECTOR, binders, attributes, (), Tensor(DType.INT64, (len(sizes),)))
-
-
-def dim_scalar(dim: Dim, *binders: Value) -> Value:
-    """One dimension as an int64 scalar."""
-    if type(dim) is int:
-        return const(dim, "i64")
-    return call("Squeeze", [shape_vector((dim,), *binders), np.array([0])])
-
-
-def const(data: Any, dtype: Any = None, name: str = "") -> Value:
-    """The constant that holds an array, a number or a list (f32 for floats and i64 for ints unless `dtype` says)."""
-    if isinstance(data, Blob):
-        return constant(data)
-    return constant(blob(data, dtype, name))
+    return construct.call(op, inputs, attributes, outputs=outputs, row=row, rule=RULES.get(op))
 
 
 def call_graph(body: Graph, *operands: Value) -> Any:
@@ -140,147 +85,10 @@ def custom(op: str, *inputs: Any, type: Type, **attributes: Any) -> Any:
     return tuple(item(value, i) for i in range(len(type.items))) if isinstance(type, Tuple) else value
 
 
-# ---------------------------------------------------------------------------------------------- operands
-
-
-def coerced(op: str, known: OpSpec, inputs: Sequence[Any]) -> tuple[Value | None, ...]:
-    """The operands as values, trailing None cut; numbers and arrays become constants of the fitting element type."""
-    found = list(inputs)
-    while found and found[-1] is None:
-        found.pop()
-    for index, value in enumerate(found):
-        if value is None or type(value) is Value:
-            continue
-        found[index] = const(value) if isinstance(value, Blob) else as_constant(op, known, index, found)
-    return tuple(found)
-
-
-def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Any]) -> Value:
-    """The constant for an operand that was given as a number, a list or an array."""
-    data, formal = inputs[index], known.formal(index)
-    if isinstance(data, np.ndarray | np.generic):
-        return const(data)
-    if not isinstance(data, int | float | complex | str | bytes | list | tuple):
-        raise TypeRuleError(
-            f"{op}: operand {index} is a {type(data).__name__}", hint="give a Value, a number, a list or a numpy array"
-        )
-    for other, value in enumerate(inputs):
-        shares = other != index and type(value) is Value and known.formal(other).type == formal.type
-        if shares and isinstance(value.type, Tensor) and formal.homogeneous:
-            return const(converted(op, index, data, value.type.dtype))
-    allowed = known.allowed(formal)
-    if len(allowed) == 1:
-        (only,) = allowed
-        return const(np.array(data), dtype_of(only))
-    if "tensor(int64)" in allowed and np.array(data).dtype.kind in "iub":
-        return const(np.array(data), "i64" if np.array(data).dtype.kind != "b" else None)
-    return const(data)
-
-
-def converted(op: str, index: int, data: Any, dtype: DType) -> np.ndarray:
-    """A number or list as an array of an element type. Raises TypeRuleError where an integer type cannot hold it."""
-    given = np.array(data)
-    narrow = given.dtype.kind == "c" and not dtype.is_complex
-    try:
-        with np.errstate(invalid="ignore"):
-            found = (np.real(given) if narrow else given).astype(dtype.numpy)
-    except (TypeError, ValueError) as error:
-        raise TypeRuleError(f"{op}: operand {index} is {data!r}, which is no {dtype.short}") from error
-    rounds = (dtype.is_float or dtype.is_complex) and not narrow
-    if not rounds and not bool(np.all(found.astype(given.dtype) == given)):
-        raise TypeRuleError(
-            f"{op}: operand {index} is {data!r}, which {dtype.short} cannot hold", hint="cast the other operand first"
-        )
-    return found
-
-
-def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """The attributes frozen, of the schema's kinds, without those that say what the default says."""
-    if not given and not required(known):
-        return ()
-    kinds_given = {name: of_kind(op, known, name, value) for name, value in given.items() if value is not None}
-    for name in required(known):
-        if name not in kinds_given:
-            raise TypeRuleError(f"{op}: attribute {name} must be given")
-    table = known.attributes
-    frozen = freeze(kinds_given)
-    return tuple(p for p in frozen if p[0] == "captures" or table[p[0]].required or p[1] != table[p[0]].default)
-
-
-@cache
-def required(known: OpSpec) -> tuple[str, ...]:
-    """The attributes that must be given, graph attributes left out."""
-    return tuple(a.name for a in known.attributes.values() if a.required and a.kind not in ("GRAPH", "GRAPHS"))
-
-
-def in_single(value: Any) -> Any:
-    """An attribute with the floats in it as an f32, and so an ONNX file, holds them."""
-    if isinstance(value, list | tuple):
-        return tuple(in_single(v) for v in value)
-    return single(value) if isinstance(value, float) else value
-
-
-_CASTS: Mapping[str, Callable[[Any], Any]] = {
-    "INT": int, "FLOAT": single, "STRING": lambda s: s.decode() if isinstance(s, bytes) else str(s),
-    "INTS": lambda v: tuple(int(x) for x in v), "FLOATS": lambda v: tuple(single(x) for x in v),
-    "STRINGS": lambda v: tuple(x.decode() if isinstance(x, bytes) else str(x) for x in v),
-    "TENSOR": lambda v: v if isinstance(v, Blob) else blob(v),
-}  # fmt: skip
-
-
-def of_kind(op: str, known: OpSpec, name: str, value: Any) -> Any:
-    """One attribute in the kind that the schema asks for. Raises TypeRuleError where it refuses name or value."""
-    if name == "captures" and op in BODIES:
-        return int(value)
-    if name not in known.attributes:
-        raise TypeRuleError(f"{op} has no attribute {name!r}", hint=f"it has: {', '.join(known.attributes) or 'none'}")
-    kind = known.attributes[name].kind
-    cast = _CASTS.get(kind)
-    try:
-        return value if cast is None else cast(value)
-    except (TypeError, ValueError) as error:
-        raise TypeRuleError(f"{op}: attribute {name} must be of kind {kind}, and is {value!r}") from error
-
-
-def check_arity(op: str, known: OpSpec, operands: tuple[Value | None, ...], bodies: tuple[Graph, ...]) -> None:
-    """Raises TypeRuleError for too few or too many operands, or a required one that is None."""
-    count = len(operands)
-    if count < known.min_inputs or (count > known.max_inputs and not bodies):
-        raise TypeRuleError(f"{op} takes {known.min_inputs} to {known.max_inputs} operands, and was given {count}")
-    for index, value in enumerate(operands):
-        if value is None and known.formal(index).option == "single":
-            raise TypeRuleError(f"{op}: operand {index} ({known.formal(index).name}) must be given")
-
-
-def check_dtypes(op: str, known: OpSpec, operands: tuple[Value | None, ...]) -> None:
-    """Raises TypeRuleError where an element type is refused by the schema, or two that share a variable differ."""
-    kinds = tuple(v.type.dtype if v is not None and type(v.type) is Tensor else None for v in operands)
-    complaint = dtype_complaint(known, kinds)
-    if complaint:
-        types = ", ".join("-" if v is None else repr(v.type) for v in operands)
-        raise TypeRuleError(f"{op}: {complaint}", ir=f"{op}({types})", hint="cast the operand with op.Cast")
-
-
-@lru_cache(maxsize=1 << 14)
-def dtype_complaint(known: OpSpec, kinds: tuple[DType | None, ...]) -> str:
-    """What is wrong with operands of these element types; empty where nothing is."""
-    bound: dict[str, DType] = {}
-    for index, kind in enumerate(kinds):
-        if kind is None or not known.inputs:
-            continue
-        formal = known.formal(index)
-        if TYPE_STRINGS[kind] not in known.allowed(formal):
-            return f"operand {index} ({formal.name}) cannot be {kind.short}"
-        first = bound.setdefault(formal.type, kind)
-        if first is not kind and formal.homogeneous:
-            return f"operand {index} ({formal.name}) is {kind.short}, where {first.short} is needed"
-    return ""
-
-
 # ---------------------------------------------------------------------------------------------- op
 
 
 op = Operators(call)
 
-__all__ = ["GraphError", "call", "call_graph", "closed", "const", "contents", "custom", "dim_scalar", "op"]
-__all__ += ["shape_vector"]
+__all__ = ["GraphError", "call", "call_graph", "check_arity", "check_dtypes", "closed", "const", "contents", "custom"]
+__all__ += ["dim_scalar", "dtype_complaint", "op", "required", "shape_vector"]

@@ -16,9 +16,10 @@ from irkit import dims
 from irkit.binding import Binding, complaint
 from irkit.errors import EvaluateError
 from irkit.ir import Graph, Value
+from irkit.onnx import contrib
 from irkit.onnx.kernels.common import Array, Kernel, attr
 from irkit.onnx.kernels.table import DRAWS, KERNELS
-from irkit.types import Optional, Tensor, Tuple, Type, dims_of
+from irkit.types import DType, Optional, Tensor, Tuple, Type, dims_of
 from irkit.types import Sequence as SequenceType
 from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 
@@ -199,9 +200,19 @@ class Run:
         if value.op in CONTROL:
             return CONTROL[value.op](self, value, operands, binding)
         kernel = self.kernels.get(value.op)
+        if kernel is None and value.op in contrib.DEFINITIONS:
+            return self.defined(value, operands)
         if kernel is None:
             raise EvaluateError(f"irkit has no kernel for {value.op}", hint="give one: evaluate(..., kernels={...})")
         return kernel(value, *operands, rng=self.rng) if value.op in DRAWS else kernel(value, *operands)
+
+    def defined(self, value: Value, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The results of an operator of ONNX Runtime's own, by its definition for operands of just these sizes."""
+        stands = tuple(None if v is None else stand(v) for v in operands)
+        count = len(value.type.items) if isinstance(value.type, Tuple) else 1
+        body = contrib.body(value.op, value.attributes, stands, count)
+        inner = Run(self.kernels, self.rng, None)  # plans are by identity, and this body may not outlive the call
+        return inner.graph(body, [v for v in operands if v is not None], Binding())
 
     def body(self, body: Graph, arrays: Sequence[Any], outer: Binding, *, generic: bool = False) -> tuple[Any, ...]:
         """The results of a body on these operands. It may speak of the symbols of the graph around it; where it is
@@ -220,6 +231,13 @@ class Run:
         if problem:
             raise EvaluateError(problem)
         return self.graph(body, given, binding)
+
+
+def stand(array: Array) -> contrib.StandIn:
+    """What a definition may know of an operand: its type, and its elements where it holds a few integers."""
+    type_ = Tensor(DType.of(array.dtype), array.shape)
+    few = array.ndim <= 1 and array.size <= contrib.MOST and array.dtype.kind == "i"
+    return type_, tuple(map(int, array.ravel())) if few else None
 
 
 def conformed(value: Value, found: Any) -> Any:

@@ -8,7 +8,7 @@ from irkit import dims
 from irkit.errors import TypeRuleError
 from irkit.instantiate import call_type
 from irkit.ir import Value
-from irkit.onnx import rules
+from irkit.onnx import contrib, rules
 from irkit.onnx.infer.context import Context
 from irkit.onnx.schemas import spec
 from irkit.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
@@ -54,7 +54,7 @@ def inferred(value: Value, inputs: Operands) -> Type:
         return source.type.items[value.attributes[0][1]]
     if op == CALL:
         return call_type(value.bodies[0], (v.type for v in inputs if v is not None))
-    rule = None if op in (PARAM, CONSTANT, SHAPE_VECTOR) else rules.RULES.get(op)
+    rule = None if op in (PARAM, CONSTANT, SHAPE_VECTOR) else rules.RULES.get(op) or contrib.RULES.get(op)
     if rule is None:
         return value.type
     several = isinstance(value.type, Tuple)

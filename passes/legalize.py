@@ -32,6 +32,7 @@ from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody
 from irkit.rewrite import Match, Rule, decline, rewrite
 from irkit.types import DType, Tensor, Tuple
+from passes.definitions import by_definition
 from passes.doubles import DOUBLES
 from passes.empty import empty_rules
 from passes.expand import EXPANSIONS, Expansion, group_normalization
@@ -43,7 +44,7 @@ from passes.rules.algebra import ALGEBRA
 from passes.rules.casts import CASTS
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
-from passes.targets import OURS, Kind, Target, has_kernel, kind_of, result_complaint, row_at, runtime_version
+from passes.targets import OURS, Kind, Target, domain_of, has_kernel, kind_of, result_complaint, row_at, runtime_version
 from passes.windows import WINDOWS
 
 WIDER: Mapping[DType, tuple[DType, ...]] = {
@@ -239,7 +240,7 @@ def legal_rule(target: Target) -> Rule:
         why = trouble(value, target)
         if not why:
             return decline("it runs")
-        for attempt in (restated, expanded, recast, defined, narrowed):
+        for attempt in (foreign, restated, expanded, recast, defined, narrowed):
             found = attempt(m, value, target)
             if found is not None:
                 return found
@@ -256,6 +257,12 @@ def restated(m: Match, value: Value, target: Target) -> Any:
             if found is not None:
                 return found
     return None
+
+
+def foreign(m: Match, value: Value, target: Target) -> Any:
+    """An operator of a domain that the target does not allow, by irkit's definition of it; None for all others."""
+    domain = domain_of(value.op)
+    return by_definition(m, value) if domain and domain not in target.domains else None
 
 
 def expanded(m: Match, value: Value, target: Target) -> Any:
@@ -275,8 +282,8 @@ def is_double(value: Value) -> bool:
 
 
 def defined(m: Match, value: Value, target: Target) -> Any:
-    """The operator by ONNX's own definition; None where there is none."""
-    return by_function(m, value)
+    """The operator by ONNX's own definition, or irkit's of one of ONNX Runtime's; None where there is none."""
+    return by_function(m, value) or by_definition(m, value)
 
 
 # ---------------------------------------------------------------------------------------------- element types

@@ -12,6 +12,7 @@ import onnx.defs
 from irkit.build import dtype_complaint
 from irkit.errors import RewriteError
 from irkit.ir import Value
+from irkit.onnx.runtime_table import CONTRIB, STOWAWAYS, is_contrib, runtime_schema
 from irkit.onnx.schemas import BODIES, OPSET, TYPE_STRINGS, OpSpec, row, split
 from irkit.types import DType, Tensor, Tuple, Type
 from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
@@ -70,12 +71,18 @@ NAMES: Mapping[str, Target] = MappingProxyType(
 def target_of(target: str | Target, opset: int | None = None) -> Target:
     """The target of that name, or itself, at an opset (its own where it is None).
 
+    After the name may stand domains of operators that the model may use: "onnxruntime-cpu+com.microsoft".
+
     Raises RewriteError for an unknown name and for an opset that irkit does not write.
     """
     if not isinstance(target, Target):
-        if target not in NAMES:
-            raise RewriteError(f"there is no target {target!r}", hint=f"known: {', '.join(NAMES)}, or a Target")
-        target = NAMES[target]
+        name, *domains = target.split("+")
+        if name not in NAMES or not all(domains):
+            raise RewriteError(
+                f"there is no target {target!r}",
+                hint=f"known: {', '.join(NAMES)}, each with +com.microsoft or another domain behind it, or a Target",
+            )
+        target = attrs.evolve(NAMES[name], domains=tuple(domains))
     found = target if opset is None else attrs.evolve(target, opset=opset)
     if type(found.opset) is not int or not OLDEST <= found.opset <= OPSET:
         raise RewriteError(f"irkit writes opsets {OLDEST} to {OPSET}, and was asked for {found.opset!r}")
@@ -114,6 +121,9 @@ def type_string(type: Type) -> str:
 def row_at(op: str, opset: int) -> OpSpec | None:
     """The row of an operator at an opset; None where the opset does not have it."""
     domain, name = split(op)
+    if is_contrib(op):
+        schema = runtime_schema(op)
+        return None if schema is None else row(schema)
     try:
         schema = onnx.defs.get_schema(name, opset if domain == "" else 1_000, domain)
     except onnx.defs.SchemaError:
@@ -121,11 +131,16 @@ def row_at(op: str, opset: int) -> OpSpec | None:
     return None if schema.deprecated else row(schema)
 
 
+def domain_of(op: str) -> str:
+    """The domain that a target must allow for an operator: also where ONNX Runtime keeps one of its own in ONNX's."""
+    return CONTRIB if op in STOWAWAYS else split(op)[0]
+
+
 @lru_cache(maxsize=1 << 14)
 def _problem(
     target: Target, op: str, operands: tuple[Kind, ...], results: tuple[Kind, ...], attributes: tuple[str, ...]
 ) -> str:
-    domain, name = split(op)
+    name, domain = split(op)[1], domain_of(op)
     found = row_at(op, target.opset)
     if domain and domain not in target.domains and (found is not None or domain in _runtime_domains(target.provider)):
         return f"the target does not allow the domain {domain}"

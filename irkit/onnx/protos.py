@@ -15,6 +15,7 @@ from irkit.blobs import Blob
 from irkit.dims import Dim, symbols_of
 from irkit.errors import SerializeError
 from irkit.ir import Value
+from irkit.onnx.runtime_table import is_contrib, runtime_schema
 from irkit.onnx.schemas import OPSET, OpSpec, row, split
 from irkit.onnx.tensors import tensor_proto
 from irkit.types import Optional, Sequence, Tensor, Tuple, Type
@@ -140,11 +141,14 @@ def kind_of(value: Any) -> str:
 
 @cache
 def row_at(op: str, opset: int) -> OpSpec | None:
-    """The row of an operator at a version of its domain; None for an operator that `onnx.defs` does not have.
+    """The row of an operator at a version of its domain; None for one that neither ONNX nor ONNX Runtime has.
 
     Raises SerializeError for an ONNX operator that the opset lacks.
     """
     domain, name = split(op)
+    if is_contrib(op):
+        schema = runtime_schema(op)
+        return None if schema is None else row(schema)
     try:
         schema = onnx.defs.get_schema(name, opset, domain)
     except onnx.defs.SchemaError:
@@ -165,7 +169,7 @@ def explicit_defaults(op: str, opset: int) -> tuple[tuple[str, str, Any], ...]:
     another at `opset`, and those of operators that a runtime without a kernel may expand by ONNX's own function, which
     names its attributes (ONNX Runtime cannot expand Swish without `alpha`)."""
     old, new = row_at(op, opset), row_at(op, OPSET)
-    if old is None or new is None:
+    if old is None or new is None or is_contrib(op):
         return ()
     schema: Any = onnx.defs.get_schema(op, opset, "")
     found = []

@@ -14,13 +14,15 @@ from irkit import dims
 from irkit.attributes import freeze
 from irkit.blobs import Blob, blob
 from irkit.build import call
-from irkit.errors import IrkitError, LoadError
+from irkit.errors import IrkitError, LoadError, TypeRuleError
 from irkit.ir import Value, constant, item, param
+from irkit.onnx.contrib import RULES
 from irkit.onnx.known import Known
 from irkit.onnx.read_bodies import read_control
 from irkit.onnx.read_scope import Frame, Scope, define, readable
 from irkit.onnx.read_tensors import Files, blob_of, dense
 from irkit.onnx.read_types import Types
+from irkit.onnx.runtime_table import STOWAWAYS
 from irkit.onnx.schemas import BODIES, OPSET
 from irkit.onnx.serialize import COPY_KEY, NODE_KEYS
 from irkit.onnx.upgrade import Old, upgraded
@@ -136,10 +138,11 @@ class Reader:
         if frame.attributes is not None:
             given = resolved(given, frame.attributes)
         names = tuple(node.output)
-        if domain == "":
+        if domain == "" and node.op_type not in STOWAWAYS:
             found = self.standard(node, inputs, given, names, scope, frame)
         else:
-            found = self.foreign(f"{domain}::{node.op_type}", node, inputs, given, scope)
+            name = f"{domain}::{node.op_type}" if domain else node.op_type
+            found = self.foreign(name, node, inputs, given, scope)
         if type(found) is Value and len(names) == 1:
             define(scope, names[0], self.placed(found, origin_of(names, notes), names[0], scope))
         else:
@@ -179,8 +182,14 @@ class Reader:
         return found
 
     def foreign(self, op: str, node: NodeProto, inputs: list[Any], given: Attributes, scope: Scope) -> Any:
-        """The value of a node that irkit has no row or no rule for: its types are those that the model declares."""
+        """The value of a node of another domain. Where irkit does not define the operator, for such operands, its types
+        are those that the model declares."""
         attributes = {key: self.attribute(a) for key, a in given.items()}
+        if op in RULES:
+            try:
+                return call(op, inputs, attributes, outputs=named_results(node))
+            except TypeRuleError:
+                pass
         types: list[Type] = []
         for name in node.output:
             proto = scope.info(name)
@@ -328,6 +337,14 @@ class Reader:
                 raise LoadError(f"node {node.name!r} ({node.op_type}) has no graph {name}")
             protos.append(given[name].g)
         return read_control(self, node.op_type, protos, inputs, attributes, scope, inner)
+
+
+def named_results(node: NodeProto) -> int:
+    """How many results a node has, without those at the end that have no name."""
+    count = len(node.output)
+    while count > 1 and not node.output[count - 1]:
+        count -= 1
+    return count
 
 
 def resolved(given: Attributes, call_attributes: Mapping[str, AttributeProto]) -> Attributes:

@@ -14,13 +14,11 @@ import onnx.defs
 from irkit.attributes import frozen
 from irkit.blobs import blob
 from irkit.errors import TypeRuleError
+from irkit.onnx.runtime_table import is_contrib, runtime_schema
 from irkit.types import DType
 
 OPSET = 26
 """The opset of the IR: the newest that onnx 1.23 defines and ONNX Runtime 1.31 runs."""
-
-CONTRIB = "com.microsoft"
-"""The domain of ONNX Runtime's own operators; `irkit.onnx.contrib` holds their rows."""
 
 COMMUTATIVE = frozenset(
     ("Add", "Mul", "And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Max", "Min", "Mean", "Sum")
@@ -91,16 +89,22 @@ def split(op: str) -> tuple[str, str]:
 
 @cache
 def spec(op: str) -> OpSpec:
-    """The row of an ONNX operator at opset `OPSET`. Raises TypeRuleError for a name that ONNX does not have."""
+    """The row of an operator: of ONNX's own at opset `OPSET`, of another domain as ONNX has it, or ONNX Runtime.
+
+    Raises TypeRuleError for a name that neither has.
+    """
     domain, name = split(op)
     try:
-        schema = onnx.defs.get_schema(name, OPSET if domain == "" else 1_000, domain)
+        return row(onnx.defs.get_schema(name, OPSET if domain == "" else 1_000, domain))
     except onnx.defs.SchemaError as error:
+        schema = runtime_schema(op)
+        if schema is not None:
+            return row(schema)
+        who, when = ("the installed ONNX Runtime", "") if is_contrib(op) else ("ONNX", f" at opset {OPSET}")
         raise TypeRuleError(
-            f"ONNX has no operator {op!r} at opset {OPSET}",
+            f"{who} has no operator {op!r}{when}",
             hint="check the spelling; for an operator of your own, irkit.custom(op, ..., type=...)",
         ) from error
-    return row(schema)
 
 
 def has_schema(op: str) -> bool:
@@ -118,11 +122,13 @@ def names() -> tuple[str, ...]:
 
 
 def row(schema: Any) -> OpSpec:
-    """The row that an onnx.defs.OpSchema becomes."""
+    """The row that a schema becomes: an onnx.defs.OpSchema, or one of ONNX Runtime, with other names for its fields."""
     formal_options = {0: "single", 1: "optional", 2: "variadic"}
 
     def formal(f: Any) -> Formal:
         option = f.option.value if hasattr(f.option, "value") else int(f.option)
+        if hasattr(f, "typeStr"):
+            return Formal(f.name, f.typeStr, formal_options[int(option)], bool(f.isHomogeneous))
         return Formal(f.name, f.type_str, formal_options[int(option)], bool(f.is_homogeneous))
 
     attributes = {
@@ -139,7 +145,10 @@ def row(schema: Any) -> OpSpec:
 
 def default_of(attribute: Any) -> Any:
     """The default of a schema attribute in frozen form; None where there is none."""
-    proto = attribute.default_value
+    if hasattr(attribute, "_default_value"):
+        proto = onnx.AttributeProto.FromString(attribute._default_value)
+    else:
+        proto = attribute.default_value
     if not proto.name:
         return None
     value = onnx.helper.get_attribute_value(proto)

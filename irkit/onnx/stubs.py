@@ -26,7 +26,8 @@ Body = Graph | Callable[..., Any]
 Tensor = Blob | np.ndarray
 
 class Operators:
-    def __init__(self, construct: Callable[..., Any]) -> None: ...
+    com_microsoft: Any
+    def __init__(self, construct: Callable[..., Any], domain: str = "") -> None: ...
 '''
 
 KINDS = {

@@ -1,0 +1,40 @@
+"""The operator table of the installed ONNX Runtime: what `com.microsoft` holds, and what stands in ONNX's own domain
+without being of ONNX. Nothing of it is read before such an operator is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+CONTRIB = "com.microsoft"
+"""The domain of ONNX Runtime's own operators."""
+
+STOWAWAYS = frozenset(("SimplifiedLayerNormalization",))
+"""Operators of ONNX Runtime's own that it keeps in ONNX's domain."""
+
+
+def is_contrib(op: str) -> bool:
+    """True for an operator of ONNX Runtime's own, whether the installed one has it or not."""
+    return op.startswith("com.microsoft::") or op in STOWAWAYS
+
+
+@cache
+def runtime_schema(op: str) -> Any:
+    """ONNX Runtime's schema of an operator of its own; None where the installed one has none, or none is installed."""
+    return _schemas().get(op) if is_contrib(op) else None
+
+
+@cache
+def _schemas() -> Mapping[str, Any]:
+    try:
+        from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+    except ImportError:
+        return MappingProxyType({})
+    found: dict[str, Any] = {}
+    for schema in sorted(get_all_operator_schema(), key=lambda s: s.since_version):
+        name = f"{schema.domain}::{schema.name}" if schema.domain else schema.name
+        if is_contrib(name):
+            found[name] = schema
+    return MappingProxyType(found)
