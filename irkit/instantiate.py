@@ -11,8 +11,10 @@ from typing import Any
 
 from irkit import dims
 from irkit.dims import Dim
-from irkit.ir import Graph
+from irkit.ir import Graph, Value
+from irkit.origins import NOWHERE
 from irkit.types import Tuple, Type, dims_of, map_dims
+from irkit.vocabulary import PARAM, SHAPE_VECTOR
 
 
 def substitution(wanted: Iterable[Type], given: Iterable[Type]) -> Mapping[Any, Dim]:
@@ -42,3 +44,43 @@ def call_type(body: Graph, given: Iterable[Type]) -> Type:
 
     types = tuple(map_dims(r.type, resized) for r in body.results)
     return types[0] if len(types) == 1 else Tuple(types)
+
+
+def inlined(call: Value) -> tuple[Value, ...]:
+    """What a Call computes, written with the values of its body over its operands: one value for each result.
+
+    Sizes that depend on data are other ones in each call, and so become fresh dimensions.
+    """
+    (body,) = call.bodies
+    operands = tuple(v for v in call.inputs if v is not None)
+    known = dict(substitution((p.type for p in body.params), (v.type for v in operands)))
+
+    def resized(size: Dim) -> Dim:
+        for symbol in dims.symbols_of(size):
+            if dims.is_fresh(symbol) and symbol not in known:
+                known[symbol] = dims.fresh()
+        return dims.substitute(size, known) if known else size
+
+    new: dict[Value, Value] = dict(zip(body.params, operands, strict=True))
+    for value in body.order:
+        if value.op == PARAM:
+            continue
+        inputs = tuple(None if v is None else new[v] for v in value.inputs)
+        attributes = value.attributes
+        if value.op == SHAPE_VECTOR:
+            sizes = tuple(map(resized, value.attributes[0][1]))
+            attributes = (("dims", sizes), *attributes[1:])
+            inputs = (*_binders(sizes, operands), *inputs)
+        if value.inputs or attributes is not value.attributes:
+            origin = call.origin if value.origin is NOWHERE else value.origin
+            value_type = map_dims(value.type, resized)
+            new[value] = Value(value.op, inputs, attributes, value.bodies, value_type, origin)
+        else:
+            new[value] = value
+    return tuple(new[r] for r in body.results)
+
+
+def _binders(sizes: Iterable[Dim], operands: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The operands in whose types symbols of the sizes stand."""
+    used = {s for d in sizes for s in dims.symbols_of(d)}
+    return tuple(v for v in operands if used.intersection(s for d in dims_of(v.type) for s in dims.symbols_of(d)))

@@ -1,0 +1,89 @@
+"""Patterns: expressions of the `op.*` vocabulary with holes in them, and the matcher.
+
+    x, one = hole("x"), const("one", where=is_all_ones)
+    p.Mul(x, one)                        # one pattern, whichever side the constant stands on
+    p.Transpose(x, perm=attr("perm"))    # an attribute, bound with the schema's default filled in
+    p.Concat(*rest("xs"), axis=0)        # any number of operands
+    p.TopK(x, k)[1]                      # the second result of an operator with several
+
+A pattern reads as the expression that it looks like: an operand or attribute that is not written is absent, or has
+the schema's default. A hole that occurs twice stands for one value.
+"""
+
+from irkit.pattern.heads import asks_users, describe, guards, names_of, possible, root_ops
+from irkit.pattern.language import (
+    Attr,
+    Constant,
+    Either,
+    Hole,
+    OfConstants,
+    Op,
+    Own,
+    Pattern,
+    Rest,
+    Through,
+    attr,
+    const,
+    either,
+    hole,
+    one_of,
+    own,
+    p,
+    rest,
+    through,
+)
+from irkit.pattern.matching import Miss, attribute_of, match, schema_default
+from irkit.pattern.predicates import (
+    KINDS,
+    LIMIT,
+    Is,
+    Predicate,
+    Typed,
+    is_all_ones,
+    is_all_zeros,
+    is_scalar,
+    near,
+    uniform,
+)
+
+__all__ = [
+    "KINDS",
+    "LIMIT",
+    "Attr",
+    "Constant",
+    "Either",
+    "Hole",
+    "Is",
+    "Miss",
+    "OfConstants",
+    "Op",
+    "Own",
+    "Pattern",
+    "Predicate",
+    "Rest",
+    "Through",
+    "Typed",
+    "asks_users",
+    "attr",
+    "attribute_of",
+    "const",
+    "describe",
+    "either",
+    "guards",
+    "hole",
+    "is_all_ones",
+    "is_all_zeros",
+    "is_scalar",
+    "match",
+    "names_of",
+    "near",
+    "one_of",
+    "own",
+    "p",
+    "possible",
+    "rest",
+    "root_ops",
+    "schema_default",
+    "through",
+    "uniform",
+]

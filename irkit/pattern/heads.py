@@ -1,0 +1,186 @@
+"""What the operators of a value and of its operands say at once: whether a pattern can match at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from irkit.ir import Value
+from irkit.onnx.schemas import COMMUTATIVE
+from irkit.pattern.language import LEAF_LIKE, Attr, Constant, Either, Hole, OfConstants, Op, Own, Pattern, Rest, Through
+from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM
+
+Ops = tuple[str | None, ...]
+"""The operators of operands; None for one that is absent."""
+
+
+def fits(pattern: Pattern, value: Value | None) -> bool:
+    """False where the operator of `value` alone shows that it cannot match."""
+    wanted = heads(pattern)
+    return wanted is None or (value.op if value is not None else None) in wanted
+
+
+@cache
+def heads(pattern: Pattern) -> frozenset[str | None] | None:
+    """The operators that a value must have to match; None for any. The set holds None where it may be absent."""
+    if isinstance(pattern, Op):
+        return frozenset(pattern.ops if pattern.item is None else (ITEM,))
+    if isinstance(pattern, Constant):
+        return frozenset((CONSTANT, None) if pattern.optional else (CONSTANT,))
+    if isinstance(pattern, Hole) and pattern.ops:
+        return frozenset((*pattern.ops, None) if pattern.optional else pattern.ops)
+    if isinstance(pattern, Either):
+        sets = [heads(choice) for choice in pattern.choices]
+        return None if any(s is None for s in sets) else frozenset().union(*(s for s in sets if s is not None))
+    if isinstance(pattern, Through):
+        inner = heads(pattern.inner)
+        return None if inner is None else inner | {CALL, ITEM}
+    return frozenset((PARAM,)) if isinstance(pattern, Own) else None
+
+
+def root_ops(pattern: Pattern) -> frozenset[str] | None:
+    """The operators that a match of the pattern may have at its root; None for any."""
+    found = heads(pattern)
+    return found if found is None else frozenset(op for op in found if op is not None)
+
+
+def is_of_constants(op: str, operands: Ops) -> bool:
+    """True for an operator of ONNX without bodies, all of whose operands are constants."""
+    return op not in LEAF_LIKE and all(o is None or o == CONSTANT for o in operands)
+
+
+def possible(pattern: Pattern, op: str, operands: Ops) -> bool:
+    """False where the operator of a value and those of its operands show that it cannot match."""
+    if isinstance(pattern, Either):
+        return any(possible(choice, op, operands) for choice in pattern.choices)
+    if isinstance(pattern, Through):
+        return op in (CALL, ITEM) or possible(pattern.inner, op, operands)
+    if isinstance(pattern, OfConstants):
+        return is_of_constants(op, operands)
+    if not isinstance(pattern, Op) or pattern.item is not None:
+        wanted = heads(pattern)
+        return wanted is None or op in wanted
+    return op in pattern.ops and _operands_fit(pattern, op, operands)
+
+
+def _operands_fit(pattern: Op, op: str, operands: Ops) -> bool:
+    wanted, at = pattern.operands, pattern.rest_at
+    if op in COMMUTATIVE and len(wanted) > 2 - (at is not None):
+        fixed = [w for w in wanted if type(w) is not Rest]
+        enough = len(operands) >= len(fixed) if at is not None else len(operands) == len(fixed)
+        return enough and all(any(_head_fits(w, o) for o in operands) for w in fixed)
+    if at is not None:
+        after = len(wanted) - at - 1
+        if len(operands) < at + after:
+            return False
+        wanted = wanted[:at] + wanted[len(wanted) - after :]
+        operands = operands[:at] + operands[len(operands) - after :]
+        return all(_head_fits(w, o) for w, o in zip(wanted, operands, strict=True))
+    if len(operands) > len(wanted):
+        return False
+    operands = operands + (None,) * (len(wanted) - len(operands))
+    if all(_head_fits(w, o) for w, o in zip(wanted, operands, strict=True)):
+        return True
+    crossed = len(wanted) == 2 and op in COMMUTATIVE
+    return crossed and _head_fits(wanted[0], operands[1]) and _head_fits(wanted[1], operands[0])
+
+
+def _head_fits(pattern: Pattern, op: str | None) -> bool:
+    wanted = heads(pattern)
+    return wanted is None or op in wanted
+
+
+Guard = Callable[[Value], bool]
+
+
+@cache
+def guards(pattern: Pattern) -> tuple[Guard, ...]:
+    """Cheap conditions, necessary for a match: the predicates of the root's operands, asked of the operands alone."""
+    if not isinstance(pattern, Op) or pattern.item is not None or pattern.rest_at is not None:
+        return ()
+    if len(pattern.operands) > 2 and COMMUTATIVE.intersection(pattern.ops):
+        return ()
+    found = []
+    for index, operand in enumerate(pattern.operands):
+        if isinstance(operand, Hole | Constant) and operand.where and not operand.optional:
+            crossed = len(pattern.operands) == 2 and bool(COMMUTATIVE.intersection(pattern.ops))
+            found.append(_guard(operand, index, crossed))
+    return tuple(found)
+
+
+def _guard(operand: Hole | Constant, index: int, crossed: bool) -> Guard:
+    wanted, where = heads(operand), operand.where
+    (first, *more) = where
+
+    def holds(value: Value | None) -> bool:
+        if value is None or (wanted is not None and value.op not in wanted) or not first(value):
+            return False
+        return not more or all(test(value) for test in more)
+
+    if crossed:
+        return lambda value: len(value.inputs) == 2 and (holds(value.inputs[1]) or holds(value.inputs[0]))
+    return lambda value: index < len(value.inputs) and holds(value.inputs[index])
+
+
+# ---------------------------------------------------------------------------------------------- what a pattern holds
+
+
+def parts(pattern: Pattern) -> tuple[Pattern, ...]:
+    """The patterns directly inside a pattern."""
+    if isinstance(pattern, Either):
+        return pattern.choices
+    if isinstance(pattern, Through):
+        return (pattern.inner,)
+    if isinstance(pattern, Op):
+        return pattern.operands + tuple(each for _, given in pattern.bodies for each in given if each is not None)
+    return ()
+
+
+@cache
+def size(pattern: Pattern) -> int:
+    """How many parts a match of the pattern has: the least of its alternatives."""
+    inner = [size(each) for each in parts(pattern)]
+    if isinstance(pattern, Either):
+        return min(inner)
+    return sum(inner) + (not isinstance(pattern, Through))
+
+
+def asks_users(pattern: Pattern) -> bool:
+    """True where some part of the pattern is marked `.once()`."""
+    if isinstance(pattern, Op | Hole | Constant) and pattern.only_user:
+        return True
+    return any(asks_users(each) for each in parts(pattern))
+
+
+def names_of(pattern: Pattern) -> frozenset[str]:
+    """The names of the holes of a pattern, those of named operators left out."""
+    if isinstance(pattern, Hole | Constant | Rest | Own):
+        return frozenset((pattern.name,)) - {""}
+    return frozenset().union(*map(names_of, parts(pattern)))
+
+
+def dims_named(pattern: Pattern) -> frozenset[str]:
+    """The names of the dimensions that shapes in a pattern name."""
+    own = pattern.type.names if isinstance(pattern, Op | Hole | Constant) and pattern.type is not None else ()
+    return frozenset(own).union(*map(dims_named, parts(pattern)))
+
+
+def describe(pattern: Pattern) -> str:
+    """A pattern as text, in the form in which it is written."""
+    if isinstance(pattern, Either):
+        return f"either({', '.join(describe(c) for c in pattern.choices)})"
+    if isinstance(pattern, Through):
+        return f"through({describe(pattern.inner)})"
+    if isinstance(pattern, Own):
+        return pattern.name or f"own({pattern.index})"
+    if isinstance(pattern, OfConstants):
+        return "any(constants)"
+    if not isinstance(pattern, Op):
+        if isinstance(pattern, Rest):
+            return f"*{pattern.name}"
+        return pattern.name or " and ".join(test.__name__ for test in pattern.where) or "a constant"
+    inside = [describe(o) for o in pattern.operands]
+    inside += [f"{n}={v.name if isinstance(v, Attr) else v!r}" for n, v in pattern.attributes]
+    inside += [f"{n}={', '.join('any' if g is None else describe(g) for g in given)}" for n, given in pattern.bodies]
+    item = "" if pattern.item is None else f"[{pattern.item}]"
+    return f"{'|'.join(pattern.ops)}({', '.join(inside)}){item}"

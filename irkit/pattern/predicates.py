@@ -1,0 +1,206 @@
+"""Conditions on what a hole may hold: functions of a value with a name, and what a type must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from types import EllipsisType
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit import dims
+from irkit.ir import Value
+from irkit.types import DType, Tensor
+
+Predicate = Callable[[Any], bool]
+"""A condition on what a hole is to hold: a Value, or an attribute's value. Its name is what `explain` reports."""
+
+Shape = tuple[int | str | EllipsisType | None, ...]
+"""Dimensions as a pattern writes them: a number, a name for one that must be the same everywhere, None for any, and
+`...` in front for any number of leading ones."""
+
+
+@attrs.frozen(eq=False)
+class Is:
+    """A predicate that knows what it holds of: `examples` are numbers, one of which fills a constant, or a function
+    from a `Sampler` to a Value (see `irkit.instances`)."""
+
+    name: str
+    test: Callable[[Any], bool]
+    examples: tuple[Any, ...]
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __call__(self, found: Any) -> bool:
+        return self.test(found)
+
+
+# ---------------------------------------------------------------------------------------------- numbers in constants
+
+LIMIT = 4096
+"""Constants of more elements are not read to see what they hold."""
+
+
+def uniform(value: Value) -> Any:
+    """The number that every element of a constant is, as a Python number; None where there is no such number.
+
+    NaN is no such number, and -0.0 is told from 0.0 by its sign. Empty and large constants give None, and so do
+    weights: what they hold now is no property of the program.
+    """
+    blob = value.blob
+    if blob is None or not 0 < blob.size <= LIMIT or blob.dtype.bits == 0 or blob.is_weight:
+        return None
+    return _uniform(blob)
+
+
+@lru_cache(maxsize=1 << 15)
+def _uniform(blob: Any) -> Any:
+    array = blob.array
+    first = array.reshape(-1)[0]
+    if blob.size > 1 and array.tobytes() != first.tobytes() * blob.size:
+        return None
+    number = first.item() if blob.dtype.bits > 16 or not blob.dtype.is_float else float(first)
+    if blob.dtype.is_integer:
+        number = int(first)
+    return None if number != number else number
+
+
+is_all_ones = Is("is_all_ones", lambda value: uniform(value) == 1, (1,))
+"""Holds of a constant of ones (of True, for bool)."""
+
+is_all_zeros = Is("is_all_zeros", lambda value: uniform(value) == 0, (0, -0.0))
+"""Holds of a constant of zeros of either sign (of False, for bool)."""
+
+
+def is_scalar(value: Value) -> bool:
+    """True for a tensor of one element, of any rank, as far as its dimensions are known to be 1."""
+    return all(type(d) is int and d == 1 for d in value.shape)
+
+
+def equals(number: float) -> Is:
+    """Holds of a constant all of whose elements are `number`, or what `number` becomes in its element type."""
+
+    def holds(value: Value) -> bool:
+        found = uniform(value)
+        if found is None or found == number:
+            return found is not None
+        return value.dtype.is_float and found == float(np.float64(number).astype(value.dtype.numpy))
+
+    return Is(f"is {number:g}", holds, (number,))
+
+
+ROUNDING = {DType.BFLOAT16: 1e-2, DType.FLOAT16: 2e-3, DType.FLOAT: 2e-6, DType.DOUBLE: 2e-6}
+"""How far, relative to its size, a written number may be from one that is meant: a few roundings in its type."""
+
+
+def near(number: float, rtol: float | None = None, atol: float = 0.0) -> Is:
+    """Holds of a floating-point constant all of whose elements are `number`, up to `atol + rtol * |number|`.
+
+    Without `rtol`, up to a few roundings in the constant's element type.
+    """
+
+    def holds(value: Value) -> bool:
+        found = uniform(value)
+        if found is None or isinstance(found, complex) or not value.dtype.is_float:
+            return False
+        relative = ROUNDING.get(value.dtype, 2e-6) if rtol is None else rtol
+        return abs(found - number) <= atol + relative * abs(number)
+
+    return Is(f"is about {number:.6g}", holds, (number,))
+
+
+# ---------------------------------------------------------------------------------------------- types
+
+KINDS: dict[str, frozenset[DType]] = {
+    "float": frozenset(d for d in DType if d.is_float and d.bits >= 16),
+    "integer": frozenset(d for d in DType if d.is_integer),
+    "signed": frozenset(d for d in DType if d.is_integer and not d.is_unsigned),
+    "unsigned": frozenset(d for d in DType if d.is_unsigned),
+    "complex": frozenset(d for d in DType if d.is_complex),
+}
+"""Words for several element types. A float is one of at least 16 bits."""
+
+
+@attrs.frozen
+class Typed:
+    """What the type of a tensor must be: its element type, its rank, its dimensions."""
+
+    dtypes: frozenset[DType] = frozenset()
+    ranks: frozenset[int] = frozenset()
+    shape: Shape | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of dimensions that the match will hold."""
+        return tuple(d for d in self.shape or () if isinstance(d, str))
+
+    def refuses(self, value: Value, bound: dict[str, Any]) -> str:
+        """Why a value has another type, or an empty string; named dimensions are added to `bound`."""
+        type_ = value.type
+        if not isinstance(type_, Tensor):
+            return f"a {type_!r} is no tensor"
+        if self.dtypes and type_.dtype not in self.dtypes:
+            return f"its element type is {type_.dtype.short}, not {' or '.join(sorted(d.short for d in self.dtypes))}"
+        if self.ranks and len(type_.shape) not in self.ranks:
+            return f"its rank is {len(type_.shape)}, not {' or '.join(map(str, sorted(self.ranks)))}"
+        return "" if self.shape is None else self._refuses_shape(type_, bound)
+
+    def _refuses_shape(self, type_: Tensor, bound: dict[str, Any]) -> str:
+        wanted, given = self.shape or (), type_.shape
+        if wanted and wanted[0] is ...:
+            wanted = wanted[1:]
+            if len(given) < len(wanted):
+                return f"its rank is {len(given)}, less than {len(wanted)}"
+            given = given[len(given) - len(wanted) :]
+        elif len(wanted) != len(given):
+            return f"its rank is {len(given)}, not {len(wanted)}"
+        for want, have in zip(wanted, given, strict=True):
+            if want is None or (isinstance(want, str) and bound.setdefault(want, have) is have):
+                continue
+            target = bound[want] if isinstance(want, str) else want
+            if dims.same(target, have) is not True:
+                return f"{want!r} is {target}, and its type is {type_!r}"
+        return ""
+
+    def __str__(self) -> str:
+        parts = []
+        if self.dtypes:
+            word = next((k for k, v in KINDS.items() if v == self.dtypes), "")
+            parts.append("dtype=" + (word or "|".join(sorted(d.short for d in self.dtypes))))
+        if self.ranks:
+            parts.append("rank=" + "|".join(map(str, sorted(self.ranks))))
+        if self.shape is not None:
+            parts.append(f"shape=({', '.join('...' if d is ... else str(d) for d in self.shape)})")
+        return ", ".join(parts)
+
+
+def typed(
+    dtype: Any = None, rank: int | Iterable[int] | None = None, shape: Iterable[Any] | None = None
+) -> Typed | None:
+    """What `hole(dtype=, rank=, shape=)` asks for; None where it asks for nothing.
+
+    Args:
+        dtype: an element type (a DType or its short name), a word of `KINDS`, or several of these.
+        rank: a number, or several: `rank=(2, 3)`, `rank=range(1, 5)`.
+        shape: see `Shape`.
+
+    Raises TypeError for what is none of these.
+    """
+    if dtype is None and rank is None and shape is None:
+        return None
+    chosen: set[DType] = set()
+    for each in () if dtype is None else (dtype,) if isinstance(dtype, str | DType | int) else dtype:
+        try:
+            chosen |= KINDS[each] if isinstance(each, str) and each in KINDS else {DType.of(each)}
+        except (KeyError, TypeError, ValueError) as error:
+            raise TypeError(f"{each!r} is no element type; there are also the words {', '.join(KINDS)}") from error
+    ranks = frozenset() if rank is None else frozenset((rank,) if isinstance(rank, int) else rank)
+    wanted: Shape | None = None if shape is None else tuple(shape)
+    for at, d in enumerate(wanted or ()):
+        if not (d is None or isinstance(d, int | str) or (d is ... and at == 0)):
+            raise TypeError(f"{d!r} in a shape: write a number, a name, None, or ... in front")
+    return Typed(frozenset(chosen), ranks, wanted)
