@@ -21,7 +21,7 @@ from irkit.onnx.external import save
 from irkit.onnx.load import load
 from irkit.text.files import load_text
 
-Opset = Annotated[int | None, typer.Option(help="the ONNX opset, 18 to 26; the newest that runs if not given")]
+Opset = Annotated[int | None, typer.Option(help="the ONNX opset, 13 to 26; the newest that runs if not given")]
 Target = Annotated[str, typer.Option(help="what will run the model")]
 
 

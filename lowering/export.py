@@ -57,7 +57,7 @@ def to_onnx(
         args: example positional inputs.
         kwargs: example keyword inputs.
         dynamic_shapes: any form that torch.export takes, or strings that name dimensions.
-        opset: the ONNX opset of the model, 18 to 26; the newest that the target runs where it is not given. It is
+        opset: the ONNX opset of the model, 13 to 26; the newest that the target runs where it is not given. It is
             honoured exactly or refused.
         target: what will run the model: "onnxruntime-cpu", or a `passes.targets.Target`.
         input_names: public names for the input leaves, in order.

@@ -2,14 +2,14 @@
 
 What a target lacks is tried in this order, for each value, operands first:
 
-1. a restatement for the opset: the same operator in the words of an older version (`passes.restate`);
-2. an expansion of its own (`passes.expand`);
-3. where only the element type has no kernel: casts to a wider one, the operator, and casts back, noted on the origin
+1. an expansion of its own, for older opsets (`passes.older`) or for any (`passes.expand`);
+2. where only the element type has no kernel: casts to a wider one, the operator, and casts back, noted on the origin
    of the operator as `upcast[bf16->f32]`;
-4. ONNX's own definition of the operator by others;
-5. where float64 has no kernel and nothing above helps: casts to float32 and back, noted as `downcast[f64->f32]`.
+3. ONNX's own definition of the operator by others;
+4. where float64 has no kernel and nothing above helps: casts to float32 and back, noted as `downcast[f64->f32]`.
 
-Each result is legalized in turn. An operator without a kernel that ONNX Runtime expands itself, by ONNX's definition,
+What an older opset has other words for is no matter: `irkit.onnx.downgrade` writes it so. Each result is legalized
+in turn. An operator without a kernel that ONNX Runtime expands itself, by ONNX's definition,
 is left as it is where everything in that definition runs.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import product
+from itertools import product, zip_longest
 from typing import Any
 
 import attrs
@@ -25,7 +25,8 @@ import attrs
 from irkit.build import call, dtype_complaint, op
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.ir import Graph, Value, item
-from irkit.onnx.schemas import BODIES, OpSpec, split
+from irkit.onnx.downgrade import respelled
+from irkit.onnx.schemas import BODIES, OPSET, OpSpec, split
 from irkit.origins import Origin
 from irkit.pattern import Hole
 from irkit.pause import uncollected
@@ -38,13 +39,25 @@ from passes.empty import empty_rules
 from passes.expand import EXPANSIONS, Expansion, group_normalization
 from passes.fold_constants import EXACT_FOLDING
 from passes.functions import applies_at, by_function
+from passes.older import OLDER
 from passes.recurrent import RECURRENT
-from passes.restate import RESTATED, misread, refused
+from passes.restate import misread, refused
 from passes.rules.algebra import ALGEBRA
 from passes.rules.casts import CASTS
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
-from passes.targets import OURS, Kind, Target, domain_of, has_kernel, kind_of, result_complaint, row_at, runtime_version
+from passes.targets import (
+    OLDEST,
+    OURS,
+    Kind,
+    Target,
+    domain_of,
+    has_kernel,
+    kind_of,
+    result_complaint,
+    row_at,
+    runtime_version,
+)
 from passes.windows import WINDOWS
 
 WIDER: Mapping[DType, tuple[DType, ...]] = {
@@ -130,7 +143,9 @@ def _places(values: list[Value]) -> str:
 
 
 def _hint(values: list[Value], target: Target) -> str:
-    fitting = [o for o in range(26, 17, -1) if not any(trouble(v, attrs.evolve(target, opset=o)) for v in values)]
+    fitting = [
+        o for o in range(OPSET, OLDEST - 1, -1) if not any(trouble(v, attrs.evolve(target, opset=o)) for v in values)
+    ]
     return f"ask for opset {fitting[0]}" if fitting else "replace the operator, or choose another target"
 
 
@@ -138,7 +153,7 @@ def newest_for(graph: Graph, target: Target) -> Target:
     """The target at the newest opset, not above its own, at which it runs most of what the graph holds: an operator
     whose kernels end before the target's opset, and that nothing can express, makes for an older one."""
     stuck = [v for v in _all_values(graph) if split(v.op)[1] in FROZEN and trouble(v, target)]
-    for opset in range(target.opset, 17, -1):
+    for opset in range(target.opset, OLDEST - 1, -1):
         chosen = attrs.evolve(target, opset=opset)
         if not any(trouble(v, chosen) for v in stuck):
             return chosen
@@ -240,23 +255,13 @@ def legal_rule(target: Target) -> Rule:
         why = trouble(value, target)
         if not why:
             return decline("it runs")
-        for attempt in (foreign, restated, expanded, recast, defined, narrowed):
+        for attempt in (foreign, expanded, recast, defined, narrowed):
             found = attempt(m, value, target)
             if found is not None:
                 return found
         return decline(why)
 
     return Rule("legalize", Hole("any value"), legal, True, "a value -> one that the target runs")
-
-
-def restated(m: Match, value: Value, target: Target) -> Any:
-    """The same operator in the words of an older opset; None where it has no others."""
-    for below, restate in RESTATED.get(value.op, ()):
-        if target.opset < below:
-            found = restate(value)
-            if found is not None:
-                return found
-    return None
 
 
 def foreign(m: Match, value: Value, target: Target) -> Any:
@@ -267,6 +272,10 @@ def foreign(m: Match, value: Value, target: Target) -> Any:
 
 def expanded(m: Match, value: Value, target: Target) -> Any:
     """The operator by others that irkit knows to be good; None where there is no such expansion."""
+    for below, function in OLDER.get(value.op, ()):
+        found = function(m, value) if target.opset < below else None
+        if found is not None:
+            return found
     function = FLOAT64.get(value.op) if is_double(value) else None
     found = None if function is None else function(m, value)
     if found is not None:
@@ -304,12 +313,14 @@ def _recast(value: Value, target: Target, rounding: bool) -> Any:
     row = row_at(value.op, target.opset)
     if row is None or value.op in UNTOUCHED or not row.types or misread(value, target.opset):
         return None
-    if any(name not in row.attributes for name, _ in value.attributes):
+    written = respelled(value, target.opset)  # it has the first operands of the value, and perhaps not all of them
+    if any(name not in row.attributes for name, _ in written.attributes) or len(written.inputs) > row.max_inputs:
         return None
-    chosen = chosen_types(target, value.op, row, tuple(map(kind_of, value.inputs)), _result_kinds(value), rounding)
+    chosen = chosen_types(target, value.op, row, tuple(map(kind_of, written.inputs)), _result_kinds(value), rounding)
     if chosen is None:
         return None
-    inputs = [_cast(v, chosen.get(row.formal(i).type)) for i, v in enumerate(value.inputs)]
+    wanted = [chosen.get(row.formal(i).type) for i in range(len(written.inputs))]
+    inputs = [_cast(v, dtype) for v, dtype in zip_longest(value.inputs, wanted)]
     given = dict(value.attributes)
     if value.op == "EyeLike":
         given["dtype"] = int(chosen.get("T2", value.dtype))
@@ -318,7 +329,7 @@ def _recast(value: Value, target: Target, rounding: bool) -> Any:
         made = call(value.op, inputs, given, outputs=count)
     except TypeRuleError:
         return None
-    marks = [_mark(old, new) for old, new in sorted({(o, n) for o, n in _changes(value, row, chosen)})]
+    marks = [_mark(old, new) for old, new in sorted({(o, n) for o, n in _changes(value, wanted, row, chosen)})]
     origin = value.origin
     for mark in marks:
         origin = origin.after(mark)
@@ -336,9 +347,10 @@ def _cast(value: Value | None, dtype: DType | None) -> Value | None:
     return op.Cast(value, to=dtype)
 
 
-def _changes(value: Value, row: OpSpec, chosen: Mapping[str, DType]) -> Iterator[tuple[DType, DType]]:
-    for index, v in enumerate(value.inputs):
-        wanted = chosen.get(row.formal(index).type)
+def _changes(
+    value: Value, operands: list[DType | None], row: OpSpec, chosen: Mapping[str, DType]
+) -> Iterator[tuple[DType, DType]]:
+    for v, wanted in zip(value.inputs, operands, strict=False):
         if v is not None and wanted is not None and isinstance(v.type, Tensor) and v.dtype is not wanted:
             yield v.dtype, wanted
     for index, kind in enumerate(_result_kinds(value)):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from irkit.ir import Graph
 from irkit.onnx.materialize import materialize
+from irkit.onnx.schemas import OPSET
 
 
-def materialize_dims(graph: Graph) -> Graph:
+def materialize_dims(graph: Graph, opset: int = OPSET) -> Graph:
     """The graph without ShapeVector; itself where there is none. See `irkit.onnx.materialize.materialize`.
+
+    The nodes that take its place are such as an opset has.
 
     Raises SerializeError for a dimension symbol that nothing binds.
     """
-    return materialize(graph)
+    return materialize(graph, opset)

@@ -11,7 +11,8 @@ from passes.targets import Target, target_of
 def prepare(graph: Graph, target: str | Target = "onnxruntime-cpu", opset: int | None = None) -> Graph:
     """A graph that the target runs, with every size written out as nodes: what `irkit.save` should be given.
 
-    `target` is "onnxruntime-cpu" or a Target; `opset` the ONNX opset, 18 to 26, the newest that the target runs where
+    `target` is "onnxruntime-cpu" or a Target; `opset` the ONNX opset, 13 to 26, the newest that the target runs where
     it is not given. Pass the same opset to `irkit.save`. Raises RewriteError for what the target cannot run.
     """
-    return materialize_dims(legalize(graph, target_of(target, opset)))
+    chosen = target_of(target, opset)
+    return materialize_dims(legalize(graph, chosen), chosen.opset)

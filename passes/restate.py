@@ -1,8 +1,8 @@
-"""The same operator in the words of an older opset, and values of attributes that older opsets do not know."""
+"""What a runtime, or an older opset, takes for something else than what is meant, or refuses although it has a kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from irkit import dims
 from irkit.dims import Dim
 from irkit.ir import Value
+from irkit.onnx.downgrade import respelled
 from irkit.pattern import attribute_of
 from irkit.types import DType, Tensor
 from passes.int64 import is_confused
@@ -19,10 +20,13 @@ VALUES: Mapping[str, tuple[tuple[str, Any, int], ...]] = {
     "Pad": (("mode", "wrap", 19),),
     "Resize": (("coordinate_transformation_mode", "half_pixel_symmetric", 19),),
     "GridSample": (("mode", "linear", 20), ("mode", "cubic", 20)),
+    "ScatterND": (("reduction", "max", 18), ("reduction", "min", 18)),
+    "ScatterElements": (("reduction", "max", 18), ("reduction", "min", 18)),
+    "RoiAlign": (("coordinate_transformation_mode", "half_pixel", 16),),
 }
 """(attribute, value, opset): values that an attribute may have from that opset on."""
 
-CHANGED: Mapping[str, int] = {"GroupNormalization": 21, "DFT": 20}
+CHANGED: Mapping[str, int] = {"GroupNormalization": 21}
 """Operators that meant something else before that opset."""
 
 
@@ -43,10 +47,14 @@ PLACES = frozenset(("ArgMax", "ArgMin"))
 
 
 def misread(value: Value, opset: int) -> str:
-    """Why an older opset would take a value for something else; empty where it would not."""
+    """Why an older opset would take a value for something else; empty where it would not, or has other words for it."""
     changed = CHANGED.get(value.op, 0)
-    if opset < changed and not (value.op == "DFT" and "axis" in dict(value.attributes)):
+    if opset < changed:
         return f"{value.op} has another meaning before opset {changed}"
+    if value.op not in VALUES or respelled(value, opset) is not value:
+        return ""
+    if value.op == "GridSample" and opset < 20 and value.rank != 4:
+        return "GridSample takes images of two axes before opset 20"
     for name, wanted, since in VALUES.get(value.op, ()):
         if opset < since and attribute_of(value, name) == wanted:
             return f"{value.op} with {name}={wanted!r} is new at opset {since}"
@@ -119,30 +127,3 @@ def reduced_axes(value: Value) -> tuple[int, ...] | None:
 def may_be_empty(dim: Dim) -> bool:
     """True for a size that is not known to be above 0."""
     return dims.same(dim, 0) is not False
-
-
-def dft(value: Value) -> Value | None:
-    """The axis is an attribute"""
-    axes = axes_of(value.inputs[2]) if len(value.inputs) > 2 and value.inputs[2] is not None else (-2,)
-    if axes is None or "axis" in dict(value.attributes):
-        return None
-    axis = axes[0] + value.inputs[0].rank if axes[0] < 0 else axes[0]  # type: ignore[union-attr]
-    inputs = value.inputs[:2] if len(value.inputs) > 1 and value.inputs[1] is not None else value.inputs[:1]
-    attributes = tuple(sorted({**dict(value.attributes), "axis": axis}.items()))
-    return Value("DFT", inputs, attributes, (), value.type)
-
-
-def grid_sample(value: Value) -> Value | None:
-    """The modes are called bilinear and bicubic"""
-    old = {"linear": "bilinear", "cubic": "bicubic"}.get(attribute_of(value, "mode"))
-    if old is None or value.rank != 4:
-        return None
-    attributes = tuple(sorted({**dict(value.attributes), "mode": old}.items()))
-    return Value("GridSample", value.inputs, attributes, (), value.type)
-
-
-RESTATED: Mapping[str, tuple[tuple[int, Callable[[Value], Value | None]], ...]] = {
-    "DFT": ((20, dft),),
-    "GridSample": ((20, grid_sample),),
-}
-"""(opset, function): how an operator is written before that opset."""

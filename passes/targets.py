@@ -12,12 +12,13 @@ import onnx.defs
 from irkit.build import dtype_complaint
 from irkit.errors import RewriteError
 from irkit.ir import Value
+from irkit.onnx.downgrade import respelled
 from irkit.onnx.runtime_table import CONTRIB, STOWAWAYS, is_contrib, runtime_schema
 from irkit.onnx.schemas import BODIES, OPSET, TYPE_STRINGS, OpSpec, row, split
 from irkit.types import DType, Tensor, Tuple, Type
 from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 
-OLDEST = 18
+OLDEST = 13
 """The oldest opset that irkit writes graphs for."""
 
 FOREVER = 2**31 - 1
@@ -51,6 +52,7 @@ class Target:
         op = value.op
         if op in OURS:
             return ""
+        value = respelled(value, self.opset)
         operands = value.inputs
         if op in BODIES:
             operands = operands[: len(operands) - value.attribute("captures", 0)]

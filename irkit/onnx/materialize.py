@@ -10,21 +10,26 @@ import attrs
 from irkit import dims
 from irkit.dims import Dim, Range
 from irkit.ir import Graph, Value, param
+from irkit.onnx.schemas import OPSET
 from irkit.onnx.sizes import ONE, Sizes
 from irkit.vocabulary import CALL, CONSTANT, PARAM, SHAPE_VECTOR
 
+ALLOWZERO = 14
+"""The opset that lets Reshape take a 0 for a size of 0."""
 
-def materialize(graph: Graph) -> Graph:
+
+def materialize(graph: Graph, opset: int = OPSET) -> Graph:
     """The graph without ShapeVector, in its bodies too; itself where there is none.
 
     In Reshape a dimension of the operand at the same place becomes 0 and one other becomes -1, where ONNX allows that
     for every size in range; in Expand a dimension of the operand becomes 1. Everything else is read off the
     shape of a value or computed (see `irkit.onnx.sizes`). Symbols that nothing in a body binds become captures of it.
+    Below opset 14 a Reshape that needs `allowzero` is only written where nothing else does.
     Raises SerializeError for a symbol that nothing binds.
     """
     if not has_vectors(graph):
         return graph
-    results = Sweep(Sizes(graph.params, graph.symbols), graph.symbols).graph(graph)
+    results = Sweep(Sizes(graph.params, graph.symbols, opset=opset), graph.symbols, opset).graph(graph)
     return graph.with_results(results)
 
 
@@ -40,6 +45,7 @@ class Sweep:
 
     sizes: Sizes
     ranges: Mapping[str, Range]
+    opset: int = OPSET
     done: dict[int, Graph] = attrs.field(factory=dict)
     new: dict[Value, Value] = attrs.field(factory=dict)
     squeezed: dict[Value, Value] = attrs.field(factory=dict)
@@ -150,7 +156,8 @@ class Sweep:
         for k in open_:
             if all(known for i, known in enumerate(positive) if i != k):
                 options.append((tuple(-1 if i == k else d for i, d in enumerate(copied)), False))
-        options.append((meant, True))
+        if not options or self.opset >= ALLOWZERO:
+            options.append((meant, True))
         if all(type(d) is int for d in options[0][0]):
             return options[0]
         return min(options, key=lambda option: (self.sizes.cost(option[0]), option[1]))
@@ -174,8 +181,8 @@ class Sweep:
                     own[size] = param(ONE)
                 return own[size]
 
-            inner = Sizes(body.params, self.ranges, need)
-            results.append(Sweep(inner, self.ranges, self.done).graph(body))
+            inner = Sizes(body.params, self.ranges, need, opset=self.opset)
+            results.append(Sweep(inner, self.ranges, self.opset, self.done).graph(body))
         bodies = tuple(
             attrs.evolve(body, params=(*body.params, *(own.get(size) or param(ONE) for size in wanted)), results=found)
             for body, own, found in zip(value.bodies, asked, results, strict=True)

@@ -16,6 +16,7 @@ from irkit.digest import symbols_in
 from irkit.dims import is_fresh
 from irkit.errors import SerializeError
 from irkit.ir import Graph, Value
+from irkit.onnx.downgrade import downgraded
 from irkit.onnx.expand import called, expand_calls
 from irkit.onnx.materialize import materialize
 from irkit.onnx.names import Names, Scope, assign, encodable, weight_key
@@ -107,7 +108,7 @@ def skeleton(
     version = OPSET if opset is None else opset
     if type(version) is not int or not 7 <= version <= OPSET:
         raise SerializeError(f"irkit writes opsets 7 to {OPSET}, and was asked for {opset!r}")
-    written = materialize(graph if functions else expand_calls(graph))
+    written = downgraded(materialize(graph if functions else expand_calls(graph), version), version)
     model = ModelProto(producer_name=PRODUCER, ir_version=ir_version or lowest_ir_version(version))
     writer = Writer(version, Types(lambda: frozenset(s.name for s in all_symbols(written))), sink, model.ir_version)
     scope = assign(written)

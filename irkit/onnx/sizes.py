@@ -19,6 +19,7 @@ from irkit.blobs import blob
 from irkit.dims import Dim, Range
 from irkit.errors import SerializeError
 from irkit.ir import Value, constant
+from irkit.onnx.schemas import OPSET
 from irkit.origins import NOWHERE, Origin
 from irkit.types import DType, Tensor
 
@@ -26,6 +27,8 @@ ONE = Tensor(DType.INT64, (1,))
 """The type of one expression."""
 INNER = 1.5
 """What a Shape of an inner value counts for, where that of a parameter counts 1."""
+PARTIAL = 15
+"""The opset from which Shape gives a part of a shape."""
 PLACES = 4
 """So many places of one dimension are remembered: each is tried where a run of dimensions is looked for."""
 
@@ -39,8 +42,10 @@ class Sizes:
     `need` is given in a body: it asks the graph around for an expression that nothing inside binds.
     """
 
-    def __init__(self, params: Iterable[Value], ranges: Mapping[str, Range], need: Need | None = None) -> None:
-        self.ranges, self.need = ranges, need
+    def __init__(
+        self, params: Iterable[Value], ranges: Mapping[str, Range], need: Need | None = None, opset: int = OPSET
+    ) -> None:
+        self.ranges, self.need, self.opset = ranges, need, opset
         self.origin: Origin = NOWHERE
         self._outer: dict[Dim, list[tuple[Value, int]]] = {}
         self._inner: dict[Dim, list[tuple[Value, int]]] = {}
@@ -165,6 +170,10 @@ class Sizes:
     def _shape(self, value: Value, start: int, stop: int) -> Value:
         """Shape(value)[start:stop]"""
         key = (value, start, stop)
+        whole = stop - start == value.rank
+        if key not in self._shapes and self.opset < PARTIAL and not whole:
+            ends = [self._constant((at,)) for at in (start, stop)]
+            self._shapes[key] = self._node("Slice", [self._shape(value, 0, value.rank), *ends], (stop - start,))
         if key not in self._shapes:
             attributes = {
                 name: at for name, at, left_out in (("end", stop, value.rank), ("start", start, 0)) if at != left_out
