@@ -61,9 +61,15 @@ def single(value: Any) -> float:
 
 def key(attributes: Attributes) -> Any:
     """A hashable that is equal just for attributes that mean the same: by content for blobs, telling -0.0 from 0.0."""
-    if not attributes:
-        return attributes
-    return tuple((name, _key(value)) for name, value in attributes)
+    for _, value in attributes:
+        kind = type(value)
+        if kind not in _PLAIN and not (kind is tuple and _PLAIN.issuperset(map(type, value))):
+            return tuple([(name, _key(value)) for name, value in attributes])
+    return attributes  # equal just where they mean the same
+
+
+_PLAIN = frozenset((int, str, bytes))
+"""Types of which equal values mean the same."""
 
 
 def _key(value: Attribute) -> Any:

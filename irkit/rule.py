@@ -29,16 +29,12 @@ def decline(reason: str) -> Any:
 class Match:
     """An instance of a pattern: `m.root`, and what each hole, attribute and named part holds, as `m.x`."""
 
-    __slots__ = ("_bound", "_symbols", "root")
-
     def __init__(self, root: Value, bound: dict[str, Any], symbols: Callable[[], frozenset[Any]] = frozenset) -> None:
+        self.__dict__.update(bound)  # parts are plain attributes, which Python finds fastest
         self.root, self._bound, self._symbols = root, bound, symbols
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return self._bound[name]
-        except KeyError:
-            raise AttributeError(f"the pattern has no part called {name!r}") from None
+        raise AttributeError(f"the pattern has no part called {name!r}")
 
     def __getitem__(self, name: str) -> Any:
         return self._bound[name]

@@ -10,7 +10,7 @@ from irkit import attributes
 from irkit.ir import Graph, Value
 from irkit.onnx.schemas import NONDETERMINISTIC
 from irkit.pause import uncollected
-from irkit.vocabulary import PARAM
+from irkit.vocabulary import CONSTANT, PARAM
 
 UNSHARED = NONDETERMINISTIC | {PARAM}
 """Operators of which two applications are never one."""
@@ -28,12 +28,19 @@ class Numbering:
         Parameters and random draws equal nothing else. Two values whose types differ are kept apart: each may bind
         a dimension symbol of its own.
         """
-        op = value.op
-        if op in UNSHARED or (value.bodies and is_random(value)):
+        op, given = value.op, value.attributes
+        if op in UNSHARED:
             return value
-        given = value.attributes
-        bodies = tuple((b, b.symbols_used) for b in value.bodies) if value.bodies else ()
-        key = (op, value.inputs, attributes.key(given) if given else given, bodies)
+        if value.bodies:
+            if is_random(value):
+                return value
+            key = (op, value.inputs, attributes.key(given), tuple([(b, b.symbols_used) for b in value.bodies]))
+        elif op == CONSTANT:
+            key = given[0][1].key
+        elif given:
+            key = (op, value.inputs, attributes.key(given))
+        else:
+            key = (op, value.inputs)
         found = self._first.setdefault(key, value)
         if found is value or found.type is value.type or found.type == value.type:
             return found

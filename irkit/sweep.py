@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -27,16 +28,14 @@ WIDE = 6
 """Of operators with more operands than this, which rules may match is not remembered."""
 
 
-class Plan:
-    """What all sweeps of one call share: the rules by operator, and the bodies that were rewritten already."""
+class Index:
+    """Which rules of a set may match a value. A pure function of the rules, filled where it is asked."""
 
-    def __init__(self, rules: Rules, depth: int = DEPTH) -> None:
-        self.rules, self.depth = rules, depth
+    def __init__(self, rules: Rules) -> None:
         self.asks_users = any(asks_users(each.pattern) for each in rules)
         self._roots = [(each, root_ops(each.pattern)) for each in rules]
         self._by_op: dict[str, Rules] = {}
         self._candidates: dict[Any, Rules] = {}
-        self._bodies = Bodies()
 
     def candidates(self, value: Value) -> Rules:
         """The rules that may match, in the order of the rule set, judged by the operator of the value and those of
@@ -44,7 +43,7 @@ class Plan:
         op = value.op
         rules = self._by_op.get(op)
         if rules is None:
-            rules = self._by_op[op] = self._for_op(op)
+            rules = self._by_op[op] = tuple(each for each, ops in self._roots if ops is None or op in ops)
         if not rules:
             return rules
         operands = tuple([None if v is None else v.op for v in value.inputs])
@@ -56,14 +55,28 @@ class Plan:
             found = self._candidates[key] = tuple(r for r in rules if possible(r.pattern, op, operands))
         return found
 
-    def _for_op(self, op: str) -> Rules:
-        return tuple(each for each, ops in self._roots if ops is None or op in ops)
+
+@lru_cache(maxsize=64)
+def index_of(rules: Rules) -> Index:
+    """The index of a rule set, which every graph that the set is applied to shares."""
+    return Index(rules)
+
+
+class Plan:
+    """What all sweeps of one call share: the rules by operator, and the bodies that were rewritten already."""
+
+    def __init__(self, rules: Rules, depth: int = DEPTH) -> None:
+        self.rules, self.depth = rules, depth
+        index = index_of(rules)
+        self.asks_users, self.candidates = index.asks_users, index.candidates
+        self._bodies = Bodies()
 
     def rewrite(self, graph: Graph) -> Graph:
         """The graph swept once, or, where patterns ask for users, until nothing changes."""
         for _ in range(SWEEPS):
-            after = Sweep(graph, self).run()
-            if after is graph or not self.asks_users:
+            sweep = Sweep(graph, self)
+            after = sweep.run()
+            if after is graph or not self.asks_users or not sweep.has_freed(after):
                 return after
             graph = after
         return graph
@@ -125,6 +138,7 @@ class Sweep:
         self.active: set[Value] = set()
         self._symbols: frozenset[Any] | None = None
         self._olds: dict[Value, list[Value]] = {}
+        self._shared: set[Value] = set()
         self._results: Counter[Value] | None = None
 
     def run(self) -> Graph:
@@ -133,7 +147,7 @@ class Sweep:
         for value in self.graph.order:
             if value.op == PARAM:
                 continue
-            if value.bodies or (swaps and any(v in swaps for v in value.inputs)):
+            if value.bodies or (swaps and not swaps.keys().isdisjoint(value.inputs)):
                 self.settle(value)
                 continue
             found = first(value)
@@ -253,9 +267,9 @@ class Sweep:
                 f"the rule {trail.rule} built on a parameter that is not the graph's", source=str(trail.origin)
             )
         swaps, new = self.swaps, value
-        if any(v in swaps for v in value.inputs):
+        if not swaps.keys().isdisjoint(value.inputs):
             try:
-                new = reinfer.over(value, tuple(v if v is None else swaps.get(v, v) for v in value.inputs))
+                new = reinfer.over(value, tuple([v if v is None else swaps.get(v, v) for v in value.inputs]))
             except TypeRuleError as error:
                 raise RewriteError(
                     f"after the rewrites below it, {value.op} is refused: {error.what}",
@@ -316,7 +330,19 @@ class Sweep:
         found = len(users.get(value, ())) + results.get(value, 0)
         if olds is not None:
             found += sum(len(users.get(v, ())) + results.get(v, 0) for v in olds)
+        if found > 1:
+            self._shared.add(value)
         return max(1, found)
+
+    def has_freed(self, after: Graph) -> bool:
+        """True where a value that a pattern wanted for itself, and that others used, has one user in the graph `after`
+        the sweep: then the rule may apply now. Values that the sweep replaced were counted with all their users."""
+        if not self._shared:
+            return False
+        count = Counter(v for v in after.results if v in self._shared)
+        for value in after.order:
+            count.update(v for v in dict.fromkeys(value.inputs) if v in self._shared)
+        return 1 in count.values()
 
 
 def bound_by(dim: Any) -> tuple[Any, ...]:
