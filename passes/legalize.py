@@ -21,8 +21,10 @@ from itertools import product, zip_longest
 from typing import Any
 
 import attrs
+from pyrsistent import PMap
 
 from irkit.build import call, dtype_complaint, op
+from irkit.dims import Range
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.ir import Graph, Value, item
 from irkit.onnx.downgrade import respelled
@@ -31,7 +33,7 @@ from irkit.origins import Origin
 from irkit.pattern import Hole
 from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody
-from irkit.rewrite import Match, Rule, decline, rewrite
+from irkit.rewrite import Match, Rule, Rules, decline, rewrite
 from irkit.types import DType, Tensor, Tuple
 from passes.definitions import by_definition
 from passes.doubles import DOUBLES
@@ -105,14 +107,22 @@ def legalize(graph: Graph, target: Target, *, observe: Observer = nobody) -> Gra
 
 
 def _legalized(graph: Graph, target: Target) -> Graph:
-    rules = (legal_rule(target), *(empty_rules(graph.symbols) if target.provider else ()))
+    rules, tidy = _rules(target, graph.symbols)
     after = rewrite(graph, rules)
     if after is not graph:
-        after = rewrite(after, (*rules, *TIDY))
+        after = rewrite(after, tidy)
     missing = list(problems(after, target))
     if missing:
         raise _unrunnable(missing, target)
     return after
+
+
+@lru_cache(maxsize=64)
+def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rules, Rules]:
+    """The rules that make a graph run, and those with what tidies up after them: the same objects every time, so that
+    what is known of a rule set is known of them."""
+    rules = (legal_rule(target), *(empty_rules(ranges) if target.provider else ()))
+    return rules, (*rules, *TIDY)
 
 
 def problems(graph: Graph, target: Target) -> Iterator[tuple[Value, str]]:
