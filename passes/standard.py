@@ -13,32 +13,25 @@ from passes.merge_siblings import merge_slices
 from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
 from passes.rules.attention import ATTENTION, DOUBLED
 from passes.rules.casts import CASTS
+from passes.rules.clips import CLIPS, REAL_CLIPS
 from passes.rules.convolution import CONVOLUTION
-from passes.rules.fusions import FUSIONS, MERGES
+from passes.rules.fusions import FUSIONS
 from passes.rules.movement import MOVEMENT
 from passes.rules.ordinals import CAUSAL, ORDINALS
+from passes.rules.parts import PARTS
+from passes.rules.reductions import REAL_REDUCED, REDUCED
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
 
-EXACT = SIZES + SHAPES + ORDINALS + ALGEBRA + CASTS + MOVEMENT + MERGES + DOUBLED + EXACT_FOLDING
+EXACT = (
+    SIZES + SHAPES + PARTS + ORDINALS + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED + EXACT_FOLDING
+)  # fmt: skip
 """Rules that keep every bit of every result."""
 
 REAL = (
-    SIZES
-    + SHAPES
-    + ORDINALS
-    + ALGEBRA
-    + CASTS
-    + MOVEMENT
-    + MERGES
-    + DOUBLED
-    + FOLDING
-    + REAL_ALGEBRA
-    + FUSIONS
-    + ATTENTION
-    + CAUSAL
-    + CONVOLUTION
-)
+    SIZES + SHAPES + PARTS + ORDINALS + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED + FOLDING
+    + REAL_ALGEBRA + REAL_CLIPS + FUSIONS + REAL_REDUCED + ATTENTION + CAUSAL + CONVOLUTION
+)  # fmt: skip
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 
 LEVELS: tuple[Pass, ...] = (

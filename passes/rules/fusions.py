@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from irkit import dims
-from irkit.build import call, const, op, shape_vector
+from irkit.build import const, op, shape_vector
 from irkit.ir import Value, param
-from irkit.pattern import Is, Op, attr, attribute_of, either, hole, is_all_ones, one_of, p, uniform
+from irkit.pattern import Is, Op, attr, either, hole, is_all_ones, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import axes_of, is_float, number, positive, same_shape, same_type
+from passes.rules.common import axes_of, is_float, positive, same_shape, same_type
 
 x, y, w = hole("x"), hole("y"), hole("w")
 
@@ -290,85 +290,8 @@ def softmax(m: Match) -> Any:
     return op.Softmax(m.x, axis=axes[0])
 
 
-# ---------------------------------------------------------------------------------------------- clipping
-
-_low, _high = constant("low", optional=True), constant("high", optional=True)
-
-
-def _bounds(low: Value | None, high: Value | None) -> tuple[Any, Any] | None:
-    """The two bounds as numbers, infinite where absent; None where one is no number."""
-    a = -math.inf if low is None else uniform(low)
-    b = math.inf if high is None else uniform(high)
-    return None if a is None or b is None else (a, b)
-
-
-def _clip(x: Value, low: Any, high: Any) -> Value:
-    return op.Clip(x, *(None if math.isinf(v) else number(x, v) for v in (low, high)))
-
-
-@rule(p.Relu(p.Clip(x, _low, _high)))
-def relu_clip(m: Match) -> Any:
-    """Relu(Clip(x, a, b)) -> Clip(x, max(a, 0), b)"""
-    found = _bounds(m.low, m.high)
-    if found is None or found[1] < 0:
-        return decline("the bounds are not known, or all is below 0")
-    return _clip(m.x, max(found[0], 0), found[1])
-
-
-@rule(p.Clip(p.Relu(x), _low, _high))
-def clip_relu(m: Match) -> Any:
-    """Clip(Relu(x), a, b) -> Clip(x, max(a, 0), b)"""
-    found = _bounds(m.low, m.high)
-    return decline("the bounds are not known") if found is None else _clip(m.x, max(found[0], 0), found[1])
-
-
-@rule(p.Clip(p.Clip(x, constant("a", optional=True), constant("b", optional=True)), _low, _high))
-def clip_clip(m: Match) -> Any:
-    """Clip(Clip(x, a, b), c, d) -> Clip(x, max(a, c), min(b, d))"""
-    inner, outer = _bounds(m.a, m.b), _bounds(m.low, m.high)
-    if inner is None or outer is None or inner[1] < outer[0]:
-        return decline("the bounds are not known, or do not meet")
-    return _clip(m.x, max(inner[0], outer[0]), min(inner[1], outer[1]))
-
-
-# ---------------------------------------------------------------------------------------------- reductions
-
-REDUCTIONS = (
-    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
-    "ReduceLogSumExp", "ReduceSumSquare",
-)  # fmt: skip
-_reduced = one_of(*REDUCTIONS)(x, constant("axes"))
-
-
-def _keepdims(m: Match, keep: int, reduction: Value) -> Any:
-    axes, moved = axes_of(m.axes), axes_of(m.moved)
-    if axes is None or moved is None or not axes or attribute_of(reduction, "keepdims") == keep:
-        return decline("the axes are not known, or stay already")
-    rank = m.x.rank
-    if positive(axes, rank) != positive(moved, rank):
-        return decline("other axes come and go")
-    return call(reduction.op, [m.x, m.axes], {**dict(reduction.attributes), "keepdims": keep})
-
-
-@rule(p.Squeeze(_reduced.named("reduction").once(), constant("moved")))
-def squeeze_reduction(m: Match) -> Any:
-    """Squeeze(ReduceX(x, axes), axes) -> ReduceX(x, axes, keepdims=0)"""
-    return _keepdims(m, 0, m.reduction)
-
-
-@rule(p.Unsqueeze(_reduced.named("reduction").once(), constant("moved")))
-def unsqueeze_reduction(m: Match) -> Any:
-    """Unsqueeze(ReduceX(x, axes, keepdims=0), axes) -> ReduceX(x, axes)"""
-    return _keepdims(m, 1, m.reduction)
-
-
 FUSIONS: tuple[Rule, ...] = (
     gemm, gemm_bias, product_of_rows, gelu, gelu_tanh, swish, swish_alpha, log_softmax, layer_norm, layer_norm_scale,
     layer_norm_bias, rms_norm, rms_norm_cast, softmax,
 )  # fmt: skip
 """Several operators that one computes, with other rounding."""
-
-MERGES: tuple[Rule, ...] = (
-    relu_clip, clip_relu, clip_clip, squeeze_reduction, unsqueeze_reduction,
-)  # fmt: skip
-"""Several operators that one computes, to the same bits."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from irkit import dims
-from irkit.build import call, const, op
+from irkit.build import call, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.onnx.infer.context import contents
 from irkit.pattern import attr, attribute_of, either, hole, is_all_ones, is_all_zeros, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
-from passes.rules.common import axes_of, is_known, positive, same_shape, same_type, vector
+from passes.rules.common import is_known, same_shape, same_type, vector
 from passes.rules.sizes import Sizes, bound_by, built, is_bound, read
 
 x, y, s = hole("x"), hole("y"), hole("s")
@@ -245,28 +243,7 @@ def concat_concat(m: Match) -> Any:
     return kept[0] if len(kept) == 1 else op.Concat(*kept, axis=axis)
 
 
-_bounds = (constant("starts"), constant("ends"), constant("axes"), constant("steps", optional=True))
-
-
-@rule(p.Slice(p.Slice(x, *(constant(f"inner_{c.name}", optional=c.optional) for c in _bounds)), *_bounds))
-def slice_slice(m: Match) -> Any:
-    """x[a:b][:, c:d] -> x[a:b, c:d], for constant bounds of different axes"""
-    rank = m.x.rank
-    outer, inner = axes_of(m.axes) or (), axes_of(m.inner_axes) or ()
-    if set(positive(outer, rank)) & set(positive(inner, rank)):
-        return decline("an axis is cut twice")
-    parts = [np.concatenate([_numbers(m["inner_" + n]), _numbers(m[n])]) for n in ("starts", "ends", "axes")]
-    steps = [v.blob.array if v is not None else np.ones(n, np.int64) for v, n in (
-        (m.inner_steps, len(inner)), (m.steps, len(outer)))]  # fmt: skip
-    steps = np.concatenate(steps).astype(np.int64)
-    return op.Slice(m.x, *(const(part) for part in parts), *([] if (steps == 1).all() else [const(steps)]))
-
-
-def _numbers(value: Value) -> np.ndarray:
-    return value.blob.array.astype(np.int64)  # type: ignore[union-attr]
-
-
 SHAPES: tuple[Rule, ...] = (
     same_expand, no_axes, tile_once, whole_slice, no_padding, squeeze_axes, view_of_view, plain_reshape,
-    expand_expand, expand_to_view, expand_before_broadcast, concat_concat, slice_slice,
+    expand_expand, expand_to_view, expand_before_broadcast, concat_concat,
 )  # fmt: skip
