@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import attrs
@@ -83,10 +83,18 @@ class Op:
     whole: str = ""
     bodies: tuple[tuple[str, tuple[Pattern | None, ...]], ...] = ()
 
-    @cached_property
-    def rest_at(self) -> int | None:
-        """Where among the operands those stand that may be any number; None where there are none such."""
+    rest_at: int | None = attrs.field(init=False)
+    """Where among the operands those stand that may be any number; None where there are none such."""
+    is_more: bool = attrs.field(init=False)
+    """Whether more is asked of it than operators, attributes, operands and users."""
+
+    @rest_at.default
+    def _rest_at(self) -> int | None:
         return next((i for i, operand in enumerate(self.operands) if type(operand) is Rest), None)
+
+    @is_more.default
+    def _is_more(self) -> bool:
+        return bool(self.type or self.where or self.name or self.whole or self.bodies)
 
     def __getitem__(self, index: int) -> Op:
         """The pattern of result number `index`. What was named before is the operator, of which this is one result:

@@ -14,7 +14,7 @@ from irkit.onnx.schemas import BODIES, COMMUTATIVE
 from irkit.pattern.heads import describe, fits, is_of_constants, size
 from irkit.pattern.language import Attr, Constant, Either, Hole, OfConstants, Op, Own, Pattern, Rest, Through, row_of
 from irkit.pattern.predicates import Predicate
-from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM
+from irkit.vocabulary import CALL, CONSTANT, ITEM
 
 
 @attrs.frozen
@@ -41,8 +41,8 @@ class Search:
 
     def __init__(self, users: Callable[[Value], int] | None, misses: list[Miss] | None, total: int) -> None:
         self.users, self.misses, self.total = users, misses, total
-        self.seen: dict[Value, Any] = {}
-        self.bodies: dict[int, tuple[Graph, tuple[Value | None, ...]]] = {}
+        self.seen: dict[Value, Any] | None = None
+        self.bodies: dict[int, tuple[Graph, tuple[Value | None, ...]]] | None = None
 
     def missed(self, pattern: Pattern, goals: Goals, path: tuple[Any, ...], value: Value | None, why: str) -> None:
         """Notes a failure of `pattern`; `goals` are those that were still to come."""
@@ -56,7 +56,7 @@ class Search:
 
     def used(self, value: Value) -> int:
         """How many values use a value: of the graph, or, for a value inside a body, of that body."""
-        for body, _ in self.bodies.values():
+        for body, _ in self.bodies.values() if self.bodies else ():
             if value in body.users:
                 return len(body.users[value]) + sum(r is value for r in body.results)
         return self.users(value) if self.users is not None else 1
@@ -64,6 +64,8 @@ class Search:
     def enter(self, node: Value, number: int) -> str:
         """Makes the parameters of a body known: captures as what they are outside, others by their number."""
         body = node.bodies[number]
+        if self.seen is None or self.bodies is None:
+            self.seen, self.bodies = {}, {}
         known = self.bodies.setdefault(id(body), (body, node.inputs))
         if known[1] != node.inputs:
             return "one body stands in two places, over other operands"
@@ -71,8 +73,13 @@ class Search:
         outside = node.inputs[len(node.inputs) - captures :]
         first = len(body.params) - captures
         for index, own in enumerate(body.params):
-            self.seen[own] = index if index < first else self.seen.get(outside[index - first], outside[index - first])
+            self.seen[own] = index if index < first else self.outside(outside[index - first])
         return ""
+
+    def outside(self, value: Any) -> Any:
+        """What a parameter of a body stands for: a value outside; every other value stands for itself."""
+        found = None if self.seen is None else self.seen.get(value)
+        return found if type(found) is Value else value
 
 
 def match(
@@ -94,12 +101,11 @@ def match(
 
 
 def _solve(goals: Goals, bound: dict[str, Any], search: Search) -> dict[str, Any] | None:
-    seen = search.seen
     while goals is not None:
         pattern, value, path, goals = goals
         kind = type(pattern)
-        if seen and type(seen.get(value)) is Value:
-            value = seen[value]
+        if search.seen is not None:
+            value = search.outside(value)
         if kind is Op:
             why, more = _enter(pattern, value, path, goals, bound, search)
             if why:
@@ -154,10 +160,10 @@ def _leaf(pattern: Any, value: Any, bound: dict[str, Any], search: Search) -> st
     if kind is Rest:
         if any(not test(v) for test in pattern.where for v in value):
             return f"not all of {name} are {_names(pattern.where)}"
-        if search.seen:
-            value = tuple(search.seen[v] if type(search.seen.get(v)) is Value else v for v in value)
+        if search.seen is not None:
+            value = tuple(map(search.outside, value))
     elif kind is Own:
-        if value is None or value.op != PARAM or search.seen.get(value) != pattern.index:
+        if value is None or search.seen is None or search.seen.get(value) != pattern.index:
             return f"it is {value!r}, not parameter {pattern.index} of the body"
     elif value is None:
         if not pattern.optional:
@@ -208,22 +214,31 @@ def _enter(
         why = _attributes(pattern, node, bound)
         if why:
             return why, None
+    if pattern.is_more:
+        why = _more(pattern, value, node, bound)
+        if why:
+            return why, None
+        if pattern.bodies:
+            why, goals = _bodies(pattern, node, path, goals, search)
+            if why:
+                return why, None
+    return _operands(pattern, node, path, goals)
+
+
+def _more(pattern: Op, value: Value, node: Value, bound: dict[str, Any]) -> str:
+    """What few patterns ask of an operator: its type, predicates, names that it has already."""
     if pattern.type is not None:
         why = pattern.type.refuses(value, bound)
         if why:
-            return why, None
+            return why
     for test in pattern.where:
         if not test(value):
-            return f"{test.__name__} does not hold", None
+            return f"{test.__name__} does not hold"
     if pattern.name and bound.setdefault(pattern.name, value) is not value:
-        return f"{pattern.name} stands for another value already", None
+        return f"{pattern.name} stands for another value already"
     if pattern.whole and bound.setdefault(pattern.whole, node) is not node:
-        return f"{pattern.whole} stands for another {node.op} already", None
-    if pattern.bodies:
-        why, goals = _bodies(pattern, node, path, goals, search)
-        if why:
-            return why, None
-    return _operands(pattern, node, path, goals)
+        return f"{pattern.whole} stands for another {node.op} already"
+    return ""
 
 
 def _bodies(pattern: Op, node: Value, path: tuple[Any, ...], goals: Goals, search: Search) -> tuple[str, Goals]:
