@@ -81,7 +81,10 @@ def t5() -> Built:
     """A T5 encoder and decoder of three layers each."""
     from transformers import T5Config, T5Model
 
-    config = T5Config(vocab_size=1000, d_model=128, d_ff=256, d_kv=32, num_layers=3, num_heads=4, use_cache=False)
+    config = T5Config(
+        vocab_size=1000, d_model=128, d_ff=256, d_kv=32, num_layers=3, num_heads=4, use_cache=False,
+        attn_implementation="eager",  # torch.onnx cannot write what the other one is traced to
+    )  # fmt: skip
     inputs = {"input_ids": torch.randint(0, 1000, (2, 9)), "decoder_input_ids": torch.randint(0, 1000, (2, 7))}
     shapes = {"input_ids": {0: "batch", 1: "source"}, "decoder_input_ids": {0: "batch", 1: "target"}}
     return T5Model(config), (), inputs, shapes
@@ -101,7 +104,10 @@ def swin() -> Built:
     """A Swin transformer of three stages."""
     from transformers import SwinConfig, SwinModel
 
-    config = SwinConfig(image_size=64, patch_size=4, embed_dim=32, depths=[2, 2, 2], num_heads=[2, 4, 8], window_size=4)
+    config = SwinConfig(
+        image_size=64, patch_size=4, embed_dim=32, depths=[2, 2, 2], num_heads=[2, 4, 8], window_size=4,
+        attn_implementation="eager",  # as for T5
+    )  # fmt: skip
     return SwinModel(config), (), {"pixel_values": torch.randn(2, 3, 64, 64)}, {"pixel_values": {0: "batch"}}
 
 
