@@ -13,7 +13,7 @@ from irkit.attributes import Attributes
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.ir import Graph, Value, param
-from irkit.onnx.contrib import activations
+from irkit.onnx.contrib import activations, attention, grouped, norms, products, rotary
 from irkit.onnx.contrib.application import Application, Sizes, bound_sizes, op
 from irkit.onnx.infer.contents import contents
 from irkit.onnx.infer.context import Context
@@ -26,10 +26,22 @@ asked for at least."""
 
 DEFINITIONS: Mapping[str, Definition] = MappingProxyType(
     {
-        "com.microsoft::Gelu": activations.gelu,
+        "com.microsoft::Attention": attention.attention,
         "com.microsoft::BiasGelu": activations.bias_gelu,
+        "com.microsoft::EmbedLayerNormalization": norms.embed_layer_normalization,
         "com.microsoft::FastGelu": activations.fast_gelu,
+        "com.microsoft::FusedConv": products.fused_conv,
+        "com.microsoft::FusedGemm": products.fused_gemm,
+        "com.microsoft::FusedMatMul": products.fused_mat_mul,
+        "com.microsoft::Gelu": activations.gelu,
+        "com.microsoft::GroupQueryAttention": grouped.group_query_attention,
+        "com.microsoft::MultiHeadAttention": attention.multi_head_attention,
         "com.microsoft::QuickGelu": activations.quick_gelu,
+        "com.microsoft::RotaryEmbedding": rotary.rotary_embedding,
+        "com.microsoft::SkipLayerNormalization": norms.skip_layer_normalization,
+        "com.microsoft::SkipSimplifiedLayerNormalization": norms.skip_simplified_layer_normalization,
+        "com.microsoft::TransposeMatMul": products.fused_mat_mul,
+        "SimplifiedLayerNormalization": norms.simplified_layer_normalization,
     }
 )
 """What each operator is, in ONNX's own vocabulary."""

@@ -1,0 +1,39 @@
+"""What ONNX Runtime's kernels refuse only when they run: an operator is put in only where none of that can happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from irkit import dims
+from irkit.ir import Value
+
+
+def limit(value: Value) -> str:
+    """Why the kernel on the CPU may refuse a value when it runs; empty where it surely takes it."""
+    check = LIMITS.get(value.op)
+    return "" if check is None else check(value)
+
+
+def of_group_query_attention(value: Value) -> str:
+    """A batch of several rows with several queries behind earlier keys; rotated heads of odd sizes."""
+    query, past = value.inputs[0], value.inputs[3]
+    if query is None or query.rank != 3:
+        return "the query has no three axes"
+    batch, length, width = query.shape
+    earlier = past is not None and dims.same(past.shape[2], 0) is not True
+    if earlier and dims.same(batch, 1) is not True and dims.same(length, 1) is not True:
+        return "its kernel takes several queries behind earlier keys for a batch of 1 only"
+    heads = value.attribute("num_heads")
+    if value.inputs[1] is None:
+        heads += 2 * value.attribute("kv_num_heads")
+    size = dims.floordiv(width, heads)
+    if value.attribute("do_rotary") and (type(size) is not int or size % 16):
+        return "its kernel rotates only heads whose size 16 divides"
+    return "" if type(size) is not int or size % 8 == 0 else "its kernel takes only heads whose size 8 divides"
+
+
+LIMITS: Mapping[str, Callable[[Value], str]] = MappingProxyType(
+    {"com.microsoft::GroupQueryAttention": of_group_query_attention}
+)
+"""What to ask of each operator."""

@@ -1,0 +1,331 @@
+"""Operators of ONNX Runtime's own: each definition against its kernel, in files and text, and brought back to ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import numpy as np
+import onnxruntime
+import pytest
+
+import irkit
+import passes
+from irkit import dims
+from irkit.ir import Graph, param
+from irkit.onnx.contrib import DEFINITIONS
+from irkit.types import tensor
+from passes.targets import target_of
+
+CONTRIB = target_of("onnxruntime-cpu+com.microsoft")
+
+
+@attrs.frozen(eq=False)
+class Case:
+    """One application: operands as arrays (None where left out), attributes, how many results, which to compare.
+
+    `valid` cuts the results down to what the operator says something about, `known` are the operands that are
+    constants, and `free` names the sizes that are symbols: (operand, axis, symbol).
+    """
+
+    op: str
+    operands: tuple[np.ndarray | None, ...]
+    attributes: dict[str, Any] = attrs.field(factory=dict)
+    outputs: int = 1
+    compared: tuple[int, ...] = (0,)
+    tolerance: float = 2e-5
+    valid: Callable[[int, np.ndarray], np.ndarray] = lambda index, array: array
+    known: tuple[int, ...] = ()
+    free: tuple[tuple[int, int, str], ...] = ()
+
+    def __str__(self) -> str:
+        shapes = ",".join("-" if a is None else "x".join(map(str, a.shape)) for a in self.operands)
+        given = ",".join(f"{k}={v}" for k, v in self.attributes.items())
+        return f"{self.op.rpartition('::')[2]}({shapes}){given}".replace(" ", "")
+
+
+def build(case: Case) -> Graph:
+    """The case as a graph of one operator."""
+    params, inputs = [], []
+    symbols = {(index, axis): dims.symbol(name) for index, axis, name in case.free}
+    for index, array in enumerate(case.operands):
+        if array is None or index in case.known:
+            inputs.append(None if array is None else irkit.const(array))
+        else:
+            shape = [symbols.get((index, axis), size) for axis, size in enumerate(array.shape)]
+            params.append(param(tensor(array.dtype.name, *shape)))
+            inputs.append(params[-1])
+    found = irkit.call(case.op, inputs, case.attributes, outputs=case.outputs)
+    results = found if isinstance(found, tuple) else (found,)
+    return Graph(tuple(params), tuple(results[i] for i in case.compared))
+
+
+def fed(case: Case) -> list[np.ndarray]:
+    """What the parameters of the graph are given."""
+    return [a for i, a in enumerate(case.operands) if a is not None and i not in case.known]
+
+
+def on_runtime(graph: Graph, feeds: list[np.ndarray]) -> list[np.ndarray]:
+    """The results on ONNX Runtime, without its own fusions."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    data = irkit.to_proto(graph, ir_version=11).SerializeToString()
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return session.run(None, dict(zip((i.name for i in session.get_inputs()), feeds, strict=True)))
+
+
+def random(*shape: int, seed: int = 0, dtype: str = "float32") -> np.ndarray:
+    """Normal numbers."""
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
+
+
+def ints(top: int, *shape: int, dtype: str = "int32") -> np.ndarray:
+    """Integers from 0 to below `top`."""
+    return np.random.default_rng([top, *shape]).integers(0, top, shape).astype(dtype)
+
+
+MS = "com.microsoft::"
+X = random(2, 3, 8)
+FREE_X = ((0, 0, "b"), (0, 1, "s"))
+
+
+def activation_cases() -> list[Case]:
+    """Gelu in all its forms."""
+    bias = random(8, seed=1)
+    found = [Case(MS + name, (x,), free=((0, 0, "b"),)) for name in ("Gelu", "FastGelu", "QuickGelu")
+             for x in (X, random(1, 4), random(0, 5), random(5))]  # fmt: skip
+    found += [Case(MS + "QuickGelu", (X,), {"alpha": alpha}) for alpha in (1.0, 0.5, -2.0)]
+    found += [Case(MS + name, (X, bias), free=FREE_X) for name in ("BiasGelu", "FastGelu")]
+    return found
+
+
+def product_cases() -> list[Case]:
+    """Products, transposed and scaled, and what is fused behind them."""
+    found = []
+    for left in (0, 1):
+        for right in (0, 1):
+            a, b = random(3, 4), random(4, 5, seed=1)
+            operands = (a.T.copy() if left else a, b.T.copy() if right else b)
+            given = {"transA": left, "transB": right}
+            found.append(
+                Case(MS + "FusedMatMul", operands, {**given, "alpha": 0.25}, free=((0, 1 - left, "n"),)[:left])
+            )
+            found.append(Case(MS + "TransposeMatMul", operands, given))
+            batched = tuple(np.stack([o, -o]) for o in operands)
+            found.append(Case(MS + "FusedMatMul", batched, given, free=((0, 0, "b"), (1, 0, "b"))))
+            found.append(Case(MS + "FusedGemm", (*operands, random(5, seed=2)),
+                              {**given, "alpha": 0.5, "beta": 2.0, "activation": "Relu"}))  # fmt: skip
+            # the batch stands in the middle: (rows, batch, columns)
+            x, y = random(*((4, 2, 3) if left else (3, 2, 4))), random(*((5, 2, 4) if right else (4, 2, 5)), seed=1)
+            found.append(Case(MS + "FusedMatMul", (x, y), {**given, "transBatchA": 1, "transBatchB": 1}))
+    x = random(2, 3, 4)
+    found += [Case(MS + "FusedGemm", (random(3, 4), random(4, 5)), {"activation": name, **more}) for name, more in (
+        ("LeakyRelu", {"activation_alpha": 0.3}), ("Sigmoid", {}), ("Tanh", {}), ("Elu", {"activation_alpha": 0.5}),
+        ("HardSigmoid", {"activation_alpha": 0.3, "activation_beta": 0.4}), ("Softplus", {}), ("Softsign", {}),
+        ("ThresholdedRelu", {"activation_alpha": 0.2}),
+    )]  # fmt: skip
+    found += [
+        Case(MS + "FusedMatMul", (x, random(4)), {"alpha": 2.0}),
+        Case(MS + "FusedMatMul", (random(4), x[0].T.copy())),
+    ]
+    return found
+
+
+def conv_cases() -> list[Case]:
+    """Convolutions with a summand and an activation."""
+    x, w, b = random(2, 3, 7, 6), random(4, 3, 3, 3, seed=1), random(4, seed=2)
+    z = random(2, 4, 5, 4, seed=3)
+    free = ((0, 0, "b"),)
+    kinds = (("Relu", ()), ("LeakyRelu", (0.2,)), ("Clip", (-0.5, 1.5)), ("HardSigmoid", (0.3, 0.4)), ("Tanh", ()),
+             ("Sigmoid", ()))  # fmt: skip
+    given = [{"activation": name, **({"activation_params": params} if params else {})} for name, params in kinds]
+    found = [Case(MS + "FusedConv", (x, w, b), attributes, free=free) for attributes in given]
+    found.append(Case(MS + "FusedConv", (x, w, b, z), {"activation": "Relu"}, free=((0, 0, "b"), (3, 0, "b"))))
+    found.append(Case(MS + "FusedConv", (x, w), {"pads": (1, 1, 1, 1), "strides": (2, 1), "activation": "Relu"}))
+    found.append(Case(MS + "FusedConv", (random(1, 4, 9), random(4, 2, 3)), {"group": 2, "dilations": (2,)}))
+    return found
+
+
+def norm_cases() -> list[Case]:
+    """Normalizations with what is added before."""
+    skip, gamma, beta, bias = random(2, 3, 8, seed=1), random(8, seed=2), random(8, seed=3), random(8, seed=4)
+    both = ((0, 0, "b"), (0, 1, "s"), (1, 0, "b"), (1, 1, "s"))
+    full, found = MS + "SkipLayerNormalization", []
+    for op, rest in ((full, (gamma, beta)), (full, (gamma,)), (MS + "SkipSimplifiedLayerNormalization", (gamma,))):
+        found.append(Case(op, (X, skip, *rest), free=both))
+        found.append(Case(op, (X, skip, *rest), {"epsilon": 0.1}, 4, (0, 3), free=both))
+        found.append(Case(op, (X[0], skip[0], *rest), {"epsilon": 0.1}, 4, (3, 0)))
+        found.append(Case(op, (X, skip[:1], *rest), {"epsilon": 0.1}, 4, (0, 3), free=FREE_X[:1]))
+        found.append(Case(op, (X, skip[0], *rest), {"epsilon": 0.1}, free=FREE_X[:1]))
+    found.append(Case(full, (X, skip, gamma, None, bias), {"epsilon": 0.1}, 4, (0, 3), free=both))
+    found.append(Case(full, (X, skip, gamma, beta, bias), {"epsilon": 0.1}, 4, (0, 3)))
+    found.append(Case(MS + "SkipSimplifiedLayerNormalization", (X, skip, gamma, bias), {"epsilon": 0.1}, 4, (0, 3)))
+    simple = "SimplifiedLayerNormalization"
+    found += [
+        Case(simple, (X, gamma), {"epsilon": 0.01, "stash_type": 1}, free=FREE_X),
+        Case(simple, (X[:, :1], gamma), {}),
+    ]
+    found.append(Case(simple, (X, gamma), {"axis": -1, "epsilon": 0.01}, 2, (0, 1)))
+    return found
+
+
+def embedding_cases() -> list[Case]:
+    """Embeddings summed and normalized."""
+    tables = (random(9, 8), random(6, 8, seed=1), random(2, 8, seed=2))
+    ids, segments, mask = ints(9, 2, 4), ints(2, 2, 4), np.array([[1, 1, 1, 0], [1, 1, 0, 0]], np.int32)
+    norm = (random(8, seed=3), random(8, seed=4))
+    op = MS + "EmbedLayerNormalization"
+    words, places, parts = tables
+    free = ((0, 0, "b"), (0, 1, "s"), (1, 0, "b"), (1, 1, "s"))
+    return [
+        Case(op, (ids, segments, words, places, parts, *norm), {"epsilon": 1e-5}, 2, (0, 1), free=free),
+        Case(op, (ids, None, words, places, None, *norm), {"epsilon": 1e-5}, 2, (0, 1)),
+        Case(op, (ids, segments, words, places, parts, *norm, mask), {"epsilon": 1e-5}, 3, (0, 1, 2)),
+        Case(op, (ids, None, words, places, None, *norm, mask, ints(6, 2, 4)), {"epsilon": 1e-5}, 2, (0, 1)),
+    ]
+
+
+def rotary_cases() -> list[Case]:
+    """Rotations: of heads that stand apart or side by side, whole or in part, neighbours or halves."""
+    op, found = MS + "RotaryEmbedding", []
+    cos, sin = random(16, 4), random(16, 4, seed=1)
+    for interleaved in (0, 1):
+        given = {"interleaved": interleaved}
+        for positions in (ints(16, 2, 3, dtype="int64"), np.array([5])):
+            found.append(Case(op, (random(2, 3, 16), positions, cos, sin), given))
+            free = ((0, 0, "b"), (0, 2, "s"), *(((1, 0, "b"), (1, 1, "s")) if positions.ndim > 1 else ()))
+            found.append(Case(op, (random(2, 4, 3, 8), positions, cos, sin), given, free=free))
+        part = {**given, "rotary_embedding_dim": 8, "num_heads": 2}
+        found.append(Case(op, (random(2, 3, 24), ints(16, 2, 3, dtype="int64"), cos, sin), part))
+        half = tuple(a.astype(np.float16) for a in (random(2, 3, 16), cos, sin))
+        found.append(Case(op, (half[0], np.array([0]), *half[1:]), given, tolerance=4e-3))
+    return found
+
+
+def attention_cases() -> list[Case]:
+    """MultiHeadAttention with all that it may be given."""
+    op, found = MS + "MultiHeadAttention", []
+    q, k, v = (random(2, 3, 8, seed=i) for i in range(3))
+    free = tuple((i, axis, name) for i in range(3) for axis, name in ((0, "b"), (1, "s")))
+    past = (random(2, 2, 4, 4, seed=5), random(2, 2, 4, 4, seed=6))
+    found.append(Case(op, (q, k, v), {"num_heads": 2}, free=free))
+    found.append(Case(op, (q, k, v), {"num_heads": 4, "scale": 0.3}))
+    found.append(Case(op, (q, k, v, random(24, seed=3)), {"num_heads": 2}, 3, (0, 1, 2), free=free))
+    found.append(Case(op, (q, k, v), {"num_heads": 2, "unidirectional": 1}, free=free))
+    found.append(Case(op, (q[:, :1], k, random(2, 3, 12, seed=9)), {"num_heads": 2}))
+    for mask in (np.array([[1, 1, 0], [1, 0, 0]], np.int32), np.array([2, 3], np.int32), ints(2, 2, 3, 3)):
+        for more in ({}, {"mask_filter_value": -3.0}, {"unidirectional": 1}):
+            found.append(Case(op, (q, k, v, None, mask), {"num_heads": 2, **more}))
+    found.append(Case(op, (q, k, v, None, None, random(1, 2, 3, 3, seed=8)), {"num_heads": 2}, free=free))
+    for more in ({}, {"unidirectional": 1}):
+        bias = random(2, 1, 3, 7, seed=8)
+        found.append(Case(op, (q, k, v, None, None, bias, *past), {"num_heads": 2, **more}, 3, (0, 1, 2)))
+        found.append(Case(op, (q, k, v, None, ints(2, 2, 7), None, *past), {"num_heads": 2, **more}, 3, (0, 1, 2)))
+        grown = (*free, (6, 0, "b"), (6, 2, "p"), (7, 0, "b"), (7, 2, "p"))
+        found.append(Case(op, (q, k, v, None, None, None, *past), {"num_heads": 2, **more}, 3, (0, 1, 2), free=grown))
+    found.append(Case(op, (q, random(2, 2, 5, 4), random(2, 2, 5, 4, seed=1)), {"num_heads": 2}))
+    return found
+
+
+def packed_cases() -> list[Case]:
+    """Attention, which holds the projections too."""
+    op, found = MS + "Attention", []
+    x, w, b = random(2, 3, 6), random(6, 24, seed=1), random(24, seed=2)
+    free = ((0, 0, "b"), (0, 1, "s"))
+    found.append(Case(op, (x, w, b), {"num_heads": 2}, free=free))
+    found.append(Case(op, (x, w, b), {"num_heads": 4, "unidirectional": 1, "scale": 0.5}, free=free))
+    found.append(Case(op, (x, random(6, 20), random(20)), {"num_heads": 2, "qkv_hidden_sizes": (8, 8, 4)}))
+    masks = (np.array([2, 3], np.int32), np.array([3, 2, 1, 0], np.int32), ints(2, 2, 3), ints(2, 2, 3, 3))
+    found += [Case(op, (x, w, b, mask), {"num_heads": 2}) for mask in masks]
+    past = random(2, 2, 2, 4, 4, seed=3)
+    found.append(Case(op, (x, w, b, None, past), {"num_heads": 2, "unidirectional": 1}, 2, (0, 1)))
+    found.append(Case(op, (x, w, b, ints(2, 2, 7), past), {"num_heads": 2}, 2, (0, 1)))
+    found.append(Case(op, (x, w, b, None, None, random(1, 2, 3, 3)), {"num_heads": 2}))
+    return found
+
+
+def grouped_cases() -> list[Case]:
+    """GroupQueryAttention: prompts, steps, rotations, windows."""
+    op, found = MS + "GroupQueryAttention", []
+    caches = (random(16, 8, seed=7), random(16, 8, seed=8))
+
+    def case(
+        batch: int,
+        length: int,
+        before: int,
+        lengths: Any = None,
+        dtype: str = "float32",
+        room: int | None = None,
+        pack: bool = False,
+        rotate: bool = False,
+        known: bool = True,
+        extra: Any = (),
+        **more: Any,
+    ) -> Case:
+        q, k, v = (random(batch, length, n * 16, seed=i, dtype=dtype) for i, n in enumerate((4, 2, 2)))
+        given = {"num_heads": 4, "kv_num_heads": 2, **more, **({"do_rotary": 1} if rotate else {})}
+        ends = np.full(batch, before + length - 1) if lengths is None else np.array(lengths) - 1
+        places = before if room is None else room
+        past = tuple(random(batch, 2, places, 16, seed=i, dtype=dtype) for i in (4, 5)) if places else (None, None)
+        heads = (np.concatenate([q, k, v], 2), None, None) if pack else (q, k, v)
+        turned = tuple(c.astype(dtype) for c in caches) if rotate else (None, None)
+        total = np.array(max(ends) + 1, np.int32)
+        operands = (*heads, *past, ends.astype(np.int32), total, *turned, *extra)
+        cut = None if lengths is None or before else lengths
+
+        def valid(index: int, array: np.ndarray) -> np.ndarray:
+            if cut is None:
+                return array
+            axis = 0 if index == 0 else 1
+            return np.concatenate([np.take(row, range(n), axis).ravel() for row, n in zip(array, cut, strict=True)])
+
+        tolerance = 2e-5 if dtype == "float32" else 4e-3
+        return Case(op, operands, given, 3, (0, 1, 2), tolerance, valid, (6,) if known else ())
+
+    for known in (True, False):
+        found += [case(2, 3, 0, known=known), case(2, 1, 4, known=known), case(1, 3, 4, known=known),
+                  case(2, 1, 4, room=9, known=known), case(2, 3, 0, lengths=[3, 2], known=known),
+                  case(2, 1, 4, lengths=[5, 3], known=known)]  # fmt: skip
+    for rotate in ({"rotate": True}, {"rotate": True, "rotary_interleaved": 1}, {"rotate": True, "pack": True}):
+        found += [case(2, 3, 0, **rotate), case(2, 1, 4, **rotate), case(1, 3, 4, **rotate)]
+    found += [
+        case(1, 1, 5, local_window_size=3),
+        case(1, 6, 0, local_window_size=2),
+    ]
+    found += [case(1, 3, 2, softcap=5.0), case(1, 3, 2, scale=0.2), case(1, 3, 2, smooth_softmax=1)]
+    found += [case(1, 3, 2, extra=(None, random(1, 1, 3, 5), None)), case(1, 3, 2, extra=(None, None, random(4)))]
+    found += [case(2, 3, 0, dtype="float16"), case(2, 1, 4, dtype="float16", rotate=True)]
+    return found
+
+
+CASES = [*activation_cases(), *product_cases(), *conv_cases(), *norm_cases(), *embedding_cases(), *rotary_cases(),
+         *attention_cases(), *packed_cases(), *grouped_cases()]  # fmt: skip
+
+
+def held(case: Case, wanted: list[np.ndarray], found: Any, what: str) -> None:
+    """Fails where two sets of results differ."""
+    for place, one, other in zip(case.compared, wanted, found, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape, (what, place, one.shape, other.shape)
+        a, b = (case.valid(place, x).astype(np.float64) for x in (one, other))
+        np.testing.assert_allclose(b, a, rtol=case.tolerance, atol=case.tolerance, err_msg=f"{what}, result {place}")
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_definition_agrees_with_the_kernel(case: Case) -> None:
+    graph, feeds = build(case), fed(case)
+    irkit.verify(graph)
+    wanted = on_runtime(graph, feeds)
+    held(case, wanted, irkit.evaluate(graph, feeds), "evaluator")
+    plain = passes.prepare(graph)
+    assert not any("::" in v.op or v.op in DEFINITIONS for v in plain.order)
+    irkit.verify(plain)
+    held(case, wanted, on_runtime(plain, feeds), "in ONNX")
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_file_and_a_text_hold_the_operator(case: Case) -> None:
+    graph = build(case)
+    assert irkit.parse(str(graph)) == graph
+    assert irkit.load(irkit.to_proto(passes.prepare(graph, CONTRIB))) == graph
