@@ -7,8 +7,10 @@ from irkit.errors import RewriteError
 from irkit.ir import Graph
 from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence
+from irkit.rule import Rules
 from passes.fold_constants import EXACT_FOLDING, FOLDING
 from passes.fuse_caches import fuse_caches
+from passes.layouts import cancel_transposes
 from passes.merge_siblings import merge_slices
 from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
 from passes.rules.attention import ATTENTION, DOUBLED
@@ -16,7 +18,7 @@ from passes.rules.casts import CASTS
 from passes.rules.clips import CLIPS, REAL_CLIPS
 from passes.rules.convolution import CONVOLUTION
 from passes.rules.fusions import FUSIONS
-from passes.rules.movement import MOVEMENT
+from passes.rules.movement import MOVEMENT, REAL_MOVEMENT
 from passes.rules.ordinals import CAUSAL, ORDINALS
 from passes.rules.parts import PARTS
 from passes.rules.reductions import REAL_REDUCED, REDUCED
@@ -30,14 +32,36 @@ EXACT = (
 
 REAL = (
     SIZES + SHAPES + PARTS + ORDINALS + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED + FOLDING
-    + REAL_ALGEBRA + REAL_CLIPS + FUSIONS + REAL_REDUCED + ATTENTION + CAUSAL + CONVOLUTION
+    + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + FUSIONS + REAL_REDUCED + ATTENTION + CAUSAL + CONVOLUTION
 )  # fmt: skip
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 
+
+def settled(name: str, rules: Rules, *after: Pass) -> Pass:
+    """The rules, then the passes that see whole graphs, and the rules again where Transposes were cancelled."""
+    simplify = rules_pass(name, rules)
+
+    def body(graph: Graph, observe: Observer, depth: int) -> Graph:
+        for _ in range(ROUNDS):
+            graph = simplify.run(graph, observe, depth)
+            moved = cancel_transposes.run(graph, observe, depth)
+            if moved is graph:
+                break
+            graph = moved
+        for each in after:
+            graph = each.run(graph, observe, depth)
+        return graph
+
+    return Pass("settled", (("rules", name),), body)
+
+
+ROUNDS = 8
+"""How often Transposes are cancelled and the rules applied to what that leaves."""
+
 LEVELS: tuple[Pass, ...] = (
     rules_pass("share", ()),
-    sequence(rules_pass("simplify_exactly", EXACT), merge_slices, name="exact"),
-    sequence(rules_pass("simplify", REAL), merge_slices, fuse_caches, name="standard"),
+    sequence(settled("simplify_exactly", EXACT, merge_slices), name="exact"),
+    sequence(settled("simplify", REAL, merge_slices, fuse_caches), name="standard"),
 )
 """By level: 0 merges equal values, 1 keeps every bit, 2 may change the last bits of floating-point results."""
 

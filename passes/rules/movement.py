@@ -7,9 +7,10 @@ from typing import Any
 from irkit.build import call, op
 from irkit.dims import Dim
 from irkit.ir import Value
-from irkit.pattern import attr, hole, one_of, p
+from irkit.pattern import attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
+from passes.rules.common import axes_of, positive, vector
 from passes.rules.shapes import is_cheap, view
 
 x, y = hole("x"), hole("y")
@@ -118,6 +119,27 @@ def scalar_and_transpose(m: Match) -> Any:
     return _with_constant(m, first=False)
 
 
+_REDUCTIONS = (
+    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
+)  # fmt: skip
+
+
+@rule(one_of(*_REDUCTIONS)(_turned, constant("axes")), exact=False)
+def reduction_of_transpose(m: Match) -> Any:
+    """ReduceX(Transpose(x)) -> Transpose(ReduceX(x)), or ReduceX(x), which turns fewer elements"""
+    axes, rank = axes_of(m.axes), m.x.rank
+    if not axes or not rank:
+        return decline("all axes, or none")
+    perm = order(m.perm, rank)
+    gone = sorted(perm[a] for a in positive(axes, rank))
+    found = call(m.root.op, [m.x, vector(gone)], dict(m.root.attributes))
+    if attribute_of(m.root, "keepdims"):
+        return op.Transpose(found, perm=perm)
+    left = [i for i in range(rank) if i not in gone]
+    back = tuple(left.index(i) for i in perm if i not in gone)
+    return found if back == tuple(range(len(back))) else op.Transpose(found, perm=back)
+
+
 # ---------------------------------------------------------------------------------------------- into products
 
 
@@ -171,3 +193,7 @@ MOVEMENT: tuple[Rule, ...] = (
     binary_of_transposes, transpose_and_scalar, scalar_and_transpose, gemm_of_transposed_left,
     gemm_of_transposed_right, matmul_of_transposed_left, matmul_of_transposed_right,
 )  # fmt: skip
+"""Transposes moved, merged and absorbed, to the same bits."""
+
+REAL_MOVEMENT: tuple[Rule, ...] = (reduction_of_transpose,)
+"""Those after which sums are formed in another order."""

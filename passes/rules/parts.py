@@ -293,7 +293,7 @@ _bounds = (constant("starts"), constant("ends"), constant("axes"), constant("ste
 _inner = tuple(constant(f"inner_{c.name}", optional=c.optional) for c in _bounds)
 
 
-@rule(p.Slice(p.Slice(x, *_inner), *_bounds), sample=_cut_twice)
+@rule(p.Slice(p.Slice(x, *_inner).once(), *_bounds), sample=_cut_twice)
 def slice_slice(m: Match) -> Any:
     """x[a:b][c:d] -> x[a + c:min(b, a + d)], and x[a:b][:, c:d] -> x[a:b, c:d], for constant bounds"""
     rank = m.x.rank
