@@ -28,6 +28,7 @@ from irkit.dims import Range
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.ir import Graph, Value, item
 from irkit.onnx.downgrade import respelled
+from irkit.onnx.materialize import ALLOWZERO
 from irkit.onnx.schemas import BODIES, OPSET, OpSpec, split
 from irkit.origins import Origin
 from irkit.pattern import Hole
@@ -41,7 +42,7 @@ from passes.empty import empty_rules
 from passes.expand import EXPANSIONS, Expansion, group_normalization
 from passes.fold_constants import EXACT_FOLDING
 from passes.functions import applies_at, by_function
-from passes.older import OLDER
+from passes.older import OLDER, plain_reshapes
 from passes.recurrent import RECURRENT
 from passes.restate import misread, refused
 from passes.rules.algebra import ALGEBRA
@@ -122,6 +123,7 @@ def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rules, Rules]:
     """The rules that make a graph run, and those with what tidies up after them: the same objects every time, so that
     what is known of a rule set is known of them."""
     rules = (legal_rule(target), *(empty_rules(ranges) if target.provider else ()))
+    rules = (*rules, *((plain_reshapes(ranges),) if target.opset < ALLOWZERO else ()))
     return rules, (*rules, *TIDY)
 
 

@@ -1,4 +1,4 @@
-"""What a runtime, or an older opset, takes for something else than what is meant, or refuses although it has a kernel."""
+"""What an older opset or a runtime takes for something else than what is meant, or refuses although it has a kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.onnx.downgrade import respelled
 from irkit.pattern import attribute_of
-from irkit.types import DType, Tensor
+from irkit.types import DType, Tensor, Tuple
 from passes.int64 import is_confused
 from passes.rules.common import axes_of
 
@@ -51,6 +51,8 @@ def misread(value: Value, opset: int) -> str:
     changed = CHANGED.get(value.op, 0)
     if opset < changed:
         return f"{value.op} has another meaning before opset {changed}"
+    if opset < 22 and value.op in ("MaxPool", "AveragePool", "LpPool") and counts_otherwise(value):
+        return f"{value.op} counts windows that begin in the padding before opset 22"
     if value.op not in VALUES or respelled(value, opset) is not value:
         return ""
     if value.op == "GridSample" and opset < 20 and value.rank != 4:
@@ -59,6 +61,25 @@ def misread(value: Value, opset: int) -> str:
         if opset < since and attribute_of(value, name) == wanted:
             return f"{value.op} with {name}={wanted!r} is new at opset {since}"
     return ""
+
+
+def counts_otherwise(value: Value) -> bool:
+    """True for a pool that rounds up and has fewer windows than that gives, one of them beginning in the padding."""
+    x = value.inputs[0]
+    if x is None or not value.attribute("ceil_mode") or attribute_of(value, "auto_pad") != "NOTSET":
+        return False
+    kernel = value.attribute("kernel_shape")
+    first = value.type.items[0] if isinstance(value.type, Tuple) else value.type
+    rank = len(kernel)
+    strides, dilations, pads = (value.attribute(name) or default for name, default in (
+        ("strides", (1,) * rank), ("dilations", (1,) * rank), ("pads", (0,) * (2 * rank))))  # fmt: skip
+    for i, (size, count) in enumerate(zip(x.shape[2:], first.shape[2:], strict=True)):  # type: ignore[union-attr]
+        reach = dilations[i] * (kernel[i] - 1) + 1
+        if type(size) is int and type(count) is int:
+            rounded = -(-(size + pads[i] + pads[rank + i] - reach) // strides[i]) + 1
+            if rounded != count:
+                return True
+    return False
 
 
 def refused(value: Value) -> str:

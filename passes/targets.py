@@ -156,7 +156,7 @@ def _problem(
     if len(results) > found.max_outputs:
         return f"{name} has at most {found.max_outputs} results at opset {target.opset}"
     complaint = dtype_complaint(found, tuple(k if isinstance(k, DType) else None for k in operands))
-    complaint = complaint or result_complaint(found, results)
+    complaint = complaint or result_complaint(found, results) or other_kind(op, found, operands, results)
     if complaint:
         return f"{name} at opset {target.opset}: {complaint}"
     if not target.provider:
@@ -177,6 +177,19 @@ def result_complaint(found: OpSpec, results: tuple[Kind, ...]) -> str:
         formal = found.outputs[min(index, len(found.outputs) - 1)]
         if isinstance(kind, DType) and TYPE_STRINGS[kind] not in found.allowed(formal):
             return f"result {index} cannot be {kind.short}"
+    return ""
+
+
+def other_kind(op: str, found: OpSpec, operands: tuple[Kind, ...], results: tuple[Kind, ...]) -> str:
+    """Which sequence or optional an opset does not allow, and the IR's opset does; empty where there is none."""
+    newest = row_at(op, OPSET)
+    if newest is None or newest.since == found.since:
+        return ""
+    for formals, new, kinds in ((found.inputs, newest.inputs, operands), (found.outputs, newest.outputs, results)):
+        for index, kind in enumerate(kinds):
+            old, now = (side[min(index, len(side) - 1)] for side in (formals, new))
+            if isinstance(kind, str) and kind in newest.allowed(now) and kind not in found.allowed(old):
+                return f"it takes no {kind}"
     return ""
 
 

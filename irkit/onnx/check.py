@@ -58,7 +58,8 @@ class Session:
         empty optional. Raises what ONNX Runtime raises."""
         given = dict(feeds) if isinstance(feeds, Mapping) else dict(zip(self.inputs, feeds, strict=True))
         values = {name: ort_value(value) for name, value in given.items()}
-        if any(isinstance(v, (list, type(None))) for v in values.values()):
+        tensors = all(o.type.startswith("tensor") for o in self.inner.get_outputs())
+        if not tensors or any(isinstance(v, (list, type(None))) for v in values.values()):
             plain = {name: v if isinstance(v, list) or v is None else given[name] for name, v in values.items()}
             return tuple(self.inner.run(None, plain))
         return tuple(array_of(found) for found in self.inner.run_with_ort_values(None, values))

@@ -163,6 +163,10 @@ def row_at(op: str, opset: int) -> OpSpec | None:
     return row(schema)
 
 
+SPELLED = frozenset(("STFT",))
+"""Operators whose default ONNX's own shape inference forgets at some opset."""
+
+
 @cache
 def explicit_defaults(op: str, opset: int) -> tuple[tuple[str, str, Any], ...]:
     """(name, kind, value) for attributes that are written even where they have the IR's default: those whose default is
@@ -175,7 +179,8 @@ def explicit_defaults(op: str, opset: int) -> tuple[tuple[str, str, Any], ...]:
     found = []
     for name, attribute in old.attributes.items():
         default = new.attributes[name].default if name in new.attributes else None
-        if default is not None and attribute.kind in _FIELDS and (schema.has_function or default != attribute.default):
+        spelled = schema.has_function or op in SPELLED
+        if default is not None and attribute.kind in _FIELDS and (spelled or default != attribute.default):
             found.append((name, attribute.kind, default))
     return tuple(found)
 
