@@ -12,6 +12,7 @@ from passes.fold_constants import EXACT_FOLDING, FOLDING
 from passes.fuse_caches import fuse_caches
 from passes.layouts import cancel_transposes
 from passes.merge_siblings import merge_slices
+from passes.rules.affine import AFFINE
 from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
 from passes.rules.attention import ATTENTION, DOUBLED
 from passes.rules.casts import CASTS
@@ -32,7 +33,7 @@ EXACT = (
 
 REAL = (
     SIZES + SHAPES + PARTS + ORDINALS + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED + FOLDING
-    + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + FUSIONS + REAL_REDUCED + ATTENTION + CAUSAL + CONVOLUTION
+    + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + FUSIONS + REAL_REDUCED + ATTENTION + CAUSAL + CONVOLUTION + AFFINE
 )  # fmt: skip
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from irkit import dims
+from irkit.blobs import Blob
 from irkit.build import const
 from irkit.dims import Dim
+from irkit.errors import EvaluateError
 from irkit.ir import Value
 from irkit.pattern import uniform
 from irkit.types import DType, Tensor, Type, same_types
@@ -89,3 +92,21 @@ def positive(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
 def vector(numbers: Any) -> Value:
     """A constant vector of int64."""
     return const(np.array(list(numbers), dtype=np.int64))
+
+
+def lazily(like: Value, shape: tuple[Any, ...], compute: Callable[[], np.ndarray], name: str | None = None) -> Value:
+    """The constant of the element type of another whose content is computed when it is asked for.
+
+    It has the other's name where none is given.
+    """
+    dtype: DType = like.dtype
+    known = like.blob.name if like.blob is not None else ""
+    return const(Blob(dtype, shape, lambda: compute().astype(dtype.numpy, copy=False), known if name is None else name))
+
+
+def wide(value: Value) -> np.ndarray:
+    """The content of a constant in f64. Raises EvaluateError for what is no constant."""
+    blob = value.blob
+    if blob is None:
+        raise EvaluateError(f"{value!r} is no constant")
+    return blob.array.astype(np.float64)

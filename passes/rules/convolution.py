@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from irkit.blobs import Blob
 from irkit.build import call, const, op
 from irkit.ir import Value, param
 from irkit.pattern import attr, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, tensor
-from passes.rules.common import is_float
+from passes.rules.common import is_float, lazily, wide
 
 _conv = one_of("Conv")(hole("x"), constant("w"), constant("b", optional=True)).named("conv").once()
-
-
-def _lazily(like: Value, shape: tuple[int, ...], compute: Callable[[], np.ndarray], name: str) -> Value:
-    """The constant of the element type of `like` whose content is computed when it is asked for."""
-    dtype: DType = like.dtype
-    return const(Blob(dtype, shape, lambda: compute().astype(dtype.numpy, copy=False), name))
-
-
-def _wide(value: Value) -> np.ndarray:
-    """The content of a constant in f64."""
-    return value.blob.array.astype(np.float64)  # type: ignore[union-attr]
 
 
 def _normed(rng: np.random.Generator) -> Value:
@@ -57,7 +44,7 @@ def conv_batch_norm(m: Match) -> Any:
     epsilon, weight = m.epsilon, m.w.blob
 
     def factor() -> np.ndarray:
-        return _wide(m.scale) / np.sqrt(_wide(m.variance) + epsilon)
+        return wide(m.scale) / np.sqrt(wide(m.variance) + epsilon)
 
     def scaled() -> np.ndarray:  # in f32 at least, as torch computes: in f64 it would take longer than writing the file
         wide = np.float64 if m.w.dtype is DType.DOUBLE else np.float32
@@ -65,13 +52,13 @@ def conv_batch_norm(m: Match) -> Any:
         return weight.array.astype(wide, copy=False) * each
 
     def shifted() -> np.ndarray:
-        before = 0.0 if m.b is None else _wide(m.b)
-        return (before - _wide(m.mean)) * factor() + _wide(m.shift)
+        before = 0.0 if m.b is None else wide(m.b)
+        return (before - wide(m.mean)) * factor() + wide(m.shift)
 
     name = weight.name
     bias = m.b.blob.name if m.b is not None else f"{name.removesuffix('weight')}bias" if name else ""
-    new = _lazily(m.w, weight.shape, scaled, name)
-    return call("Conv", [m.x, new, _lazily(m.w, (weight.shape[0],), shifted, bias)], dict(m.conv.attributes))
+    new = lazily(m.w, weight.shape, scaled, name)
+    return call("Conv", [m.x, new, lazily(m.w, (weight.shape[0],), shifted, bias)], dict(m.conv.attributes))
 
 
 CONVOLUTION: tuple[Rule, ...] = (conv_batch_norm,)
