@@ -2,7 +2,8 @@
 
 ONNX's Attention (opset 23) takes past keys and values as operands and gives the joined ones as results, and takes
 queries, keys and values with the heads still inside the last axis. In a decoder with a cache that replaces eleven
-operators of a layer by one. It needs to know who uses the joined keys, and so is a pass and no rule.
+operators of a layer by one. It also makes the causal part of a mask itself, from where the past ends. It needs to know
+who uses the joined keys, and so is a pass and no rule.
 """
 
 from __future__ import annotations
@@ -11,12 +12,18 @@ from typing import Any
 
 import attrs
 
+from irkit import dims
 from irkit.build import call
+from irkit.dims import Dim
 from irkit.ir import Graph, Value
 from irkit.pipeline import Pass, graph_pass, in_bodies
-from irkit.types import Tensor
-from passes.rules.attention import split_heads
+from irkit.rule import Match
+from irkit.sweep import bound_by
+from irkit.types import Tensor, dims_of
+from passes.rules.attention import is_one, split_heads
 from passes.rules.common import same_shape
+from passes.rules.masks import without_causal
+from passes.rules.shapes import VIEWS
 
 PLAIN = frozenset(("scale", "softcap", "qk_matmul_output_mode", "softmax_precision"))
 """Attributes of Attention that mean the same with a past."""
@@ -24,12 +31,13 @@ PLAIN = frozenset(("scale", "softcap", "qk_matmul_output_mode", "softmax_precisi
 
 @attrs.frozen(eq=False)
 class Update:
-    """One attention to be replaced: queries, new keys and values with heads inside the last axis, the past, the joined
-    keys and values, and the values that join the heads of its result."""
+    """One attention to be replaced: queries, new keys and values, the past, the joined keys and values, and the values
+    that join the heads of its result. `heads` counts those of queries and of keys where they stand inside the last
+    axis; where it is None they are an axis of their own, and the result stays as it is."""
 
     attention: Value
     parts: tuple[Value, Value, Value]
-    heads: tuple[int, int]
+    heads: tuple[int, int] | None
     past: tuple[Value, Value]
     joined: tuple[Value, Value]
     results: tuple[Value, ...]
@@ -51,12 +59,11 @@ def update_of(graph: Graph, value: Value) -> Update | None:
     (past_k, new_k), (past_v, new_v) = old_k, old_v
     found = [split_heads(x) for x in (q, new_k, new_v)]
     results = merged_heads(graph, value)
-    if None in found or not results:
-        return None
-    (q3, count), (k3, shared), (v3, others) = (f for f in found if f is not None)
-    if shared != others or not all(same_shape(r.shape, (*q3.shape[:2], r.shape[2])) for r in results):
-        return None
-    return Update(value, (q3, k3, v3), (count, shared), (past_k, past_v), (k, v), results)
+    if None not in found and results:
+        (q3, count), (k3, shared), (v3, others) = (f for f in found if f is not None)
+        if shared == others and all(same_shape(r.shape, (*q3.shape[:2], r.shape[2])) for r in results):
+            return Update(value, (q3, k3, v3), (count, shared), (past_k, past_v), (k, v), results)
+    return Update(value, (q, new_k, new_v), None, (past_k, past_v), (k, v), (value,))
 
 
 def appended(graph: Graph, joined: Value, user: Value) -> tuple[Value, Value] | None:
@@ -71,14 +78,16 @@ def appended(graph: Graph, joined: Value, user: Value) -> tuple[Value, Value] | 
 
 def merged_heads(graph: Graph, attention: Value) -> tuple[Value, ...]:
     """The values that join the heads of a result into the last axis; none where another value uses the result."""
+    batch, heads, length, size = attention.shape
+    wanted = (batch, length, dims.mul(heads, size))
     found: list[Value] = []
-    for turned in graph.users[attention]:
-        if turned.op != "Transpose" or turned.attribute("perm") != (0, 2, 1, 3) or turned in graph.results:
-            return ()
-        for whole in graph.users[turned]:
-            batch, length, heads, size = turned.shape
-            wanted = (batch, length, *([heads * size] if type(heads) is int and type(size) is int else []))
-            if whole.op != "Reshape" or whole.rank != 3 or not same_shape(whole.shape, wanted):
+    for user in graph.users[attention]:
+        turned = user.op == "Transpose" and user.attribute("perm") == (0, 2, 1, 3) and user not in graph.results
+        wholes = graph.users[user] if turned else (user,)
+        for whole in wholes:
+            if whole.op not in VIEWS or not same_shape(whole.shape, wanted):
+                return ()
+            if not turned and not is_one(heads) and not is_one(length):
                 return ()
             found.append(whole)
     return () if any(attention is r for r in graph.results) else tuple(found)
@@ -91,9 +100,10 @@ def fuse_caches_here(graph: Graph) -> Graph:
         return graph
     late = {v for u in updates.values() for v in (*u.joined, *u.results)}
     new: dict[Value, Value] = {}
+    causal = Causal(graph)
     for value in graph.order:
         if value in updates:
-            new.update(replaced(updates[value], new))
+            new.update(replaced(updates[value], new, causal))
         elif value not in late and all(v is None or v in new for v in value.inputs):
             inputs = tuple(None if v is None else new[v] for v in value.inputs)
             same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
@@ -101,18 +111,36 @@ def fuse_caches_here(graph: Graph) -> Graph:
     return graph.with_results(new[r] for r in graph.results)
 
 
-def replaced(update: Update, new: dict[Value, Value]) -> dict[Value, Value]:
+class Causal:
+    """What is left of masks without their causal part; each is worked on once, so that layers share it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.symbols = frozenset(s for v in graph.params for d in dims_of(v.type) for s in bound_by(d))
+        self.known: dict[Any, tuple[Value | None] | None] = {}
+
+    def split(self, mask: Value, past: Dim) -> tuple[Value | None, int]:
+        """(mask, is_causal): the mask that does with keys of a `past` before the first query."""
+        if (mask, past) not in self.known:
+            match = Match(mask, {}, lambda: self.symbols)
+            self.known[mask, past] = without_causal(match, mask, past)
+        found = self.known[mask, past]
+        return (mask, 0) if found is None else (found[0], 1)
+
+
+def replaced(update: Update, new: dict[Value, Value], causal: Causal) -> dict[Value, Value]:
     """What stands for the joined keys and values and for the results, over operands as they are in `new`."""
     value = update.attention
-    mask = value.inputs[3] if len(value.inputs) > 3 else None
-    operands: list[Any] = [new[x] for x in update.parts]
-    operands += [None if mask is None else new[mask], *(new[x] for x in update.past)]
-    attributes = {**dict(value.attributes), "q_num_heads": update.heads[0], "kv_num_heads": update.heads[1]}
+    mask, is_causal = value.inputs[3] if len(value.inputs) > 3 else None, 0
+    if mask is not None:
+        mask, is_causal = causal.split(new[mask], update.past[0].shape[2])
+    operands: list[Any] = [*(new[x] for x in update.parts), mask, *(new[x] for x in update.past)]
+    attributes = {**dict(value.attributes), "is_causal": is_causal}
+    if update.heads is not None:
+        attributes |= {"q_num_heads": update.heads[0], "kv_num_heads": update.heads[1]}
     made = call("Attention", operands, attributes, outputs=3)
     whole = made[0].inputs[0].with_origin(value.origin.after("fuse_caches"))
     parts = [part.with_inputs((whole,)).with_origin(whole.origin) for part in made]
-    first: Value = parts[0]
-    swaps = dict.fromkeys(update.results, first)
+    swaps = dict.fromkeys(update.results, parts[0].with_type(update.results[0].type))
     for old, part in zip(update.joined, parts[1:], strict=True):
         swaps[old] = part.with_type(old.type)
     return swaps

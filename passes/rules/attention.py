@@ -8,12 +8,14 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import call, op, shape_vector
+from irkit.dims import Dim
 from irkit.ir import Value, param
 from irkit.pattern import Is, Op, attr, either, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
 from passes.rules.common import axes_of, is_float, positive, same_shape, same_type
+from passes.rules.shapes import VIEWS
 from passes.rules.sizes import bound_by, built, is_bound
 
 x = hole("x")
@@ -116,17 +118,24 @@ def _table(m: Match, value: Value) -> Value | None:
 
 def split_heads(value: Value) -> tuple[Value, int] | None:
     """(x, heads) where the value is x, of (batch, sequence, heads * size), as (batch, heads, sequence, size)."""
-    if value.op != "Transpose" or value.attribute("perm") != (0, 2, 1, 3):
+    if value.rank != 4 or value.op not in ("Transpose", *VIEWS):
         return None
-    inner = value.inputs[0]
-    if inner is None or inner.op != "Reshape":
+    batch, heads, length, size = value.shape
+    inner: Value | None = value
+    if value.op == "Transpose":
+        inner = value.inputs[0] if value.attribute("perm") == (0, 2, 1, 3) else None
+    elif not is_one(heads) and not is_one(length):
         return None
-    source = inner.inputs[0]
+    source = inner.inputs[0] if inner is not None and inner.op in VIEWS else None
     if source is None or source.rank != 3:
         return None
-    batch, length, heads, size = inner.shape
     whole = (batch, length, dims.mul(heads, size))
     return (source, heads) if type(heads) is int and same_shape(source.shape, whole) else None
+
+
+def is_one(dim: Dim) -> bool:
+    """True for a size of 1."""
+    return type(dim) is int and dim == 1
 
 
 def joined(m: Match, value: Value, heads: int, like: Value) -> Value | None:
@@ -158,6 +167,30 @@ def rotary_of_joined_heads(m: Match) -> Any:
         return decline("the heads are no part of the last axis")
     x, heads = found
     turned = call("RotaryEmbedding", [x, *m.more], {**dict(m.root.attributes), "num_heads": heads})
+    made = joined(m, turned, heads, m.root)
+    return decline("a dimension is not bound") if made is None else made
+
+
+def _normed_heads(rng: np.random.Generator) -> Value:
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    x = op.Relu(param(Tensor(DType.FLOAT, (batch, length, 2, 8))))
+    tables = [param(Tensor(DType.FLOAT, (batch, length, 4))) for _ in range(2)]
+    return op.RotaryEmbedding(op.Transpose(x, perm=(0, 2, 1, 3)), *tables, interleaved=int(rng.random() < 0.5))
+
+
+_beside = p.Transpose(x, perm=(0, 2, 1, 3))
+
+
+@rule(one_of("RotaryEmbedding")(_beside, *rest("more")), sample=_normed_heads)
+def rotary_of_heads_beside(m: Match) -> Any:
+    """RotaryEmbedding(Transpose(x)) of heads -> heads split off RotaryEmbedding(heads joined in the last axis)"""
+    batch, length, heads, size = m.x.shape
+    wanted = (batch, length, dims.mul(heads, size))
+    source = bound_by(m.x)
+    if m.x.op in VIEWS or type(heads) is not int or type(size) is not int or not is_bound(m, wanted, source):
+        return decline("the heads are split off already, or a dimension is not known")
+    inner = op.Reshape(m.x, built(m, wanted, 1, source))
+    turned = call("RotaryEmbedding", [inner, *m.more], {**dict(m.root.attributes), "num_heads": heads})
     made = joined(m, turned, heads, m.root)
     return decline("a dimension is not bound") if made is None else made
 
@@ -305,5 +338,6 @@ DOUBLED: tuple[Rule, ...] = (unary_of_doubled, unsqueeze_of_doubled, scaled_doub
 """What is computed on both halves of a tensor that hold the same, computed once."""
 
 ATTENTION: tuple[Rule, ...] = (
-    attention, rotary_embedding, rotary_of_joined_heads, attention_shared_heads, attention_of_joined_heads,
+    attention, rotary_embedding, rotary_of_joined_heads, rotary_of_heads_beside, attention_shared_heads,
+    attention_of_joined_heads,
 )  # fmt: skip

@@ -19,6 +19,7 @@ from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
 from passes.rules.common import axes_of, is_float, positive, same_shape, same_type
+from passes.rules.shapes import view
 
 x, y, w = hole("x"), hole("y"), hole("w")
 
@@ -79,7 +80,7 @@ def gemm_bias(m: Match) -> Any:
 
 def _flattened(rng: np.random.Generator) -> Value:
     batch, length = dims.symbol("batch"), dims.symbol("length")
-    x = param(Tensor(DType.FLOAT, (batch, length, 4)))
+    x = param(Tensor(DType.FLOAT, (batch, length, 4) if rng.random() < 0.5 else (batch, length, 2, 2)))
     flat = op.Reshape(x, shape_vector((dims.mul(batch, length), 4)))
     bias = param(Tensor(DType.FLOAT, (3,))) if rng.random() < 0.7 else None
     turned = int(rng.random() < 0.5)
@@ -101,20 +102,23 @@ _weighted = either(
 
 @rule(p.Reshape(_weighted, hole("shape"), allowzero=attr("b_")), exact=False, sample=_flattened)
 def product_of_rows(m: Match) -> Any:
-    """Reshape(Gemm(Reshape(x, [n, k]), b, c)) -> x @ b + c, where only leading axes were joined"""
-    lead = m.x.shape[:-1]
-    if m.x.rank < 3 or not same_shape(m.rows.shape[1:], m.x.shape[-1:]) or m.rows.rank != 2:
-        return decline("the last axis does not stay")
-    if not same_shape(m.root.shape, (*lead, m.product.shape[-1])) or m.b.rank != 2:
+    """Reshape(Gemm(Reshape(x, [n, k]), b, c)) -> x @ b + c, where leading axes were joined, or last ones to k"""
+    lead, width = m.root.shape[:-1], m.rows.shape[-1]
+    if m.rows.rank != 2 or m.x.rank < 3 or len(lead) < 2 or not same_shape(m.x.shape[: len(lead)], lead):
         return decline("the leading axes do not come back")
+    if not same_shape(m.root.shape[-1:], m.product.shape[-1:]) or m.b.rank != 2:
+        return decline("the last axis does not stay")
     gemm = m.product.op == "Gemm"
     if gemm and m.transB and m.b.blob is None:
         return decline("the transpose of b would be computed each time")
     c = m.c if gemm else None
     if c is not None and c.rank > 1:
         return decline("the bias is no vector")
+    rows = view(m, m.x, (*lead, width))
+    if rows is None:
+        return decline("a dimension is not bound")
     b = op.Transpose(m.b, perm=(1, 0)) if gemm and m.transB else m.b
-    found = op.MatMul(m.x, b)
+    found = op.MatMul(rows, b)
     return found if c is None else op.Add(found, c)
 
 

@@ -280,25 +280,48 @@ def compare_counted(m: Match) -> Any:
     a, b = counted(m.x), counted(m.y)
     if a is None or b is None:
         return decline("they are not counted")
-    gap = a.over(m.root.rank).plus(b.over(m.root.rank), -1)
-    if gap.axes:
+    gap = extremes(a.over(m.root.rank).plus(b.over(m.root.rank), -1), m.root.shape)
+    if gap is None:
         return decline("some may hold and others not")
-    answer = decided(m.root.op, gap.start)
+    answer = decided(m.root.op, *gap)
     shape, sources = m.root.shape, bound_by(m.x, m.y)
     if answer is None or not is_known(shape) or not is_bound(m, shape, sources):
         return decline("the difference may be of either sign")
     return _expanded(m, const(np.array(answer)), shape, sources)
 
 
-def decided(name: str, gap: Dim) -> bool | None:
-    """Whether x - y = gap answers a comparison; None where it does not."""
-    if isinstance(gap, int):
-        return {"Equal": gap == 0, "Less": gap < 0, "LessOrEqual": gap <= 0, "Greater": gap > 0}.get(name, gap >= 0)
+def extremes(gap: Counted, shape: tuple[Dim, ...]) -> tuple[Dim, Dim] | None:
+    """The least and the greatest of what is counted over a shape; None where the sign of a step is open."""
+    low = high = gap.start
+    for step, size in zip(gap.steps, shape, strict=True):
+        reach = dims.mul(step, dims.sub(size, 1))
+        if at_least(step, 0):
+            high = dims.add(high, reach)
+        elif at_least(dims.mul(step, -1), 0):
+            low = dims.add(low, reach)
+        else:
+            return None
+    return low, high
+
+
+def at_least(dim: Dim, number: int) -> bool:
+    """True for what is certainly no smaller than a number."""
+    gap = dims.sub(dim, number)
+    return gap >= 0 if isinstance(gap, int) else bool(gap.is_nonnegative)
+
+
+def decided(name: str, low: Dim, high: Dim) -> bool | None:
+    """Whether x - y between `low` and `high` answers a comparison; None where it does not."""
+    above, below = at_least(low, 1), at_least(dims.mul(high, -1), 1)
     if name == "Equal":
-        return None if dims.same(gap, 0) is not False else False
+        if dims.same(low, 0) is True and dims.same(high, 0) is True:
+            return True
+        return False if above or below or (dims.same(low, high) is True and dims.same(low, 0) is False) else None
     if name in ("LessOrEqual", "Greater"):
-        return {True: name == "Greater"}.get(bool(gap.is_positive))
-    return {True: name == "GreaterOrEqual"}.get(bool(gap.is_nonnegative))
+        yes, no = above, at_least(dims.mul(high, -1), 0)
+    else:
+        yes, no = at_least(low, 0), below
+    return None if not (yes or no) else yes is (name in ("Greater", "GreaterOrEqual"))
 
 
 # ---------------------------------------------------------------------------------------------- one number throughout
@@ -369,8 +392,11 @@ def _same_throughout(value: Value) -> Value | None:
 # ---------------------------------------------------------------------------------------------- causal masks
 
 
-def is_causal(mask: Value) -> bool:
-    """True for (..., queries, keys) that is True just where the key is not after the query."""
+def is_causal(mask: Value, past: Dim = 0) -> bool:
+    """True for (..., queries, keys) that is True just where the key is not after the query.
+
+    `past` keys stand before that of the first query.
+    """
     flipped = mask.op == "GreaterOrEqual"
     if not flipped and mask.op != "LessOrEqual":
         return False
@@ -379,7 +405,7 @@ def is_causal(mask: Value) -> bool:
     if keys is None or queries is None or rank < 2:
         return False
     gap = keys.over(rank).plus(queries.over(rank), -1)
-    return _is(gap.start, 0) and gap.steps == (*(0,) * (rank - 2), -1, 1)
+    return dims.same(dims.add(gap.start, past), 0) is True and gap.steps == (*(0,) * (rank - 2), -1, 1)
 
 
 def _masked(rng: np.random.Generator) -> Value:
