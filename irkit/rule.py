@@ -10,7 +10,7 @@ import attrs
 
 from irkit import dims
 from irkit.ir import Value
-from irkit.pattern import Pattern
+from irkit.pattern import Pattern, dims_named, names_of
 from irkit.types import dims_of
 
 
@@ -27,11 +27,18 @@ def decline(reason: str) -> Any:
 
 
 class Match:
-    """An instance of a pattern: `m.root`, and what each hole, attribute and named part holds, as `m.x`."""
+    """An instance of a pattern: `m.root`, and what each hole, attribute, named part and named dimension holds, as
+    `m.x`. `m.roots` are the values that the patterns of a rule stand for, `m.root` the first."""
 
-    def __init__(self, root: Value, bound: dict[str, Any], symbols: Callable[[], frozenset[Any]] = frozenset) -> None:
+    def __init__(
+        self,
+        root: Value,
+        bound: dict[str, Any],
+        symbols: Callable[[], frozenset[Any]] = frozenset,
+        roots: tuple[Value, ...] = (),
+    ) -> None:
         self.__dict__.update(bound)  # parts are plain attributes, which Python finds fastest
-        self.root, self._bound, self._symbols = root, bound, symbols
+        self.root, self._bound, self._symbols, self.roots = root, bound, symbols, roots or (root,)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"the pattern has no part called {name!r}")
@@ -68,7 +75,8 @@ class Match:
 class Rule:
     """An equation. `exact` is False where it holds in real arithmetic only, not to the last bit.
 
-    `sample`, where given, makes an instance of the left side from a random generator (see `irkit.check_rule`).
+    `sample`, where given, makes an instance of the left side from a random generator (see `irkit.check_rule`). `others`
+    are the patterns of further values, over operands of the first, which the rule replaces together with it.
     """
 
     name: str
@@ -77,6 +85,7 @@ class Rule:
     exact: bool = True
     doc: str = ""
     sample: Any = None
+    others: tuple[Pattern, ...] = ()
 
     def __repr__(self) -> str:
         return f"<rule {self.name}: {self.doc}>"
@@ -85,11 +94,29 @@ class Rule:
 Rules = tuple[Rule, ...]
 
 
-def rule(pattern: Pattern, *, exact: bool = True, sample: Any = None) -> Callable[[Callable[[Match], Any]], Rule]:
-    """`@rule(p.Mul(x, one))` turns a function of the match into a rule of its name; its docstring is the equation."""
+def rule(
+    pattern: Pattern, *others: Pattern, exact: bool = True, sample: Any = None
+) -> Callable[[Callable[[Match], Any]], Rule]:
+    """`@rule(p.Mul(x, one))` turns a function of the match into a rule of its name; its docstring is the equation.
+
+    Args:
+        pattern: the left side. The function returns a Value of the same type, a tuple for an operator with several
+            results, or `decline("why")`.
+        others: patterns of further values that are replaced with it; the function returns a tuple, one value for each
+            pattern. They share operands with the first.
+        exact: False where the equation holds in real arithmetic only, not to the last bit.
+        sample: a function from a random generator to an instance, for `irkit.check`; a tuple of values where there are
+            several patterns.
+
+    Raises TypeError where a name stands for a value in one place and for a dimension in another.
+    """
+    patterns = (pattern, *others)
+    both = frozenset().union(*map(names_of, patterns)) & frozenset().union(*map(dims_named, patterns))
+    if both:
+        raise TypeError(f"{sorted(both)[0]!r} names a value and a dimension")
 
     def made(function: Callable[[Match], Any]) -> Rule:
         doc = inspect.getdoc(function) or ""
-        return Rule(function.__name__, pattern, function, exact, doc.partition("\n")[0], sample)
+        return Rule(function.__name__, pattern, function, exact, doc.partition("\n")[0], sample, others)
 
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import attrs
@@ -12,7 +12,8 @@ from irkit import dims, reinfer
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.ir import Graph, Value
 from irkit.origins import NOWHERE, Origin
-from irkit.pattern import Constant, Either, Hole, Op, Pattern, guards, match, possible, root_ops
+from irkit.pattern import asks_users, guards, match, possible, root_ops
+from irkit.roots import broken, together
 from irkit.rule import Decline, Match, Rule, Rules
 from irkit.share import Bodies, Numbering, with_bodies
 from irkit.types import Tuple, dims_of, same_types
@@ -21,8 +22,9 @@ from irkit.vocabulary import ITEM, PARAM
 DEPTH = 500
 """How many replacements in a row may grow out of one value before the rules are said to run in a circle."""
 
-SWEEPS = 16
-"""How often a graph is swept again for patterns that ask how many users a value has."""
+SWEEPS = 100
+"""How often a graph is swept again, for patterns that ask how many users a value has and rules of several roots, before
+the rules are said to feed each other."""
 
 WIDE = 6
 """Of operators with more operands than this, which rules may match is not remembered."""
@@ -32,8 +34,10 @@ class Index:
     """Which rules of a set may match a value. A pure function of the rules, filled where it is asked."""
 
     def __init__(self, rules: Rules) -> None:
-        self.asks_users = any(asks_users(each.pattern) for each in rules)
-        self._roots = [(each, root_ops(each.pattern)) for each in rules]
+        self.joint = tuple(each for each in rules if each.others)
+        alone = tuple(each for each in rules if not each.others)
+        self.asks_users = any(asks_users(each.pattern) for each in alone)
+        self._roots = [(each, root_ops(each.pattern)) for each in alone]
         self._by_op: dict[str, Rules] = {}
         self._candidates: dict[Any, Rules] = {}
 
@@ -68,18 +72,30 @@ class Plan:
     def __init__(self, rules: Rules, depth: int = DEPTH) -> None:
         self.rules, self.depth = rules, depth
         index = index_of(rules)
-        self.asks_users, self.candidates = index.asks_users, index.candidates
+        self.asks_users, self.candidates, self.joint = index.asks_users, index.candidates, index.joint
         self._bodies = Bodies()
 
     def rewrite(self, graph: Graph) -> Graph:
-        """The graph swept once, or, where patterns ask for users, until nothing changes."""
-        for _ in range(SWEEPS):
+        """The graph swept once, or, where patterns ask for users or have several roots, until nothing changes."""
+        fired: Counter[str] = Counter()
+        for round in range(SWEEPS):
+            if round == SWEEPS // 2:
+                fired.clear()
             sweep = Sweep(graph, self)
             after = sweep.run()
-            if after is graph or not self.asks_users or not sweep.has_freed(after):
+            fired.update(sweep.fired_rules)
+            again = after is not graph and self.asks_users and sweep.has_freed(after)
+            if self.joint and not again:
+                joined, names = together(after, self.joint, partial(symbols_of, after))
+                fired.update(names)
+                after, again = joined, joined is not after
+            if not again:
                 return after
             graph = after
-        return graph
+        raise RewriteError(
+            f"the rules {', '.join(sorted(fired))} feed each other: {graph!r} still changes after {SWEEPS} sweeps",
+            hint="each rule must lead to a simpler form; apply two that undo each other in separate passes",
+        )
 
     def body(self, body: Graph) -> Graph:
         """A body rewritten; each distinct one is rewritten once."""
@@ -88,15 +104,6 @@ class Plan:
         if key not in known:
             known[key] = self.rewrite(body)
         return known[key]
-
-
-def asks_users(pattern: Pattern) -> bool:
-    """True where some part of the pattern is marked `.once()`."""
-    if isinstance(pattern, Either):
-        return any(asks_users(choice) for choice in pattern.choices)
-    if isinstance(pattern, Op):
-        return pattern.only_user or any(asks_users(o) for o in pattern.operands)
-    return isinstance(pattern, Hole | Constant) and pattern.only_user
 
 
 @attrs.frozen(eq=False)
@@ -138,6 +145,7 @@ class Sweep:
         self.active: set[Value] = set()
         self._symbols: frozenset[Any] | None = None
         self._olds: dict[Value, list[Value]] = {}
+        self.fired_rules: set[str] = set()
         self._shared: set[Value] = set()
         self._results: Counter[Value] | None = None
 
@@ -204,6 +212,7 @@ class Sweep:
     def push(self, stack: list[Any], fired: tuple[Any, Rule], waiting: tuple[Value, ...], trail: Trail) -> None:
         """Puts a replacement on the stack, and below it the values that wait for what it becomes."""
         replacement, rule = fired
+        self.fired_rules.add(rule.name)
         self.active.update(waiting)
         trail = trail.after(rule.name)
         stack.append((replacement, waiting, trail))
@@ -319,7 +328,7 @@ class Sweep:
     def symbols(self) -> frozenset[Any]:
         """The symbols that the parameters' types bind."""
         if self._symbols is None:
-            self._symbols = frozenset(s for v in self.graph.params for d in dims_of(v.type) for s in bound_by(d))
+            self._symbols = symbols_of(self.graph)
         return self._symbols
 
     def users(self, value: Value) -> int:
@@ -345,6 +354,11 @@ class Sweep:
         return 1 in count.values()
 
 
+def symbols_of(graph: Graph) -> frozenset[Any]:
+    """The symbols that the types of the graph's parameters bind."""
+    return frozenset(s for v in graph.params for d in dims_of(v.type) for s in bound_by(d))
+
+
 def bound_by(dim: Any) -> tuple[Any, ...]:
     """The symbol whose value follows from that of the dimension, in a tuple; () where none does."""
     found = dims.symbols_of(dim)
@@ -352,8 +366,3 @@ def bound_by(dim: Any) -> tuple[Any, ...]:
         return found if found and dim is found[0] else ()
     linear = dim.is_polynomial(found[0]) and dim.coeff(found[0], 1) != 0 and not dim.coeff(found[0], 2)
     return found if linear else ()
-
-
-def broken(rule: Rule, value: Value, what: str, ir: str = "", hint: str = "") -> RewriteError:
-    """The error for a rule that breaks its contract."""
-    return RewriteError(f"the rule {rule.name} {what}", ir=ir or repr(value), source=str(value.origin), hint=hint)

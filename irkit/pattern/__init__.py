@@ -10,7 +10,7 @@ A pattern reads as the expression that it looks like: an operand or attribute th
 the schema's default. A hole that occurs twice stands for one value.
 """
 
-from irkit.pattern.heads import asks_users, describe, guards, names_of, possible, root_ops
+from irkit.pattern.heads import asks_users, describe, dims_named, guards, names_of, possible, root_ops
 from irkit.pattern.language import (
     Attr,
     Constant,
@@ -68,6 +68,7 @@ __all__ = [
     "attribute_of",
     "const",
     "describe",
+    "dims_named",
     "either",
     "guards",
     "hole",
