@@ -113,7 +113,7 @@ def _each_channel(rng: np.random.Generator, count: int) -> Value:
     exact=False,
     sample=lambda rng: (op.Mul if rng.random() < 0.5 else op.Div)(_convolved(rng), _each_channel(rng, 6)),
 )
-def conv_factor(m: Match) -> Any:
+def channel_factor(m: Match) -> Any:
     """Conv(x, w, b) * c -> Conv(x, w * c, b * c), for a c for each channel"""
     count = _results(m.conv)
     factor = channels_of(m.c, m.conv.rank, count)
@@ -136,7 +136,7 @@ def conv_factor(m: Match) -> Any:
     exact=False,
     sample=lambda rng: (op.Add if rng.random() < 0.5 else op.Sub)(_convolved(rng), _each_channel(rng, 6)),
 )
-def conv_bias(m: Match) -> Any:
+def channel_bias(m: Match) -> Any:
     """Conv(x, w, b) + c -> Conv(x, w, b + c), for a c for each channel"""
     count = _results(m.conv)
     shift = channels_of(m.c, m.conv.rank, count)
@@ -382,7 +382,7 @@ def no_bias(m: Match) -> Any:
 
 
 AFFINE: tuple[Rule, ...] = (
-    no_bias, pad_window, conv_factor, conv_bias, conv_transpose_batch_norm, factor_conv, shift_conv, gemm_factor,
+    no_bias, pad_window, channel_factor, channel_bias, conv_transpose_batch_norm, factor_conv, shift_conv, gemm_factor,
     gemm_factors, gemm_batch_norm,
 )  # fmt: skip
 """What stands around convolutions and products of matrices, made part of them."""
