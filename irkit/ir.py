@@ -199,6 +199,7 @@ def _from_rows(table: tuple[Any, ...]) -> Graph:
 def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
     """`graph` with every use of each key replaced by its value; itself where nothing changes.
 
+    All at once: replacements are taken as they are, so one that lies above another key keeps that key alive.
     Raises GraphError where a replacement has another type than what it replaces.
     """
     for old, new in swaps.items():

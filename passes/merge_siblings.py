@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import attrs
 
 from irkit.build import call
-from irkit.ir import Graph, Value, substitute
+from irkit.ir import Graph, Value
 from irkit.pattern import uniform
 from irkit.pipeline import Pass, graph_pass, in_bodies
 from passes.rules.common import axes_of, vector
@@ -60,12 +60,25 @@ def merge_slices_here(graph: Graph) -> Graph:
         found = cut(value) if value.op == "Slice" else None
         if found is not None:
             groups.setdefault((found.source, found.axis), []).append(found)
-    swaps: dict[Value, Value] = {}
+    parts: dict[Value, tuple[list[Cut], list[Cut]]] = {}
     for (source, axis), cuts in groups.items():
         tiles = tiling({(c.start, c.stop): c for c in cuts}.values(), source.shape[axis])
         if tiles is not None:
-            swaps.update(split(source, axis, tiles, cuts))
-    return substitute(graph, swaps) if swaps else graph
+            parts.update((c.value, (tiles, cuts)) for c in cuts)
+    return merged(graph, parts) if parts else graph
+
+
+def merged(graph: Graph, parts: dict[Value, tuple[list[Cut], list[Cut]]]) -> Graph:
+    """The graph with each group of slices as one Split. Operands first: a source may itself lie above other slices."""
+    new: dict[Value, Value] = {}
+    for value in graph.order:
+        if value in parts and value not in new:
+            tiles, cuts = parts[value]
+            source = new.get(tiles[0].source, tiles[0].source)
+            new.update(split(source, tiles[0].axis, tiles, cuts))
+        elif value not in new and any(v in new for v in value.inputs):
+            new[value] = value.with_inputs(tuple(v if v is None else new.get(v, v) for v in value.inputs))
+    return graph.with_results(new.get(r, r) for r in graph.results)
 
 
 def split(source: Value, axis: int, tiles: list[Cut], found: list[Cut]) -> dict[Value, Value]:

@@ -107,6 +107,22 @@ def test_slices_that_tile_an_axis_become_one_split() -> None:
     assert "Split" in [v.op for u in after.order for body in u.bodies for v in body.order]
 
 
+def test_splits_above_one_another_compute_nothing_twice() -> None:
+    x = param(tensor("f32", "n", 8, 8))
+
+    def rolled(value: Value, axis: int) -> Value:
+        """The value with its last two elements of an axis in front, as torch.roll is written out."""
+        return op.Concat(op.Slice(value, [6], [8], [axis]), op.Slice(value, [0], [6], [axis]), axis=axis)
+
+    graph = Graph((x,), (rolled(op.Tanh(rolled(op.Sigmoid(rolled(x, 1)), 2)), 1),))
+    after = optimize(graph)
+    verify(after)
+    assert sorted(v.op for v in after.order if v.op not in ("Param", "Constant", "Item")) == [
+        *["Concat"] * 3, "Sigmoid", *["Split"] * 3, "Tanh",
+    ]  # fmt: skip
+    assert_equivalent(graph, after)
+
+
 @pytest.mark.parametrize("length", [8000])
 def test_a_long_chain_takes_under_two_seconds(length: int) -> None:
     a = value("n", 4)
