@@ -19,21 +19,24 @@ from passes.rules.casts import CASTS
 from passes.rules.clips import CLIPS, REAL_CLIPS
 from passes.rules.convolution import CONVOLUTION
 from passes.rules.fusions import FUSIONS
+from passes.rules.masks import LOOKUPS, MASKS
 from passes.rules.movement import MOVEMENT, REAL_MOVEMENT
 from passes.rules.ordinals import CAUSAL, ORDINALS
 from passes.rules.parts import PARTS
 from passes.rules.reductions import REAL_REDUCED, REDUCED
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
+from passes.rules.weights import WEIGHTS
 
 EXACT = (
-    SIZES + SHAPES + PARTS + ORDINALS + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED + EXACT_FOLDING
+    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED + EXACT_FOLDING
 )  # fmt: skip
 """Rules that keep every bit of every result."""
 
 REAL = (
-    SIZES + SHAPES + PARTS + ORDINALS + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED + FOLDING
-    + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + FUSIONS + REAL_REDUCED + ATTENTION + CAUSAL + CONVOLUTION + AFFINE
+    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED + FOLDING
+    + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + FUSIONS + REAL_REDUCED + ATTENTION + CAUSAL + MASKS
+    + CONVOLUTION + AFFINE + WEIGHTS
 )  # fmt: skip
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 
