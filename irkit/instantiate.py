@@ -12,7 +12,7 @@ from typing import Any
 from irkit import dims
 from irkit.dims import Dim
 from irkit.ir import Graph, Value
-from irkit.origins import NOWHERE
+from irkit.origins import NOWHERE, Origin
 from irkit.types import Tuple, Type, dims_of, map_dims
 from irkit.vocabulary import PARAM, SHAPE_VECTOR
 
@@ -51,8 +51,12 @@ def inlined(call: Value) -> tuple[Value, ...]:
 
     Sizes that depend on data are other ones in each call, and so become fresh dimensions.
     """
-    (body,) = call.bodies
-    operands = tuple(v for v in call.inputs if v is not None)
+    return applied(call.bodies[0], tuple(v for v in call.inputs if v is not None), call.origin)
+
+
+def applied(body: Graph, operands: tuple[Value, ...], place: Origin = NOWHERE) -> tuple[Value, ...]:
+    """The results of `body` over `operands`, one for each parameter, as values of their own. Those that have no origin
+    take `place`. Sizes that depend on data become fresh dimensions."""
     known = dict(substitution((p.type for p in body.params), (v.type for v in operands)))
 
     def resized(size: Dim) -> Dim:
@@ -72,7 +76,7 @@ def inlined(call: Value) -> tuple[Value, ...]:
             attributes = (("dims", sizes), *attributes[1:])
             inputs = (*_binders(sizes, operands), *inputs)
         if value.inputs or attributes is not value.attributes:
-            origin = call.origin if value.origin is NOWHERE else value.origin
+            origin = place if value.origin is NOWHERE else value.origin
             value_type = map_dims(value.type, resized)
             new[value] = Value(value.op, inputs, attributes, value.bodies, value_type, origin)
         else:

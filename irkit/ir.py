@@ -150,6 +150,11 @@ class Graph:
     def _summary(self) -> tuple[bytes, tuple[Any, ...]]:
         return digest.summary(self)
 
+    @cached_property
+    def settled(self) -> set[Any]:
+        """What was found to leave this graph as it is, by any key: a memo for pipelines, and no part of the graph."""
+        return set()
+
     @property
     def digest(self) -> bytes:
         """A hash of the structure: parameters by position, symbols by first use; no names, no origins."""

@@ -204,8 +204,9 @@ def _everywhere(graph: Graph, function: Callable[[Graph], Graph], bodies: Bodies
 def _body(body: Graph, function: Callable[[Graph], Graph], bodies: Bodies) -> Graph:
     key = bodies.key(body)
     if key not in bodies.known:
-        bodies.known[key] = _everywhere(body, function, bodies)
-    return bodies.known[key]
+        bodies.known[key] = body, _everywhere(body, function, bodies)
+    first, found = bodies.known[key]
+    return body if found is first else found  # equal bodies that are two objects stay two where nothing changes
 
 
 Check = Callable[[Graph, Graph], None]

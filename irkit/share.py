@@ -28,23 +28,35 @@ class Numbering:
         Parameters and random draws equal nothing else. Two values whose types differ are kept apart: each may bind
         a dimension symbol of its own.
         """
-        op, given = value.op, value.attributes
-        if op in UNSHARED:
+        key = key_of(value)
+        if key is None:
             return value
-        if value.bodies:
-            if is_random(value):
-                return value
-            key = (op, value.inputs, attributes.key(given), tuple([(b, b.symbols_used) for b in value.bodies]))
-        elif op == CONSTANT:
-            key = given[0][1].key
-        elif given:
-            key = (op, value.inputs, attributes.key(given))
-        else:
-            key = (op, value.inputs)
         found = self._first.setdefault(key, value)
         if found is value or found.type is value.type or found.type == value.type:
             return found
         return value
+
+    def find(self, value: Value) -> Value | None:
+        """The first value this was asked for that equals `value`; None where there is none."""
+        key = key_of(value)
+        found = None if key is None else self._first.get(key)
+        return found if found is not None and found.type == value.type else None
+
+
+def key_of(value: Value) -> Any:
+    """Equal for values of which one may stand for the other, their types apart; None for those that equal no other."""
+    op, given = value.op, value.attributes
+    if op in UNSHARED:
+        return None
+    if value.bodies:
+        if is_random(value):
+            return None
+        return op, value.inputs, attributes.key(given), tuple([(b, b.symbols_used) for b in value.bodies])
+    if op == CONSTANT:
+        return given[0][1].key
+    if given:
+        return op, value.inputs, attributes.key(given)
+    return op, value.inputs
 
 
 def is_random(value: Value) -> bool:
@@ -58,7 +70,7 @@ def is_random(value: Value) -> bool:
 class Bodies:
     """Which graph stands for each body: so that a body held in many places is worked on once."""
 
-    known: dict[Any, Graph] = attrs.field(factory=dict)
+    known: dict[Any, Any] = attrs.field(factory=dict)
 
     def key(self, body: Graph) -> Any:
         """Equal for bodies that may stand for one another: same structure over the same dimension symbols."""

@@ -16,13 +16,13 @@ from irkit.blobs import Blob
 from irkit.build import const, op
 from irkit.errors import EvaluateError
 from irkit.evaluate import apply
-from irkit.ir import Value, param
+from irkit.ir import Value
 from irkit.onnx.kernels.table import DRAWS
-from irkit.pattern import OfConstants, one_of, p, rest
+from irkit.pattern import OfConstants, one_of
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
-from irkit.types import DType, Tensor, Tuple, Type
-from irkit.walk import rebuild
+from irkit.types import Tensor, Tuple, Type
+from passes.control import CONTROL
 
 LIMIT = 1 << 14
 """Results of up to this many elements are computed; so are larger ones that are no larger than their operands."""
@@ -119,25 +119,5 @@ def view_weight(m: Match) -> Any:
     return seen(m.c, shape, lambda array: array.reshape(shape))
 
 
-# ---------------------------------------------------------------------------------------------- control flow
-
-
-def _if(rng: np.random.Generator) -> Any:
-    x = param(Tensor(DType.FLOAT, (2,)))
-    y = op.Relu(x)
-    taken = bool(rng.random() < 0.5)
-    return op.If(taken, then_branch=lambda: op.Add(x, y), else_branch=lambda: op.Sub(x, y))[0].inputs[0]
-
-
-@rule(p.If(constant("cond"), *rest("captures")), sample=_if)
-def constant_if(m: Match) -> Any:
-    """If(constant) -> the branch that it takes"""
-    body = m.root.bodies[0 if bool(m.cond.blob.array.reshape(-1)[0]) else 1]
-    swaps = dict(zip(body.params, m.captures, strict=True))
-    built = rebuild(body.results, swaps)
-    results = tuple(built[r] for r in body.results)
-    return results if isinstance(m.root.type, Tuple) else results[0]
-
-
-EXACT_FOLDING: tuple[Rule, ...] = (constant_if, turn_weight, view_weight, fold_exact)
-FOLDING: tuple[Rule, ...] = (constant_if, turn_weight, view_weight, fold_constants)
+EXACT_FOLDING: tuple[Rule, ...] = (*CONTROL, turn_weight, view_weight, fold_exact)
+FOLDING: tuple[Rule, ...] = (*CONTROL, turn_weight, view_weight, fold_constants)

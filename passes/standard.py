@@ -6,10 +6,13 @@ from irkit.check_rule import guarded
 from irkit.errors import RewriteError
 from irkit.ir import Graph
 from irkit.pause import uncollected
-from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence
+from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence, when
 from irkit.rule import Rules
+from passes.control import has_bodies
+from passes.decide import decide
 from passes.fold_constants import EXACT_FOLDING, FOLDING
 from passes.fuse_caches import fuse_caches
+from passes.hoist import hoist
 from passes.layouts import cancel_transposes
 from passes.merge_siblings import merge_slices
 from passes.rules.affine import AFFINE
@@ -27,6 +30,7 @@ from passes.rules.reductions import REAL_REDUCED, REDUCED
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
 from passes.rules.weights import WEIGHTS
+from passes.trim import trim
 
 EXACT = (
     SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED + EXACT_FOLDING
@@ -42,25 +46,40 @@ REAL = (
 
 
 def settled(name: str, rules: Rules, *after: Pass) -> Pass:
-    """The rules, then the passes that see whole graphs, and the rules again where Transposes were cancelled."""
+    """The rules, and what moves values about, until that moves nothing; then the passes that see whole graphs.
+
+    A graph that came out of the rules and that no pass changed then is remembered to be settled: the same object has
+    nothing to gain from another run.
+    """
     simplify = rules_pass(name, rules)
+    key = (name, rules, after)
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
+        if key in graph.settled:
+            return graph
+        simplified = graph
         for _ in range(ROUNDS):
-            graph = simplify.run(graph, observe, depth)
-            moved = cancel_transposes.run(graph, observe, depth)
-            if moved is graph:
+            simplified = graph = simplify.run(graph, observe, depth)
+            for each in MOVES:
+                graph = each.run(graph, observe, depth)
+            if graph is simplified:
                 break
-            graph = moved
         for each in after:
             graph = each.run(graph, observe, depth)
+        if graph is simplified:
+            graph.settled.add(key)
         return graph
 
     return Pass("settled", (("rules", name),), body)
 
 
 ROUNDS = 8
-"""How often Transposes are cancelled and the rules applied to what that leaves."""
+"""How often values are moved and the rules applied to what that leaves."""
+
+MOVES: tuple[Pass, ...] = (
+    cancel_transposes, when(has_bodies, sequence(decide, trim, hoist, name="around_bodies")),
+)  # fmt: skip
+"""What moves values about: Transposes that meet, and what bodies compute without need."""
 
 LEVELS: tuple[Pass, ...] = (
     rules_pass("share", ()),

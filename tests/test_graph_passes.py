@@ -1,0 +1,283 @@
+"""Passes over graphs with bodies: what moves out, what is dropped, what is written out; by structure and by numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from pyrsistent import pmap
+
+from irkit.build import const, op, shape_vector
+from irkit.dims import Range
+from irkit.evaluate import evaluate
+from irkit.ir import Graph, Value, param
+from irkit.pipeline import Pass
+from irkit.testing import assert_equivalent, typed_graphs
+from irkit.types import DType, Tensor, tensor
+from irkit.verify import verify
+from irkit.walk import post_order
+from passes import optimize
+from passes.decide import decide
+from passes.hoist import hoist
+from passes.trim import trim
+
+
+def x(*shape: Any, dtype: str = "f32") -> Value:
+    return param(tensor(dtype, *shape))
+
+
+def graph(params: list[Value], *results: Value, **ranges: Range) -> Graph:
+    return Graph(tuple(params), results, pmap(ranges))
+
+
+def applied(pass_: Any, before: Graph) -> Graph:
+    """The graph after the pass: well typed, equal by numbers, and settled."""
+    after = pass_(before)
+    verify(after)
+    assert_equivalent(before, after)
+    assert pass_(after) is after
+    return after
+
+
+def only(graph: Graph, op: str) -> Value:
+    (found,) = [v for v in graph.order if v.op == op]
+    return found
+
+
+def inner(value: Value) -> list[str]:
+    """The operators of the bodies."""
+    return [v.op for body in value.bodies for v in body.order if v.op not in ("Param", "Constant", "Item")]
+
+
+# ---- trim -----------------------------------------------------------------------------------------------------------
+
+
+def test_unused_scan_results_and_what_is_carried_for_nothing_are_dropped() -> None:
+    a, b, n = x(3), x(3), x(dtype="i64")
+
+    def body(i: Value, go: Value, used: Value, idle: Value, feeds: Value) -> Any:
+        return go, op.Add(used, feeds), op.Mul(idle, 2.0), op.Neg(feeds), op.Exp(used), op.Abs(idle)
+
+    found = op.Loop(n, True, a, b, b, body=body)
+    before = graph([a, b, n], found[0], found[3])
+    loop = only(applied(trim, before), "Loop")
+    assert len(loop.type.items) == 3 and sorted(inner(loop)) == ["Add", "Exp", "Neg"]
+
+
+def test_a_carried_value_that_never_changes_is_captured() -> None:
+    a, b, n = x("k", 3), x("k", 3), x(dtype="i64")
+    found = op.Loop(n, True, a, b, body=lambda i, go, s, same: (go, op.Add(s, same), same))
+    loop = only(applied(trim, graph([a, b, n], *found)), "Loop")
+    assert loop.attribute("captures") == 1 and len(loop.inputs) == 4
+
+
+def test_a_scan_keeps_the_axes_of_the_results_that_stay() -> None:
+    a, rows = x(3), x("n", 3)
+    given: Any = {"scan_output_axes": [0, 1, 1], "scan_output_directions": [0, 1, 0]}
+    found = op.Scan(
+        a, rows, num_scan_inputs=1, body=lambda s, r: (op.Add(s, r), op.Neg(r), op.Exp(r), op.Abs(r)), **given
+    )
+    scan = only(applied(trim, graph([a, rows], found[0], found[2])), "Scan")
+    assert scan.attribute("scan_output_axes") == (1,) and scan.attribute("scan_output_directions") == (1,)
+
+
+def test_branches_lose_the_results_that_nobody_uses() -> None:
+    a, flag = x(3), x(dtype="bool")
+    found = op.If(flag, then_branch=lambda: (op.Neg(a), op.Exp(a)), else_branch=lambda: (op.Abs(a), op.Sqrt(a)))
+    after = applied(trim, graph([a, flag], found[1]))
+    assert inner(only(after, "If")) == ["Exp", "Sqrt"]
+
+
+def test_bodies_in_bodies_are_trimmed() -> None:
+    a, flag, n = x(3), x(dtype="bool"), x(dtype="i64")
+
+    def body(i: Value, go: Value, s: Value) -> Any:
+        found = op.If(flag, then_branch=lambda: (op.Neg(s), op.Exp(s)), else_branch=lambda: (s, op.Sqrt(s)))
+        return go, found[0]
+
+    after = applied(trim, graph([a, flag, n], *op.Loop(n, True, a, body=body)))
+    branch = next(v for v in only(after, "Loop").bodies[0].order if v.op == "If")
+    assert inner(branch) == ["Neg"]
+
+
+# ---- hoist ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_loop_computes_of_captures_alone_is_computed_before_it() -> None:
+    a, w, n = x(3), x(3, 3), x(dtype="i64")
+    found = op.Loop(n, True, a, body=lambda i, go, s: (go, op.MatMul(s, op.Tanh(op.Transpose(w)))))
+    after = applied(hoist, graph([a, w, n], *found))
+    assert inner(only(after, "Loop")) == ["MatMul"]
+    assert [v.op for v in after.order if v.op in ("Tanh", "Transpose")] == ["Transpose", "Tanh"]
+
+
+def test_what_may_fail_stays_in_a_loop_that_may_take_no_trip() -> None:
+    a, index, n = x(3), x(dtype="i64"), x(dtype="i64")
+
+    def loop(trips: Any) -> Graph:
+        found = op.Loop(trips, True, a, body=lambda i, go, s: (go, op.Add(s, op.Gather(a, index))))
+        return graph([a, index, n], *found)
+
+    before = loop(n)
+    assert hoist(before) is before
+    assert inner(only(hoist(loop(5)), "Loop")) == ["Add"]
+    feeds = [np.ones(3, np.float32), np.array(7), np.array(0)]
+    np.testing.assert_array_equal(evaluate(before, feeds)[0], feeds[0])
+
+
+def test_a_scan_over_a_size_that_is_never_0_takes_a_step() -> None:
+    a, rows, index = x(3), x("n", 3), x(dtype="i64")
+    found = op.Scan(a, rows, num_scan_inputs=1, body=lambda s, r: (op.Add(s, op.Mul(r, op.Gather(a, index))), r))
+    assert inner(only(hoist(graph([a, rows, index], *found, n=Range(1, None))), "Scan")) == ["Mul", "Add"]
+    free = graph([a, rows, index], *found)
+    assert hoist(free) is free
+
+
+def test_a_body_uses_what_the_graph_around_computes_already() -> None:
+    a, b, flag = x("n"), x("n"), x(dtype="bool")
+    root = op.Sqrt(op.Mul(a, b))
+    found = op.If(flag, then_branch=lambda: op.Neg(op.Sqrt(op.Mul(a, b))), else_branch=lambda: op.Mul(a, b))
+    before = graph([a, b, flag], *found, root)
+    branches = only(hoist(before), "If")
+    assert inner(branches) == ["Neg"] and only(optimize(before), "If").attribute("captures") == 2
+    verify(hoist(before))
+
+
+def test_what_both_branches_compute_is_computed_once() -> None:
+    a, flag = x("n"), x(dtype="bool")
+    found = op.If(flag, then_branch=lambda: op.Neg(op.Exp(op.Tanh(a))), else_branch=lambda: op.Sqrt(op.Exp(op.Tanh(a))))
+    after = applied(hoist, graph([a, flag], *found))
+    assert inner(only(after, "If")) == ["Neg", "Sqrt"] and only(after, "Exp").inputs[0] is only(after, "Tanh")
+    lone = graph([a, flag], *op.If(flag, then_branch=lambda: op.Exp(a), else_branch=lambda: op.Sqrt(a)))
+    assert hoist(lone) is lone
+
+
+def test_random_draws_and_sizes_stay_inside() -> None:
+    a, n = x("n", 3), x(dtype="i64")
+
+    def body(i: Value, go: Value, s: Value) -> Any:
+        noise = op.RandomNormalLike(a)
+        return go, op.Add(s, op.Mul(noise, op.Cast(op.Squeeze(shape_vector(("n",)), [0]), to=1)))
+
+    before = graph([a, n], *op.Loop(n, True, a, body=body))
+    after = hoist(before)
+    assert "RandomNormalLike" in inner(only(after, "Loop"))
+
+
+def test_unknown_sizes_are_not_taken_out_of_a_body_that_two_loops_share() -> None:
+    a, b = x(5), x(5)
+    outer, total = param(a.type), param(Tensor(DType.FLOAT, ()))
+    number, go = param(Tensor(DType.INT64, ())), param(Tensor(DType.BOOL, ()))
+    places = op.NonZero(outer)
+    count = op.Cast(op.ReduceSum(places, [0, 1], keepdims=0), to=1)
+    body = Graph((number, go, total, outer), (go, op.Add(total, count)))
+    loops = [op.Loop(3, True, const(0.0), v, body=body, captures=1)[0] for v in (a, b)]
+    before = graph([a, b], *loops)
+    after = applied(hoist, before)
+    assert all("NonZero" in inner(v) for v in after.order if v.op == "Loop")
+
+
+# ---- conditions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flag", "left"),
+    [
+        (lambda n: op.Greater(n, 0), ["Neg"]), (lambda n: op.Less(n, 1), ["Exp"]), (lambda n: op.Equal(n, 20), ["Exp"]),
+        (lambda n: op.Not(op.GreaterOrEqual(n, 1)), ["Exp"]), (lambda n: op.LessOrEqual(n, 9), ["Neg"]),
+        (lambda n: op.And(op.Greater(n, 0), op.Less(n, 10)), ["Neg"]),
+        (lambda n: op.Greater(op.Sub(op.Mul(n, 2), n), 0), ["Neg"]),
+        (lambda n: op.Greater(n, 5), ["If"]), (lambda n: op.Equal(n, 5), ["If"]),
+    ],
+)  # fmt: skip
+def test_conditions_that_ranges_decide(flag: Any, left: list[str]) -> None:
+    a = x("n")
+    size = op.Squeeze(shape_vector(("n",)), [0])
+    found = op.If(flag(size), then_branch=lambda: op.Neg(a), else_branch=lambda: op.Exp(a))
+    after = optimize(graph([a], *found, n=Range(1, 9)))
+    assert [v.op for v in after.order if v.op in ("Neg", "Exp", "If")] == left
+    verify(after)
+
+
+def test_conditions_are_decided_in_bodies() -> None:
+    a, n = x("n"), x(dtype="i64")
+
+    def body(i: Value, go: Value, s: Value) -> Any:
+        size = op.Squeeze(shape_vector(("n",)), [0])
+        return go, op.If(op.Greater(size, 0), then_branch=lambda: op.Neg(s), else_branch=lambda: op.Exp(s))[0]
+
+    after = optimize(graph([a, n], *op.Loop(n, True, a, body=body), n=Range(1, None)))
+    assert inner(only(after, "Loop")) == ["Neg"]
+    assert decide(after) is after
+
+
+# ---- rules, and all together ----------------------------------------------------------------------------------------
+
+
+def left(*results: Value, **ranges: Range) -> list[str]:
+    """The operators of the results, optimized."""
+    params = [v for v in post_order(results) if v.op == "Param"]
+    after = applied(optimize, graph(params, *results, **ranges))
+    return [v.op for v in after.order if v.op not in ("Param", "Constant", "Item", "ShapeVector")]
+
+
+def test_loops_of_no_trip_and_of_one_are_written_out() -> None:
+    a = x("n")
+    body = lambda i, go, s: (op.Less(op.ReduceSum(s, keepdims=0), 9.0), op.Exp(s))  # noqa: E731
+    assert left(*op.Loop(0, True, a, body=body)) == []
+    assert left(*op.Loop(const(np.array(5)), False, a, body=body)) == []
+    assert left(*op.Loop(1, True, a, body=body)) == ["Exp"]
+    assert left(*op.Loop(2, True, a, body=body)) == ["Loop"]
+    assert left(*op.Loop(2, True, a, body=lambda i, go, s: (go, op.Exp(s)))) == ["Exp", "Exp"]
+    assert left(*op.Loop(100, True, a, body=lambda i, go, s: (go, op.Exp(s)))) == ["Loop"]
+
+
+def test_scans_of_one_step_are_written_out() -> None:
+    a, row, rows = x(3), x(1, 3), x("n", 3)
+    step = lambda s, r: (op.Add(s, r), op.Exp(r))  # noqa: E731
+    assert "Scan" not in left(*op.Scan(a, row, num_scan_inputs=1, body=step))
+    assert left(*op.Scan(a, rows, num_scan_inputs=1, body=step)) == ["Scan"]
+
+
+def test_equal_branches_are_one() -> None:
+    a, flag = x("n"), x(dtype="bool")
+    assert left(*op.If(flag, then_branch=lambda: op.Exp(a), else_branch=lambda: op.Exp(a))) == ["Exp"]
+    assert left(*op.If(flag, then_branch=lambda: op.Exp(a), else_branch=lambda: op.Sqrt(a))) == ["If"]
+
+
+def test_what_two_passes_must_do_in_turn_is_done_at_once() -> None:
+    a, w, flag, n = x("k", 3), x(3, 3), x(dtype="bool"), x(dtype="i64")
+
+    def body(i: Value, go: Value, s: Value, same: Value, idle: Value) -> Any:
+        found = op.If(
+            flag, then_branch=lambda: op.MatMul(s, op.Tanh(same)), else_branch=lambda: op.MatMul(s, op.Tanh(same))
+        )
+        return go, found[0], same, op.Exp(idle)
+
+    found = op.Loop(n, True, a, w, a, body=body)
+    after = applied(optimize, graph([a, w, flag, n], found[0], found[1]))
+    assert inner(only(after, "Loop")) == ["MatMul"]
+
+
+CONTROLLED = ("If", "Loop", "Scan", "Add", "Mul", "Gather", "Reshape", "MatMul", "Concat")
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(typed_graphs(6, ops=CONTROLLED))
+@pytest.mark.parametrize("pass_", [trim, hoist, decide], ids=str)
+def test_random_graphs_keep_their_meaning(pass_: Pass, before: Graph) -> None:
+    after = pass_(before)
+    verify(after)
+    assert_equivalent(before, after, n=2)
+    assert pass_(after) is after
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(typed_graphs(6, ops=CONTROLLED))
+def test_random_graphs_are_settled_after_one_run(before: Graph) -> None:
+    after = optimize(before)
+    verify(after)
+    assert_equivalent(before, after, n=2, rtol=1e-3, atol=1e-3)
+    assert optimize(Graph(after.params, after.results, after.symbols, after.signature)) == after
