@@ -152,14 +152,16 @@ def _rotated_heads(rng: np.random.Generator) -> Value:
     batch, length = dims.symbol("batch"), dims.symbol("length")
     x = param(Tensor(DType.FLOAT, (batch, length, 16)))
     heads = op.Transpose(op.Reshape(x, shape_vector((batch, length, 2, 8))), perm=(0, 2, 1, 3))
+    if rng.random() < 0.3:
+        heads = op.Unsqueeze(param(Tensor(DType.FLOAT, (batch, length, 8))), [1])
     tables = [param(Tensor(DType.FLOAT, (batch, length, 4))) for _ in range(2)]
     return op.RotaryEmbedding(heads, *tables, interleaved=int(rng.random() < 0.5))
 
 
-_heads = p.Transpose(p.Reshape(x, hole("shape")), perm=(0, 2, 1, 3)).named("turned")
+_turning = ("Transpose", *VIEWS)
 
 
-@rule(one_of("RotaryEmbedding")(_heads, *rest("more")), sample=_rotated_heads)
+@rule(one_of("RotaryEmbedding")(hole("turned", ops=_turning), *rest("more")), sample=_rotated_heads)
 def rotary_of_joined_heads(m: Match) -> Any:
     """RotaryEmbedding of heads split off x -> heads split off RotaryEmbedding(x, num_heads)"""
     found = split_heads(m.turned)
@@ -262,7 +264,7 @@ def _broadcasts(mask: Value, scores: Value) -> bool:
 
 def repeated(value: Value) -> Value | None:
     """k where the value is k, of (batch, heads, sequence, size), with each head repeated some times in a row."""
-    if value.op != "Reshape":
+    if value.op not in VIEWS:
         return None
     wide = value.inputs[0]
     if wide is None or wide.op != "Expand" or wide.rank != 5:
@@ -284,16 +286,17 @@ def _has_past(operands: tuple[Value | None, ...]) -> bool:
 def _shared(rng: np.random.Generator) -> Value:
     batch, length = dims.symbol("batch"), dims.symbol("length")
     q = param(Tensor(DType.FLOAT, (batch, 4, length, 8)))
-    k, v = (param(Tensor(DType.FLOAT, (batch, 2, length, 8))) for _ in range(2))
+    count = int(rng.choice([1, 2]))
+    k, v = (param(Tensor(DType.FLOAT, (batch, count, length, 8))) for _ in range(2))
 
     def spread(value: Value) -> Value:
-        wide = op.Expand(op.Unsqueeze(value, np.array([2])), shape_vector((batch, 2, 2, length, 8)))
-        return op.Reshape(wide, shape_vector((batch, 4, length, 8)))
+        wide = op.Expand(op.Unsqueeze(value, np.array([2])), shape_vector((batch, count, 4 // count, length, 8)))
+        return op.Squeeze(wide, [1]) if count == 1 else op.Reshape(wide, shape_vector((batch, 4, length, 8)))
 
     return op.Attention(q, spread(k), spread(v), is_causal=int(rng.random() < 0.5))
 
 
-_spread_parts = (hole("q"), hole("k", ops=("Reshape",)), hole("v", ops=("Reshape",)))
+_spread_parts = (hole("q"), hole("k", ops=VIEWS), hole("v", ops=VIEWS))
 
 
 @rule(one_of("Attention")(*_spread_parts, *rest("more")), sample=_shared)
@@ -312,13 +315,15 @@ def _split(rng: np.random.Generator) -> Value:
 
     def heads(count: int) -> Value:
         x = param(Tensor(DType.FLOAT, (batch, length, 8 * count)))
+        if count == 1:
+            return op.Unsqueeze(x, [1])
         return op.Transpose(op.Reshape(x, shape_vector((batch, length, count, 8))), perm=(0, 2, 1, 3))
 
-    shared = 2 if rng.random() < 0.5 else 4
+    shared = int(rng.choice([1, 2, 4]))
     return op.Attention(heads(4), heads(shared), heads(shared), is_causal=int(rng.random() < 0.5))
 
 
-_parts = (hole("q", ops=("Transpose",)), hole("k", ops=("Transpose",)), hole("v", ops=("Transpose",)))
+_parts = (hole("q", ops=_turning), hole("k", ops=_turning), hole("v", ops=_turning))
 
 
 @rule(one_of("Attention")(*_parts, *rest("more")), sample=_split)

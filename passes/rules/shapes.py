@@ -181,7 +181,7 @@ def expand_to_view(m: Match) -> Any:
 
 BROADCASTING = (
     "Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or", "Xor", "Equal", "Greater", "Less", "GreaterOrEqual",
-    "LessOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Where",
+    "LessOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Where", "Max", "Min",
 )  # fmt: skip
 _expanded = p.Expand(x, s)
 
