@@ -5,6 +5,7 @@
 #   make bench     export speed, the IR's own costs, and the optimizers over one set of files   (minutes)
 #   make models    docs/models.md from the sweep of models   (long)
 #   make coverage  docs/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
+#   make opsets    docs/opsets.md from every ONNX node case at every opset   (minutes)
 #   make lint | format | test-coverage | clean
 
 PYTHON ?= python3
@@ -28,7 +29,7 @@ test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test bench models coverage test-coverage lint format types install clean
+.PHONY: demo test bench models coverage opsets test-coverage lint format types install clean
 
 install: $(READY)
 
@@ -67,6 +68,9 @@ models: $(READY)
 
 coverage: $(READY)
 	$(BIN)/python -m tests.coverage $(COVERAGE_ARGS)
+
+opsets: $(READY)
+	$(BIN)/python -m tests.opset_table --page docs/opsets.md
 
 test-coverage: $(READY)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term --cov-report=html:build/coverage

@@ -96,9 +96,30 @@ def optimize(
     passes, targets = upstairs("passes"), upstairs("passes.targets")
     chosen = targets.target_of(target, opset)
     graph = read(model)
-    ready = passes.prepare(passes.optimize(graph, level), chosen)
+    better = passes.optimize(graph, level)
+    if opset is None:
+        chosen = upstairs("passes.legalize").newest_for(better, chosen)
+    ready = passes.prepare(better, chosen)
     save(ready, output, opset=chosen.opset)
     Console(highlight=False, markup=False, soft_wrap=True).print(f"{len(graph)} nodes to {len(ready)}: wrote {output}")
+
+
+@app.command()
+def convert(
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an ONNX model of opset 7 or newer")],
+    output: Annotated[Path, typer.Option("-o", "--output", dir_okay=False, help="the ONNX file to write")],
+    opset: Annotated[int, typer.Option(help="the ONNX opset to write, 13 to 26")],
+    target: Annotated[str, typer.Option(help="what will run the model; 'onnx' asks for no kernels")] = "onnx",
+) -> None:
+    """Bring an ONNX model to another opset, up or down, and change nothing else.
+
+    What the opset lacks is expressed by what it has, or refused by name.
+    """
+    graph = read(model)
+    ready = upstairs("passes").prepare(graph, target, opset)
+    save(ready, output, opset=opset)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{len(graph)} nodes to {len(ready)} at opset {opset}: wrote {output}")
 
 
 def named(given: Sequence[str]) -> dict[str, dict[int, str]] | None:

@@ -25,7 +25,7 @@ from lowering.program import Program
 from lowering.registry import Converter
 from lowering.report import Report
 from passes import optimize as optimized
-from passes.legalize import legalize
+from passes.legalize import legalize, newest_for
 from passes.materialize_dims import materialize_dims
 from passes.seeded import seeded
 from passes.targets import Target, target_of
@@ -85,8 +85,10 @@ def to_onnx(
         raise LoweringError("the program returns no tensor, and an ONNX model must have a result", hint="return one")
     drawn = low.graph if seed is None else seeded(low.graph, seed)
     better = clock("optimize", optimized, drawn) if optimize else drawn
+    if opset is None and isinstance(target, str):
+        chosen = newest_for(better, chosen)
     legal = clock("legalize", legalize, better, chosen)
-    ready = clock("materialize", materialize_dims, legal)
+    ready = clock("materialize", materialize_dims, legal, chosen.opset)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better), "ONNX": len(ready)}
     return Program(low.graph, ready, low, chosen.opset, report_of(low, ready, chosen, counts, seconds), runnable(model))
 

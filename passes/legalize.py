@@ -162,8 +162,9 @@ def _hint(values: list[Value], target: Target) -> str:
 
 
 def newest_for(graph: Graph, target: Target) -> Target:
-    """The target at the newest opset, not above its own, at which it runs most of what the graph holds: an operator
-    whose kernels end before the target's opset, and that nothing can express, makes for an older one."""
+    """The target at the newest opset, not above its own, at which it runs all that the graph holds: an operator whose
+    kernels end before the target's opset, and that nothing can express, makes for an older one. It is what a model
+    gets for which no opset was asked."""
     stuck = [v for v in _all_values(graph) if split(v.op)[1] in FROZEN and trouble(v, target)]
     for opset in range(target.opset, OLDEST - 1, -1):
         chosen = attrs.evolve(target, opset=opset)

@@ -17,7 +17,7 @@ from irkit.onnx.materialize import ALLOWZERO, Sweep
 from irkit.onnx.sizes import Sizes
 from irkit.pattern import attribute_of, hole, p
 from irkit.rewrite import Match, Rule, decline
-from irkit.types import DType, Tensor, Tuple
+from irkit.types import DType, Optional, Tensor, Tuple
 from irkit.vocabulary import SHAPE_VECTOR
 from passes.expand import Expansion, operand, ordinals, reshaped
 from passes.older_images import affine_grid, grid_sample, resize
@@ -352,6 +352,26 @@ def beside(m: Match, value: Value, v: Value) -> Value | None:
 # ---------------------------------------------------------------------------------------------- the rest
 
 
+def has_element(m: Match, value: Value) -> Any:
+    """What is no optional has an element, and what is left out has none"""
+    x = value.inputs[0] if value.inputs else None
+    return None if x is not None and isinstance(x.type, Optional) else const(np.array(x is not None))
+
+
+def element(m: Match, value: Value) -> Any:
+    """A tensor is its own element"""
+    x = value.inputs[0]
+    return op.Identity(x) if x is not None and isinstance(x.type, Tensor) else None
+
+
+def quantized_product(m: Match, value: Value) -> Any:
+    """The product of the numbers that the integers stand for, quantized"""
+    a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = value.inputs
+    products = [op.DequantizeLinear(*parts, axis=-2) for parts in ((a, a_scale, a_zero),)]
+    products.append(op.DequantizeLinear(b, b_scale, b_zero, axis=-1))
+    return op.QuantizeLinear(op.MatMul(*products), scale, zero, axis=-2)
+
+
 def computed(m: Match, value: Value) -> Any:
     """What constants alone make"""
     if any(v is not None and small(v) is None for v in value.inputs):
@@ -369,6 +389,8 @@ OLDER: Mapping[str, tuple[tuple[int, Expansion], ...]] = MappingProxyType({
     "MaxPool": ((22, max_pool),), "Col2Im": ((18, col2im),), "ScatterND": ((18, scatter_nd),),
     "ScatterElements": ((18, scatter_elements),), "DequantizeLinear": ((23, dequantize),),
     "QuantizeLinear": ((23, quantize),), "MelWeightMatrix": ((17, computed),), "Resize": ((19, resize),),
-    "GridSample": ((20, grid_sample),), "AffineGrid": ((20, affine_grid),), "DFT": ((20, dft),), "STFT": ((17, stft),),
+    "OptionalHasElement": ((18, has_element),), "OptionalGetElement": ((18, element),),
+    "QLinearMatMul": ((21, quantized_product),), "GridSample": ((20, grid_sample),),
+    "AffineGrid": ((20, affine_grid),), "DFT": ((20, dft),), "STFT": ((17, stft),),
 })  # fmt: skip
 """For each operator the opsets below which it is expanded, and how."""

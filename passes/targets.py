@@ -153,6 +153,8 @@ def _problem(
         return f"{name} has no attribute {other} at opset {target.opset}"
     if len(operands) > found.max_inputs:
         return f"{name} has at most {found.max_inputs} operands at opset {target.opset}"
+    if len(operands) < found.min_inputs:
+        return f"{name} has at least {found.min_inputs} operands at opset {target.opset}"
     if len(results) > found.max_outputs:
         return f"{name} has at most {found.max_outputs} results at opset {target.opset}"
     complaint = dtype_complaint(found, tuple(k if isinstance(k, DType) else None for k in operands))
