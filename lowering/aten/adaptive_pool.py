@@ -12,6 +12,7 @@ from irkit.build import const, dim_scalar, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.missing import is_set, may_be_nan, nan_flag
 from lowering.pieces import largest, per_axis, swap, widened
 from lowering.promotion import cast, scalar
 from lowering.shaping import expand, iota, reshape, sliced, unsqueeze
@@ -105,9 +106,16 @@ def from_windows(x: Value, places: Sequence[Value]) -> Pair:
     else:
         taken = op.GatherElements(flat, every, axis=lead)
     taken = reshape(taken, wanted.shape)
-    best = op.ArgMax(taken, axis=taken.rank - 1, keepdims=1)
-    where = op.Squeeze(op.GatherElements(wanted, best, axis=wanted.rank - 1), [wanted.rank - 1])
-    return largest(taken, [taken.rank - 1]), where
+    last = taken.rank - 1
+    best = op.ArgMax(taken, axis=last, keepdims=1)
+    if may_be_nan(x):  # the last NaN of a window is its largest element
+        flags = nan_flag(taken)
+        some = op.ReduceMax(flags, [last], keepdims=1)
+        best = op.Where(is_set(some), op.ArgMax(flags, axis=last, keepdims=1, select_last_index=1), best)
+        found = op.Squeeze(op.GatherElements(taken, best, axis=last), [last])
+    else:
+        found = largest(taken, [last])
+    return found, op.Squeeze(op.GatherElements(wanted, best, axis=last), [last])
 
 
 def _merged(positions: Value, spatial: int) -> tuple[Dim, ...]:

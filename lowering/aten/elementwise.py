@@ -10,6 +10,7 @@ from irkit.build import op
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
+from lowering.missing import may_be_nan
 from lowering.promotion import (
     Number,
     Operand,
@@ -335,7 +336,9 @@ def aten_round(self: Value, *, decimals: int = 0) -> Value:
 
 def aten_sign(self: Value) -> Value:
     """-1, 0 or 1."""
-    return self if self.dtype is DType.BOOL else op.Sign(self)
+    if self.dtype is DType.BOOL or not may_be_nan(self):
+        return self if self.dtype is DType.BOOL else op.Sign(self)
+    return op.Where(op.IsNaN(self), scalar(0, self.dtype), op.Sign(self))
 
 
 def aten_sgn(self: Value) -> Value:

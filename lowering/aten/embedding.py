@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from irkit import dims
 from irkit.build import dim_scalar, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType, same_types
 from lowering.errors import Unsupported
+from lowering.missing import may_be_nan
 from lowering.pieces import full, p_norm, total, widened
-from lowering.promotion import cast, finite_limits, scalar
+from lowering.promotion import cast, scalar
 from lowering.shaping import expand, flat, ints, iota, sliced, squeeze, unsqueeze
 
 SUM, MEAN, MAX = 0, 1, 2
@@ -126,12 +129,23 @@ def sums(rows: Value, bag: Value, kept: Value | None, count: Dim, weights: Value
 
 
 def maxima(rows: Value, bag: Value, sizes: Value, kept: Value | None, count: Dim) -> Value:
-    """(count, d): the largest number in each column of a bag; 0 for an empty one"""
-    low = scalar(finite_limits(rows.dtype)[0], rows.dtype)
-    if kept is not None:
-        rows = op.Where(unsqueeze(kept, 1), rows, low)
-    ground = expand(low, (count, rows.shape[1]))
-    made = op.ScatterND(ground, unsqueeze(bag, 1), rows, reduction="max")
+    """(count, d): the largest number in each column of a bag; 0 for an empty one.
+
+    torch begins with the first row and takes what is greater, so that NaN stays where it comes first only.
+    """
+    low, places = scalar(-np.inf, rows.dtype), unsqueeze(bag, 1)
+    missing = op.IsNaN(rows) if may_be_nan(rows) else None
+    out = missing if kept is None else op.Not(unsqueeze(kept, 1))
+    if kept is not None and missing is not None:
+        out = op.Or(missing, op.Not(unsqueeze(kept, 1)))
+    numbers = rows if out is None else op.Where(out, low, rows)
+    made = op.ScatterND(expand(low, (count, rows.shape[1])), places, numbers, reduction="max")
+    if missing is not None:
+        end = dim_scalar(rows.shape[0])
+        order = iota(rows.shape[0]) if kept is None else op.Where(kept, iota(rows.shape[0]), end)
+        first = op.ScatterElements(expand(end, (count,)), bag, order, axis=0, reduction="min")
+        some = op.Concat(missing, full(False, (1, rows.shape[1]), DType.BOOL), axis=0)  # an empty bag begins nowhere
+        made = op.Where(op.Gather(some, first, axis=0), scalar(np.nan, rows.dtype), made)
     return op.Where(unsqueeze(op.Greater(sizes, scalar(0, DType.INT64)), 1), made, scalar(0, rows.dtype))
 
 

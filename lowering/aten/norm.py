@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import LoweringError
+from lowering.missing import may_be_nan
 from lowering.pieces import full, mean, p_norm, total, widened
 from lowering.promotion import cast, floating, floating_all, promoted, scalar
 from lowering.shaping import broadcast_shape, expand, reshape, unsqueeze
@@ -326,6 +328,8 @@ def aten_pairwise_distance(x1: Value, x2: Value, p: float = 2.0, eps: float = 1e
 def aten_cdist(x1: Value, x2: Value, p: float = 2.0, compute_mode: int | None = None) -> Value:
     """The p-norm of every difference.  x1: (*, n, k); x2: (*, m, k) -> (*, n, m)."""
     gap = op.Sub(unsqueeze(x1, -2), unsqueeze(x2, -3))
+    if p == math.inf and may_be_nan(gap):  # torch leaves NaN out of the largest difference
+        gap = op.Where(op.IsNaN(gap), scalar(0, gap.dtype), gap)
     return p_norm(gap, p, [gap.rank - 1])
 
 

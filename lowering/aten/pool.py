@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from irkit import dims
-from irkit.build import dim_scalar, op, shape_vector
+from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.missing import is_not_negative, is_set, may_be_nan
 from lowering.pieces import full, per_axis, widened
 from lowering.promotion import cast, scalar
-from lowering.shaping import reshape, squeeze, unsqueeze
+from lowering.shaping import iota, reshape, squeeze, unsqueeze
 
 _POOLED = (DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT8, DType.UINT8)
 """What ONNX's MaxPool takes; other integers are computed in f64."""
@@ -49,17 +50,43 @@ def max_pooled(
     """The largest element of every window and, for a `count` of 2, its position in the flattened image."""
     x = batched(self, spatial)
     narrow = x if x.dtype in _POOLED else cast(x, DType.DOUBLE)
-    attributes = windows(kernel, stride, padding, spatial)
-    found = op.MaxPool(
-        narrow, **attributes, dilations=per_axis(dilation, spatial), ceil_mode=int(ceil_mode), outputs=count
-    )
-    values, *rest = found if count > 1 else (found,)
-    results = [unbatched(cast(values, self.dtype), self)]
-    for indices in rest:
-        # ONNX counts through the whole batch, torch through one channel of one image.
-        inside = op.Mod(indices, dim_scalar(dims.product(x.shape[2:])))
-        results.append(unbatched(inside, self))
-    return tuple(results)
+    attributes: dict[str, Any] = windows(kernel, stride, padding, spatial)
+    attributes |= {"dilations": per_axis(dilation, spatial), "ceil_mode": int(ceil_mode)}
+    if count == 1:
+        return (unbatched(cast(largest_of(narrow, attributes), self.dtype), self),)
+    values, indices = op.MaxPool(narrow, **attributes, outputs=2)
+    size = dims.product(x.shape[2:])
+    # ONNX counts through the whole batch, torch through one channel of one image.
+    inside = op.Mod(indices, dim_scalar(size))
+    if may_be_nan(narrow):  # the last NaN of a window is its largest element
+        place = reshape(cast(iota(size), DType.DOUBLE), (1, 1, *x.shape[2:]))
+        last = op.MaxPool(op.Where(op.IsNaN(narrow), place, scalar(-1, DType.DOUBLE)), **attributes)
+        missing = op.GreaterOrEqual(last, scalar(0, DType.DOUBLE))
+        values = op.Where(missing, scalar(float("nan"), values.dtype), values)
+        inside = op.Where(missing, cast(last, DType.INT64), inside)
+    return unbatched(cast(values, self.dtype), self), unbatched(inside, self)
+
+
+def largest_of(x: Value, attributes: dict[str, Any]) -> Value:
+    """The largest element of every window, NaN where there is one.
+
+    ONNX Runtime's fast pooling of f32 leaves NaN out, and finds the lowest finite number in a window of -inf alone.
+    """
+    values = op.MaxPool(x, **attributes)
+    if not x.dtype.is_float:
+        return values
+    if is_not_negative(x) and not attributes["ceil_mode"]:
+        # No infinities of both signs meet, so that a mean is NaN where an element is: the cheapest way to find one.
+        given = {k: v for k, v in attributes.items() if k != "ceil_mode"}
+        missing = op.IsNaN(op.AveragePool(x, **given, count_include_pad=1))
+        return op.Where(missing, scalar(float("nan"), x.dtype), values)
+    if x.dtype is not DType.FLOAT:
+        missing = is_set(op.MaxPool(cast(op.IsNaN(x), DType.FLOAT), **attributes))
+        return op.Where(missing, scalar(float("nan"), x.dtype), values)
+    # In the order of what outdoes what: 0 for -inf, 1 for numbers, 2 for NaN; and what makes it of what pooling found.
+    kinds = op.Where(op.IsNaN(x), scalar(2, x.dtype), cast(op.Greater(x, scalar(-np.inf, x.dtype)), x.dtype))
+    table = const(np.array([-np.inf, -0.0, np.nan], np.float32))
+    return op.Add(values, op.Gather(table, cast(op.MaxPool(kinds, **attributes), DType.INT32)))
 
 
 def aten_max_pool1d(

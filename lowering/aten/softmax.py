@@ -9,6 +9,7 @@ import numpy as np
 from irkit.build import op
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.aten.reduce import extreme
 from lowering.promotion import cast, floating, scalar
 from lowering.shaping import axis, squeeze, unsqueeze
 
@@ -42,8 +43,7 @@ def aten__log_softmax(self: Value, dim: int, half_to_float: bool = False) -> Val
 
 def guarded(weights: Value, scores: Value, dim: int) -> Value:
     """Softmax weights with 0 where every score along the axis is -inf, and softmax says NaN."""
-    where = np.array([axis(dim, scores.rank)], np.int64)
-    none = op.Equal(op.ReduceMax(scores, where, keepdims=1), scalar(-np.inf, scores.dtype))
+    none = op.Equal(extreme("ReduceMax", scores, dim, True), scalar(-np.inf, scores.dtype))
     return op.Where(none, scalar(0, weights.dtype), weights)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.aten.elementwise import aten_lerp
 from lowering.aten.reduce import aten_any
-from lowering.missing import is_set, nan_flag, with_nan
+from lowering.missing import above_all, is_normalized, is_set, may_be_nan, nan_flag, places_by, with_nan
 from lowering.pieces import compressed, widened
 from lowering.promotion import Number, cast, highest, promoted, scalar
 from lowering.shaping import (
@@ -28,10 +31,23 @@ from lowering.shaping import (
 
 
 def sorted_by(x: Value, k: Dim, dim: int, largest: bool) -> tuple[Value, Value]:
-    """The k largest or smallest elements along `dim`, in order, and where they stood."""
+    """The k largest or smallest elements along `dim`, in order, and where they stood. NaN is above all numbers."""
     if x.rank == 0:
         values, places = sorted_by(vector(x), k, 0, largest)
         return squeeze(values, 0), squeeze(places, 0)
+    at = axis(dim, x.rank)
+    if not may_be_nan(x) or (dims.same(k, x.shape[at]) is not True and is_normalized(x, at)):
+        return numbers_by(x, k, at, largest)
+    if x.dtype is not DType.DOUBLE:
+        places = numbers_by(above_all(x), k, at, largest)[1]
+    else:
+        places = places_by(x, at, lambda key: numbers_by(key, x.shape[at], at, largest)[1])
+        places = places if dims.same(k, x.shape[at]) is True else sliced(places, at, 0, k)
+    return op.GatherElements(x, places, axis=at), places
+
+
+def numbers_by(x: Value, k: Dim, dim: int, largest: bool) -> tuple[Value, Value]:
+    """As `sorted_by`, of what is never NaN, or is so as a whole."""
     narrow = cast(x, DType.INT32) if x.dtype is DType.BOOL else x
     values, places = op.TopK(narrow, shape_vector((k,)), axis=axis(dim, x.rank), largest=int(largest))
     return cast(values, x.dtype), places
@@ -69,12 +85,14 @@ def aten_msort(self: Value) -> Value:
     return aten_sort(self, 0)[0]
 
 
-def nth(x: Value, count: Dim, dim: int, keepdim: bool) -> tuple[Value, Value]:
+def nth(
+    x: Value, count: Dim, dim: int, keepdim: bool, order: Callable[..., tuple[Value, Value]] = sorted_by
+) -> tuple[Value, Value]:
     """The count-th smallest element along `dim`, and where it stands."""
     if x.rank == 0:
         return x, scalar(0, DType.INT64)
     at = axis(dim, x.rank)
-    values, places = sorted_by(x, count, at, False)
+    values, places = order(x, count, at, False)
     last = [sliced(v, at, -1, None) for v in (values, places)]
     return (last[0], last[1]) if keepdim else (squeeze(last[0], at), squeeze(last[1], at))
 
@@ -87,16 +105,16 @@ def aten_kthvalue(self: Value, k: Dim, dim: int = -1, keepdim: bool = False) -> 
 def aten_median(self: Value) -> Value:
     """The middle element of all, the lower of two; NaN where one is."""
     values = flat(self)
-    middle = nth(values, half(numel(self)), 0, False)[0]
-    return with_nan(middle, op.ReduceMax(nan_flag(values), keepdims=0)) if self.dtype.is_float else middle
+    middle = nth(values, half(numel(self)), 0, False, numbers_by)[0]
+    return with_nan(middle, op.ReduceMax(nan_flag(values), keepdims=0)) if may_be_nan(self) else middle
 
 
 def aten_median_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
     """The middle element along `dim`, the lower of two, and where it stands; the first NaN where there is one."""
-    if self.rank == 0 or not self.dtype.is_float:
+    if self.rank == 0 or not may_be_nan(self):
         return nth(self, half(self.shape[dim] if self.rank else 1), dim, keepdim)
     at = axis(dim, self.rank)
-    value, place = nth(self, half(self.shape[at]), at, keepdim)
+    value, place = nth(self, half(self.shape[at]), at, keepdim, numbers_by)
     flags = nan_flag(self)
     some = op.ReduceMax(flags, ints(at), keepdims=int(keepdim))
     return with_nan(value, some), op.Where(is_set(some), op.ArgMax(flags, axis=at, keepdims=int(keepdim)), place)
@@ -118,7 +136,7 @@ def aten_nanmedian_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Va
         return nth(self, half(self.shape[dim] if self.rank else 1), dim, keepdim)
     at = axis(dim, self.rank)
     missing = op.IsNaN(self)
-    values, places = sorted_by(op.Where(missing, scalar(float("inf"), self.dtype), self), self.shape[at], at, False)
+    values, places = numbers_by(op.Where(missing, scalar(float("inf"), self.dtype), self), self.shape[at], at, False)
     present = op.ReduceSum(cast(op.Not(missing), DType.INT64), ints(at))
     middle = op.Max(op.Div(op.Sub(present, const(1)), const(2)), const(0))
     value, place = (op.GatherElements(v, middle, axis=at) for v in (values, places))
@@ -149,7 +167,7 @@ def aten_quantile(
     first dimension. NaN where one is."""
     x = flat(self) if dim is None else vector(self)
     at = axis(dim or 0, x.rank)
-    ordered = moved(sorted_by(x, x.shape[at], at, False)[0], at, -1)
+    ordered = moved(numbers_by(x, x.shape[at], at, False)[0], at, -1)  # rows with NaN are replaced below
     count = op.Sub(scalar(x.shape[at], x.dtype), 1)
     result = interpolated(ordered, at_share(q, x, count), interpolation)  # (..., shares)
     missing = op.ReduceMax(nan_flag(moved(x, at, -1)), ints(-1))
@@ -164,7 +182,7 @@ def aten_nanquantile(
     at = axis(dim or 0, x.rank)
     last = moved(x, at, -1)
     missing = op.IsNaN(last)
-    ordered = sorted_by(op.Where(missing, scalar(float("inf"), x.dtype), last), x.shape[at], -1, False)[0]
+    ordered = numbers_by(op.Where(missing, scalar(float("inf"), x.dtype), last), x.shape[at], -1, False)[0]
     present = op.ReduceSum(cast(op.Not(missing), x.dtype), ints(-1))
     result = interpolated(ordered, at_share(q, x, op.Max(op.Sub(present, 1), 0)), interpolation)
     empty = cast(op.Equal(present, 0), DType.INT32)
@@ -184,9 +202,7 @@ def interpolated(ordered: Value, places: Value, how: str) -> Value:
         chosen = {"lower": below, "higher": above}.get(how)
         return taken_at(ordered, op.Round(places) if chosen is None else chosen)
     low, high = taken_at(ordered, below), taken_at(ordered, above)
-    if how == "midpoint":
-        return op.Add(low, op.Mul(op.Sub(high, low), 0.5))
-    return op.Add(low, op.Mul(op.Sub(high, low), op.Sub(places, below)))
+    return aten_lerp(low, high, 0.5 if how == "midpoint" else op.Sub(places, below))
 
 
 def taken_at(ordered: Value, places: Value) -> Value:
@@ -219,14 +235,43 @@ def aten_searchsorted(
     side: str | None = None,
     sorter: Value | None = None,
 ) -> Value:
-    """How many elements of each sorted row are below each of self, or not above where `right`. NaN is above all."""
+    """How many elements of each sorted row are below each of self, or not above where `right`. NaN is above all.
+
+    A row that ends in NaN is searched as torch searches it, which finds its end too soon: see `misled`.
+    """
     row = (
         sorted_sequence if sorter is None else op.GatherElements(sorted_sequence, sorter, axis=sorted_sequence.rank - 1)
     )
     values, bounds = promoted(self, row)
     after = right if side is None else side == "right"
     wanted = DType.INT32 if out_int32 else DType.INT64
-    return passed(values, unsqueeze(bounds, -2) if bounds.rank > 1 else bounds, after, wanted)
+    rows = unsqueeze(bounds, -2) if bounds.rank > 1 else bounds
+    found = passed(values, rows, after, wanted)
+    return misled(found, rows) if may_be_nan(bounds) and bounds.shape[-1] != 0 else found
+
+
+def misled(found: Value, bounds: Value) -> Value:
+    """Where torch's search ends in rows that end in NaN. found: how many bounds, NaN among them, come before a value.
+
+    It halves the row, and goes on to the right of every NaN that it meets: so it comes to the end of the row, n, if
+    one of its steps meets NaN. While it goes right, these are at n - q, q = (n + 1) // 2, (n + 1) // 4, ...; it turns
+    left at the first that is not before the place where the value belongs, c. So it comes to c where a q lies between
+    n - m, of m numbers in the row, and n - c.
+    """
+    size, dtype = bounds.shape[-1], found.dtype
+    missing = op.ReduceSum(cast(op.IsNaN(bounds), dtype), ints(-1), keepdims=0)  # n - m
+    belongs = op.Sub(found, missing)
+    steps = [dims.floordiv(dims.add(size, 1), 2**i) for i in range(1, steps_of(size))]
+    behind = unsqueeze(op.Sub(scalar(size, dtype), belongs), -1)
+    turns = cast(shape_vector(steps), dtype)
+    turned = op.And(op.Greater(turns, unsqueeze(missing, -1)), op.LessOrEqual(turns, behind))
+    left = op.ReduceMax(cast(turned, DType.INT32), ints(-1), keepdims=0)
+    return op.Where(is_set(left), belongs, scalar(size, dtype))
+
+
+def steps_of(size: Dim) -> int:
+    """So many times a row can be halved, and a little more; any row where its size is not known."""
+    return size.bit_length() + 1 if type(size) is int else 40
 
 
 def passed(values: Value, bounds: Value, right: bool, dtype: DType) -> Value:
@@ -282,8 +327,11 @@ def aten__unique2(
     self: Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Value, Value, Value]:
     """The different elements in order, for each element which of them it is, and how often each occurs."""
-    x = comparable(flat(self))
-    values, _, inverse, counts = op.Unique(x, sorted=1, outputs=4)
+    x = flat(self)
+    if may_be_nan(self):
+        values, inverse, counts = unique_numbers(x)
+    else:
+        values, _, inverse, counts = op.Unique(comparable(x), sorted=1, outputs=4)
     nothing = ints()  # what torch returns for a result that was not asked for
     return (
         cast(values, self.dtype),
@@ -296,9 +344,29 @@ def aten_unique_dim(
     self: Value, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Value, Value, Value]:
     """The different slices along `dim` in order, for each slice which of them it is, and how often each occurs."""
-    x = comparable(self)
-    values, _, inverse, counts = op.Unique(x, axis=axis(dim, self.rank), sorted=1, outputs=4)
-    return cast(values, self.dtype), inverse, counts
+    at = axis(dim, self.rank)
+    if not may_be_nan(self):
+        values, _, inverse, counts = op.Unique(comparable(self), axis=at, sorted=1, outputs=4)
+        return cast(values, self.dtype), inverse, counts
+    _, first, inverse, counts = op.Unique(told_apart(widened(moved(self, at, 0))), axis=0, sorted=1, outputs=4)
+    return op.Gather(self, first, axis=at), inverse, counts
+
+
+def unique_numbers(x: Value) -> tuple[Value, Value, Value]:
+    """(the different elements of a vector in order, which of them each is, how often); no NaN equals another."""
+    ordered, places = sorted_by(x, x.shape[0], 0, False)
+    values, which, counts = runs(ordered)
+    return values, op.ScatterElements(which, places, which, axis=0), counts
+
+
+def told_apart(x: Value) -> Value:
+    """Rows of numbers that equal each other where those of x do: one with NaN equals no other. In which order torch
+    has rows with NaN is left to chance."""
+    rows = reshape(x, (x.shape[0], dims.product(x.shape[1:])))
+    missing = op.IsNaN(rows)
+    number = unsqueeze(op.Add(cast(iota(x.shape[0]), x.dtype), 1), 1)
+    alone = op.Where(is_set(op.ReduceMax(cast(missing, DType.INT32), ints(1))), number, scalar(0, x.dtype))
+    return op.Concat(op.Where(missing, scalar(0, x.dtype), rows), alone, axis=1)
 
 
 def aten_unique_consecutive(
@@ -306,6 +374,18 @@ def aten_unique_consecutive(
 ) -> tuple[Value, Value, Value]:
     """The elements (slices along `dim`) that differ from the one before, which of them each is, and how often."""
     x = flat(self) if dim is None else moved(self, dim, 0)
+    values, inverse, counts = runs(x)
+    shaped = reshape(inverse, self.shape) if dim is None else inverse
+    nothing = ints()
+    return (
+        values if dim is None else moved(values, 0, dim),
+        shaped if return_inverse or dim is not None else nothing,
+        counts if return_counts or dim is not None else nothing,
+    )
+
+
+def runs(x: Value) -> tuple[Value, Value, Value]:
+    """(the rows that differ from the one before, which of them each row is, how many are equal in a row)"""
     changed = op.Not(op.Equal(sliced(x, 0, 1, None), sliced(x, 0, 0, -1)))
     if x.rank > 1:
         changed = aten_any(changed, tuple(range(1, x.rank)))
@@ -316,10 +396,4 @@ def aten_unique_consecutive(
     starts = squeeze(op.NonZero(fresh), 0)
     ends = op.Concat(sliced(starts, 0, 1, None), shape_vector((x.shape[0],)), axis=0)
     counts = op.Sub(ends, starts)
-    shaped = reshape(inverse, self.shape) if dim is None else inverse
-    nothing = ints()
-    return (
-        values if dim is None else moved(values, 0, dim),
-        shaped if return_inverse or dim is not None else nothing,
-        counts if return_counts or dim is not None else nothing,
-    )
+    return values, inverse, counts
