@@ -67,12 +67,15 @@ def index_of(rules: Rules) -> Index:
 
 
 class Plan:
-    """What all sweeps of one call share: the rules by operator, and the bodies that were rewritten already."""
+    """What all sweeps of one call share: the rules by operator, the bodies that were rewritten already, and the values
+    at which no rule applies. Those need no second try, since rules look only downward; they are kept by the parameters
+    of their graph, which say what symbols are bound."""
 
     def __init__(self, rules: Rules, depth: int = DEPTH) -> None:
         self.rules, self.depth = rules, depth
         index = index_of(rules)
         self.asks_users, self.candidates, self.joint = index.asks_users, index.candidates, index.joint
+        self.tried: dict[tuple[Value, ...], set[Value]] = {}
         self._bodies = Bodies()
 
     def rewrite(self, graph: Graph) -> Graph:
@@ -148,10 +151,13 @@ class Sweep:
         self.fired_rules: set[str] = set()
         self._shared: set[Value] = set()
         self._results: Counter[Value] | None = None
+        self._tried = plan.tried.setdefault(graph.params, set())
+        self._kept_back = 0
 
     def run(self) -> Graph:
         """The graph rewritten; the very same object where nothing changes."""
         swaps, settled, candidates, first = self.swaps, self.settled, self.plan.candidates, self.table.first
+        tried = self._tried
         for value in self.graph.order:
             if value.op == PARAM:
                 continue
@@ -162,7 +168,7 @@ class Sweep:
             if found is not value:
                 self.note(value, swaps.get(found, found))
                 continue
-            rules = candidates(value)
+            rules = () if value in tried else candidates(value)
             fired = self.fired(value, rules) if rules else None
             if fired is None:
                 settled.add(value)
@@ -239,7 +245,7 @@ class Sweep:
             self.refuse_circle(found, trail)
             self.note(value, swaps.get(found, found))
             return rebuilt, None
-        rules = self.plan.candidates(rebuilt)
+        rules = () if rebuilt in self._tried else self.plan.candidates(rebuilt)
         fired = self.fired(rebuilt, rules) if rules else None
         if fired is None:
             self.settled.add(rebuilt)
@@ -249,6 +255,7 @@ class Sweep:
 
     def fired(self, value: Value, rules: Rules) -> tuple[Any, Rule] | None:
         """The first of the rules that applies to a value, with what it makes of it."""
+        kept_back = self._kept_back
         for rule in rules:
             for guard in guards(rule.pattern):
                 if not guard(value):
@@ -257,6 +264,8 @@ class Sweep:
                 replacement = self.applied(rule, value)
                 if replacement is not None:
                     return replacement, rule
+        if self._kept_back == kept_back:  # else a user may go, and the rule that minded it apply
+            self._tried.add(value)
         return None
 
     def refuse_circle(self, value: Value, trail: Trail) -> None:
@@ -341,6 +350,7 @@ class Sweep:
             found += sum(len(users.get(v, ())) + results.get(v, 0) for v in olds)
         if found > 1:
             self._shared.add(value)
+            self._kept_back += 1
         return max(1, found)
 
     def has_freed(self, after: Graph) -> bool:
