@@ -25,8 +25,9 @@ from lowering.program import Program
 from lowering.registry import Converter
 from lowering.report import Report
 from passes import optimize as optimized
-from passes.legalize import legalize, newest_for
+from passes.legalize import newest_for
 from passes.materialize_dims import materialize_dims
+from passes.prepare import fitted
 from passes.seeded import seeded
 from passes.targets import Target, target_of
 
@@ -87,7 +88,7 @@ def to_onnx(
     better = clock("optimize", optimized, drawn) if optimize else drawn
     if opset is None and isinstance(target, str):
         chosen = newest_for(better, chosen)
-    legal = clock("legalize", legalize, better, chosen)
+    legal = clock("legalize", fitted, better, chosen)
     ready = clock("materialize", materialize_dims, legal, chosen.opset)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better), "ONNX": len(ready)}
     return Program(low.graph, ready, low, chosen.opset, report_of(low, ready, chosen, counts, seconds), runnable(model))

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from irkit.ir import Graph
+from passes.fuse import fuse
 from passes.legalize import legalize
 from passes.materialize_dims import materialize_dims
+from passes.steer import steer
 from passes.targets import Target, target_of
 
 
 def prepare(graph: Graph, target: str | Target = "onnxruntime-cpu", opset: int | None = None) -> Graph:
     """A graph that the target runs, with every size written out as nodes: what `irkit.save` should be given.
 
-    `target` is "onnxruntime-cpu" or a Target; `opset` the ONNX opset, 13 to 26, the newest that the target runs where
-    it is not given. Pass the same opset to `irkit.save`. Raises RewriteError for what the target cannot run.
+    `target` is a Target or a name, such as "onnxruntime-cpu+com.microsoft"; `opset` the ONNX opset, 13 to 26, the newest
+    that the target runs where it is not given. Pass the same opset to `irkit.save`. Raises RewriteError for what the target cannot run.
     """
     chosen = target_of(target, opset)
-    return materialize_dims(legalize(graph, chosen), chosen.opset)
+    return materialize_dims(fitted(graph, chosen), chosen.opset)
+
+
+def fitted(graph: Graph, target: Target) -> Graph:
+    """The graph in the operators that the target runs, and of those the ones that it runs fastest: fused where that
+    pays (`passes.fuse`), legalized (`passes.legalize`), and kept from being fused where it does not (`passes.steer`).
+
+    Raises RewriteError for what the target cannot run.
+    """
+    return steer(legalize(fuse(graph, target), target), target)

@@ -90,6 +90,8 @@ def embed_layer_normalization(
     """(LayerNormalization(s), mask index, s), where s sums the embeddings of word, position and segment"""
     if ids.rank != 2:
         raise a.fail("input_ids must have rank 2")
+    if not a.wants(1):
+        raise a.fail("ONNX Runtime takes it with two results at least")
     if (segments is None) != (segment_table is None):
         raise a.fail("segment_ids and segment_embedding come together")
     places = op.Unsqueeze(a.ordinals(ids.shape[1]), vector(0)) if position_ids is None else position_ids

@@ -1,0 +1,202 @@
+"""What fused operators cost on ONNX Runtime beside what they stand for: `python benchmarks/kernel_costs.py`.
+
+Each case is built twice, as irkit graphs: fused, and in the plain forms that irkit would write without the fusion. Both
+run on ONNX Runtime's CPU provider with default session options, so with ONNX Runtime's own fusions, in one thread, in
+turns; of each the least CPU time of many runs counts. A graph holds several copies of a case, on inputs of their own,
+so that what a run costs by itself counts for little. The ratios fused by plain go to passes/costs.json; what they say
+about a fusion is decided in passes/costs.py. `--only NAME` measures some cases and leaves the others as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import onnxruntime
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import irkit
+from irkit.build import const
+from irkit.ir import Graph, Value, param
+from irkit.onnx.runtime_table import is_contrib
+from irkit.types import tensor
+from passes.costs import fusion_of
+from passes.legalize import legalize
+from passes.materialize_dims import materialize_dims
+from passes.steer import steer
+from passes.targets import Target, target_of
+
+TABLE = Path(__file__).resolve().parent.parent / "passes" / "costs.json"
+PLAIN = target_of("onnxruntime-cpu")
+CONTRIB = target_of("onnxruntime-cpu+com.microsoft")
+PROVIDER = "CPUExecutionProvider"
+COPIES = 6
+"""How many copies of a case a graph holds."""
+
+Sizes = Mapping[str, int]
+Form = Callable[["Maker"], Any]
+"""What makes a value, or a tuple of those that a model would give out."""
+
+
+@attrs.frozen
+class Case:
+    """A fusion: its fused form, plain forms of which the fastest counts, and sizes by class. `name` is only for cases
+    whose fused form is ONNX's own operator; the others are called as passes.costs calls them."""
+
+    fused: Form
+    plain: tuple[Form, ...]
+    sizes: Mapping[str, Sizes]
+    name: str = ""
+    dtypes: tuple[str, ...] = ("f32",)
+
+
+@attrs.define(eq=False)
+class Maker:
+    """Operands of one copy: parameters and constants, the same numbers for every form."""
+
+    sizes: Sizes
+    dtype: str
+    params: list[Value] = attrs.field(factory=list)
+    arrays: list[np.ndarray] = attrs.field(factory=list)
+    seed: int = 0
+
+    def __getattr__(self, name: str) -> int:
+        return self.sizes[name]
+
+    def random(self, *shape: int) -> np.ndarray:
+        """Normal numbers, others in each copy."""
+        self.seed += 1
+        generator = np.random.default_rng([self.seed, *shape])
+        return (generator.standard_normal(shape) * 0.5).astype({"f32": "float32", "f16": "float16"}[self.dtype])
+
+    def input(self, *shape: int) -> Value:
+        """A parameter of random content."""
+        return self.fed(self.random(*shape))
+
+    def fed(self, array: np.ndarray) -> Value:
+        """A parameter of that content. Sizes are written down: what shapes cost is no matter here."""
+        self.params.append(param(tensor(array.dtype.name, *array.shape)))
+        self.arrays.append(array)
+        return self.params[-1]
+
+    def weight(self, *shape: int) -> Value:
+        """A constant of random content."""
+        return const(self.random(*shape))
+
+
+def graph_of(form: Form, sizes: Sizes, dtype: str, target: Target | None) -> tuple[Graph, list[np.ndarray], Value]:
+    """Copies of a form in one graph, made ready for a target or, without one, as they stand; what to feed it; and the
+    result of the first copy."""
+    maker = Maker(sizes, dtype)
+    results = []
+    for copy in range(COPIES):
+        maker.seed = 1000 * copy
+        found = form(maker)
+        results += found if isinstance(found, tuple) else (found,)
+    graph = Graph(tuple(maker.params), tuple(results))
+    ready = graph if target is None else steer(legalize(graph, target), target)
+    return materialize_dims(ready), maker.arrays, results[0]
+
+
+class Runner:
+    """One graph, ready to run again and again on the same inputs."""
+
+    def __init__(self, graph: Graph, arrays: list[np.ndarray]) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        data = irkit.to_proto(graph, ir_version=11).SerializeToString()
+        self.session = onnxruntime.InferenceSession(data, options, providers=[PROVIDER])
+        self.binding = self.session.io_binding()
+        self.kept = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in arrays]
+        for place, value in zip(self.session.get_inputs(), self.kept, strict=True):
+            self.binding.bind_ortvalue_input(place.name, value)
+        for place in self.session.get_outputs():
+            self.binding.bind_output(place.name, "cpu")
+
+    def results(self) -> list[np.ndarray]:
+        """What it computes."""
+        self.session.run_with_iobinding(self.binding)
+        return self.binding.copy_outputs_to_cpu()
+
+    def time(self) -> float:
+        """CPU seconds of one run."""
+        start = time.thread_time()
+        self.session.run_with_iobinding(self.binding)
+        return time.thread_time() - start
+
+
+def measured(case: Case, sizes: Sizes, dtype: str, seconds: float, show: bool = False) -> tuple[str, float]:
+    """The name of a case, and the time of its fused form by that of its fastest plain one."""
+    forms = [(case.fused, None if case.name else CONTRIB), *((form, PLAIN) for form in case.plain)]
+    made = [graph_of(form, sizes, dtype, target) for form, target in forms]
+    runners = [Runner(graph, arrays) for graph, arrays, _ in made]
+    wanted = runners[0].results()
+    for other in runners[1:]:
+        for a, b in zip(wanted, other.results(), strict=True):
+            np.testing.assert_allclose(a.astype("f4"), b.astype("f4"), rtol=2e-2, atol=2e-2 if dtype == "f16" else 2e-3)
+    found = []
+    for _ in range(3):
+        least = [float("inf")] * len(runners)
+        end = time.perf_counter() + seconds / 3
+        while time.perf_counter() < end:
+            for index, runner in enumerate(runners):
+                least[index] = min(least[index], runner.time(), runner.time())
+        found.append(least[0] / min(least[1:]))
+    if show:
+        print("   ", *(f"{1e6 * t / COPIES:.1f}" for t in least), "microseconds", flush=True)
+    return named(case, made[0][2]), sorted(found)[1]
+
+
+def named(case: Case, made: Value) -> str:
+    """What a case is called: after the fused operator that its result comes from."""
+    while not case.name and not is_contrib(made.op):
+        made = made.inputs[0]  # type: ignore[assignment]
+    return case.name or fusion_of(made)
+
+
+def main() -> None:
+    """Measures and writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", action="append", default=[], help="part of the name of the cases to measure")
+    parser.add_argument("--show", action="store_true", help="print the time of each form")
+    parser.add_argument("--seconds", type=float, default=3.0, help="for each ratio")
+    arguments = parser.parse_args()
+    from benchmarks.kernel_cases import CASES
+
+    known = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
+    same = known.get("onnxruntime") == onnxruntime.__version__ and known.get("provider") == PROVIDER
+    ratios: dict[str, Any] = known["ratios"] if same else {}
+    for case in CASES:
+        for dtype in case.dtypes:
+            row: dict[str, float] = {}
+            name = ""
+            for size_class, sizes in case.sizes.items():
+                made = case.fused(Maker(sizes, dtype))
+                made = made[0] if isinstance(made, tuple) else made
+                if arguments.only and not any(part in named(case, made) for part in arguments.only):
+                    continue
+                name, ratio = measured(case, sizes, dtype, arguments.seconds, arguments.show)
+                row[size_class] = round(ratio, 3)
+            if row:
+                ratios.setdefault(name, {})[dtype] = row
+                print(name, dtype, row, flush=True)
+                write(ratios)
+
+
+def write(ratios: dict[str, Any]) -> None:
+    """The table as a file, sorted."""
+    content = {"onnxruntime": onnxruntime.__version__, "provider": PROVIDER, "ratios": dict(sorted(ratios.items()))}
+    TABLE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

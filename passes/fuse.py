@@ -1,0 +1,103 @@
+"""Fusions into ONNX Runtime's own operators, where a target has them and they were measured to be worth it.
+
+A rule of `passes.contrib` says what equals what. Whether its result is wanted is asked of the very values that it made:
+the target must allow their domain and have kernels for their element types, nothing may make a kernel refuse when the
+model runs, and the table of measured costs must say that it pays. So nothing is fused first and taken apart later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import attrs
+
+from irkit.ir import Graph, Value
+from irkit.onnx.contrib.limits import limit
+from irkit.onnx.runtime_table import CONTRIB as DOMAIN
+from irkit.onnx.runtime_table import is_contrib
+from irkit.pause import uncollected
+from irkit.pipeline import Observer, Pass, nobody
+from irkit.rewrite import Match, Rule, Rules, decline, rewrite
+from irkit.rule import Decline
+from passes.contrib import CONTRIB
+from passes.costs import dtype_of, fusion_of, pays
+from passes.targets import Target
+
+NEAR = 64
+"""How many values of a replacement are looked at."""
+
+
+@uncollected
+def fuse(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
+    """The graph with fused operators where the target has them and they pay; the very same object where it has none."""
+    rules = fusions(target)
+    if not rules:
+        return graph
+    step = Pass("fuse", (("target", str(target)),), lambda before, *_: rewrite(before, rules))
+    return step.run(graph, observe)
+
+
+@lru_cache(maxsize=16)
+def fusions(target: Target, rules: Rules = CONTRIB) -> Rules:
+    """The rules for a target, each of which declines, with a reason, where its result is not wanted there.
+
+    `irkit.explain(rule, value)` tells the reason.
+    """
+    if DOMAIN not in target.domains:
+        return ()
+    return tuple(wanted_only(each, target) for each in rules)
+
+
+def wanted_only(rule: Rule, target: Target) -> Rule:
+    """The rule, declining where a fused operator of its replacement does not run or does not pay."""
+
+    def function(m: Match) -> Any:
+        found = rule.function(m)
+        if found is None or isinstance(found, Decline):
+            return found
+        for value in fused(m, found):
+            why = unwanted(value, target)
+            if why:
+                return decline(why)
+        return found
+
+    return attrs.evolve(rule, function=function)
+
+
+def unwanted(value: Value, target: Target) -> str:
+    """Why a fused operator is not wanted on a target; empty where it is."""
+    why = target.problem(value)
+    if why or not target.provider:
+        return why
+    why = limit(value)
+    if why:
+        return why
+    good, ratio = pays(fusion_of(value), dtype_of(value), target.provider)
+    return "" if good else ratio
+
+
+def fused(m: Match, found: Any) -> Iterator[Value]:
+    """The operators of ONNX Runtime's own that a replacement holds, down to what the match found in the graph."""
+    pending = list(found) if isinstance(found, tuple) else [found]
+    seen = set(bound(m))
+    for _ in range(NEAR):
+        if not pending:
+            return
+        value = pending.pop()
+        if value is None or value in seen:
+            continue
+        seen.add(value)
+        if is_contrib(value.op):
+            yield value
+        pending += value.inputs
+
+
+def bound(m: Match) -> Iterable[Value]:
+    """The values that the match gave names to."""
+    for part in m._bound.values():
+        if isinstance(part, Value):
+            yield part
+        elif isinstance(part, tuple):
+            yield from (v for v in part if isinstance(v, Value))

@@ -1,0 +1,50 @@
+"""The last choice of words: what keeps ONNX Runtime's own optimizer from fusing what runs slower fused.
+
+Its kernel of a LayerNormalization with the sum before it (SkipLayerNormalization) takes several times as long as both
+by themselves (`benchmarks/kernel_costs.py`, "Add before LayerNormalization"), and nothing in a model turns that fusion
+off. It looks for an Add: a Sum of two is the same, bit for bit, and is left alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from irkit.build import op
+from irkit.ir import Graph
+from irkit.pattern import attr, hole, p
+from irkit.pause import uncollected
+from irkit.pipeline import Observer, Pass, nobody
+from irkit.rewrite import Match, Rules, decline, rewrite, rule
+from irkit.types import DType, Tensor
+from passes.rules.common import same_shape
+from passes.targets import Target
+
+x, y = hole("x"), hole("y")
+_names = ("axis", "epsilon", "stash_type")
+
+
+@rule(
+    p.LayerNormalization(
+        p.Add(x, y).once(), hole("scale"), hole("bias", optional=True), **{name: attr(name) for name in _names}
+    )
+)
+def sum_before_norm(m: Match) -> Any:
+    """LayerNormalization(x + y, ...) -> LayerNormalization(Sum(x, y), ...)"""
+    if not isinstance(m.root.type, Tensor) or m.x.dtype not in (DType.FLOAT, DType.DOUBLE):
+        return decline("its mean is wanted too, or Sum has no kernel")
+    if not same_shape(m.x.shape, m.y.shape):
+        return decline("ONNX Runtime fuses no sum that expands an operand")
+    return op.LayerNormalization(op.Sum(m.x, m.y), m.scale, m.bias, **{name: m[name] for name in _names})
+
+
+STEERING: Rules = (sum_before_norm,)
+"""All such rules."""
+
+
+@uncollected
+def steer(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
+    """The graph in words that ONNX Runtime on the CPU runs fastest; the very same object for other targets."""
+    if target.provider != "CPUExecutionProvider":
+        return graph
+    step = Pass("steer", (("target", str(target)),), lambda before, *_: rewrite(before, STEERING))
+    return step.run(graph, observe)
