@@ -204,13 +204,13 @@ def _from_rows(table: tuple[Any, ...]) -> Graph:
 def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
     """`graph` with every use of each key replaced by its value; itself where nothing changes.
 
-    All at once: replacements are taken as they are, so one that lies above another key keeps that key alive.
+    Replacements are made of values of the graph: one that lies above another key is put over what stands for that key.
     Raises GraphError where a replacement has another type than what it replaces.
     """
     for old, new in swaps.items():
         if same_types(old.type, new.type) is False:
             raise GraphError(f"{new!r} cannot stand for {old!r}: the types differ")
-    built = walk.rebuild(graph.results, swaps)
+    built = walk.rebuild_through(graph.results, swaps)
     return graph.with_results(built[r] for r in graph.results)
 
 

@@ -65,3 +65,36 @@ def rebuild(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value,
         same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
         new[value] = value if same else value.with_inputs(inputs)
     return new
+
+
+@uncollected
+def rebuild_through(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value, Value]:
+    """As `rebuild`, where replacements are made of the same values as what they replace: they are rebuilt too, so that
+    one that lies above another key is over what stands for that key. A replacement may use the value that it replaces.
+    """
+    new: dict[Value, Value] = {}
+    itself: dict[Value, Value] = {}  # what stands for a key within its own replacement
+    open_: set[Value] = set()
+    stack: list[tuple[Value, bool]] = [(root, False) for root in reversed(tuple(roots))]
+    while stack:
+        value, entered = stack.pop()
+        if value in new:
+            continue
+        swap = swaps.get(value)
+        if swap is None or (value in open_ and not entered):
+            pending = [v for v in value.inputs if v is not None and v not in new and v not in itself]
+            if pending:
+                stack.append((value, False))
+                stack.extend((v, False) for v in reversed(pending))
+                continue
+            inputs = tuple(None if v is None else new.get(v) or itself[v] for v in value.inputs)
+            same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
+            (new if swap is None else itself)[value] = value if same else value.with_inputs(inputs)
+        elif entered:
+            new[value] = new.get(swap) or itself[swap]
+            open_.discard(value)
+        else:
+            open_.add(value)
+            stack.append((value, True))
+            stack.append((swap, False))
+    return new

@@ -81,11 +81,20 @@ MOVES: tuple[Pass, ...] = (
 )  # fmt: skip
 """What moves values about: Transposes that meet, and what bodies compute without need."""
 
-LEVELS: tuple[Pass, ...] = (
-    rules_pass("share", ()),
-    sequence(settled("simplify_exactly", EXACT, merge_slices), name="exact"),
-    sequence(settled("simplify", REAL, merge_slices, fuse_caches), name="standard"),
-)
+
+def pipeline(level: int, rules: Rules) -> Pass:
+    """What a level does, with these rules."""
+    if level == 0:
+        return rules_pass("share", rules)
+    if level == 1:
+        return sequence(settled("simplify_exactly", rules, merge_slices), name="exact")
+    return sequence(settled("simplify", rules, merge_slices, fuse_caches), name="standard")
+
+
+RULES: tuple[Rules, ...] = ((), EXACT, REAL)
+"""The rules of each level."""
+
+LEVELS: tuple[Pass, ...] = tuple(pipeline(level, rules) for level, rules in enumerate(RULES))
 """By level: 0 merges equal values, 1 keeps every bit, 2 may change the last bits of floating-point results."""
 
 
@@ -101,7 +110,4 @@ def optimize(graph: Graph, level: int = 2, *, check: bool = False, observe: Obse
     """
     if level not in range(len(LEVELS)):
         raise RewriteError(f"there is no level {level!r}", hint="levels are 0, 1 and 2")
-    if not check:
-        return LEVELS[level].run(graph, observe)
-    rules = ((), EXACT, REAL)[level]
-    return sequence(rules_pass("checked rules", guarded(rules)), merge_slices).run(graph, observe)
+    return (pipeline(level, guarded(RULES[level])) if check else LEVELS[level]).run(graph, observe)

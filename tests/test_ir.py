@@ -355,3 +355,18 @@ def test_the_cost_of_a_value_does_not_grow() -> None:
 
     few = min(cost(2_000) for _ in range(5))
     assert cost(50_000) < 4 * few
+
+
+def test_replacements_that_lie_above_one_another() -> None:
+    x = param(tensor("f32", 3))
+    a = op.Tanh(x)
+    b = op.Sigmoid(a)
+    c = op.Relu(b)
+    g = Graph((x,), (op.Add(c, a),))
+    sine = op.Sin(x)
+    assert substitute(g, {a: sine, b: op.Neg(a)}) == Graph((x,), (op.Add(op.Relu(op.Neg(sine)), sine),))
+    cosine = op.Cos(a)  # a replacement may use what it replaces
+    wrapped = substitute(g, {a: cosine, b: op.Exp(a), c: op.Mul(c, b)})
+    exponential = op.Exp(cosine)
+    assert wrapped == Graph((x,), (op.Add(op.Mul(op.Relu(exponential), exponential), cosine),))
+    assert substitute(g, {a: a}) is g
