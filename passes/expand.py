@@ -18,7 +18,16 @@ from irkit.rewrite import Match
 from irkit.types import DType, Tensor, Tuple
 from passes import draws, int64
 from passes.int64 import is_confused
-from passes.restate import HALVES, PLACES, REDUCTIONS, counts_back, is_rough, reduced_axes, scaled_roughly
+from passes.restate import (
+    HALVES,
+    PLACES,
+    REDUCTIONS,
+    counts_back,
+    is_rough,
+    one_mask_for_all,
+    reduced_axes,
+    scaled_roughly,
+)
 from passes.rules.common import axes_of, is_known, number, vector
 from passes.rules.sizes import bound_by, built, is_bound
 
@@ -43,6 +52,8 @@ def reshaped(m: Match, x: Value, shape: tuple[Dim, ...], *binders: Value) -> Val
 
 def attention(m: Match, value: Value) -> Any:
     """softmax(scale * q @ k^T + mask) @ v, query heads that share a key head beside one another"""
+    if one_mask_for_all(value):
+        return attention_with_rows(m, value)
     if any(v is not None and v.dtype in HALVES for v in value.inputs[:3]):
         return attention_in_float(value)
     if isinstance(value.type, Tuple):
@@ -62,6 +73,18 @@ def attention(m: Match, value: Value) -> Any:
     if found is None or given[0].rank == 4:
         return found
     return reshaped(m, op.Transpose(found, perm=(0, 2, 1, 3)), value.shape, *given)
+
+
+def attention_with_rows(m: Match, value: Value) -> Any:
+    """The attention with a row of its mask for each query"""
+    q, mask = value.inputs[0], value.inputs[3]
+    rows = (*(1,) * (mask.rank - 2), q.shape[-2], 1)  # type: ignore[union-attr]
+    if q is None or mask is None or not m.is_bound(rows, q):
+        return None
+    inputs = list(value.inputs)
+    inputs[3] = op.Expand(mask, built(m, rows, 1, bound_by(q)))
+    count = len(value.type.items) if isinstance(value.type, Tuple) else None
+    return call("Attention", inputs, dict(value.attributes), outputs=count)
 
 
 def attention_in_float(value: Value) -> Any:

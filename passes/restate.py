@@ -100,11 +100,22 @@ def refused(value: Value) -> str:
         return f"ONNX Runtime has {value.op} with a reduction for no {value.dtype.short}"
     if value.op == "Pad" and attribute_of(value, "mode") == "wrap" and any(map(may_be_empty, value.inputs[0].shape)):  # type: ignore[union-attr]
         return "ONNX Runtime wraps no empty tensor around"
+    if one_mask_for_all(value):
+        return "ONNX Runtime takes masks of attention that have a row for each query"
     if is_confused(value):
         return f"ONNX Runtime errs in {value.op} of integers beyond 32 bits"
     if counts_back(value):
         return f"ONNX Runtime gives {value.op} of an empty tensor another shape where axes are counted from the end"
     return ""
+
+
+def one_mask_for_all(value: Value) -> bool:
+    """True for an attention whose mask has one row, and which may have several queries."""
+    mask = value.inputs[3] if value.op == "Attention" and len(value.inputs) > 3 else None
+    if mask is None or mask.rank < 2:
+        return False
+    queries = value.inputs[0].shape[-2]  # type: ignore[union-attr]
+    return dims.same(mask.shape[-2], 1) is True and dims.same(queries, 1) is not True
 
 
 def scaled_roughly(value: Value) -> bool:

@@ -27,20 +27,22 @@ from passes.rules.movement import MOVEMENT, REAL_MOVEMENT
 from passes.rules.ordinals import CAUSAL, ORDINALS
 from passes.rules.parts import PARTS
 from passes.rules.reductions import REAL_REDUCED, REDUCED
+from passes.rules.scores import SPREAD, WRITTEN
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
 from passes.rules.weights import WEIGHTS
 from passes.trim import trim
 
 EXACT = (
-    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED + EXACT_FOLDING
+    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + SPREAD + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED
+    + EXACT_FOLDING
 )  # fmt: skip
 """Rules that keep every bit of every result."""
 
 REAL = (
-    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED + FOLDING
-    + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + FUSIONS + REAL_REDUCED + ATTENTION + CAUSAL + MASKS
-    + CONVOLUTION + AFFINE + WEIGHTS
+    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + SPREAD + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED
+    + FOLDING + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + FUSIONS + REAL_REDUCED + ATTENTION + CAUSAL + MASKS
+    + CONVOLUTION + AFFINE + WEIGHTS + WRITTEN
 )  # fmt: skip
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 

@@ -209,7 +209,8 @@ _low = constant("low", where=Is("is_very_negative", _very_negative, (-1e9, -np.i
 _raw = p.MatMul(hole("q"), hole("turned_k", ops=("Transpose",)))
 _scaled = (p.Mul(_raw, constant("factor")), p.Div(_raw, constant("divisor")), _raw)
 _biased = tuple(p.Add(scores, hole("bias")) for scores in _scaled)
-_scores = either(*_biased, p.Where(hole("seen"), either(*_scaled), _low), *_scaled)
+SCORES = either(*_biased, p.Where(hole("seen"), either(*_scaled), _low), *_scaled)
+"""Scores of keys: scaled, and masked."""
 
 
 def _written_out(rng: np.random.Generator) -> Value:
@@ -224,7 +225,7 @@ def _written_out(rng: np.random.Generator) -> Value:
     return op.MatMul(op.Softmax(scores, axis=-1), v)
 
 
-@rule(p.MatMul(p.Softmax(_scores, axis=attr("axis")).named("shares"), hole("v")), exact=False, sample=_written_out)
+@rule(p.MatMul(p.Softmax(SCORES, axis=attr("axis")).named("shares"), hole("v")), exact=False, sample=_written_out)
 def attention(m: Match) -> Any:
     """Softmax(q @ k^T * scale + bias) @ v -> Attention(q, k, v, bias)"""
     rank = m.q.rank
