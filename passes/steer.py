@@ -2,20 +2,23 @@
 
 Its kernel of a LayerNormalization with the sum before it (SkipLayerNormalization) takes several times as long as both
 by themselves (`benchmarks/kernel_costs.py`, "Add before LayerNormalization"), and nothing in a model turns that fusion
-off. It looks for an Add: a Sum of two is the same, bit for bit, and is left alone.
+off. It looks for an Add: a Sum of two is the same, bit for bit, and is left alone. Sums of more, such as those of a
+product, its bias and what goes around it, are computed in one go, to the same bits again.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from irkit.build import op
-from irkit.ir import Graph
-from irkit.pattern import attr, hole, p
+import numpy as np
+
+from irkit.build import const, op
+from irkit.ir import Graph, Value, param
+from irkit.pattern import attr, hole, p, rest
 from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody
 from irkit.rewrite import Match, Rules, decline, rewrite, rule
-from irkit.types import DType, Tensor
+from irkit.types import DType, Tensor, tensor
 from passes.rules.common import same_shape
 from passes.targets import Target
 
@@ -37,7 +40,29 @@ def sum_before_norm(m: Match) -> Any:
     return op.LayerNormalization(op.Sum(m.x, m.y), m.scale, m.bias, **{name: m[name] for name in _names})
 
 
-STEERING: Rules = (sum_before_norm,)
+_terms = [hole(name, dtype=("f32", "f64")) for name in "abc"]
+
+
+def _three(rng: np.random.Generator) -> Value:
+    a, b, c = (param(tensor("f32", "n", "m", 4)) for _ in range(3))
+    row = const(rng.standard_normal(4).astype(np.float32))
+    makers = (lambda: op.Add(op.Add(a, row), b), lambda: op.Add(c, op.Add(a, b)), lambda: op.Add(op.Sum(a, row, b), c))
+    return makers[int(rng.integers(3))]()
+
+
+@rule(p.Add(p.Add(*_terms[:2]).once(), _terms[2]), sample=_three)
+def sum_of_three(m: Match) -> Any:
+    """(a + b) + c -> Sum(a, b, c)"""
+    return op.Sum(m.a, m.b, m.c)
+
+
+@rule(p.Add(p.Sum(*rest("terms")).once(), _terms[2]), sample=_three)
+def sum_of_more(m: Match) -> Any:
+    """Sum(a, b, ...) + c -> Sum(a, b, ..., c)"""
+    return op.Sum(*m.terms, m.c)
+
+
+STEERING: Rules = (sum_of_three, sum_of_more, sum_before_norm)
 """All such rules."""
 
 

@@ -16,7 +16,7 @@ from irkit import dims
 from irkit.blobs import Blob
 from irkit.build import call, const, op
 from irkit.ir import Value, param
-from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest, uniform
+from irkit.pattern import attr, attribute_of, either, hole, one_of, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor, tensor
@@ -395,41 +395,6 @@ def split_attention(m: Match) -> Any:
         return decline("there are further parts")
     return _packed(m, m.w, bias, sizes)
 
-
-# ---------------------------------------------------------------------------------------------- sums
-
-_a, _b, _c = (hole(name, dtype=("f32", "f64")) for name in "abc")
-
-
-def _three(rng: np.random.Generator) -> Value:
-    a, b, c = (param(tensor("f32", "n", "m", 4)) for _ in range(3))
-    row = const(rng.standard_normal(4).astype(np.float32))
-    kind = int(rng.integers(3))
-    return (lambda: op.Add(op.Add(a, row), b), lambda: op.Add(c, op.Add(a, b)), lambda: op.Add(op.Sum(a, row, b), c))[
-        kind
-    ]()
-
-
-@rule(p.Add(p.Add(_a, _b).once(), _c), exact=False, sample=_three)
-def sum_of_three(m: Match) -> Any:
-    """a + b + c -> Sum(a, b, c)"""
-    return op.Sum(m.a, m.b, m.c)
-
-
-@rule(p.Add(p.Sum(*rest("terms")).once(), _c), exact=False, sample=_three)
-def sum_of_more(m: Match) -> Any:
-    """Sum(a, b, ...) + c -> Sum(a, b, ..., c)"""
-    return op.Sum(*m.terms, m.c)
-
-
-@rule(one_of("LayerNormalization")(p.Add(_a, _b).once(), *rest("more")), exact=False)
-def sum_before_norm(m: Match) -> Any:
-    """LayerNormalization(a + b) -> LayerNormalization(Sum(a, b)), of which ONNX Runtime does not make the slower one"""
-    return call("LayerNormalization", [op.Sum(m.a, m.b), *m.more], dict(m.root.attributes))
-
-
-SUMS: tuple[Rule, ...] = (sum_of_three, sum_of_more, sum_before_norm)
-"""Sums as ONNX Runtime computes them fastest, in operators that are ONNX's own."""
 
 ENCODERS: tuple[Rule, ...] = (
     conv_activation, conv_sum, conv_sum_activation, gemm_activation, turned_product, scaled_product, bias_gelu,
