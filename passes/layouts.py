@@ -16,9 +16,10 @@ import attrs
 from irkit import dims
 from irkit.build import call, op, shape_vector
 from irkit.dims import Dim
-from irkit.ir import Graph, Value, substitute
+from irkit.ir import Graph, Value
 from irkit.pattern import attribute_of
 from irkit.pipeline import Pass, graph_pass, in_bodies
+from irkit.roots import grow
 from irkit.types import Tuple
 from irkit.vocabulary import CONSTANT, ITEM
 from passes.rules.common import axes_of, same_shape, small, vector
@@ -344,7 +345,15 @@ def cancel_transposes_here(graph: Graph) -> Graph:
     for value in graph.order:
         if value.op == "Split" and value.inputs[0] is not None and value.inputs[0] not in touched:
             swaps.update(_split_between(graph, value, results))
-    return substitute(graph, swaps) if swaps else graph
+    if not swaps:
+        return graph
+    built: dict[Value, Value] = {}
+    for value in graph.order:  # what stands for a Transpose may lie above others that were spared
+        if value in swaps:
+            grow(built, (swaps[value],))
+            built[value] = built[swaps[value]]
+    grow(built, graph.results)
+    return graph.with_results(built[r] for r in graph.results)
 
 
 cancel_transposes: Pass = in_bodies(graph_pass(cancel_transposes_here))

@@ -8,6 +8,7 @@ from irkit.ir import Graph
 from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence, when
 from irkit.rule import Rules
+from irkit.sweep import Plan
 from passes.control import has_bodies
 from passes.decide import decide
 from passes.fold_constants import EXACT_FOLDING, FOLDING
@@ -53,13 +54,13 @@ def settled(name: str, rules: Rules, *after: Pass) -> Pass:
     A graph that came out of the rules and that no pass changed then is remembered to be settled: the same object has
     nothing to gain from another run.
     """
-    simplify = rules_pass(name, rules)
     key = (name, rules, after)
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
         if key in graph.settled:
             return graph
-        simplified = graph
+        plan, simplified = Plan(rules), graph
+        simplify = Pass(name, (), lambda before, *_: plan.rewrite(before))
         for _ in range(ROUNDS):
             simplified = graph = simplify.run(graph, observe, depth)
             for each in MOVES:
