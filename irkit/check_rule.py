@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
 import numpy as np
 
-from irkit.compare import compare
+from irkit.agree import agree, agree_on_runtime, has_value, sides, text
 from irkit.dims import symbols_of
-from irkit.errors import EvaluateError, RewriteError, TypeRuleError
-from irkit.evaluate import evaluate
-from irkit.instances import Retry, feeds, instance, results_of
-from irkit.ir import Graph, Value, param
-from irkit.pattern import Either, OfConstants, Op, Pattern, match
+from irkit.errors import RewriteError, TypeRuleError
+from irkit.instances import Retry, instances
+from irkit.ir import Value, param
+from irkit.near_misses import near_miss
+from irkit.pattern import match, names_of
 from irkit.rule import Decline, Match, Rule, Rules
 from irkit.sweep import bound_by
 from irkit.types import DType, Tensor, Tuple, dims_of, same_types
@@ -25,113 +25,153 @@ from irkit.walk import post_order, rebuild
 PATIENCE = 300
 """How many instances are tried for each that is wanted."""
 
+NEAR = 2
+"""How many near misses are made of each instance on which a rule fired."""
+
 
 @attrs.frozen
 class Checked:
-    """How a check went: on how many instances the rule fired and both sides agreed; how often it declined, and why."""
+    """How a check went: on how many instances the rule fired and both sides agreed; how often it declined, and why.
+
+    `near_misses` counts instances that were changed a little, `near_fired` those of them on which the rule fired, and
+    both sides agreed, too. `on_runtime` counts the instances that were compared on ONNX Runtime, `not_there` those that
+    were not: no kernel for the element type, something empty, integers divided by what may be 0.
+    """
 
     fired: int
     declined: tuple[tuple[str, int], ...]
+    near_misses: int = 0
+    near_fired: int = 0
+    on_runtime: int = 0
+    not_there: int = 0
+
+    def __str__(self) -> str:
+        lines = [
+            f"fired on {self.fired} instances, where both sides agree",
+            f"near misses: {self.near_misses}, of which it fired on {self.near_fired}, where both sides agree",
+            f"compared on ONNX Runtime: {self.on_runtime}; no answer there: {self.not_there}",
+        ]
+        return "\n".join(lines + [f"declined {count} times: {reason}" for reason, count in self.declined])
 
 
-def check(rule: Rule, n: int = 20, *, seed: int = 0) -> Checked:
+@attrs.define(eq=False)
+class Tally:
+    """What a check has counted so far."""
+
+    rule: Rule
+    rng: np.random.Generator
+    onnxruntime: bool
+    declined: Counter[str] = attrs.field(factory=Counter)
+    on_runtime: int = 0
+    not_there: int = 0
+
+    def attempt(self, roots: tuple[Value, ...]) -> bool:
+        """True where the rule fires on values and both sides agree; False where it does not match, or declines."""
+        rule = self.rule
+        params = tuple(v for v in post_order(roots) if v.op == PARAM)
+        symbols = frozenset(s for v in params for d in dims_of(v.type) for s in bound_by(d))
+        m = matched(rule, roots, lambda: symbols)
+        if m is None:
+            return False
+        try:
+            found = rule.function(m)
+        except Exception as error:
+            self.blame(f"fails with {error!r}", roots, params, error)
+            return False
+        if isinstance(found, Decline):
+            self.declined[found.reason] += 1
+            return False
+        if found is m.root or found == m.roots:
+            self.declined["it returned its own root"] += 1
+            return False
+        if not all(isinstance(each, Value) for each in (found if isinstance(found, tuple) else (found,))):
+            raise RewriteError(
+                f"the rule {rule.name} returned {found!r}", ir=text(*roots), hint="return a Value, or decline('why')"
+            )
+        old = m.roots if rule.others else m.root
+        for one, other in zip(*sides(old, found), strict=True):
+            if same_types(one.type, other.type) is False:
+                self.blame(f"turns a {one.type!r} into a {other.type!r}", roots, params)
+                return False
+        if not agree(rule.name, old, found, params, self.rng, exact=rule.exact):
+            return True
+        if self.onnxruntime:
+            there = agree_on_runtime(rule.name, old, found, params, self.rng)
+            self.on_runtime, self.not_there = self.on_runtime + there, self.not_there + (not there)
+        return True
+
+    def blame(self, what: str, roots: tuple[Value, ...], params: Any, error: Exception | None = None) -> None:
+        """Raises RewriteError, unless the left side has no value: what nothing computes, no rule need foresee."""
+        if not has_value(roots, params, self.rng):
+            return
+        if isinstance(error, TypeRuleError):
+            what = f"builds a value that is refused: {error.what}"
+        raise RewriteError(f"the rule {self.rule.name} {what}", ir=text(*roots)) from error
+
+
+def check(rule: Rule, n: int = 20, *, seed: int = 0, onnxruntime: bool = True) -> Checked:
     """Makes random instances of the rule's left side until it has fired on `n`, and compares both sides by numbers.
 
-    Element types, shapes (with sizes 0 and 1, and symbols), constants and attributes are random. An exact rule must
-    agree bit for bit, NaN, infinities and the sign of zero included; others within the tolerances of `irkit.compare`.
+    Element types, shapes (with sizes 0 and 1, and symbols), constants and attributes are random. Of each instance on
+    which the rule fired, near misses are made: another axis, constant, element type, size, operand or operator. The
+    rule may decline them; where it fires, both sides must agree. An exact rule must agree bit for bit, NaN, infinities,
+    the sign of zero and the ends of the integers' range included; others within the tolerances of `irkit.compare`.
 
-    Raises RewriteError, with the instance as text, where the sides differ in type or numbers, or where no instance was
-    found on which the rule fires (give it a `sample` then: a function from a random generator to an instance).
+    Args:
+        rule: the rule to check.
+        n: on how many instances it shall fire.
+        seed: of the random generator.
+        onnxruntime: whether both sides are also compared on ONNX Runtime, where it has kernels for them.
+
+    Raises RewriteError, with the instance as text and the numbers, where the sides differ in type or numbers, or where
+    no instance was found on which the rule fires (give it a `sample` then: a function from a random generator to an
+    instance; see `irkit.rule`).
     """
-    rng = np.random.default_rng(seed)
-    fired, declined = 0, dict[str, int]()
+    tally = Tally(rule, np.random.default_rng(seed), onnxruntime)
+    fired, near, near_fired = 0, 0, 0
     for _ in range(n * PATIENCE):
         if fired >= n:
             break
-        reason = _attempt(rule, rng)
-        if reason is None:
-            fired += 1
-        elif reason:
-            declined[reason] = declined.get(reason, 0) + 1
+        roots = sampled(rule, tally.rng)
+        if roots is None or not tally.attempt(roots):
+            continue
+        fired += 1
+        for _ in range(NEAR):
+            try:
+                changed = near_miss(roots, tally.rng)
+            except Retry:
+                continue
+            near += 1
+            near_fired += tally.attempt(changed)
     if not fired:
         raise RewriteError(
             f"no instance was found on which the rule {rule.name} fires",
-            hint=f"declined: {declined}; give the rule a sample: @rule(pattern, sample=function_of_a_generator)",
+            hint=f"declined: {dict(tally.declined)}; give the rule a sample: "
+            "@rule(pattern, sample=function_of_a_generator)",
         )
-    return Checked(fired, tuple(sorted(declined.items())))
+    declined = tuple(sorted(tally.declined.items()))
+    return Checked(fired, declined, near, near_fired, tally.on_runtime, tally.not_there)
 
 
-def _attempt(rule: Rule, rng: np.random.Generator) -> str | None:
-    """None where the rule fired on a random instance and both sides agree; else why not ("" for no instance)."""
+def sampled(rule: Rule, rng: np.random.Generator) -> tuple[Value, ...] | None:
+    """A random instance of the left side of a rule, one value for each of its patterns; None where none was found."""
     try:
-        root = instance(rule.pattern, rng) if rule.sample is None else rule.sample(rng)
+        if rule.sample is None:
+            return instances((rule.pattern, *rule.others), rng)
+        found = rule.sample(rng)
     except (Retry, TypeRuleError):
-        return ""
-    bound = match(rule.pattern, root)
-    if bound is None:
-        return ""
-    params = tuple(v for v in post_order([root]) if v.op == PARAM)
-    symbols = frozenset(s for v in params for d in dims_of(v.type) for s in bound_by(d))
-    try:
-        found = rule.function(Match(root, bound, lambda: symbols))
-    except TypeRuleError as error:
-        raise RewriteError(
-            f"the rule {rule.name} builds a value that is refused: {error.what}", ir=text(root)
-        ) from error
-    if isinstance(found, Decline):
-        return found.reason
-    if found is root:
-        return "it returned its own root"
-    if not all(isinstance(each, Value) for each in (found if isinstance(found, tuple) else (found,))):
-        raise RewriteError(
-            f"the rule {rule.name} returned {found!r}", ir=text(root), hint="return a Value, or decline('why')"
-        )
-    agree(rule.name, root, found, params, rng, exact=rule.exact)
-    return None
+        return None
+    return found if isinstance(found, tuple) else (found,)
 
 
-def agree(
-    name: str, root: Value, found: Any, params: tuple[Value, ...], rng: np.random.Generator, *, exact: bool
-) -> None:
-    """Raises RewriteError where `root` and what the rule made of it differ, on random feeds of `params`."""
-    new = found if isinstance(found, tuple) else results_of(found)
-    old = results_of(root)
-    for a, b in zip(old, new, strict=True):
-        if same_types(a.type, b.type) is False:
-            raise RewriteError(f"the rule {name} turns a {a.type!r} into a {b.type!r}", ir=text(root))
-    arrays = feeds(params, rng, special=exact)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of means of nothing
-        try:
-            expected = evaluate(Graph(params, old), arrays)
-        except EvaluateError:
-            return  # sizes that do not fit: the left side has no value, and says nothing of the right
-        actual = evaluate(Graph(params, tuple(new)), arrays)
-    for one, other in zip(expected, actual, strict=True):
-        difference = compare(one, other)
-        if difference is None and exact and not same_bits(one, other):
-            difference = "the bits differ, and the rule is said to be exact"
-        if difference is not None:
-            raise RewriteError(
-                f"the two sides of the rule {name} differ: {difference}",
-                ir=f"{text(root)}\nis not\n{text(*new)}",
-                source="\n".join(f"{p.type!r} = {a.tolist()}" for p, a in zip(params, arrays, strict=True)),
-            )
-
-
-def same_bits(a: Any, b: Any) -> bool:
-    """True for arrays that are equal to the bit, all NaN being one."""
-    if not isinstance(a, np.ndarray) or not DType.of(a.dtype).is_float:
-        return bool(np.array_equal(a, b))
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    return bool(np.array_equal(x, y, equal_nan=True) and np.array_equal(np.signbit(x[x == 0]), np.signbit(y[y == 0])))
-
-
-def text(*results: Value) -> str:
-    """The values as a graph over the parameters that they reach."""
-    params = tuple(v for v in post_order(results) if v.op == PARAM)
-    flat = tuple(r for value in results for r in results_of(value))
-    return str(Graph(params, flat, name="instance"))
+def matched(rule: Rule, roots: tuple[Value, ...], symbols: Callable[[], frozenset[Any]]) -> Match | None:
+    """The match of a rule on values, one for each of its patterns; None where one of them does not fit."""
+    bound: dict[str, Any] | None = {}
+    for pattern, value in zip((rule.pattern, *rule.others), roots, strict=True):
+        bound = match(pattern, value, None, None, bound)
+        if bound is None:
+            return None
+    return Match(roots[0], bound, symbols, roots if rule.others else ())
 
 
 # ---------------------------------------------------------------------------------------------- one application
@@ -148,7 +188,7 @@ def guarded(rules: Rules, *, seed: int = 0) -> Rules:
 
 
 def _guarded(rule: Rule, rng: np.random.Generator) -> Rule:
-    holes = hole_names(rule.pattern)
+    holes = names_of(rule.pattern)
 
     def function(m: Match) -> Any:
         found = rule.function(m)
@@ -166,15 +206,6 @@ def _flat(values: Iterable[Any]) -> Iterable[Any]:
             yield from value
         else:
             yield value
-
-
-def hole_names(pattern: Pattern) -> frozenset[str]:
-    """The names of the holes of a pattern, those of named operators left out."""
-    if isinstance(pattern, Either):
-        return frozenset().union(*map(hole_names, pattern.choices))
-    if isinstance(pattern, Op):
-        return frozenset().union(*map(hole_names, pattern.operands))
-    return frozenset() if isinstance(pattern, OfConstants) else frozenset((pattern.name,))
 
 
 def _agree_here(rule: Rule, root: Value, found: Any, holes: frozenset[Value], rng: np.random.Generator) -> None:

@@ -9,13 +9,17 @@ import attrs
 import numpy as np
 
 from irkit import dims
-from irkit.build import call, const, shape_vector
+from irkit.build import call, call_graph, const, shape_vector
 from irkit.dims import Dim
 from irkit.errors import IrkitError
-from irkit.ir import Value, item, param
-from irkit.onnx.schemas import AttributeSpec, spec
-from irkit.pattern import Attr, Constant, Either, Hole, Is, OfConstants, Op, Pattern, Rest
+from irkit.ir import Graph, Value, item, param
+from irkit.onnx.schemas import COMMUTATIVE, AttributeSpec, OpSpec, spec
+from irkit.pattern import Attr, Constant, Either, Hole, Is, OfConstants, Op, Own, Pattern, Rest, Through, Typed
+from irkit.pattern.heads import parts
+from irkit.pattern.language import ABSENT, row_of
 from irkit.types import DType, Tensor, Tuple
+from irkit.vocabulary import PARAM
+from irkit.walk import post_order, rebuild
 
 DTYPES = (
     DType.FLOAT, DType.FLOAT, DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT64, DType.INT32,
@@ -37,11 +41,12 @@ class Sampler:
     shape: tuple[Dim, ...]
     bound: dict[str, Any] = attrs.field(factory=dict)
     params: list[Value] = attrs.field(factory=list)
+    dims: dict[str, Dim] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, rng: np.random.Generator) -> Sampler:
-        """A sampler with an element type and a shape that most of the instance will have."""
-        dtype = DTYPES[rng.integers(len(DTYPES))]
+    def of(cls, rng: np.random.Generator, dtypes: tuple[DType, ...] = DTYPES) -> Sampler:
+        """A sampler with an element type, one of `dtypes`, and a shape that most of the instance will have."""
+        dtype = dtypes[rng.integers(len(dtypes))]
         rank = int(rng.choice([0, 1, 2, 2, 3, 3, 4]))
         sizes = [SIZES[i] for i in rng.integers(0, len(SIZES), rank)]
         return cls(rng, dtype, tuple(dims.symbol(s) if isinstance(s, str) else s for s in sizes))
@@ -63,6 +68,9 @@ class Sampler:
     def variant(self, shape: tuple[Dim, ...] | None = None) -> tuple[Dim, ...]:
         """A shape that is the instance's own, or broadcasts to it."""
         shape = self.shape if shape is None else shape
+        if shape and self.chance(0.05):
+            at = int(self.rng.integers(len(shape)))
+            return (*shape[:at], dims.symbol("k"), *shape[at + 1 :])
         if self.chance(0.7):
             return shape
         if self.chance(0.3):
@@ -76,12 +84,17 @@ class Sampler:
 
 
 def numbers(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], special: bool = False) -> np.ndarray:
-    """Random elements of moderate size; where `special`, floats also hold NaN, infinities and zeros of both signs."""
+    """Random elements of moderate size; where `special`, floats also hold NaN, infinities and zeros of both signs, and
+    integers the ends of their range."""
     if dtype is DType.BOOL:
         return rng.random(shape) < 0.5
     if dtype.is_integer:
-        low = 0 if dtype.is_unsigned else -4
-        return rng.integers(low, 5, shape).astype(dtype.numpy)
+        found = rng.integers(0 if dtype.is_unsigned else -4, 5, shape)
+        if special and dtype.bits >= 8:
+            limits = np.iinfo(dtype.numpy)
+            ends = rng.choice(np.array([limits.min, limits.max], dtype.numpy), shape)
+            return np.where(rng.random(shape) < 0.15, ends, found.astype(dtype.numpy))
+        return found.astype(dtype.numpy)
     found = np.asarray(rng.normal(0, 2, shape))
     if special and found.size:
         odd = rng.random(shape) < 0.3
@@ -94,14 +107,32 @@ def numbers(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], spec
 
 def instance(pattern: Pattern, rng: np.random.Generator) -> Value:
     """A random value that `pattern` is meant to match. Raises Retry where the choices made lead nowhere."""
-    sampler = Sampler.of(rng)
+    return instances((pattern,), rng)[0]
+
+
+def instances(patterns: tuple[Pattern, ...], rng: np.random.Generator) -> tuple[Value, ...]:
+    """Random values that patterns are meant to match together: holes of one name hold one value in all of them. Raises
+    Retry where the choices made lead nowhere."""
+    sampler = Sampler.of(rng, _dtypes_of(patterns))
     try:
-        found = _value(sampler, pattern, _Place("", 0, ()))
+        found = tuple(_value(sampler, pattern, _Place("", 0, ())) for pattern in patterns)
     except (IrkitError, ValueError, IndexError, ZeroDivisionError, OverflowError, KeyError) as error:
         raise Retry(str(error)) from error
-    if not isinstance(found, Value):
+    if not all(isinstance(each, Value) for each in found):
         raise Retry("the root is no value")
     return found
+
+
+def _dtypes_of(patterns: tuple[Pattern, ...]) -> tuple[DType, ...]:
+    """The element types that every typed part of the patterns allows; all where that leaves none."""
+    wanted = [t.dtypes for pattern in patterns for t in _types(pattern) if t.dtypes]
+    both = tuple(d for d in DTYPES if all(d in w for w in wanted))
+    return both or DTYPES
+
+
+def _types(pattern: Pattern) -> list[Typed]:
+    own = [pattern.type] if isinstance(pattern, Op | Hole | Constant) and pattern.type is not None else []
+    return own + [t for part in parts(pattern) for t in _types(part)]
 
 
 @attrs.frozen
@@ -116,15 +147,28 @@ class _Place:
 def _value(s: Sampler, pattern: Pattern, place: _Place) -> Any:
     if isinstance(pattern, Either):
         return _value(s, s.pick(*pattern.choices), place)
-    if isinstance(pattern, Op):
+    if isinstance(pattern, Op) and not pattern.bodies:
         return _operator(s, pattern)
-    if isinstance(pattern, OfConstants):
+    if isinstance(pattern, OfConstants | Own | Op):
         raise Retry("give the rule a sample")
+    if isinstance(pattern, Through):
+        return _called(s, _value(s, pattern.inner, place))
     if isinstance(pattern, Rest):
         return _bound(s, pattern.name, lambda: tuple(_leaf(s, pattern, place) for _ in range(s.pick(0, 1, 2, 3))))
+    if pattern is ABSENT:
+        return None
     if pattern.optional and s.chance(0.5):
         return _bound(s, pattern.name, lambda: None)
     return _bound(s, pattern.name, lambda: _leaf(s, pattern, place))
+
+
+def _called(s: Sampler, value: Any) -> Any:
+    """The value, or a call of a function that computes it."""
+    if not isinstance(value, Value) or s.chance(0.4):
+        return value
+    used = tuple(v for v in post_order([value]) if v.op == PARAM)
+    own = {v: param(v.type) for v in used}
+    return call_graph(Graph(tuple(own.values()), (rebuild([value], own)[value],)), *used)
 
 
 def _bound(s: Sampler, name: str, make: Callable[[], Any]) -> Any:
@@ -142,6 +186,8 @@ def _leaf(s: Sampler, pattern: Hole | Constant | Rest, place: _Place) -> Value:
             return made(s)
     for _ in range(30):
         found = _candidate(s, pattern, place)
+        if not isinstance(pattern, Rest) and pattern.type is not None and pattern.type.refuses(found, dict(s.dims)):
+            continue
         if all(test(found) for test in pattern.where):
             return found
     raise Retry(f"nothing found for {pattern.name}")
@@ -150,6 +196,8 @@ def _leaf(s: Sampler, pattern: Hole | Constant | Rest, place: _Place) -> Value:
 def _candidate(s: Sampler, pattern: Hole | Constant | Rest, place: _Place) -> Value:
     given = [test.examples for test in pattern.where if isinstance(test, Is)]
     dtype = _dtype(s, place)
+    if not isinstance(pattern, Rest) and pattern.type is not None and not given:
+        return _of_type(s, pattern, pattern.type, dtype)
     if given:
         shape = tuple(1 if not isinstance(d, int) else d for d in s.variant())
         shape = () if s.chance(0.5) else shape
@@ -164,7 +212,7 @@ def _candidate(s: Sampler, pattern: Hole | Constant | Rest, place: _Place) -> Va
         if isinstance(pattern, Constant) or s.chance(0.8):
             return const(np.asarray(found))
         return s.param(DType.of(np.asarray(found).dtype), np.asarray(found).shape)
-    shape = s.variant()
+    shape = _fitting(s, place) or s.variant()
     if isinstance(pattern, Constant):
         static = tuple(d if isinstance(d, int) else 1 for d in shape)
         return const(
@@ -173,6 +221,45 @@ def _candidate(s: Sampler, pattern: Hole | Constant | Rest, place: _Place) -> Va
     if isinstance(pattern, Hole) and pattern.ops:
         raise Retry("a hole of given operators needs an example")
     return s.param(dtype, shape)
+
+
+def _fitting(s: Sampler, place: _Place) -> tuple[Dim, ...] | None:
+    """A shape that a matrix may have to be multiplied with what stands before it, mostly."""
+    if place.op not in ("MatMul", "Gemm") or place.index != 1 or s.chance(0.2):
+        return None
+    first = _shape(place)
+    if len(first) < 2:
+        return None
+    if place.op == "Gemm":
+        return s.pick((first[1], _size(s)), (_size(s), first[1]), (first[0], _size(s)))
+    return s.pick((first[-1], _size(s)), (*first[:-2], first[-1], _size(s)))
+
+
+def _of_type(s: Sampler, pattern: Hole | Constant, wanted: Typed, dtype: DType) -> Value:
+    """A parameter or a constant of the type that a pattern asks for; dimensions it names are remembered."""
+    if wanted.dtypes and dtype not in wanted.dtypes:
+        dtype = s.pick(*(d for d in DTYPES if d in wanted.dtypes), *sorted(wanted.dtypes)[:1])
+    if wanted.shape is None:
+        rank = s.pick(*sorted(wanted.ranks)) if wanted.ranks else len(s.shape)
+        shape = (*(_size(s) for _ in range(rank - len(s.shape))), *s.shape)[-rank:] if rank else ()
+    else:
+        lead = wanted.shape[:1] == (...,)
+        named = tuple(_named(s, d) for d in wanted.shape[int(lead) :])
+        shape = (*s.shape[: s.pick(0, 1, 1, 2)], *named) if lead else named
+    if isinstance(pattern, Hole):
+        return s.param(dtype, shape)
+    return const(s.numbers(dtype, tuple(d if isinstance(d, int) else 3 for d in shape)))
+
+
+def _size(s: Sampler) -> Dim:
+    chosen = s.pick(*SIZES)
+    return dims.symbol(chosen) if isinstance(chosen, str) else chosen
+
+
+def _named(s: Sampler, wanted: Any) -> Dim:
+    if isinstance(wanted, int):
+        return wanted
+    return _size(s) if wanted is None else s.dims.setdefault(wanted, _size(s))
 
 
 def _dtype(s: Sampler, place: _Place) -> DType:
@@ -193,26 +280,43 @@ def _dtype(s: Sampler, place: _Place) -> DType:
 def _operator(s: Sampler, pattern: Op) -> Value:
     if pattern.name and pattern.name in s.bound:
         return s.bound[pattern.name]
+    if pattern.whole and pattern.whole in s.bound:
+        return item(s.bound[pattern.whole], pattern.item or 0)
     name = s.pick(*pattern.ops)
     operands: list[Any] = []
     for operand in pattern.operands:
         found = _value(s, operand, _Place(name, len(operands), tuple(operands)))
         operands += found if isinstance(operand, Rest) else [found]
-    known = spec(name)
-    if len(operands) == 2 and s.chance(0.5) and name in ("Add", "Mul", "And", "Or", "Xor", "Max", "Min", "Equal"):
-        operands.reverse()
+    if name in COMMUTATIVE and s.chance(0.5):
+        operands = [operands[i] for i in s.rng.permutation(len(operands))]
+    known = row_of(name)
+    if known is None:
+        raise Retry(f"nobody knows {name}: give the rule a sample")
     given = {n: _attribute(s, known.attributes[n], wanted, operands) for n, wanted in pattern.attributes}
     for n, attribute in known.attributes.items() if pattern.any_attributes else ():
         if attribute.required or s.chance(0.4):
             given[n] = _attribute(s, attribute, Attr("", ()), operands)
-    wanted = (pattern.item or 0) + 1
-    found = call(name, operands, given, outputs=max(wanted, known.min_outputs))
-    if isinstance(found, tuple):
-        found = found[pattern.item or 0]
-        found = found if pattern.item is not None else found.inputs[0]
+    found = _applied(pattern, call(name, operands, given, outputs=_count(pattern, known)))
+    if pattern.type is not None and pattern.type.refuses(found, s.dims):
+        raise Retry("another type than the pattern asks for")
     if not all(test(found) for test in pattern.where):
         raise Retry("a condition on an operator does not hold")
+    if pattern.whole:
+        s.bound[pattern.whole] = found.inputs[0]
     return _bound(s, pattern.name, lambda: found)
+
+
+def _count(pattern: Op, known: OpSpec) -> int | None:
+    """How many results to ask for; None where attributes or operands say it."""
+    wanted = max((pattern.item or 0) + 1, known.min_outputs)
+    return None if known.outputs and known.outputs[-1].option == "variadic" else wanted
+
+
+def _applied(pattern: Op, found: Any) -> Value:
+    """The result that the pattern means, of an operator that may have several."""
+    if not isinstance(found, tuple):
+        return found
+    return found[0].inputs[0] if pattern.item is None else found[pattern.item]
 
 
 def _attribute(s: Sampler, attribute: AttributeSpec, wanted: Any, operands: list[Any]) -> Any:
@@ -366,9 +470,11 @@ def assignment(values: tuple[Value, ...], rng: np.random.Generator) -> dict[str,
     return {s.name: int(rng.choice([0, 1, 2, 3, 5])) for s in sorted(symbols, key=str)}
 
 
-def feeds(params: tuple[Value, ...], rng: np.random.Generator, special: bool) -> list[np.ndarray]:
-    """An array for each parameter, under one random assignment of the symbols."""
-    chosen = assignment(params, rng)
+def feeds(
+    params: tuple[Value, ...], rng: np.random.Generator, special: bool, chosen: Mapping[str, int] | None = None
+) -> list[np.ndarray]:
+    """An array for each parameter, under an assignment of the symbols, or a random one."""
+    chosen = assignment(params, rng) if chosen is None else chosen
     found = []
     for value in params:
         shape = tuple(dims.evaluate(d, chosen) for d in value.shape)

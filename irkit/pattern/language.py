@@ -229,10 +229,11 @@ def own(index: int, name: str = "") -> Own:
 
 
 def one_of(*ops: str) -> Callable[..., Op]:
-    """`one_of("Relu", "Abs")(x)`: any of those operators, with any attributes."""
+    """`one_of("Relu", "Abs")(x)`: any of those operators, with any attributes but those that are written."""
 
-    def construct(*operands: Any) -> Op:
-        return Op(ops, tuple(_operand(o) for o in operands), any_attributes=True)
+    def construct(*operands: Any, **attributes: Any) -> Op:
+        given = dict.fromkeys(pair for op in ops for pair in _expected(op, attributes, required=False))
+        return Op(ops, tuple(_operand(o) for o in operands), tuple(given), any_attributes=True)
 
     return construct
 
@@ -270,9 +271,15 @@ LEAF_LIKE = OWN | {PARAM, CONSTANT, ITEM}
 p = Vocabulary()
 
 
+ABSENT = Hole("", ops=("nothing",), optional=True)
+"""What None means in a pattern: an operand that is left out."""
+
+
 def _operand(operand: Any) -> Pattern:
     if isinstance(operand, Pattern):
         return operand
+    if operand is None:
+        return ABSENT
     if isinstance(operand, int | float):
         return _number(float(operand))
     raise TypeError(f"{operand!r} is no pattern: use hole, const, rest, p.Op(...) or a number")
@@ -287,14 +294,14 @@ def _number(number: float) -> Constant:
     return Constant("", (equals(number),))
 
 
-def _expected(op: str, given: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _expected(op: str, given: dict[str, Any], required: bool = True) -> tuple[tuple[str, Any], ...]:
     """What each attribute must be, every one of the schema that has to be looked at."""
     known = None if op in OWN or op in (ITEM, CONSTANT) else row_of(op)
     if known is None:
         return tuple((n, v if isinstance(v, Attr) else frozen(n, v)) for n, v in given.items())
     table = known.attributes
     for name, attribute in table.items():
-        if attribute.required and name not in given:
+        if required and attribute.required and name not in given:
             raise TypeError(f"p.{op}: say what attribute {name} is: a value, or attr({name!r})")
     for name in given:
         if name not in table:

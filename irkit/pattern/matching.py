@@ -172,7 +172,7 @@ def _leaf(pattern: Any, value: Any, bound: dict[str, Any], search: Search) -> st
         if kind is Constant and value.op != CONSTANT:
             return f"{name or describe(pattern)} is a {value.op}, no constant"
         if kind is Hole and pattern.ops and value.op not in pattern.ops:
-            return f"{name} is a {value.op}, no {' or '.join(pattern.ops)}"
+            return f"{name or 'the operand'} is a {value.op}, no {' or '.join(pattern.ops)}"
         if pattern.type is not None:
             why = pattern.type.refuses(value, bound)
             if why:

@@ -17,7 +17,7 @@ from irkit.pattern import attr, attribute_of, hole, one_of, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, tensor
-from passes.rules.common import axes_of, is_float, lazily, wide
+from passes.rules.common import axes_of, is_float, lazily, same_type, wide
 
 x = hole("x")
 _c = constant("c")
@@ -210,7 +210,7 @@ def factor_conv(m: Match) -> Any:
     """Conv(x * c, w) -> Conv(x, w * c), for a c for each channel"""
     count = m.product.shape[1]
     factor = channels_of(m.c, m.product.rank, count)
-    if factor is None or not is_float(m.x) or m.x.rank != m.product.rank:
+    if factor is None or not is_float(m.x) or not same_type(m.x, m.product):
         return decline("not a number for each channel")
 
     def compute() -> np.ndarray:
@@ -231,7 +231,7 @@ def factor_conv(m: Match) -> Any:
 def shift_conv(m: Match) -> Any:
     """Conv(x + c, w, b) -> Conv(x, w, b + sum(w * c)), for a c for each channel, where nothing is padded"""
     shift = channels_of(m.c, m.sum.rank, m.sum.shape[1])
-    if shift is None or not is_float(m.x) or m.x.rank != m.sum.rank:
+    if shift is None or not is_float(m.x) or not same_type(m.x, m.sum):
         return decline("not a number for each channel")
     if any(m.pads or ()) or m.auto_pad not in ("NOTSET", "VALID"):
         return decline("zeros are padded, and no c")

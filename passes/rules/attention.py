@@ -66,6 +66,7 @@ def _slice(prefix: str) -> Op:
     return p.Slice(x, *bounds, constant(f"{prefix}_step", where=lambda v: uniform(v) == 1, optional=True))
 
 
+_ROTATED = (DType.FLOAT, DType.FLOAT16, DType.BFLOAT16)
 _turned = p.Concat(p.Neg(_slice("second")), _slice("first"), axis=attr("axis"))
 _cos = p.Concat(hole("cos"), hole("cos"), axis=attr("cos_axis"))
 _sin = p.Concat(hole("sin"), hole("sin"), axis=attr("sin_axis"))
@@ -86,7 +87,7 @@ def _rotation(rng: np.random.Generator) -> Value:
 def rotary_embedding(m: Match) -> Any:
     """x * cos + Concat(-x[half:], x[:half]) * sin -> RotaryEmbedding(x, cos, sin)"""
     size, rank = m.x.shape[-1], m.x.rank
-    if rank != 4 or type(size) is not int or size % 2 or not is_float(m.x) or not same_type(m.x, m.root):
+    if rank != 4 or type(size) is not int or size % 2 or m.x.dtype not in _ROTATED or not same_type(m.x, m.root):
         return decline("x has not the form (batch, heads, sequence, size)")
     if any(a % 4 != 3 for a in (m.axis, m.cos_axis, m.sin_axis)):
         return decline("not along the last axis")

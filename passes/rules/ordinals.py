@@ -99,6 +99,9 @@ def _expand(value: Value, depth: int) -> Counted | None:
     # An axis of size 1 that is repeated counts nothing; what the axis counted before was one place only.
     ones = (True,) * (value.rank - source.rank) + tuple(_is(d, 1) for d in source.shape)
     steps = inner.over(value.rank).steps
+    kept = zip(value.shape, (*ones[: value.rank - source.rank], *source.shape), ones, steps, strict=True)
+    if any(not one and not _is(step, 0) and dims.same(a, b) is not True for a, b, one, step in kept):
+        return None  # it may be 1, and be repeated
     return Counted(inner.start, tuple(0 if one else step for one, step in zip(ones, steps, strict=True)))
 
 
@@ -426,6 +429,10 @@ def causal_attention(m: Match) -> Any:
     """Attention(q, k, v, keys <= queries) -> Attention(q, k, v, is_causal=1)"""
     if m.root.attribute("is_causal") or not is_causal(m.mask):
         return decline("the mask is not the causal one")
+    if m.q.rank != m.k.rank or any(
+        dims.same(a, b) is not True for a, b in zip(m.mask.shape[-2:], (m.q.shape[-2], m.k.shape[-2]), strict=True)
+    ):
+        return decline("the mask has another size than the scores")
     return call("Attention", [m.q, m.k, m.v], {**dict(m.root.attributes), "is_causal": 1})
 
 

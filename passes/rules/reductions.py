@@ -30,7 +30,7 @@ _reduced = one_of(*REDUCTIONS)(x, constant("axes"))
 
 def _keepdims(m: Match, keep: int, reduction: Value) -> Any:
     axes, moved = axes_of(m.axes), axes_of(m.moved)
-    if axes is None or moved is None or not axes or attribute_of(reduction, "keepdims") == keep:
+    if axes is None or moved is None or not axes or not m.x.rank or attribute_of(reduction, "keepdims") == keep:
         return decline("the axes are not known, or stay already")
     rank = m.x.rank
     if positive(axes, rank) != positive(moved, rank):

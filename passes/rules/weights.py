@@ -87,7 +87,7 @@ _biased = p.Add(_product, constant("b", rank=1)).named("sum").once()
 def scaled_weights(m: Match) -> Any:
     """(x @ w + b) * c -> x @ (w * c) + b * c, for a number c, or one for each column"""
     width = m.w.shape[1]
-    if m.w.dtype not in (DType.FLOAT, DType.DOUBLE) or m.x.rank < 2 or m.c.rank > m.root.rank:
+    if m.w.dtype not in (DType.FLOAT, DType.DOUBLE) or m.x.rank < 2 or m.c.rank > m.x.rank:
         return decline("rounded once more in a narrow type, or a vector")
     if m.c.blob.size not in (1, width) or any(d != 1 for d in m.c.shape[:-1]):
         return decline("c is no number, and no row of the product")

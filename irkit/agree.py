@@ -1,0 +1,228 @@
+"""Whether the two sides of a rule are equal: by numbers, on the evaluator and on ONNX Runtime."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from irkit.compare import compare
+from irkit.errors import EvaluateError, IrkitError, RewriteError
+from irkit.evaluate import evaluate, trace
+from irkit.export_door import upstairs
+from irkit.instances import assignment, feeds, results_of
+from irkit.ir import Graph, Value
+from irkit.types import DType, Tensor, same_types
+from irkit.vocabulary import PARAM
+from irkit.walk import post_order
+
+TRIES = 4
+"""How many assignments of the symbols are tried until the left side has a value."""
+
+
+def agree(
+    name: str,
+    roots: Value | Sequence[Value],
+    found: Any,
+    params: tuple[Value, ...],
+    rng: np.random.Generator,
+    *,
+    exact: bool,
+) -> bool:
+    """Raises RewriteError where the roots and what the rule made of them differ, on random feeds of `params`; False
+    where the left side has a value for none of the feeds tried."""
+    old, new = sides(roots, found)
+    for a, b in zip(old, new, strict=True):
+        if same_types(a.type, b.type) is False:
+            raise RewriteError(f"the rule {name} turns a {a.type!r} into a {b.type!r}", ir=text(*old))
+    for _ in range(TRIES):
+        chosen = assignment(params, rng)
+        arrays = feeds(params, rng, special=exact, chosen=chosen)
+        expected = computed(Graph(params, old), arrays)
+        if expected is None:
+            continue  # sizes that do not fit: the left side has no value, and says nothing of the right
+        try:
+            actual = evaluate(Graph(params, new), arrays)
+        except EvaluateError as error:
+            raise differ(name, f"the right one cannot be computed: {error.what}", old, new, params, arrays) from error
+        for one, other in zip(expected, actual, strict=True):
+            difference = compared(one, other, exact)
+            if difference is None and exact and not same_bits(one, other):
+                difference = "the bits differ, and the rule is said to be exact"
+            if difference is not None:
+                raise differ(name, str(difference), old, new, params, arrays)
+        return True
+    return False
+
+
+def sides(roots: Value | Sequence[Value], found: Any) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+    """The results of both sides: what a rule is to replace, and what it made, one value for each."""
+    if isinstance(roots, Value):
+        return results_of(roots), (tuple(found) if isinstance(found, tuple) else results_of(found))
+    return tuple(roots), tuple(found)
+
+
+NARROW = {DType.FLOAT16: 1e-2, DType.BFLOAT16: 2e-2}
+"""What a rounding or two in a narrow type may cost, of the largest number that is summed."""
+
+
+def compared(expected: Any, actual: Any, exact: bool) -> Any:
+    """The difference of two results, None where there is none.
+
+    Where a rule is not exact, it speaks of real numbers: what is none on the left side is left out. Sums of narrow
+    numbers cancel, and so they are compared relative to the largest of them.
+    """
+    kind = DType.of(expected.dtype) if isinstance(expected, np.ndarray) else None
+    if exact or kind is None or not kind.is_float or np.shape(expected) != np.shape(actual):
+        return compare(expected, actual)
+    wide = expected.astype(np.float64)
+    real = np.isfinite(wide)
+    if not real.all():
+        zero = expected.dtype.type(0)
+        expected, actual = np.where(real, expected, zero), np.where(real, actual, zero).astype(actual.dtype)
+    if kind not in NARROW:
+        return compare(expected, actual)
+    return compare(expected, actual, atol=NARROW[kind] * max(1.0, float(np.abs(wide[real]).max(initial=0.0))))
+
+
+def computed(graph: Graph, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The results on the evaluator; None where there are none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of means of nothing
+        try:
+            return evaluate(graph, arrays)
+        except EvaluateError:
+            return None
+
+
+def has_value(roots: Sequence[Value], params: tuple[Value, ...], rng: np.random.Generator) -> bool:
+    """True where the values can be computed, for one of a few feeds."""
+    results = tuple(r for root in roots for r in results_of(root))
+    given = (feeds(params, rng, special=False) for _ in range(TRIES))
+    return any(computed(Graph(params, results), arrays) is not None for arrays in given)
+
+
+def differ(name: str, why: str, old: Any, new: Any, params: Sequence[Value], arrays: Sequence[Any]) -> RewriteError:
+    """The error for a rule whose sides differ."""
+    return RewriteError(
+        f"the two sides of the rule {name} differ: {why}",
+        ir=f"{text(*old)}\nis not\n{text(*new)}",
+        source="\n".join(f"{p.type!r} = {a.tolist()}" for p, a in zip(params, arrays, strict=True)),
+    )
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """True for arrays that are equal to the bit, all NaN being one."""
+    if not isinstance(a, np.ndarray) or not DType.of(a.dtype).is_float:
+        return bool(np.array_equal(a, b))
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    return bool(np.array_equal(x, y, equal_nan=True) and np.array_equal(np.signbit(x[x == 0]), np.signbit(y[y == 0])))
+
+
+def text(*results: Value) -> str:
+    """The values as a graph over the parameters that they reach."""
+    params = tuple(v for v in post_order(results) if v.op == PARAM)
+    flat = tuple(r for value in results for r in results_of(value))
+    return str(Graph(params, flat, name="instance"))
+
+
+# ---------------------------------------------------------------------------------------------- on ONNX Runtime
+
+
+def agree_on_runtime(
+    name: str, roots: Value | Sequence[Value], found: Any, params: tuple[Value, ...], rng: np.random.Generator
+) -> bool:
+    """Raises RewriteError where both sides, legalized for ONNX Runtime and run there without its own optimizations,
+    differ by more than rounding; False where the instance says nothing there.
+
+    That is so where there is no kernel for it, where something is empty (kernels may fail on that), and where it
+    divides integers by what may be 0 (which ends the process).
+    """
+    old, new = sides(roots, found)
+    graph = Graph(params, (*old, *new))
+    if not all(isinstance(v.type, Tensor) for v in (*params, *old)) or not is_safe(graph):
+        return False
+    chosen = {key: max(1, n) for key, n in assignment(params, rng).items()}
+    arrays = feeds(params, rng, special=False, chosen=chosen)
+    expected = plainly(graph, arrays)
+    if expected is None:
+        return False
+    try:
+        got = run(graph, arrays)
+    except Unrunnable:
+        return False
+    for index in range(len(old)):
+        difference = compared(got[index], got[len(old) + index], False)
+        if difference is not None:
+            side = "left" if compared(expected[index], got[index], False) is not None else "right"
+            why = f"on ONNX Runtime, where the {side} one is not what it is on the evaluator: {difference}"
+            raise differ(name, why, old, new, params, arrays)
+    return True
+
+
+class Unrunnable(Exception):
+    """ONNX Runtime has no kernel for something in a graph, or its kernel refuses the operands."""
+
+
+def run(graph: Graph, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """The results of a graph on ONNX Runtime. Raises Unrunnable."""
+    from irkit.onnx.check import session  # brings in onnxruntime
+
+    try:
+        ready = upstairs("passes.prepare").prepare(graph)
+        return session(ready, options=plain_options()).run(list(arrays))
+    except (IrkitError, *_refusals()) as error:
+        raise Unrunnable(str(error)) from error
+
+
+@cache
+def _refusals() -> tuple[type[Exception], ...]:
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    names = ("Fail", "InvalidArgument", "InvalidGraph", "NotImplemented", "RuntimeException")
+    return tuple(getattr(state, name) for name in names)
+
+
+def plain_options() -> Any:
+    """Session options that change nothing in the graph, and print nothing."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return options
+
+
+def is_safe(graph: Graph) -> bool:
+    """False for a graph that may end the process that runs it: integers divided by what may be 0."""
+    for value in graph.order:
+        if value.op in ("Div", "Mod") and isinstance(value.type, Tensor) and value.dtype.is_integer:
+            divisor = value.inputs[1]
+            if divisor is None or divisor.blob is None or not np.all(divisor.blob.array):
+                return False
+    return True
+
+
+def plainly(graph: Graph, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The results on the evaluator, where every number on the way is finite and nothing is empty; else None."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            found = trace(graph, arrays)
+        except EvaluateError:
+            return None
+    if not all(map(_is_plain, found.values())):
+        return None
+    return tuple(found[r] for r in graph.results)
+
+
+def _is_plain(array: Any) -> bool:
+    if not isinstance(array, np.ndarray):
+        return True
+    if not array.size:
+        return False
+    return array.dtype.kind not in "fV" or bool(np.isfinite(array.astype(np.float64)).all())
