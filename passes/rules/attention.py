@@ -14,7 +14,7 @@ from irkit.pattern import Is, Op, attr, either, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import axes_of, is_float, positive, same_shape, same_type
+from passes.rules.common import axes_of, positive, same_shape, same_type
 from passes.rules.shapes import VIEWS
 from passes.rules.sizes import bound_by, built, is_bound
 
