@@ -333,7 +333,8 @@ def attentions() -> Iterator[Case]:
     for wanted in ((), ("bias",), ("mask",), ("attention_bias",), ("past",), ("unidirectional",), ("bias", "mask"),
                    ("bias", "attention_bias"), ("unidirectional", "past"), ("attention_bias", "past")):  # fmt: skip
         yield Case(many_heads(wanted), tuple(written(wanted, style) for style in ("operator", "products")), ROWS)
-    for wanted in ((), ("mask",), ("unidirectional",)):
+    for wanted in ((), ("mask",), ("unidirectional",), ("attention_bias",), ("unidirectional", "mask"),
+                   ("unidirectional", "attention_bias")):  # fmt: skip
         yield Case(
             packed(wanted),
             (written((*wanted, "projected"), "operator"), written((*wanted, "projected"), "products")),
@@ -392,7 +393,7 @@ def packed(wanted: tuple[str, ...]) -> Form:
     def form(m: Maker) -> Value:
         g = Given(m, (*wanted, "projected"))
         given = {"num_heads": g.heads, "unidirectional": g.causal}
-        return call("com.microsoft::Attention", [g.x, g.w, g.b, g.mask], given)
+        return call("com.microsoft::Attention", [g.x, g.w, g.b, g.mask, None, g.scores], given)
 
     return form
 
