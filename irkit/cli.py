@@ -91,17 +91,28 @@ def optimize(
     opset: Opset = None,
     target: Target = "onnxruntime-cpu",
     level: Annotated[int, typer.Option(help="0 merges equal values, 1 keeps every bit, 2 simplifies as far")] = 2,
+    precision: Annotated[str | None, typer.Option(help="compute in float16 or bfloat16 as far as that is safe")] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="with --precision: an operator, module or result that stays in float32; may be repeated"),
+    ] = None,
+    keep_io: Annotated[bool, typer.Option(help="with --precision: inputs and outputs stay in float32")] = True,
 ) -> None:
     """Simplify an ONNX model, whoever exported it, and write one that the target runs."""
     passes, targets = upstairs("passes"), upstairs("passes.targets")
     chosen = targets.target_of(target, opset)
     graph = read(model)
     better = passes.optimize(graph, level)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    if precision is not None:
+        mixed = upstairs("passes.precision").mixed_precision(better, precision, keep=keep or (), keep_io=keep_io)
+        better = mixed.graph
+        console.print(str(mixed))
     if opset is None:
         chosen = upstairs("passes.legalize").newest_for(better, chosen)
     ready = passes.prepare(better, chosen)
     save(ready, output, opset=chosen.opset)
-    Console(highlight=False, markup=False, soft_wrap=True).print(f"{len(graph)} nodes to {len(ready)}: wrote {output}")
+    console.print(f"{len(graph)} nodes to {len(ready)}: wrote {output}")
 
 
 @app.command()
