@@ -12,12 +12,14 @@ from irkit.dims import Dim, Range
 from irkit.ir import Graph, Value, param
 from irkit.onnx.schemas import OPSET
 from irkit.onnx.sizes import ONE, Sizes
+from irkit.pause import uncollected
 from irkit.vocabulary import CALL, CONSTANT, PARAM, SHAPE_VECTOR
 
 ALLOWZERO = 14
 """The opset that lets Reshape take a 0 for a size of 0."""
 
 
+@uncollected
 def materialize(graph: Graph, opset: int = OPSET) -> Graph:
     """The graph without ShapeVector, in its bodies too; itself where there is none.
 
