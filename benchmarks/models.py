@@ -173,9 +173,79 @@ def decoding(config: Any, past: int) -> Built:
 
 
 def step(leaves: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The inputs of `decoding` cut down to one token of one sequence: ids, mask, caches."""
-    ids, mask, *caches = leaves
-    return [ids[:1, :1], mask[:1, : mask.shape[1] - ids.shape[1] + 1], *(each[:1] for each in caches)]
+    """The inputs of `decoding` cut down to one token of one sequence: ids, mask if there is one, caches."""
+    ids, *rest = leaves
+    masks = [rest.pop(0)] if rest[0].ndim == 2 else []
+    masks = [mask[:1, : mask.shape[1] - ids.shape[1] + 1] for mask in masks]
+    return [ids[:1, :1], *masks, *(each[:1] for each in rest)]
+
+
+class Translator(torch.nn.Module):
+    """The decoder of an encoder-decoder model: logits and the grown caches, given caches of itself and the encoder."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: torch.Tensor, own: Any, encoded: Any) -> tuple[torch.Tensor, Any]:
+        from transformers import EncoderDecoderCache
+
+        cache = EncoderDecoderCache(own, encoded)
+        cache.is_updated = dict.fromkeys(range(len(encoded)), True)
+        keys = encoded.layers[0].keys
+        states = keys.new_zeros(keys.shape[0], keys.shape[2], self.model.config.d_model)  # their keys are known
+        found = self.model(decoder_input_ids=ids, encoder_outputs=(states,), past_key_values=cache, use_cache=True)
+        return found.logits, found.past_key_values.self_attention_cache
+
+
+def translating(model: Any, layers: int, heads: int, size: int, *, length: int = 3, past: int = 32) -> Built:
+    """A decoder with caches of its own and of the encoder, which stay; sizes are dynamic, but for a `length` of 1."""
+    from transformers import DynamicCache
+
+    def cache(count: int) -> Any:
+        found = DynamicCache()
+        for layer in range(layers):
+            found.update(torch.randn(2, heads, count, size), torch.randn(2, heads, count, size), layer)
+        return found
+
+    inputs = {"ids": torch.randint(0, 1000, (2, length)), "own": cache(past), "encoded": cache(50)}
+    shapes = {
+        "ids": {0: "batch"} if length == 1 else {0: "batch", 1: "seq"},
+        "own": {0: "batch", 2: "past"},
+        "encoded": {0: "batch", 2: "source"},
+    }
+    return Translator(model), (), inputs, shapes
+
+
+def decode_bart() -> Built:
+    """One step of the decoder of a BART."""
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    config = BartConfig(
+        vocab_size=1000, d_model=256, decoder_ffn_dim=512, encoder_ffn_dim=512, encoder_layers=1, decoder_layers=3,
+        encoder_attention_heads=4, decoder_attention_heads=4, max_position_embeddings=512,
+    )  # fmt: skip
+    return translating(BartForConditionalGeneration(config), 3, 4, 64)
+
+
+def decode_whisper() -> Built:
+    """One step of the decoder of a Whisper."""
+    from transformers import WhisperConfig, WhisperForConditionalGeneration
+
+    config = WhisperConfig(
+        vocab_size=1000, d_model=256, decoder_ffn_dim=512, encoder_ffn_dim=512, encoder_layers=1, decoder_layers=3,
+        encoder_attention_heads=4, decoder_attention_heads=4, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        decoder_start_token_id=1,
+    )  # fmt: skip
+    return translating(WhisperForConditionalGeneration(config), 3, 4, 64)
+
+
+def decode_t5() -> Built:
+    """One step of the decoder of a T5, traced at one token: torch.onnx cannot write it otherwise."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    config = T5Config(vocab_size=1000, d_model=256, d_ff=512, d_kv=64, num_layers=3, num_heads=4)
+    return translating(T5ForConditionalGeneration(config), 3, 4, 64, length=1)
 
 
 def decode_llama(layers: int, hidden: int, past: int) -> Built:
@@ -235,7 +305,8 @@ def whisper_tiny() -> Built:
 DECODE: dict[str, Callable[[], Built]] = {
     "decode-llama-2-small": lambda: decode_llama(2, 128, 16), "decode-llama-4": lambda: decode_llama(4, 256, 64),
     "decode-llama-4-long": lambda: decode_llama(4, 256, 256), "decode-llama-8-wide": lambda: decode_llama(8, 512, 64),
-    "decode-qwen3": decode_qwen, "decode-gpt2": decode_gpt2,
+    "decode-qwen3": decode_qwen, "decode-gpt2": decode_gpt2, "decode-bart": decode_bart,
+    "decode-whisper": decode_whisper, "decode-t5": decode_t5,
 }  # fmt: skip
 """Single-token steps with caches."""
 
