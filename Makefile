@@ -3,6 +3,7 @@
 #   make demo      a model exported, checked and run, printed step by step
 #   make test      ruff, pyright, and the whole test suite
 #   make bench     export speed, the IR's own costs, and the optimizers over one set of files   (minutes)
+#   make costs     passes/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
 #   make models    docs/models.md from the sweep of models   (long)
 #   make coverage  docs/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
 #   make opsets    docs/opsets.md from every ONNX node case at every opset   (minutes)
@@ -29,7 +30,7 @@ test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test bench models coverage opsets test-coverage lint format types install clean
+.PHONY: demo test bench costs models coverage opsets test-coverage lint format types install clean
 
 install: $(READY)
 
@@ -62,6 +63,9 @@ bench: $(READY)
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python -m pip install --quiet -e '.[bench]' -c constraints.txt
 	$(BIN)/python benchmarks/optimizer.py
+
+costs: $(READY)
+	$(BIN)/python benchmarks/kernel_costs.py --seconds 3
 
 models: $(READY)
 	$(BIN)/python -m tests.models_table

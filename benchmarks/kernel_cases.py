@@ -151,7 +151,7 @@ def products() -> Iterator[Case]:
 
     yield Case(lambda m: ms.FusedMatMul(*batched(m), transBatchA=1), (turned_batch,), ROWS)
     for name, more in GEMM_ACTIVATIONS:
-        yield Case(gemm(name, True, more), (gemm(name, False, more),), ROWS)
+        yield Case(gemm(name, True, more), (gemm(name, False, more),), ROWS, copies=1)
 
 
 GEMM_ACTIVATIONS: tuple[tuple[str, dict[str, float]], ...] = (
@@ -335,11 +335,9 @@ def attentions() -> Iterator[Case]:
         yield Case(many_heads(wanted), tuple(written(wanted, style) for style in ("operator", "products")), ROWS)
     for wanted in ((), ("mask",), ("unidirectional",), ("attention_bias",), ("unidirectional", "mask"),
                    ("unidirectional", "attention_bias")):  # fmt: skip
-        yield Case(
-            packed(wanted),
-            (written((*wanted, "projected"), "operator"), written((*wanted, "projected"), "products")),
-            ROWS,
-        )
+        plain = tuple(written((*wanted, "projected"), style) for style in ("operator", "products", "apart"))
+        yield Case(packed(wanted), plain, ROWS, copies=1)
+    yield Case(crossed(True), (crossed(False),), ROWS)
     for wanted in (("past",), ("past", "rotary"), (), ("rotary",)):
         yield Case(
             grouped(wanted, "fused"),
@@ -387,6 +385,21 @@ def many_heads(wanted: tuple[str, ...]) -> Form:
     return form
 
 
+def crossed(fused: bool) -> Form:
+    """Attention to keys and values that have their heads apart and stay as they are."""
+
+    def form(m: Maker) -> Any:
+        q, size = rows(m), m.width // m.heads
+        k, v = (m.input(m.batch, m.heads, m.past, size) for _ in range(2))
+        if fused:
+            return ms.MultiHeadAttention(q, k, v, num_heads=m.heads)
+        apart = op.Transpose(op.Reshape(q, np.array([0, 0, m.heads, size])), perm=(0, 2, 1, 3))
+        found = op.Transpose(op.Attention(apart, k, v), perm=(0, 2, 1, 3))
+        return op.Reshape(found, np.array([0, 0, m.width]))
+
+    return form
+
+
 def packed(wanted: tuple[str, ...]) -> Form:
     """Attention, which holds the projections."""
 
@@ -403,7 +416,10 @@ def written(wanted: tuple[str, ...], style: str) -> Form:
 
     def form(m: Maker) -> Value:
         g = Given(m, wanted)
-        if "projected" in wanted:
+        if "projected" in wanted and style == "apart":
+            w, b = (np.split(v.blob.array, 3, -1) for v in (g.w, g.b))
+            q, k, v = (op.Add(op.MatMul(g.x, const(a)), const(c)) for a, c in zip(w, b, strict=True))
+        elif "projected" in wanted:
             made = op.Add(op.MatMul(g.x, g.w), g.b)
             q, k, v = op.Split(made, np.array([m.width] * 3), axis=2, outputs=3)
         else:
@@ -415,7 +431,7 @@ def written(wanted: tuple[str, ...], style: str) -> Form:
         if g.mask is not None:
             hidden = op.Mul(op.Sub(1.0, op.Cast(op.Unsqueeze(g.mask, np.array([1, 2])), to=q.dtype)), -10000.0)
             extra = hidden if extra is None else op.Add(extra, hidden)
-        if style == "operator":
+        if style != "products":
             return by_operator(g, q, k, v, extra)
         return by_products(g, q, k, v, extra)
 

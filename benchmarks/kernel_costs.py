@@ -38,9 +38,6 @@ TABLE = Path(__file__).resolve().parent.parent / "passes" / "costs.json"
 PLAIN = target_of("onnxruntime-cpu")
 CONTRIB = target_of("onnxruntime-cpu+com.microsoft")
 PROVIDER = "CPUExecutionProvider"
-COPIES = 6
-"""How many copies of a case a graph holds."""
-
 Sizes = Mapping[str, int]
 Form = Callable[["Maker"], Any]
 """What makes a value, or a tuple of those that a model would give out."""
@@ -49,13 +46,15 @@ Form = Callable[["Maker"], Any]
 @attrs.frozen
 class Case:
     """A fusion: its fused form, plain forms of which the fastest counts, and sizes by class. `name` is only for cases
-    whose fused form is ONNX's own operator; the others are called as passes.costs calls them."""
+    whose fused form is ONNX's own operator; the others are called as passes.costs calls them. `copies` of it make a
+    graph: few where weights are large, which would have to come from memory by turns."""
 
     fused: Form
     plain: tuple[Form, ...]
     sizes: Mapping[str, Sizes]
     name: str = ""
     dtypes: tuple[str, ...] = ("f32",)
+    copies: int = 6
 
 
 @attrs.define(eq=False)
@@ -92,12 +91,14 @@ class Maker:
         return const(self.random(*shape))
 
 
-def graph_of(form: Form, sizes: Sizes, dtype: str, target: Target | None) -> tuple[Graph, list[np.ndarray], Value]:
+def graph_of(
+    form: Form, sizes: Sizes, dtype: str, target: Target | None, copies: int
+) -> tuple[Graph, list[np.ndarray], Value]:
     """Copies of a form in one graph, made ready for a target or, without one, as they stand; what to feed it; and the
     result of the first copy."""
     maker = Maker(sizes, dtype)
     results = []
-    for copy in range(COPIES):
+    for copy in range(copies):
         maker.seed = 1000 * copy
         found = form(maker)
         results += found if isinstance(found, tuple) else (found,)
@@ -137,23 +138,20 @@ class Runner:
 def measured(case: Case, sizes: Sizes, dtype: str, seconds: float, show: bool = False) -> tuple[str, float]:
     """The name of a case, and the time of its fused form by that of its fastest plain one."""
     forms = [(case.fused, None if case.name else CONTRIB), *((form, PLAIN) for form in case.plain)]
-    made = [graph_of(form, sizes, dtype, target) for form, target in forms]
+    made = [graph_of(form, sizes, dtype, target, case.copies) for form, target in forms]
     runners = [Runner(graph, arrays) for graph, arrays, _ in made]
     wanted = runners[0].results()
     for other in runners[1:]:
         for a, b in zip(wanted, other.results(), strict=True):
             np.testing.assert_allclose(a.astype("f4"), b.astype("f4"), rtol=2e-2, atol=2e-2 if dtype == "f16" else 2e-3)
-    found = []
-    for _ in range(3):
-        least = [float("inf")] * len(runners)
-        end = time.perf_counter() + seconds / 3
-        while time.perf_counter() < end:
-            for index, runner in enumerate(runners):
-                least[index] = min(least[index], runner.time(), runner.time())
-        found.append(least[0] / min(least[1:]))
+    least = [float("inf")] * len(runners)
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for index, runner in enumerate(runners):
+            least[index] = min(least[index], runner.time(), runner.time())
     if show:
-        print("   ", *(f"{1e6 * t / COPIES:.1f}" for t in least), "microseconds", flush=True)
-    return named(case, made[0][2]), sorted(found)[1]
+        print("   ", *(f"{1e6 * t / case.copies:.1f}" for t in least), "microseconds", flush=True)
+    return named(case, made[0][2]), least[0] / min(least[1:])
 
 
 def named(case: Case, made: Value) -> str:

@@ -67,6 +67,8 @@ def fusion_of(value: Value) -> str:
             found.append(given if isinstance(given, str) else switch)
     if name == "FusedMatMul" and value.attribute("alpha", 1.0) != 1.0:
         found.append("alpha")
+    if name == "MultiHeadAttention" and value.inputs[1] is not None and value.inputs[1].rank == 4:
+        found.append("keys apart")
     for index, operand in OPERANDS.get(name, ()):
         if index < len(value.inputs) and value.inputs[index] is not None:
             found.append(operand)
