@@ -20,6 +20,9 @@ from passes.rules.common import lazily, same_shape, same_type, wide
 SIZE = 1 << 22
 """What is computed from weights has at most this many elements."""
 
+GROWTH = 1 << 18
+"""Up to so many elements, it may have more than the weights that it is computed from."""
+
 VIEWS = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Identity", "Expand", "Cast", "CastLike"))
 """What is as good as free, and would keep a weight twice; and what changes the element type, for a narrow one is there
 to keep weights small."""
@@ -54,8 +57,8 @@ def _fold(m: Match) -> Any:
     if value.op not in COMPUTED or not isinstance(value.type, Tensor) or not value.type.is_static:
         return decline("left to the runtime, or its size is not known")
     size, named = math.prod(value.shape), [b.name for b in blobs if b.is_weight]
-    if not named or size > min(SIZE, sum(b.size for b in blobs)):
-        return decline("no weight, or the result would be larger than they are")
+    if not named or size > min(SIZE, max(GROWTH, sum(b.size for b in blobs))):
+        return decline("no weight, or the result would be large")
     if any(b.dtype is DType.STRING or b.dtype.bits < 8 for b in blobs) or value.dtype.bits < 8:
         return decline("strings, or elements smaller than a byte")
 
