@@ -32,6 +32,7 @@ from passes.rules.scores import SPREAD, WRITTEN
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
 from passes.rules.weights import WEIGHTS
+from passes.share_contents import share_contents
 from passes.trim import trim
 
 EXACT = (
@@ -59,7 +60,8 @@ def settled(name: str, rules: Rules, *after: Pass) -> Pass:
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
         if key in graph.settled:
             return graph
-        plan, simplified = Plan(rules), graph
+        plan, graph = Plan(rules), share_contents.run(graph, observe, depth)
+        simplified = graph
         simplify = Pass(name, (), lambda before, *_: plan.rewrite(before))
         for _ in range(ROUNDS):
             simplified = graph = simplify.run(graph, observe, depth)

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pyrsistent import pmap
 
+from irkit.blobs import Blob
 from irkit.build import const, op, shape_vector
 from irkit.dims import Range
 from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
+from irkit.ir import Graph, Value, constant, param
+from irkit.onnx.serialize import to_proto
 from irkit.pipeline import Pass
 from irkit.testing import assert_equivalent, typed_graphs
 from irkit.types import DType, Tensor, tensor
@@ -21,6 +23,7 @@ from irkit.walk import post_order
 from passes import optimize
 from passes.decide import decide
 from passes.hoist import hoist
+from passes.share_contents import SAMPLES, share_contents
 from passes.trim import trim
 
 
@@ -281,3 +284,84 @@ def test_random_graphs_are_settled_after_one_run(before: Graph) -> None:
     verify(after)
     assert_equivalent(before, after, n=2, rtol=1e-3, atol=1e-3)
     assert optimize(Graph(after.params, after.results, after.symbols, after.signature)) == after
+
+
+# ---- contents -------------------------------------------------------------------------------------------------------
+
+
+def blob_of(data: np.ndarray, reads: list[int], name: str = "") -> Value:
+    """A constant that tells how often it is read."""
+
+    def load() -> np.ndarray:
+        reads.append(data.nbytes)
+        return data
+
+    return constant(Blob(DType.of(data.dtype), data.shape, load, name))
+
+
+def blobs(graph: Graph) -> int:
+    """How many initializers a graph would have."""
+    return len(to_proto(graph).graph.initializer)
+
+
+def test_equal_constants_are_held_once() -> None:
+    data, reads = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32), []
+    a, b, c = blob_of(data, reads), blob_of(data.copy(), reads), blob_of(-data, reads)
+    u = x("n", 64)
+    before = graph([u], op.MatMul(u, a), op.MatMul(u, b), op.MatMul(u, c))
+    assert blobs(before) == 3
+    after = applied(share_contents, before)
+    assert blobs(after) == 2 and blobs(optimize(before)) == 2
+
+
+def test_weights_of_two_names_stay_two_unless_asked() -> None:
+    data = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    a, b = (const(data.copy(), name=name) for name in ("first.weight", "second.weight"))
+    u = x("n", 64)
+    before = graph([u], op.MatMul(u, a), op.MatMul(op.Neg(u), b))
+    assert share_contents(before) is before
+    after = share_contents(names=False)(before)
+    assert [t.name for t in to_proto(after).graph.initializer] == ["first.weight"]
+    assert_equivalent(before, after)
+
+
+def test_bodies_share_with_the_graph_around() -> None:
+    data = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    u, flag = x("n", 64), x(dtype="bool")
+    found = op.If(
+        flag, then_branch=lambda: op.MatMul(u, data.copy()), else_branch=lambda: op.Add(op.MatMul(u, data.copy()), u)
+    )
+    after = applied(share_contents, graph([u, flag], *found, op.MatMul(u, data)))
+    assert blobs(after) == 1
+
+
+def test_different_weights_are_not_read_in_full() -> None:
+    rng, reads = np.random.default_rng(0), []
+    shape = (2048, 512)
+    values = [blob_of(rng.normal(size=shape).astype(np.float32).view(Counted), reads) for _ in range(6)]
+    u = x("n", 2048)
+    before = graph([u], op.Sum(*(op.MatMul(u, v) for v in values)))
+    Counted.copied = 0
+    assert share_contents(before) is before
+    assert 0 < Counted.copied < 6 * 4 * 3 * SAMPLES
+    turned = blob_of(values[0].blob.load().T.copy().T.view(Counted), reads)  # type: ignore[union-attr]
+    twice = graph([u], op.Sum(op.MatMul(u, values[0]), op.MatMul(u, turned)))
+    assert blobs(share_contents(twice)) == 1
+
+
+class Counted(np.ndarray):
+    """An array that counts the bytes that are copied out of it."""
+
+    copied = 0
+
+    def tobytes(self, *args: Any) -> bytes:  # type: ignore[override]
+        """The bytes, counted."""
+        Counted.copied += self.nbytes
+        return super().tobytes(*args)
+
+
+def test_bits_and_not_numbers_are_compared() -> None:
+    zeros, nans = np.zeros(1024, np.float32), np.full(1024, np.nan, np.float32)
+    u = x(1024)
+    assert blobs(share_contents(graph([u], op.Div(u, zeros.copy()), op.Div(u, -zeros)))) == 2
+    assert blobs(share_contents(graph([u], op.Add(u, nans.copy()), op.Mul(u, nans.copy())))) == 1
