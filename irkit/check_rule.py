@@ -25,7 +25,7 @@ from irkit.walk import post_order, rebuild
 PATIENCE = 300
 """How many instances are tried for each that is wanted."""
 
-NEAR = 2
+NEAR = 6
 """How many near misses are made of each instance on which a rule fired."""
 
 
@@ -65,7 +65,7 @@ class Tally:
     on_runtime: int = 0
     not_there: int = 0
 
-    def attempt(self, roots: tuple[Value, ...]) -> bool:
+    def attempt(self, roots: tuple[Value, ...], near: bool = False) -> bool:
         """True where the rule fires on values and both sides agree; False where it does not match, or declines."""
         rule = self.rule
         params = tuple(v for v in post_order(roots) if v.op == PARAM)
@@ -95,7 +95,7 @@ class Tally:
                 return False
         if not agree(rule.name, old, found, params, self.rng, exact=rule.exact):
             return True
-        if self.onnxruntime:
+        if self.onnxruntime and not near:
             there = agree_on_runtime(rule.name, old, found, params, self.rng)
             self.on_runtime, self.not_there = self.on_runtime + there, self.not_there + (not there)
         return True
@@ -142,7 +142,7 @@ def check(rule: Rule, n: int = 20, *, seed: int = 0, onnxruntime: bool = True) -
             except Retry:
                 continue
             near += 1
-            near_fired += tally.attempt(changed)
+            near_fired += tally.attempt(changed, near=True)
     if not fired:
         raise RewriteError(
             f"no instance was found on which the rule {rule.name} fires",

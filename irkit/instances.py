@@ -98,7 +98,7 @@ def numbers(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], spec
     found = np.asarray(rng.normal(0, 2, shape))
     if special and found.size:
         odd = rng.random(shape) < 0.3
-        found = np.where(odd, rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.5], shape), found)
+        found = np.where(odd, rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0, -0.0, 1.0, -1.5], shape), found)
     return found.astype(dtype.numpy)
 
 

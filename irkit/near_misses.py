@@ -27,12 +27,34 @@ Instead = dict[Value, Any]
 Change = Callable[[tuple[Value, ...], np.random.Generator], Instead]
 
 
+TRIES = 6
+"""How many changes are tried until one leads somewhere."""
+
+
 def near_miss(roots: Sequence[Value], rng: np.random.Generator) -> tuple[Value, ...]:
-    """The values with one thing changed, and all above it built anew. Raises Retry where that leads nowhere."""
+    """The values with one thing changed, now and then two, and all above it built anew. Raises Retry where no change
+    leads anywhere."""
+    found, wanted = tuple(roots), 2 if rng.random() < 0.25 else 1
+    for _ in range(TRIES):
+        try:
+            found = changed(found, rng)
+        except Retry:
+            continue
+        wanted -= 1
+        if not wanted:
+            break
+    if all(a is b for a, b in zip(found, roots, strict=True)):
+        raise Retry("nothing can be changed")
+    return found
+
+
+def changed(roots: Sequence[Value], rng: np.random.Generator) -> tuple[Value, ...]:
+    """The values with one thing changed. Raises Retry where the change that was drawn leads nowhere."""
     order = post_order(roots)
     change = CHANGES[int(rng.integers(len(CHANGES)))]
     try:
-        built = rebuilt(order, change(order, rng))
+        with np.errstate(all="ignore"):
+            built = rebuilt(order, change(order, rng))
     except (IrkitError, ValueError, IndexError, ZeroDivisionError, OverflowError, KeyError, TypeError) as error:
         raise Retry(str(error)) from error
     found = tuple(built[r] for r in roots)
@@ -130,18 +152,16 @@ def another_constant(order: tuple[Value, ...], rng: np.random.Generator) -> Inst
     if kind is DType.BOOL:
         return {value: const(~array)}
     if kind.is_integer:
-        way = int(rng.integers(3))
-        other = (array + 1, array[::-1].copy() if array.ndim else array - 1, -array)[way].astype(array.dtype)
-        return {value: const(other)}
+        backwards = array[::-1].copy() if array.ndim else array - 1
+        ways = (array + 1, array - 1, backwards, -array, np.zeros_like(array), array * 0 + int(rng.integers(-3, 4)))
+        return {value: const(ways[int(rng.integers(len(ways)))].astype(array.dtype))}
     if not kind.is_float:
         raise Retry("neither numbers nor flags")
-    way = int(rng.integers(5))
     wide = array.astype(np.float64)
-    if way == 4:
-        wide.reshape(-1)[0] += 1.0
-    else:
-        wide = (wide * 1.03, wide * 1.5 + 0.25, -wide, wide * 0)[way]
-    return {value: const(wide.astype(array.dtype))}
+    one = wide.copy()
+    one.reshape(-1)[0] += 1.0
+    ways = (wide * 1.03, wide * 0.95, wide * 1.1 + 0.01, wide * 1.5 + 0.25, -wide, wide * 0, one)
+    return {value: const(ways[int(rng.integers(len(ways)))].astype(array.dtype))}
 
 
 def wider_constant(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
@@ -281,7 +301,8 @@ def sibling(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
 
 
 CHANGES: tuple[Change, ...] = (
-    another_attribute, another_attribute, another_constant, another_constant, wider_constant, another_size,
-    another_shape, another_dtype, swapped, stranger, without, one_more, sibling,
+    another_attribute, another_attribute, another_attribute, another_constant, another_constant, another_constant,
+    another_constant, wider_constant, another_size, another_shape, another_dtype, swapped, stranger, without, one_more,
+    sibling,
 )  # fmt: skip
-"""What may be changed; those that stand twice are made twice as often."""
+"""What may be changed; those that stand here more than once are made more often."""

@@ -327,7 +327,7 @@ def _cut_of_cut(inner: Cut, outer: Cut, size: Dim) -> Cut | None:
         return (found.start, max(found.start, found.stop), found.step)
     if inner[2] != 1 or outer[2] != 1 or min(*inner[:2], *outer[:2]) < 0:
         return None
-    start = inner[0] + outer[0]
+    start = min(inner[0] + outer[0], FARTHEST)
     return (start, max(start, min(inner[1], inner[0] + outer[1], FARTHEST)), 1)
 
 
