@@ -2,7 +2,7 @@
 #
 #   make demo      a model exported, checked and run, printed step by step
 #   make test      ruff, pyright, and the whole test suite
-#   make bench     export speed, the IR's own costs, and the optimizers over one set of files   (minutes)
+#   make bench     export speed, the IR's own costs, the optimizers over one set of files, latency   (an hour)
 #   make costs     passes/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
 #   make models    docs/models.md from the sweep of models   (long)
 #   make coverage  docs/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
@@ -63,6 +63,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python -m pip install --quiet -e '.[bench]' -c constraints.txt
 	$(BIN)/python benchmarks/optimizer.py
+	$(BIN)/python benchmarks/latency.py
 
 costs: $(READY)
 	$(BIN)/python benchmarks/kernel_costs.py --seconds 3
