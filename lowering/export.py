@@ -16,6 +16,7 @@ from irkit import dims_text
 from irkit.dims import symbol
 from irkit.ir import Graph
 from irkit.origins import Origin
+from irkit.rule import Rule, Rules
 from irkit.vocabulary import CONSTANT
 from lowering.capture import capture
 from lowering.complexes import boundary_text
@@ -47,6 +48,7 @@ def to_onnx(
     converters: Mapping[Any, Converter] | None = None,
     strict: bool = False,
     optimize: bool = True,
+    rules: Rules | Rule = (),
     seed: int | None = None,
     progress: Progress | None = None,
     **capture_options: Any,
@@ -66,6 +68,7 @@ def to_onnx(
         converters: the caller's own converters, by torch operator.
         strict: refuse operators that only torch's decomposition can express.
         optimize: False leaves the graph as it was lowered.
+        rules: the caller's own rules, which go before the standard ones (see docs/write_a_pass.md).
         seed: makes random draws reproducible (see `passes.seeded`); without it each session draws other numbers.
         progress: called with (stage, done, in all) as long stages go on.
         capture_options: handed to `lowering.capture.capture`: `scalar_inputs`, numbers that shall be inputs;
@@ -85,7 +88,7 @@ def to_onnx(
     if not low.graph.results:
         raise LoweringError("the program returns no tensor, and an ONNX model must have a result", hint="return one")
     drawn = low.graph if seed is None else seeded(low.graph, seed)
-    better = clock("optimize", optimized, drawn) if optimize else drawn
+    better = clock("optimize", optimized, drawn, rules=rules) if optimize else drawn
     if opset is None and isinstance(target, str):
         chosen = newest_for(better, chosen)
     legal = clock("legalize", fitted, better, chosen)

@@ -7,7 +7,7 @@ from irkit.errors import RewriteError
 from irkit.ir import Graph
 from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence, when
-from irkit.rule import Rules
+from irkit.rule import Rule, Rules
 from irkit.sweep import Plan
 from passes.control import has_bodies
 from passes.decide import decide
@@ -104,15 +104,22 @@ LEVELS: tuple[Pass, ...] = tuple(pipeline(level, rules) for level, rules in enum
 
 
 @uncollected
-def optimize(graph: Graph, level: int = 2, *, check: bool = False, observe: Observer = nobody) -> Graph:
+def optimize(
+    graph: Graph, level: int = 2, *, rules: Rules | Rule = (), check: bool = False, observe: Observer = nobody
+) -> Graph:
     """The graph with the standard pipeline of that level applied; the very same object where nothing changes.
 
     Level 0 merges equal values. Level 1 also applies the rules that keep every bit. Level 2, the default, also those
     that hold in real arithmetic only, so that results may differ in their last bits. `observe` is told of each step.
+
+    `rules` are the caller's own: they go before those of the level, so that of two that match theirs is taken.
 
     `check` compares both sides of every application of every rule by numbers, on random content of what it fired on:
     a wrong one raises RewriteError, which names it. That is for finding what broke a graph, and slow.
     """
     if level not in range(len(LEVELS)):
         raise RewriteError(f"there is no level {level!r}", hint="levels are 0, 1 and 2")
-    return (pipeline(level, guarded(RULES[level])) if check else LEVELS[level]).run(graph, observe)
+    chosen = ((rules,) if isinstance(rules, Rule) else tuple(rules)) + RULES[level]
+    if check or rules:
+        return pipeline(level, guarded(chosen) if check else chosen).run(graph, observe)
+    return LEVELS[level].run(graph, observe)
