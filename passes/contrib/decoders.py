@@ -15,6 +15,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import call, op, shape_vector
+from irkit.dims import Dim
 from irkit.ir import Value, param
 from irkit.pattern import attribute_of, hole, one_of, p
 from irkit.rewrite import Match, decline, rule
@@ -24,7 +25,6 @@ from passes.rules.attention import split_heads
 from passes.rules.common import same_shape
 from passes.rules.sizes import bound_by, built, is_bound
 
-x = hole("x", dtype="f32")
 PLAIN = frozenset(("scale", "is_causal", "q_num_heads", "kv_num_heads"))
 """Attributes of Attention that these rules carry over."""
 
@@ -47,25 +47,29 @@ _attention = one_of("Attention")(hole("q", dtype="f32"), hole("k", rank=4), hole
 @rule(p.Reshape(p.Transpose(_attention, perm=(0, 2, 1, 3)).once(), hole("shape")), sample=_crossed, exact=False)
 def cross_attention(m: Match) -> Any:
     """Attention of heads split off q to keys that have them apart, its heads joined -> MultiHeadAttention(q, k, v)"""
-    found = split_heads(m.q)
-    if found is None or set(dict(m.attention.attributes)) - {"scale"} or not isinstance(m.attention.type, Tensor):
+    found, given = split_heads(m.q), dict(m.attention.attributes)
+    if found is None or set(given) - {"scale"} or not isinstance(m.attention.type, Tensor) or not scales(given):
         return decline("the heads of the queries are no part of the last axis, or the attention is a special one")
     q, heads = found
     if not same_shape(m.root.shape, q.shape) or split_heads(m.k) is not None or split_heads(m.v) is not None:
         return decline("the heads are not joined again, or those of the keys were just split off")
     if not same_shape(m.k.shape, m.v.shape) or not same_shape(m.k.shape[:2], (q.shape[0], heads)):
         return decline("heads or batches broadcast")
-    given = {"num_heads": heads, "scale": m.attention.attribute("scale")}
-    return call("com.microsoft::MultiHeadAttention", [q, m.k, m.v], given)
+    made = {"num_heads": heads, "scale": given.get("scale")}
+    return call("com.microsoft::MultiHeadAttention", [q, m.k, m.v], made)
+
+
+def scales(given: dict[str, Any]) -> bool:
+    """False for a scale of 0, by which ONNX Runtime's own operators mean the usual one."""
+    return given.get("scale") != 0
 
 
 # ---------------------------------------------------------------------------------------------- keys that grow
 
 
-def _cached(rng: np.random.Generator, heads: int, shared: int, batch: Any, causal: bool) -> Value:
-    length, past = dims.symbol("length"), dims.symbol("past")
-    if batch == 2:
-        length = 1
+def _cached(rng: np.random.Generator, heads: int, shared: int, batch: Dim, causal: bool) -> Value:
+    length: Dim = 1 if causal else dims.symbol("length")
+    past = dims.symbol("past")
     q = param(Tensor(DType.FLOAT, (batch, length, heads * 8)))
     k, v = (param(Tensor(DType.FLOAT, (batch, length, shared * 8))) for _ in range(2))
     old = [param(Tensor(DType.FLOAT, (batch, shared, past, 8))) for _ in range(2)]
@@ -89,8 +93,10 @@ _new = (hole("q", dtype="f32", rank=3), hole("k", rank=3), hole("v", rank=3))
 def cached_attention(m: Match) -> Any:
     """Attention(q, k, v, mask, caches) -> MultiHeadAttention(q, k, v, mask, caches)"""
     given = dict(m.root.attributes)
-    if set(given) - PLAIN or given.get("is_causal") or given["q_num_heads"] != given["kv_num_heads"]:
-        return decline("heads are shared, or the attention is a special one")
+    if set(given) - PLAIN or not scales(given) or given.get("is_causal"):
+        return decline("the attention is a special one")
+    if given["q_num_heads"] != given["kv_num_heads"]:
+        return decline("heads are shared")
     if _results(m.root) != 3 or dims.same(m.past_k.shape[3], m.past_v.shape[3]) is not True:
         return decline("the scores are asked for, or keys and values have other sizes")
     if m.mask is not None and not _is_whole(m.mask, m):
@@ -116,18 +122,21 @@ def _is_whole(mask: Value, m: Match) -> bool:
 
 
 def _grouped(rng: np.random.Generator) -> Value:
-    return _cached(rng, 4, int(rng.choice([1, 2, 4])), 1 if rng.random() < 0.5 else 2, True)
+    return _cached(rng, 4, int(rng.choice([1, 2, 4])), dims.symbol("batch") if rng.random() < 0.5 else 2, True)
 
 
 @rule(one_of("Attention")(*_new, hole("mask", optional=True), *_caches), sample=_grouped, exact=False)
 def grouped_attention(m: Match) -> Any:
     """Attention(q, k, v, caches, is_causal=1) -> GroupQueryAttention(q, k, v, caches, lengths)"""
     given = dict(m.root.attributes)
-    if m.mask is not None or set(given) - PLAIN or not given.get("is_causal") or _results(m.root) != 3:
+    if m.mask is not None or set(given) - PLAIN or not given.get("is_causal"):
         return decline("it is not causal, has a mask beside, or is a special one")
-    if dims.same(m.past_k.shape[3], m.past_v.shape[3]) is not True:
-        return decline("keys and values have other sizes")
-    batch, total = m.q.shape[0], dims.add(m.past_k.shape[2], m.k.shape[1])
+    if _results(m.root) != 3 or not scales(given) or dims.same(m.past_k.shape[3], m.past_v.shape[3]) is not True:
+        return decline("the scores are asked for, or the scale is 0, or keys and values have other sizes")
+    batch, length = m.q.shape[:2]
+    if type(length) is not int or length < 1:
+        return decline("there may be no query")
+    total = dims.add(m.past_k.shape[2], length)
     sources = bound_by(m.q, m.past_k)
     if not is_bound(m, (batch, total), sources):
         return decline("a dimension is not bound")
@@ -163,8 +172,8 @@ def norm_of_sum(m: Match) -> Any:
     axis, stash, epsilon = (attribute_of(m.root, name) for name in ("axis", "stash_type", "epsilon"))
     if axis % 3 != 2 or not same_shape(m.a.shape, m.b.shape) or not isinstance(m.root.type, Tensor):
         return decline("the norm is not along the last axis, or an operand of the sum broadcasts")
-    if any(v is not None and v.rank != 1 for v in (m.w, m.shift)) or stash != 1:
-        return decline("the factors are no vector")
+    if any(v is not None and not same_shape(v.shape, m.a.shape[2:]) for v in (m.w, m.shift)) or stash != 1:
+        return decline("the factors are no vectors along the last axis")
     centred = m.root.op == "LayerNormalization"
     name = "SkipLayerNormalization" if centred else "SkipSimplifiedLayerNormalization"
     operands = [m.a, m.b, m.w, *([m.shift] if centred and m.shift is not None else [])]
