@@ -1,4 +1,4 @@
-"""For tests of passes, rules and converters: random well-typed graphs, golden pairs, equality by numbers.
+"""For tests of passes, rules and converters: random well-typed graphs, golden pairs, equality by numbers, and `check`.
 
 `hypothesis` is imported when a strategy is asked for, and not before.
 """
@@ -12,6 +12,7 @@ import numpy as np
 from pyrsistent import pmap
 
 from irkit import dims
+from irkit.check_rule import Checked, check, guarded
 from irkit.compare import compare
 from irkit.dims import Dim, Range
 from irkit.errors import GraphError
@@ -24,6 +25,22 @@ from irkit.types import DType, Optional, Tensor, Tuple, Type, dims_of
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+
+__all__ = [
+    "Checked",
+    "assert_equivalent",
+    "bindings",
+    "check",
+    "choices",
+    "feeds",
+    "golden",
+    "grown",
+    "guarded",
+    "random_feeds",
+    "random_graph",
+    "random_value",
+    "typed_graphs",
+]
 
 SIZES = (0, 1, 2, 3, 5)
 """What the symbols of random graphs are bound to."""

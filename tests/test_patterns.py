@@ -13,6 +13,7 @@ from irkit.check_rule import check
 from irkit.errors import RewriteError
 from irkit.evaluate import evaluate
 from irkit.ir import Graph, Value, param
+from irkit.origins import Origin
 from irkit.pattern import const, hole, own, p, rest, through
 from irkit.rewrite import Match, Rule, decline, explain, rewrite, rule
 from irkit.types import tensor
@@ -231,3 +232,51 @@ def test_growth_without_end_through_other_values_names_the_rules() -> None:
     with pytest.raises(RewriteError, match="circle") as error:
         rewrite(graph(op.Exp(a), params=(a,)), (unfold, fold))
     assert "unfold" in str(error.value) and "fold" in str(error.value)
+
+
+# ---- explain --------------------------------------------------------------------------------------------------------
+
+
+def test_explain_of_a_graph_lists_near_matches_the_nearest_first() -> None:
+    norm = Rule(
+        "norm",
+        p.Div(x, p.Sqrt(p.Add(p.ReduceMean(p.Mul(x, x), const("axes"), keepdims=1), const("epsilon", value=1e-5)))),
+        lambda m: decline("too short") if m.x.shape[-1] == 2 else op.LpNormalization(m.x),
+    )
+
+    def written(a: Value, epsilon: float = 1e-5, square: Any = op.Mul) -> Value:
+        mean = op.ReduceMean(square(a, a), np.array([-1]), keepdims=1)
+        return op.Div(a, op.Sqrt(op.Add(mean, epsilon)))
+
+    a, short = value("n", 4), value("n", 2)
+    origin = Origin(source="net.py:7 return x / y")
+    results = [
+        op.Div(a, op.Exp(a)),
+        written(a, square=op.Add),
+        written(a, 0.1).with_origin(origin),
+        written(short),
+        written(a),
+    ]
+    found = explain(norm, graph(*results, params=(a, short)))
+    assert [e.value for e in found] == list(reversed(results))
+    assert found[0].applies and found[1].reason == "too short"
+    assert "is about 1e-05 does not hold of epsilon" in found[2].reason
+    assert found[3].reason == "it is a Add, no Mul" and found[4].reason == "it is a Exp, no Sqrt"
+    text = str(found)
+    assert text.startswith("applies at 1, declines at 1, does not match at 3")
+    assert "f32[n, 4] = Div(f32[n, 4] Param, f32[n, 1] Sqrt)  # net.py:7 return x / y" in text
+    many = graph(*(op.Div(a, op.Exp(op.Mul(a, float(i)))) for i in range(50)), params=(a,))
+    assert len(str(explain(norm, many)).splitlines()) < 50 and len(explain(norm, many)) == 50
+
+
+def test_explain_takes_rule_sets_and_looks_into_bodies() -> None:
+    a, condition = value(3), value(dtype="bool")
+    twice = Rule("twice", p.Relu(p.Relu(x)), lambda m: op.Relu(m.x))
+    negated = Rule("negated", p.Relu(p.Neg(x)), lambda m: m.x)
+    (chosen,) = op.If(condition, then_branch=lambda: op.Relu(op.Relu(a)), else_branch=lambda: op.Neg(a))
+    found = explain(twice, graph(chosen, params=(a, condition)))
+    assert [e.applies for e in found] == [True, False]
+    both = explain((negated, twice), op.Relu(op.Relu(a)))
+    assert [(e.rule, e.applies) for e in both] == [("twice", True), ("negated", False)]
+    lone = explain(two_products, op.MatMul(value(2, 3), number(np.ones((3, 4), np.float32))), graph(a, params=(a,)))
+    assert "stands beside it" in lone.reason
