@@ -22,7 +22,7 @@ from irkit.onnx.load import load
 from irkit.text.files import load_text
 
 Opset = Annotated[int | None, typer.Option(help="the ONNX opset, 13 to 26; the newest that runs if not given")]
-Target = Annotated[str, typer.Option(help="what will run the model")]
+Target = Annotated[str, typer.Option(help="what will run the model; +com.microsoft behind it allows its own operators")]
 
 
 class Commands(TyperGroup):
@@ -102,7 +102,7 @@ def optimize(
     passes, targets = upstairs("passes"), upstairs("passes.targets")
     chosen = targets.target_of(target, opset)
     graph = read(model)
-    better = passes.optimize(graph, level)
+    better = passes.optimize(upstairs("passes.definitions").written_out(graph, chosen), level)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if precision is not None:
         mixed = upstairs("passes.precision").mixed_precision(better, precision, keep=keep or (), keep_io=keep_io)

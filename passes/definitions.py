@@ -6,12 +6,15 @@ from typing import Any
 
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
-from irkit.ir import Value
+from irkit.ir import Graph, Value
 from irkit.onnx.contrib import DEFINITIONS, defined
-from irkit.rewrite import Match
+from irkit.pattern import Hole
+from irkit.pause import uncollected
+from irkit.rewrite import Match, Rule, decline, rewrite
 from irkit.types import Tuple
 from passes.rules.common import is_known
 from passes.rules.sizes import bound_by, built, is_bound
+from passes.targets import Target, domain_of
 
 
 def by_definition(m: Match, value: Value) -> Any:
@@ -35,3 +38,20 @@ def by_definition(m: Match, value: Value) -> Any:
     except TypeRuleError:
         return None
     return found if several else found[0]
+
+
+@uncollected
+def written_out(graph: Graph, target: Target) -> Graph:
+    """The graph with operators of ONNX Runtime's own, whose domain the target does not allow, in ONNX's words; the very
+    same object where it has none.
+
+    `legalize` does so too. Before `optimize` it lets rules see what an optimizer hid in such operators.
+    """
+
+    def function(m: Match) -> Any:
+        if domain_of(m.root.op) in target.domains:
+            return decline("the target has it")
+        return by_definition(m, m.root) or decline("irkit has no definition of it for such operands")
+
+    doc = "an operator of ONNX Runtime's own -> its definition"
+    return rewrite(graph, Rule("written_out", Hole("value", (), tuple(DEFINITIONS)), function, False, doc))

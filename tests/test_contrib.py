@@ -13,9 +13,10 @@ import pytest
 import irkit
 import passes
 from irkit import dims
+from irkit.errors import TypeRuleError
 from irkit.ir import Graph, param
 from irkit.onnx.contrib import DEFINITIONS
-from irkit.types import tensor
+from irkit.types import DType, tensor
 from passes.targets import target_of
 
 CONTRIB = target_of("onnxruntime-cpu+com.microsoft")
@@ -329,3 +330,63 @@ def test_a_file_and_a_text_hold_the_operator(case: Case) -> None:
     graph = build(case)
     assert irkit.parse(str(graph)) == graph
     assert irkit.load(irkit.to_proto(passes.prepare(graph, CONTRIB))) == graph
+
+
+def test_sizes_may_all_be_symbols() -> None:
+    """A step of decoding whose sizes are all free: how many keys there are in the end follows from the operands."""
+    batch, past = (dims.symbol(name) for name in ("batch", "past"))
+    q = param(tensor("float32", batch, 1, 64))
+    k, v = (param(tensor("float32", batch, 1, 32)) for _ in range(2))
+    old = [param(tensor("float32", batch, 2, past, 16)) for _ in range(2)]
+    total = dims.add(past, 1)
+    count = irkit.op.Cast(irkit.dim_scalar(total), to=DType.INT32)
+    ends = irkit.op.Expand(irkit.op.Cast(irkit.shape_vector((past,)), to=DType.INT32), irkit.shape_vector((batch,)))
+    given = {"num_heads": 4, "kv_num_heads": 2}
+    results = irkit.call(MS + "GroupQueryAttention", [q, k, v, *old, ends, count], given, outputs=3)
+    graph = Graph((q, k, v, *old), results)
+    assert results[1].shape == (batch, 2, total, 16)
+    irkit.verify(graph)
+    plain = passes.prepare(graph)
+    for rows, keys in ((1, 1), (3, 5)):
+        feeds = [random(rows, 1, n) for n in (64, 32, 32)] + [random(rows, 2, keys, 16, seed=i) for i in range(2)]
+        wanted = on_runtime(passes.prepare(graph, CONTRIB), feeds)
+        for found in (irkit.evaluate(graph, feeds), on_runtime(plain, feeds)):
+            for a, b in zip(wanted, found, strict=True):
+                np.testing.assert_allclose(b, a, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "attributes", "reason"),
+    [
+        ("GroupQueryAttention", (X, X, X, None, None, ints(2, 2), ints(9)),
+         {"num_heads": 2, "kv_num_heads": 2, "causal": 0}, "only causal attention"),
+        ("MultiHeadAttention", (X, None, None), {"num_heads": 2}, "packed keys and values"),
+        ("MultiHeadAttention", (X, X[:, :2], X[:, :2]), {"num_heads": 2, "unidirectional": 1}, "as many queries"),
+        ("Attention", (X, random(8, 24)), {"num_heads": 2, "do_rotary": 1}, "attribute do_rotary"),
+        ("FusedGemm", (X[0], random(8, 2)), {"activation": "Cosh"}, "the activation Cosh"),
+        ("SkipLayerNormalization", (X, random(2, 3, 7), random(8)), {}, "skip does not fit"),
+        ("NoSuchOperator", (X,), {}, "the installed ONNX Runtime has no operator"),
+        ("QLinearSigmoid", (X,), {}, "takes 4 to 5 operands"),
+        ("CDist", (X[0], X[0]), {}, "irkit has no type rule"),
+    ],
+)  # fmt: skip
+def test_what_is_not_defined_is_refused(op: str, operands: Any, attributes: dict[str, Any], reason: str) -> None:
+    params = [None if a is None else param(tensor(a.dtype.name, *a.shape)) for a in operands]
+    with pytest.raises(TypeRuleError, match=reason):
+        irkit.call(MS + op, params, attributes)
+
+
+def test_unknown_sizes_of_two_values_are_never_one() -> None:
+    """Types are remembered by what the operands are; what a type does not know must not be remembered as one size."""
+    q, k = param(tensor("float32", "b", 1, 64)), param(tensor("float32", "b", 1, 32))
+    ends, total = param(tensor("int32", "b")), param(tensor("int32"))
+    given = {"num_heads": 4, "kv_num_heads": 2}
+    operands = [q, k, k, None, None, ends, total]
+    first, second = (irkit.call(MS + "GroupQueryAttention", operands, given, outputs=3)[1] for _ in range(2))
+    assert dims.is_fresh(first.shape[2]) and dims.same(first.shape[2], second.shape[2]) is None
+
+
+def test_op_com_microsoft_makes_them() -> None:
+    made = irkit.op.com_microsoft.FusedMatMul(param(tensor("float32", 2, 3)), param(tensor("float32", 4, 3)), transB=1)
+    assert made.op == MS + "FusedMatMul" and made.shape == (2, 4)
+    assert isinstance(irkit.op.com_microsoft.SkipLayerNormalization, type(irkit.op.com_microsoft.Gelu))

@@ -16,6 +16,7 @@ from irkit.rewrite import Match, explain, rule
 from irkit.types import DType
 from passes import costs
 from passes.contrib import CONTRIB
+from passes.definitions import written_out
 from passes.fuse import fuse, fusions, unwanted, wanted_only
 from passes.steer import STEERING, steer
 from passes.targets import target_of
@@ -177,3 +178,14 @@ def test_every_row_of_the_table_is_of_a_known_fusion() -> None:
 def test_rules_are_declined_or_run() -> None:
     assert all(r.name for r in CONTRIB)
     assert unwanted(op.com_microsoft.Gelu(param(tensor("f32", 3))), ORT) == ""
+
+
+def test_what_others_fused_is_written_out_before_rules_look_at_it() -> None:
+    a, b = (param(tensor("f32", "b", 3, 8)) for _ in range(2))
+    ones = const(np.ones(8, "f4"))
+    total = irkit.call("com.microsoft::SkipLayerNormalization", [a, b, ones], {}, outputs=4)
+    graph = Graph((a, b), (op.Add(total[0], total[3]),))
+    plain = written_out(graph, PLAIN)
+    assert sorted(v.op for v in plain.order if v.inputs) == ["Add", "Add", "LayerNormalization"]
+    assert written_out(graph, ORT) is graph
+    assert written_out(plain, PLAIN) is plain
