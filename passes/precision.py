@@ -74,7 +74,8 @@ class Mixed:
     def __str__(self) -> str:
         reasons: dict[str, list[Kept]] = {}
         for each in self.kept:
-            reasons.setdefault(each.why, []).append(each)
+            by_numbers = each.why.startswith(("it reaches", "it loses"))
+            reasons.setdefault(each.why.rpartition(" ")[0] + " ..." if by_numbers else each.why, []).append(each)
         lines = [f"{self.dtype.short}, {self.casts} casts, {len(self.kept)} operators kept in f32"]
         for why, group in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
             places = ", ".join(dict.fromkeys(str(k.value.origin) or k.value.op for k in group[:3]))

@@ -111,6 +111,26 @@ def test_convert_is_one_command(tmp_path: Path, start: int, end: int) -> None:
     assert compare(evaluate(graph, [feed]), session(model).run([feed])) is None
 
 
+def old_models() -> list[Path]:
+    """The models that ONNX brings along, most of opset 6, of which it knows the results."""
+    root = Path(onnx.__file__).parent / "backend" / "test" / "data"
+    found = sorted(root.glob("pytorch-*/*/model.onnx")) + sorted(root.glob("simple/test_*/model.onnx"))
+    return [path for path in found if not any(word in path.parent.name for word in ("gradient", "sequence", "strnorm"))]
+
+
+@pytest.mark.parametrize("path", old_models(), ids=lambda path: path.parent.name)
+def test_old_models_are_brought_to_any_opset(path: Path) -> None:
+    def arrays(kind: str) -> list[Any]:
+        count = len(list((path.parent / "test_data_set_0").glob(f"{kind}_*.pb")))
+        files = (path.parent / "test_data_set_0" / f"{kind}_{i}.pb" for i in range(count))
+        return [onnx.numpy_helper.to_array(onnx.TensorProto.FromString(file.read_bytes())) for file in files]
+
+    graph = irkit.load(path)
+    opset = random.Random(f"{seed()}{path.parent.name}").randint(OLDEST, OPSET)
+    got = session(prepare(graph, opset=opset), opset=opset).run(arrays("input"))
+    assert compare(tuple(arrays("output")), tuple(got), rtol=1e-3, atol=1e-4) is None, opset
+
+
 def test_a_row_says_why_it_is_refused() -> None:
     case = next(c for c in everything() if c.op == "DeformConv")
     found = outcome(ready(case), 18)

@@ -57,6 +57,9 @@ class Session:
         """The outputs for some inputs: arrays (ml_dtypes where numpy lacks the type), lists for sequences, None for an
         empty optional. Raises what ONNX Runtime raises."""
         given = dict(feeds) if isinstance(feeds, Mapping) else dict(zip(self.inputs, feeds, strict=True))
+        ports = (*self.inner.get_inputs(), *self.inner.get_outputs())
+        if any(port.type == "tensor(string)" for port in ports):  # of which there are no OrtValues
+            return tuple(self.inner.run(None, given))
         values = {name: ort_value(value) for name, value in given.items()}
         tensors = all(o.type.startswith("tensor") for o in self.inner.get_outputs())
         if not tensors or any(isinstance(v, (list, type(None))) for v in values.values()):
