@@ -17,10 +17,12 @@ from irkit.types import DType, tensor
 from irkit.verify import verify
 from irkit.walk import post_order
 from passes import optimize
+from passes.contrib import CONTRIB
 from passes.rules.casts import holds_all
 from passes.standard import EXACT, REAL
+from passes.steer import STEERING
 
-RULES = tuple({id(r): r for r in (*REAL, *EXACT)}.values())
+RULES = tuple({id(r): r for r in (*REAL, *EXACT, *CONTRIB, *STEERING)}.values())
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -302,6 +302,8 @@ def _packed(m: Match, weights: Value, bias: Value | None, sizes: list[int]) -> A
         return decline("keys have other heads than queries, or there are further results")
     if sizes[0] != sizes[1] or any(size % heads for size in sizes) or attribute_of(m.root, "softcap"):
         return decline("the heads of queries and keys differ, or the scores are capped")
+    if any(m.root.attribute(name, -1) != -1 for name in ("left_window_size", "right_window_size")):
+        return decline("queries see a window of the keys only")
     if attribute_of(m.root, "qk_matmul_output_mode") or m.root.attribute("softmax_precision") not in (None, 1):
         return decline("the scores are asked for, or the softmax is computed in another element type")
     given: dict[str, Any] = {"num_heads": heads}
