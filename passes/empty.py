@@ -31,6 +31,10 @@ def empty_rules(ranges: Ranges) -> Rules:
              "Scan -> If(n > 0, Scan, start)"),
         Rule("product_of_no_batch", p.MatMul(hole("a", ops=("Transpose",)), hole("b")), lambda m: product(m, ranges),
              True, "MatMul(Transpose(x), y) -> Reshape(MatMul(Reshape(Transpose(x)), y))"),
+        Rule("product_with_a_vector", p.MatMul(hole("a"), hole("b")), lambda m: with_vector(m, ranges), True,
+             "MatMul(x, v) -> Squeeze(MatMul(x, Unsqueeze(v)))"),
+        Rule("products_of_no_matrices", p.MatMul(hole("a"), hole("b")), lambda m: products(m, ranges), True,
+             "MatMul(x, y) -> MatMul(x[:b], y) where x has one matrix for all b of y"),
     )  # fmt: skip
 
 
@@ -143,3 +147,47 @@ def product(m: Match, ranges: Ranges) -> Any:
         return decline("nothing tells the sizes")
     rows = op.Reshape(a, built(m, flat, 1, bound_by(a)), allowzero=1)
     return op.Reshape(op.MatMul(rows, b), built(m, whole, 1, bound_by(a, b)), allowzero=1)
+
+
+def with_vector(m: Match, ranges: Ranges) -> Any:
+    """The vector as a matrix of one column, or one row: of nothing with a vector of nothing ONNX Runtime leaves what
+    memory held."""
+    a, b = m.a, m.b
+    if a.rank == 1 and b.rank > 2 and not all(is_positive(d, ranges) for d in b.shape[:-2]):
+        return op.Squeeze(op.MatMul(op.Unsqueeze(a, [0]), b), [b.rank - 2])
+    if b.rank != 1 or a.rank < 2 or all(is_positive(d, ranges) for d in a.shape):
+        return decline("there are elements, or there is no vector")
+    return op.Squeeze(op.MatMul(a, op.Unsqueeze(b, [1])), [a.rank - 1])
+
+
+def products(m: Match, ranges: Ranges) -> Any:
+    """No matrix for no matrices: ONNX Runtime does not broadcast a batch of 1 to one of 0.
+
+    Slices take the one matrix where there are others to be multiplied with, and none where there are none. Where the
+    inner size may be 0, ONNX Runtime does not broadcast the batch on the left at all, and it is repeated.
+    """
+    a, b = m.a, m.b
+    if min(a.rank, b.rank) < 2 or all(d == 1 for d in b.shape[:-2]):
+        return decline("there is one matrix on the right, or a vector")
+    rank, inner = max(a.rank, b.rank), a.shape[-1]
+    wide = [(1,) * (rank - v.rank) + v.shape[:-2] for v in (a, b)]
+    pairs = list(zip(*wide, strict=True))
+    spread = not is_positive(inner, ranges) and any(x == 1 != y for x, y in pairs)
+    ends = [
+        {i: two[1 - side] for i, two in enumerate(pairs) if two[side] == 1 and not is_positive(two[1 - side], ranges)}
+        for side in range(2)
+    ]
+    if not any(ends) and not spread:
+        return decline("there is a batch")
+    batch = [ends[0].get(i, ends[1].get(i, y if x == 1 else x)) for i, (x, y) in enumerate(pairs)]
+    whole, sources = (*batch, a.shape[-2], b.shape[-1]), bound_by(a, b)
+    if not is_bound(m, (*whole, inner), sources):
+        return decline("nothing tells the sizes")
+    parts = [op.Unsqueeze(v, list(range(rank - v.rank))) if v.rank < rank else v for v in (a, b)]
+    if spread:
+        ends[0], parts[0] = {}, op.Expand(parts[0], built(m, (*batch, a.shape[-2], inner), 1, sources))
+    taken = [
+        op.Slice(v, [0] * len(e), built(m, e.values(), 1, sources), list(e)) if e else v
+        for v, e in zip(parts, ends, strict=True)
+    ]
+    return op.Reshape(op.MatMul(*taken), built(m, whole, 1, sources), allowzero=1)

@@ -98,3 +98,30 @@ def test_one_computed_dimension_beside_one_that_may_be_0(b: int) -> None:
     graph = Graph((x, y), (made,), pmap({"n": Range(1, None), "b": Range(0, None)}))
     given = np.arange(b * 20, dtype=np.float32).reshape(b, 20), np.ones((b, 4), np.float32)
     np.testing.assert_array_equal(ran(graph, *given)[0], given[0].reshape(b, 5, 4) + 1)
+
+
+PRODUCTS = (
+    ((B, 3, 4), (4,)), ((2, 3, N), (N,)), ((N,), (B, N, 5)), ((3, 4), (B, 4, 5)), ((1, 3, 4), (B, 4, 5)),
+    ((2, B, 3, 4), (2, 1, 4, 5)), ((B, 1, 3, 4), (2, 4, 5)), ((B, 3, 4), (4, 5)), ((B, 3, 4), (B, 4, 5)),
+    ((B, 3, 4), (1, 4, 5)), ((3, N), (2, N, 5)), ((1, 3, N), (B, N, 5)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("size", (0, 1, 3))
+@pytest.mark.parametrize("shapes", PRODUCTS, ids=str)
+def test_products_of_any_number_of_matrices(shapes: Any, size: int) -> None:
+    left, right = (param(Tensor(DType.FLOAT, shape)) for shape in shapes)
+    graph = Graph((left, right), (op.MatMul(left, right),))
+    sizes = {B: size, N: 2 * size}
+    arrays = [
+        np.random.default_rng(0).normal(size=[sizes.get(d, d) for d in shape]).astype(np.float32) for shape in shapes
+    ]
+    (found,) = ran(graph, *arrays)
+    np.testing.assert_allclose(found, np.matmul(*arrays), rtol=1e-5, atol=1e-6)
+    assert found.shape == np.matmul(*arrays).shape
+
+
+def test_products_that_meet_no_empty_batch_stay_as_they_are() -> None:
+    left, right = param(Tensor(DType.FLOAT, (B, 3, 4))), param(Tensor(DType.FLOAT, (4, 5)))
+    product = op.MatMul(left, right)
+    assert [v.op for v in legalize(Graph((left, right), (product,)), CPU).order if v.op != "Param"] == ["MatMul"]

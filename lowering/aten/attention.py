@@ -17,7 +17,7 @@ from lowering.aten.linalg import aten_linear
 from lowering.aten.norm import aten_layer_norm
 from lowering.aten.softmax import aten__masked_softmax, guarded
 from lowering.errors import Unsupported
-from lowering.pieces import full, mean, swap
+from lowering.pieces import HALVES, full, mean, swap, widened
 from lowering.promotion import cast, finite_limits, scalar
 from lowering.shaping import expand, iota, known_equal, permute, reshape, squeeze, unsqueeze
 
@@ -36,6 +36,8 @@ def aten_scaled_dot_product_attention(
     if dropout_p:
         raise Unsupported("attention with dropout: export the model in eval mode")
     q, k, v = query, key, value
+    if k.shape[-2] == 0:  # nothing to look at
+        return full(0, (*q.shape[:-1], v.shape[-1]), q.dtype)
     narrow = q.dtype is not DType.DOUBLE  # ONNX Runtime's own kernel computes in float32
     if narrow and not enable_gqa and q.rank == k.rank == v.rank in (3, 4) and batches_equal(q, k, v):
         return fused(q, k, v, attn_mask, is_causal, scale)
@@ -110,7 +112,11 @@ def above_lowest(mask: Value) -> Value:
 def spelled_out(
     q: Value, k: Value, v: Value, mask: Value | None, is_causal: bool, scale: float | None
 ) -> tuple[Value, Value]:
-    """(result, weights) by two products and a softmax, for operands whose leading axes broadcast."""
+    """(result, weights) by two products and a softmax, for operands whose leading axes broadcast; of half numbers in
+    f32, as torch computes it."""
+    if q.dtype in HALVES:
+        made = spelled_out(widened(q), widened(k), widened(v), mask, is_causal, scale)
+        return cast(made[0], q.dtype), cast(made[1], q.dtype)
     if scale is None and type(q.shape[-1]) is not int:
         width = op.Sqrt(cast(dim_scalar(q.shape[-1]), q.dtype))
         scores = op.Div(op.MatMul(q, swap(k)), width)

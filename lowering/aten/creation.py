@@ -14,6 +14,7 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType, Tensor
 from lowering.errors import Unsupported
+from lowering.pieces import HALVES
 from lowering.promotion import (
     DEFAULT,
     Number,
@@ -169,7 +170,8 @@ def counted(start: Any, end: Any, step: Any, dtype: DType | None, expected: Any)
     wanted = dtype_of(dtype, expected, usual)
     if DEFAULT not in kinds:
         return cast(op.Range(*(dim_scalar(as_dim(n)) for n in (start, end, step))), wanted)
-    if wanted.is_integer:  # torch takes the bounds in the element type asked for
+    counts = isinstance(expected, Tensor) or is_static(start, end, step)
+    if wanted.is_integer and (wanted is DType.INT64 or not counts):  # torch takes the bounds in the type asked for
         bounds = [dim_scalar(as_dim(math.trunc(n)) if isinstance(n, float) else n) for n in (start, end, step)]
         return cast(op.Range(*bounds), wanted)
     if isinstance(expected, Tensor):
@@ -178,6 +180,9 @@ def counted(start: Any, end: Any, step: Any, dtype: DType | None, expected: Any)
         count = max(math.ceil((end - start) / step), 0)
     else:
         raise Unsupported("the length of this arange is known to torch only")
+    if wanted.is_integer:  # of other integers, torch counts between the bounds as they are given
+        first, gap = (dim_scalar(as_dim(math.trunc(n)) if isinstance(n, float) else n) for n in (start, step))
+        return cast(op.Add(op.Mul(iota(count), gap), first), wanted)
     places = cast(iota(count), wanted)
     if not (is_static(step) and step == 1):
         places = op.Mul(places, scalar(step, wanted))
@@ -243,8 +248,11 @@ def aten_logspace(
 ) -> Value:
     """base ** x for `steps` numbers x from start to end at equal distances."""
     wanted = dtype_of(dtype, expected, DEFAULT)
-    working = wanted if wanted.is_float else DType.DOUBLE
-    return cast(op.Pow(scalar(base, working), spaced(*ends(start, end, wanted), steps, working)), wanted)
+    working = DType.FLOAT if wanted in HALVES else wanted if wanted.is_float else DType.DOUBLE
+    first, last = ends(start, end, wanted)
+    if wanted in HALVES and steps != 1:  # torch rounds the ends of a row of several half numbers, then takes f32
+        first, last = (cast(v, wanted) if isinstance(v, Value) else scalar(v, wanted) for v in (first, last))
+    return cast(op.Pow(scalar(base, working), spaced(first, last, steps, working)), wanted)
 
 
 # ---------------------------------------------------------------------------------------------- triangles

@@ -11,6 +11,7 @@ from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
 from lowering.missing import may_be_nan
+from lowering.pieces import widened
 from lowering.promotion import (
     Number,
     Operand,
@@ -116,7 +117,8 @@ def aten_addcmul(self: Value, tensor1: Value, tensor2: Value, *, value: Number =
 def aten_addcdiv(self: Value, tensor1: Value, tensor2: Value, *, value: Number = 1) -> Value:
     """self + value * tensor1 / tensor2, broadcast, in floating point."""
     x, a, b = promoted(self, tensor1, tensor2)
-    return op.Add(x, scaled(op.Div(a, b), value))
+    made = op.Add(widened(x), scaled(op.Div(widened(a), widened(b)), value))  # of half numbers in f32, as torch does
+    return cast(made, x.dtype)
 
 
 def aten_lerp(self: Value, end: Value, weight: Value | Number) -> Value:

@@ -15,7 +15,7 @@ from irkit.types import DType
 from lowering.errors import Unsupported
 from lowering.pieces import HALVES, full, swap, total, widened
 from lowering.promotion import cast, promoted, scalar
-from lowering.shaping import permute, picked, reshape, squeeze, unsqueeze
+from lowering.shaping import may_be_empty, permute, picked, reshape, squeeze, unsqueeze
 
 _WIDER: Mapping[DType, DType] = {
     DType.INT8: DType.INT32, DType.UINT8: DType.INT32, DType.INT16: DType.INT32, DType.UINT16: DType.INT32,
@@ -128,7 +128,8 @@ def affine(bias: Value, a: Value, b: Value, beta: Any, alpha: Any, trans_b: int)
     ONNX Runtime's Gemm forgets beta where the inner size is 0.
     """
     held = a.dtype is not DType.DOUBLE or all(float(np.float32(f)) == f for f in (alpha, beta))
-    exact = a.dtype.is_float and held and dims.same(a.shape[-1], 0) is not True
+    forgets = beta != 1 and may_be_empty(a.shape[-1])
+    exact = a.dtype.is_float and held and not forgets and dims.same(a.shape[-1], 0) is not True
     if not exact or beta == 0:
         return combined(bias, product(widened(a), widened(swap(b) if trans_b else b)), beta, alpha)
     return op.Gemm(a, b, bias, alpha=float(alpha), beta=float(beta), transB=trans_b)

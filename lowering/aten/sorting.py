@@ -13,15 +13,15 @@ from lowering.aten.elementwise import aten_lerp
 from lowering.aten.reduce import aten_any
 from lowering.missing import above_all, is_normalized, is_set, may_be_nan, nan_flag, places_by, with_nan
 from lowering.pieces import compressed, widened
-from lowering.promotion import Number, cast, highest, promoted, scalar
+from lowering.promotion import Number, cast, highest, lowest, promoted, scalar
 from lowering.shaping import (
     axis,
     expand,
     flat,
     ints,
     iota,
+    may_be_empty,
     moved,
-    numel,
     reshape,
     sliced,
     squeeze,
@@ -104,8 +104,8 @@ def aten_kthvalue(self: Value, k: Dim, dim: int = -1, keepdim: bool = False) -> 
 
 def aten_median(self: Value) -> Value:
     """The middle element of all, the lower of two; NaN where one is."""
-    values = flat(self)
-    middle = nth(values, half(numel(self)), 0, False, numbers_by)[0]
+    values = not_empty(flat(self))
+    middle = nth(values, half(values.shape[0]), 0, False, numbers_by)[0]
     return with_nan(middle, op.ReduceMax(nan_flag(values), keepdims=0)) if may_be_nan(self) else middle
 
 
@@ -127,7 +127,17 @@ def half(count: Dim) -> Dim:
 
 def aten_nanmedian(self: Value) -> Value:
     """The middle element of all that are not NaN, the lower of two."""
-    return aten_nanmedian_dim(flat(self), 0)[0]
+    return aten_nanmedian_dim(not_empty(flat(self)), 0)[0]
+
+
+def not_empty(x: Value) -> Value:
+    """A vector, with an element where it has none: NaN, or what torch makes of NaN in the type of x."""
+    if not may_be_empty(x.shape[0]):
+        return x
+    kept = DType.INT32, DType.INT64
+    missing = float("nan") if x.dtype.is_float else lowest(x.dtype) if x.dtype in kept else x.dtype is DType.BOOL
+    more = dims.maximum(dims.sub(1, x.shape[0]), 0)
+    return op.Concat(x, expand(scalar(missing, x.dtype), (more,)), axis=0)
 
 
 def aten_nanmedian_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
@@ -246,6 +256,8 @@ def aten_searchsorted(
     after = right if side is None else side == "right"
     wanted = DType.INT32 if out_int32 else DType.INT64
     rows = unsqueeze(bounds, -2) if bounds.rank > 1 else bounds
+    if values.dtype is DType.BOOL:
+        values, rows = cast(values, DType.INT32), cast(rows, DType.INT32)
     found = passed(values, rows, after, wanted)
     return misled(found, rows) if may_be_nan(bounds) and bounds.shape[-1] != 0 else found
 
