@@ -117,7 +117,9 @@ def differ(name: str, why: str, old: Any, new: Any, params: Sequence[Value], arr
 
 
 def same_bits(a: Any, b: Any) -> bool:
-    """True for arrays that are equal to the bit, all NaN being one."""
+    """True for arrays, or lists of them, that are equal to the bit, all NaN being one."""
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same_bits, a, b))
     if not isinstance(a, np.ndarray) or not DType.of(a.dtype).is_float:
         return bool(np.array_equal(a, b))
     x, y = a.astype(np.float64), b.astype(np.float64)

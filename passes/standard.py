@@ -16,6 +16,7 @@ from passes.fuse_caches import fuse_caches
 from passes.hoist import hoist
 from passes.layouts import cancel_transposes
 from passes.merge_siblings import merge_slices
+from passes.rules.activations import ACTIVATIONS
 from passes.rules.affine import AFFINE
 from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
 from passes.rules.attention import ATTENTION, DOUBLED
@@ -27,24 +28,29 @@ from passes.rules.masks import LOOKUPS, MASKS
 from passes.rules.movement import MOVEMENT, REAL_MOVEMENT
 from passes.rules.ordinals import CAUSAL, ORDINALS
 from passes.rules.parts import PARTS
+from passes.rules.products import PRODUCTS
 from passes.rules.reductions import REAL_REDUCED, REDUCED
+from passes.rules.scatters import SCATTERS
 from passes.rules.scores import SPREAD, WRITTEN
+from passes.rules.sequences import SEQUENCES
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
 from passes.rules.weights import WEIGHTS
 from passes.share_contents import share_contents
 from passes.trim import trim
 
-EXACT = (
-    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + SPREAD + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED
-    + EXACT_FOLDING
+SHARED = (
+    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + SPREAD + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + SCATTERS
+    + SEQUENCES + DOUBLED
 )  # fmt: skip
+"""Rules of both levels."""
+
+EXACT = SHARED + EXACT_FOLDING
 """Rules that keep every bit of every result."""
 
 REAL = (
-    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + SPREAD + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + DOUBLED
-    + FOLDING + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + FUSIONS + REAL_REDUCED + ATTENTION + CAUSAL + MASKS
-    + CONVOLUTION + AFFINE + WEIGHTS + WRITTEN
+    SHARED + FOLDING + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + PRODUCTS + FUSIONS + ACTIVATIONS + REAL_REDUCED
+    + ATTENTION + CAUSAL + MASKS + CONVOLUTION + AFFINE + WEIGHTS + WRITTEN
 )  # fmt: skip
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 

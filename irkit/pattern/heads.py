@@ -165,6 +165,7 @@ def dims_named(pattern: Pattern) -> frozenset[str]:
     return frozenset(own).union(*map(dims_named, parts(pattern)))
 
 
+@cache
 def describe(pattern: Pattern) -> str:
     """A pattern as text, in the form in which it is written."""
     if isinstance(pattern, Either):
