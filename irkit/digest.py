@@ -32,9 +32,9 @@ def summary(graph: Graph) -> tuple[bytes, tuple[Any, ...]]:
     """
     hasher = hashlib.blake2b(digest_size=16)
     names: dict[Any, str] = {}
-    number = {value: i for i, value in enumerate(graph.order)}
+    number = {value: i for i, value in enumerate(graph.canonical)}
     types: dict[Type, str] = {}
-    for value in graph.order:
+    for value in graph.canonical:
         known = types.get(value.type)
         if known is None:
             known = types[value.type] = type_key(value.type, names)

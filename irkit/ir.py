@@ -135,11 +135,33 @@ class Graph:
     name: str = "graph"
 
     @cached_property
-    def order(self) -> tuple[Value, ...]:
-        """Parameters first, then every value that the results reach, operands before users."""
+    def canonical(self) -> tuple[Value, ...]:
+        """Parameters first, then every value that the results reach, operands before users, in the order in which a
+        walk from the results meets them: what two equal graphs have in common."""
         reached = walk.post_order(self.results)
         own = set(self.params)
         return self.params + tuple(v for v in reached if v not in own)
+
+    @cached_property
+    def order(self) -> tuple[Value, ...]:
+        """Parameters first, then every value that the results reach, operands before users: the order in which a file
+        has them. The canonical one, unless the graph was `arranged`."""
+        return self.canonical
+
+    def arranged(self, order: Iterable[Value]) -> Graph:
+        """The same graph with another `order`, for as long as it is not changed. It is equal to this one.
+
+        Raises GraphError for an order that leaves out a value, or has one before its operands.
+        """
+        found = (*self.params, *(v for v in order if v.op != PARAM))
+        place = {value: at for at, value in enumerate(found)}
+        if place.keys() != set(self.canonical) or len(found) != len(place):
+            raise GraphError("the order of a graph holds each of its values once", ir=repr(self))
+        if any(place[v] > at for at, value in enumerate(found) for v in value.inputs if v is not None):
+            raise GraphError("in the order of a graph operands come before users", ir=repr(self))
+        new = attrs.evolve(self)
+        object.__setattr__(new, "order", found)  # where a cached property keeps what it found
+        return new
 
     @cached_property
     def users(self) -> Mapping[Value, tuple[Value, ...]]:

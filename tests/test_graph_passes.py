@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from hypothesis import HealthCheck, given, settings
 from pyrsistent import pmap
@@ -12,8 +15,10 @@ from pyrsistent import pmap
 from irkit.blobs import Blob
 from irkit.build import const, op, shape_vector
 from irkit.dims import Range
+from irkit.errors import GraphError
 from irkit.evaluate import evaluate
 from irkit.ir import Graph, Value, constant, param
+from irkit.onnx.load import load
 from irkit.onnx.serialize import to_proto
 from irkit.pipeline import Pass
 from irkit.testing import assert_equivalent, typed_graphs
@@ -21,6 +26,7 @@ from irkit.types import DType, Tensor, tensor
 from irkit.verify import verify
 from irkit.walk import post_order
 from passes import optimize
+from passes import order as order_
 from passes.decide import decide
 from passes.hoist import hoist
 from passes.share_contents import SAMPLES, share_contents
@@ -365,3 +371,74 @@ def test_bits_and_not_numbers_are_compared() -> None:
     u = x(1024)
     assert blobs(share_contents(graph([u], op.Div(u, zeros.copy()), op.Div(u, -zeros)))) == 2
     assert blobs(share_contents(graph([u], op.Add(u, nans.copy()), op.Mul(u, nans.copy())))) == 1
+
+
+# ---- order ----------------------------------------------------------------------------------------------------------
+
+
+def lopsided(depth: int, *, turned: bool = False) -> Graph:
+    """A sum at each level, of a large tensor that a parameter gives at once and of one that takes a deeper level."""
+    a = x(64)
+    y = op.Exp(a)
+    for level in range(depth):
+        large = op.Tile(op.Add(a, float(level + 2)), [16])
+        deep = op.Tile(op.ReduceMax(y, [0]), [1024])
+        y = op.Mul(deep, large) if turned else op.Mul(large, deep)
+    return graph([a], y)
+
+
+def peaks(found: Graph) -> tuple[int, int]:
+    """Bytes alive at once, in the order of ONNX Runtime and in that of the file."""
+    plan = order_.plan_of(found, {})
+    places = range(len(plan.values))
+    return order_.peak(plan, order_.executed(plan, places)), order_.peak(plan, places)
+
+
+@pytest.mark.parametrize("runtime", [True, False])
+def test_an_order_that_takes_less_memory_is_the_same_graph(runtime: bool) -> None:
+    which = 0 if runtime else 1
+    before = max((lopsided(6, turned=t) for t in (True, False)), key=lambda g: peaks(g)[which])
+    after = order_.scheduled(before, onnxruntime=runtime)
+    assert after is not before and after == before and after.digest == before.digest
+    assert peaks(after)[which] < 0.8 * peaks(before)[which]
+    assert order_.scheduled(after, onnxruntime=runtime) is after
+    verify(after)
+    assert_equivalent(before, after)
+    assert load(to_proto(after)) == load(to_proto(before))
+    again = order_.scheduled(before, onnxruntime=runtime)
+    assert [n.name for n in to_proto(after).graph.node] == [n.name for n in to_proto(again).graph.node]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(typed_graphs(12, bodies=False))
+def test_random_graphs_are_scheduled(before: Graph) -> None:
+    after = order_.scheduled(before)
+    assert set(after.order) == set(before.order) and after == before
+    assert peaks(after)[0] <= peaks(before)[0]
+    assert_equivalent(before, after, n=1)
+
+
+def test_orders_that_are_none_are_refused() -> None:
+    before = lopsided(2)
+    with pytest.raises(GraphError, match="each of its values once"):
+        before.arranged(before.order[:-1])
+    with pytest.raises(GraphError, match="operands come before users"):
+        before.arranged(reversed(before.order))
+    assert before.arranged(before.order) == before
+
+
+def test_onnx_runtime_takes_the_order_that_is_foreseen(tmp_path: Any) -> None:
+    for found in (lopsided(4), order_.scheduled(lopsided(4))):
+        options = onnxruntime.SessionOptions()
+        options.enable_profiling = True
+        options.profile_file_prefix = str(tmp_path / "profile")
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1
+        proto = to_proto(found)
+        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session.run(None, {session.get_inputs()[0].name: np.zeros(64, np.float32)})
+        events = json.loads(Path(session.end_profiling()).read_text())
+        ran = [e["name"].removesuffix("_kernel_time") for e in events if e["name"].endswith("_kernel_time")]
+        plan = order_.plan_of(found, {})
+        names = [n.name for n in proto.graph.node]
+        assert ran == [names[i] for i in order_.executed(plan, range(len(plan.values)))]
