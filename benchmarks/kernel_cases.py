@@ -417,7 +417,7 @@ def written(wanted: tuple[str, ...], style: str) -> Form:
     def form(m: Maker) -> Value:
         g = Given(m, wanted)
         if "projected" in wanted and style == "apart":
-            w, b = (np.split(v.blob.array, 3, -1) for v in (g.w, g.b))
+            w, b = (np.split(v.attributes[0][1].array, 3, -1) for v in (g.w, g.b))
             q, k, v = (op.Add(op.MatMul(g.x, const(a)), const(c)) for a, c in zip(w, b, strict=True))
         elif "projected" in wanted:
             made = op.Add(op.MatMul(g.x, g.w), g.b)
@@ -455,6 +455,7 @@ def by_products(g: Given, q: Value, k: Value, v: Value, extra: Value | None) -> 
     def apart(x: Value, perm: tuple[int, ...] = (0, 2, 1, 3)) -> Value:
         return op.Transpose(op.Reshape(x, np.array([0, 0, g.heads, g.size])), perm=perm)
 
+    present = None
     if g.past_k is None or g.past_v is None:
         keys, values = apart(k, (0, 2, 3, 1)), apart(v)
     else:
@@ -468,7 +469,7 @@ def by_products(g: Given, q: Value, k: Value, v: Value, extra: Value | None) -> 
         scores = op.Add(scores, const(mask.astype(q.dtype.numpy)))
     found = op.MatMul(op.Softmax(scores, axis=-1), values)
     joined = op.Reshape(op.Transpose(found, perm=(0, 2, 1, 3)), np.array([0, 0, m.width]))
-    return joined if g.past_k is None else (joined, present, values)
+    return joined if present is None else (joined, present, values)
 
 
 def rotated(style: str) -> Form:

@@ -74,7 +74,8 @@ def on_runtime(graph: Graph, feeds: list[np.ndarray]) -> list[np.ndarray]:
     options.log_severity_level = 4
     data = irkit.to_proto(graph, ir_version=11).SerializeToString()
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    return session.run(None, dict(zip((i.name for i in session.get_inputs()), feeds, strict=True)))
+    found = session.run(None, dict(zip((i.name for i in session.get_inputs()), feeds, strict=True)))
+    return [np.asarray(array) for array in found]
 
 
 def random(*shape: int, seed: int = 0, dtype: str = "float32") -> np.ndarray:
@@ -289,7 +290,8 @@ def grouped_cases() -> list[Case]:
         found += [case(2, 3, 0, known=known), case(2, 1, 4, known=known), case(1, 3, 4, known=known),
                   case(2, 1, 4, room=9, known=known), case(2, 3, 0, lengths=[3, 2], known=known),
                   case(2, 1, 4, lengths=[5, 3], known=known)]  # fmt: skip
-    for rotate in ({"rotate": True}, {"rotate": True, "rotary_interleaved": 1}, {"rotate": True, "pack": True}):
+    kinds: tuple[dict[str, Any], ...] = ({}, {"rotary_interleaved": 1}, {"pack": True})
+    for rotate in ({"rotate": True, **more} for more in kinds):
         found += [case(2, 3, 0, **rotate), case(2, 1, 4, **rotate), case(1, 3, 4, **rotate)]
     found += [
         case(1, 1, 5, local_window_size=3),

@@ -100,8 +100,8 @@ def bound_sizes(operands: Iterable[Value | None]) -> Sizes:
 # ---------------------------------------------------------------------------------------------- shorthands
 
 
-def vector(*numbers: int) -> np.ndarray:
-    """A constant vector of int64."""
+def vector(*numbers: Dim) -> np.ndarray:
+    """A constant vector of int64; the dimensions are numbers."""
     return np.array(numbers, dtype=np.int64)
 
 

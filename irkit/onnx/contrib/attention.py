@@ -60,7 +60,7 @@ def parted(a: Application, bias: Value, operands: Sequence[Value]) -> tuple[Valu
     sizes = [x.shape[-1] for x in operands]
     if any(type(s) is not int for s in sizes):
         raise a.fail("the sizes of the last axes are not known")
-    return op.Split(bias, vector(*sizes), outputs=len(sizes))  # type: ignore[arg-type]
+    return op.Split(bias, vector(*sizes), outputs=len(sizes))
 
 
 def masked(

@@ -64,8 +64,9 @@ def group_query_attention(
         sink = op.Unsqueeze(wide(sinks), vector(0, 2, 3))
     elif a.attr("smooth_softmax", 0) == 1:
         sink = number(wide(q), 0)
+    every_k, every_v = (repeated(a, wide(x), heads // kv_heads) for x in (keys, values))
     found = attended(
-        a, wide(q), *(repeated(a, wide(x), heads // kv_heads) for x in (keys, values)),
+        a, wide(q), every_k, every_v,
         [] if attention_bias is None else [fitted(a, wide(attention_bias), places)],
         scale=a.attr("scale", 0.0), softcap=a.attr("softcap", 0.0), hidden=unseen(a, places), sink=sink,
     )  # fmt: skip
@@ -80,7 +81,8 @@ def separate(a: Application, query: Value, key: Value | None, value: Value | Non
     if key is not None or value is not None:
         raise a.fail("key and value come together")
     both = split_heads(a, query, heads + 2 * kv_heads)
-    return op.Split(both, vector(heads, kv_heads, kv_heads), axis=1, outputs=3)
+    q, k, v = op.Split(both, vector(heads, kv_heads, kv_heads), axis=1, outputs=3)
+    return q, k, v
 
 
 def placed(a: Application, length: Dim, past: Value | None, seqlens: Value, total: Value) -> Places:

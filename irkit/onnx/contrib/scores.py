@@ -62,7 +62,7 @@ def attended(
     size = q.shape[-1]
     if not scale and type(size) is not int:
         raise a.fail("the size of a head is not known")
-    factor = scale or 1 / math.sqrt(max(int(size), 1))  # type: ignore[arg-type]
+    factor = scale or 1 / math.sqrt(max(int(size), 1))
     scores = op.MatMul(op.Mul(q, number(q, factor)), op.Transpose(k, perm=(0, 1, 3, 2)))
     if softcap:
         scores = op.Mul(op.Tanh(op.Div(scores, number(scores, softcap))), number(scores, softcap))
