@@ -5,6 +5,7 @@
 #   make bench     export speed, the IR's own costs, the optimizers over one set of files, latency   (an hour)
 #   make costs     passes/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
 #   make models    docs/models.md from the sweep of models   (long)
+#   make rules     docs/rules.md from the rules
 #   make coverage  docs/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
 #   make opsets    docs/opsets.md from every ONNX node case at every opset   (minutes)
 #   make lint | format | test-coverage | clean
@@ -30,7 +31,7 @@ test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test bench costs models coverage opsets test-coverage lint format types install clean
+.PHONY: demo test bench costs models rules coverage opsets test-coverage lint format types install clean
 
 install: $(READY)
 
@@ -70,6 +71,9 @@ costs: $(READY)
 
 models: $(READY)
 	$(BIN)/python -m tests.models_table
+
+rules: $(READY)
+	$(BIN)/python -m tests.rules_table
 
 coverage: $(READY)
 	$(BIN)/python -m tests.coverage $(COVERAGE_ARGS)

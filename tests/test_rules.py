@@ -17,17 +17,17 @@ from irkit.types import DType, tensor
 from irkit.verify import verify
 from irkit.walk import post_order
 from passes import optimize
-from passes.contrib import CONTRIB
 from passes.rules.casts import holds_all
-from passes.standard import EXACT, REAL
-from passes.steer import STEERING
-
-RULES = tuple({id(r): r for r in (*REAL, *EXACT, *CONTRIB, *STEERING)}.values())
+from tests.rules_table import PAGE, RULES, page
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_both_sides_of_the_rule_are_equal(rule: Rule) -> None:
     assert check(rule, 12).fired >= 3
+
+
+def test_the_page_of_rules_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run `make rules`"
 
 
 def test_rules_have_names_of_their_own_and_say_what_they_do() -> None:
