@@ -15,6 +15,7 @@ from irkit.ir import Value
 from irkit.pattern import attribute_of
 from irkit.rewrite import Match
 from irkit.types import DType
+from passes.double_windows import DOUBLE_WINDOWS
 from passes.rules.common import number, vector
 
 Function = Callable[[Value], Value]
@@ -287,6 +288,6 @@ DOUBLES: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType({
     "Tan": unary(tan), "Atan": unary(atan), "Asin": unary(asin), "Acos": unary(acos), "Erf": unary(erf),
     "Gelu": gelu_of, "Softplus": unary(softplus), "Mish": unary(mish), "HardSwish": unary(hard_swish), "Elu": elu,
     "Selu": selu, "InstanceNormalization": instance_normalization,
-    "GlobalAveragePool": over_all("ReduceMean"), "GlobalMaxPool": over_all("ReduceMax"),
+    "GlobalAveragePool": over_all("ReduceMean"), "GlobalMaxPool": over_all("ReduceMax"), **DOUBLE_WINDOWS,
 })  # fmt: skip
 """The expansion of each operator whose operands are float64."""

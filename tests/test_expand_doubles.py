@@ -11,12 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from irkit import dims
 from irkit.build import const, op
 from irkit.compare import compare
 from irkit.evaluate import evaluate
 from irkit.ir import Graph, Value, param
 from irkit.onnx.check import session
-from irkit.types import tensor
+from irkit.types import DType, Tensor, tensor
+from passes.double_windows import DOUBLE_WINDOWS
 from passes.doubles import DOUBLES, erfc
 from passes.legalize import legalize
 from passes.targets import target_of
@@ -72,7 +74,10 @@ def test_the_tail_of_the_error_function() -> None:
     assert compare((expected,), (got,), rtol=3e-13, atol=0) is None
 
 
-@pytest.mark.parametrize("name", sorted(set(DOUBLES) - {"InstanceNormalization", "GlobalAveragePool", "GlobalMaxPool"}))
+OTHERS = {"InstanceNormalization", "GlobalAveragePool", "GlobalMaxPool", *DOUBLE_WINDOWS}
+
+
+@pytest.mark.parametrize("name", sorted(set(DOUBLES) - OTHERS))
 @given(shape=st.lists(st.sampled_from([0, 1, 2, 3]), max_size=3))
 @settings(max_examples=5)
 def test_functions_take_any_shape(name: str, shape: list[int]) -> None:
@@ -225,3 +230,28 @@ def test_what_has_no_other_way_is_noted() -> None:
     x = param(tensor("f64", 2, 3, 3))
     legal = legalize(Graph((x,), (op.Det(x),)), target_of("onnxruntime-cpu"))
     assert [v.origin.rules for v in legal.order if v.op == "Det"] == [("downcast[f64->f32]",)]
+
+
+NEIGHBOURS: dict[str, Any] = {
+    "Hardmax": lambda x: op.Hardmax(x), "Hardmax along 1": lambda x: op.Hardmax(x, axis=1),
+    "LRN": lambda x: op.LRN(x, size=3), "LRN of 4": lambda x: op.LRN(x, size=4, alpha=0.3, beta=0.5, bias=2.0),
+    "LRN of 1": lambda x: op.LRN(x, size=1), "LpPool": lambda x: op.LpPool(x, kernel_shape=(2, 2)),
+    "LpPool 3": lambda x: op.LpPool(x, kernel_shape=(3, 2), p=3, strides=(2, 1), pads=(1, 0, 1, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("symbolic", (False, True))
+@pytest.mark.parametrize("name", NEIGHBOURS)
+def test_neighbours_keep_their_digits(name: str, symbolic: bool) -> None:
+    data = np.random.default_rng(0).normal(size=(2, 5, 6, 7))
+    x = param(
+        Tensor(DType.DOUBLE, (dims.symbol("n"), dims.symbol("c"), 6, 7)) if symbolic else tensor("f64", 2, 5, 6, 7)
+    )
+    check([x], NEIGHBOURS[name](x), [data])
+
+
+def test_what_was_pooled_is_put_back() -> None:
+    data = np.random.default_rng(0).normal(size=(2, 3, 4, 6))
+    x = param(tensor("f64", 2, 3, 4, 6))
+    values, places = op.MaxPool(x, kernel_shape=(2, 2), strides=(2, 2), outputs=2)
+    check([x], op.MaxUnpool(values, places, kernel_shape=(2, 2), strides=(2, 2)), [data])

@@ -1,0 +1,78 @@
+"""Operators of float64 on neighbours and places, for which ONNX Runtime has kernels of float32 only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from irkit import dims
+from irkit.build import op
+from irkit.ir import Value
+from irkit.pattern import attribute_of
+from irkit.rewrite import Match
+from irkit.types import DType
+from passes.rules.common import is_known, number, vector
+from passes.rules.sizes import bound_by, built, is_bound
+
+
+def hardmax(m: Match, value: Value) -> Any:
+    """1 at the first largest element along an axis, else 0"""
+    x = value.inputs[0]
+    axis = attribute_of(value, "axis")
+    if x is None or not is_bound(m, (x.shape[axis],), bound_by(x)):
+        return None
+    place = op.ArgMax(x, axis=axis, keepdims=0)
+    depth = built(m, (x.shape[axis],), 1, bound_by(x))
+    return op.Cast(op.OneHot(place, depth, np.array([0, 1], np.float32), axis=axis), to=DType.DOUBLE)
+
+
+def local_response(m: Match, value: Value) -> Any:
+    """x / (bias + alpha / size * the sum of squares of `size` neighbouring channels) ** beta"""
+    x, size = value.inputs[0], attribute_of(value, "size")
+    if x is None:
+        return None
+    before, after = (size - 1) // 2, size // 2
+    pads = [0] * (2 * x.rank)
+    pads[1], pads[x.rank + 1] = before, after
+    squares = op.Pad(op.Mul(x, x), vector(pads), number(x, 0))
+    total: Value | None = None
+    for i in range(size):
+        end = np.iinfo(np.int64).max if i == size - 1 else i - size + 1
+        part = op.Slice(squares, vector([i]), vector([end]), vector([1]))
+        total = part if total is None else op.Add(total, part)
+    if total is None:
+        return None
+    scale = op.Add(
+        op.Mul(total, number(x, attribute_of(value, "alpha") / size)), number(x, attribute_of(value, "bias"))
+    )
+    return op.Div(x, op.Pow(scale, number(x, attribute_of(value, "beta"))))
+
+
+def power_pool(m: Match, value: Value) -> Any:
+    """(the sum of abs(x) ** p over a window) ** (1 / p), by the mean over it"""
+    x, kernel, power = value.inputs[0], value.attribute("kernel_shape"), attribute_of(value, "p")
+    if x is None or attribute_of(value, "auto_pad") != "NOTSET" or attribute_of(value, "ceil_mode"):
+        return None
+    kept = {k: a for k, a in value.attributes if k != "p"}
+    mean = op.AveragePool(op.Pow(op.Abs(x), number(x, power)), **kept, count_include_pad=1)
+    return op.Pow(op.Mul(mean, number(x, math.prod(kernel))), number(x, 1 / power))
+
+
+def max_unpool(m: Match, value: Value) -> Any:
+    """Zeros, and the elements of x at their places in the flattened result"""
+    x, places = value.inputs[:2]
+    if x is None or places is None or not is_known(value.shape) or not is_bound(m, value.shape, bound_by(x)):
+        return None
+    ground = op.Expand(number(x, 0), built(m, (dims.product(value.shape),), 1, bound_by(x)))
+    flat = (op.Reshape(v, vector([-1])) for v in (places, x))
+    return op.Reshape(op.ScatterElements(ground, *flat, axis=0), built(m, value.shape, 1, bound_by(x)), allowzero=1)
+
+
+DOUBLE_WINDOWS: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType({
+    "Hardmax": hardmax, "LRN": local_response, "LpPool": power_pool, "MaxUnpool": max_unpool,
+})  # fmt: skip
+"""The expansion of each operator whose first operand is float64."""
