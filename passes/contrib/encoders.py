@@ -316,9 +316,10 @@ def _packed(m: Match, weights: Value, bias: Value | None, sizes: list[int]) -> A
     masks = _masks(m.x, m.mask, heads)
     if masks is None:
         return decline("the mask is none that ONNX Runtime takes")
-    return call(
-        "com.microsoft::Attention", [m.x, weights, bias, masks.index, None, masks.bias], {**given, **masks.given}
-    )
+    if bias is None:  # without one, ONNX Runtime crashes
+        bias = const(np.zeros(sum(sizes), np.float32))
+    operands = [m.x, weights, bias, masks.index, None, masks.bias]
+    return call("com.microsoft::Attention", operands, {**given, **masks.given})
 
 
 @attrs.frozen

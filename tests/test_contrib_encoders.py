@@ -1,0 +1,264 @@
+"""Encoders and vision models in ONNX Runtime's own operators: what becomes what, and the same numbers at every size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import irkit
+import passes
+from irkit import const, dims, op, param, tensor
+from irkit.check_rule import check
+from irkit.ir import Graph, Value
+from irkit.rewrite import explain
+from irkit.rule import Rule
+from irkit.walk import post_order
+from passes.contrib.encoders import ENCODERS
+from passes.fuse import fuse
+from passes.targets import target_of
+
+ORT = target_of("onnxruntime-cpu+com.microsoft")
+PLAIN = target_of("onnxruntime-cpu")
+RULES = {r.name: r for r in ENCODERS}
+LEAVES = ("Param", "Constant", "Item", "ShapeVector")
+
+
+def weight(*shape: int, seed: int = 0) -> Value:
+    """A constant of that shape, of numbers around 0."""
+    return const((np.random.default_rng(seed).standard_normal(shape) * 0.3).astype(np.float32))
+
+
+def graph_of(*results: Value) -> Graph:
+    return Graph(tuple(v for v in post_order(results) if v.op == "Param"), results)
+
+
+def ops(graph: Graph) -> list[str]:
+    """The operators of a graph, without the name of the domain."""
+    return [v.op.rpartition("::")[2] for v in graph.order if v.op not in LEAVES]
+
+
+def on_ort(graph: Graph, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 3, 1
+    data = irkit.to_proto(graph).SerializeToString()
+    run = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return run.run(None, {i.name: a for i, a in zip(run.get_inputs(), arrays, strict=True)})
+
+
+def agree(graph: Graph, *shapes: list[tuple[int, ...]]) -> list[str]:
+    """The operators of the graph for ONNX Runtime with its own domain, which computes what irkit's evaluator does."""
+    fused = passes.prepare(passes.optimize(graph), ORT)
+    irkit.verify(fused)
+    plain = passes.prepare(passes.optimize(graph), PLAIN)
+    assert not any("::" in v.op for v in plain.order)
+    for seed, each in enumerate(shapes):
+        rng = np.random.default_rng(seed)
+        arrays: list[Any] = [
+            rng.standard_normal(shape).astype(p.dtype.numpy)
+            if p.dtype.is_float
+            else (np.arange(shape[-1]) <= rng.integers(shape[-1], size=shape[:-1])[..., None]).astype(p.dtype.numpy)
+            for shape, p in zip(each, graph.params, strict=True)
+        ]
+        expected = irkit.evaluate(graph, arrays)
+        for one, two, three in zip(expected, on_ort(fused, arrays), on_ort(plain, arrays), strict=True):
+            assert one.dtype == two.dtype == three.dtype
+            np.testing.assert_allclose(two, one, atol=2e-5, rtol=2e-5)
+            np.testing.assert_allclose(three, one, atol=2e-5, rtol=2e-5)
+    return ops(fuse(passes.optimize(graph), ORT))
+
+
+@pytest.mark.parametrize("rule", ENCODERS, ids=lambda r: r.name)
+def test_both_sides_of_the_rule_are_equal(rule: Rule) -> None:
+    check(rule, 10)
+
+
+def test_rules_say_what_they_do() -> None:
+    assert all("->" in r.doc for r in ENCODERS) and len(RULES) == len(ENCODERS)
+
+
+# ---- attention ------------------------------------------------------------------------------------------------------
+
+
+def layer(mask: Any = None, *, biases: bool = True, separate: bool = True, **given: Any) -> Graph:
+    """An encoder's attention over f32[batch, length, 12], with three heads."""
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    x = param(tensor("f32", batch, length, 12))
+    if separate:
+        made = [op.MatMul(x, weight(12, 12, seed=i)) for i in range(3)]
+        made = [op.Add(m, weight(12, seed=9 + i)) for i, m in enumerate(made)] if biases else made
+    else:
+        whole = op.MatMul(x, weight(12, 36))
+        made = list(op.Split(op.Add(whole, weight(36, seed=2)) if biases else whole, axis=-1, num_outputs=3))
+    extra = [] if mask is None else [mask(batch, length)]
+    attributes = {"q_num_heads": 3, "kv_num_heads": 3, **given}
+    found = irkit.call("Attention", [*made, *extra], attributes)
+    results = (op.MatMul(found, weight(12, 12, seed=4)),)
+    wanted = [v for v in post_order(results) if v.op == "Param"]
+    return Graph((x, *(v for v in wanted if v is not x)), results)
+
+
+@pytest.mark.parametrize("biases", [True, False])
+@pytest.mark.parametrize("separate", [True, False])
+@pytest.mark.parametrize("given", [{}, {"scale": 0.3}, {"is_causal": 1}])
+def test_attention_holds_its_projections(biases: bool, separate: bool, given: dict[str, Any]) -> None:
+    graph = layer(biases=biases, separate=separate, **given)
+    assert agree(graph, [(2, 5, 12)], [(1, 1, 12)], [(3, 9, 12)]) == ["Attention", "MatMul"]
+
+
+def added(batch: Any, length: Any) -> Value:
+    return param(tensor("f32", 1, 1, length, length))
+
+
+def by_head(batch: Any, length: Any) -> Value:
+    return param(tensor("f32", batch, 3, length, length))
+
+
+def matrix(batch: Any, length: Any) -> Value:
+    return param(tensor("f32", length, length))
+
+
+def padding(batch: Any, length: Any) -> Value:
+    seen = op.Cast(param(tensor("i64", batch, length)), to=irkit.DType.BOOL)
+    return op.Where(op.Unsqueeze(seen, [1, 2]), 0.0, float(np.finfo(np.float32).min))
+
+
+@pytest.mark.parametrize(
+    ("mask", "shape"),
+    [
+        (added, lambda b, n: (1, 1, n, n)), (by_head, lambda b, n: (b, 3, n, n)), (matrix, lambda b, n: (n, n)),
+        (padding, lambda b, n: (b, n)),
+    ],
+)  # fmt: skip
+def test_masks_come_along(mask: Any, shape: Any) -> None:
+    sizes = [(2, 5), (1, 1), (3, 4)]
+    found = agree(layer(mask), *([(b, n, 12), shape(b, n)] for b, n in sizes))
+    assert found.count("Attention") == 1 and found.count("MatMul") == 1
+
+
+def test_an_attention_that_is_none_of_those_stays() -> None:
+    rule = RULES["packed_attention"]
+
+    def declines(graph: Graph) -> bool:
+        (value,) = [v for v in graph.order if v.op == "Attention"]
+        return not explain(rule, value, graph).applies
+
+    assert not declines(layer())
+    assert declines(layer(softcap=2.0))
+    assert declines(layer(lambda b, n: param(tensor("bool", b, 1, 1, n)))), "a row of a mask may be False throughout"
+    assert declines(layer(lambda b, n: param(tensor("f32", b, 1, 1, n)))), "the mask has one row for all queries"
+    batch = dims.symbol("batch")
+    x, y = (param(tensor("f32", batch, 5, 12)) for _ in range(2))
+    q, k, v = (op.MatMul(s, weight(12, 12, seed=i)) for i, s in enumerate((x, y, y)))
+    assert declines(graph_of(irkit.call("Attention", [q, k, v], {"q_num_heads": 3, "kv_num_heads": 3})))
+    k, v = (op.MatMul(x, weight(12, 4, seed=i)) for i in range(2))
+    assert declines(graph_of(irkit.call("Attention", [q, k, v], {"q_num_heads": 3, "kv_num_heads": 1})))
+    twice = op.MatMul(x, weight(12, 12))
+    made = irkit.call("Attention", [twice, q, q], {"q_num_heads": 3, "kv_num_heads": 3})
+    assert declines(graph_of(made, twice))
+
+
+def test_joined_weights_are_named_after_what_they_hold() -> None:
+    x = param(tensor("f32", "batch", 5, 12))
+    parts = [
+        op.MatMul(x, const(np.ones((12, 12), np.float32), name=f"layers.0.self.{n}.weight")) for n in ("q", "k", "v")
+    ]
+    fused = fuse(graph_of(irkit.call("Attention", parts, {"q_num_heads": 3, "kv_num_heads": 3})), ORT)
+    (found, bias) = [v.blob for v in fused.order if v.blob is not None]
+    assert found.name == "layers.0.self.qkv.weight" and found.shape == (12, 36)
+    assert bias.shape == (36,) and not bias.array.any(), "ONNX Runtime crashes without a bias"
+
+
+# ---- convolutions ---------------------------------------------------------------------------------------------------
+
+
+def convolved(**given: Any) -> tuple[Value, Value]:
+    x = param(tensor("f32", "batch", 3, 8, 8))
+    return x, op.Conv(x, weight(4, 3, 3, 3), weight(4), pads=[1, 1, 1, 1], **given)
+
+
+@pytest.mark.parametrize("activation", ["Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid"])
+def test_convolutions_end_with_activations(activation: str) -> None:
+    x, made = convolved(strides=[2, 2])
+    graph = Graph((x,), (getattr(op, activation)(made),))
+    assert agree(graph, [(2, 3, 8, 8)], [(1, 3, 8, 8)]) == ["FusedConv"]
+
+
+def test_what_a_convolution_may_end_with() -> None:
+    x, made = convolved()
+    assert agree(Graph((x,), (op.Relu(made), op.Neg(made))), [(1, 3, 8, 8)]) == ["Conv", "Relu", "Neg"]
+    wide = param(tensor("f64", "batch", 3, 8, 8))
+    half = op.Relu(op.Conv(wide, np.ones((4, 3, 3, 3))))
+    assert ops(fuse(graph_of(half), ORT)) == ["Conv", "Relu"]
+
+
+def test_a_sum_goes_into_a_convolution_where_it_is_not_slower() -> None:
+    """ONNX Runtime's own layout of images fuses the sum better; without a runtime to ask it is taken."""
+    x, made = convolved()
+    z = param(made.type)
+    graph = Graph((x, z), (op.Relu(op.Add(made, z)),))
+    assert agree(graph, [(2, 3, 8, 8), (2, 4, 8, 8)]) == ["Conv", "Add", "Relu"]
+    assert ops(fuse(graph, target_of("onnx+com.microsoft"))) == ["FusedConv"]
+    row = param(tensor("f32", 4, 1, 1))
+    assert not explain(RULES["conv_sum"], op.Add(made, row)).applies
+
+
+# ---- products and activations ---------------------------------------------------------------------------------------
+
+
+def test_activations_take_their_bias() -> None:
+    x = param(tensor("f32", "n", "m", 8))
+    total = op.Add(x, weight(8))
+    assert agree(Graph((x,), (op.Gelu(total),)), [(2, 3, 8)], [(1, 1, 8)]) == ["BiasGelu"]
+    assert agree(Graph((x,), (op.Gelu(total, approximate="tanh"),)), [(2, 3, 8)]) == ["FastGelu"]
+    assert agree(Graph((x,), (op.Swish(x, alpha=1.702),)), [(2, 3, 8)]) == ["QuickGelu"]
+    assert agree(Graph((x,), (op.Gelu(op.Add(x, weight(1))),)), [(2, 3, 8)]) == ["Add", "Gelu"]
+    assert agree(Graph((x,), (op.Gelu(op.Add(x, weight(3, 8))),)), [(2, 3, 8)]) == ["Add", "Gelu"]
+    assert agree(Graph((x,), (op.Gelu(total), total)), [(2, 3, 8)]) == ["Add", "Gelu"]
+
+
+def test_products_take_transposes_and_factors() -> None:
+    a, b = param(tensor("f32", "n", 2, "m", 6)), param(tensor("f32", "n", 2, "k", 6))
+    product = op.MatMul(a, op.Transpose(b, perm=(0, 1, 3, 2)))
+    shapes = [[(2, 2, 3, 6), (2, 2, 5, 6)], [(1, 2, 1, 6), (1, 2, 1, 6)]]
+    for result in (product, op.Mul(product, 0.25), op.Div(product, 3.0)):
+        assert agree(Graph((a, b), (result,)), *shapes) == ["FusedMatMul"]
+    rule = RULES["turned_product"]
+    assert not explain(rule, op.MatMul(a, op.Transpose(weight(2, 5, 6), perm=(0, 2, 1)))).applies, "a weight"
+    turned = op.Transpose(param(tensor("f32", 2, 6, "n", "k")), perm=(2, 0, 1, 3))
+    assert not explain(rule, op.MatMul(a, turned)).applies, "more than the last two axes"
+
+
+def test_gemm_ends_with_an_activation() -> None:
+    x = param(tensor("f32", "n", 6))
+    made = op.Gemm(x, weight(4, 6), weight(4), transB=1)
+    assert agree(Graph((x,), (op.Tanh(made),)), [(3, 6)], [(1, 6)]) == ["FusedGemm"]
+
+
+# ---- models ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_encoder_layer_is_nine_operators() -> None:
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    x = param(tensor("f32", batch, length, 12))
+    q, k, v = (op.Add(op.MatMul(x, weight(12, 12, seed=i)), weight(12, seed=i)) for i in range(3))
+    heads = [
+        op.Transpose(op.Reshape(h, irkit.shape_vector((batch, length, 3, 4))), perm=(0, 2, 1, 3)) for h in (q, k, v)
+    ]
+    scores = op.Softmax(op.Mul(op.MatMul(heads[0], op.Transpose(heads[1], perm=(0, 1, 3, 2))), 0.5), axis=-1)
+    scores = op.Where(op.IsNaN(scores), 0.0, scores)
+    joined = op.Reshape(
+        op.Transpose(op.MatMul(scores, heads[2]), perm=(0, 2, 1, 3)), irkit.shape_vector((batch, length, 12))
+    )
+    norm = (const(np.ones(12, np.float32)), weight(12))
+    first = op.Add(op.Add(op.MatMul(joined, weight(12, 12, seed=5)), weight(12, seed=6)), x)
+    hidden = op.Gelu(op.Add(op.MatMul(op.LayerNormalization(first, *norm), weight(12, 24)), weight(24)))
+    second = op.Add(op.Add(op.MatMul(hidden, weight(24, 12)), weight(12, seed=7)), first)
+    graph = Graph((x,), (op.LayerNormalization(second, *norm),))
+    agree(graph, [(2, 5, 12)], [(1, 1, 12)], [(2, 7, 12)])
+    assert ops(passes.prepare(passes.optimize(graph), ORT)) == [
+        "Attention", "MatMul", "Sum", "LayerNormalization", "MatMul", "BiasGelu", "MatMul", "Sum",
+        "LayerNormalization",
+    ]  # fmt: skip
