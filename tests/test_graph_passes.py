@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -442,3 +443,20 @@ def test_onnx_runtime_takes_the_order_that_is_foreseen(tmp_path: Any) -> None:
         plan = order_.plan_of(found, {})
         names = [n.name for n in proto.graph.node]
         assert ran == [names[i] for i in order_.executed(plan, range(len(plan.values)))]
+
+
+# ---- the page -------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_passes_names_each() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "passes.md").read_text()
+    modules = [importlib.import_module(f"passes.{name}") for name in (
+        "decide", "hoist", "layouts", "merge_siblings", "fuse_caches", "order", "share_contents", "trim",
+    )]  # fmt: skip
+    named = {name for module in modules for name, found in vars(module).items() if isinstance(found, Pass)}
+    functions = {"fuse", "legalize", "materialize_dims", "seeded", "simplify"}
+    assert {row.split("`")[1] for row in page.splitlines() if row.startswith("| `")} == named | functions
+    steps: list[str] = []
+    u = x(3)
+    optimize(graph([u], op.Neg(u)), observe=lambda step: steps.append(step.name))
+    assert any("merge_slices" in step for step in steps)
