@@ -62,6 +62,7 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/export_speed.py
 	$(BIN)/python benchmarks/core.py
+	$(BIN)/python benchmarks/precision.py
 	$(BIN)/python -m pip install --quiet -e '.[bench]' -c constraints.txt
 	$(BIN)/python benchmarks/optimizer.py
 	$(BIN)/python benchmarks/latency.py

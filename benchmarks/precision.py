@@ -79,7 +79,9 @@ def stress() -> list[Subject]:
     turned = op.Mul(y, op.Cos(angles))
     return [
         Subject("mask of -3.4e38", Graph((x, mask), (masked,)), [rows, keys]),
-        Subject("norm, epsilon 1e-12, rows of 0", Graph((x,), (norm,)), [rows * np.float32([[1], [0], [1], [1]])]),
+        Subject(
+            "norm, epsilon 1e-12, rows of 0", Graph((x,), (norm,)), [rows * np.array([[1], [0], [1], [1]], np.float32)]
+        ),
         Subject("positions to 100000", Graph((x, at), (turned,)), [rows, np.array([1, 99999, 5, 4096])]),
         Subject("sum of squares", Graph((x,), (op.ReduceSumSquare(y, [1]),)), [rows * 30]),
         Subject("exponentials", Graph((x,), (op.Log(op.ReduceSum(op.Exp(y), [1])),)), [rows * 6]),

@@ -244,8 +244,8 @@ def max_pool(m: Match, value: Value) -> Any:
         return None
     after = []
     for a in axes:
-        reach = a.dilation * (a.kernel - 1) + 1  # type: ignore[operator]
-        after.append(max(0, (a.count - 1) * a.stride + reach - a.size - a.before))  # type: ignore[operator]
+        reach = a.dilation * (a.kernel - 1) + 1
+        after.append(max(0, (a.count - 1) * a.stride + reach - a.size - a.before))
     given = {name: attribute for name, attribute in value.attributes if name != "ceil_mode"}
     given["pads"] = (*(a.before for a in axes), *after)
     return call("MaxPool", [x], given, outputs=len(value.type.items) if isinstance(value.type, Tuple) else None)

@@ -142,6 +142,17 @@ def test_types_hold_in_any_graph(graph: Graph) -> None:
         verify(to_precision(graph, dtype, keep_io=False))
 
 
+@pytest.mark.parametrize("opset", [13, 15, 17, 22])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_run_at_older_opsets(exported: dict[str, Any], name: str, opset: int) -> None:
+    graph, feeds = exported[name]
+    expected = session(prepare(graph)).run(feeds)
+    legal = prepare(graph, opset=opset)
+    onnx.checker.check_model(irkit.to_proto(legal, opset=opset), full_check=True)
+    for a, b in zip(expected, session(legal, opset=opset).run(feeds), strict=True):
+        assert b.dtype == a.dtype and distance(a, b) < 1e-5
+
+
 # ---- what is kept ---------------------------------------------------------------------------------------------------
 
 
