@@ -118,14 +118,16 @@ def optimize(
     Level 0 merges equal values. Level 1 also applies the rules that keep every bit. Level 2, the default, also those
     that hold in real arithmetic only, so that results may differ in their last bits. `observe` is told of each step.
 
-    `rules` are the caller's own: they go before those of the level, so that of two that match theirs is taken.
+    `rules` are the caller's own. They see the graph as it is first, and then stand before those of the level: of two
+    that match, theirs is taken.
 
     `check` compares both sides of every application of every rule by numbers, on random content of what it fired on:
     a wrong one raises RewriteError, which names it. That is for finding what broke a graph, and slow.
     """
     if level not in range(len(LEVELS)):
         raise RewriteError(f"there is no level {level!r}", hint="levels are 0, 1 and 2")
-    chosen = ((rules,) if isinstance(rules, Rule) else tuple(rules)) + RULES[level]
-    if check or rules:
-        return pipeline(level, guarded(chosen) if check else chosen).run(graph, observe)
+    own = (rules,) if isinstance(rules, Rule) else tuple(rules)
+    if own or check:
+        first, chosen = (own, own + RULES[level]) if not check else (guarded(own), guarded(own + RULES[level]))
+        return sequence(rules_pass("own rules", first), pipeline(level, chosen), name="own").run(graph, observe)
     return LEVELS[level].run(graph, observe)
