@@ -41,7 +41,9 @@ def aten_scaled_dot_product_attention(
     narrow = q.dtype is not DType.DOUBLE  # ONNX Runtime's own kernel computes in float32
     if narrow and not enable_gqa and q.rank == k.rank == v.rank in (3, 4) and batches_equal(q, k, v):
         return fused(q, k, v, attn_mask, is_causal, scale)
-    shared = narrow and enable_gqa and q.rank == k.rank == v.rank == 4 and known_equal(k.shape[:3], v.shape[:3])
+    alone = k.rank == q.rank == 4 and dims.same(k.shape[1], 1) is True and type(q.shape[1]) is int
+    several = enable_gqa or alone  # one head of keys serves all
+    shared = narrow and several and q.rank == k.rank == v.rank == 4 and known_equal(k.shape[:3], v.shape[:3])
     if shared and dims.same(q.shape[0], k.shape[0]) is True:
         return fused(q, k, v, attn_mask, is_causal, scale)
     if enable_gqa:

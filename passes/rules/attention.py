@@ -174,6 +174,38 @@ def rotary_of_joined_heads(m: Match) -> Any:
     return decline("a dimension is not bound") if made is None else made
 
 
+def _partly_turned(rng: np.random.Generator) -> Value:
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    x = op.Relu(param(Tensor(DType.FLOAT, (batch, 2, length, 8))))
+    tables = [param(Tensor(DType.FLOAT, (batch, length, 2))) for _ in range(2)]
+    low, high = (op.Slice(x, [a], [b], [3]) for a, b in ((0, 4), (4, 2**63 - 1)))
+    return op.Concat(op.RotaryEmbedding(low, *tables, interleaved=int(rng.random() < 0.5)), high, axis=-1)
+
+
+_low_part = p.Slice(x, constant("start"), constant("end"), constant("along"), constant("step", optional=True))
+_high_part = p.Slice(x, *(constant(f"rest_{n}") for n in ("start", "end", "along")), constant("skip", optional=True))
+_turned_part = one_of("RotaryEmbedding")(_low_part.named("part"), hole("cos"), hole("sin")).named("rotation").once()
+
+
+@rule(p.Concat(_turned_part, _high_part.named("kept"), axis=attr("axis")), sample=_partly_turned)
+def partial_rotary_embedding(m: Match) -> Any:
+    """Concat(RotaryEmbedding(x[..., :n]), x[..., n:]) -> RotaryEmbedding(x, rotary_embedding_dim=n)"""
+    size, width = m.x.shape[-1], m.part.shape[-1]
+    if m.x.rank != 4 or m.axis % 4 != 3 or type(size) is not int or type(width) is not int or width % 2:
+        return decline("not heads of a known size")
+    if any(v is not None and uniform(v) != 1 for v in (m.get("step"), m.get("skip"))):
+        return decline("the slices have steps")
+    bounds = [tuple(axes_of(m[name]) for name in names) for names in (
+        ("start", "end", "along"), ("rest_start", "rest_end", "rest_along"))]  # fmt: skip
+    if any(n is None or len(n) != 1 for part in bounds for n in part) or m.rotation.attribute("rotary_embedding_dim"):
+        return decline("the slices are not along one axis, or only a part of the part is turned")
+    cuts = [(slice(a[0], b[0]).indices(size)[:2], c[0] % 4) for a, b, c in bounds]
+    if cuts != [((0, width), 3), ((width, size), 3)]:
+        return decline("the slices are not the two parts")
+    given = {**dict(m.rotation.attributes), "rotary_embedding_dim": width}
+    return call("RotaryEmbedding", [m.x, m.cos, m.sin], given)
+
+
 def _normed_heads(rng: np.random.Generator) -> Value:
     batch, length = dims.symbol("batch"), dims.symbol("length")
     x = op.Relu(param(Tensor(DType.FLOAT, (batch, length, 2, 8))))
@@ -345,6 +377,6 @@ DOUBLED: tuple[Rule, ...] = (unary_of_doubled, unsqueeze_of_doubled, scaled_doub
 """What is computed on both halves of a tensor that hold the same, computed once."""
 
 ATTENTION: tuple[Rule, ...] = (
-    attention, rotary_embedding, rotary_of_joined_heads, rotary_of_heads_beside, attention_shared_heads,
-    attention_of_joined_heads,
+    attention, rotary_embedding, rotary_of_joined_heads, rotary_of_heads_beside, partial_rotary_embedding,
+    attention_shared_heads, attention_of_joined_heads,
 )  # fmt: skip
