@@ -28,6 +28,7 @@ class Case:
 
     `valid` cuts the results down to what the operator says something about, `known` are the operands that are
     constants, and `free` names the sizes that are symbols: (operand, axis, symbol).
+    Integers may be `step` apart.
     """
 
     op: str
@@ -39,6 +40,7 @@ class Case:
     valid: Callable[[int, np.ndarray], np.ndarray] = lambda index, array: array
     known: tuple[int, ...] = ()
     free: tuple[tuple[int, int, str], ...] = ()
+    step: float = 0.0
 
     def __str__(self) -> str:
         shapes = ",".join("-" if a is None else "x".join(map(str, a.shape)) for a in self.operands)
@@ -303,8 +305,39 @@ def grouped_cases() -> list[Case]:
     return found
 
 
+def quantized_cases() -> list[Case]:
+    """Quantized operators. Integers may differ by one where a number lies between two."""
+    x, y = (np.random.default_rng(i).integers(0, 255, (2, 3, 8)).astype("uint8") for i in range(2))
+    scales, zeros = [np.float32(0.02), np.float32(0.05), np.float32(0.03)], [np.uint8(120), np.uint8(7), np.uint8(90)]
+    s, z = [np.array(v) for v in scales], [np.array(v) for v in zeros]
+    found = [
+        Case(MS + f"QLinear{name}", (x, s[0], z[0], y, s[1], z[1], s[2], z[2]), step=1.0) for name in ("Add", "Mul")
+    ]
+    found += [Case(MS + f"QLinear{name}", (x, s[0], z[0], s[2], z[2]), step=1.0) for name in ("LeakyRelu", "Sigmoid")]
+    rows = random(3, 8)
+    found += [Case(MS + "QuantizeLinear", (rows, s[0], z[0]), step=1.0), Case(MS + "DequantizeLinear", (x, s[0], z[0])),
+              Case(MS + "DequantizeLinear", (x[0], random(8), np.arange(8, dtype="uint8")), {"axis": 1})]  # fmt: skip
+    a, b = x[0], ints(255, 8, 4, dtype="uint8")
+    found += [Case(MS + "MatMulIntegerToFloat", (a, b, s[0], s[1], z[0], z[1], random(4)), tolerance=1e-4),
+              Case(MS + "MatMulIntegerToFloat", (a, b, s[0], random(4)), tolerance=1e-4),
+              Case(MS + "DynamicQuantizeMatMul", (rows, b, s[1], z[1], random(4)), tolerance=1e-3),
+              Case(MS + "DynamicQuantizeMatMul", (rows, b, s[1]), tolerance=1e-3)]  # fmt: skip
+    for bits in (4, 8):
+        for columns in (32, 40):
+            blocks = -(-columns // 16)
+            given = {"N": 4, "K": columns, "block_size": 16, "bits": bits}
+            weights, size = ints(255, 4, blocks, 16 * bits // 8, dtype="uint8"), -(-blocks * bits // 8)
+            data = (random(2, 3, columns), weights, random(4 * blocks))
+            places = ints(255, 4 * size, dtype="uint8")
+            found.append(Case(MS + "MatMulNBits", data, given, tolerance=1e-4 * bits**2, free=((0, 0, "b"),)))
+            found.append(Case(MS + "MatMulNBits", (*data, places), given, tolerance=1e-4 * bits**2))
+    found += [Case(MS + "Trilu", (random(2, 4, 5),), {"upper": 0}), Case(MS + "Trilu", (random(4, 5), np.array(1)))]
+    found.append(Case(MS + "ExpandDims", (random(4, 5), np.array(-1, np.int32)), known=(1,)))
+    return found
+
+
 CASES = [*activation_cases(), *product_cases(), *conv_cases(), *norm_cases(), *embedding_cases(), *rotary_cases(),
-         *attention_cases(), *packed_cases(), *grouped_cases()]  # fmt: skip
+         *attention_cases(), *packed_cases(), *grouped_cases(), *quantized_cases()]  # fmt: skip
 
 
 def held(case: Case, wanted: list[np.ndarray], found: Any, what: str) -> None:
@@ -312,7 +345,9 @@ def held(case: Case, wanted: list[np.ndarray], found: Any, what: str) -> None:
     for place, one, other in zip(case.compared, wanted, found, strict=True):
         assert one.dtype == other.dtype and one.shape == other.shape, (what, place, one.shape, other.shape)
         a, b = (case.valid(place, x).astype(np.float64) for x in (one, other))
-        np.testing.assert_allclose(b, a, rtol=case.tolerance, atol=case.tolerance, err_msg=f"{what}, result {place}")
+        np.testing.assert_allclose(
+            b, a, rtol=case.tolerance, atol=max(case.tolerance, case.step), err_msg=f"{what}, result {place}"
+        )
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

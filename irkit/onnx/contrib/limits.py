@@ -33,7 +33,15 @@ def of_group_query_attention(value: Value) -> str:
     return "" if type(size) is not int or size % 8 == 0 else "its kernel takes only heads whose size 8 divides"
 
 
+def of_attention(value: Value) -> str:
+    """Projections without a bias."""
+    return "its kernel breaks down without a bias" if len(value.inputs) < 3 or value.inputs[2] is None else ""
+
+
 LIMITS: Mapping[str, Callable[[Value], str]] = MappingProxyType(
-    {"com.microsoft::GroupQueryAttention": of_group_query_attention}
+    {
+        "com.microsoft::Attention": of_attention,
+        "com.microsoft::GroupQueryAttention": of_group_query_attention,
+    }
 )
 """What to ask of each operator."""

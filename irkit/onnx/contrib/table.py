@@ -13,7 +13,7 @@ from irkit.attributes import Attributes
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.ir import Graph, Value, param
-from irkit.onnx.contrib import activations, attention, grouped, norms, products, rotary
+from irkit.onnx.contrib import activations, attention, grouped, norms, products, quantized, rotary
 from irkit.onnx.contrib.application import Application, Sizes, bound_sizes, op
 from irkit.onnx.infer.contents import contents
 from irkit.onnx.infer.context import Context
@@ -28,19 +28,30 @@ DEFINITIONS: Mapping[str, Definition] = MappingProxyType(
     {
         "com.microsoft::Attention": attention.attention,
         "com.microsoft::BiasGelu": activations.bias_gelu,
+        "com.microsoft::DequantizeLinear": quantized.dequantize_linear,
+        "com.microsoft::DynamicQuantizeMatMul": quantized.dynamic_quantize_mat_mul,
         "com.microsoft::EmbedLayerNormalization": norms.embed_layer_normalization,
+        "com.microsoft::ExpandDims": quantized.expand_dims,
         "com.microsoft::FastGelu": activations.fast_gelu,
         "com.microsoft::FusedConv": products.fused_conv,
         "com.microsoft::FusedGemm": products.fused_gemm,
         "com.microsoft::FusedMatMul": products.fused_mat_mul,
         "com.microsoft::Gelu": activations.gelu,
         "com.microsoft::GroupQueryAttention": grouped.group_query_attention,
+        "com.microsoft::MatMulIntegerToFloat": quantized.mat_mul_integer_to_float,
+        "com.microsoft::MatMulNBits": quantized.mat_mul_n_bits,
         "com.microsoft::MultiHeadAttention": attention.multi_head_attention,
+        "com.microsoft::QLinearAdd": quantized.binary("Add"),
+        "com.microsoft::QLinearLeakyRelu": quantized.unary("LeakyRelu", "alpha"),
+        "com.microsoft::QLinearMul": quantized.binary("Mul"),
+        "com.microsoft::QLinearSigmoid": quantized.unary("Sigmoid"),
+        "com.microsoft::QuantizeLinear": quantized.quantize_linear,
         "com.microsoft::QuickGelu": activations.quick_gelu,
         "com.microsoft::RotaryEmbedding": rotary.rotary_embedding,
         "com.microsoft::SkipLayerNormalization": norms.skip_layer_normalization,
         "com.microsoft::SkipSimplifiedLayerNormalization": norms.skip_simplified_layer_normalization,
         "com.microsoft::TransposeMatMul": products.fused_mat_mul,
+        "com.microsoft::Trilu": quantized.trilu,
         "SimplifiedLayerNormalization": norms.simplified_layer_normalization,
     }
 )
