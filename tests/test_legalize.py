@@ -24,7 +24,7 @@ from passes.legalize import legalize, newest_for, problems
 from passes.targets import Target, target_of
 from tests.node_cases import Case, built, cases, fed
 
-OPSETS = (18, 20, 21, 23, 26)
+OPSETS = (13, 15, 17, 18, 20, 21, 23, 26)
 SIZES: dict[str, Any] = {"b": 2, "s": 3, "t": 5}
 
 
@@ -129,6 +129,75 @@ def cumulated(**more: Any) -> tuple[list[Value], list[Value]]:
     return [x], [op.CumProd(x, np.array(1), **more)]
 
 
+def binary(name: str, kind: str) -> tuple[list[Value], list[Value]]:
+    x, y = value("b", "s", dtype=kind), value("s", dtype=kind)
+    return [x, y], [getattr(op, name)(x, y)]
+
+
+def scattered(name: str, reduction: str) -> tuple[list[Value], list[Value]]:
+    data, update = value("b", 6), value("b", 4)
+    at = const(np.array([[0, 1, 1, 5], [2, 2, 2, -1]]))
+    if name == "ScatterElements":
+        return [data, update], [op.ScatterElements(data, op.Expand(at, [2, 4]), update, axis=1, reduction=reduction)]
+    rows = value("t", 6)
+    return [data, rows], [op.ScatterND(data, np.array([[0], [1], [1], [0], [1]]), rows, reduction=reduction)]
+
+
+def trained() -> tuple[list[Value], list[Value]]:
+    x, scale, mean = value("b", 3, "s"), value(3), value(3)
+    variance = op.Abs(scale)
+    return [x, scale, mean], list(op.BatchNormalization(x, scale, mean, mean, variance, training_mode=1, outputs=3))
+
+
+def quantized(kind: str, **more: Any) -> tuple[list[Value], list[Value]]:
+    x, scale = value("b", 4, "s"), const(np.array([0.5, 0.25, 0.125, 2], np.float32))
+    zero = const(np.array([1, 2, 3, 4], dtype=kind))
+    made = op.QuantizeLinear(x, scale, zero, axis=1, **more)
+    return [x], [made, op.DequantizeLinear(made, scale, zero, axis=1)]
+
+
+def transformed(**more: Any) -> tuple[list[Value], list[Value]]:
+    x = value("b", 12, 1)
+    return [x], [
+        op.STFT(x, 3, const(np.hanning(6).astype(np.float32)), 6, **more),
+        op.DFT(x, None, np.array(1), **more),
+    ]
+
+
+def columns() -> tuple[list[Value], list[Value]]:
+    x = value("b", 8, 9)
+    return [x], [op.Col2Im(x, [4, 4], [2, 2])]
+
+
+OLD: dict[str, Callable[[], tuple[list[Value], list[Value]]]] = {
+    "trilu": lambda: ([x := value("b", "s", "t")], [op.Trilu(x, 1), op.Trilu(x, -1, upper=0)]),
+    "trilu of bool": lambda: ([x := value("s", "t", dtype="bool")], [op.Trilu(x)]),
+    "relu of integers": lambda: ([x := value("b", dtype="i32")], [op.Relu(op.Sub(x, 2))]),
+    **{f"{name} {kind}": lambda name=name, kind=kind: binary(name, kind)
+       for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor") for kind in ("i8", "u8", "i64", "u64", "u32")},
+    "not": lambda: ([x := value("b", dtype="u16"), y := value("b", dtype="i64")], [op.BitwiseNot(x), op.BitwiseNot(y)]),
+    **{f"{name} {how}": lambda name=name, how=how: scattered(name, how)
+       for name in ("ScatterND", "ScatterElements") for how in ("add", "mul", "max", "min")},
+    "training": trained, "quantized": lambda: quantized("int8"), "quantized to 16 bits": lambda: quantized("uint16"),
+    "fourier": transformed, "half of fourier": lambda: transformed(onesided=1), "columns": columns,
+    "pad some": lambda: ([x := value("b", "s", "t")], [op.Pad(x, [1, 2], 5.0, [-1])]),
+    "uneven split": lambda: ([x := value("b", "s")], list(op.Split(x, None, axis=1, num_outputs=2, outputs=2))),
+    "part of a shape": lambda: ([x := value("b", "s", "t")], [op.Add(op.Shape(x, start=1, end=-1), 1)]),
+    "over no axes": lambda: ([x := value("b", "s")], [op.ReduceL1(x, None, noop_with_empty_axes=1)]),
+    "reduced": lambda: ([x := value("b", "s")], [op.ReduceMax(x, [-1], keepdims=0), op.ReduceLogSumExp(x, [0])]),
+    "dilated pools": lambda: ([x := value("b", 2, 7, 7)], [
+        op.AveragePool(x, kernel_shape=(2, 2), dilations=(2, 2)), op.LpPool(x, kernel_shape=(3, 3), dilations=(2, 1))]),
+    "resized some": lambda: ([x := value("b", "s", 4)], [
+        op.Resize(x, None, None, [8], axes=[2], mode="linear"),
+        op.Resize(x, None, None, [2], axes=[2], mode="linear", antialias=1)]),
+    "space": lambda: grid(5, "linear"), "nearest space": lambda: grid(5, "nearest"),
+    "nearest grid": lambda: grid(4, "nearest"),
+    "reflected grid": lambda: (given := grid(4, "linear")[0], [
+        op.GridSample(*given, padding_mode="reflection"),
+        op.GridSample(*given, padding_mode="border", align_corners=1)]),
+}  # fmt: skip
+
+
 NEW: dict[str, Callable[[], tuple[list[Value], list[Value]]]] = {
     "attention": attention, "causal attention": lambda: attention(is_causal=1),
     "capped": lambda: attention(softcap=2.0),
@@ -149,10 +218,14 @@ NEW: dict[str, Callable[[], tuple[list[Value], list[Value]]]] = {
 }  # fmt: skip
 
 
-# Before opset 20, AffineGrid is its definition, which decides at run time whether it is of 2 or of 3 dimensions.
-@pytest.mark.parametrize(("name", "opset"), [(n, o) for n in NEW for o in OPSETS if n != "affine" or o >= 20])
+@pytest.mark.parametrize(("name", "opset"), [(n, o) for n in NEW for o in OPSETS])
 def test_what_is_new_runs_at_every_opset(name: str, opset: int) -> None:
     check_runs(*NEW[name](), opset)
+
+
+@pytest.mark.parametrize(("name", "opset"), [(n, o) for n in OLD for o in (13, 15, 17, 18)])
+def test_what_is_older_runs_at_every_opset(name: str, opset: int) -> None:
+    check_runs(*OLD[name](), opset)
 
 
 def test_rows_that_are_masked_throughout_attend_to_nothing() -> None:

@@ -86,9 +86,9 @@ def axes(value: Value) -> Value | None:
 
 def dft(value: Value) -> Value | None:
     """axis is an attribute, counted from the front, and 1 by default"""
+    x = value.inputs[0]
     given = len(value.inputs) > 2 and value.inputs[2] is not None
     named: tuple[int, ...] | None = _numbers(value, 2) if given else (-2,)
-    x = value.inputs[0]
     if named is None or len(named) != 1 or x is None or "axis" in dict(value.attributes):
         return None
     inputs = value.inputs[:2] if len(value.inputs) > 1 and value.inputs[1] is not None else value.inputs[:1]
