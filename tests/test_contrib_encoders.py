@@ -262,3 +262,12 @@ def test_an_encoder_layer_is_nine_operators() -> None:
         "Attention", "MatMul", "Sum", "LayerNormalization", "MatMul", "BiasGelu", "MatMul", "Sum",
         "LayerNormalization",
     ]  # fmt: skip
+
+
+def test_projections_are_joined_where_a_mask_keeps_them_outside() -> None:
+    def boolean(batch: Any, length: Any) -> Value:
+        return op.Greater(param(tensor("f32", batch, 1, 1, length)), -1.5)
+
+    sizes = [(2, 5), (1, 1), (3, 4)]
+    found = agree(layer(boolean), *([(b, n, 12), (b, 1, 1, n)] for b, n in sizes))
+    assert [each for each in found if each != "Greater"] == ["MatMul", "Add", "Split", "Attention", "MatMul"]

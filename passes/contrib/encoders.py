@@ -16,10 +16,10 @@ from irkit import dims
 from irkit.blobs import Blob
 from irkit.build import call, const, op
 from irkit.ir import Value, param
-from irkit.pattern import attr, attribute_of, either, hole, one_of, p, uniform
+from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
-from irkit.types import DType, Tensor, tensor
+from irkit.types import DType, Tensor, Tuple, tensor
 from passes.rules.common import axes_of, same_shape, same_type
 
 x = hole("x", dtype="f32")
@@ -267,6 +267,20 @@ def packed_attention(m: Match) -> Any:
     return _packed(m, _joined(weights, 1), _joined_biases(weights, biases), [w.shape[1] for w in weights])
 
 
+@rule(one_of("Attention")(*_operands, *rest("more")), exact=False, sample=_projected)
+def joined_projections(m: Match) -> Any:
+    """Attention(x @ wq, x @ wk, x @ wv, ...) -> Attention(*Split(x @ w), ...), where packed_attention declines"""
+    weights = [m.wq, m.wk, m.wv]
+    biases = [_bias(m, name) for name in "qkv"]
+    if any(b is not None and b.shape != w.shape[1:] for b, w in zip(biases, weights, strict=True)):
+        return decline("a bias broadcasts")
+    bias, sizes = _joined_biases(weights, biases), np.array([w.shape[1] for w in weights])
+    made = op.MatMul(m.x, _joined(weights, 1))
+    parts = op.Split(made if bias is None else op.Add(made, bias), sizes, axis=2, outputs=3)
+    count = len(m.root.type.items) if isinstance(m.root.type, Tuple) else None
+    return call("Attention", [*parts, *m.more], dict(m.root.attributes), outputs=count)
+
+
 def _bias(m: Match, name: str) -> Value | None:
     return m.get(f"b{name}") if m.get(f"sum_{name}") is not None else None
 
@@ -401,6 +415,6 @@ def split_attention(m: Match) -> Any:
 
 ENCODERS: tuple[Rule, ...] = (
     conv_activation, conv_sum, conv_sum_activation, gemm_activation, turned_product, scaled_product, bias_gelu,
-    fast_gelu, quick_gelu, packed_attention, split_attention,
+    fast_gelu, quick_gelu, packed_attention, split_attention, joined_projections,
 )  # fmt: skip
 """Encoders and vision models in ONNX Runtime's own operators."""
