@@ -20,7 +20,7 @@ import numpy as np
 
 from irkit.blobs import Blob
 from irkit.build import op
-from irkit.errors import RewriteError
+from irkit.errors import RewriteError, TypeRuleError
 from irkit.ir import Graph, Value, constant, param
 from irkit.onnx.schemas import TYPE_STRINGS, OpSpec, spec, split
 from irkit.types import DType, Tensor, Tuple, Type
@@ -30,6 +30,8 @@ from passes.precision_risks import Measured, has_floats, limits, measured, resul
 HALVES = (DType.FLOAT16, DType.BFLOAT16)
 COMPUTED = frozenset((
     "MatMul", "Gemm", "Conv", "ConvTranspose", "DeformConv", "Attention", "LSTM", "GRU", "RNN", "Einsum",
+    "com.microsoft::FusedMatMul", "com.microsoft::FusedConv", "com.microsoft::Attention",
+    "com.microsoft::MultiHeadAttention", "com.microsoft::GroupQueryAttention",
 ))  # fmt: skip
 """Operators worth a cast of their operands."""
 STAYING = frozenset(
@@ -300,6 +302,8 @@ class Sweep:
             return
         row = row_of(value)
         low = row is not None and self.is_low(value, row)
+        if row is None and split(value.op)[0]:
+            self.conversion.kept.append(Kept(value, "its element types are not known"))
         if row is None or not low:
             self.over(value, [DType.FLOAT] * len(value.inputs))
             return
@@ -387,12 +391,15 @@ def is_far_below(value: Value, dtype: DType) -> bool:
 
 
 def row_of(value: Value) -> OpSpec | None:
-    """The row of an ONNX operator on tensors; None for all others."""
-    if value.op == CALL or split(value.op)[0]:
+    """The row of an operator on tensors that ONNX or ONNX Runtime knows; None for all others."""
+    if value.op == CALL:
         return None
     if not all(isinstance(t, Tensor) for t in (*(v.type for v in value.inputs if v is not None), *result_types(value))):
         return None
-    return spec(value.op)
+    try:
+        return spec(value.op)
+    except TypeRuleError:
+        return None  # somebody's own
 
 
 def low_kinds(value: Value, row: OpSpec, dtype: DType) -> frozenset[str]:

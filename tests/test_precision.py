@@ -258,6 +258,24 @@ def test_bodies_are_converted_and_their_types_stay() -> None:
         assert distance(evaluate(graph, feeds)[0], evaluate(mixed.graph, feeds)[0]) < 2e-3
 
 
+def test_operators_of_onnx_runtime_and_of_others() -> None:
+    x = value("b", 64)
+    fused = irkit.call("com.microsoft::FusedMatMul", [x, const(normal(64, 64))], {"alpha": 0.5})
+    normed = irkit.call("com.microsoft::SkipLayerNormalization", [fused, fused, const(normal(64))], {"epsilon": 1e-5})
+    own = irkit.custom("mine::Own", normed, type=tensor("f32", "b", 64))
+    graph = Graph((x,), (normed, own))
+    mixed = mixed_precision(graph)
+    verify(mixed.graph)
+    kinds = {v.op: v.dtype.short for v in mixed.graph.order if "::" in v.op}
+    assert kinds == {
+        "com.microsoft::FusedMatMul": "f16", "com.microsoft::SkipLayerNormalization": "f16", "mine::Own": "f32"
+    }  # fmt: skip
+    assert reasons(mixed) == {"mine::Own": "its element types are not known"}
+    feeds = [normal(3, 64)]
+    whole, half = (Graph(g.params, g.results[:1]) for g in (graph, mixed.graph))
+    assert distance(evaluate(whole, feeds)[0], evaluate(half, feeds)[0]) < 3e-3
+
+
 def test_weights_are_shared_and_keep_their_names() -> None:
     x = value("b", 64)
     blob = irkit.blob(normal(64, 64), name="tied.weight")
