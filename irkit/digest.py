@@ -24,11 +24,12 @@ def digest(graph: Graph) -> bytes:
     return summary(graph)[0]
 
 
-def summary(graph: Graph) -> tuple[bytes, tuple[Any, ...]]:
+def summary(graph: Graph, *, contents: bool = True) -> tuple[bytes, tuple[Any, ...]]:
     """(digest, symbols): the hash, and the symbols of the graph in the order in which it numbers them.
 
     Two bodies of one digest mean the same only where their symbols are the same too, since a body may speak of the
-    symbols of the graph around it.
+    symbols of the graph around it. Without `contents` large blobs count by their storage, and are not read: the hash
+    is then good for as long as the graph lives.
     """
     hasher = hashlib.blake2b(digest_size=16)
     names: dict[Any, str] = {}
@@ -39,8 +40,10 @@ def summary(graph: Graph) -> tuple[bytes, tuple[Any, ...]]:
         if known is None:
             known = types[value.type] = type_key(value.type, names)
         operands = tuple(-1 if v is None else number[v] for v in value.inputs)
-        attributes = tuple((k, attribute_key(v, names)) for k, v in value.attributes) if value.attributes else ()
-        bodies = tuple((b.digest.hex(), *(dim_key(s, names) for s in b.symbols_used)) for b in value.bodies)
+        attributes = tuple((k, attribute_key(v, names, contents)) for k, v in value.attributes)
+        inner = [(b.digest if contents else b.token) for b in value.bodies]
+        bodies = tuple((d.hex(), *(dim_key(s, names) for s in b.symbols_used))
+                       for b, d in zip(value.bodies, inner, strict=True))  # fmt: skip
         hasher.update(repr((value.op, operands, attributes, bodies, known)).encode())
     hasher.update(repr((len(graph.params), tuple(number[r] for r in graph.results))).encode())
     hasher.update(repr(ranges(graph, names)).encode())
@@ -81,12 +84,12 @@ def numbered(symbols: Iterable[Any], start: int) -> dict[Any, str]:
     return {s: f"{'s' if s.is_nonnegative else 'z'}{start + i}" for i, s in enumerate(symbols)}
 
 
-def attribute_key(value: Any, names: dict[Any, str]) -> Any:
-    """An attribute as something whose `repr` tells it from every other."""
+def attribute_key(value: Any, names: dict[Any, str], contents: bool = True) -> Any:
+    """An attribute as something whose `repr` tells it from every other; see `summary`."""
     if isinstance(value, Blob):
-        return "blob", value.digest
+        return "blob", value.digest if contents else value.key
     if type(value) is tuple:
-        return "list", *(attribute_key(v, names) for v in value)
+        return "list", *(attribute_key(v, names, contents) for v in value)
     if hasattr(value, "free_symbols"):
         return "dim", dim_key(value, names)
     if isinstance(value, Tensor | Sequence | Optional | Tuple):

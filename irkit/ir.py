@@ -182,10 +182,20 @@ class Graph:
         """A hash of the structure: parameters by position, symbols by first use; no names, no origins."""
         return self._summary[0]
 
+    @cached_property
+    def _sketch(self) -> tuple[bytes, tuple[Any, ...]]:
+        return digest.summary(self, contents=False)
+
+    @property
+    def token(self) -> bytes:
+        """As the digest, with large constants by their storage: equal for graphs that may stand for one another, for as
+        long as both live. No weight is read for it."""
+        return self._sketch[0]
+
     @property
     def symbols_used(self) -> tuple[Any, ...]:
         """The dimension symbols that stand in the graph, in the order in which the digest numbers them."""
-        return self._summary[1]
+        return self._sketch[1]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Graph):

@@ -51,7 +51,7 @@ def key_of(value: Value) -> Any:
     if value.bodies:
         if is_random(value):
             return None
-        return op, value.inputs, attributes.key(given), tuple([(b, b.symbols_used) for b in value.bodies])
+        return op, value.inputs, attributes.key(given), tuple([(b.token, b.symbols_used) for b in value.bodies])
     if op == CONSTANT:
         return given[0][1].key
     if given:
@@ -68,13 +68,14 @@ def is_random(value: Value) -> bool:
 
 @attrs.frozen(eq=False)
 class Bodies:
-    """Which graph stands for each body: so that a body held in many places is worked on once."""
+    """Which graph stands for each body, by its key, so that a body held in many places is worked on once. Bodies are
+    kept beside what stands for them: keys are good for as long as they live."""
 
-    known: dict[Any, Any] = attrs.field(factory=dict)
+    known: dict[Any, tuple[Graph, Graph]] = attrs.field(factory=dict)
 
     def key(self, body: Graph) -> Any:
         """Equal for bodies that may stand for one another: same structure over the same dimension symbols."""
-        return (body.digest, body.symbols_used)
+        return (body.token, body.symbols_used)
 
 
 @uncollected
@@ -103,8 +104,8 @@ def _share(graph: Graph, bodies: Bodies) -> Graph:
 def _shared_body(body: Graph, bodies: Bodies) -> Graph:
     key = bodies.key(body)
     if key not in bodies.known:
-        bodies.known[key] = _share(body, bodies)
-    return bodies.known[key]
+        bodies.known[key] = body, _share(body, bodies)
+    return bodies.known[key][1]
 
 
 def with_bodies(value: Value, bodies: tuple[Graph, ...]) -> Value:

@@ -105,8 +105,8 @@ class Plan:
         key = self._bodies.key(body)
         known = self._bodies.known
         if key not in known:
-            known[key] = self.rewrite(body)
-        return known[key]
+            known[key] = body, self.rewrite(body)
+        return known[key][1]
 
 
 @attrs.frozen(eq=False)

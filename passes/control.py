@@ -164,9 +164,7 @@ def _same(rng: np.random.Generator) -> Value:
 def same_branches(m: Match) -> Any:
     """If(cond) -> either branch, where both are equal"""
     first, second = m.root.bodies
-    if first is not second and (len(first) != len(second) or first != second):
-        return decline("the branches differ")
-    if first.symbols_used != second.symbols_used or draws(first):
+    if first.token != second.token or first.symbols_used != second.symbols_used or draws(first):
         return decline("the branches differ")
     return in_place(m.root, applied(first, m.captures, m.root.origin))
 

@@ -356,6 +356,15 @@ def test_different_weights_are_not_read_in_full() -> None:
     assert blobs(share_contents(twice)) == 1
 
 
+def test_weights_of_bodies_are_not_read() -> None:
+    reads: list[int] = []
+    weight = blob_of(np.ones((64, 64), np.float32), reads, "weight")
+    u, n = x("n", 64), x(dtype="i64")
+    found = op.Loop(n, True, u, body=lambda i, go, s: (go, op.Relu(op.MatMul(op.Identity(s), weight))))
+    after = optimize(graph([u, n], *found))
+    assert inner(only(after, "Loop")) == ["MatMul", "Relu"] and not reads
+
+
 class Counted(np.ndarray):
     """An array that counts the bytes that are copied out of it."""
 
