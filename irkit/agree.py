@@ -184,10 +184,10 @@ def run(graph: Graph, arrays: Sequence[Any]) -> tuple[Any, ...]:
 
 @cache
 def _refusals() -> tuple[type[Exception], ...]:
-    from onnxruntime.capi import onnxruntime_pybind11_state as state
+    from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, RuntimeException
+    from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Unimplemented
 
-    names = ("Fail", "InvalidArgument", "InvalidGraph", "NotImplemented", "RuntimeException")
-    return tuple(getattr(state, name) for name in names)
+    return Fail, InvalidArgument, InvalidGraph, RuntimeException, Unimplemented
 
 
 def plain_options() -> Any:

@@ -83,18 +83,10 @@ class Op:
     whole: str = ""
     bodies: tuple[tuple[str, tuple[Pattern | None, ...]], ...] = ()
 
-    rest_at: int | None = attrs.field(init=False)
+    rest_at: int | None = attrs.field(init=False, default=attrs.Factory(lambda self: _rest_at(self), takes_self=True))
     """Where among the operands those stand that may be any number; None where there are none such."""
-    is_more: bool = attrs.field(init=False)
+    is_more: bool = attrs.field(init=False, default=attrs.Factory(lambda self: _is_more(self), takes_self=True))
     """Whether more is asked of it than operators, attributes, operands and users."""
-
-    @rest_at.default
-    def _rest_at(self) -> int | None:
-        return next((i for i, operand in enumerate(self.operands) if type(operand) is Rest), None)
-
-    @is_more.default
-    def _is_more(self) -> bool:
-        return bool(self.type or self.where or self.name or self.whole or self.bodies)
 
     def __getitem__(self, index: int) -> Op:
         """The pattern of result number `index`. What was named before is the operator, of which this is one result:
@@ -119,6 +111,14 @@ class Op:
     def once(self) -> Op:
         """The same pattern, for a value that is used in one place only."""
         return attrs.evolve(self, only_user=True)
+
+
+def _rest_at(op: Op) -> int | None:
+    return next((i for i, operand in enumerate(op.operands) if type(operand) is Rest), None)
+
+
+def _is_more(op: Op) -> bool:
+    return bool(op.type or op.where or op.name or op.whole or op.bodies)
 
 
 @attrs.frozen(eq=False)

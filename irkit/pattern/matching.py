@@ -297,8 +297,8 @@ def attribute_of(value: Value, name: str) -> Any:
 
 
 def _operands(pattern: Op, node: Value, path: tuple[Any, ...], goals: Goals) -> tuple[str, Any]:
-    wanted, given = pattern.operands, node.inputs
-    at = pattern.rest_at
+    wanted, at = pattern.operands, pattern.rest_at
+    given: tuple[Any, ...] = node.inputs
     if (len(wanted) > 2 or (at is not None and len(given) > 1)) and node.op in COMMUTATIVE:
         return _any_order(wanted, given, at, path, goals)
     if at is not None:
@@ -313,7 +313,7 @@ def _operands(pattern: Op, node: Value, path: tuple[Any, ...], goals: Goals) -> 
         given = given + (None,) * (len(wanted) - len(given))
     if len(wanted) == 2 and node.op in COMMUTATIVE and at is None:
         straight = _ordered(wanted, given, path, goals)
-        crossed = _ordered(wanted, (given[1], given[0]), path, goals)
+        crossed = _ordered(wanted, given[::-1], path, goals)
         if straight is None and crossed is None:
             return _why_not(wanted, given), None
         if straight is None or crossed is None:

@@ -161,7 +161,7 @@ class Typed:
         for want, have in zip(wanted, given, strict=True):
             if want is None or (isinstance(want, str) and bound.setdefault(want, have) is have):
                 continue
-            target = bound[want] if isinstance(want, str) else want
+            target: Any = bound[want] if isinstance(want, str) else want
             if dims.same(target, have) is not True:
                 return f"{want!r} is {target}, and its type is {type_!r}"
         return ""
