@@ -114,6 +114,80 @@ def _table(m: Match, value: Value) -> Value | None:
     return op.Expand(flat, shape_vector(wanted, *m.binders(wanted, m.x)))
 
 
+def _pairs(rng: np.random.Generator) -> Value:
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    x = param(Tensor(DType.FLOAT, (batch, 2, length, 4)))
+    angle = param(Tensor(DType.FLOAT, (batch if rng.random() < 0.5 else 1, length, 2)))
+    twice = op.Expand(op.Unsqueeze(angle, [3]), np.array([1, 1, 2, 2]))
+    twice = op.Reshape(twice, shape_vector((angle.shape[0], length, 4)))
+    cos, sin = (op.Unsqueeze(each, [1]) for each in (op.Cos(twice), op.Sin(twice)))
+    odd, even = (op.Slice(x, [n], [2**63 - 1], [3], [2]) for n in (1, 0))
+    turned = op.Concat(op.Unsqueeze(op.Neg(odd), [4]), op.Unsqueeze(even, [4]), axis=-1)
+    turned = op.Reshape(turned, shape_vector((batch, 2, length, 4)))
+    return op.Add(op.Mul(x, cos), op.Mul(turned, sin))
+
+
+def once_each(value: Value) -> Value | None:
+    """A table of whose last axis each element stands twice in a row, with each there once; None for every other one."""
+    above: list[Value] = []
+    while value.op in ("Unsqueeze", "Cos", "Sin") and value.inputs[0] is not None and len(above) < 8:
+        if value.op == "Unsqueeze" and value.rank - 1 in positive(axes_of(value.inputs[1]) or (-1,), value.rank):
+            return None
+        above.append(value)
+        value = value.inputs[0]
+    wide = value.inputs[0] if value.op == "Reshape" else None
+    thin = wide.inputs[0] if wide is not None and wide.op == "Expand" else None
+    base = thin.inputs[0] if thin is not None and thin.op == "Unsqueeze" else None
+    if wide is None or thin is None or base is None or not same_shape(wide.shape, (*base.shape, 2)):
+        return None
+    if not same_shape(thin.shape, (*base.shape, 1)):
+        return None
+    if not same_shape(value.shape, (*base.shape[:-1], dims.mul(base.shape[-1], 2))):
+        return None
+    for each in reversed(above):
+        base = call(each.op, [base, *each.inputs[1:]], dict(each.attributes))
+    return base
+
+
+def _every_second(prefix: str) -> Op:
+    return p.Slice(x, *(constant(f"{prefix}_{n}") for n in ("start", "end", "axis", "step")))
+
+
+_beside_each = p.Concat(
+    p.Unsqueeze(p.Neg(_every_second("odd")), constant("odd_axes")),
+    p.Unsqueeze(_every_second("even"), constant("even_axes")),
+    axis=attr("axis"),
+)
+
+
+@rule(
+    p.Add(p.Mul(x, hole("cos")), p.Mul(p.Reshape(_beside_each, hole("shape")).named("turned"), hole("sin"))),
+    exact=False, sample=_pairs,
+)  # fmt: skip
+def interleaved_rotary_embedding(m: Match) -> Any:
+    """x * cos + (-x[1::2], x[::2] in turns) * sin -> RotaryEmbedding(x, cos, sin, interleaved=1)"""
+    size = m.x.shape[-1]
+    if m.x.rank != 4 or type(size) is not int or size % 2 or m.x.dtype not in _ROTATED or not same_type(m.x, m.root):
+        return decline("x has not the form (batch, heads, sequence, size)")
+    ends = m.axis % 5 == 4 and all(axes_of(m[n]) in ((4,), (-1,)) for n in ("odd_axes", "even_axes"))
+    if not ends or not same_shape(m.turned.shape, m.x.shape):
+        return decline("the parts do not stand in turns")
+    for name, first in (("odd", 1), ("even", 0)):
+        numbers = [axes_of(m[f"{name}_{n}"]) for n in ("start", "end", "axis", "step")]
+        if any(n is None or len(n) != 1 for n in numbers):
+            return decline("a slice is not along one axis")
+        (start,), (end,), (axis,), (step,) = (n for n in numbers if n is not None)
+        if axis % 4 != 3 or slice(start, end, step).indices(size) != (first, size, 2):
+            return decline("the slices are not every second element")
+    tables = [once_each(m.cos), once_each(m.sin)]
+    tables = [None if t is None else _table(m, t) for t in tables]
+    if any(t is None for t in tables):
+        return decline(
+            "cos and sin do not hold each number twice, or have not the form (batch or 1, 1, sequence, size)"
+        )
+    return op.RotaryEmbedding(m.x, *tables, interleaved=1)
+
+
 # ---------------------------------------------------------------------------------------------- heads
 
 
@@ -377,6 +451,6 @@ DOUBLED: tuple[Rule, ...] = (unary_of_doubled, unsqueeze_of_doubled, scaled_doub
 """What is computed on both halves of a tensor that hold the same, computed once."""
 
 ATTENTION: tuple[Rule, ...] = (
-    attention, rotary_embedding, rotary_of_joined_heads, rotary_of_heads_beside, partial_rotary_embedding,
-    attention_shared_heads, attention_of_joined_heads,
+    attention, rotary_embedding, interleaved_rotary_embedding, rotary_of_joined_heads, rotary_of_heads_beside,
+    partial_rotary_embedding, attention_shared_heads, attention_of_joined_heads,
 )  # fmt: skip
