@@ -68,7 +68,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/latency.py
 
 costs: $(READY)
-	$(BIN)/python benchmarks/kernel_costs.py --seconds 3
+	$(BIN)/python benchmarks/kernel_costs.py
 
 models: $(READY)
 	$(BIN)/python -m tests.models_table

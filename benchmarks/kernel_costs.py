@@ -2,7 +2,7 @@
 
 Each case is built twice, as irkit graphs: fused, and in the plain forms that irkit would write without the fusion. Both
 run on ONNX Runtime's CPU provider with default session options, so with ONNX Runtime's own fusions, in one thread, in
-turns; of each the least CPU time of many runs counts. A graph holds several copies of a case, on inputs of their own,
+turns; of each the least CPU time of many runs counts, and of several rounds the median. A graph holds several copies of a case, on inputs of their own,
 so that what a run costs by itself counts for little. The ratios fused by plain go to passes/costs.json; what they say
 about a fusion is decided in passes/costs.py. `--only NAME` measures some cases and leaves the others as they are.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -166,28 +167,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", default=[], help="part of the name of the cases to measure")
     parser.add_argument("--show", action="store_true", help="print the time of each form")
-    parser.add_argument("--seconds", type=float, default=3.0, help="for each ratio")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each ratio in each round")
+    parser.add_argument("--rounds", type=int, default=3, help="how often all is measured; the medians count")
     arguments = parser.parse_args()
     from benchmarks.kernel_cases import CASES
 
     known = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
     same = known.get("onnxruntime") == onnxruntime.__version__ and known.get("provider") == PROVIDER
     ratios: dict[str, Any] = known["ratios"] if same else {}
-    for case in CASES:
-        for dtype in case.dtypes:
-            row: dict[str, float] = {}
-            name = ""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for _ in range(arguments.rounds):
+        for case, dtype in ((c, d) for c in CASES for d in c.dtypes):
             for size_class, sizes in case.sizes.items():
                 made = case.fused(Maker(sizes, dtype))
-                made = made[0] if isinstance(made, tuple) else made
-                if arguments.only and not any(part in named(case, made) for part in arguments.only):
+                name = named(case, made[0] if isinstance(made, tuple) else made)
+                if arguments.only and not any(part in name for part in arguments.only):
                     continue
-                name, ratio = measured(case, sizes, dtype, arguments.seconds, arguments.show)
-                row[size_class] = round(ratio, 3)
-            if row:
-                ratios.setdefault(name, {})[dtype] = row
-                print(name, dtype, row, flush=True)
-                write(ratios)
+                _, ratio = measured(case, sizes, dtype, arguments.seconds, arguments.show)
+                several = found.setdefault((name, dtype, size_class), [])
+                several.append(ratio)
+                ratios.setdefault(name, {}).setdefault(dtype, {})[size_class] = round(statistics.median(several), 3)
+                print(f"{name} {dtype} {size_class}: {ratio:.3f}", flush=True)
+        write(ratios)
 
 
 def write(ratios: dict[str, Any]) -> None:
