@@ -20,7 +20,7 @@ from irkit.rewrite import Match, Rule, decline
 from irkit.types import DType, Optional, Tensor, Tuple
 from irkit.vocabulary import SHAPE_VECTOR
 from passes.expand import Expansion, operand, ordinals, reshaped
-from passes.older_images import affine_grid, grid_sample, resize
+from passes.older_images import affine_grid, deform_conv, grid_sample, resize
 from passes.older_signals import dft, stft
 from passes.restate import may_be_empty
 from passes.rules.common import axes_of, is_known, number, small, vector
@@ -388,7 +388,8 @@ OLDER: Mapping[str, tuple[tuple[int, Expansion], ...]] = MappingProxyType({
     "AveragePool": ((22, laid_out_pool),),
     "MaxPool": ((22, max_pool),), "Col2Im": ((18, col2im),), "ScatterND": ((18, scatter_nd),),
     "ScatterElements": ((18, scatter_elements),), "DequantizeLinear": ((23, dequantize),),
-    "QuantizeLinear": ((23, quantize),), "MelWeightMatrix": ((17, computed),), "Resize": ((19, resize),),
+    "QuantizeLinear": ((23, quantize),), "MelWeightMatrix": ((17, computed),), "DeformConv": ((19, deform_conv),),
+    "Resize": ((19, resize),),
     "OptionalHasElement": ((18, has_element),), "OptionalGetElement": ((18, element),),
     "QLinearMatMul": ((21, quantized_product),), "GridSample": ((20, grid_sample),),
     "AffineGrid": ((20, affine_grid),), "DFT": ((20, dft),), "STFT": ((17, stft),),

@@ -8,13 +8,14 @@ from typing import Any
 import attrs
 import numpy as np
 
+from irkit import dims
 from irkit.build import const, op
 from irkit.ir import Value
 from irkit.onnx.kernels.image import nearest_index, resized_sizes, source_places, weight_matrix
 from irkit.pattern import attribute_of
 from irkit.rewrite import Match
 from irkit.types import DType
-from passes.expand import operand, reshaped
+from passes.expand import operand, ordinals, reshaped
 from passes.rules.common import number, small, vector
 from passes.windows import cubic_far, cubic_near, extent
 
@@ -224,3 +225,55 @@ def affine_grid(m: Match, value: Value) -> Any:
     places = np.stack([*reversed(axes), np.ones(spatial)], axis=-1).reshape(-1, len(spatial) + 1)
     moved = op.MatMul(number(theta, places), op.Transpose(theta, perm=(0, 2, 1)))
     return reshaped(m, moved, value.shape, theta)
+
+
+def deform_conv(m: Match, value: Value) -> Any:
+    """Each place of each kernel read where its offset says, between four elements; then a product with the kernels"""
+    x, weight, offset = value.inputs[:3]
+    bias, mask = operand(value, 3), operand(value, 4)
+    if x is None or weight is None or offset is None or x.rank != 4:
+        return None
+    outputs, each, *kernel = weight.shape
+    groups, shared = attribute_of(value, "group"), attribute_of(value, "offset_group")
+    sizes = (x.shape[1], outputs, each, *kernel)
+    if any(type(n) is not int for n in sizes):
+        return None
+    strides, dilations, pads = (value.attribute(name) or default for name, default in (
+        ("strides", (1, 1)), ("dilations", (1, 1)), ("pads", (0, 0, 0, 0))))  # fmt: skip
+    channels, taps = x.shape[1], kernel[0] * kernel[1]
+    batch, out = x.shape[0], value.shape[2:]
+    moved = reshaped(m, offset, (batch, shared, taps, 2, *out), x, weight)
+    image = reshaped(m, x, (batch, shared, channels // shared, *x.shape[2:]), offset)
+    counts = [extent(m, size, x) for size in x.shape[2:]]
+    if moved is None or image is None or any(c is None for c in counts):
+        return None
+    read, sides = [], []
+    places = np.stack(np.meshgrid(*(np.arange(k) for k in kernel), indexing="ij"), axis=-1).reshape(taps, 2)
+    for i in range(2):
+        steps = ordinals(m, out[i], offset)
+        if steps is None:
+            return None
+        start = op.Add(op.Mul(steps, const(np.array(strides[i]))), const(np.array(-pads[i])))
+        start = op.Cast(op.Unsqueeze(start, vector([1])) if i == 0 else start, to=x.dtype)
+        reach = number(x, (places[:, i] * dilations[i]).reshape(taps, 1, 1))
+        read.append(op.Add(op.Gather(moved, const(i), axis=3), op.Add(start, reach)))
+        sides.append(Side(op.Cast(counts[i], to=x.dtype), "zeros", True, False))
+    last = op.Transpose(image, perm=(0, 1, 3, 4, 2))
+    total: Value | None = None
+    for combination in product(*(taps_of("linear", place) for place in read)):
+        index, share = picked(sides, combination)
+        part = op.GatherND(last, index, batch_dims=2)
+        part = part if share is None else op.Mul(part, op.Unsqueeze(share, vector([-1])))
+        total = part if total is None else op.Add(total, part)
+    weights = None if mask is None else reshaped(m, mask, (batch, shared, taps, *out, 1), x)
+    if total is None or (mask is not None and weights is None):
+        return None
+    sampled = total if weights is None else op.Mul(total, weights)
+    # (n, shared, taps, h, w, c) -> (n, groups, each * taps, h * w), times (groups, outputs / groups, each * taps)
+    turned = op.Transpose(sampled, perm=(0, 1, 5, 2, 3, 4))
+    rows = reshaped(m, turned, (batch, groups, each * taps, dims.product(out)), x, offset)
+    kernels = op.Reshape(weight, vector([groups, outputs // groups, each * taps]))
+    found = None if rows is None else reshaped(m, op.MatMul(kernels, rows), value.shape, x, offset)
+    if found is None or bias is None:
+        return found
+    return op.Add(found, op.Unsqueeze(bias, vector([1, 2])))

@@ -164,6 +164,13 @@ def transformed(**more: Any) -> tuple[list[Value], list[Value]]:
     ]
 
 
+def deformed() -> tuple[list[Value], list[Value]]:
+    x, weight, offset, mask = value("b", 4, 6, 5), value(6, 2, 3, 2), value("b", 24, 3, 3), value("b", 12, 3, 3)
+    made = op.DeformConv(x, weight, offset, np.ones(6, np.float32), mask, group=2, offset_group=2, strides=(2, 2),
+                         pads=(1, 1, 1, 1), dilations=(1, 1))  # fmt: skip
+    return [x, weight, offset, mask], [made]
+
+
 def columns() -> tuple[list[Value], list[Value]]:
     x = value("b", 8, 9)
     return [x], [op.Col2Im(x, [4, 4], [2, 2])]
@@ -190,7 +197,7 @@ OLD: dict[str, Callable[[], tuple[list[Value], list[Value]]]] = {
     "resized some": lambda: ([x := value("b", "s", 4)], [
         op.Resize(x, None, None, [8], axes=[2], mode="linear"),
         op.Resize(x, None, None, [2], axes=[2], mode="linear", antialias=1)]),
-    "space": lambda: grid(5, "linear"), "nearest space": lambda: grid(5, "nearest"),
+    "deformed": deformed, "space": lambda: grid(5, "linear"), "nearest space": lambda: grid(5, "nearest"),
     "nearest grid": lambda: grid(4, "nearest"),
     "reflected grid": lambda: (given := grid(4, "linear")[0], [
         op.GridSample(*given, padding_mode="reflection"),
