@@ -114,7 +114,7 @@ POLYNOMIALS = (
 
 @pytest.mark.parametrize("name", POLYNOMIALS.split())
 def test_polynomials_of_each_degree(name: str) -> None:
-    """Degrees 0 to 12, on the interval where each is used and beyond it: ten digits of the largest value that torch's recurrences give."""
+    """Degrees 0 to 12, on the interval where each is used and beyond it: ten digits of their largest value."""
     x = torch.linspace(-1.5, 1.5, 31, dtype=torch.float64)
     for n in (0, 1, 2, 3, 7, 12):
         (expected,) = eager(lambda x, n=n: getattr(S, name)(x, n), x)
