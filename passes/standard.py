@@ -26,10 +26,12 @@ from passes.rules.convolution import CONVOLUTION
 from passes.rules.fusions import FUSIONS
 from passes.rules.masks import LOOKUPS, MASKS
 from passes.rules.movement import MOVEMENT, REAL_MOVEMENT
+from passes.rules.norms import NORMS
 from passes.rules.ordinals import CAUSAL, ORDINALS
 from passes.rules.parts import PARTS
 from passes.rules.products import PRODUCTS
 from passes.rules.reductions import REAL_REDUCED, REDUCED
+from passes.rules.rotary import ROTARY
 from passes.rules.scatters import SCATTERS
 from passes.rules.scores import SPREAD, WRITTEN
 from passes.rules.sequences import SEQUENCES
@@ -49,8 +51,8 @@ EXACT = SHARED + EXACT_FOLDING
 """Rules that keep every bit of every result."""
 
 REAL = (
-    SHARED + FOLDING + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + PRODUCTS + FUSIONS + ACTIVATIONS + REAL_REDUCED
-    + ATTENTION + CAUSAL + MASKS + CONVOLUTION + AFFINE + WEIGHTS + WRITTEN
+    SHARED + FOLDING + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + PRODUCTS + FUSIONS + NORMS + ACTIVATIONS
+    + REAL_REDUCED + ATTENTION + ROTARY + CAUSAL + MASKS + CONVOLUTION + AFFINE + WEIGHTS + WRITTEN
 )  # fmt: skip
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 
