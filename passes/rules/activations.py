@@ -72,8 +72,8 @@ def _gated(rng: np.random.Generator) -> Value:
 @rule(p.Mul(x, _hard), exact=False, sample=_gated)
 def hard_swish(m: Match) -> Any:
     """x * HardSigmoid(x, 1 / 6, 1 / 2) -> HardSwish(x)"""
-    if abs(m.alpha - 1 / 6) > 1e-6 or abs(m.beta - 0.5) > 1e-6:
-        return decline("another slope")
+    if abs(m.alpha - 1 / 6) > 1e-6 or abs(m.beta - 0.5) > 1e-6 or m.x.dtype is DType.DOUBLE:
+        return decline("another slope, or more digits than the attribute has")
     return _like_x(m, lambda: op.HardSwish(m.x))
 
 
