@@ -85,7 +85,7 @@ def is_plain(body: Graph, value: Value) -> bool:
 # ---------------------------------------------------------------------------------------------- captures
 
 
-def _captured(rng: np.random.Generator) -> Value:
+def _captured(rng: np.random.Generator) -> Any:
     """An If that captures one value twice, and another for nothing."""
     x, y, flag = param(Tensor(DType.FLOAT, (2,))), param(Tensor(DType.FLOAT, (2,))), param(Tensor(DType.BOOL, ()))
     bodies = []
@@ -141,7 +141,7 @@ def is_used(body: Graph, inside: Value) -> bool:
 # ---------------------------------------------------------------------------------------------- branches
 
 
-def _if(rng: np.random.Generator) -> Value:
+def _if(rng: np.random.Generator) -> Any:
     x = param(Tensor(DType.FLOAT, (2,)))
     y = op.Relu(x)
     taken = bool(rng.random() < 0.5)
@@ -155,7 +155,7 @@ def constant_if(m: Match) -> Any:
     return in_place(m.root, applied(taken, m.captures, m.root.origin))
 
 
-def _same(rng: np.random.Generator) -> Value:
+def _same(rng: np.random.Generator) -> Any:
     x, flag = param(Tensor(DType.FLOAT, (2,))), param(Tensor(DType.BOOL, ()))
     return op.If(flag, then_branch=lambda: op.Exp(op.Neg(x)), else_branch=lambda: op.Exp(op.Neg(x)))[0].inputs[0]
 
@@ -182,7 +182,7 @@ def in_place(value: Value, results: tuple[Value, ...]) -> Any:
 # ---------------------------------------------------------------------------------------------- loops
 
 
-def _loop(rng: np.random.Generator) -> Value:
+def _loop(rng: np.random.Generator) -> Any:
     x, trips = param(Tensor(DType.FLOAT, (2,))), int(rng.integers(0, 4))
 
     def body(i: Value, flag: Value, total: Value) -> Any:
@@ -236,11 +236,12 @@ def joined(values: list[Value], type: Type, axis: int) -> Value | None:
         return raised[0] if len(raised) == 1 else op.Concat(*raised, axis=axis)
     if not isinstance(type, Tensor):
         return None
-    shape = tuple(0 if i == axis else d for i, d in enumerate(type.shape))
-    return const(np.zeros(shape, type.dtype.numpy)) if all(isinstance(d, int) for d in shape) else None
+    shape = [0 if i == axis else d for i, d in enumerate(type.shape)]
+    sizes = [d for d in shape if isinstance(d, int)]
+    return const(np.zeros(sizes, type.dtype.numpy)) if len(sizes) == len(shape) else None
 
 
-def _scan(rng: np.random.Generator) -> Value:
+def _scan(rng: np.random.Generator) -> Any:
     x, steps = param(Tensor(DType.FLOAT, (2,))), int(rng.integers(0, 4))
     axis, back = int(rng.integers(0, 2)), int(rng.integers(0, 2))
     rows = param(Tensor(DType.FLOAT, (steps, 2) if axis == 0 else (2, steps)))
@@ -249,8 +250,10 @@ def _scan(rng: np.random.Generator) -> Value:
         found = op.Add(op.Mul(total, row), x)
         return found, op.Neg(found)
 
-    given = {"scan_input_axes": [axis], "scan_input_directions": [back], "scan_output_axes": [-1 if back else 0],
-             "scan_output_directions": [int(rng.integers(0, 2))]}  # fmt: skip
+    given: dict[str, Any] = {
+        "scan_input_axes": [axis], "scan_input_directions": [back], "scan_output_axes": [-1 if back else 0],
+        "scan_output_directions": [int(rng.integers(0, 2))],
+    }  # fmt: skip
     return op.Scan(x, rows, num_scan_inputs=1, body=body, **given)[0].inputs[0]
 
 

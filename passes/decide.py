@@ -37,7 +37,11 @@ def decide_here(graph: Graph, ranges: Mapping[str, Range]) -> Graph:
 
 def decide_all(graph: Graph) -> Graph:
     """The graph with the conditions that its ranges decide as constants, in bodies too."""
-    return in_bodies(lambda inner: decide_here(inner, graph.symbols)).run(graph)
+
+    def here(inner: Graph) -> Graph:
+        return decide_here(inner, graph.symbols)
+
+    return in_bodies(here).run(graph)
 
 
 decide: Pass = Pass("decide", (), lambda graph, observe, depth: decide_all(graph))

@@ -74,7 +74,11 @@ def hoist_here(graph: Graph, ranges: Mapping[str, Range]) -> Graph:
 
 def hoist_all(graph: Graph) -> Graph:
     """The graph with values taken out of bodies, innermost bodies first."""
-    return in_bodies(lambda inner: hoist_here(inner, graph.symbols)).run(graph)
+
+    def here(inner: Graph) -> Graph:
+        return hoist_here(inner, graph.symbols)
+
+    return in_bodies(here).run(graph)
 
 
 hoist: Pass = Pass("hoist", (), lambda graph, observe, depth: hoist_all(graph))

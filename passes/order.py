@@ -56,7 +56,7 @@ def plan_of(graph: Graph, sizes: Mapping[str, int]) -> Plan:
             continue
         number[value] = len(values)
         values.append(value)
-        operands.append(tuple(dict.fromkeys([number[v] for v in value.inputs if v in number])))  # type: ignore[index]
+        operands.append(tuple(dict.fromkeys([number[v] for v in value.inputs if v in number])))
         size = known.get(value.type)
         if size is None:
             size = known[value.type] = bytes_of(value.type, graph, sizes)

@@ -74,7 +74,7 @@ def bits(array: np.ndarray) -> np.ndarray:
     kinds = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
     if array.itemsize in kinds:
         return array.view(kinds[array.itemsize])
-    return np.stack([array.real, array.imag], axis=-1).view(np.uint64)
+    return np.stack([np.real(array), np.imag(array)], axis=-1).view(np.uint64)
 
 
 def share_contents_here(graph: Graph, table: Contents, *, names: bool) -> Graph:
@@ -97,7 +97,11 @@ def made(names: bool = True) -> Pass:
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
         table = Contents()
-        return in_bodies(lambda inner: share_contents_here(inner, table, names=names)).run(graph)
+
+        def here(inner: Graph) -> Graph:
+            return share_contents_here(inner, table, names=names)
+
+        return in_bodies(here).run(graph)
 
     return Pass("share_contents", () if names else (("names", names),), body, made)
 

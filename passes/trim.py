@@ -35,7 +35,7 @@ def trimmed_once(graph: Graph) -> Graph:
         return graph
     for value in graph.order:
         if value.op == ITEM and value.inputs[0] in wanted:
-            wanted[value.inputs[0]].add(value.attributes[0][1])  # type: ignore[index]
+            wanted[value.inputs[0]].add(value.attributes[0][1])
     new: dict[Value, Value] = {}
     results: dict[Value, dict[int, Value]] = {}
     for value in graph.order:
