@@ -17,9 +17,10 @@ from irkit.onnx.materialize import ALLOWZERO, Sweep
 from irkit.onnx.sizes import Sizes
 from irkit.pattern import attribute_of, hole, p
 from irkit.rewrite import Match, Rule, decline
-from irkit.types import DType, Optional, Tensor, Tuple
+from irkit.types import DType, Optional, Sequence, Tensor, Tuple
 from irkit.vocabulary import SHAPE_VECTOR
 from passes.expand import Expansion, operand, ordinals, reshaped
+from passes.functions import inlined
 from passes.older_images import affine_grid, deform_conv, grid_sample, resize
 from passes.older_signals import dft, stft
 from passes.restate import may_be_empty
@@ -364,6 +365,23 @@ def element(m: Match, value: Value) -> Any:
     return op.Identity(x) if x is not None and isinstance(x.type, Tensor) else None
 
 
+def sequence_map(m: Match, value: Value) -> Any:
+    """A Loop over the elements of the sequences"""
+    cut = len(value.inputs) - int(value.attribute("captures", 0))
+    operands, outer = value.inputs[:cut], value.inputs[cut:]
+    types: Any = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    if any(not isinstance(t, Sequence) or not isinstance(t.element, Tensor) for t in types):
+        return None
+
+    def step(i: Value, go_on: Value, *made: Value) -> tuple[Value, ...]:
+        given = [op.SequenceAt(v, i) if isinstance(v.type, Sequence) else v for v in operands if v]
+        parts = inlined(m, value.bodies[0], [*given, *(v for v in outer if v)], {})
+        return (op.Identity(go_on), *(op.SequenceInsert(s, p) for s, p in zip(made, parts, strict=True)))
+
+    start = [op.SequenceEmpty(dtype=int(t.element.dtype)) for t in types]
+    return op.Loop(op.SequenceLength(operands[0]), const(True), *start, body=step)
+
+
 def quantized_product(m: Match, value: Value) -> Any:
     """The product of the numbers that the integers stand for, quantized"""
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = value.inputs
@@ -392,6 +410,7 @@ OLDER: Mapping[str, tuple[tuple[int, Expansion], ...]] = MappingProxyType({
     "Resize": ((19, resize),),
     "OptionalHasElement": ((18, has_element),), "OptionalGetElement": ((18, element),),
     "QLinearMatMul": ((21, quantized_product),), "GridSample": ((20, grid_sample),),
-    "AffineGrid": ((20, affine_grid),), "DFT": ((20, dft),), "STFT": ((17, stft),),
+    "AffineGrid": ((20, affine_grid),), "SequenceMap": ((17, sequence_map),), "DFT": ((20, dft),),
+    "STFT": ((17, stft),),
 })  # fmt: skip
 """For each operator the opsets below which it is expanded, and how."""
