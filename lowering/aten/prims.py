@@ -19,7 +19,7 @@ AS_ATEN = frozenset((
     "bitwise_not", "bitwise_or", "bitwise_xor", "cat", "ceil", "clone", "conj_physical", "cos", "cosh",
     "digamma", "eq", "erf", "erfc", "exp", "exp2", "expm1", "fill", "floor", "fmax", "fmin", "fmod", "gcd",
     "ge", "gt", "hypot", "igamma", "igammac", "isfinite", "le", "lgamma", "log", "log10", "log1p", "log2",
-    "lt", "maximum", "minimum", "mul", "neg", "nextafter", "real", "reciprocal", "remainder", "round",
+    "lt", "maximum", "minimum", "mul", "ne", "neg", "nextafter", "real", "reciprocal", "remainder", "round",
     "rsqrt", "scalar_tensor", "sign", "signbit", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "trunc",
 ))  # fmt: skip
 """Primitives that are the ATen operators of the same names, arguments included."""

@@ -352,6 +352,11 @@ def aten__unique2(
     )
 
 
+def aten__unique(self: Value, sorted: bool = True, return_inverse: bool = False) -> tuple[Value, Value]:
+    """The different elements in order, and for each element which of them it is."""
+    return aten__unique2(self, sorted, return_inverse)[:2]
+
+
 def aten_unique_dim(
     self: Value, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> tuple[Value, Value, Value]:
