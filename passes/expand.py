@@ -23,7 +23,9 @@ from passes.restate import (
     PLACES,
     REDUCTIONS,
     counts_back,
+    is_lowest,
     is_rough,
+    lowest_in_mask,
     one_mask_for_all,
     reduced_axes,
     scaled_roughly,
@@ -54,6 +56,8 @@ def attention(m: Match, value: Value) -> Any:
     """softmax(scale * q @ k^T + mask) @ v, query heads that share a key head beside one another"""
     if one_mask_for_all(value):
         return attention_with_rows(m, value)
+    if lowest_in_mask(value):
+        return attention_with_numbers(value)
     if any(v is not None and v.dtype in HALVES for v in value.inputs[:3]):
         return attention_in_float(value)
     if isinstance(value.type, Tuple):
@@ -83,6 +87,19 @@ def attention_with_rows(m: Match, value: Value) -> Any:
         return None
     inputs = list(value.inputs)
     inputs[3] = op.Expand(mask, built(m, rows, 1, bound_by(q)))
+    count = len(value.type.items) if isinstance(value.type, Tuple) else None
+    return call("Attention", inputs, dict(value.attributes), outputs=count)
+
+
+def attention_with_numbers(value: Value) -> Any:
+    """The attention with a mask that holds -1e38 for the least number, which makes for the same shares"""
+    *chain, found = lowest_in_mask(value)
+    numbers = [const(np.full(v.shape, -1e38, np.float32)) if is_lowest(v) else v for v in found.inputs]  # type: ignore
+    mask = call(found.op, numbers, dict(found.attributes))
+    for each in reversed(chain):
+        mask = call(each.op, [mask, *each.inputs[1:]], dict(each.attributes))
+    inputs = list(value.inputs)
+    inputs[3] = mask
     count = len(value.type.items) if isinstance(value.type, Tuple) else None
     return call("Attention", inputs, dict(value.attributes), outputs=count)
 

@@ -11,7 +11,7 @@ from irkit import dims
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.onnx.downgrade import respelled
-from irkit.pattern import attribute_of
+from irkit.pattern import attribute_of, uniform
 from irkit.types import DType, Tensor, Tuple
 from passes.int64 import is_confused
 from passes.rules.common import axes_of
@@ -102,6 +102,8 @@ def refused(value: Value) -> str:
         return "ONNX Runtime wraps no empty tensor around"
     if one_mask_for_all(value):
         return "ONNX Runtime takes masks of attention that have a row for each query"
+    if lowest_in_mask(value):
+        return "ONNX Runtime gives zeros for a row of a mask that holds the least number throughout"
     if is_confused(value):
         return f"ONNX Runtime errs in {value.op} of integers beyond 32 bits"
     if counts_back(value):
@@ -116,6 +118,30 @@ def one_mask_for_all(value: Value) -> bool:
         return False
     queries = value.inputs[0].shape[-2]  # type: ignore[union-attr]
     return dims.same(mask.shape[-2], 1) is True and dims.same(queries, 1) is not True
+
+
+LOWEST = float(np.finfo(np.float32).min)
+"""What ONNX Runtime takes for a mark, and not for a number, in masks of attention."""
+
+THROUGH = ("Expand", "Unsqueeze", "Reshape", "Squeeze", "Slice")
+"""Where the numbers of a mask come through unchanged."""
+
+
+def lowest_in_mask(value: Value) -> tuple[Value, ...]:
+    """From an attention's mask down to the Where or Mul with the least number, where there is one; else nothing."""
+    mask = value.inputs[3] if value.op == "Attention" and len(value.inputs) > 3 else None
+    chain: list[Value] = []
+    while mask is not None and mask.op in THROUGH:
+        chain.append(mask)
+        mask = mask.inputs[0]
+    if mask is None or mask.op not in ("Where", "Mul") or mask.dtype is not DType.FLOAT:
+        return ()
+    return (*chain, mask) if any(is_lowest(v) for v in mask.inputs) else ()
+
+
+def is_lowest(value: Value | None) -> bool:
+    """True for a constant that holds the least float32 throughout."""
+    return value is not None and value.blob is not None and uniform(value) == LOWEST
 
 
 def scaled_roughly(value: Value) -> bool:

@@ -1,0 +1,168 @@
+"""What becomes part of weights; attention as others write it out: one operator, the same numbers on ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import irkit
+import passes
+from irkit import const, dims, op, param, tensor
+from irkit.blobs import Blob
+from irkit.ir import Graph, Value
+from irkit.types import DType
+from irkit.walk import post_order
+
+LEAVES = ("Param", "Constant", "Item", "ShapeVector")
+
+
+def named(name: str, *shape: int) -> Value:
+    """A weight."""
+    return const((np.random.default_rng(len(name)).standard_normal(shape) * 0.5).astype(np.float32), name=name)
+
+
+def after(*results: Value) -> Graph:
+    params = tuple(v for v in post_order(results) if v.op == "Param")
+    graph = passes.optimize(Graph(params, results))
+    irkit.verify(graph)
+    assert passes.optimize(graph) is graph
+    return graph
+
+
+def ops(graph: Graph) -> list[str]:
+    return [v.op for v in graph.order if v.op not in LEAVES]
+
+
+def weights(graph: Graph) -> dict[str, tuple[Any, ...]]:
+    return {v.blob.name: v.blob.shape for v in graph.order if v.blob is not None and v.blob.is_weight}
+
+
+def same_on_ort(result: Value, *shapes: list[tuple[int, ...]]) -> Graph:
+    """The optimized graph; it, the graph, and ONNX Runtime agree at all those sizes."""
+    params = tuple(v for v in post_order((result,)) if v.op == "Param")
+    graph = Graph(params, (result,))
+    found = after(result)
+    data = irkit.to_proto(passes.prepare(found)).SerializeToString()
+    run = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    for seed, each in enumerate(shapes):
+        rng = np.random.default_rng(seed)
+        arrays = [rng.standard_normal(s).astype(p.dtype.numpy) for s, p in zip(each, params, strict=True)]
+        (expected,) = irkit.evaluate(graph, arrays)
+        (mine,) = irkit.evaluate(found, arrays)
+        theirs = run.run(None, {i.name: a for i, a in zip(run.get_inputs(), arrays, strict=True)})[0]
+        np.testing.assert_allclose(mine, expected, atol=1e-5, rtol=1e-5)
+        np.testing.assert_allclose(theirs, expected, atol=1e-5, rtol=1e-5)
+    return found
+
+
+# ---- weights --------------------------------------------------------------------------------------------------------
+
+
+def test_scales_of_layers_become_part_of_products() -> None:
+    x = param(tensor("f32", "batch", "n", 6))
+    made = op.Mul(op.Add(op.MatMul(x, named("fc.weight", 6, 4)), named("fc.bias", 4)), named("gamma", 4))
+    graph = same_on_ort(made, [(2, 3, 6)], [(1, 1, 6)])
+    assert ops(graph) == ["MatMul", "Add"] and weights(graph) == {"fc.weight": (6, 4), "fc.bias": (4,)}
+
+
+def test_scales_stay_where_weights_are_shared_or_narrow() -> None:
+    x, w = param(tensor("f32", "batch", "n", 6)), named("fc.weight", 6, 4)
+    assert ops(after(op.Mul(op.MatMul(x, w), named("gamma", 4)), op.Gather(w, param(tensor("i64", "k"))))) == [
+        "MatMul", "Mul", "Gather",
+    ]  # fmt: skip
+    half = param(tensor("f16", "batch", "n", 6))
+    narrow = op.MatMul(half, const(np.ones((6, 4), np.float16), name="fc.weight"))
+    assert ops(after(op.Mul(narrow, const(np.full(4, 3, np.float16), name="gamma")))) == ["MatMul", "Mul"]
+    assert ops(after(op.Mul(op.MatMul(x, named("fc.weight", 6, 1)), named("gamma", 4)))) == ["MatMul", "Mul"]
+
+
+def test_class_tokens_become_part_of_position_embeddings() -> None:
+    x = param(tensor("f32", "batch", 5, 4))
+    token, more = named("cls", 1, 1, 4), named("detection", 1, 2, 4)
+    first = op.Expand(token, irkit.shape_vector(("batch", 1, 4)))
+    last = op.Expand(more, irkit.shape_vector(("batch", 2, 4)))
+    graph = same_on_ort(
+        op.Add(op.Concat(first, x, last, axis=1), named("positions", 1, 8, 4)), [(2, 5, 4)], [(1, 5, 4)]
+    )
+    assert ops(graph) == ["Pad", "Add"] and weights(graph) == {"positions": (1, 8, 4)}
+    joined = op.Concat(first, x, axis=1)
+    assert "Concat" in ops(after(op.Add(joined, named("positions", 1, 6, 4)), joined)), "used once more"
+    by_row = op.Add(op.Concat(param(tensor("f32", "batch", 1, 4)), x, axis=1), named("positions", 1, 6, 4))
+    assert ops(after(by_row)) == ["Concat", "Add"]
+
+
+def test_what_weights_alone_make_is_a_weight_read_when_it_is_asked_for() -> None:
+    reads = []
+
+    def load() -> np.ndarray:
+        reads.append(1)
+        return np.arange(24, dtype=np.float32).reshape(6, 4)
+
+    table = const(Blob(DType.FLOAT, (6, 4), load, "table"))
+    x = param(tensor("f32", "batch", 3, 4))
+    graph = after(op.Add(x, op.Gather(table, np.array([4, 0, 2]))))
+    assert ops(graph) == ["Add"] and not reads
+    (found,) = irkit.evaluate(graph, [np.zeros((1, 3, 4), np.float32)])
+    assert found[0, :, 0].tolist() == [16.0, 0.0, 8.0] and reads
+
+
+def test_narrow_weights_stay_narrow() -> None:
+    scales = named("scales", 4)
+    wide = op.DequantizeLinear(const(np.ones((6, 4), np.int8)), scales, np.zeros(4, np.int8), axis=1)
+    x = param(tensor("f32", "batch", 6))
+    assert "DequantizeLinear" in ops(after(op.MatMul(x, wide)))
+    half = const(np.ones((6, 4), np.float16), name="w")
+    assert "Cast" in ops(after(op.MatMul(x, op.Cast(half, to=DType.FLOAT))))
+
+
+# ---- attention written out ------------------------------------------------------------------------------------------
+
+
+def written(mask: Any = None, factor: float = 0.7) -> Value:
+    """Attention as torch.onnx writes it: both sides scaled, shares guarded against NaN."""
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    q, k, v = (param(tensor("f32", batch, length, 6)) for _ in range(3))
+    heads = [
+        op.Transpose(op.Reshape(x, irkit.shape_vector((batch, length, 2, 3))), perm=(0, 2, 1, 3)) for x in (q, k, v)
+    ]
+    scores = op.MatMul(op.Mul(heads[0], factor), op.Mul(op.Transpose(heads[1], perm=(0, 1, 3, 2)), factor))
+    scores = scores if mask is None else op.Add(scores, mask(batch, length))
+    shares = op.Softmax(scores, axis=-1)
+    found = op.MatMul(op.Where(op.IsNaN(shares), 0.0, shares), heads[2])
+    return op.Reshape(op.Transpose(found, perm=(0, 2, 1, 3)), irkit.shape_vector((batch, length, 6)))
+
+
+SIZES = ((2, 5), (1, 1), (3, 2))
+
+
+def test_written_out_attention_is_one_operator() -> None:
+    graph = same_on_ort(written(), *([(b, n, 6)] * 3 for b, n in SIZES))
+    (found,) = [v for v in graph.order if v.op not in LEAVES]
+    assert found.op == "Attention" and found.attribute("scale") == pytest.approx(0.49)
+
+
+def everything(batch: Any, length: Any) -> Value:
+    wide = op.Expand(const(np.ones((1, 1, 1, 1), np.bool_)), irkit.shape_vector((batch, 1, length, length)))
+    return op.Where(wide, 0.0, float(np.finfo(np.float32).min))
+
+
+def keys_seen(batch: Any, length: Any) -> Value:
+    seen = op.Unsqueeze(op.Greater(param(tensor("f32", batch, length)), -0.5), [1, 2])
+    rows = op.Expand(const(True), irkit.shape_vector((1, 1, length, 1)))
+    return op.Where(op.And(rows, seen), 0.0, float(np.finfo(np.float32).min))
+
+
+def test_a_mask_that_hides_nothing_goes() -> None:
+    graph = same_on_ort(written(everything), *([(b, n, 6)] * 3 for b, n in SIZES))
+    assert ops(graph) == ["Attention"]
+
+
+def test_a_mask_of_keys_is_made_once_for_all_queries() -> None:
+    """ONNX Runtime takes a mask only with a row for each query: it gets one."""
+    graph = same_on_ort(written(keys_seen), *([(b, n, 6), (b, n, 6), (b, n), (b, n, 6)] for b, n in SIZES))
+    (found,) = [v for v in graph.order if v.op == "Attention"]
+    assert found.inputs[3].shape[2] == 1 and "Expand" not in ops(graph)  # type: ignore[union-attr]
+    assert "Expand" in ops(passes.prepare(graph))
