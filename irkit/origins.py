@@ -21,7 +21,9 @@ class Origin:
 
     def after(self, rule: str) -> Origin:
         """This origin, with `rule` added to the rewrites that the value went through."""
-        return self if rule in self.rules else attrs.evolve(self, rules=(*self.rules, rule))
+        if rule in self.rules:
+            return self
+        return Origin(self.node, self.target, self.module, self.source, (*self.rules, rule))
 
 
 NOWHERE = Origin()
