@@ -140,7 +140,8 @@ def replaced(update: Update, new: dict[Value, Value], causal: Causal) -> dict[Va
     made = call("Attention", operands, attributes, outputs=3)
     whole = made[0].inputs[0].with_origin(value.origin.after("fuse_caches"))
     parts = [part.with_inputs((whole,)).with_origin(whole.origin) for part in made]
-    swaps = dict.fromkeys(update.results, parts[0].with_type(update.results[0].type))
+    first: Value = parts[0].with_type(update.results[0].type)
+    swaps = dict.fromkeys(update.results, first)
     for old, part in zip(update.joined, parts[1:], strict=True):
         swaps[old] = part.with_type(old.type)
     return swaps

@@ -37,7 +37,7 @@ def _crossed(rng: np.random.Generator) -> Value:
     q = param(Tensor(DType.FLOAT, (batch, length, 8)))
     k, v = (param(Tensor(DType.FLOAT, (batch, 2, keys, 4))) for _ in range(2))
     queries = op.Transpose(op.Reshape(q, shape_vector((batch, length, 2, 4))), perm=(0, 2, 1, 3))
-    found = op.Attention(queries, k, v, **({"scale": 0.4} if rng.random() < 0.5 else {}))
+    found = op.Attention(queries, k, v, scale=0.4) if rng.random() < 0.5 else op.Attention(queries, k, v)
     return op.Reshape(op.Transpose(found, perm=(0, 2, 1, 3)), shape_vector((batch, length, 8)))
 
 
@@ -146,7 +146,7 @@ def grouped_attention(m: Match) -> Any:
     made = {"num_heads": given["q_num_heads"], "kv_num_heads": given["kv_num_heads"], "scale": given.get("scale")}
     operands = [m.q, m.k, m.v, m.past_k, m.past_v, lengths, count]
     found = call("com.microsoft::GroupQueryAttention", operands, made, outputs=3)
-    types = m.root.type.items
+    types = m.root.type.items  # type: ignore[union-attr]
     return tuple(part.with_type(t) for part, t in zip(found, types, strict=True))
 
 

@@ -261,6 +261,13 @@ _high_part = p.Slice(x, *(constant(f"rest_{n}") for n in ("start", "end", "along
 _turned_part = one_of("RotaryEmbedding")(_low_part.named("part"), hole("cos"), hole("sin")).named("rotation").once()
 
 
+def _cut(m: Match, prefix: str, size: int) -> tuple[int, int, int] | None:
+    """(start, end, axis) of a slice of an axis of that size; None where it is not along one axis."""
+    numbers = [axes_of(m[prefix + name]) for name in ("start", "end", "along")]
+    found = [n[0] for n in numbers if n is not None and len(n) == 1]
+    return (*slice(found[0], found[1]).indices(size)[:2], found[2] % 4) if len(found) == 3 else None
+
+
 @rule(p.Concat(_turned_part, _high_part.named("kept"), axis=attr("axis")), sample=_partly_turned)
 def partial_rotary_embedding(m: Match) -> Any:
     """Concat(RotaryEmbedding(x[..., :n]), x[..., n:]) -> RotaryEmbedding(x, rotary_embedding_dim=n)"""
@@ -269,12 +276,10 @@ def partial_rotary_embedding(m: Match) -> Any:
         return decline("not heads of a known size")
     if any(v is not None and uniform(v) != 1 for v in (m.get("step"), m.get("skip"))):
         return decline("the slices have steps")
-    bounds = [tuple(axes_of(m[name]) for name in names) for names in (
-        ("start", "end", "along"), ("rest_start", "rest_end", "rest_along"))]  # fmt: skip
-    if any(n is None or len(n) != 1 for part in bounds for n in part) or m.rotation.attribute("rotary_embedding_dim"):
-        return decline("the slices are not along one axis, or only a part of the part is turned")
-    cuts = [(slice(a[0], b[0]).indices(size)[:2], c[0] % 4) for a, b, c in bounds]
-    if cuts != [((0, width), 3), ((width, size), 3)]:
+    if m.rotation.attribute("rotary_embedding_dim"):
+        return decline("only a part of the part is turned")
+    cuts = [_cut(m, prefix, size) for prefix in ("", "rest_")]
+    if cuts != [(0, width, 3), (width, size, 3)]:
         return decline("the slices are not the two parts")
     given = {**dict(m.rotation.attributes), "rotary_embedding_dim": width}
     return call("RotaryEmbedding", [m.x, m.cos, m.sin], given)

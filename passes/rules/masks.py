@@ -32,8 +32,8 @@ def _everywhere(rng: np.random.Generator) -> Value:
     columns = dims.symbol("length")
     data = param(Tensor(DType.BOOL if rng.random() < 0.5 else DType.FLOAT, (rows, columns)))
     row, column = (op.Range(0, op.Squeeze(op.Shape(data, start=i, end=i + 1), [0]), 1) for i in range(2))
-    grid = shape_vector((rows, 1, columns, 1) if rng.random() < 0.5 else (rows, 1, 1, columns, 1))
-    rank = grid.type.shape[0]  # type: ignore[union-attr]
+    rank = 4 if rng.random() < 0.5 else 5
+    grid = shape_vector((rows, *(1,) * (rank - 3), columns, 1))
     first = op.Expand(op.Unsqueeze(row, list(range(1, rank))), grid)
     second = op.Expand(op.Unsqueeze(column, [*range(rank - 2), rank - 1]), grid)
     return op.GatherND(data, op.Concat(first, second, axis=-1))
