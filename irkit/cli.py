@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -97,6 +98,10 @@ def optimize(
         typer.Option(help="with --precision: an operator, module or result that stays in float32; may be repeated"),
     ] = None,
     keep_io: Annotated[bool, typer.Option(help="with --precision: inputs and outputs stay in float32")] = True,
+    sample: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="with --precision: inputs by name, .npz, to see what overflows"),
+    ] = None,
 ) -> None:
     """Simplify an ONNX model, whoever exported it, and write one that the target runs."""
     passes, targets = upstairs("passes"), upstairs("passes.targets")
@@ -105,7 +110,10 @@ def optimize(
     better = passes.optimize(upstairs("passes.definitions").written_out(graph, chosen), level)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     if precision is not None:
-        mixed = upstairs("passes.precision").mixed_precision(better, precision, keep=keep or (), keep_io=keep_io)
+        feeds = None if sample is None else dict(np.load(sample))
+        mixed = upstairs("passes.precision").mixed_precision(
+            better, precision, keep=keep or (), keep_io=keep_io, feeds=feeds
+        )
         better = mixed.graph
         console.print(str(mixed))
     if opset is None:
