@@ -16,7 +16,7 @@ from irkit.types import DType, Tensor
 from lowering.complexes import apart, is_complex, pair, real_type, together
 from lowering.decompose import written_out
 from lowering.errors import LoweringError
-from lowering.functionalized import auto_functionalized
+from lowering.functionalized import auto_functionalized, with_effects
 from lowering.fx_types import type_of
 from lowering.promotion import scalar
 from lowering.scope import Scope, read_arguments
@@ -54,6 +54,7 @@ def higher_order(scope: Scope, node: Node) -> Any:
         "cond": cond, "while_loop": while_loop, "while_loop_stack_output": while_loop_stacked, "scan": scan,
         "map_impl": map_impl, "flex_attention": flex_attention, "print": printed,
         "auto_functionalized": auto_functionalized, "auto_functionalized_v2": auto_functionalized,
+        "with_effects": with_effects,
     }  # fmt: skip
     if name not in handlers:
         raise LoweringError(

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 import torch
 from pyrsistent import pmap
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from irkit.build import dim_scalar
+from irkit.build import const, dim_scalar
 from irkit.digest import symbols_in
 from irkit.ir import Graph, Port, Signature, Value, param
 from irkit.origins import Origin
@@ -174,6 +175,9 @@ class Inputs:
             if node.op != "placeholder":
                 continue
             spec = captured.specs.get(node.name)
+            if spec is not None and spec.kind is InputKind.TOKEN:  # holds operators in order, and no numbers
+                found.given.append(const(np.zeros(0, np.float32)))
+                continue
             target = spec.target if spec is not None and spec.kind is not InputKind.USER_INPUT else None
             changes = storage.storage_of(node) in written or node.name in mutated or target in mutated
             if target is not None:

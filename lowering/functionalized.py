@@ -47,6 +47,18 @@ def auto_functionalized(scope: Scope, node: Node) -> tuple[Any, ...]:
     return settled(scope, node, (*results, *contents), type_of(node.meta.get("val"), scope.sizes))
 
 
+def with_effects(scope: Scope, node: Node) -> tuple[Any, ...]:
+    """(token, *results) of an operator of the user's that torch holds in order by a token.
+
+    Values are in no order but that of what they read, so that the token is handed on as it is.
+    """
+    positional, given = read_arguments(scope, node)
+    target: Any = node.args[1]
+    made = convert(scope, node, target, tuple(positional[2:]), dict(given), None)
+    results = tuple(made) if isinstance(made, tuple | list) else (made,)
+    return settled(scope, node, (positional[0], *results), type_of(node.meta.get("val"), scope.sizes))
+
+
 def fitted(content: Value, old: Value) -> Value:
     """New content of the element type and shape of what it replaces"""
     content = as_type(content, old.dtype)

@@ -1,7 +1,8 @@
 """Schur's form of real matrices: A = Z T Z^T, T upper triangular but for blocks of two rows, by Francis' double shifts.
 
 As in `lowering.schur` one trip of the Loop chases the bulge one place further down, here by a reflection of three rows
-and columns. Eigenvalues come in the order in which LAPACK finds them, complex ones in pairs.
+and columns. Eigenvalues mostly come in the order in which LAPACK finds them, complex ones in
+pairs; no order is promised, as torch promises none.
 """
 
 from __future__ import annotations

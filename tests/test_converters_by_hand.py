@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from irkit import op
 from irkit.errors import IrkitError
+from irkit.evaluate import evaluate
 from irkit.ir import Graph
 from lowering import lower
 from lowering.errors import LoweringError, MissingConverters, Unsupported
@@ -106,3 +108,27 @@ def test_an_operator_without_a_converter_is_listed_with_its_count() -> None:
     with pytest.raises(MissingConverters) as caught:
         lowered(None)
     assert caught.value.missing == (("irkit_tests.turn.default", 1),)
+
+
+def test_operators_that_torch_holds_in_order_by_a_token() -> None:
+    """`run_decompositions` puts a token through them; the file has no input and no output for it."""
+
+    @torch.library.custom_op("irkit_tests::noted", mutates_args=())
+    def noted(x: torch.Tensor) -> torch.Tensor:
+        return x * 3
+
+    @noted.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return noted(x) * 2 + noted(x + 1)
+
+    torch.library._register_effectful_op(torch.ops.irkit_tests.noted.default, torch.library.EffectType.ORDERED)
+    x = torch.randn(3)
+    program = torch.export.export(Model(), (x,)).run_decompositions({})
+    assert "with_effects" in {node.name for node in program.graph.nodes}
+    graph = lower(program, converters={torch.ops.irkit_tests.noted.default: lambda x: op.Mul(x, 3.0)})
+    assert [p.name for p in graph.signature.params] == ["x"] and len(graph.results) == 1
+    np.testing.assert_allclose(evaluate(graph, [x.numpy()])[0], Model()(x).numpy(), rtol=1e-6)
