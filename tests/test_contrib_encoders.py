@@ -45,7 +45,8 @@ def on_ort(graph: Graph, arrays: list[np.ndarray]) -> list[np.ndarray]:
     options.log_severity_level, options.intra_op_num_threads = 3, 1
     data = irkit.to_proto(graph).SerializeToString()
     run = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-    return run.run(None, {i.name: a for i, a in zip(run.get_inputs(), arrays, strict=True)})
+    found: Any = run.run(None, {i.name: a for i, a in zip(run.get_inputs(), arrays, strict=True)})
+    return found
 
 
 def agree(graph: Graph, *shapes: list[tuple[int, ...]]) -> list[str]:

@@ -52,7 +52,7 @@ def same_on_ort(result: Value, *shapes: list[tuple[int, ...]]) -> Graph:
         arrays = [rng.standard_normal(s).astype(p.dtype.numpy) for s, p in zip(each, params, strict=True)]
         (expected,) = irkit.evaluate(graph, arrays)
         (mine,) = irkit.evaluate(found, arrays)
-        theirs = run.run(None, {i.name: a for i, a in zip(run.get_inputs(), arrays, strict=True)})[0]
+        theirs: Any = run.run(None, {i.name: a for i, a in zip(run.get_inputs(), arrays, strict=True)})[0]
         np.testing.assert_allclose(mine, expected, atol=1e-5, rtol=1e-5)
         np.testing.assert_allclose(theirs, expected, atol=1e-5, rtol=1e-5)
     return found

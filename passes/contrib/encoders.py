@@ -295,7 +295,7 @@ def _joined_biases(weights: list[Value], biases: list[Value | None]) -> Value | 
 
 def _joined(parts: list[Value], axis: int) -> Value:
     """The constants one after the other, joined when they are asked for."""
-    blobs = [v.blob for v in parts]
+    blobs = [v.blob for v in parts if v.blob is not None]
     shape = list(parts[0].shape)
     shape[axis] = sum(v.shape[axis] for v in parts)
     names = [b.name for b in blobs if b.name]
@@ -366,14 +366,15 @@ def _padding(source: Value, mask: Value) -> Masks | None:
     """The mask that hides whole keys, as one integer for each; None for every other mask."""
     seen, low = mask, float(np.finfo(np.float32).min)
     if mask.op == "Where":
-        seen, number = mask.inputs[0], uniform(mask.inputs[2])
-        if uniform(mask.inputs[1]) != 0 or not isinstance(number, float) or not -np.inf < number <= -1e4:
+        seen, zero, penalty = (v for v in mask.inputs if v is not None)
+        number = uniform(penalty)
+        if uniform(zero) != 0 or not isinstance(number, float) or not -np.inf < number <= -1e4:
             return None
         low = number
     if seen.dtype is not DType.BOOL or seen.op != "Unsqueeze" or axes_of(seen.inputs[1]) != (1, 2):
         return None
     flat = seen.inputs[0]
-    if not same_shape(flat.shape, source.shape[:2]):
+    if flat is None or not same_shape(flat.shape, source.shape[:2]):
         return None
     return Masks(index=op.Cast(flat, to=DType.INT32), given={"mask_filter_value": low})
 
@@ -404,7 +405,7 @@ def _split_projection(rng: np.random.Generator) -> Value:
 )
 def split_attention(m: Match) -> Any:
     """Attention(*Split(x @ w + b), mask) -> Attention of ONNX Runtime"""
-    sizes = [part.shape[-1] for part in m.root.inputs[:3]]
+    sizes = [part.shape[-1] for part in m.root.inputs[:3] if part is not None]
     bias = m.b if m.get("sum") is not None else None
     if m.axis not in (2, -1) or any(type(s) is not int for s in sizes) or (bias is not None and bias.shape[0] == 1):
         return decline("not split along the last axis, or into parts of unknown size")

@@ -52,8 +52,10 @@ def without_factor(value: Value | None, depth: int = 3) -> tuple[Value, float] |
             return None
         return call(value.op, [found[0], *value.inputs[1:]], dict(value.attributes)), found[1]
     for x, c in ((first, second), (second, first)):
-        number = None if c is None or x is None or c.rank > x.rank else uniform(c)
-        if isinstance(number, float) and number and np.isfinite(number) and c.blob.size == 1:  # type: ignore[union-attr]
+        if x is None or c is None or c.rank > x.rank or c.blob is None or c.blob.size != 1:
+            continue
+        number = uniform(c)
+        if isinstance(number, float) and number and np.isfinite(number):
             return None if value.op == "Div" and c is first else (x, 1 / number if value.op == "Div" else number)
     return None
 
