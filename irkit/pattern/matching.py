@@ -299,7 +299,7 @@ def attribute_of(value: Value, name: str) -> Any:
 def _operands(pattern: Op, node: Value, path: tuple[Any, ...], goals: Goals) -> tuple[str, Any]:
     wanted, at = pattern.operands, pattern.rest_at
     given: tuple[Any, ...] = node.inputs
-    if (len(wanted) > 2 or (at is not None and len(given) > 1)) and node.op in COMMUTATIVE:
+    if (len(wanted) > 2 or (at is not None and len(wanted) > 1 < len(given))) and node.op in COMMUTATIVE:
         return _any_order(wanted, given, at, path, goals)
     if at is not None:
         after = len(wanted) - at - 1
@@ -349,7 +349,9 @@ def _any_order(
         found.append(more)
         if len(found) == ORDERS:
             break
-    return ("", found) if found else (_why_not(tuple(fixed), given), None)
+    if len(found) < 2:
+        return ("", found[0]) if found else (_why_not(tuple(fixed), given), None)
+    return "", found
 
 
 def _assignments(
