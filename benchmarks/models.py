@@ -9,6 +9,9 @@ import torch
 
 Built = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any], Any]
 
+EAGER: dict[str, Any] = {"attn_implementation": "eager"}
+"""For models whose other attention torch.onnx cannot write."""
+
 
 def llama(layers: int, hidden: int = 256) -> Built:
     """A Llama decoder with a cache in and out; batch, sequence and past are dynamic."""
@@ -83,7 +86,7 @@ def t5() -> Built:
 
     config = T5Config(
         vocab_size=1000, d_model=128, d_ff=256, d_kv=32, num_layers=3, num_heads=4, use_cache=False,
-        attn_implementation="eager",  # torch.onnx cannot write what the other one is traced to
+        **EAGER,
     )  # fmt: skip
     inputs = {"input_ids": torch.randint(0, 1000, (2, 9)), "decoder_input_ids": torch.randint(0, 1000, (2, 7))}
     shapes = {"input_ids": {0: "batch", 1: "source"}, "decoder_input_ids": {0: "batch", 1: "target"}}
@@ -106,7 +109,7 @@ def swin() -> Built:
 
     config = SwinConfig(
         image_size=64, patch_size=4, embed_dim=32, depths=[2, 2, 2], num_heads=[2, 4, 8], window_size=4,
-        attn_implementation="eager",  # as for T5
+        **EAGER,
     )  # fmt: skip
     return SwinModel(config), (), {"pixel_values": torch.randn(2, 3, 64, 64)}, {"pixel_values": {0: "batch"}}
 
