@@ -125,7 +125,8 @@ def test_operators_that_torch_holds_in_order_by_a_token() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return noted(x) * 2 + noted(x + 1)
 
-    torch.library._register_effectful_op(torch.ops.irkit_tests.noted.default, torch.library.EffectType.ORDERED)
+    library: Any = torch.library
+    library._register_effectful_op(torch.ops.irkit_tests.noted.default, library.EffectType.ORDERED)
     x = torch.randn(3)
     program = torch.export.export(Model(), (x,)).run_decompositions({})
     assert "with_effects" in {node.name for node in program.graph.nodes}

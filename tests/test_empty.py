@@ -112,9 +112,10 @@ PRODUCTS = (
 def test_products_of_any_number_of_matrices(shapes: Any, size: int) -> None:
     left, right = (param(Tensor(DType.FLOAT, shape)) for shape in shapes)
     graph = Graph((left, right), (op.MatMul(left, right),))
-    sizes = {B: size, N: 2 * size}
+    sizes: dict[Any, int] = {B: size, N: 2 * size}
     arrays = [
-        np.random.default_rng(0).normal(size=[sizes.get(d, d) for d in shape]).astype(np.float32) for shape in shapes
+        np.random.default_rng(0).normal(size=[int(sizes.get(d, d)) for d in shape]).astype(np.float32)
+        for shape in shapes
     ]
     (found,) = ran(graph, *arrays)
     np.testing.assert_allclose(found, np.matmul(*arrays), rtol=1e-5, atol=1e-6)

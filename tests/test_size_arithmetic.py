@@ -15,6 +15,7 @@ from irkit.compare import compare
 from irkit.errors import ContractError
 from lowering.export import to_onnx
 
+TORCH: Any = torch
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 31)
 NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
     "added": lambda n, m: n + m - 3, "product": lambda n, m: n * m * 2, "negated": lambda n, m: -n + +m,
@@ -34,8 +35,8 @@ NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 FLOATS: dict[str, Callable[[Any, Any], Any]] = {
     "true division": lambda n, m: n / m, "root of a product": lambda n, m: (n * m) ** 0.5,
-    "sym_float": lambda n, m: torch.sym_float(n) * 1.5, "operator.truediv": lambda n, m: operator.truediv(n, 3),
-    "sym_sqrt": lambda n, m: torch._sym_sqrt(n), "scaled": lambda n, m: 1.0 / torch._sym_sqrt(n) + m,
+    "sym_float": lambda n, m: TORCH.sym_float(n) * 1.5, "operator.truediv": lambda n, m: operator.truediv(n, 3),
+    "sym_sqrt": lambda n, m: TORCH._sym_sqrt(n), "scaled": lambda n, m: 1.0 / TORCH._sym_sqrt(n) + m,
     "power": lambda n, m: 2.0**n / 1024, "floored": lambda n, m: n // 2 / m,
 }  # fmt: skip
 
