@@ -467,7 +467,7 @@ OPERANDS: Mapping[tuple[str, int], Callable[[Sampler, _Place], Any]] = {
 def assignment(values: tuple[Value, ...], rng: np.random.Generator) -> dict[str, int]:
     """A number for each dimension symbol in the types of values, 0 and 1 among them."""
     symbols = {s for v in values if isinstance(v.type, Tensor) for d in v.type.shape for s in dims.symbols_of(d)}
-    return {s.name: int(rng.choice([0, 1, 2, 3, 5])) for s in sorted(symbols, key=str)}
+    return {dims.label(s): int(rng.choice([0, 1, 2, 3, 5])) for s in sorted(symbols, key=str)}
 
 
 def feeds(
