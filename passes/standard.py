@@ -20,7 +20,7 @@ from passes.rules.activations import ACTIVATIONS
 from passes.rules.affine import AFFINE
 from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
 from passes.rules.attention import ATTENTION, DOUBLED
-from passes.rules.casts import CASTS
+from passes.rules.casts import AROUND, CASTS
 from passes.rules.clips import CLIPS, REAL_CLIPS
 from passes.rules.convolution import CONVOLUTION
 from passes.rules.fusions import FUSIONS
@@ -42,8 +42,8 @@ from passes.share_contents import share_contents
 from passes.trim import trim
 
 SHARED = (
-    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + SPREAD + ALGEBRA + CLIPS + CASTS + MOVEMENT + REDUCED + SCATTERS
-    + SEQUENCES + DOUBLED
+    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + SPREAD + ALGEBRA + CLIPS + CASTS + AROUND + MOVEMENT + REDUCED
+    + SCATTERS + SEQUENCES + DOUBLED
 )  # fmt: skip
 """Rules of both levels."""
 

@@ -11,11 +11,22 @@ from typing import Any
 
 import numpy as np
 
+from irkit import dims
 from irkit.build import const, op
-from irkit.pattern import Is, attr, hole, is_all_ones, is_all_zeros, one_of, p, uniform
+from irkit.ir import param
+from irkit.pattern import Is, attr, either, hole, is_all_ones, is_all_zeros, one_of, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
-from passes.rules.common import is_float, is_integer, is_negative_zero, is_positive_zero, same_type, small
+from irkit.types import DType, Tensor
+from passes.rules.common import (
+    is_float,
+    is_integer,
+    is_negative_zero,
+    is_positive_zero,
+    same_shape,
+    same_type,
+    small,
+)
 
 x, y, z = hole("x"), hole("y"), hole("z")
 one, zero = constant("one", where=is_all_ones), constant("zero", where=is_all_zeros)
@@ -266,6 +277,56 @@ def where_not(m: Match) -> Any:
     return op.Where(m.z, m.y, m.x)
 
 
+def _flagged(rng: np.random.Generator) -> Any:
+    flags = param(Tensor(DType.BOOL, (dims.symbol("n"), 3)))
+    kind = (np.bool_, np.float32, np.int64)[int(rng.integers(3))]
+    return op.Where(flags, *(const(np.array(v, dtype=kind)) for v in ((1, 0) if rng.random() < 0.5 else (0, 1))))
+
+
+@rule(p.Where(z, constant("a"), constant("b")), sample=_flagged)
+def where_flags(m: Match) -> Any:
+    """Where(c, True, False) -> c; Where(c, False, True) -> Not(c); Where(c, 1.0, 0.0) -> Cast(c)"""
+    a, b = uniform(m.a), uniform(m.b)
+    if {a, b} != {0, 1} or not same_shape(m.z.shape, m.root.shape) or isinstance(a, complex):
+        return decline("not 1 and 0, or they broadcast the condition")
+    if m.root.dtype.is_float and math.copysign(1, a) * math.copysign(1, b) < 0:
+        return decline("a zero is -0.0")
+    if m.root.dtype is DType.BOOL:
+        return m.z if a else op.Not(m.z)
+    return op.Cast(m.z if a else op.Not(m.z), to=m.root.dtype)
+
+
+@rule(either(p.Where(z, x, p.Where(z, hole("w"), y)), p.Where(z, p.Where(z, x, hole("w")), y)))
+def where_where(m: Match) -> Any:
+    """Where(c, x, Where(c, w, y)) -> Where(c, x, y), and so where the inner one stands first"""
+    found = op.Where(m.z, m.x, m.y)
+    return found if same_type(found, m.root) else decline("what is left out broadcasts")
+
+
+@rule(one_of("And", "Or")(x, one_of("And", "Or")(x, y).named("inner")))
+def absorbed_logic(m: Match) -> Any:
+    """x & (x & y) -> x & y; x & (x | y) -> x; and so for Or"""
+    if m.inner.op == m.root.op:
+        return m.inner if same_type(m.inner, m.root) else decline("x broadcasts")
+    return _as_x(m)
+
+
+@rule(one_of("And", "Or")(x, p.Not(x)))
+def excluded_middle(m: Match) -> Any:
+    """x & Not(x) -> False; x | Not(x) -> True, for flags of known, small shape"""
+    if not all(type(d) is int for d in m.root.shape) or math.prod(m.root.shape) > 4096:
+        return decline("the result is as large as x")
+    return const(np.full(m.root.shape, m.root.op == "Or"))
+
+
+@rule(one_of("Equal", "LessOrEqual", "GreaterOrEqual", "Less", "Greater")(x, x))
+def compare_with_itself(m: Match) -> Any:
+    """x == x -> True; x < x -> False, for integers of known, small shape (NaN is not equal to itself)"""
+    if m.x.dtype.is_float or not all(type(d) is int for d in m.root.shape) or math.prod(m.root.shape) > 4096:
+        return decline("floating-point numbers, or the result is as large as x")
+    return const(np.full(m.root.shape, m.root.op in ("Equal", "LessOrEqual", "GreaterOrEqual")))
+
+
 # ---------------------------------------------------------------------------------------------- inference mode
 
 
@@ -284,7 +345,8 @@ def dropout(m: Match) -> Any:
 ALGEBRA: tuple[Rule, ...] = (
     identity, mul_one, div_one, sub_zero, add_negative_zero, pow_one, of_one_operand, idempotent_binary, sum_of_two,
     add_neg, sub_neg, mul_minus_one, one_over, div_power_of_two, involution, projection, not_compare, logic_constant,
-    where_constant, where_same, where_not, dropout,
+    where_constant, where_same, where_not, where_flags, where_where, absorbed_logic, excluded_middle,
+    compare_with_itself, dropout,
 )  # fmt: skip
 """Identities that keep every bit."""
 
