@@ -219,7 +219,7 @@ class Run:
         `generic`, those of its parameters' types are its own."""
         known = outer.known()
         if generic:
-            own = {s.name for p in body.params for d in dims_of(p.type) for s in dims.symbols_of(d)}
+            own = {dims.label(s) for p in body.params for d in dims_of(p.type) for s in dims.symbols_of(d)}
             known = {name: size for name, size in known.items() if name not in own}
         binding = Binding(outer=known)
         given = [settled(p.type, a) for p, a in zip(body.params, arrays, strict=True)]

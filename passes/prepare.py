@@ -13,8 +13,9 @@ from passes.targets import Target, target_of
 def prepare(graph: Graph, target: str | Target = "onnxruntime-cpu", opset: int | None = None) -> Graph:
     """A graph that the target runs, with every size written out as nodes: what `irkit.save` should be given.
 
-    `target` is a Target or a name, such as "onnxruntime-cpu+com.microsoft"; `opset` the ONNX opset, 13 to 26, the newest
-    that the target runs where it is not given. Pass the same opset to `irkit.save`. Raises RewriteError for what the target cannot run.
+    `target` is a Target or a name, such as "onnxruntime-cpu+com.microsoft"; `opset` the ONNX opset, 13 to 26, the
+    newest that the target runs where it is not given. Pass the same opset to `irkit.save`. Raises RewriteError for what
+    the target cannot run.
     """
     chosen = target_of(target, opset)
     return materialize_dims(fitted(graph, chosen), chosen.opset)

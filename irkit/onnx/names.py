@@ -251,8 +251,8 @@ def items_of(graph: Graph) -> dict[Value, dict[int, list[Value]]]:
 
 
 KEPT = frozenset(("com.microsoft::EmbedLayerNormalization", "Attention"))
-"""Operators whose results ONNX Runtime wants named, be they unused, though its table calls them optional: it computes no
-Attention to a past without the present."""
+"""Operators whose results ONNX Runtime wants named, be they unused, though its table calls them optional: it
+computes no Attention to a past without the present."""
 
 
 def optional_results(op: str) -> tuple[bool, ...]:
