@@ -114,7 +114,7 @@ def test_products_of_any_number_of_matrices(shapes: Any, size: int) -> None:
     graph = Graph((left, right), (op.MatMul(left, right),))
     sizes: dict[Any, int] = {B: size, N: 2 * size}
     arrays = [
-        np.random.default_rng(0).normal(size=[int(sizes.get(d, d)) for d in shape]).astype(np.float32)
+        np.random.default_rng(0).normal(size=[sizes[d] if d in sizes else int(d) for d in shape]).astype(np.float32)
         for shape in shapes
     ]
     (found,) = ran(graph, *arrays)
