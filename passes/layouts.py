@@ -101,8 +101,8 @@ def _slice(value: Value, perm: Perm) -> Demands | None:
     if source is None or axes is None:
         return None
     moved = vector(perm.index(a % source.rank) for a in axes)
-    starts, stops, more = value.inputs[1], value.inputs[2], value.inputs[4:]
-    return ((source, perm),), lambda new: call("Slice", [new[0], starts, stops, moved, *more], {}), 0
+    starts, stops, more = value.inputs[1:2], value.inputs[2:3], value.inputs[4:]
+    return ((source, perm),), lambda new: call("Slice", [new[0], *starts, *stops, moved, *more], {}), 0
 
 
 def _pad(value: Value, perm: Perm) -> Demands | None:
@@ -319,7 +319,7 @@ def _split_between(graph: Graph, split: Value, results: frozenset[Value]) -> dic
     axis = inner[attribute_of(split, "axis") % turn.rank]
     count = len(split.type.items) if isinstance(split.type, Tuple) else 1
     made = call("Split", [turn.inputs[0], *split.inputs[1:]], {**dict(split.attributes), "axis": axis}, outputs=count)
-    return {u: made[u.inputs[0].attributes[0][1]] for u in outer if u.inputs[0] is not None}  # type: ignore[misc]
+    return {u: made[u.inputs[0].attributes[0][1]] for u in outer if u.inputs[0] is not None}
 
 
 def cancel_transposes_here(graph: Graph) -> Graph:

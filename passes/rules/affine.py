@@ -62,7 +62,8 @@ def _biased(m: Match, weight: Value, count: int, compute: Callable[[np.ndarray],
     def content() -> np.ndarray:
         return compute(np.zeros(count) if before is None else wide(before))
 
-    name = before.blob.name if before is not None else _bias_name(weight.blob.name, like.blob.name if like.blob else "")
+    names = [v.blob.name if v is not None and v.blob is not None else "" for v in (before, weight, like)]
+    name = names[0] if before is not None else _bias_name(names[1], names[2])
     return lazily(weight, (count,), content, name)
 
 
@@ -362,7 +363,7 @@ def gemm_batch_norm(m: Match) -> Any:
         return (beta * before.reshape(-1) - wide(m.mean)) * _factor(m) + wide(m.shift)
 
     bias = _biased(m, m.w, count, shifted, m.shift)
-    given = {n: m[n] for n in _gemm_names} | {"beta": 1.0}
+    given: dict[str, Any] = {**{n: m[n] for n in _gemm_names}, "beta": 1.0}
     return op.Gemm(m.x, _scaled_columns(m, lambda: _factor(m)), bias, **given)
 
 

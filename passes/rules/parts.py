@@ -49,7 +49,7 @@ def _of_split(value: Value) -> Part | None:
     source = split.inputs[0]
     axis = attribute_of(split, "axis") % source.rank
     start: Dim = 0
-    for each in split.type.items[: value.attributes[0][1]]:  # type: ignore[misc]
+    for each in split.type.items[: value.attributes[0][1]]:
         if not isinstance(each, Tensor):
             return None
         start = dims.add(start, each.shape[axis])
@@ -65,9 +65,9 @@ def _of_slice(value: Value) -> Part | None:
         return None
     axis, start = axes[0] % source.rank, starts[0]
     size = source.shape[axis]
-    if type(start) is int and type(size) is int:
+    if isinstance(start, int) and isinstance(size, int):
         start = min(start, size) if start >= 0 else max(0, start + size)
-    elif (type(start) is int and start < 0) or (type(start) is not int and not start.is_nonnegative):
+    elif not (start >= 0 if isinstance(start, int) else start.is_nonnegative):
         return None
     return Part(source, axis, start, dims.add(start, value.shape[axis]))
 
@@ -85,9 +85,10 @@ def same(a: Dim, b: Dim) -> bool:
 # ---------------------------------------------------------------------------------------------- joined again
 
 
-def _not_split(rng: np.random.Generator) -> Value:
+def _not_split(rng: np.random.Generator) -> Any:
     x = param(Tensor(DType.FLOAT, (dims.symbol("batch"), 4)))
-    found = call("Split", [x, const(np.array([4]))], {"axis": 1}) if rng.random() < 0.5 else op.Split(x, num_outputs=1)
+    sizes, given = ([const(np.array([4]))], {"axis": 1}) if rng.random() < 0.5 else ([], {"num_outputs": 1})
+    found: Any = call("Split", [x, *sizes], given)
     return found[0].inputs[0] if isinstance(found, tuple) else found
 
 

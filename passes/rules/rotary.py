@@ -155,7 +155,7 @@ def _of_pairs(value: Value) -> tuple[Value, int] | None:
     source = pairs.inputs[0]
     if source is None or source.rank != pairs.rank - 1 or not same_shape(source.shape[:-1], pairs.shape[:-2]):
         return None
-    return source, place % 2
+    return source, int(place) % 2
 
 
 def _pairs(rng: np.random.Generator, x: Value) -> tuple[Value, Value]:
