@@ -89,14 +89,15 @@ def _not_split(rng: np.random.Generator) -> Any:
     x = param(Tensor(DType.FLOAT, (dims.symbol("batch"), 4)))
     sizes, given = ([const(np.array([4]))], {"axis": 1}) if rng.random() < 0.5 else ([], {"num_outputs": 1})
     found: Any = call("Split", [x, *sizes], given)
-    return found[0].inputs[0] if isinstance(found, tuple) else found
+    parts: list[Any] = list(found) if isinstance(found, tuple) else [found]
+    return parts[0].inputs[0] if parts[0].op == ITEM else parts[0]
 
 
 @rule(one_of("Split")(x, hole("sizes", optional=True)), sample=_not_split)
 def split_of_one(m: Match) -> Any:
     """Split(x) into one part -> x"""
-    types = m.root.type.items if isinstance(m.root.type, Tuple) else (m.root.type,)
-    if len(types) > 1 or same_types(types[0], m.x.type) is not True:
+    types: tuple[Any, ...] = m.root.type.items if isinstance(m.root.type, Tuple) else (m.root.type,)
+    if len(types) != 1 or same_types(types[0], m.x.type) is not True:
         return decline("there are several parts, or the part is not the whole")
     return (m.x,) if isinstance(m.root.type, Tuple) else m.x
 
