@@ -34,18 +34,8 @@ def call(
     row: OpSpec | None = None,
     rule: Callable[[Context], Any] | None = None,
 ) -> Any:
-    """`op` applied to `inputs`: a Value, or a tuple of Values where several results are asked for or always there.
-
-    Args:
-        op: the operator's ONNX name, with `domain::` before it unless it is ONNX's own.
-        inputs: Values, None for an optional operand left out, or numbers, lists and arrays, which become constants of
-            the element type that the schema and the other operands ask for.
-        attributes: by ONNX name; bodies of control flow as graphs, or as Python functions over values.
-        outputs: how many results are wanted, where the operator leaves that open.
-        row: the table row of an operator that ONNX does not have.
-        rule: its type rule.
-
-    Raises TypeRuleError where the schema or the type rule refuses the operands.
+    """As `irkit.build.call`, which is what others call, with the operator's type rule: definitions of operators, on which
+    type rules rest, are built with this. Raises TypeRuleError where the schema or the type rule refuses the operands.
     """
     known = row or spec(op)
     given = dict(attributes or {})
