@@ -34,8 +34,8 @@ def call(
     row: OpSpec | None = None,
     rule: Callable[[Context], Any] | None = None,
 ) -> Any:
-    """As `irkit.build.call`, which is what others call, with the operator's type rule: definitions of operators, on which
-    type rules rest, are built with this. Raises TypeRuleError where the schema or the type rule refuses the operands.
+    """As `irkit.build.call`, which is what others call, with the operator's type rule. Definitions of operators, on
+    which type rules rest, are built with this. Raises TypeRuleError where schema or type rule refuses the operands.
     """
     known = row or spec(op)
     given = dict(attributes or {})
