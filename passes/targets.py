@@ -78,7 +78,7 @@ def target_of(target: str | Target, opset: int | None = None) -> Target:
     Raises RewriteError for an unknown name and for an opset that irkit does not write.
     """
     if not isinstance(target, Target):
-        name, *domains = target.split("+")
+        name, *domains = str(target).split("+")
         if name not in NAMES or not all(domains):
             raise RewriteError(
                 f"there is no target {target!r}",
