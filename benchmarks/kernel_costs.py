@@ -2,10 +2,10 @@
 
 Each case is built twice, as irkit graphs: fused, and in the plain forms that irkit would write without the fusion. Both
 run on ONNX Runtime's CPU provider with default session options, so with ONNX Runtime's own fusions, in one thread, in
-turns; of each the tenth percentile of the CPU times of many runs counts, and of several rounds the median. A graph holds several copies of
-a case, on inputs of their own, so that what a run costs by itself counts for little. The ratios fused by plain go to
-passes/costs.json; what they say about a fusion is decided in passes/costs.py. `--only NAME` measures some cases and
-leaves the others as they are.
+turns; of each the tenth percentile of the CPU times of many runs counts, and of several rounds the median. A graph
+holds several copies of a case, on inputs of their own, so that what a run costs by itself counts for little. The
+ratios fused by plain go to passes/costs.json; what they say about a fusion is decided in passes/costs.py. `--only NAME`
+measures some cases and leaves the others as they are.
 """
 
 from __future__ import annotations
