@@ -74,8 +74,8 @@ def irkit_job(captured: Any, path: Path, repeat: int) -> dict[str, Any]:
     from irkit.onnx.external import save
     from lowering.entry import lowered
     from passes import optimize
-    from passes.legalize import legalize
     from passes.materialize_dims import materialize_dims
+    from passes.prepare import fitted
     from passes.targets import target_of
 
     best: dict[str, float] = {}
@@ -83,12 +83,12 @@ def irkit_job(captured: Any, path: Path, repeat: int) -> dict[str, Any]:
     for _ in range(repeat):
         low = cpu(partial(lowered, captured))
         better = cpu(partial(optimize, low[1].graph))
-        legal = cpu(partial(legalize, better[1], target))
-        ready = cpu(partial(materialize_dims, legal[1]))
+        fit = cpu(partial(fitted, better[1], target))
+        ready = cpu(partial(materialize_dims, fit[1], target.opset))
         path.unlink(missing_ok=True)  # to put a file in the place of another costs what the other was
         saved = cpu(partial(save, ready[1], path, opset=target.opset))
         stages = {
-            "lower": low[0], "optimize": better[0], "legalize": legal[0], "materialize": ready[0], "save": saved[0],
+            "lower": low[0], "optimize": better[0], "fit": fit[0], "materialize": ready[0], "save": saved[0],
         }  # fmt: skip
         if not best or sum(stages.values()) < sum(best.values()):
             best = stages
