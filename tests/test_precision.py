@@ -311,7 +311,8 @@ def test_optimize_takes_a_precision(tmp_path: Path, options: list[str], kind: in
     assert said.exit_code == 0, said.output
     assert "'Softmax' is on the keep-list" in said.output
     model = onnx.load(tmp_path / "made.onnx")
-    np.savez(tmp_path / "inputs.npz", **{model.graph.input[0].name: normal(3, 8, scale=1e6)})
+    sample: dict[str, Any] = {model.graph.input[0].name: normal(3, 8, scale=1e6)}
+    np.savez(tmp_path / "inputs.npz", **sample)
     said = CliRunner().invoke(app, [*arguments, "--precision", "f16", "--sample", str(tmp_path / "inputs.npz")])
     assert said.exit_code == 0 and "it reaches" in said.output, said.output
     assert [v.type.tensor_type.elem_type for v in (*model.graph.input, *model.graph.output)] == [kind, kind]

@@ -16,6 +16,9 @@ class Operators:
     Runtime's own are found under `op.com_microsoft`.
     """
 
+    _construct: Callable[..., Any]
+    _prefix: str
+
     def __init__(self, construct: Callable[..., Any], domain: str = "") -> None:
         self.__dict__["_construct"] = construct
         self.__dict__["_prefix"] = f"{domain}::" if domain else ""

@@ -35,7 +35,10 @@ def convolved(
     """
     spatial = weight.rank - 2
     if any(type(p) is not int for p in pads):
-        raise Unsupported(f"a convolution's padding must be numbers, and is {list(pads)}")
+        if transposed:
+            raise Unsupported(f"a transposed convolution's padding must be numbers, and is {list(pads)}")
+        x = op.Pad(x, shape_vector(pads, x, weight), None, ints(*range(x.rank - spatial, x.rank)))
+        pads = (0,) * len(pads)
     if x.dtype.is_integer:
         parts = [cast(v, DType.DOUBLE) if v is not None else None for v in (x, weight, bias)]
         made = convolved(*parts, stride, pads, dilation, groups, transposed, output_padding)  # type: ignore[arg-type]
