@@ -173,9 +173,16 @@ class Graph:
         return digest.summary(self)
 
     @cached_property
-    def settled(self) -> set[Any]:
-        """What was found to leave this graph as it is, by any key: a memo for pipelines, and no part of the graph."""
-        return set()
+    def settled(self) -> frozenset[Any]:
+        """What is known to leave this graph as it is, by any key; no part of the graph, and lost when it is changed."""
+        return frozenset()
+
+    def settled_by(self, key: Any) -> Graph:
+        """The same graph, of which it is known that what `key` stands for leaves it as it is."""
+        new = attrs.evolve(self)
+        for name, found in (("settled", self.settled | {key}), ("canonical", self.canonical), ("order", self.order)):
+            object.__setattr__(new, name, found)  # where a cached property keeps what it found
+        return new
 
     @property
     def digest(self) -> bytes:

@@ -60,15 +60,15 @@ REAL = (
 def settled(name: str, rules: Rules, *after: Pass) -> Pass:
     """The rules, and what moves values about, until that moves nothing; then the passes that see whole graphs.
 
-    A graph that came out of the rules and that no pass changed then is remembered to be settled: the same object has
-    nothing to gain from another run.
+    A graph that this made, and that no pass changed after the rules, knows that it is settled: it has nothing to gain
+    from another run.
     """
     key = (name, rules, after)
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
         if key in graph.settled:
             return graph
-        plan, graph = Plan(rules), share_contents.run(graph, observe, depth)
+        given, plan, graph = graph, Plan(rules), share_contents.run(graph, observe, depth)
         simplified = graph
         simplify = Pass(name, (), lambda before, *_: plan.rewrite(before))
         for _ in range(ROUNDS):
@@ -79,9 +79,7 @@ def settled(name: str, rules: Rules, *after: Pass) -> Pass:
                 break
         for each in after:
             graph = each.run(graph, observe, depth)
-        if graph is simplified:
-            graph.settled.add(key)
-        return graph
+        return graph.settled_by(key) if graph is simplified and graph is not given else graph
 
     return Pass("settled", (("rules", name),), body)
 

@@ -471,3 +471,14 @@ def test_the_page_of_passes_names_each() -> None:
     u = x(3)
     optimize(graph([u], op.Neg(u)), observe=lambda step: steps.append(step.name))
     assert any("merge_slices" in step for step in steps)
+
+
+def test_what_a_run_learns_is_kept_on_what_it_returns_and_never_on_its_argument() -> None:
+    x = param(tensor("f32", 3))
+    given = Graph((x,), (op.Relu(op.Relu(x)),))
+    after = optimize(given)
+    assert after.settled and not given.settled
+    assert optimize(after) is after
+    clean = Graph((x,), (op.Relu(x),))
+    assert optimize(clean) is clean and not clean.settled
+    assert not after.with_results((op.Relu(op.Relu(after.results[0])),)).settled
