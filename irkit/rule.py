@@ -46,6 +46,10 @@ class Match:
     def __getitem__(self, name: str) -> Any:
         return self._bound[name]
 
+    def bound_values(self) -> Iterable[Any]:
+        """What the named parts of the pattern hold: values, tuples of them, attributes."""
+        return self._bound.values()
+
     def get(self, name: str, default: Any = None) -> Any:
         """What a part of the pattern holds, or `default` where the alternative that matched has no such part."""
         return self._bound.get(name, default)

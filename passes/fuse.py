@@ -96,7 +96,7 @@ def fused(m: Match, found: Any) -> Iterator[Value]:
 
 def bound(m: Match) -> Iterable[Value]:
     """The values that the match gave names to."""
-    for part in m._bound.values():
+    for part in m.bound_values():
         if isinstance(part, Value):
             yield part
         elif isinstance(part, tuple):
