@@ -7,6 +7,7 @@ The coefficients are exact, made here from their recurrences (Abramowitz and Ste
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 
 from irkit.build import op
@@ -142,34 +143,35 @@ def modified_second(x: Value, order: int, scaled: bool) -> Value:
     return below_zero(x, op.Where(op.Less(x, MEET_K), value, tail), INF)
 
 
+def in_double(function: Callable[..., Value], x: Value, *order: int | bool) -> Value:
+    """A function in double precision, rounded to the type that torch gives"""
+    x = floating(x)
+    return cast(function(cast(x, DType.DOUBLE), *order), x.dtype)
+
+
 def aten_special_bessel_j0(self: Value) -> Value:
     """The Bessel function of the first kind and order 0"""
-    x = floating(self)
-    return cast(first_kind(cast(x, DType.DOUBLE), 0), x.dtype)
+    return in_double(first_kind, self, 0)
 
 
 def aten_special_bessel_j1(self: Value) -> Value:
     """The Bessel function of the first kind and order 1"""
-    x = floating(self)
-    return cast(first_kind(cast(x, DType.DOUBLE), 1), x.dtype)
+    return in_double(first_kind, self, 1)
 
 
 def aten_special_bessel_y0(self: Value) -> Value:
     """The Bessel function of the second kind and order 0"""
-    x = floating(self)
-    return cast(second_kind(cast(x, DType.DOUBLE), 0), x.dtype)
+    return in_double(second_kind, self, 0)
 
 
 def aten_special_bessel_y1(self: Value) -> Value:
     """The Bessel function of the second kind and order 1"""
-    x = floating(self)
-    return cast(second_kind(cast(x, DType.DOUBLE), 1), x.dtype)
+    return in_double(second_kind, self, 1)
 
 
 def aten_i0(self: Value) -> Value:
     """The modified Bessel function of the first kind and order 0"""
-    x = floating(self)
-    return cast(modified(cast(x, DType.DOUBLE), 0, False), x.dtype)
+    return in_double(modified, self, 0, False)
 
 
 aten_special_i0 = aten_special_modified_bessel_i0 = aten_i0
@@ -177,14 +179,12 @@ aten_special_i0 = aten_special_modified_bessel_i0 = aten_i0
 
 def aten_special_i0e(self: Value) -> Value:
     """i0(self) * exp(-|self|)"""
-    x = floating(self)
-    return cast(modified(cast(x, DType.DOUBLE), 0, True), x.dtype)
+    return in_double(modified, self, 0, True)
 
 
 def aten_special_i1(self: Value) -> Value:
     """The modified Bessel function of the first kind and order 1"""
-    x = floating(self)
-    return cast(modified(cast(x, DType.DOUBLE), 1, False), x.dtype)
+    return in_double(modified, self, 1, False)
 
 
 aten_special_modified_bessel_i1 = aten_special_i1
@@ -192,32 +192,27 @@ aten_special_modified_bessel_i1 = aten_special_i1
 
 def aten_special_i1e(self: Value) -> Value:
     """i1(self) * exp(-|self|)"""
-    x = floating(self)
-    return cast(modified(cast(x, DType.DOUBLE), 1, True), x.dtype)
+    return in_double(modified, self, 1, True)
 
 
 def aten_special_modified_bessel_k0(self: Value) -> Value:
     """The modified Bessel function of the second kind and order 0"""
-    x = floating(self)
-    return cast(modified_second(cast(x, DType.DOUBLE), 0, False), x.dtype)
+    return in_double(modified_second, self, 0, False)
 
 
 def aten_special_modified_bessel_k1(self: Value) -> Value:
     """The modified Bessel function of the second kind and order 1"""
-    x = floating(self)
-    return cast(modified_second(cast(x, DType.DOUBLE), 1, False), x.dtype)
+    return in_double(modified_second, self, 1, False)
 
 
 def aten_special_scaled_modified_bessel_k0(x: Value) -> Value:
     """K of order 0 times exp(x)"""
-    y = floating(x)
-    return cast(modified_second(cast(y, DType.DOUBLE), 0, True), y.dtype)
+    return in_double(modified_second, x, 0, True)
 
 
 def aten_special_scaled_modified_bessel_k1(x: Value) -> Value:
     """K of order 1 times exp(x)"""
-    y = floating(x)
-    return cast(modified_second(cast(y, DType.DOUBLE), 1, True), y.dtype)
+    return in_double(modified_second, x, 1, True)
 
 
 def aten_special_spherical_bessel_j0(x: Value) -> Value:
