@@ -12,10 +12,10 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.missing import is_not_negative, is_set, may_be_nan
+from lowering.missing import is_not_negative
 from lowering.pieces import full, per_axis, widened
-from lowering.promotion import cast, scalar
-from lowering.shaping import iota, reshape, squeeze, unsqueeze
+from lowering.promotion import cast, lowest, scalar
+from lowering.shaping import iota, reshape, sliced, squeeze, unsqueeze
 
 _POOLED = (DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT8, DType.UINT8)
 """What ONNX's MaxPool takes; other integers are computed in f64."""
@@ -47,46 +47,96 @@ def windows(kernel: Any, stride: Any, padding: Any, spatial: int) -> dict[str, A
 def max_pooled(
     self: Value, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, spatial: int, count: int
 ) -> tuple[Value, ...]:
-    """The largest element of every window and, for a `count` of 2, its position in the flattened image."""
+    """The largest element of every window and, for a `count` of 2, its position in the flattened image.
+
+    A window that lies wholly in padding gives -inf, or the smallest integer, and the first place that it reaches.
+    """
     x = batched(self, spatial)
+    if x.dtype is DType.INT64:
+        return ranked(self, (kernel, stride, padding, dilation, ceil_mode, spatial), count)
     narrow = x if x.dtype in _POOLED else cast(x, DType.DOUBLE)
     attributes: dict[str, Any] = windows(kernel, stride, padding, spatial)
     attributes |= {"dilations": per_axis(dilation, spatial), "ceil_mode": int(ceil_mode)}
+    void = may_be_void(x.shape[2:], attributes["dilations"])
+    if count == 1 and x.dtype.is_float:
+        return (unbatched(largest_of(x, attributes, void), self),)
+    values, *indices = op.MaxPool(narrow, **attributes, outputs=2) if count > 1 else (op.MaxPool(narrow, **attributes),)
+    if not x.dtype.is_float:
+        values = cast(bounded(values, x.dtype) if void else values, x.dtype)
     if count == 1:
-        return (unbatched(cast(largest_of(narrow, attributes), self.dtype), self),)
-    values, indices = op.MaxPool(narrow, **attributes, outputs=2)
+        return (unbatched(values, self),)
     size = dims.product(x.shape[2:])
     # ONNX counts through the whole batch, torch through one channel of one image.
-    inside = op.Mod(indices, dim_scalar(size))
-    if may_be_nan(narrow):  # the last NaN of a window is its largest element
+    inside = op.Mod(indices[0], dim_scalar(size))
+    if not self.dtype.is_float:
+        nothing = op.Equal(values, scalar(lowest(x.dtype), values.dtype))
+    else:
+        # The last NaN of a window is its largest element; -1 for -inf, 0 for numbers, 1 and on for the place of a NaN.
         place = reshape(cast(iota(size), DType.DOUBLE), (1, 1, *x.shape[2:]))
-        last = op.MaxPool(op.Where(op.IsNaN(narrow), place, scalar(-1, DType.DOUBLE)), **attributes)
-        missing = op.GreaterOrEqual(last, scalar(0, DType.DOUBLE))
+        kinds = cast(op.Greater(narrow, scalar(-np.inf, narrow.dtype)), DType.DOUBLE)
+        kinds = op.Where(op.IsNaN(narrow), op.Add(place, 1.0), op.Sub(kinds, 1.0))
+        kind = op.MaxPool(kinds, **attributes)
+        missing, nothing = op.Greater(kind, scalar(0, kind.dtype)), op.Less(kind, scalar(0, kind.dtype))
+        values = op.Where(nothing, scalar(-np.inf, values.dtype), values)
         values = op.Where(missing, scalar(float("nan"), values.dtype), values)
-        inside = op.Where(missing, cast(last, DType.INT64), inside)
-    return unbatched(cast(values, self.dtype), self), unbatched(inside, self)
+        inside = op.Where(missing, cast(op.Sub(kind, 1.0), DType.INT64), inside)
+    inside = op.Where(nothing, beginnings(values.shape[2:], x.shape[2:], attributes), inside)
+    return unbatched(values, self), unbatched(inside, self)
 
 
-def largest_of(x: Value, attributes: dict[str, Any]) -> Value:
-    """The largest element of every window, NaN where there is one.
+def may_be_void(sizes: Sequence[Dim], dilations: Sequence[int]) -> bool:
+    """Whether a window may lie wholly in padding: torch allows it only where steps within windows go over the image."""
+    return any(
+        step > 1 and not (type(size) is int and size >= step) for size, step in zip(sizes, dilations, strict=True)
+    )
 
-    ONNX Runtime's fast pooling of f32 leaves NaN out, and finds the lowest finite number in a window of -inf alone.
+
+def bounded(values: Value, dtype: DType) -> Value:
+    """Integers that were pooled in another type, none below the smallest of their own"""
+    return op.Max(values, scalar(lowest(dtype), values.dtype))
+
+
+def ranked(self: Value, rest: tuple[Any, ...], count: int) -> tuple[Value, ...]:
+    """As `max_pooled`, of integers that no float holds: their ranks are pooled, and are known again in order."""
+    flat = reshape(self, (dims.product(self.shape),))
+    ordered, _, ranks, _ = op.Unique(op.Concat(const([np.iinfo(np.int64).min]), flat, axis=0), sorted=1, outputs=4)
+    numbers = cast(reshape(sliced(ranks, 0, 1, None), self.shape), DType.INT32)
+    values, *indices = max_pooled(numbers, *rest, count)
+    return op.Gather(ordered, op.Max(values, scalar(0, values.dtype))), *indices
+
+
+def beginnings(counts: Sequence[Dim], sizes: Sequence[Dim], attributes: dict[str, Any]) -> Value:
+    """(1, 1, *counts): for every window, the first of its places that is not before the image, in the flat image."""
+    spatial, found = len(counts), None
+    rows = zip(counts, attributes["strides"], attributes["pads"], attributes["dilations"], strict=False)
+    for i, (count, stride, pad, dilation) in enumerate(rows):
+        start = op.Sub(op.Mul(iota(count), stride), pad)
+        steps = op.Max(op.Div(op.Sub(dilation - 1, start), dilation), scalar(0, DType.INT64))
+        start = op.Mul(op.Add(start, op.Mul(steps, dilation)), dim_scalar(dims.product(sizes[i + 1 :])))
+        start = unsqueeze(start, *(k for k in range(spatial + 2) if k != i + 2))
+        found = start if found is None else op.Add(found, start)
+    return found  # type: ignore[return-value]
+
+
+def largest_of(x: Value, attributes: dict[str, Any], void: bool) -> Value:
+    """The largest element of every window, NaN where there is one; -inf of nothing, which there may be where `void`.
+
+    ONNX Runtime's pooling leaves NaN out, and finds the lowest finite number in a window of nothing or -inf alone.
     """
     values = op.MaxPool(x, **attributes)
     if not x.dtype.is_float:
         return values
-    if is_not_negative(x) and not attributes["ceil_mode"]:
+    if is_not_negative(x) and not attributes["ceil_mode"] and not void:
         # No infinities of both signs meet, so that a mean is NaN where an element is: the cheapest way to find one.
         given = {k: v for k, v in attributes.items() if k != "ceil_mode"}
         missing = op.IsNaN(op.AveragePool(x, **given, count_include_pad=1))
         return op.Where(missing, scalar(float("nan"), x.dtype), values)
-    if x.dtype is not DType.FLOAT:
-        missing = is_set(op.MaxPool(cast(op.IsNaN(x), DType.FLOAT), **attributes))
-        return op.Where(missing, scalar(float("nan"), x.dtype), values)
     # In the order of what outdoes what: 0 for -inf, 1 for numbers, 2 for NaN; and what makes it of what pooling found.
-    kinds = op.Where(op.IsNaN(x), scalar(2, x.dtype), cast(op.Greater(x, scalar(-np.inf, x.dtype)), x.dtype))
+    numbers = cast(op.Greater(x, scalar(-np.inf, x.dtype)), DType.FLOAT)
+    kinds = op.MaxPool(op.Where(op.IsNaN(x), scalar(2, DType.FLOAT), numbers), **attributes)
+    kinds = op.Max(kinds, scalar(0, kinds.dtype)) if void else kinds
     table = const(np.array([-np.inf, -0.0, np.nan], np.float32))
-    return op.Add(values, op.Gather(table, cast(op.MaxPool(kinds, **attributes), DType.INT32)))
+    return op.Add(values, op.Gather(cast(table, x.dtype), cast(kinds, DType.INT32)))
 
 
 def aten_max_pool1d(
@@ -222,10 +272,18 @@ def aten_max_pool2d_with_indices_backward(
     indices: Value,
 ) -> Value:  # fmt: skip
     """What each element of self gave to the windows of which it was the largest.  self: (*, h, w); grad_output,
-    indices: (*, h', w'), indices into h * w."""
+    indices: (*, h', w'), indices into h * w.
+
+    A window that lies wholly in padding names a place that may lie behind the image. Nothing is added there: torch
+    writes it into what stands behind in memory.
+    """
     rows = dims.product(self.shape[:-2])
     count, windows = dims.mul(self.shape[-2], self.shape[-1]), dims.mul(*grad_output.shape[-2:])
     places, gradient = (reshape(v, (rows, windows)) for v in (indices, widened(grad_output)))
-    start = full(0, (rows, count), gradient.dtype)
+    void = may_be_void(self.shape[-2:], per_axis(dilation, 2))
+    start = full(0, (rows, dims.add(count, 1) if void else count), gradient.dtype)
+    if void:  # one place more takes what belongs nowhere
+        places = op.Min(places, dim_scalar(count))
     found = op.ScatterElements(start, places, gradient, axis=1, reduction="add")
+    found = sliced(found, 1, 0, count) if void else found
     return cast(reshape(found, self.shape), grad_output.dtype)

@@ -51,9 +51,10 @@ def slid(c: Context, size: Dim, window: Window) -> Dim:
         return dims.ceildiv(size, window.stride)
     before, after = (0, 0) if auto == "VALID" else (window.before, window.after)
     room = dims.sub(dims.add(size, before + after), window.extent)
-    if type(room) is int and room < 0:
+    ceil = "ceil_mode" in c.spec.attributes and c.attr("ceil_mode")
+    if type(room) is int and room < 0 and not (ceil and room > -window.stride):  # upwards, a part of a window counts
         raise c.fail(f"a window of {window.extent} does not fit into {size} with pads {before} and {after}")
-    if "ceil_mode" not in c.spec.attributes or not c.attr("ceil_mode"):
+    if not ceil:
         return dims.add(dims.floordiv(room, window.stride), 1)
     count = dims.add(dims.ceildiv(room, window.stride), 1)
     if type(window.extent) is int and window.extent >= after + window.stride:
