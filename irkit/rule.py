@@ -30,6 +30,8 @@ class Match:
     """An instance of a pattern: `m.root`, and what each hole, attribute, named part and named dimension holds, as
     `m.x`. `m.roots` are the values that the patterns of a rule stand for, `m.root` the first."""
 
+    __slots__ = ("__dict__", "_symbols", "root", "roots")
+
     def __init__(
         self,
         root: Value,
@@ -37,22 +39,22 @@ class Match:
         symbols: Callable[[], frozenset[Any]] = frozenset,
         roots: tuple[Value, ...] = (),
     ) -> None:
-        self.__dict__.update(bound)  # parts are plain attributes, which Python finds fastest
-        self.root, self._bound, self._symbols, self.roots = root, bound, symbols, roots or (root,)
+        self.__dict__ = bound  # parts are plain attributes, which Python finds fastest
+        self.root, self._symbols, self.roots = root, symbols, roots or (root,)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"the pattern has no part called {name!r}")
 
     def __getitem__(self, name: str) -> Any:
-        return self._bound[name]
+        return self.__dict__[name]
 
     def bound_values(self) -> Iterable[Any]:
         """What the named parts of the pattern hold: values, tuples of them, attributes."""
-        return self._bound.values()
+        return self.__dict__.values()
 
     def get(self, name: str, default: Any = None) -> Any:
         """What a part of the pattern holds, or `default` where the alternative that matched has no such part."""
-        return self._bound.get(name, default)
+        return self.__dict__.get(name, default)
 
     def binders(self, sizes: Iterable[Any], *candidates: Value) -> tuple[Value, ...]:
         """The `candidates` whose types are needed to bind a symbol of `sizes` that no parameter's type binds."""

@@ -159,21 +159,30 @@ class Sweep:
         swaps, settled, candidates, first = self.swaps, self.settled, self.plan.candidates, self.table.first
         tried = self._tried
         for value in self.graph.order:
-            if value.op == PARAM:
+            op = value.op
+            if op == PARAM:
                 continue
-            if value.bodies or (swaps and not swaps.keys().isdisjoint(value.inputs)):
+            new = value
+            if swaps and not swaps.keys().isdisjoint(value.inputs):
+                if op == ITEM or value.bodies:
+                    self.settle(value)
+                    continue
+                new = self.moved(value)
+            elif value.bodies:
                 self.settle(value)
                 continue
-            found = first(value)
-            if found is not value:
+            found = first(new)
+            if found is not new:
                 self.note(value, swaps.get(found, found))
                 continue
-            rules = () if value in tried else candidates(value)
-            fired = self.fired(value, rules) if rules else None
-            if fired is None:
-                settled.add(value)
-            else:
-                self.settle(value, fired)
+            rules = () if new in tried else candidates(new)
+            fired = self.fired(new, rules) if rules else None
+            if fired is not None:
+                self.settle(value, fired, new)
+                continue
+            settled.add(new)
+            if new is not value:
+                self.note(value, new)
         if not swaps:
             return self.graph
         return self.graph.with_results(swaps.get(r, r) for r in self.graph.results)
@@ -184,17 +193,17 @@ class Sweep:
         if self.plan.asks_users and type(new) is Value:
             self._olds.setdefault(new, []).append(old)
 
-    def settle(self, root: Value, fired: tuple[Any, Rule] | None = None) -> None:
+    def settle(self, root: Value, fired: tuple[Any, Rule] | None = None, rebuilt: Value | None = None) -> None:
         """Settles `root` and what it reaches, operands first. A replacement is itself settled before it stands for
-        anything. `fired` is the replacement of `root`, where that is known. Written with a stack: depth is decided by
-        the input."""
+        anything. `fired` is the replacement of `root`, where that is known, or of `rebuilt`, which is `root` over
+        settled operands. Written with a stack: depth is decided by the input."""
         settled, swaps = self.settled, self.swaps
         stack: list[tuple[Any, tuple[Value, ...], Trail]] = []
         trail = Trail(root.origin)
         if fired is None:
             stack.append((root, (), trail))
         else:
-            self.push(stack, fired, (root,), trail)
+            self.push(stack, fired, (root,) if rebuilt is None or rebuilt is root else (root, rebuilt), trail)
         while stack:
             value, waiting, trail = stack.pop()
             if waiting:
@@ -284,20 +293,23 @@ class Sweep:
             raise RewriteError(
                 f"the rule {trail.rule} built on a parameter that is not the graph's", source=str(trail.origin)
             )
-        swaps, new = self.swaps, value
-        if not swaps.keys().isdisjoint(value.inputs):
-            try:
-                new = reinfer.over(value, tuple([v if v is None else swaps.get(v, v) for v in value.inputs]))
-            except TypeRuleError as error:
-                raise RewriteError(
-                    f"after the rewrites below it, {value.op} is refused: {error.what}",
-                    ir=error.ir, source=str(value.origin),
-                ) from error  # fmt: skip
+        new = value if self.swaps.keys().isdisjoint(value.inputs) else self.moved(value)
         if value.bodies:
             new = with_bodies(new, tuple(self.plan.body(body) for body in value.bodies))
         if new.origin is NOWHERE and trail.depth:
             new = new.with_origin(trail.origin)
         return new
+
+    def moved(self, value: Value) -> Value:
+        """`value` over what stands for its operands."""
+        swaps = self.swaps
+        try:
+            return reinfer.over(value, tuple([swaps.get(v, v) for v in value.inputs]))  # type: ignore[arg-type]
+        except TypeRuleError as error:
+            raise RewriteError(
+                f"after the rewrites below it, {value.op} is refused: {error.what}",
+                ir=error.ir, source=str(value.origin),
+            ) from error  # fmt: skip
 
     # ------------------------------------------------------------------------------------------ one rule
 
@@ -358,9 +370,11 @@ class Sweep:
         the sweep: then the rule may apply now. Values that the sweep replaced were counted with all their users."""
         if not self._shared:
             return False
-        count = Counter(v for v in after.results if v in self._shared)
+        shared = self._shared
+        count = Counter(v for v in after.results if v in shared)
         for value in after.order:
-            count.update(v for v in dict.fromkeys(value.inputs) if v in self._shared)
+            if not shared.isdisjoint(value.inputs):
+                count.update(shared.intersection(value.inputs))
         return 1 in count.values()
 
 

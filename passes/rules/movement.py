@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from irkit.build import call, op
+import numpy as np
+
+from irkit import dims
+from irkit.build import call, op, shape_vector
 from irkit.dims import Dim
-from irkit.ir import Value
+from irkit.ir import Value, param
 from irkit.pattern import attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
-from passes.rules.common import axes_of, positive, vector
-from passes.rules.shapes import is_cheap, view
+from irkit.types import DType, Tensor
+from passes.rules.common import axes_of, positive, same_shape, vector
+from passes.rules.shapes import VIEWS, is_cheap, view
 
 x, y = hole("x"), hole("y")
 
@@ -55,6 +59,48 @@ def transpose_ones(m: Match) -> Any:
 
 def _is_one(dim: Dim) -> bool:
     return type(dim) is int and dim == 1
+
+
+# ---------------------------------------------------------------------------------------------- between views
+
+
+def _joined(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[range] | None:
+    """Which axes of one shape each axis of another joins; None where it does more than join axes."""
+    found: list[range] = []
+    at = 0
+    for d in target:
+        ends = (e for e in range(at + 1, len(source) + 1) if dims.same(dims.product(source[at:e]), d) is True)
+        end = next(ends, at if _is_one(d) else None)
+        if end is None:
+            return None
+        found.append(range(at, end))
+        at = end
+    return found if at == len(source) else None
+
+
+def _heads(rng: np.random.Generator) -> Value:
+    """Keys of attention as matrices in one stack, turned, and seen by heads again."""
+    batch, heads, length, size = dims.symbol("batch"), 4, dims.symbol("length"), int(rng.choice([1, 8]))
+    x = param(Tensor(DType.FLOAT, (batch, heads, length, size)))
+    stack = op.Reshape(x, shape_vector((dims.mul(batch, heads), length, size)))
+    turned = op.Transpose(stack, perm=[0, 2, 1] if rng.random() < 0.7 else [2, 0, 1])
+    whole = (batch, heads, size, length) if turned.shape[1] != dims.mul(batch, heads) else (size, batch, heads, length)
+    return op.Reshape(turned, shape_vector(whole))
+
+
+_inside = p.Transpose(one_of(*VIEWS)(x, hole("first", optional=True)).named("joined"), perm=attr("perm")).once()
+
+
+@rule(one_of(*VIEWS)(_inside, hole("second", optional=True)), sample=_heads)
+def transpose_between_views(m: Match) -> Any:
+    """Reshape(Transpose(Reshape(x))) -> Transpose(x), where axes are joined, moved and parted again"""
+    joined = _joined(m.x.shape, m.joined.shape)
+    if joined is None:
+        return decline("the first view does not only join axes")
+    perm = [axis for i in order(m.perm, len(joined)) for axis in joined[i]]
+    if not same_shape(tuple(m.x.shape[i] for i in perm), m.root.shape):
+        return decline("other axes are parted than were joined")
+    return op.Transpose(m.x, perm=perm)
 
 
 # ---------------------------------------------------------------------------------------------- outward
@@ -189,7 +235,7 @@ def matmul_of_transposed_right(m: Match) -> Any:
 
 
 MOVEMENT: tuple[Rule, ...] = (
-    transpose_nothing, transpose_transpose, transpose_ones, unary_of_transpose, cast_of_transpose,
+    transpose_nothing, transpose_transpose, transpose_ones, transpose_between_views, unary_of_transpose, cast_of_transpose,
     binary_of_transposes, transpose_and_scalar, scalar_and_transpose, gemm_of_transposed_left,
     gemm_of_transposed_right, matmul_of_transposed_left, matmul_of_transposed_right,
 )  # fmt: skip
