@@ -155,7 +155,11 @@ def aten_nanmedian_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Va
 
 
 def aten_mode(self: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value, Value]:
-    """The element that is most frequent along `dim`, the smallest of several, and where it stands last."""
+    """The element that is most frequent along `dim`, the smallest of several, and where it stands last.
+
+    Of rows of NaN alone, NaN at place 0; among numbers NaN counts for nothing. torch's own answer hangs there on where
+    its sort, for which NaN is neither below nor above a number, leaves the equal ones.
+    """
     if self.rank == 0:
         return self, scalar(0, DType.INT64)
     x = cast(self, DType.INT32) if self.dtype is DType.BOOL else self
@@ -166,6 +170,10 @@ def aten_mode(self: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value,
     frequent = op.Equal(counts, op.ReduceMax(counts, ints(-1)))
     value = op.ReduceMin(op.Where(frequent, last, scalar(highest(x.dtype), x.dtype)), ints(-1))
     place = op.ArgMax(cast(op.Equal(last, value), DType.INT32), axis=-1, select_last_index=1)
+    if may_be_nan(x):
+        nothing = op.Equal(op.ReduceMax(counts, ints(-1)), scalar(0, DType.INT64))
+        value = op.Where(nothing, scalar(float("nan"), x.dtype), value)
+        place = op.Where(nothing, scalar(0, DType.INT64), place)
     value, place = cast(moved(value, -1, at), self.dtype), moved(place, -1, at)
     return (value, place) if keepdim else (squeeze(value, at), squeeze(place, at))
 
@@ -365,7 +373,7 @@ def aten_unique_dim(
     if not may_be_nan(self):
         values, _, inverse, counts = op.Unique(comparable(self), axis=at, sorted=1, outputs=4)
         return cast(values, self.dtype), inverse, counts
-    _, first, inverse, counts = op.Unique(told_apart(widened(moved(self, at, 0))), axis=0, sorted=1, outputs=4)
+    _, first, inverse, counts = op.Unique(told_apart(moved(self, at, 0)), axis=0, sorted=1, outputs=4)
     return op.Gather(self, first, axis=at), inverse, counts
 
 
@@ -377,13 +385,20 @@ def unique_numbers(x: Value) -> tuple[Value, Value, Value]:
 
 
 def told_apart(x: Value) -> Value:
-    """Rows of numbers that equal each other where those of x do: one with NaN equals no other. In which order torch
-    has rows with NaN is left to chance."""
+    """Rows of numbers, equal and in order as those of x are with NaN above all: but one with NaN equals no other.
+
+    In which order torch has rows with NaN is left to chance: its sort takes NaN for equal to everything. Here they
+    stand as they do in torch.unique of elements, and in numpy.
+    """
     rows = reshape(x, (x.shape[0], dims.product(x.shape[1:])))
     missing = op.IsNaN(rows)
-    number = unsqueeze(op.Add(cast(iota(x.shape[0]), x.dtype), 1), 1)
-    alone = op.Where(is_set(op.ReduceMax(cast(missing, DType.INT32), ints(1))), number, scalar(0, x.dtype))
-    return op.Concat(op.Where(missing, scalar(0, x.dtype), rows), alone, axis=1)
+    number = unsqueeze(op.Add(cast(iota(x.shape[0]), DType.DOUBLE), 1), 1)
+    alone = op.Where(is_set(op.ReduceMax(cast(missing, DType.INT32), ints(1))), number, scalar(0, DType.DOUBLE))
+    if x.dtype is not DType.DOUBLE:
+        return op.Concat(cast(above_all(rows), DType.DOUBLE), alone, axis=1)
+    flags, numbers = cast(missing, x.dtype), op.Where(missing, scalar(0, x.dtype), rows)
+    pairs = op.Concat(unsqueeze(flags, -1), unsqueeze(numbers, -1), axis=2)
+    return op.Concat(reshape(pairs, (rows.shape[0], dims.mul(2, rows.shape[1]))), alone, axis=1)
 
 
 def aten_unique_consecutive(
