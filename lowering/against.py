@@ -11,7 +11,13 @@ import attrs
 import numpy as np
 import torch
 from pyrsistent import pmap
-from torch.export.graph_signature import ConstantArgument, OutputKind
+from torch.export.graph_signature import (
+    ConstantArgument,
+    OutputKind,
+    SymBoolArgument,
+    SymFloatArgument,
+    SymIntArgument,
+)
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
@@ -31,6 +37,8 @@ from lowering.fx_types import from_pairs, tensor_of
 from lowering.program import Program
 from lowering.report import Report
 from lowering.symints import Sizes
+
+NUMBERS = (SymIntArgument, SymFloatArgument, SymBoolArgument)
 
 
 def check_file(onnx_path: str | Path, pt2_path: str | Path, runs: int = 3, *, seed: int = 0) -> CheckReport:
@@ -81,13 +89,13 @@ class FileProgram(Program):
         named = [
             recorded.get(getattr(s.arg, "name", "")) for s in captured.output_specs if s.kind is OutputKind.USER_OUTPUT
         ]
-        kept = [v for v, (kind, _) in zip(named, self.lowered.outputs, strict=True) if kind == "result"]
+        kept = [v for v, (kind, _) in zip(named, self.lowered.outputs, strict=True) if kind != "constant"]
         return frozenset(i for i, v in enumerate(kept) if isinstance(v, torch.Tensor) and v.is_complex())
 
     @cached_property
     def count(self) -> int:
         """How many results the program gives its caller, as tensors."""
-        return sum(1 for kind, _ in self.lowered.outputs if kind == "result")
+        return sum(1 for kind, _ in self.lowered.outputs if kind != "constant")
 
     def require_fit(self) -> None:
         """Raises LoweringError where the file has inputs that the program does not have, or too few results."""
@@ -116,8 +124,7 @@ class FileProgram(Program):
         except Exception as error:  # ONNX Runtime's own classes have no common base
             raise LoadError(f"ONNX Runtime cannot run the file on these inputs: {error}") from error
         results = [torch_of(array, i in self.complex_results) for i, array in enumerate(found)]
-        leaves = [results[what] if kind == "result" else what for kind, what in self.lowered.outputs]
-        return self.lowered.captured.result_of(leaves), {}
+        return self.lowered.captured.result_of(self.lowered.leaves_from(results)), {}
 
 
 def torch_of(array: Any, is_complex: bool) -> Any:
@@ -155,7 +162,7 @@ def outputs_of(captured: Captured) -> tuple[Any, ...]:
         if isinstance(spec.arg, ConstantArgument):
             found.append(("constant", spec.arg.value))
         else:
-            found.append(("result", number))
+            found.append(("number" if isinstance(spec.arg, NUMBERS) else "result", number))
             number += 1
     return tuple(found)
 

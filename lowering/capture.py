@@ -51,6 +51,7 @@ from lowering.programs import (
 )
 from lowering.pytrees import Registrations, known_cache_types, leaf_paths, registering, registering_types
 from lowering.scalars import said_of_numbers, with_numbers
+from lowering.structures import difference
 from lowering.widening import unwidened, widened
 
 SPECIALIZED = 2
@@ -155,9 +156,15 @@ class Captured:
         with self.pytrees():
             flat, spec = pytree.tree_flatten((arranged, {name: given[name] for name in by_name.context}))
         if spec != self.in_spec:
+            sides = [
+                each
+                for side, own in zip(spec.children(), self.in_spec.children(), strict=True)
+                for each in zip(side.children(), own.children(), strict=True)
+            ]
+            found = (difference(*pair, (name,)) for name, pair in zip(names, sides, strict=True))
             raise CaptureError(
-                f"the arguments have another structure than at capture: {spec}",
-                hint=f"at capture they were {self.in_spec}",
+                f"the arguments have another structure than at capture: {next(filter(None, found), spec)}",
+                hint="give what has the same structure, or capture the model again with arguments like these",
             )
         return flat
 

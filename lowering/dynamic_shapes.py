@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from irkit import dims, dims_text
 from irkit.errors import DimensionError
 from lowering.errors import CaptureError
-from lowering.pytrees import SHORT_NAMES, Path
+from lowering.pytrees import LENGTHS, SHORT_NAMES, Path
 
 Hint = type(Dim.AUTO)
 Statement = Any  # None | int | str | Dim | Hint
@@ -150,6 +150,11 @@ def assign(rest: Rest, spec: Any, leaves: Sequence[Leaf], found: list[LeafStatem
         able = [i for _, i in rest if leaves[i].is_tensor and all(-rank(i) <= axis < rank(i) for axis in spec)]
         for i in able or [i for _, i in rest if leaves[i].is_tensor]:
             found[i] = leaf_statement(leaves[i], spec)
+        for layer, counter in full_windows(rest, leaves):
+            # A sliding window that is full keeps its size; what goes on growing is the number of tokens counted.
+            for i in layer:
+                length = (found[i] or {}).pop(rank(i) - 2, None)
+                found[counter] = getattr(length, "__name__", length) if isinstance(length, Dim) else length
     elif isinstance(spec, Mapping):
         for key, each in spec.items():
             assign(below(rest, str(key), leaves), each, leaves, found)
@@ -158,6 +163,17 @@ def assign(rest: Rest, spec: Any, leaves: Sequence[Leaf], found: list[LeafStatem
             assign(part, each, leaves, found)
     else:
         raise misfit(rest, spec, leaves)
+
+
+def full_windows(rest: Rest, leaves: Sequence[Leaf]) -> list[tuple[list[int], int]]:
+    """(tensors, counter) by number, of each layer of a cache that has counted more tokens than it keeps."""
+    found = []
+    for path, counter in rest:
+        if path and path[-1] in LENGTHS and not leaves[counter].is_tensor:
+            where = leaves[counter].path[:-1]
+            layer = [i for _, i in rest if leaves[i].is_tensor and leaves[i].path[:-1] == where]
+            found.append(([i for i in layer if leaves[i].value.dim() >= 2], counter))
+    return found
 
 
 def below(rest: Rest, key: str, leaves: Sequence[Leaf]) -> Rest:

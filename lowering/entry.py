@@ -39,7 +39,8 @@ from lowering.symints import Sizes
 class Lowered:
     """A graph with what a report and a runner need to know of how it came to be.
 
-    `outputs` says for each leaf of the model's result the number of the graph's result, or the constant it always is.
+    `outputs` says for each leaf of the model's result which result of the graph it is, as a tensor ("result") or as a
+    Python number ("number"), or the constant it always is ("constant").
     `state` names, for each result that carries state on, the state it is the new content of.
     """
 
@@ -50,6 +51,11 @@ class Lowered:
     initial_state: Mapping[str, torch.Tensor]
     fx_nodes: int
     seconds: float
+
+    def leaves_from(self, results: Sequence[Any]) -> list[Any]:
+        """The leaves of the model's result, from the results of the graph as tensors."""
+        made: dict[str, Callable[[Any], Any]] = {"result": lambda i: results[i], "number": lambda i: results[i].item()}
+        return [made[kind](what) if kind in made else what for kind, what in self.outputs]
 
 
 def lower(
@@ -249,12 +255,12 @@ def results_of(
     for i, result in enumerate(user):
         value = as_result(scope, result)
         if isinstance(value, Value):
-            outputs.append(("result", len(values)))
+            outputs.append(("result" if isinstance(result, Value) else "number", len(values)))
             values.append(value)
             fx_names.append(captured.output_fx_names[i])
         else:
             outputs.append(("constant", value))
-    leaves = [i for i, o in enumerate(outputs) if o[0] == "result"]
+    leaves = [i for i, o in enumerate(outputs) if o[0] != "constant"]
     taken = [port.name for port, _ in inputs.params]
     public = output_names_of(captured, leaves, fx_names, names, taken)
     ports = [Port(name, "output") for name in public]

@@ -85,8 +85,7 @@ class Program:
         for port, result in zip(self.graph.signature.results, results, strict=True):
             if port.role == "state":
                 after[port.binds] = result
-        leaves = [results[what] if kind == "result" else what for kind, what in self.lowered.outputs]
-        return self.lowered.captured.result_of(leaves), after
+        return self.lowered.captured.result_of(self.lowered.leaves_from(results)), after
 
     def feeds(
         self, args: Any, kwargs: dict[str, Any], state: Mapping[str, torch.Tensor] | None = None

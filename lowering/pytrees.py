@@ -30,6 +30,9 @@ Path = tuple[str, ...]
 SHORT_NAMES = {"keys": "key", "values": "value", "key_cache": "key", "value_cache": "value"}
 # Counters of tokens that follow from the length of the keys: never to be baked into a graph as numbers.
 LENGTHS = frozenset({"cumulative_length", "_seen_tokens"})
+# What torch.export puts in place of an int that varies is a leaf as well.
+WRAPPED = getattr(torch.export.dynamic_shapes, "_IntWrapper", torch.SymInt)
+LEAVES = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, WRAPPED)
 
 
 class Registrations:
@@ -155,7 +158,7 @@ def unflatten_cache(leaves: Iterable[Any], context: dict[str, Any]) -> Any:
 
 def encode(value: Any, path: Path, leaves: list[Any], paths: list[str]) -> Any:
     """`value` as JSON, its tensors (and sizes that vary) moved to `leaves` and their paths to `paths`."""
-    if isinstance(value, torch.Tensor | torch.SymInt | torch.SymFloat | torch.SymBool):
+    if isinstance(value, LEAVES):
         leaves.append(value)
         paths.append(".".join(path))
         return {"leaf": len(leaves) - 1}
@@ -184,7 +187,8 @@ def encode(value: Any, path: Path, leaves: list[Any], paths: list[str]) -> Any:
 def encode_attributes(value: object, path: Path, leaves: list[Any], paths: list[str]) -> list[list[Any]]:
     """The attributes of an object as JSON; a counter that equals the length of its keys is kept as "that length".
 
-    A number that is kept a second time, as a tensor (`_sliding_window_tensor`), is no input.
+    Another counter (a sliding window is full, and goes on counting) is a leaf. A number that is kept a second time, as
+    a tensor (`_sliding_window_tensor`), is no input.
     """
     first = len(leaves)
     attributes: list[list[Any]] = []
@@ -192,6 +196,10 @@ def encode_attributes(value: object, path: Path, leaves: list[Any], paths: list[
         twin = vars(value).get(name.removeprefix("_").removesuffix("_tensor"))
         if name in LENGTHS and first < len(leaves) and same_size(each, length_of(leaves[first])):
             attributes.append([name, {"length": first}])
+        elif name in LENGTHS and first < len(leaves) and type(each) is int:
+            leaves.append(each)
+            paths.append(".".join((*path, name)))
+            attributes.append([name, {"leaf": len(leaves) - 1}])
         elif isinstance(each, torch.Tensor) and name.endswith("_tensor") and type(twin) is int:
             attributes.append([name, {"number": twin}])
         else:

@@ -13,8 +13,10 @@ import transformers
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from irkit.errors import ContractError
 from lowering.capture import capture
 from lowering.errors import CaptureError
+from lowering.export import to_onnx
 from lowering.pytrees import known_cache_types, registering
 from lowering.sameness import run
 from tests.captured import Add, Apart, Tree, X, Y, program_of, shapes
@@ -272,3 +274,60 @@ def test_a_file_that_holds_a_cache_is_read(tmp_path: Path) -> None:
     (tmp_path / "broken.pt2").write_bytes(b"nothing")
     with pytest.raises(CaptureError, match="holds no torch program"):
         capture(tmp_path / "broken.pt2")
+
+
+def test_a_full_sliding_window_counts_on() -> None:
+    config = transformers.MistralConfig(
+        vocab_size=30, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, hidden_size=8,
+        intermediate_size=16, sliding_window=4, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    model = transformers.MistralForCausalLM(config).eval()
+
+    def step(past: int) -> dict[str, Any]:
+        cache = transformers.DynamicCache(config=config)
+        cache.update(torch.randn(2, 1, past, 4), torch.randn(2, 1, past, 4), 0)
+        return {"input_ids": torch.ones(2, 1, dtype=torch.int64), "past_key_values": cache}
+
+    shapes = {"input_ids": {0: "batch"}, "past_key_values": {0: "batch", 2: "past"}}
+    prompt = to_onnx(model, kwargs={"input_ids": step(1)["input_ids"].repeat(1, 7)}, dynamic_shapes=({0: "b", 1: "s"},))
+    assert prompt.check(n=3)
+    assert prompt(input_ids=torch.ones(2, 1, dtype=torch.int64)).past_key_values.get_seq_length() == 1
+    cache = prompt(input_ids=torch.ones(2, 6, dtype=torch.int64)).past_key_values
+    assert type(cache.layers[0].cumulative_length) is int and cache.get_seq_length() == 6
+
+    program = to_onnx(model, kwargs=step(9), dynamic_shapes=shapes)
+    assert program.report.inputs[1:] == (
+        ("past_key_values.0.key", "f32[batch, 1, 3, 4]"),
+        ("past_key_values.0.value", "f32[batch, 1, 3, 4]"),
+        ("past_key_values.0.cumulative_length", "i64[]"),
+    )
+    assert program.check(n=3)
+    assert program(input_ids=step(1)["input_ids"], past_key_values=cache).past_key_values.get_seq_length() == 7
+    with pytest.raises(ContractError) as error:
+        program(**step(2))
+    assert error.value.what == (
+        "the arguments have another structure than at capture: past_key_values.0.cumulative_length is the length of "
+        "the keys, and was a tensor or number of its own"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "difference"),
+    [
+        (([X, X, X], {"a": X}), "xs is not what it was: it has 2 too"),
+        (([X, X], {"b": X}), "named is not what it was: it has b too and it lacks a"),
+        (([X, X], {"a": [X]}), "named.a is a list, and was no container"),
+        ((X, {"a": X}), "xs is no container, and was a list"),
+    ],
+)
+def test_a_call_of_another_structure_says_where(given: Any, difference: str) -> None:
+    program = to_onnx(lambda xs, named: xs[0] + named["a"], ([X, X], {"a": X}))
+    with pytest.raises(ContractError) as error:
+        program(*given)
+    assert error.value.what == f"the arguments have another structure than at capture: {difference}"
+
+
+def test_a_size_that_the_model_returns_is_an_int() -> None:
+    program = to_onnx(lambda x: (x * 2, x.shape[0] * 3), (torch.randn(4, 2),), dynamic_shapes=({0: "n"},))
+    assert program(torch.randn(5, 2))[1] == 15 and type(program(torch.randn(5, 2))[1]) is int
+    assert program.check()
