@@ -1,9 +1,10 @@
 """Kernels that tell torch the shapes of operators whose own kernels would fix sizes while they are traced.
 
 torch traces the recurrent operators by running their loop over time, which makes the length a number, and max_pool1d
-by a kernel that knows no symbolic sizes; ctc_loss and linalg_lstsq it does not trace at all. The graph records these
-operators whole, so that all tracing needs is the shape of their results. torch.export's
-`register_lstm_while_loop_decomposition` swaps kernels in the same way.
+by a kernel that knows no symbolic sizes; ctc_loss and linalg_lstsq it does not trace at all, and unique_consecutive
+with another rank where the dimension is counted from the end. The graph records these operators whole, so that all
+tracing needs is the shape of their results. torch.export's `register_lstm_while_loop_decomposition` swaps kernels in
+the same way.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch._subclasses.fake_impls import op_implementations_dict
 
 KEY = torch._C.DispatchKey.CompositeImplicitAutograd
 Kernel = Callable[..., Any]
@@ -134,15 +136,37 @@ KERNELS: Mapping[Any, Kernel] = MappingProxyType(
 )
 
 
+def unique_consecutive(of_fake: Kernel) -> Kernel:
+    """torch's kernel for tensors without numbers, where the dimension that it is given is not negative."""
+
+    def kernel(
+        mode: Any, operator: Any, x: torch.Tensor, return_inverse: bool = False, return_counts: bool = False,
+        dim: int | None = None,
+    ) -> Any:  # fmt: skip
+        axis = dim if dim is None or dim >= 0 else dim + max(x.dim(), 1)
+        return of_fake(mode, operator, x, return_inverse, return_counts, axis)
+
+    return kernel
+
+
+FAKE_KERNELS: Mapping[Any, Callable[[Kernel], Kernel]] = MappingProxyType(
+    {torch.ops.aten.unique_consecutive.default: unique_consecutive}
+)
+
+
 @contextmanager
 def shape_kernels() -> Iterator[None]:
     """A block in which the operators above are traced by their shapes alone."""
     before = {operator: operator.py_kernels.get(KEY) for operator in KERNELS}
+    fakes = {operator: op_implementations_dict[operator] for operator in FAKE_KERNELS}
     try:
+        for operator, made in FAKE_KERNELS.items():
+            op_implementations_dict[operator] = made(fakes[operator])
         for operator, kernel in KERNELS.items():
             operator.py_kernels[KEY] = kernel
         yield
     finally:
+        op_implementations_dict.update(fakes)
         for operator, kernel in before.items():
             if kernel is None:
                 operator.py_kernels.pop(KEY, None)

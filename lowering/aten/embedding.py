@@ -20,6 +20,10 @@ from lowering.shaping import expand, flat, ints, iota, sliced, squeeze, unsqueez
 SUM, MEAN, MAX = 0, 1, 2
 """torch's numbers for the modes of embedding_bag."""
 
+SUMMED_TO_THE_END = (DType.FLOAT, DType.FLOAT16, DType.BFLOAT16)
+"""Where no row is left out, torch adds up these in a kernel that ends the last bag at the last offset; its other
+kernels, and the sizes that it divides by, take what follows into the last bag."""
+
 
 def aten_embedding(
     weight: Value, indices: Value, padding_idx: Dim = -1, scale_grad_by_freq: bool = False, sparse: bool = False
@@ -69,8 +73,9 @@ def aten_embedding_bag(
     """
     if indices.rank != 1:
         raise Unsupported("embedding_bag takes its indices in one dimension")
-    starts = sliced(offsets, 0, 0, dims.sub(offsets.shape[0], 1)) if include_last_offset else offsets
-    count = starts.shape[0]
+    # The number of bags is counted here: the type of a slice with a symbolic end does not say its length.
+    count = dims.sub(offsets.shape[0], 1) if include_last_offset else offsets.shape[0]
+    starts = sliced(offsets, 0, 0, count) if include_last_offset else offsets
     place = cast(iota(indices.shape[0]), starts.dtype)
     begun = op.GreaterOrEqual(unsqueeze(place, 1), unsqueeze(starts, 0))
     bag = op.Sub(total(cast(begun, DType.INT64), [1]), scalar(1, DType.INT64))
@@ -83,6 +88,8 @@ def aten_embedding_bag(
     if mode == MAX:
         made = maxima(rows, bag, sizes, kept, count)
     else:
+        if include_last_offset and kept is None and weight.dtype in SUMMED_TO_THE_END:
+            kept = op.Less(place, sliced(offsets, 0, -1, None))
         made = sums(widened(rows), bag, kept, count, per_sample_weights)
         if mode == MEAN:
             made = op.Div(made, unsqueeze(cast(op.Max(sizes, scalar(1, DType.INT64)), made.dtype), 1))

@@ -48,6 +48,14 @@ def test_bags_by_offsets(mode: str) -> None:
     check(torch.nn.EmbeddingBag(10, 3, mode=mode, include_last_offset=True), flat, torch.tensor([0, 2, 2, 6]))
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_any_number_with_an_end(mode: str) -> None:
+    """The number of bags varies; indices behind the last offset are left out by one of torch's kernels only."""
+    bags = torch.nn.EmbeddingBag(10, 3, mode=mode, include_last_offset=True)
+    others = [(torch.tensor([1, 2, 3, 4]), torch.tensor([0, 1, 1])), (torch.tensor([1, 2]), torch.tensor([0, 2]))]
+    check(bags, ROWS.reshape(-1), torch.tensor([0, 2, 2, 6]), dynamic_shapes=[{0: "i"}, {0: "b"}], others=others)
+
+
 def test_one_hot() -> None:
     """int64, the classes last."""
     check(lambda rows: torch.nn.functional.one_hot(rows, 12), ROWS)

@@ -100,8 +100,8 @@ def cells(dtypes: tuple[str, ...], modes: tuple[str, ...]) -> list[Key]:
     ]
 
 
-def measured(key: Key, samples: int | None) -> Found:
-    """The outcome over the first `samples` samples (all of them where None); the first failure ends it."""
+def measured(key: Key, samples: int | None, first: int = 0) -> Found:
+    """The outcome over `samples` samples from number `first` on (all where None); the first failure ends it."""
     if OPS[key.op].name in NOT_DETERMINED:
         return Found("random", "random", NOT_DETERMINED[OPS[key.op].name])
     start, compared, left_out = time.perf_counter(), 0, Found("no samples")
@@ -110,7 +110,7 @@ def measured(key: Key, samples: int | None) -> Found:
         warnings.simplefilter("ignore")
         # torch makes all samples of an operator at once: asked again for each, they cost most of the time.
         others = tuple(islice(cases_of(key), OTHERS)) if key.mode == "dynamic" else ()
-        for case in islice(cases_of(key), samples):
+        for case in islice(cases_of(key), first, None if samples is None else first + samples):
             try:
                 check(case, key.mode == "dynamic", others)
                 compared += 1
