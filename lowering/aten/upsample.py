@@ -45,6 +45,21 @@ def exactly(size: Dim, out: Dim, scale: float | None) -> bool:
     return float(scale).is_integer() and dims.same(dims.mul(size, int(scale)), out) is True
 
 
+SOME_SIZES = (1, 2, 3, 5, 7, 10, 16, 33, 100)
+
+
+def by_factor(size: Dim, out: Dim, scale: float | None) -> bool:
+    """True where the size to reach is what the scale factor makes of any size."""
+    names = {s.name for s in dims.symbols_of(size)}
+    if scale is None or not names or {s.name for s in dims.symbols_of(out)} - names:
+        return False
+    for number in SOME_SIZES:
+        given = dict.fromkeys(names, number)
+        if dims.evaluate(out, given) != math.floor(dims.evaluate(size, given) * scale):
+            return False
+    return True
+
+
 # ---------------------------------------------------------------------------------------------- nearest
 
 
@@ -189,9 +204,8 @@ def smooth(
         return by_matrices(x, axes, sizes, scales, align_corners, mode, antialias)
     if x.dtype.is_integer:
         return cast(op.Round(smooth(cast(x, DType.FLOAT), sizes, scales, align_corners, mode, antialias)), x.dtype)
-    given = [s for s in scales if s is not None]
-    if not align_corners and len(given) == spatial and not static:
-        return op.Resize(x, None, np.array(given, np.float32), **attributes)
+    if not align_corners and all(by_factor(*r) for r in zip(before, sizes, scales, strict=True)):
+        return op.Resize(x, None, np.array(scales, np.float32), **attributes)
     if not says_all:
         return by_matrices(x, axes, sizes, scales, align_corners, mode, antialias)
     return op.Resize(x, None, None, shape_vector(sizes), **attributes)
