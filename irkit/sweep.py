@@ -12,7 +12,7 @@ from irkit import dims, reinfer
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.ir import Graph, Value
 from irkit.origins import NOWHERE, Origin
-from irkit.pattern import asks_users, guards, match, possible, root_ops
+from irkit.pattern import Guard, Pattern, asks_users, guards, match, narrowed, root_ops
 from irkit.roots import broken, together
 from irkit.rule import Decline, Match, Rule, Rules
 from irkit.share import Bodies, Numbering, with_bodies
@@ -30,6 +30,10 @@ WIDE = 6
 """Of operators with more operands than this, which rules may match is not remembered."""
 
 
+Attempts = tuple[tuple[Rule, Pattern, tuple[Guard, ...]], ...]
+"""Rules that may match, each with what its pattern comes to there, and cheap conditions that are necessary for it."""
+
+
 class Index:
     """Which rules of a set may match a value. A pure function of the rules, filled where it is asked."""
 
@@ -39,25 +43,26 @@ class Index:
         self.asks_users = any(asks_users(each.pattern) for each in alone)
         self._roots = [(each, root_ops(each.pattern)) for each in alone]
         self._by_op: dict[str, Rules] = {}
-        self._candidates: dict[Any, Rules] = {}
+        self._candidates: dict[Any, Attempts] = {}
 
-    def candidates(self, value: Value) -> Rules:
+    def candidates(self, value: Value) -> Attempts:
         """The rules that may match, in the order of the rule set, judged by the operator of the value and those of
         its operands."""
         op = value.op
+        key = (op, *[None if v is None else v.op for v in value.inputs])
+        found = self._candidates.get(key)
+        if found is None:
+            found = self._possible(op, key[1:])
+            if len(key) <= WIDE + 1:
+                self._candidates[key] = found
+        return found
+
+    def _possible(self, op: str, operands: tuple[str | None, ...]) -> Attempts:
         rules = self._by_op.get(op)
         if rules is None:
             rules = self._by_op[op] = tuple(each for each, ops in self._roots if ops is None or op in ops)
-        if not rules:
-            return rules
-        operands = tuple([None if v is None else v.op for v in value.inputs])
-        if len(operands) > WIDE:
-            return tuple(r for r in rules if possible(r.pattern, op, operands))
-        key = (op, operands)
-        found = self._candidates.get(key)
-        if found is None:
-            found = self._candidates[key] = tuple(r for r in rules if possible(r.pattern, op, operands))
-        return found
+        left = ((rule, narrowed(rule.pattern, op, operands)) for rule in rules)
+        return tuple((rule, pattern, guards(pattern)) for rule, pattern in left if pattern is not None)
 
 
 @lru_cache(maxsize=64)
@@ -153,6 +158,7 @@ class Sweep:
         self._results: Counter[Value] | None = None
         self._tried = plan.tried.setdefault(graph.params, set())
         self._kept_back = 0
+        self._ask = self.users if plan.asks_users else None
 
     def run(self) -> Graph:
         """The graph rewritten; the very same object where nothing changes."""
@@ -262,15 +268,15 @@ class Sweep:
                 self.note(value, rebuilt)
         return rebuilt, fired
 
-    def fired(self, value: Value, rules: Rules) -> tuple[Any, Rule] | None:
+    def fired(self, value: Value, rules: Attempts) -> tuple[Any, Rule] | None:
         """The first of the rules that applies to a value, with what it makes of it."""
         kept_back = self._kept_back
-        for rule in rules:
-            for guard in guards(rule.pattern):
+        for rule, pattern, conditions in rules:
+            for guard in conditions:
                 if not guard(value):
                     break
             else:
-                replacement = self.applied(rule, value)
+                replacement = self.applied(rule, pattern, value)
                 if replacement is not None:
                     return replacement, rule
         if self._kept_back == kept_back:  # else a user may go, and the rule that minded it apply
@@ -313,9 +319,9 @@ class Sweep:
 
     # ------------------------------------------------------------------------------------------ one rule
 
-    def applied(self, rule: Rule, value: Value) -> Any:
-        """What the rule makes of `value`, checked; None where it does not match or declines."""
-        bound = match(rule.pattern, value, self.users if self.plan.asks_users else None)
+    def applied(self, rule: Rule, pattern: Pattern, value: Value) -> Any:
+        """What the rule makes of `value`, an instance of `pattern`, checked; None where it is none, or declined."""
+        bound = match(pattern, value, self._ask)
         if bound is None:
             return None
         try:
@@ -359,7 +365,8 @@ class Sweep:
         users, results, olds = self.graph.users, self._results, self._olds.get(value)
         found = len(users.get(value, ())) + results.get(value, 0)
         if olds is not None:
-            found += sum(len(users.get(v, ())) + results.get(v, 0) for v in olds)
+            for old in olds:
+                found += len(users.get(old, ())) + results.get(old, 0)
         if found > 1:
             self._shared.add(value)
             self._kept_back += 1

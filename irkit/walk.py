@@ -45,12 +45,15 @@ def post_order(roots: Iterable[Value], stop: Callable[[Value], bool] | None = No
 
 def users(order: Iterable[Value]) -> dict[Value, tuple[Value, ...]]:
     """Each value of `order` with the values that use it, in order; a value that uses another twice is listed once."""
-    found: dict[Value, list[Value]] = {}
-    for value in order:
-        found.setdefault(value, [])
-        for operand in dict.fromkeys(value.inputs):
+    found: dict[Value, list[Value]] = {value: [] for value in order}
+    for value in tuple(found):
+        for operand in value.inputs:
             if operand is not None:
-                found.setdefault(operand, []).append(value)
+                using = found.get(operand)
+                if using is None:
+                    found[operand] = [value]
+                elif not using or using[-1] is not value:
+                    using.append(value)
     return {value: tuple(using) for value, using in found.items()}
 
 

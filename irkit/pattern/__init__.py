@@ -10,7 +10,7 @@ A pattern reads as the expression that it looks like: an operand or attribute th
 the schema's default. A hole that occurs twice stands for one value.
 """
 
-from irkit.pattern.heads import asks_users, describe, dims_named, guards, names_of, possible, root_ops
+from irkit.pattern.heads import Guard, asks_users, describe, dims_named, guards, names_of, narrowed, root_ops
 from irkit.pattern.language import (
     Attr,
     Constant,
@@ -52,6 +52,7 @@ __all__ = [
     "Attr",
     "Constant",
     "Either",
+    "Guard",
     "Hole",
     "Is",
     "Miss",
@@ -77,11 +78,11 @@ __all__ = [
     "is_scalar",
     "match",
     "names_of",
+    "narrowed",
     "near",
     "one_of",
     "own",
     "p",
-    "possible",
     "rest",
     "root_ops",
     "schema_default",

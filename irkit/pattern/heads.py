@@ -63,6 +63,19 @@ def possible(pattern: Pattern, op: str, operands: Ops) -> bool:
     return op in pattern.ops and _operands_fit(pattern, op, operands)
 
 
+def narrowed(pattern: Pattern, op: str, operands: Ops) -> Pattern | None:
+    """The pattern without the alternatives that the operators of a value and of its operands rule out; None where they
+    rule out a match."""
+    if not possible(pattern, op, operands):
+        return None
+    if not isinstance(pattern, Either):
+        return pattern
+    choices = tuple(each for each in pattern.choices if possible(each, op, operands))
+    if len(choices) == 1:
+        return narrowed(choices[0], op, operands)
+    return pattern if len(choices) == len(pattern.choices) else Either(choices)
+
+
 def _operands_fit(pattern: Op, op: str, operands: Ops) -> bool:
     wanted, at = pattern.operands, pattern.rest_at
     if op in COMMUTATIVE and len(wanted) > 2 - (at is not None):
@@ -95,12 +108,14 @@ Guard = Callable[[Value], bool]
 
 @cache
 def guards(pattern: Pattern) -> tuple[Guard, ...]:
-    """Cheap conditions, necessary for a match: the predicates of the root's operands, asked of the operands alone."""
-    if not isinstance(pattern, Op) or pattern.item is not None or pattern.rest_at is not None:
+    """Cheap conditions, necessary for a match: the element type, rank and predicates of the root, and the predicates of
+    its operands, asked of the operands alone."""
+    if not isinstance(pattern, Op) or pattern.item is not None:
         return ()
-    if len(pattern.operands) > 2 and COMMUTATIVE.intersection(pattern.ops):
-        return ()
-    found = []
+    found: list[Guard] = [] if pattern.type is None else [pattern.type.may_be]
+    found += pattern.where
+    if pattern.rest_at is not None or (len(pattern.operands) > 2 and COMMUTATIVE.intersection(pattern.ops)):
+        return tuple(found)
     for index, operand in enumerate(pattern.operands):
         if isinstance(operand, Hole | Constant) and operand.where and not operand.optional:
             crossed = len(pattern.operands) == 2 and bool(COMMUTATIVE.intersection(pattern.ops))

@@ -30,6 +30,10 @@ class Miss:
 Goals = tuple[Any, Any, tuple[Any, ...], Any] | None
 """A linked list of what is still to be matched: pattern, value, path, further goals."""
 
+Why = tuple[Any, ...] | None
+"""Why something does not match: a format, or a function that makes the words, and what either takes; put into words
+only where somebody asks. None where it does match."""
+
 ORDERS = 120
 """In how many orders the operands of one operator are tried."""
 
@@ -44,7 +48,9 @@ class Search:
         self.seen: dict[Value, Any] | None = None
         self.bodies: dict[int, tuple[Graph, tuple[Value | None, ...]]] | None = None
 
-    def missed(self, pattern: Pattern, goals: Goals, path: tuple[Any, ...], value: Value | None, why: str) -> None:
+    def missed(
+        self, pattern: Pattern, goals: Goals, path: tuple[Any, ...], value: Value | None, why: tuple[Any, ...]
+    ) -> None:
         """Notes a failure of `pattern`; `goals` are those that were still to come."""
         if self.misses is None:
             return
@@ -52,7 +58,8 @@ class Search:
         while goals is not None:
             left += size(goals[0])
             goals = goals[3]
-        self.misses.append(Miss(max(0, self.total - left), path, value, why))
+        words = why[0].format(*why[1:]) if type(why[0]) is str else why[0](*why[1:])
+        self.misses.append(Miss(max(0, self.total - left), path, value, words))
 
     def used(self, value: Value) -> int:
         """How many values use a value: of the graph, or, for a value inside a body, of that body."""
@@ -61,20 +68,20 @@ class Search:
                 return len(body.users[value]) + sum(r is value for r in body.results)
         return self.users(value) if self.users is not None else 1
 
-    def enter(self, node: Value, number: int) -> str:
+    def enter(self, node: Value, number: int) -> Why:
         """Makes the parameters of a body known: captures as what they are outside, others by their number."""
         body = node.bodies[number]
         if self.seen is None or self.bodies is None:
             self.seen, self.bodies = {}, {}
         known = self.bodies.setdefault(id(body), (body, node.inputs))
         if known[1] != node.inputs:
-            return "one body stands in two places, over other operands"
+            return ("one body stands in two places, over other operands",)
         captures = node.attribute("captures", 0)
         outside = node.inputs[len(node.inputs) - captures :]
         first = len(body.params) - captures
         for index, own in enumerate(body.params):
             self.seen[own] = index if index < first else self.outside(outside[index - first])
-        return ""
+        return None
 
     def outside(self, value: Any) -> Any:
         """What a parameter of a body stands for: a value outside; every other value stands for itself."""
@@ -108,7 +115,7 @@ def _solve(goals: Goals, bound: dict[str, Any], search: Search) -> dict[str, Any
             value = search.outside(value)
         if kind is Op:
             why, more = _enter(pattern, value, path, goals, bound, search)
-            if why:
+            if why is not None:
                 return search.missed(pattern, goals, path, value, why)
             if type(more) is list:
                 return _first(more, bound, search)
@@ -119,7 +126,7 @@ def _solve(goals: Goals, bound: dict[str, Any], search: Search) -> dict[str, Any
             goals = (pattern.inner, seen_through(value), path, goals)
         else:
             why = _leaf(pattern, value, bound, search) if kind is not OfConstants else _of_constants(value)
-            if why:
+            if why is not None:
                 return search.missed(pattern, goals, path, value, why)
     return bound
 
@@ -145,46 +152,46 @@ def seen_through(value: Value | None) -> Value | None:
 # ---------------------------------------------------------------------------------------------- leaves
 
 
-def _of_constants(value: Value | None) -> str:
+def _of_constants(value: Value | None) -> Why:
     if value is None:
-        return "the operand is absent"
+        return ("the operand is absent",)
     operands = tuple(None if v is None else v.op for v in value.inputs)
-    return "" if is_of_constants(value.op, operands) else "not all operands are constants"
+    return None if is_of_constants(value.op, operands) else ("not all operands are constants",)
 
 
-def _leaf(pattern: Any, value: Any, bound: dict[str, Any], search: Search) -> str:
-    """Binds a hole, a constant or a rest; the reason why it cannot be bound, or an empty string."""
+def _leaf(pattern: Any, value: Any, bound: dict[str, Any], search: Search) -> Why:
+    """Binds a hole, a constant or a rest; the reason why it cannot be bound, or None."""
     name, kind = pattern.name, type(pattern)
     if name and name in bound:
-        return "" if bound[name] is value else f"{name} stands for another value already"
+        return None if bound[name] is value else ("{} stands for another value already", name)
     if kind is Rest:
         if any(not test(v) for test in pattern.where for v in value):
-            return f"not all of {name} are {_names(pattern.where)}"
+            return "not all of {} are {}", name, _names(pattern.where)
         if search.seen is not None:
             value = tuple(map(search.outside, value))
     elif kind is Own:
         if value is None or search.seen is None or search.seen.get(value) != pattern.index:
-            return f"it is {value!r}, not parameter {pattern.index} of the body"
+            return "it is {!r}, not parameter {} of the body", value, pattern.index
     elif value is None:
         if not pattern.optional:
-            return f"operand {name} is absent"
+            return "operand {} is absent", name
     else:
         if kind is Constant and value.op != CONSTANT:
-            return f"{name or describe(pattern)} is a {value.op}, no constant"
+            return "{} is a {}, no constant", name or describe(pattern), value.op
         if kind is Hole and pattern.ops and value.op not in pattern.ops:
-            return f"{name or 'the operand'} is a {value.op}, no {' or '.join(pattern.ops)}"
+            return "{} is a {}, no {}", name or "the operand", value.op, " or ".join(pattern.ops)
         if pattern.type is not None:
             why = pattern.type.refuses(value, bound)
             if why:
-                return f"{name}: {why}" if name else why
+                return "{}", f"{name}: {why}" if name else why
         for test in pattern.where:
             if not test(value):
-                return f"{test.__name__} does not hold of {name}" if name else f"not so: it {test.__name__}"
+                return ("{1} does not hold of {0}" if name else "not so: it {1}"), name, test.__name__
         if pattern.only_user and search.users is not None and search.used(value) > 1:
-            return f"{name} has {search.used(value)} users"
+            return "{} has {} users", name, search.used(value)
     if name:
         bound[name] = value
-    return ""
+    return None
 
 
 def _names(where: tuple[Predicate, ...]) -> str:
@@ -196,69 +203,69 @@ def _names(where: tuple[Predicate, ...]) -> str:
 
 def _enter(
     pattern: Op, value: Any, path: tuple[Any, ...], goals: Goals, bound: dict[str, Any], search: Search
-) -> tuple[str, Any]:
+) -> tuple[Why, Any]:
     """(reason, goals): why `value` is no such operator, or the goals that its operands add (a list of alternatives
     where the operands may change places)."""
     if value is None:
-        return "the operand is absent", None
+        return ("the operand is absent",), None
     if pattern.only_user and search.users is not None and search.used(value) > 1:
-        return f"the {value.op} has {search.used(value)} users", None
+        return ("the {} has {} users", value.op, search.used(value)), None
     node = value
     if pattern.item is not None:
         if value.op != ITEM or value.attributes[0][1] != pattern.item:
-            return f"it is a {value.op}, no result {pattern.item} of {' or '.join(pattern.ops)}", None
+            return (_no_op, value.op, pattern.ops, f"result {pattern.item} of "), None
         node = value.inputs[0]
     if node.op not in pattern.ops:
-        return f"it is a {node.op}, no {' or '.join(pattern.ops)}", None
-    if not pattern.any_attributes or pattern.attributes:
+        return (_no_op, node.op, pattern.ops), None
+    if pattern.attributes or (node.attributes and not pattern.any_attributes):
         why = _attributes(pattern, node, bound)
-        if why:
+        if why is not None:
             return why, None
     if pattern.is_more:
         why = _more(pattern, value, node, bound)
-        if why:
+        if why is not None:
             return why, None
         if pattern.bodies:
             why, goals = _bodies(pattern, node, path, goals, search)
-            if why:
+            if why is not None:
                 return why, None
-    return _operands(pattern, node, path, goals)
+    return _operands(pattern, node, path, goals, bound, search)
 
 
-def _more(pattern: Op, value: Value, node: Value, bound: dict[str, Any]) -> str:
+def _more(pattern: Op, value: Value, node: Value, bound: dict[str, Any]) -> Why:
     """What few patterns ask of an operator: its type, predicates, names that it has already."""
     if pattern.type is not None:
         why = pattern.type.refuses(value, bound)
         if why:
-            return why
+            return "{}", why
     for test in pattern.where:
         if not test(value):
-            return f"{test.__name__} does not hold"
+            return "{} does not hold", test.__name__
     if pattern.name and bound.setdefault(pattern.name, value) is not value:
-        return f"{pattern.name} stands for another value already"
+        return "{} stands for another value already", pattern.name
     if pattern.whole and bound.setdefault(pattern.whole, node) is not node:
-        return f"{pattern.whole} stands for another {node.op} already"
-    return ""
+        return "{} stands for another {} already", pattern.whole, node.op
+    return None
 
 
-def _bodies(pattern: Op, node: Value, path: tuple[Any, ...], goals: Goals, search: Search) -> tuple[str, Goals]:
+def _bodies(pattern: Op, node: Value, path: tuple[Any, ...], goals: Goals, search: Search) -> tuple[Why, Goals]:
     """The goals that the patterns of bodies add."""
     names = BODIES[node.op]
     for name, wanted in pattern.bodies:
         number = names.index(name)
         results = node.bodies[number].results
         if len(wanted) > len(results):
-            return f"{name} gives back {len(results)} values, fewer than {len(wanted)}", None
+            return ("{} gives back {} values, fewer than {}", name, len(results), len(wanted)), None
         why = search.enter(node, number)
-        if why:
+        if why is not None:
             return why, None
         for index in reversed(range(len(wanted))):
             if wanted[index] is not None:
                 goals = (wanted[index], results[index], (*path, (name, index)), goals)
-    return "", goals
+    return None, goals
 
 
-def _attributes(pattern: Op, value: Value, bound: dict[str, Any]) -> str:
+def _attributes(pattern: Op, value: Value, bound: dict[str, Any]) -> Why:
     given = dict(value.attributes)
     seen = 0
     for name, wanted in pattern.attributes:
@@ -269,18 +276,18 @@ def _attributes(pattern: Op, value: Value, bound: dict[str, Any]) -> str:
             found = schema_default(value.op, name)
         if type(wanted) is not Attr:
             if found != wanted:
-                return f"attribute {name} is {found!r}, not {wanted!r}"
+                return "attribute {} is {!r}, not {!r}", name, found, wanted
             continue
         if wanted.name in bound and bound[wanted.name] != found:
-            return f"{wanted.name} is {bound[wanted.name]!r} already, and attribute {name} is {found!r}"
+            return "{} is {!r} already, and attribute {} is {!r}", wanted.name, bound[wanted.name], name, found
         for test in wanted.where:
             if not test(found):
-                return f"{test.__name__} does not hold of attribute {name}, {found!r}"
+                return "{} does not hold of attribute {}, {!r}", test.__name__, name, found
         bound[wanted.name] = found
     if seen < len(given) and not pattern.any_attributes:
         other = next(n for n in given if n not in dict(pattern.attributes))
-        return f"attribute {other} is {given[other]!r}, not the default"
-    return ""
+        return "attribute {} is {!r}, not the default", other, given[other]
+    return None
 
 
 @cache
@@ -296,7 +303,9 @@ def attribute_of(value: Value, name: str) -> Any:
     return schema_default(value.op, name) if found is None else found
 
 
-def _operands(pattern: Op, node: Value, path: tuple[Any, ...], goals: Goals) -> tuple[str, Any]:
+def _operands(
+    pattern: Op, node: Value, path: tuple[Any, ...], goals: Goals, bound: dict[str, Any], search: Search
+) -> tuple[Why, Any]:
     wanted, at = pattern.operands, pattern.rest_at
     given: tuple[Any, ...] = node.inputs
     if (len(wanted) > 2 or (at is not None and len(wanted) > 1 < len(given))) and node.op in COMMUTATIVE:
@@ -304,40 +313,56 @@ def _operands(pattern: Op, node: Value, path: tuple[Any, ...], goals: Goals) -> 
     if at is not None:
         after = len(wanted) - at - 1
         if len(given) < at + after:
-            return f"it has {len(given)} operands, fewer than {at + after}", None
+            return ("it has {} operands, fewer than {}", len(given), at + after), None
         middle = given[at : len(given) - after]
         given = (*given[:at], middle, *given[len(given) - after :])
-    if at is None and len(given) != len(wanted):
+    elif len(given) != len(wanted):
         if len(given) > len(wanted):
-            return f"it has {len(given)} operands, more than {len(wanted)}", None
+            return ("it has {} operands, more than {}", len(given), len(wanted)), None
         given = given + (None,) * (len(wanted) - len(given))
     if len(wanted) == 2 and node.op in COMMUTATIVE and at is None:
-        straight = _ordered(wanted, given, path, goals)
-        crossed = _ordered(wanted, given[::-1], path, goals)
-        if straight is None and crossed is None:
-            return _why_not(wanted, given), None
-        if straight is None or crossed is None:
-            return "", straight or crossed
-        return "", [straight, crossed]
+        (first, second), (a, b) = wanted, given
+        crossed = fits(second, a) and fits(first, b)
+        if not (fits(first, a) and fits(second, b)):
+            if not crossed:
+                return (_why_not, wanted, given), None
+            given = given[::-1]
+        elif crossed:
+            left, right = (*path, 0), (*path, 1)
+            return None, [
+                (first, a, left, (second, b, right, goals)), (first, b, left, (second, a, right, goals))
+            ]  # fmt: skip
+    if search.misses is None and search.seen is None:
+        return _at_once(wanted, given, goals, bound, search)
     for index in reversed(range(len(wanted))):
         goals = (wanted[index], given[index], (*path, index), goals)
-    return "", goals
+    return None, goals
 
 
-def _ordered(wanted: Any, given: Any, path: tuple[Any, ...], goals: Goals) -> Goals:
-    """The goals of two operands in this order; None where their operators show at once that they do not fit."""
-    if not (fits(wanted[0], given[0]) and fits(wanted[1], given[1])):
-        return None
-    return wanted[0], given[0], (*path, 0), (wanted[1], given[1], (*path, 1), goals)
+def _at_once(
+    wanted: tuple[Pattern, ...], given: tuple[Any, ...], goals: Goals, bound: dict[str, Any], search: Search
+) -> tuple[Why, Any]:
+    """The goals of operands in this order, where nobody asks how far the match came: leaves are bound at once, so that
+    most of what fails does so here."""
+    for index in range(len(wanted) - 1, -1, -1):
+        part, kind = wanted[index], type(wanted[index])
+        if kind is Hole or kind is Constant or kind is Rest:
+            why = _leaf(part, given[index], bound, search)
+            if why is not None:
+                return why, None
+        else:
+            goals = (part, given[index], (), goals)
+    return None, goals
 
 
 def _any_order(
     wanted: tuple[Pattern, ...], given: tuple[Value | None, ...], at: int | None, path: tuple[Any, ...], goals: Goals
-) -> tuple[str, Any]:
+) -> tuple[Why, Any]:
     """The goals of three operands and more, in every order whose operators fit; what is left goes to the rest."""
     fixed = [w for i, w in enumerate(wanted) if i != at]
     if len(given) < len(fixed) or (at is None and len(given) > len(fixed)):
-        return f"it has {len(given)} operands, {'fewer' if len(given) < len(fixed) else 'more'} than {len(fixed)}", None
+        word = "fewer" if len(given) < len(fixed) else "more"
+        return ("it has {} operands, {} than {}", len(given), word, len(fixed)), None
     found: list[Goals] = []
     for places in _assignments(fixed, given):
         more = goals
@@ -350,8 +375,8 @@ def _any_order(
         if len(found) == ORDERS:
             break
     if len(found) < 2:
-        return ("", found[0]) if found else (_why_not(tuple(fixed), given), None)
-    return "", found
+        return (None, found[0]) if found else ((_why_not, tuple(fixed), given), None)
+    return None, found
 
 
 def _assignments(
@@ -366,6 +391,10 @@ def _assignments(
             yield from _assignments(wanted, given, (*taken, index))
 
 
-def _why_not(wanted: Any, given: Any) -> str:
+def _why_not(wanted: tuple[Pattern, ...], given: tuple[Value | None, ...]) -> str:
     ops = " and ".join("nothing" if v is None else v.op for v in given)
-    return f"its operands are {ops}, where {' and '.join(describe(w) for w in wanted)} are needed"
+    return f"its operands are {ops}, where {' and '.join(map(describe, wanted))} are needed"
+
+
+def _no_op(op: str, wanted: tuple[str, ...], item: str = "") -> str:
+    return f"it is a {op}, no {item}{' or '.join(wanted)}"

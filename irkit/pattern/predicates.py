@@ -138,6 +138,13 @@ class Typed:
         """The names of dimensions that the match will hold."""
         return tuple(d for d in self.shape or () if isinstance(d, str))
 
+    def may_be(self, value: Value) -> bool:
+        """False for a value of another element type or rank."""
+        type_ = value.type
+        if not isinstance(type_, Tensor) or (self.dtypes and type_.dtype not in self.dtypes):
+            return False
+        return not self.ranks or len(type_.shape) in self.ranks
+
     def refuses(self, value: Value, bound: dict[str, Any]) -> str:
         """Why a value has another type, or an empty string; named dimensions are added to `bound`."""
         type_ = value.type

@@ -27,7 +27,7 @@ def same_type(a: Value, b: Value) -> bool:
 
 def same_shape(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
     """True where the shapes are certainly equal."""
-    return len(a) == len(b) and all(dims.same(x, y) is True for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all(x is y or dims.same(x, y) is True for x, y in zip(a, b, strict=True))
 
 
 def is_float(value: Value) -> bool:

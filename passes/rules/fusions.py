@@ -59,7 +59,7 @@ def _broadcasts_to(value: Value, target: Value) -> bool:
     return all((type(d) is int and d == 1) or dims.same(d, t) is True for d, t in pairs)
 
 
-@rule(p.Add(_product, hole("c")), exact=False)
+@rule(p.Add(_product, hole("c")).typed(rank=2), exact=False)
 def gemm(m: Match) -> Any:
     """a @ b + c -> Gemm(a, b, c), for matrices"""
     if not _broadcasts_to(m.c, m.product):

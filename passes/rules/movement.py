@@ -28,11 +28,24 @@ def order(perm: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
 # ---------------------------------------------------------------------------------------------- alone, and two in a row
 
 
-@rule(p.Transpose(x, perm=attr("perm")))
+def moves_nothing(turn: Value) -> bool:
+    """True for a Transpose that leaves every axis where it is."""
+    return order(turn.attribute("perm"), turn.rank) == tuple(range(turn.rank))
+
+
+def moves_only_ones(turn: Value) -> bool:
+    """True for a Transpose after which the axes of sizes other than 1 follow one another as before."""
+    source = turn.inputs[0]
+    if source is None:
+        return False
+    kept = [i for i in order(turn.attribute("perm"), turn.rank) if not _is_one(source.shape[i])]
+    return kept == sorted(kept)
+
+
+@rule(p.Transpose(x, perm=attr("perm")).provided(moves_nothing))
 def transpose_nothing(m: Match) -> Any:
     """Transpose(x, [0, 1, ...]) -> x"""
-    perm = order(m.perm, m.x.rank)
-    return m.x if perm == tuple(range(len(perm))) else decline("axes move")
+    return m.x
 
 
 @rule(p.Transpose(p.Transpose(x, perm=attr("inner")), perm=attr("outer")))
@@ -44,13 +57,9 @@ def transpose_transpose(m: Match) -> Any:
     return m.x if perm == tuple(range(rank)) else op.Transpose(m.x, perm=perm)
 
 
-@rule(p.Transpose(x, perm=attr("perm")))
+@rule(p.Transpose(x, perm=attr("perm")).provided(moves_only_ones))
 def transpose_ones(m: Match) -> Any:
     """Transpose(x) -> a view of x, where only axes of size 1 move"""
-    perm = order(m.perm, m.x.rank)
-    kept = [i for i in perm if not _is_one(m.x.shape[i])]
-    if kept != sorted(kept):
-        return decline("axes of a size other than 1 change places")
     found = view(m, m.x, m.root.shape)
     if found is None or (found.op == "Reshape" and not is_cheap(m.x.shape, m.root.shape)):
         return decline("sizes would have to be computed")
@@ -94,9 +103,9 @@ _inside = p.Transpose(one_of(*VIEWS)(x, hole("first", optional=True)).named("joi
 @rule(one_of(*VIEWS)(_inside, hole("second", optional=True)), sample=_heads)
 def transpose_between_views(m: Match) -> Any:
     """Reshape(Transpose(Reshape(x))) -> Transpose(x), where axes are joined, moved and parted again"""
-    joined = _joined(m.x.shape, m.joined.shape)
+    joined = _joined(m.x.shape, m.joined.shape) if m.x.rank == m.root.rank >= m.joined.rank else None
     if joined is None:
-        return decline("the first view does not only join axes")
+        return decline("it does not join axes and part as many again")
     perm = [axis for i in order(m.perm, len(joined)) for axis in joined[i]]
     if not same_shape(tuple(m.x.shape[i] for i in perm), m.root.shape):
         return decline("other axes are parted than were joined")
@@ -235,8 +244,8 @@ def matmul_of_transposed_right(m: Match) -> Any:
 
 
 MOVEMENT: tuple[Rule, ...] = (
-    transpose_nothing, transpose_transpose, transpose_ones, transpose_between_views, unary_of_transpose, cast_of_transpose,
-    binary_of_transposes, transpose_and_scalar, scalar_and_transpose, gemm_of_transposed_left,
+    transpose_nothing, transpose_transpose, transpose_ones, transpose_between_views, unary_of_transpose,
+    cast_of_transpose, binary_of_transposes, transpose_and_scalar, scalar_and_transpose, gemm_of_transposed_left,
     gemm_of_transposed_right, matmul_of_transposed_left, matmul_of_transposed_right,
 )  # fmt: skip
 """Transposes moved, merged and absorbed, to the same bits."""

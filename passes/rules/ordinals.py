@@ -253,7 +253,7 @@ def _counting(rng: np.random.Generator) -> Value:
     return makers[int(rng.integers(len(makers)))]()
 
 
-@rule(one_of("Add", "Sub", "Mul", "Slice", "Concat", "Squeeze")(*rest("operands")), sample=_counting)
+@rule(one_of("Add", "Sub", "Mul", "Slice", "Concat", "Squeeze")(*rest("operands")).typed(dtype="i64"), sample=_counting)
 def count_plainly(m: Match) -> Any:
     """what goes on counting -> Range, Unsqueeze, Expand"""
     found = counted(m.root) if m.root.rank else None

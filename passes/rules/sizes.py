@@ -169,7 +169,7 @@ def slice_sizes(m: Match) -> Any:
     return built(m, sizes.dims[start:end:step], 1, sizes)
 
 
-@rule(p.Concat(*rest("parts", where=known_sizes), axis=attr("axis")))
+@rule(p.Concat(*rest("parts", where=known_sizes), axis=attr("axis")).typed(dtype="i64", rank=1))
 def concat_sizes(m: Match) -> Any:
     """Concat(dims, dims, ...) -> one vector of dimensions"""
     parts = [sizes for v in m.parts if (sizes := read(v)) is not None and sizes.rank == 1]
