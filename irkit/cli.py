@@ -1,10 +1,12 @@
-"""The command line: `irkit export`, `irkit optimize`, `irkit show`, `irkit check`."""
+"""The command line: `irkit export`, `optimize`, `convert`, `show`, `check` and `contract`."""
 
 from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +22,7 @@ from irkit.export_door import upstairs
 from irkit.ir import Graph
 from irkit.onnx.external import save
 from irkit.onnx.load import load
-from irkit.text.files import load_text
+from irkit.text.files import load_text, save_text
 
 Opset = Annotated[int | None, typer.Option(help="the ONNX opset, 13 to 26; the newest that runs if not given")]
 Target = Annotated[str, typer.Option(help="what will run the model; +com.microsoft behind it allows its own operators")]
@@ -49,6 +51,20 @@ app = typer.Typer(
 )
 
 
+def show_version(asked: bool) -> None:
+    """Prints the version and ends where it is asked for."""
+    if asked:
+        typer.echo(f"irkit {version('irkit')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="the version")] = False,
+) -> None:
+    """PyTorch programs as immutable graphs, and as ONNX models."""
+
+
 @app.command()
 def export(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an exported program, .pt2")],
@@ -69,8 +85,7 @@ def export(
 
     With --check, a model that differs from the program is not written, and the exit status is 1.
     """
-    if not output.parent.is_dir():
-        raise IrkitError(f"there is no folder {str(output.parent)!r}", hint="make it first, or choose another output")
+    require_writable(output)
     with stages(Console(stderr=True)) as show:
         to_onnx = upstairs("lowering.export").to_onnx
         program = to_onnx(
@@ -81,7 +96,7 @@ def export(
     console.print(program.report.render(), soft_wrap=False)
     if check:
         said(console, program.check())
-    program.save(output)
+    write(program.ready, output, program.opset)
     console.print(f"wrote {output}")
 
 
@@ -104,6 +119,7 @@ def optimize(
     ] = None,
 ) -> None:
     """Simplify an ONNX model, whoever exported it, and write one that the target runs."""
+    require_writable(output)
     passes, targets = upstairs("passes"), upstairs("passes.targets")
     chosen = targets.target_of(target, opset)
     graph = read(model)
@@ -119,7 +135,7 @@ def optimize(
     if opset is None:
         chosen = upstairs("passes.legalize").newest_for(better, chosen)
     ready = passes.prepare(better, chosen)
-    save(ready, output, opset=chosen.opset)
+    write(ready, output, chosen.opset)
     console.print(f"{len(graph)} nodes to {len(ready)}: wrote {output}")
 
 
@@ -134,9 +150,10 @@ def convert(
 
     What the opset lacks is expressed by what it has, or refused by name.
     """
+    require_writable(output)
     graph = read(model)
     ready = upstairs("passes").prepare(graph, target, opset)
-    save(ready, output, opset=opset)
+    write(ready, output, opset)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(f"{len(graph)} nodes to {len(ready)} at opset {opset}: wrote {output}")
 
@@ -197,6 +214,23 @@ def read(path: Path) -> Graph:
     if path.suffix == ".pt2":
         return upstairs("lowering.entry").lower(path)
     return load(path)
+
+
+def write(graph: Graph, path: Path, opset: int) -> None:
+    """Writes a graph that is ready for its target: as irkit text where the file ends so, else as ONNX."""
+    if path.suffix == ".irkit":
+        save_text(graph, path)
+    else:
+        save(graph, path, opset=opset)
+
+
+def require_writable(output: Path) -> None:
+    """Raises IrkitError where no file can be made there, before the work rather than after it."""
+    folder = output.parent
+    if not folder.is_dir():
+        raise IrkitError(f"there is no folder {str(folder)!r}", hint="make it first, or choose another output")
+    if not os.access(folder, os.W_OK):
+        raise IrkitError(f"files in {str(folder)!r} may not be written", hint="choose another output")
 
 
 class stages(Progress):

@@ -18,6 +18,9 @@ from lowering.dynamic_shapes import Leaf
 from lowering.errors import CaptureError
 from lowering.pytrees import Registrations, known_cache_types, leaf_paths, unique_names
 
+LOGGERS = ("torch.export", "torch.export.pt2_archive._package", "torch._export.serde.serialize")
+"""Where torch logs what it met while it read a program."""
+
 
 def metas_of_program(program: ExportedProgram) -> list[Any]:
     """For each leaf of the inputs what torch recorded: a FakeTensor, a SymInt, or the constant it baked in."""
@@ -102,6 +105,7 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
         raise CaptureError(
             f"{path} holds no torch program: it is no .pt2 archive", hint="save one by torch.export.save(program, path)"
         )
+    require_program(path)
     errors: list[BaseException] = []
     for prepare in (lambda: None, lambda: register_caches(known), register_as_transformers_does(known)):
         heard = Overheard()
@@ -117,6 +121,24 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
         f"{path} could not be read as a torch program: {first_line(errors[0])}",
         hint="it must come from torch.export.save; classes of its inputs must be registered with torch's pytree",
     ) from errors[0]
+
+
+def require_program(path: Path) -> None:
+    """Raises CaptureError for an archive that torch.export did not write: one of TorchScript, or of torch.save."""
+    with zipfile.ZipFile(path) as archive:
+        names = {name.rpartition("/")[2] for name in archive.namelist()}
+    if names & {"archive_format", "serialized_exported_program.json"}:
+        return
+    if "constants.pkl" in names:
+        raise CaptureError(
+            f"{path} holds TorchScript, which torch.export does not trace",
+            hint="make the module that it was scripted from, and pass that",
+        )
+    if "data.pkl" in names:
+        raise CaptureError(
+            f"{path} holds what torch.save wrote, and no program",
+            hint="load it into the module it belongs to, and pass the module; or torch.export.save(program, path)",
+        )
 
 
 @contextmanager
@@ -137,7 +159,7 @@ class Overheard(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self.errors: list[BaseException] = []
-        self.loggers = [logging.getLogger(name) for name in ("torch.export", "torch._export.serde.serialize")]
+        self.loggers = [logging.getLogger(name) for name in LOGGERS]
 
     def filter(self, record: logging.LogRecord) -> bool:
         """False: the record is not logged. What it says of an exception is kept."""

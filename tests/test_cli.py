@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
 
@@ -264,3 +266,42 @@ def test_the_installed_script_is_the_command_line() -> None:
     installed = Path(sys.executable).with_name("irkit")
     done = subprocess.run([installed, "--help"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, "optimize" in done.stdout) == (0, True), done.stderr
+
+
+def test_the_version_is_told() -> None:
+    result = irkit_(["--version"])
+    assert result.exit_code == 0 and result.output == f"irkit {version('irkit')}\n"
+
+
+@pytest.mark.parametrize("command", [["optimize"], ["convert", "--opset", "18"]])
+def test_an_output_that_ends_in_irkit_is_text(folder: Path, tmp_path: Path, command: list[str]) -> None:
+    output = tmp_path / "model.irkit"
+    result = irkit_([*command, str(folder / "model.onnx"), "-o", str(output)])
+    assert result.exit_code == 0, result.output
+    assert output.read_text().startswith("graph ") and irkit.load_text(output).results
+
+
+def test_devices_and_links_stay_what_they_are(folder: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    result = irkit_(["optimize", str(folder / "model.onnx"), "-o", str(tmp_path / "pipe")])
+    assert result.exit_code == 1 and "is no ordinary file, and cannot be replaced" in result.output
+    assert (tmp_path / "pipe").is_fifo()
+
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "link.onnx"
+    link.symlink_to(tmp_path / "there" / "model.onnx")
+    assert irkit_(["optimize", str(folder / "model.onnx"), "-o", str(link)]).exit_code == 0
+    assert link.is_symlink() and onnx.load(tmp_path / "there" / "model.onnx").graph.node
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [("script", "holds TorchScript, which torch.export does not trace"), ("state", "holds what torch.save wrote")],
+)
+def test_other_archives_of_torch_are_named(tmp_path: Path, kind: str, what: str) -> None:
+    model, path = torch.nn.Linear(2, 2), tmp_path / "model.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.script(model).save(path) if kind == "script" else torch.save(model.state_dict(), path)
+    result = irkit_(["export", str(path), "-o", str(tmp_path / "model.onnx")])
+    assert result.exit_code == 1 and what in result.output and "try: " in result.output

@@ -9,16 +9,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import IO, Any, Literal
 
 import attrs
 from onnx import ModelProto, StringStringEntryProto, TensorProto
 
 from irkit.blobs import Blob
 from irkit.errors import SerializeError
+from irkit.files import replacing
 from irkit.ir import Graph
 from irkit.onnx.serialize import TOO_LARGE, skeleton, weights_of
 from irkit.onnx.tensors import chunks, header, tensor_proto, varint
@@ -61,17 +60,16 @@ def save(
     Both files appear under their names only when they are complete: a failed save leaves the old ones.
     Raises SerializeError for what the opset cannot say or one message cannot hold.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path)) if Path(path).is_symlink() else Path(path)
     total = sum(blob.nbytes for blob in weights_of(graph))
     beside = total > AUTO_LIMIT if external == "auto" else bool(external)
     data = target.with_name(target.name + ".data")
     plan = Plan(data.name, size_threshold if beside else None)
     model = skeleton(graph, opset=opset, ir_version=ir_version, sink=plan.sink, functions=functions)
-    with temporary(target) as model_file, temporary(data if plan.external else None) as data_file:
+    with replacing(target) as model_file, optional(data if plan.external else None) as data_file:
         if data_file is not None:
             write_external(data_file, plan.external)
-        if model_file is not None:
-            write_model(model_file, model, plan.streamed)
+        write_model(model_file, model, plan.streamed)
 
 
 @attrs.define(eq=False)
@@ -109,7 +107,7 @@ def external_proto(blob: Blob, name: str, location: str, offset: int) -> TensorP
     return made
 
 
-def write_external(file: BinaryIO, placed: list[tuple[Blob, int]]) -> None:
+def write_external(file: IO[bytes], placed: list[tuple[Blob, int]]) -> None:
     """Writes each blob at its offset; the gaps are zeros."""
     position = 0
     reserve(file, placed[-1][1] + placed[-1][0].nbytes)
@@ -120,7 +118,7 @@ def write_external(file: BinaryIO, placed: list[tuple[Blob, int]]) -> None:
         position = offset + blob.nbytes
 
 
-def write_model(file: BinaryIO, model: ModelProto, streamed: list[tuple[TensorProto, Blob]]) -> None:
+def write_model(file: IO[bytes], model: ModelProto, streamed: list[tuple[TensorProto, Blob]]) -> None:
     """Writes the model, with the streamed tensors as further initializers. Empties `model.graph`."""
     graph = model.graph.SerializeToString(deterministic=True)
     model.ClearField("graph")
@@ -144,7 +142,7 @@ def write_model(file: BinaryIO, model: ModelProto, streamed: list[tuple[TensorPr
             file.write(chunk)
 
 
-def reserve(file: BinaryIO, size: int) -> None:
+def reserve(file: IO[bytes], size: int) -> None:
     """Asks for the room that a large file will take, at once: writing into it takes a quarter less time, and a disk
     that is too small refuses before the work rather than after it. Where a file system cannot, it is written as it is.
     """
@@ -156,21 +154,6 @@ def reserve(file: BinaryIO, size: int) -> None:
                 raise
 
 
-@contextlib.contextmanager
-def temporary(target: Path | None) -> Iterator[Any]:
-    """A file that takes the name `target` when the block ends well, and vanishes when it does not; None for None."""
-    if target is None:
-        yield None
-        return
-    if not target.parent.is_dir():
-        raise SerializeError(f"there is no folder {str(target.parent)!r} to write {target.name} in")
-    if target.is_dir():
-        raise SerializeError(f"{str(target)!r} is a folder", hint="give the name of a file in it")
-    scratch = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    try:
-        with scratch.open("xb") as file:
-            yield file
-        scratch.replace(target)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
+def optional(target: Path | None) -> contextlib.AbstractContextManager[Any]:
+    """`replacing(target)`; a block with None for None."""
+    return contextlib.nullcontext() if target is None else replacing(target)

@@ -6,10 +6,11 @@ from os import PathLike
 from pathlib import Path
 
 from irkit.errors import ParseError
+from irkit.files import replacing
 from irkit.ir import Graph
 from irkit.text.parser import parse
 from irkit.text.printer import large_blobs, print_graph
-from irkit.text.side_file import replacing, write_side_file
+from irkit.text.side_file import write_side_file
 
 SUFFIX = ".safetensors"
 """What the name of the side file has beyond that of the text file."""

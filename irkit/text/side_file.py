@@ -8,17 +8,16 @@ says what they are.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import attrs
 import numpy as np
 
 from irkit.blobs import Blob, content
 from irkit.errors import ParseError
+from irkit.files import replacing
 from irkit.types import DType
 
 HEADER = 100_000_000
@@ -119,15 +118,3 @@ def read_side_file(path: Path) -> dict[str, Stored]:
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ParseError(f"{path.name} cannot be read as a file of contents: {error}") from error
     return found
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of `path` when the block ends well, and else leaves no trace."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with temporary.open("wb") as file:
-            yield file
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
