@@ -17,15 +17,19 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from lowering.errors import LoweringError
+from lowering.exporting import oblivious_of_examples
 from lowering.provenance import source_of
 from lowering.scope import Scope
+from lowering.written import WRITTEN
 
 
 @cache
 def decomposition_of(target: Any) -> Callable[..., Any] | None:
-    """torch's decomposition of an operator into others; None where it has none."""
+    """torch's decomposition of an operator into others, or ours in its place; None where there is none."""
     if not isinstance(target, torch._ops.OpOverload):
         return None
+    if target in WRITTEN:
+        return WRITTEN[target]
     # torch.onnx.ops is slow to import, and is there already where one of its operators is.
     onnx_ops = sys.modules.get("torch.onnx.ops")
     for table in (decomposition_table, onnx_ops.aten_decompositions() if onnx_ops is not None else {}):
@@ -121,17 +125,19 @@ def traced(run: Callable[..., Any], inputs: list[Any], target: Any, node: Node) 
     mode = next((t.fake_mode for t in inputs if hasattr(t, "fake_mode")), None)
     environment = getattr(mode, "shape_env", None)
     known = len(environment.guards) if environment is not None else 0
+    fixed = numbers_in(environment)
     try:
         if mode is None:
             return make_fx(run, tracing_mode="real")(*inputs), []
         with mode, torch.no_grad():
-            module = make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
+            module = traced_generally(run, inputs)
     except Exception as error:
         raise LoweringError(
             f"torch's decomposition of {target} cannot be traced: {error}", source=source_of(node)
         ) from error
     guards = [guard.expr for guard in environment.guards[known:]] if environment is not None else []
-    for guard in guards:
+    learned = [sympy.Eq(s, n, evaluate=False) for s, n in numbers_in(environment).items() if s not in fixed]
+    for guard in (*guards, *learned):
         if isinstance(guard, sympy.Eq) and any(side.is_Integer for side in guard.args):
             raise LoweringError(
                 f"torch's decomposition of {target} is right for one size only: {guard}",
@@ -139,3 +145,18 @@ def traced(run: Callable[..., Any], inputs: list[Any], target: Any, node: Node) 
                 hint="hand a converter in: lower(..., converters={...}), or leave the dimension static",
             )
     return module, guards
+
+
+def traced_generally(run: Callable[..., Any], inputs: list[Any]) -> GraphModule:
+    """The graph as it is for sizes 0 and 1 as well, where torch can trace that; else as it is for the example's."""
+    try:
+        with oblivious_of_examples(True):
+            return make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
+    except Exception:  # a size of 1 that is meant to broadcast, say
+        return make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
+
+
+def numbers_in(environment: Any) -> dict[Any, Any]:
+    """The symbols that torch has found to be one number, with that number."""
+    found = getattr(environment, "replacements", {})
+    return {symbol: value for symbol, value in found.items() if getattr(value, "is_Integer", False)}

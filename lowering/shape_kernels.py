@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch._subclasses.fake_impls import op_implementations_dict
 
+from lowering.written import WRITTEN
+
 KEY = torch._C.DispatchKey.CompositeImplicitAutograd
 Kernel = Callable[..., Any]
 
@@ -132,6 +134,7 @@ KERNELS: Mapping[Any, Kernel] = MappingProxyType(
         torch.ops.aten.rnn_relu.data: gru_packed,
         torch.ops.aten._pad_packed_sequence.default: pad_packed_sequence,
         torch.ops.aten.max_pool1d.default: max_pool1d,
+        **WRITTEN,
     }
 )
 

@@ -1,0 +1,126 @@
+"""Operators whose own kernels in torch ask for sizes as numbers, as Python functions of other operators.
+
+torch records these operators whole. Their shapes come from these functions while the model is captured, and so does
+what they are made of afterwards: sizes stay symbols, and what must hold of them is said to torch, as a guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+Tensor = torch.Tensor
+
+
+def gradient(x: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> list[Tensor]:
+    """The results of aten.gradient: central differences along each dimension, one-sided ones of `edge_order` at its
+    ends. `spacing` is a number, a list of numbers, or a list of vectors of coordinates, one for each dimension.
+
+    A dimension must be longer than `edge_order`, and as long as its coordinates are many.
+    """
+    axes = list(range(x.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    steps = list(spacing) if isinstance(spacing, list | tuple) else [1 if spacing is None else spacing] * len(axes)
+    torch._check(len(steps) == len(axes), lambda: "gradient: as many spacings as dimensions are wanted")
+    torch._check(edge_order in (1, 2), lambda: "gradient: edge_order must be 1 or 2")
+    found = []
+    for axis, step in zip((a % x.dim() for a in axes), steps, strict=True):
+        size = x.shape[axis]
+        torch._check(size >= edge_order + 1, lambda: "gradient: a dimension must be longer than edge_order")
+        if isinstance(step, Tensor):
+            torch._check(step.shape[0] == size, lambda: "gradient: there must be a coordinate for every element")
+        found.append((uneven if isinstance(step, Tensor) else even)(x, step, axis, edge_order))
+    return found
+
+
+def even(x: Tensor, step: Any, axis: int, order: int) -> Tensor:
+    """Differences along an axis whose elements lie `step` apart."""
+
+    def at(start: int, stop: int | None = None) -> Tensor:
+        return torch.ops.aten.slice(x, axis, start, stop)
+
+    if order == 1:
+        first, last = (at(1, 2) - at(0, 1)) / step, (at(-1) - at(-2, -1)) / step
+    else:
+        first = (-1.5 * at(0, 1) + 2 * at(1, 2) - 0.5 * at(2, 3)) / step
+        last = (0.5 * at(-3, -2) - 2 * at(-2, -1) + 1.5 * at(-1)) / step
+    middle = (at(2) - at(0, -2)) / step / 2
+    return torch.cat((first, middle, last), axis)
+
+
+def uneven(x: Tensor, coordinates: Tensor, axis: int, order: int) -> Tensor:
+    """Differences along an axis whose elements lie at these coordinates."""
+
+    def at(start: int, stop: int | None = None) -> Tensor:
+        return torch.ops.aten.slice(x, axis, start, stop)
+
+    gaps = coordinates[1:] - coordinates[:-1]
+    shape = [1] * x.dim()
+    shape[axis] = -1
+    before, after = gaps[:-1], gaps[1:]
+    a = (-after / (before * (before + after))).reshape(shape)
+    b = ((after - before) / (before * after)).reshape(shape)
+    c = (before / (after * (before + after))).reshape(shape)
+    middle = a * at(0, -2) + b * at(1, -1) + c * at(2)
+    if order == 1:
+        first, last = (at(1, 2) - at(0, 1)) / gaps[0], (at(-1) - at(-2, -1)) / gaps[-1]
+        return torch.cat((first, middle, last), axis)
+    p, q = gaps[0], gaps[1]
+    first = (-(2 * p + q) / (p * (p + q))) * at(0, 1) + ((p + q) / (p * q)) * at(1, 2) + (-p / (q * (p + q))) * at(2, 3)
+    p, q = gaps[-2], gaps[-1]
+    last = (q / (p * (p + q))) * at(-3, -2) + (-(p + q) / (p * q)) * at(-2, -1)
+    last = last + ((p + 2 * q) / (q * (p + q))) * at(-1)
+    return torch.cat((first, middle, last), axis)
+
+
+def trapezoids(y: Tensor, gaps: Any, dim: int, reduced: Callable[..., Tensor]) -> Tensor:
+    """Means of neighbours along a dimension, summed up, times the gaps between them: numbers or differences of x."""
+    pairs = torch.ops.aten.slice(y, dim, 0, -1) + torch.ops.aten.slice(y, dim, 1)
+    if isinstance(gaps, Tensor):
+        return reduced(pairs * gaps, dim) / 2.0
+    return (gaps / 2.0) * reduced(pairs, dim)
+
+
+def gaps_of(y: Tensor, x: Tensor, dim: int) -> Tensor:
+    """The differences of x along a dimension of y: of a vector for it, or of a tensor whose last dimensions are y's."""
+    if x.dim() == 1:
+        torch._check(x.shape[0] == y.shape[dim], lambda: "trapezoid: there must be one x for every element")
+        x = x.reshape([-1 if i == dim % y.dim() else 1 for i in range(y.dim())])
+    elif x.dim() < y.dim():
+        x = x[(None,) * (y.dim() - x.dim())]
+    return torch.ops.aten.slice(x, dim, 1) - torch.ops.aten.slice(x, dim, 0, -1)
+
+
+def trapezoid_x(y: Tensor, x: Tensor, *, dim: int = -1) -> Tensor:
+    """The result of aten.trapezoid.x"""
+    return trapezoids(y, gaps_of(y, x, dim), dim, torch.sum)
+
+
+def trapezoid_dx(y: Tensor, *, dx: Any = 1, dim: int = -1) -> Tensor:
+    """The result of aten.trapezoid.dx"""
+    return trapezoids(y, dx, dim, torch.sum)
+
+
+def cumulative_trapezoid_x(y: Tensor, x: Tensor, *, dim: int = -1) -> Tensor:
+    """The result of aten.cumulative_trapezoid.x"""
+    return trapezoids(y, gaps_of(y, x, dim), dim, torch.cumsum)
+
+
+def cumulative_trapezoid_dx(y: Tensor, *, dx: Any = 1, dim: int = -1) -> Tensor:
+    """The result of aten.cumulative_trapezoid.dx"""
+    return trapezoids(y, dx, dim, torch.cumsum)
+
+
+aten = torch.ops.aten
+WRITTEN: Mapping[Any, Callable[..., Any]] = MappingProxyType(
+    {getattr(aten.gradient, overload): gradient for overload in aten.gradient.overloads()}
+    | {
+        aten.trapezoid.x: trapezoid_x,
+        aten.trapezoid.dx: trapezoid_dx,
+        aten.cumulative_trapezoid.x: cumulative_trapezoid_x,
+        aten.cumulative_trapezoid.dx: cumulative_trapezoid_dx,
+    }
+)
+"""What each operator is made of."""
