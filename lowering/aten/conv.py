@@ -82,14 +82,13 @@ def mirrored(padding: Any, spatial: int) -> tuple[Any, ...]:
     return per_axis(padding, spatial) * 2
 
 
-def named_pads(padding: str, kernel: Sequence[Dim], dilation: Any) -> tuple[int, ...]:
+def named_pads(padding: str, kernel: Sequence[Dim], dilation: Any) -> tuple[Dim, ...]:
     """Pads for "valid" and "same"; where "same" needs an odd number, the end gets one more."""
     if padding == "valid":
         return (0,) * (2 * len(kernel))
-    if any(type(k) is not int for k in kernel):
-        raise Unsupported("padding='same' needs a kernel whose size is a number")
-    totals = [d * (int(k) - 1) for k, d in zip(kernel, per_axis(dilation, len(kernel)), strict=True)]
-    return tuple(t // 2 for t in totals) + tuple(t - t // 2 for t in totals)
+    totals = [dims.mul(d, dims.sub(k, 1)) for k, d in zip(kernel, per_axis(dilation, len(kernel)), strict=True)]
+    first = [dims.floordiv(t, 2) for t in totals]
+    return (*first, *(dims.sub(t, f) for t, f in zip(totals, first, strict=True)))
 
 
 def aten_conv1d(

@@ -65,6 +65,23 @@ def test_without_batch() -> None:
     check(torch.nn.ConvTranspose2d(4, 3, 3), torch.randn(4, 5, 6))
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dilation", [1, 2, 3])
+@pytest.mark.parametrize("batched", [False, True])
+def test_kernels_of_any_length(batched: bool, dilation: int) -> None:
+    """Padding "same" follows the length of the kernel, odd or even, with a batch and without."""
+
+    def same(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.conv1d(x, w, None, 1, "same", dilation)
+
+    def given(length: int, kernel: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn((2, 3, length) if batched else (3, length)), torch.randn(4, 3, kernel)
+
+    x, w = given(9, 4)
+    shapes = [dict.fromkeys(range(x.dim()), Dim.AUTO), dict.fromkeys(range(3), Dim.AUTO)]
+    check(same, x, w, dynamic_shapes=shapes, others=[given(*n) for n in ((5, 3), (2, 5), (1, 1), (1, 2))])
+
+
 def test_core_operator() -> None:
     """`convolution`, to which core ATen reduces all."""
     x, w, b = torch.randn(2, 4, 7, 8), torch.randn(6, 2, 3, 3), torch.randn(6)
