@@ -5,7 +5,7 @@ Where both have the same operators and arguments, the first is right; where they
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -148,12 +148,43 @@ def same_type(a: Any, b: Any, change: Change) -> bool:
 
 
 def same_numbers(program: ExportedProgram, other: ExportedProgram, examples: Sequence[Any]) -> bool:
-    """Whether both programs give the same results for these leaves, with random numbers in the floating-point ones."""
+    """Whether both programs give the same results for these leaves, with random numbers in the floating-point ones,
+    and whether the shapes on the way are those that the program records.
+
+    An operator whose result has another shape for other sizes gives the right numbers when torch runs it; what is made
+    of the program takes the recorded shape for granted.
+    """
     generator = torch.Generator().manual_seed(0)
     leaves = [randomized(each, generator) for each in examples]
+    checked = AsRecorded(program, leaves)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        ours, theirs = (rebuilt(each, run(each, leaves)) for each in (program, other))
-    return len(ours) == len(theirs) and all(close(a, b) for a, b in zip(ours, theirs, strict=True))
+        ours, theirs = rebuilt(program, run(program, leaves, checked.run)), rebuilt(other, run(other, leaves))
+    same = len(ours) == len(theirs) and all(close(a, b) for a, b in zip(ours, theirs, strict=True))
+    return same and checked.agrees
+
+
+class AsRecorded(torch.fx.Interpreter):
+    """Runs a program's graph; `agrees` is False once a node gave another shape than was recorded of it."""
+
+    def __init__(self, program: ExportedProgram, leaves: Sequence[Any]) -> None:
+        super().__init__(program.graph_module)
+        self.agrees = True
+        self.sizes: dict[Any, Any] = {}
+        for meta, leaf in zip(metas_of_program(program), leaves, strict=True):
+            for axis in range(meta.dim()) if isinstance(meta, torch.Tensor) else ():
+                size = size_of(meta, axis)
+                if isinstance(size, sympy.Symbol):
+                    self.sizes[size] = sympy.Integer(leaf.shape[axis])
+
+    def run_node(self, n: Node) -> Any:
+        """What the node gives."""
+        found, recorded = super().run_node(n), n.meta.get("val")
+        if isinstance(found, torch.Tensor) and isinstance(recorded, torch.Tensor):
+            self.agrees &= found.dim() == recorded.dim()
+            for axis in range(found.dim()) if self.agrees else ():
+                size = sympy.sympify(size_of(recorded, axis)).xreplace(self.sizes)
+                self.agrees &= not size.is_Integer or int(size) == found.shape[axis]
+        return found
 
 
 def randomized(leaf: Any, generator: torch.Generator) -> Any:
@@ -163,8 +194,9 @@ def randomized(leaf: Any, generator: torch.Generator) -> Any:
     return torch.randn(leaf.shape, generator=generator, dtype=torch.float64).to(leaf)
 
 
-def run(program: ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
-    """All that the program's graph returns for these leaves; its state is copied where it could be written."""
+def run(program: ExportedProgram, leaves: Sequence[Any], graph: Callable[..., Any] | None = None) -> list[Any]:
+    """All that the program's graph returns for these leaves, or `graph` in its place; state is copied where it could
+    be written."""
     state, given = state_of_program(program), iter(leaves)
     arguments = []
     for spec in program.graph_signature.input_specs:
@@ -177,7 +209,7 @@ def run(program: ExportedProgram, leaves: Sequence[Any]) -> list[Any]:
             value = state[spec.target] if spec.target is not None else None
             arguments.append(value.clone() if isinstance(value, torch.Tensor) else value)
     torch.manual_seed(0)
-    return list(program.graph_module(*arguments))
+    return list((graph or program.graph_module)(*arguments))
 
 
 def rebuilt(program: ExportedProgram, found: Sequence[Any]) -> list[Any]:

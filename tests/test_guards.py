@@ -114,6 +114,20 @@ def test_batch_norm_that_trains_refuses_a_batch_of_one() -> None:
     assert all(dict(run.sizes)["b"] > 1 for run in program.check(n=3).runs)
 
 
+def test_a_result_that_has_another_shape_at_size_one_is_refused_there() -> None:
+    """Least squares have residuals where matrices are higher than wide: without any, their sum is 0."""
+
+    def model(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.lstsq(a, b, driver="gels").residuals.sum()
+
+    shapes = {"a": {0: "m", 1: "n"}, "b": {0: "m"}}
+    program = to_onnx(model, (torch.randn(5, 3), torch.randn(5, 2)), dynamic_shapes=shapes)
+    a, b = torch.randn(4, 2), torch.randn(4, 2)
+    torch.testing.assert_close(program(a, b), model(a, b))
+    with pytest.raises(irkit.errors.ContractError):
+        program(torch.randn(1, 1), torch.randn(1, 2))
+
+
 def test_a_product_of_sizes_that_is_one_is_refused() -> None:
     program = to_onnx(nn.BatchNorm1d(6), (torch.randn(4, 6, 5),), dynamic_shapes=({0: "b", 2: "l"},))
     assert program(torch.randn(1, 6, 5)).shape == (1, 6, 5)
