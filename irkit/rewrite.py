@@ -20,14 +20,15 @@ __all__ += ["misses", "rewrite", "rule"]
 
 
 @uncollected
-def rewrite(graph: Graph, rules: Rules | Rule, *, depth: int = DEPTH) -> Graph:
+def rewrite(graph: Graph, rules: Rules | Rule, *, tidy: Rules = (), depth: int = DEPTH) -> Graph:
     """`graph` with the rules applied until none matches, and equal values shared; in bodies too, each distinct one
     once. The very same object is returned where nothing changes.
 
     Values are visited operands first, so a rule sees operands in their final form. New values carry the origin of
-    the value that they replace, and the rule's name. Where several rules match, the first of the set is taken.
+    the value that they replace, and the rule's name. Where several rules match, the first of the set is taken. The
+    rules of `tidy` are applied to what the others made, and to what stands over that, and to nothing else.
 
     Raises RewriteError where a replacement has another type than what it replaces, or where the rules run in a
     circle (more than `depth` replacements in a row grow out of one value).
     """
-    return Plan((rules,) if isinstance(rules, Rule) else tuple(rules), depth).rewrite(graph)
+    return Plan((rules,) if isinstance(rules, Rule) else tuple(rules), depth, tidy).rewrite(graph)

@@ -74,12 +74,16 @@ def index_of(rules: Rules) -> Index:
 class Plan:
     """What all sweeps of one call share: the rules by operator, the bodies that were rewritten already, and the values
     at which no rule applies. Those need no second try, since rules look only downward; they are kept by the parameters
-    of their graph, which say what symbols are bound."""
+    of their graph, which say what symbols are bound.
 
-    def __init__(self, rules: Rules, depth: int = DEPTH) -> None:
+    `tidy` are rules for values that are new, or over new operands: what a graph holds from the beginning is left alone.
+    """
+
+    def __init__(self, rules: Rules, depth: int = DEPTH, tidy: Rules = ()) -> None:
         self.rules, self.depth = rules, depth
-        index = index_of(rules)
+        index = index_of(rules + tidy)
         self.asks_users, self.candidates, self.joint = index.asks_users, index.candidates, index.joint
+        self.first_candidates = index_of(rules).candidates if tidy else index.candidates
         self.tried: dict[tuple[Value, ...], set[Value]] = {}
         self._bodies = Bodies()
 
@@ -162,8 +166,8 @@ class Sweep:
 
     def run(self) -> Graph:
         """The graph rewritten; the very same object where nothing changes."""
-        swaps, settled, candidates, first = self.swaps, self.settled, self.plan.candidates, self.table.first
-        tried = self._tried
+        swaps, settled, tried, first = self.swaps, self.settled, self._tried, self.table.first
+        candidates, first_candidates = self.plan.candidates, self.plan.first_candidates
         for value in self.graph.order:
             op = value.op
             if op == PARAM:
@@ -181,7 +185,7 @@ class Sweep:
             if found is not new:
                 self.note(value, swaps.get(found, found))
                 continue
-            rules = () if new in tried else candidates(new)
+            rules = () if new in tried else first_candidates(new) if new is value else candidates(new)
             fired = self.fired(new, rules) if rules else None
             if fired is not None:
                 self.settle(value, fired, new)

@@ -120,6 +120,7 @@ def other_version() -> str:
     return "" if measured == installed else f"; measured on ONNX Runtime {measured}, and {installed} is installed"
 
 
+@cache
 def is_slow(op: str, dtype: DType, provider: str) -> bool:
     """True where an operator of ONNX's own was measured, and takes longer than others that say the same."""
     found = ratios(f"onnx.{op}", dtype, provider)

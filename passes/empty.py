@@ -31,11 +31,21 @@ def empty_rules(ranges: Ranges) -> Rules:
              "Scan -> If(n > 0, Scan, start)"),
         Rule("product_of_no_batch", p.MatMul(hole("a", ops=("Transpose",)), hole("b")), lambda m: product(m, ranges),
              True, "MatMul(Transpose(x), y) -> Reshape(MatMul(Reshape(Transpose(x)), y))"),
-        Rule("product_with_a_vector", p.MatMul(hole("a"), hole("b")), lambda m: with_vector(m, ranges), True,
-             "MatMul(x, v) -> Squeeze(MatMul(x, Unsqueeze(v)))"),
-        Rule("products_of_no_matrices", p.MatMul(hole("a"), hole("b")), lambda m: products(m, ranges), True,
-             "MatMul(x, y) -> MatMul(x[:b], y) where x has one matrix for all b of y"),
+        Rule("product_with_a_vector", p.MatMul(hole("a"), hole("b")).provided(has_a_vector),
+             lambda m: with_vector(m, ranges), True, "MatMul(x, v) -> Squeeze(MatMul(x, Unsqueeze(v)))"),
+        Rule("products_of_no_matrices", p.MatMul(hole("a"), hole("b", where=is_a_stack)),
+             lambda m: products(m, ranges), True, "MatMul(x, y) -> MatMul(x[:b], y), one matrix for all b"),
     )  # fmt: skip
+
+
+def has_a_vector(product: Value) -> bool:
+    """True for a product with an operand of rank 1."""
+    return any(v is not None and v.rank == 1 for v in product.inputs)
+
+
+def is_a_stack(value: Value) -> bool:
+    """True for matrices of which there may be more, or fewer, than one."""
+    return any(type(d) is not int or d != 1 for d in value.shape[:-2])
 
 
 def is_positive(size: Dim, ranges: Ranges) -> bool:
@@ -167,8 +177,8 @@ def products(m: Match, ranges: Ranges) -> Any:
     inner size may be 0, ONNX Runtime does not broadcast the batch on the left at all, and it is repeated.
     """
     a, b = m.a, m.b
-    if min(a.rank, b.rank) < 2 or all(d == 1 for d in b.shape[:-2]):
-        return decline("there is one matrix on the right, or a vector")
+    if min(a.rank, b.rank) < 2:
+        return decline("there is a vector")
     rank, inner = max(a.rank, b.rank), a.shape[-1]
     wide = [(1,) * (rank - v.rank) + v.shape[:-2] for v in (a, b)]
     pairs = list(zip(*wide, strict=True))
@@ -179,7 +189,7 @@ def products(m: Match, ranges: Ranges) -> Any:
     ]
     if not any(ends) and not spread:
         return decline("there is a batch")
-    batch = [ends[0].get(i, ends[1].get(i, y if x == 1 else x)) for i, (x, y) in enumerate(pairs)]
+    batch = [ends[0].get(i, ends[1].get(i, d)) for i, d in enumerate(m.root.shape[: rank - 2])]
     whole, sources = (*batch, a.shape[-2], b.shape[-1]), bound_by(a, b)
     if not is_bound(m, (*whole, inner), sources):
         return decline("nothing tells the sizes")

@@ -109,10 +109,10 @@ def legalize(graph: Graph, target: Target, *, observe: Observer = nobody) -> Gra
 
 
 def _legalized(graph: Graph, target: Target) -> Graph:
-    rules, tidy = _rules(target, graph.symbols)
-    after = rewrite(graph, rules)
-    if after is not graph:
-        after = rewrite(after, tidy)
+    legal, quirks = _rules(target, graph.symbols)
+    if not wants_more(graph, target) and (not quirks or rewrite(graph, quirks) is graph):
+        return graph
+    after = rewrite(graph, (legal, *quirks), tidy=TIDY)
     missing = list(problems(after, target))
     if missing:
         raise _unrunnable(missing, target)
@@ -120,12 +120,21 @@ def _legalized(graph: Graph, target: Target) -> Graph:
 
 
 @lru_cache(maxsize=64)
-def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rules, Rules]:
-    """The rules that make a graph run, and those with what tidies up after them: the same objects every time, so that
-    what is known of a rule set is known of them."""
-    rules = (legal_rule(target), *(empty_rules(ranges) if target.provider else ()))
-    rules = (*rules, *((plain_reshapes(ranges),) if target.opset < ALLOWZERO else ()))
-    return rules, (*rules, *TIDY)
+def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rule, Rules]:
+    """The rule that makes values run, and those for what runs and goes wrong where a tensor is empty: the same objects
+    every time, so that what is known of a rule set is known of them."""
+    quirks = empty_rules(ranges) if target.provider else ()
+    return legal_rule(target), (*quirks, *((plain_reshapes(ranges),) if target.opset < ALLOWZERO else ()))
+
+
+def wants_more(graph: Graph, target: Target) -> bool:
+    """True where some value of a graph or of its bodies does not run on a target, or runs slowly."""
+    for value in graph.order:
+        if value.bodies and any(wants_more(body, target) for body in value.bodies):
+            return True
+        if value.op not in OURS and wants_others(value, target):
+            return True
+    return False
 
 
 def problems(graph: Graph, target: Target) -> Iterator[tuple[Value, str]]:
@@ -264,8 +273,6 @@ def legal_rule(target: Target) -> Rule:
 
     def legal(m: Match) -> Any:
         value = m.root
-        if value.op in OURS:
-            return decline("it becomes no operator")
         why = trouble(value, target)
         if not why:
             return faster(m, value, target) or decline("it runs")
@@ -275,13 +282,28 @@ def legal_rule(target: Target) -> Rule:
                 return found
         return decline(why)
 
-    return Rule("legalize", Hole("any value"), legal, True, "a value -> one that the target runs")
+    def does_not_run(value: Value) -> bool:
+        return wants_others(value, target)
+
+    any_value = Hole("any value", where=(does_not_run,))
+    return Rule("legalize", any_value, legal, True, "a value -> one that the target runs")
+
+
+def wants_others(value: Value, target: Target) -> bool:
+    """True for a value that does not run on a target, or that others were measured to be faster than."""
+    return is_outrun(value, target) or bool(trouble(value, target))
+
+
+def is_outrun(value: Value, target: Target) -> bool:
+    """True for an operator of which an expansion was measured to be faster."""
+    if value.op not in EXPANSIONS or not target.provider or not isinstance(value.type, Tensor):
+        return False
+    return is_slow(value.op, value.dtype, target.provider)
 
 
 def faster(m: Match, value: Value, target: Target) -> Any:
     """The operator by others, where those were measured to be faster than it is; None for all others."""
-    known = target.provider and value.op in EXPANSIONS and isinstance(value.type, Tensor)
-    return expanded(m, value, target) if known and is_slow(value.op, value.dtype, target.provider) else None
+    return expanded(m, value, target) if is_outrun(value, target) else None
 
 
 def foreign(m: Match, value: Value, target: Target) -> Any:

@@ -13,7 +13,7 @@ from irkit.ir import Value
 from irkit.onnx.downgrade import respelled
 from irkit.pattern import attribute_of, uniform
 from irkit.types import DType, Tensor, Tuple
-from passes.int64 import is_confused
+from passes.int64 import ORDERED, is_confused
 from passes.rules.common import axes_of
 
 VALUES: Mapping[str, tuple[tuple[str, Any, int], ...]] = {
@@ -82,8 +82,16 @@ def counts_otherwise(value: Value) -> bool:
     return False
 
 
+ODD = REDUCTIONS | SCATTERS | PLACES | ORDERED | {
+    "Mod", "RNN", "GRU", "LSTM", "MatMul", "Mul", "Div", "Pad", "Attention",
+}  # fmt: skip
+"""The operators of which `refused` asks anything."""
+
+
 def refused(value: Value) -> str:
     """Why ONNX Runtime refuses a value although it has the kernel; empty where it does not."""
+    if value.op not in ODD:
+        return ""
     if value.op == "Mod" and value.dtype.is_float and not value.attribute("fmod"):
         return "ONNX Runtime computes Mod of floating-point numbers only with fmod=1"
     if value.op in ("RNN", "GRU", "LSTM") and value.attribute("layout"):

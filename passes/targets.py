@@ -31,7 +31,7 @@ SELF_CAST = frozenset((DType.FLOAT16,))
 """Element types for which ONNX Runtime itself puts casts to float32 around an operator without a kernel."""
 
 
-@attrs.frozen
+@attrs.frozen(cache_hash=True)
 class Target:
     """The opset of a model, the domains beside ONNX's own that it may use, and the execution provider that runs it.
 
@@ -56,8 +56,10 @@ class Target:
         operands = value.inputs
         if op in BODIES:
             operands = operands[: len(operands) - value.attribute("captures", 0)]
-        names = tuple(name for name, _ in value.attributes if name != "captures")
-        return _problem(self, op, tuple(map(kind_of, operands)), _kinds(value.type), names)
+        names = tuple([name for name, _ in value.attributes if name != "captures"]) if value.attributes else ()
+        return _problem(
+            self, op, tuple([None if v is None else _kind(v.type) for v in operands]), _kinds(value.type), names
+        )
 
 
 NAMES: Mapping[str, Target] = MappingProxyType(

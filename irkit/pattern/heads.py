@@ -110,6 +110,8 @@ Guard = Callable[[Value], bool]
 def guards(pattern: Pattern) -> tuple[Guard, ...]:
     """Cheap conditions, necessary for a match: the element type, rank and predicates of the root, and the predicates of
     its operands, asked of the operands alone."""
+    if isinstance(pattern, Hole):
+        return () if pattern.optional else pattern.where
     if not isinstance(pattern, Op) or pattern.item is not None:
         return ()
     found: list[Guard] = [] if pattern.type is None else [pattern.type.may_be]
