@@ -33,11 +33,12 @@ from passes.rules.products import PRODUCTS
 from passes.rules.reductions import REAL_REDUCED, REDUCED
 from passes.rules.rotary import ROTARY
 from passes.rules.scatters import SCATTERS
-from passes.rules.scores import SPREAD, WRITTEN
+from passes.rules.scores import FACTORED, SPREAD
 from passes.rules.sequences import SEQUENCES
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
 from passes.rules.weights import WEIGHTS
+from passes.rules.written import WRITTEN_OUT
 from passes.share_contents import share_contents
 from passes.trim import trim
 
@@ -52,7 +53,7 @@ EXACT = SHARED + EXACT_FOLDING
 
 REAL = (
     SHARED + FOLDING + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + PRODUCTS + FUSIONS + NORMS + ACTIVATIONS
-    + REAL_REDUCED + ATTENTION + ROTARY + CAUSAL + MASKS + CONVOLUTION + AFFINE + WEIGHTS + WRITTEN
+    + REAL_REDUCED + WRITTEN_OUT + ATTENTION + ROTARY + CAUSAL + MASKS + CONVOLUTION + AFFINE + WEIGHTS + FACTORED
 )  # fmt: skip
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 

@@ -10,7 +10,7 @@ from irkit import dims
 from irkit.build import call, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value, param
-from irkit.pattern import Is, Op, attr, either, hole, one_of, p, rest, uniform
+from irkit.pattern import Op, attr, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
@@ -309,69 +309,6 @@ def rotary_of_heads_beside(m: Match) -> Any:
     return decline("a dimension is not bound") if made is None else made
 
 
-# ---------------------------------------------------------------------------------------------- written out
-
-
-def _very_negative(value: Value) -> bool:
-    found = uniform(value)
-    return isinstance(found, float) and found <= -1e4
-
-
-_low = constant("low", where=Is("is_very_negative", _very_negative, (-1e9, -np.inf)))
-_raw = p.MatMul(hole("q"), hole("turned_k", ops=("Transpose",)))
-_scaled = (p.Mul(_raw, constant("factor")), p.Div(_raw, constant("divisor")), _raw)
-_biased = tuple(p.Add(scores, hole("bias")) for scores in _scaled)
-SCORES = either(*_biased, p.Where(hole("seen"), either(*_scaled), _low), *_scaled)
-"""Scores of keys: scaled, and masked."""
-
-
-def _written_out(rng: np.random.Generator) -> Value:
-    batch, length, keys = (dims.symbol(name) for name in ("batch", "length", "keys"))
-    q = param(Tensor(DType.FLOAT, (batch, 2, length, 4)))
-    k, v = (param(Tensor(DType.FLOAT, (batch, 2, keys, 4))) for _ in range(2))
-    scores = op.MatMul(q, op.Transpose(k, perm=(0, 1, 3, 2)))
-    kind = int(rng.integers(4))
-    scores = (op.Mul(scores, 0.3), op.Div(scores, 3.0), scores, scores)[kind]
-    if rng.random() < 0.5:
-        scores = op.Add(scores, param(Tensor(DType.FLOAT, (batch if rng.random() < 0.5 else 1, 1, length, keys))))
-    return op.MatMul(op.Softmax(scores, axis=-1), v)
-
-
-@rule(p.MatMul(p.Softmax(SCORES, axis=attr("axis")).named("shares"), hole("v")), exact=False, sample=_written_out)
-def attention(m: Match) -> Any:
-    """Softmax(q @ k^T * scale + bias) @ v -> Attention(q, k, v, bias)"""
-    rank = m.q.rank
-    if rank != 4 or m.v.rank != 4 or m.axis % rank != 3 or m.q.dtype is not DType.FLOAT:
-        return decline("not heads of f32, or another axis")
-    k = op.Transpose(m.turned_k, perm=(0, 1, 3, 2))
-    if any(type(x.shape[1]) is not int or dims.same(x.shape[0], m.q.shape[0]) is not True for x in (m.q, k, m.v)):
-        return decline("batches or heads broadcast")
-    if k.shape[1] != m.q.shape[1] or m.v.shape[1] != m.q.shape[1]:
-        return decline("heads broadcast")
-    scale = _scale(m)
-    mask = m.get("bias", m.get("seen"))
-    if scale is None or (mask is not None and not (mask.rank >= 2 and _broadcasts(mask, m.shares))):
-        return decline("the scale is no number, or the mask is larger than the scores")
-    return op.Attention(m.q, k, m.v, mask, scale=scale)
-
-
-def _scale(m: Match) -> float | None:
-    """What the scores are multiplied by; None where that is no number."""
-    if m.get("factor") is not None:
-        found = uniform(m.factor)
-        return None if found is None else float(found)
-    if m.get("divisor") is not None:
-        found = uniform(m.divisor)
-        return None if not found else 1.0 / float(found)
-    return 1.0
-
-
-def _broadcasts(mask: Value, scores: Value) -> bool:
-    """True where the mask has the shape of the scores, or 1s in it, from the right."""
-    pairs = zip(reversed(mask.shape), reversed(scores.shape), strict=False)
-    return mask.rank <= 4 and all((type(d) is int and d == 1) or dims.same(d, t) is True for d, t in pairs)
-
-
 # ---------------------------------------------------------------------------------------------- shared heads
 
 
@@ -456,6 +393,6 @@ DOUBLED: tuple[Rule, ...] = (unary_of_doubled, unsqueeze_of_doubled, scaled_doub
 """What is computed on both halves of a tensor that hold the same, computed once."""
 
 ATTENTION: tuple[Rule, ...] = (
-    attention, rotary_embedding, interleaved_rotary_embedding, rotary_of_joined_heads, rotary_of_heads_beside,
+    rotary_embedding, interleaved_rotary_embedding, rotary_of_joined_heads, rotary_of_heads_beside,
     partial_rotary_embedding, attention_shared_heads, attention_of_joined_heads,
 )  # fmt: skip

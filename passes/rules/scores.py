@@ -1,4 +1,4 @@
-"""Attention written out: shares guarded against NaN, factors of queries and keys, masks that repeat themselves."""
+"""What attention takes: factors of queries and keys, masks that repeat themselves."""
 
 from __future__ import annotations
 
@@ -9,31 +9,12 @@ import numpy as np
 from irkit import dims
 from irkit.build import call, const, op, shape_vector
 from irkit.ir import Value, param
-from irkit.pattern import attr, attribute_of, hole, is_all_zeros, one_of, p, rest, uniform
+from irkit.pattern import attribute_of, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.attention import SCORES, attention
 from passes.rules.common import is_known, same_shape
 from passes.rules.sizes import bound_by, built, is_bound, read
-
-# ---------------------------------------------------------------------------------------------- shares without NaN
-
-_shares = p.Softmax(SCORES, axis=attr("axis")).named("shares")
-_guarded = p.Where(p.IsNaN(hole("shares")), constant("zero", where=is_all_zeros), _shares)
-
-
-def _with_guard(rng: np.random.Generator) -> Value:
-    made = attention.sample(rng)
-    shares = made.inputs[0]
-    return op.MatMul(op.Where(op.IsNaN(shares), 0.0, shares), made.inputs[1])
-
-
-@rule(p.MatMul(_guarded, hole("v")), exact=False, sample=_with_guard)
-def attention_without_nan(m: Match) -> Any:
-    """s = Softmax(q @ k^T * scale + bias), Where(IsNaN(s), 0, s) @ v -> Attention(q, k, v, bias), which sees to it"""
-    return attention.function(m)
-
 
 # ---------------------------------------------------------------------------------------------- factors
 
@@ -131,8 +112,8 @@ def penalty_of_expand(m: Match) -> Any:
     return op.Expand(op.Where(m.seen, m.a, m.b), m.shape)
 
 
-WRITTEN: tuple[Rule, ...] = (attention_without_nan, attention_of_factors)
-"""Attention written out; not exact: the factors meet elsewhere."""
+FACTORED: tuple[Rule, ...] = (attention_of_factors,)
+"""Factors in the scale of attention; not exact: they meet elsewhere."""
 
 SPREAD: tuple[Rule, ...] = (logic_of_expand, penalty_of_expand)
 """Masks that hold the same along an axis, computed once along it."""

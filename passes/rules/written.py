@@ -1,0 +1,315 @@
+"""Attention written out: what leads from queries and keys to the shares of the values, read back from the softmax.
+
+Scores may be multiplied by numbers, capped, biased, masked and viewed with batch and heads as one axis, in any order
+that comes to Softmax(cap(scale * q @ k^T) + bias): whatever is added becomes one mask of Attention.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit import dims
+from irkit.build import const, op, shape_vector
+from irkit.dims import Dim
+from irkit.ir import Value, param
+from irkit.pattern import attr, hole, is_all_zeros, p, uniform
+from irkit.pattern import const as constant
+from irkit.rewrite import Match, Rule, decline, rule
+from irkit.types import DType, Tensor
+from passes.rules.common import same_shape
+from passes.rules.ordinals import is_causal
+from passes.rules.shapes import VIEWS, view
+from passes.rules.sizes import bound_by
+
+DEEP = 10
+"""How many operators stand between the product and the softmax at most."""
+
+ABOVE = ("MatMul", "Mul", "Div", "Add", "Where", "Reshape")
+"""What scores may be the result of."""
+
+HIDDEN = -1e4
+"""Scores of this and less are of hidden keys."""
+
+
+@attrs.frozen
+class Scores:
+    """cap(scale * q @ k^T) + all biases, and `low` where not all of `seen` hold; `rows` is a factor of the queries."""
+
+    q: Value
+    k_turned: Value
+    scale: float = 1.0
+    cap: float = 0.0
+    biases: tuple[Value, ...] = ()
+    seen: tuple[Value, ...] = ()
+    low: float = -np.inf
+    rows: Value | None = None
+
+
+def number_of(value: Value | None) -> float | None:
+    """The number that a constant holds throughout, -inf among them; None for every other value."""
+    found = None if value is None or value.blob is None else uniform(value)
+    return found if isinstance(found, float) else None
+
+
+def is_low(value: Value | None) -> bool:
+    """True for the number that stands for the scores of hidden keys."""
+    found = number_of(value)
+    return found is not None and found <= HIDDEN
+
+
+def scores_of(m: Match, value: Value | None, shape: tuple[Dim, ...], depth: int = DEEP) -> Scores | None:
+    """How scores of a shape came to be; None where they are none: whatever leads to the product has their shape."""
+    if value is None or depth == 0 or value.op not in ABOVE or not same_shape(value.shape, shape):
+        return None
+    if value.op == "MatMul":
+        q, k = value.inputs
+        return None if q is None or k is None or q.rank != k.rank else Scores(q, k)
+    return _READERS[value.op](m, value, shape, depth - 1)
+
+
+def _biased(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Scores | None:
+    for inner, bias in (value.inputs, value.inputs[::-1]):
+        found = scores_of(m, inner, shape, depth)
+        if found is not None and bias is not None:
+            return None if found.seen else attrs.evolve(found, biases=(*found.biases, bias))
+    return None
+
+
+def _masked(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Scores | None:
+    seen, inner, low = value.inputs
+    turned = is_low(inner)
+    if turned:
+        inner, low = low, inner
+    found = scores_of(m, inner, shape, depth) if is_low(low) else None
+    number = number_of(low)
+    if found is None or seen is None or number is None:
+        return None
+    return attrs.evolve(found, seen=(*found.seen, op.Not(seen) if turned else seen), low=max(found.low, number))
+
+
+def _scaled(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Scores | None:
+    x, c = value.inputs
+    if value.op == "Mul" and x is not None and x.op not in (*ABOVE, "Tanh"):
+        x, c = c, x
+    factor = number_of(c)
+    if x is None or c is None or (factor is not None and not 0 < factor < np.inf):
+        return None
+    if x.op == "Tanh":
+        return _capped(m, x, shape, depth, factor) if value.op == "Mul" and factor is not None else None
+    found = scores_of(m, x, shape, depth)
+    if found is None:
+        return None
+    if factor is not None:
+        return _times(found, 1 / factor if value.op == "Div" else factor)
+    plain = found.rows is None and not found.cap and not found.biases and not found.seen
+    if value.op == "Mul" and plain and 2 <= c.rank <= len(shape) and c.shape[-2:] == (1, 1):
+        return attrs.evolve(found, rows=c)
+    return None
+
+
+def _times(found: Scores, factor: float) -> Scores | None:
+    """Scores times a positive number, which what was added is multiplied by, too."""
+    if found.cap or found.seen:
+        return None
+    biases = tuple(_bias_times(bias, factor) for bias in found.biases)
+    return attrs.evolve(found, scale=found.scale * factor, biases=biases)
+
+
+def _bias_times(bias: Value, factor: float) -> Value:
+    numbers = [number_of(v) for v in bias.inputs[1:]] if bias.op == "Where" else [None]
+    if any(n is None for n in numbers):
+        return op.Mul(bias, factor)
+    lowest = float(np.finfo(np.float32).min)
+    scaled = (n if np.isinf(n) else max(n * factor, lowest) for n in numbers if n is not None)
+    return op.Where(bias.inputs[0], *scaled)
+
+
+def _capped(m: Match, tanh: Value, shape: tuple[Dim, ...], depth: int, cap: float) -> Scores | None:
+    found = scores_of(m, tanh.inputs[0], shape, depth)
+    if found is None or found.cap or found.biases or found.seen:
+        return None
+    return attrs.evolve(found, scale=found.scale * cap, cap=cap)
+
+
+def _apart(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Scores | None:
+    """Scores whose batch and heads were one axis: all that they are made of, viewed with the two apart."""
+    inner = value.inputs[0]
+    if inner is None or value.rank != 4 or inner.rank != 3 or not same_shape(inner.shape[1:], shape[2:]):
+        return None
+    found = scores_of(m, inner, inner.shape, depth)
+    if found is None or found.seen or found.rows is not None:
+        return None
+    parts = [_with_heads(m, each, inner.shape[0], shape[:2]) for each in (found.q, found.k_turned, *found.biases)]
+    q, k, *biases = (part for part in parts if part is not None)
+    return attrs.evolve(found, q=q, k_turned=k, biases=tuple(biases)) if len(biases) == len(found.biases) else None
+
+
+def _with_heads(m: Match, value: Value, both: Dim, lead: tuple[Dim, ...]) -> Value | None:
+    """A value of (batch * heads, ...) as (batch, heads, ...); itself where it is the same for all of them."""
+    if value.rank < 3 or (type(value.shape[0]) is int and value.shape[0] == 1):
+        return value
+    if dims.same(value.shape[0], both) is not True:
+        return None
+    return view(m, value, (*lead, *value.shape[1:]), bound_by(value))
+
+
+_READERS = {"Mul": _scaled, "Div": _scaled, "Add": _biased, "Where": _masked, "Reshape": _apart}
+
+
+# ---------------------------------------------------------------------------------------------- masks
+
+
+def mask_of(found: Scores, shape: tuple[Dim, ...]) -> tuple[Value | None, int]:
+    """(mask, is_causal) of an attention with those scores."""
+    causal = 0
+    biases: list[Value] = []
+    for bias in found.biases:
+        if not causal and not found.seen and is_causal_penalty(bias, shape) and _same_for_all(found.biases, bias):
+            causal = 1
+        else:
+            biases.append(bias)
+    total: Value | None = None
+    for bias in biases:
+        total = bias if total is None else op.Add(total, bias)
+    if not found.seen:
+        return total, causal
+    if not causal and all(is_causal(each) and same_shape(each.shape[-2:], shape[-2:]) for each in found.seen):
+        return total, 1
+    seen = found.seen[0]
+    for each in found.seen[1:]:
+        seen = op.And(seen, each)
+    if total is None and found.low == -np.inf:
+        return seen, causal
+    return op.Where(seen, 0.0 if total is None else total, const(np.float32(found.low))), causal
+
+
+def is_causal_penalty(bias: Value, shape: tuple[Dim, ...]) -> bool:
+    """True for Where(keys <= queries, 0, a very low number) of the last two axes of a shape."""
+    if bias.op != "Where" or bias.inputs[0] is None or not same_shape(bias.shape[-2:], shape[-2:]):
+        return False
+    if number_of(bias.inputs[1]) != 0 or not is_low(bias.inputs[2]):
+        return False
+    return same_shape(bias.inputs[0].shape[-2:], shape[-2:]) and is_causal(bias.inputs[0])
+
+
+def _same_for_all(biases: tuple[Value, ...], causal: Value) -> bool:
+    """True where no other bias knows the batch, so that none hides what is padded: some key is always seen."""
+    return all(b is causal or b.rank < 4 or b.shape[0] == 1 for b in biases)
+
+
+def fits(mask: Value, scores: tuple[Dim, ...]) -> bool:
+    """True where the mask has the shape of the scores, or 1s in it but for the keys, from the right."""
+    pairs = list(zip(reversed(mask.shape), reversed(scores), strict=False))
+    if not 2 <= mask.rank <= 4:
+        return False
+    same = [dims.same(d, t) is True for d, t in pairs]
+    return same[0] and all(s or (type(d) is int and d == 1) for s, (d, _) in zip(same, pairs, strict=True))
+
+
+# ---------------------------------------------------------------------------------------------- the rules
+
+
+def _written_out(rng: np.random.Generator) -> Value:
+    batch, length, keys = (dims.symbol(name) for name in ("batch", "length", "keys"))
+    q = param(Tensor(DType.FLOAT, (batch, 2, length, 4)))
+    k, v = (param(Tensor(DType.FLOAT, (batch, 2, keys, 4))) for _ in range(2))
+    scores = op.MatMul(q, op.Transpose(k, perm=(0, 1, 3, 2)))
+    shapes = ((batch, 1, length, keys), (1, 2, length, keys), (length, keys), (batch, 1, 1, keys))
+    if rng.random() < 0.2:
+        scores = op.Mul(scores, const(np.array([0.5, 2.0], np.float32).reshape(2, 1, 1)))
+    elif rng.random() < 0.2:
+        scores = op.Mul(op.Tanh(op.Div(scores, 5.0)), 5.0)
+    for _ in range(int(rng.integers(4))):
+        shape = shapes[int(rng.integers(4))]
+        kind = int(rng.integers(6))
+        if kind < 2:
+            scores = op.Mul(scores, 0.3) if kind else op.Div(scores, 3.0)
+        elif kind < 4:
+            scores = op.Add(*(scores, param(Tensor(DType.FLOAT, shape)))[:: 1 if kind == 2 else -1])
+        else:
+            seen = op.Or(param(Tensor(DType.BOOL, shape)), np.array(True))
+            scores = op.Where(seen, scores, -1e9) if kind == 4 else op.Where(op.Not(seen), -np.inf, scores)
+    return op.MatMul(op.Softmax(scores, axis=-1), v)
+
+
+def _flat(rng: np.random.Generator) -> Value:
+    """Scores of all heads of all sequences along one axis, with a bias of their own."""
+    batch, length, keys = (dims.symbol(name) for name in ("batch", "length", "keys"))
+    q = param(Tensor(DType.FLOAT, (batch, 2, length, 4)))
+    k, v = (param(Tensor(DType.FLOAT, (batch, 2, keys, 4))) for _ in range(2))
+    many = dims.mul(batch, 2)
+    flat_q = op.Reshape(q, shape_vector((many, length, 4)))
+    flat_k = op.Reshape(op.Transpose(k, perm=(0, 1, 3, 2)), shape_vector((many, 4, keys)))
+    slopes = op.Reshape(param(Tensor(DType.FLOAT, (batch, 2, keys))), shape_vector((many, 1, keys)))
+    scores = op.Mul(op.MatMul(flat_q, flat_k), 0.4)
+    scores = op.Add(scores, slopes) if rng.random() < 0.5 else op.Add(slopes, scores)
+    scores = op.Reshape(scores, shape_vector((batch, 2, length, keys)))
+    if rng.random() < 0.5:
+        scores = op.Add(scores, param(Tensor(DType.FLOAT, (batch, 1, length, keys))))
+    return op.MatMul(op.Softmax(scores, axis=-1), v)
+
+
+def _sample(rng: np.random.Generator) -> Value:
+    return _flat(rng) if rng.random() < 0.25 else _written_out(rng)
+
+
+def attended(m: Match) -> Any:
+    """The Attention that a match of shares and values stands for, or why there is none."""
+    shares, v = m.shares, m.v
+    if shares.rank != 4 or v.rank != 4 or m.axis % 4 != 3 or shares.dtype is not DType.FLOAT:
+        return decline("not heads of f32, or another axis")
+    found = scores_of(m, shares.inputs[0], shares.shape)
+    if found is None:
+        return decline("the scores are not made of a product by numbers, biases and masks")
+    q, k = found.q, _turned_back(found.k_turned)
+    if k is None or q.rank != 4 or k.rank != 4:
+        return decline("the keys are not turned, or heads have no axis of their own")
+    lead = q.shape[:2]
+    if type(lead[1]) is not int or not all(same_shape(x.shape[:2], lead) for x in (k, v)):
+        return decline("batches or heads broadcast, or their number is not known")
+    mask, causal = mask_of(found, shares.shape)
+    if mask is not None and not fits(mask, shares.shape):
+        return decline("the mask is larger than the scores, or does not say of each key")
+    if found.rows is not None:
+        q = op.Mul(q, found.rows)
+        if not same_shape(q.shape, found.q.shape):
+            return decline("a factor is larger than the queries")
+    return op.Attention(q, k, v, mask, scale=found.scale, softcap=found.cap, is_causal=causal)
+
+
+def _turned_back(k: Value) -> Value | None:
+    """The keys as (batch, heads, keys, size), where they stand under a Transpose, or a view of one."""
+    under = k.inputs[0] if k.op in VIEWS else k
+    if k.op != "Transpose" and (under is None or under.op not in ("Transpose", *VIEWS)):
+        return None
+    return op.Transpose(k, perm=(0, 1, 3, 2))
+
+
+@rule(p.MatMul(p.Softmax(hole("scores", ops=ABOVE), axis=attr("axis")).named("shares"), hole("v")),
+      exact=False, sample=_sample)  # fmt: skip
+def attention(m: Match) -> Any:
+    """Softmax(q @ k^T * scale + bias) @ v -> Attention(q, k, v, bias)"""
+    return attended(m)
+
+
+def _with_guard(rng: np.random.Generator) -> Value:
+    made = attention.sample(rng)
+    shares = made.inputs[0]
+    return op.MatMul(op.Where(op.IsNaN(shares), 0.0, shares), made.inputs[1])
+
+
+_shares = p.Softmax(hole("scores", ops=ABOVE), axis=attr("axis")).named("shares")
+_guarded = p.Where(p.IsNaN(hole("shares")), constant("zero", where=is_all_zeros), _shares)
+
+
+@rule(p.MatMul(_guarded, hole("v")), exact=False, sample=_with_guard)
+def attention_without_nan(m: Match) -> Any:
+    """s = Softmax(q @ k^T * scale + bias), Where(IsNaN(s), 0, s) @ v -> Attention(q, k, v, bias), which sees to it"""
+    return attended(m)
+
+
+WRITTEN_OUT: tuple[Rule, ...] = (attention, attention_without_nan)
+"""Attention written out."""
