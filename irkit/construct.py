@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from irkit import dims, dims_text
-from irkit.attributes import freeze, single
+from irkit.attributes import frozen, single
 from irkit.blobs import Blob, blob
 from irkit.bodies import with_bodies
 from irkit.dims import Dim
@@ -155,15 +155,19 @@ def converted(op: str, index: int, data: Any, dtype: DType) -> np.ndarray:
 
 def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """The attributes frozen, of the schema's kinds, without those that say what the default says."""
-    if not given and not required(known):
-        return ()
-    kinds_given = {name: of_kind(op, known, name, value) for name, value in given.items() if value is not None}
+    found = []
+    for name in sorted(given):
+        value = given[name]
+        if value is None:
+            continue
+        value = of_kind(op, known, name, value)
+        row = known.attributes.get(name)  # none for `captures`
+        if row is None or row.required or value != row.default:
+            found.append((name, value))
     for name in required(known):
-        if name not in kinds_given:
+        if given.get(name) is None:
             raise TypeRuleError(f"{op}: attribute {name} must be given")
-    table = known.attributes
-    frozen = freeze(kinds_given)
-    return tuple(p for p in frozen if p[0] == "captures" or table[p[0]].required or p[1] != table[p[0]].default)
+    return tuple(found)
 
 
 @cache
@@ -181,14 +185,14 @@ def in_single(value: Any) -> Any:
 
 _CASTS: Mapping[str, Callable[[Any], Any]] = {
     "INT": int, "FLOAT": single, "STRING": lambda s: s.decode() if isinstance(s, bytes) else str(s),
-    "INTS": lambda v: tuple(int(x) for x in v), "FLOATS": lambda v: tuple(single(x) for x in v),
+    "INTS": lambda v: tuple(map(int, v)), "FLOATS": lambda v: tuple(map(single, v)),
     "STRINGS": lambda v: tuple(x.decode() if isinstance(x, bytes) else str(x) for x in v),
     "TENSOR": lambda v: v if isinstance(v, Blob) else blob(v),
 }  # fmt: skip
 
 
 def of_kind(op: str, known: OpSpec, name: str, value: Any) -> Any:
-    """One attribute in the kind that the schema asks for. Raises TypeRuleError where it refuses name or value."""
+    """An attribute, frozen, of the kind that the schema wants. Raises TypeRuleError where it refuses name or value."""
     if name == "captures" and op in BODIES:
         return int(value)
     if name not in known.attributes:
@@ -196,7 +200,7 @@ def of_kind(op: str, known: OpSpec, name: str, value: Any) -> Any:
     kind = known.attributes[name].kind
     cast = _CASTS.get(kind)
     try:
-        return value if cast is None else cast(value)
+        return frozen(name, value) if cast is None else cast(value)
     except (TypeError, ValueError) as error:
         raise TypeRuleError(f"{op}: attribute {name} must be of kind {kind}, and is {value!r}") from error
 

@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 
 from irkit import dims
+from irkit.blobs import Blob, blob
 from irkit.build import dim_scalar, shape_vector
 from irkit.dims import Dim
 from irkit.errors import DimensionError
-from irkit.ir import Value
+from irkit.ir import Value, constant
 from irkit.types import DType, Tensor
 from irkit.vocabulary import CONSTANT, SHAPE_VECTOR
 
@@ -39,13 +41,18 @@ class Known:
     def __init__(self, free: frozenset[Any]) -> None:
         self.free = free
         self._found: dict[Value, Content | None] = {}
+        self._constants: dict[Blob, Content | None] = {}
+        self._blobs: dict[tuple[tuple[Dim, ...], int], Blob] = {}
 
     def content(self, value: Value | None) -> Content | None:
         """The elements of a value; None where they are not known, or where it is no small integer tensor."""
         if value is None or type(value.type) is not Tensor or value.type.dtype not in _WHOLE:
             return None
-        if value.op == CONSTANT and value not in self._found:
-            self._found[value] = constant_content(value)
+        if value.op == CONSTANT:
+            blob = value.attributes[0][1]
+            if blob not in self._constants:
+                self._constants[blob] = constant_content(blob)
+            return self._constants[blob]
         if value.op == SHAPE_VECTOR and not value.attribute("scalars"):
             return Content(value.attribute("dims"), 1, value.inputs)  # type: ignore[arg-type]
         return self._found.get(value)
@@ -73,9 +80,27 @@ class Known:
         if not all(any(s in symbols_in_type(b) for b in binders) for s in needed):
             return None
         kept = Content(content.elements, content.rank, binders)
+        if not needed and all(type(d) is int for d in content.elements):
+            return constant(self._blob(content.elements, content.rank))
         made = shape_vector(kept.elements, *binders) if kept.rank else dim_scalar(kept.elements[0], *binders)
         self._found[made] = kept
         return made
+
+    def _blob(self, elements: tuple[Any, ...], rank: int) -> Blob:
+        """The blob of some numbers, of which there is one."""
+        found = self._blobs.get((elements, rank))
+        if found is None:
+            array = np.array(elements if rank else elements[0], dtype=np.int64)
+            found = self._blobs[elements, rank] = blob(array)
+        return found
+
+    def kept(self, value: Value) -> Content | None:
+        """What was remembered of a value that is no leaf."""
+        return self._found.get(value)
+
+    def keep(self, value: Value, content: Content) -> None:
+        """Remembers the elements of a value."""
+        self._found[value] = content
 
     def follow(self, old: Value, new: Value) -> None:
         """What is known of `old` holds for `new`, which is the same value with other provenance."""
@@ -99,9 +124,8 @@ def symbols_in_type(value: Value) -> tuple[Any, ...]:
     return tuple(d for d in value.shape if type(d) is not int and d.is_Symbol) if type(value.type) is Tensor else ()
 
 
-def constant_content(value: Value) -> Content | None:
+def constant_content(blob: Blob) -> Content | None:
     """The elements of a constant."""
-    blob = value.attributes[0][1]
     if len(blob.shape) > 1 or blob.size > LIMIT:
         return None
     found = blob.array.ravel().tolist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from irkit.ir import Value, constant, item, param
 from irkit.onnx.contrib import RULES
 from irkit.onnx.known import Known
 from irkit.onnx.read_bodies import read_control
+from irkit.onnx.read_repeats import Repeats
 from irkit.onnx.read_scope import Frame, Scope, define, readable
 from irkit.onnx.read_tensors import Files, blob_of, dense
 from irkit.onnx.read_types import Types
@@ -36,6 +37,8 @@ _WRONG = (
     MemoryError,
 )  # fmt: skip
 """What a node that makes no sense may lead to: all of it is the file's fault, and becomes a LoadError."""
+_APART = frozenset((*BODIES, *STOWAWAYS))
+"""Operators of which no two nodes are compared."""
 _NODE_KEYS = dict(zip(NODE_KEYS[:4], ("node", "target", "module", "source"), strict=True))
 
 # Read once: an attribute of a message class takes as long to find as an attribute of a node does to read.
@@ -61,23 +64,23 @@ class Reader:
         noted: bool = True,
     ) -> None:
         self.files, self.types, self.functions, self.known, self.blobs = files, types, functions, known, blobs
-        self.budget, self.noted = budget, noted
+        self.budget, self.noted, self.repeats = budget, noted, Repeats(known)
 
     # ------------------------------------------------------------------------------------------ graphs
 
     def fill(self, proto: GraphProto, scope: Scope, frame: Frame) -> None:
         """Reads initializers and nodes into `scope`, whose parameters are there already."""
         scope.declarations += (proto.value_info, proto.output)
-        for tensor in proto.initializer:
+        for tensor in proto.initializer[:]:
             given = self.blobs.get(tensor.name) if scope.outer is None else None
             define(scope, tensor.name, constant(given or blob_of(tensor, self.files, tensor.name)))
         for sparse in proto.sparse_initializer:
             define(scope, sparse.values.name, constant(dense(sparse, self.files, sparse.values.name)))
         self.nodes(proto.node, scope, frame)
 
-    def nodes(self, protos: Iterable[NodeProto], scope: Scope, frame: Frame) -> None:
+    def nodes(self, protos: Sequence[NodeProto], scope: Scope, frame: Frame) -> None:
         """Reads nodes into `scope`, in order. An error names the node it comes from."""
-        for node in protos:
+        for node in protos[:]:
             self.budget -= 1
             if self.budget < 0:
                 raise LoadError(
@@ -126,12 +129,15 @@ class Reader:
         if notes and COPY_KEY in notes and len(node.input) == 1:
             define(scope, node.output[0], self.lookup(node.input[0], scope))
             return
-        domain = node.domain
+        op, domain, names = node.op_type, node.domain, node.output[:]
         if domain == "ai.onnx":
             domain = ""
-        function = self.functions.get((domain, node.op_type, node.overload)) if self.functions else None
+        function = self.functions.get((domain, op, node.overload)) if self.functions else None
         values, lookup = scope.values, self.lookup
-        inputs = [(values[n] if n in values else lookup(n, scope)) if n else None for n in node.input]
+        given = node.input[:]  # slices: to iterate takes twice as long
+        inputs = [*map(values.get, given)]
+        if None in inputs:
+            inputs = [lookup(n, scope) if n else None for n in given]
         if function is not None:
             self.call(function, node, inputs, scope, frame)
             return
@@ -139,26 +145,35 @@ class Reader:
             raise LoadError(f"the model uses the domain {domain or 'ai.onnx'!r} and does not import an opset of it")
         while inputs and inputs[-1] is None:
             inputs.pop()
-        given = {a.name: a for a in node.attribute}
+        protos, origin = node.attribute[:], origin_of(names, notes)
+        key = None
+        if domain == "" and len(names) == 1 and frame.attributes is None and op not in _APART:
+            key = self.repeats.key(op, protos, inputs)
+            found = self.repeats.value(key, inputs, origin)
+            if found is not None:
+                define(scope, names[0], found)
+                return
+        given = {a.name: a for a in protos}
         if frame.attributes is not None:
             given = resolved(given, frame.attributes)
-        names = tuple(node.output)
-        if domain == "" and node.op_type not in STOWAWAYS:
-            found = self.standard(node, inputs, given, names, scope, frame)
+        if domain == "" and op not in STOWAWAYS:
+            found = self.standard(node, inputs.copy(), given, names, scope, frame)
         else:
-            name = f"{domain}::{node.op_type}" if domain else node.op_type
-            found = self.foreign(name, node, inputs, given, scope)
+            found = self.foreign(f"{domain}::{op}" if domain else op, node, inputs, given, scope)
         if type(found) is Value and len(names) == 1:
-            define(scope, names[0], self.placed(found, origin_of(names, notes), names[0], scope))
+            made = self.placed(found, origin, names[0], scope)
+            define(scope, names[0], made)
+            if key is not None:
+                self.repeats.remember(key, found, made, inputs)
         else:
-            self.bind(node, found, names, origin_of(names, notes), scope)
+            self.bind(node, found, names, origin, scope)
 
     def standard(
         self,
         node: NodeProto,
         inputs: list[Any],
         given: Attributes,
-        names: tuple[str, ...],
+        names: list[str],
         scope: Scope,
         frame: Frame,
     ) -> Any:
@@ -216,7 +231,7 @@ class Reader:
                 hint="declare it in the graph's value_info",
             ) from error
 
-    def bind(self, node: NodeProto, found: Any, names: tuple[str, ...], origin: Origin, scope: Scope) -> None:
+    def bind(self, node: NodeProto, found: Any, names: list[str], origin: Origin, scope: Scope) -> None:
         """Gives the results of a node their names, origins, and what the model declares of their sizes."""
         values = found if isinstance(found, tuple) else (found,)
         if len(values) < len(names) and any(names[len(values) :]):
@@ -272,7 +287,7 @@ class Reader:
         if kind == _INT:
             return proto.i
         if kind == _INTS:
-            return tuple(proto.ints)
+            return tuple(proto.ints[:])
         if kind == _FLOAT:
             return proto.f
         if kind == _STRING:
@@ -280,7 +295,7 @@ class Reader:
         if kind == _TENSOR:
             return blob_of(proto.t, self.files)
         if kind == _FLOATS:
-            return tuple(proto.floats)
+            return tuple(proto.floats[:])
         if kind == _STRINGS:
             return tuple(text(s) for s in proto.strings)
         if kind == _TYPE_PROTO:
@@ -396,7 +411,7 @@ def min_results(op: str) -> int:
     return max(1, onnx.defs.get_schema(op, OPSET, "").min_output)
 
 
-def origin_of(names: tuple[str, ...], notes: Mapping[str, str] | None) -> Origin:
+def origin_of(names: list[str], notes: Mapping[str, str] | None) -> Origin:
     """Where the metadata of a node says that it comes from; else it is called after its first result."""
     first = names[0] if names else ""
     if not first:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 from onnx import AttributeProto, TypeProto, ValueInfoProto
@@ -21,16 +21,17 @@ class Scope:
 
     outer: Scope | None = None
     values: dict[str, Value | None] = attrs.field(factory=dict)
-    declarations: tuple[Iterable[ValueInfoProto], ...] = ()
+    declarations: tuple[Sequence[ValueInfoProto], ...] = ()
     captures: dict[str, tuple[Value, Value]] = attrs.field(factory=dict)
     open: bool = False
-    _infos: dict[str, TypeProto] | None = None
+    _infos: dict[str, ValueInfoProto] | None = None
 
     def info(self, name: str) -> TypeProto | None:
         """The type that the graph declares for a name; the declarations are read when one is asked for."""
         if self._infos is None:
-            self._infos = {info.name: info.type for infos in self.declarations for info in infos}
-        return self._infos.get(name)
+            self._infos = {info.name: info for infos in self.declarations for info in infos[:]}
+        found = self._infos.get(name)
+        return None if found is None else found.type
 
 
 @attrs.frozen(eq=False)

@@ -19,6 +19,7 @@ from irkit.onnx.tensors import unpacked
 from irkit.types import DType
 
 _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+_DTYPES = {int(dtype): dtype for dtype in DType}
 _MAX_RANK = 64
 _DENSE_LIMIT = 1 << 28
 """Elements that a sparse tensor may have once it is dense: its file is much smaller than its memory."""
@@ -78,7 +79,7 @@ def mapped(path: Path, where: str) -> Any:
 def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") -> Blob:
     """The blob that reads a tensor message when asked. Raises LoadError where the message contradicts itself."""
     where = where or f"the tensor {tensor.name!r}"
-    dtype, shape = element_type(tensor.data_type, where), tuple(tensor.dims)
+    dtype, shape = element_type(tensor.data_type, where), tuple(tensor.dims[:])
     if len(shape) > _MAX_RANK or any(d < 0 for d in shape):
         raise LoadError(f"{where} has the impossible shape {shape[:_MAX_RANK]}")
     count = math.prod(shape)
@@ -108,10 +109,10 @@ def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") 
 
 def element_type(number: int, where: str) -> DType:
     """The element type of an ONNX number. Raises LoadError for one that irkit does not know."""
-    try:
-        return DType(number)
-    except ValueError:
-        raise LoadError(f"{where} has the unknown element type {number}") from None
+    found = _DTYPES.get(number)
+    if found is None:
+        raise LoadError(f"{where} has the unknown element type {number}")
+    return found
 
 
 def external_blob(

@@ -48,8 +48,8 @@ def split(data: Any) -> tuple[bytes, dict[str, Blob]]:
 def graph_parts(data: Any, start: int, stop: int, blobs: dict[str, Blob]) -> Iterator[Any]:
     """The pieces of a graph message without the content of large initializers, which are added to `blobs`."""
     kept = start  # the pieces between large initializers are taken whole
-    for number, begin, content, end in fields(data, start, stop):
-        if number != _INITIALIZER or end - content < LARGE:
+    for number, begin, content, end in large_fields(data, start, stop):
+        if number != _INITIALIZER:
             continue
         header, place = tensor_header(data, content, end)
         if place is None:
@@ -62,6 +62,26 @@ def graph_parts(data: Any, start: int, stop: int, blobs: dict[str, Blob]) -> Ite
         yield varint(_INITIALIZER << 3 | 2) + varint(len(header)) + header
         kept = end
     yield data[kept:stop]
+
+
+def large_fields(data: Any, start: int, stop: int) -> Iterator[Field]:
+    """The fields of at least `LARGE` bytes. The nodes of a graph, which are thousands of small ones, are leapt over."""
+    at = start
+    while at < stop:
+        if data[at] & 0x87 == 2 and at + 2 < stop:  # bytes, under a number below 16
+            low, high = data[at + 1], data[at + 2]
+            if low < 0x80:
+                at += 2 + low
+                continue
+            if high < 0x80:
+                at += 3 + (low & 0x7F) + (high << 7)
+                continue
+        field = field_at(data, at, stop)
+        at = field[3]
+        if at - field[2] >= LARGE:
+            yield field
+    if at > stop:
+        raise LoadError("the file holds no ONNX model: it ends inside a field")
 
 
 def tensor_header(data: Any, start: int, stop: int) -> tuple[bytes, tuple[int, int] | None]:
@@ -98,22 +118,27 @@ def fields(data: Any, start: int, stop: int) -> Iterator[Field]:
     """The fields of a message between two places. Raises LoadError where they do not end there."""
     at = start
     while at < stop:
-        begin = at
-        tag, at = number_at(data, at, stop)
-        kind = tag & 7
-        if kind == 2:
-            length, at = number_at(data, at, stop)
-            end = at + length
-        elif kind == 0:
-            _, end = number_at(data, at, stop)
-        elif kind in _FIXED:
-            end = at + _FIXED[kind]
-        else:
-            raise LoadError("the file holds no ONNX model: it has a field of an unknown kind")
-        if end > stop:
-            raise LoadError("the file holds no ONNX model: it ends inside a field")
-        yield tag >> 3, begin, at, end
-        at = end
+        field = field_at(data, at, stop)
+        yield field
+        at = field[3]
+
+
+def field_at(data: Any, begin: int, stop: int) -> Field:
+    """The field that begins at a place. Raises LoadError where it does not end before `stop`."""
+    tag, at = number_at(data, begin, stop)
+    kind = tag & 7
+    if kind == 2:
+        length, at = number_at(data, at, stop)
+        end = at + length
+    elif kind == 0:
+        _, end = number_at(data, at, stop)
+    elif kind in _FIXED:
+        end = at + _FIXED[kind]
+    else:
+        raise LoadError("the file holds no ONNX model: it has a field of an unknown kind")
+    if end > stop:
+        raise LoadError("the file holds no ONNX model: it ends inside a field")
+    return tag >> 3, begin, at, end
 
 
 def number_at(data: Any, at: int, stop: int) -> tuple[int, int]:

@@ -25,7 +25,12 @@ LIMIT = 4096
 STEPS = 256
 """How many operators are followed for one answer."""
 
+FEW = 16
+"""Constants of other numbers than integers are read by a type rule where they have no more elements than this."""
+
 _INDEX = (DType.INT64, DType.INT32)
+_WHOLE = frozenset((*_INDEX, DType.BOOL))
+_REAL = frozenset((DType.FLOAT, DType.FLOAT16, DType.BFLOAT16, DType.DOUBLE))
 
 
 def contents(value: Any) -> Known:
@@ -75,6 +80,22 @@ def is_small(value: Any) -> bool:
     """True for integer and bool tensors of rank 0 or 1."""
     type_ = value.type
     return isinstance(type_, Tensor) and len(type_.shape) <= 1 and (type_.dtype in _INDEX or type_.dtype is DType.BOOL)
+
+
+def seen(value: Any) -> Any:
+    """What type rules may look at in an operand, in a form to be hashed: where they are equal for two operands of a
+    tensor type, no rule tells them apart. That is the operand itself where its elements may follow from others."""
+    if value is None:
+        return None
+    type_ = value.type
+    if type(type_) is not Tensor:
+        return value
+    if value.op == CONSTANT:
+        blob = value.attributes[0][1]
+        return type_ if blob.dtype in _REAL and blob.size > FEW else blob
+    if len(type_.shape) > 1 or type_.dtype not in _WHOLE:
+        return type_
+    return value.attributes[0][1] if value.op == SHAPE_VECTOR and not value.inputs else value
 
 
 # ---------------------------------------------------------------------------------------------- leaves

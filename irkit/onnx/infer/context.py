@@ -11,7 +11,7 @@ from irkit import dims
 from irkit.blobs import Blob
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
-from irkit.onnx.infer.contents import contents
+from irkit.onnx.infer.contents import FEW, contents
 from irkit.onnx.schemas import TYPE_STRINGS, OpSpec
 from irkit.types import DType, Tensor, Type
 
@@ -106,8 +106,9 @@ class Context:
         return found[0] if found is not None and len(found) == 1 else None
 
     def blob(self, index: int) -> Blob | None:
-        """The blob of a constant operand; None where it is no constant or was not given."""
-        return self.inputs[index].blob if self.has(index) else None
+        """The blob of a constant operand of few elements; None where it is none or was not given."""
+        found = self.inputs[index].blob if self.has(index) else None
+        return None if found is None or found.size > FEW else found
 
     def length(self, index: int) -> int:
         """How many elements an operand of rank 1 (or 0) has. Raises TypeRuleError where that is no number."""
