@@ -6,7 +6,6 @@ the file says passes must still pass; one that fails there is not asked for here
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import random
 import subprocess
@@ -22,6 +21,7 @@ from tests.coverage.measure import Found, Key, Undetermined, clean, reason_of
 from tests.coverage.measure import measured as one_cell
 from tests.coverage.page import page
 from tests.coverage.sweep import Worker, answer, append, row_of, rows_in, swept
+from tests.coverage.table import json_text, rows_of
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "coverage.json"
@@ -41,7 +41,7 @@ def drawn() -> list[Key]:
     """Cells that pass in the table, others for each commit."""
     if not TABLE.exists():
         return []
-    rows = json.loads(TABLE.read_text(encoding="utf-8"))
+    rows = rows_of(TABLE.read_text(encoding="utf-8"))
     good = [Key(r["op"], r["dtype"], r["mode"]) for r in rows if r["outcome"] == "pass"]
     found: list[Key] = []
     for database in EVERY:
@@ -106,6 +106,16 @@ def test_rows_survive_a_line_that_was_cut_short(tmp_path: Path) -> None:
     (row,) = rows_in(path)
     assert (row["outcome"], row["commit"]) == ("pass", "b")
     assert "| float32 | static | 1 | 1 | 100.0 | 0 | 0 |" in page([row])
+
+
+def test_the_table_is_read_as_it_was_written() -> None:
+    cells = [Key("b", "mixed", "dynamic"), Key("a", "int64", "static"), Key("a", "float32", "static")]
+    outcomes = [Found("pass", samples=3), Found("fail", "value", "wrong", 1), Found("pass", "", "2 of 3", 2)]
+    rows = [row_of(key, found, "c") for key, found in zip(cells, outcomes, strict=True)]
+    rows.append(row_of(Key("a", "bool", "static"), Found("random", "random", "wrong"), "d"))
+    kept = [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+    assert sorted(rows_of(json_text(rows)), key=repr) == sorted(kept, key=repr)
+    assert json_text(rows_of(json_text(rows))) == json_text(rows)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,17 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from tests.coverage.databases import EVERY, cells
 from tests.coverage.measure import DTYPES, MODES, Key
-from tests.coverage.page import json_text, page
+from tests.coverage.page import page
 from tests.coverage.sweep import append, key_of, rewrite, row_of, rows_in, swept
+from tests.coverage.table import json_text, rows_of
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "build" / "coverage.jsonl"
+PAGE, TABLE = ROOT / "docs" / "coverage.md", ROOT / "docs" / "coverage.json"
 
 
 def commit_of() -> str:
@@ -43,6 +46,13 @@ def options(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def known_rows(results: Path) -> list[dict[str, Any]]:
+    """The rows of earlier runs: those of the file of results, or where there is none, of the published table."""
+    if results.exists() or results != RESULTS or not TABLE.exists():
+        return rows_in(results)
+    return rows_of(TABLE.read_text(encoding="utf-8"))
+
+
 def chosen(given: argparse.Namespace, commit: str) -> list[Key]:
     """The cells to measure."""
     asked = [tuple(each.split(",")) for each in (given.dtypes, given.modes, given.databases)]
@@ -51,7 +61,7 @@ def chosen(given: argparse.Namespace, commit: str) -> list[Key]:
             raise SystemExit(f"{', '.join(sorted(unknown))}: none of {', '.join(known_names)}")
     keys = cells(*asked)
     names = set(given.ops.split(",")) if given.ops else None
-    rows = rows_in(given.results)
+    rows = known_rows(given.results)
     failed = {key_of(r) for r in rows if r["outcome"] == "fail"}
     known = {key_of(r) for r in rows if given.missing or (given.resume and r["commit"] == commit)}
     keys = [k for k in keys if (names is None or k.op in names) and k not in known]
@@ -64,7 +74,7 @@ def main(arguments: list[str]) -> int:
     keys = [] if given.page_only else chosen(given, commit)
     part = given.ops or given.databases != ",".join(EVERY)
     kept = given.page_only or given.resume or given.missing or given.failed or part
-    rewrite(given.results, rows_in(given.results) if kept else [])
+    rewrite(given.results, known_rows(given.results) if kept else [])
     counts: Counter[str] = Counter()
     for i, (key, found) in enumerate(swept(keys, given.samples, given.workers, given.limit), 1):
         append(given.results, row_of(key, found, commit))
@@ -72,8 +82,8 @@ def main(arguments: list[str]) -> int:
         if found.outcome == "fail":
             print(f"{i}/{len(keys)} {key.op} {key.dtype} {key.mode}: {found.reason}: {found.detail[:160]}", flush=True)
     rows = rows_in(given.results)
-    (ROOT / "docs" / "coverage.md").write_text(page(rows), encoding="utf-8")
-    (ROOT / "docs" / "coverage.json").write_text(json_text(rows), encoding="utf-8")
+    PAGE.write_text(page(rows), encoding="utf-8")
+    TABLE.write_text(json_text(rows), encoding="utf-8")
     print(dict(counts))
     return 0
 

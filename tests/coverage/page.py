@@ -1,8 +1,7 @@
-"""docs/coverage.md and docs/coverage.json from the rows of a sweep."""
+"""docs/coverage.md from the rows of a sweep."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -176,11 +175,3 @@ def uncaptured(rows: Sequence[Row]) -> list[str]:
         f"- {op} ({', '.join(where)}): `{why.replace('`', chr(39))[:200]}`"
         for op, (why, where) in sorted(found.items())
     ]
-
-
-def json_text(rows: Sequence[Row]) -> str:
-    """The rows as JSON, one a line, in a stable order."""
-    ordered = sorted(rows, key=lambda r: (r["op"], r["dtype"], r["mode"]))
-    kept = ("op", "dtype", "mode", "outcome", "reason", "detail", "samples", "commit")
-    lines = ",\n".join(json.dumps({name: r[name] for name in kept}) for r in ordered)
-    return f"[\n{lines}\n]\n"
