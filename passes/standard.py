@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from irkit.check_rule import guarded
 from irkit.errors import RewriteError
 from irkit.ir import Graph
@@ -16,6 +18,7 @@ from passes.fuse_caches import fuse_caches
 from passes.hoist import hoist
 from passes.layouts import cancel_transposes
 from passes.merge_siblings import merge_slices
+from passes.rule_sets import chosen, with_limit
 from passes.rules.activations import ACTIVATIONS
 from passes.rules.affine import AFFINE
 from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
@@ -24,6 +27,7 @@ from passes.rules.casts import AROUND, CASTS
 from passes.rules.clips import CLIPS, REAL_CLIPS
 from passes.rules.convolution import CONVOLUTION
 from passes.rules.fusions import FUSIONS
+from passes.rules.lookups import NUMBERS
 from passes.rules.masks import LOOKUPS, MASKS
 from passes.rules.movement import MOVEMENT, REAL_MOVEMENT
 from passes.rules.norms import NORMS
@@ -43,8 +47,8 @@ from passes.share_contents import share_contents
 from passes.trim import trim
 
 SHARED = (
-    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + SPREAD + ALGEBRA + CLIPS + CASTS + AROUND + MOVEMENT + REDUCED
-    + SCATTERS + SEQUENCES + DOUBLED
+    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + NUMBERS + SPREAD + ALGEBRA + CLIPS + CASTS + AROUND + MOVEMENT
+    + REDUCED + SCATTERS + SEQUENCES + DOUBLED
 )  # fmt: skip
 """Rules of both levels."""
 
@@ -110,9 +114,28 @@ LEVELS: tuple[Pass, ...] = tuple(pipeline(level, rules) for level, rules in enum
 """By level: 0 merges equal values, 1 keeps every bit, 2 may change the last bits of floating-point results."""
 
 
+def all_rules(level: int) -> Rules:
+    """The rules of a level, and those that it could have."""
+    return tuple(dict.fromkeys((*RULES[level], *EXACT))) if level else ()
+
+
+@lru_cache(maxsize=64)
+def selected(level: int, text: str, fold: int | None) -> Rules:
+    """The rules of a level that a text names (`passes.rule_sets`), which compute constants of up to `fold` elements.
+    Raises RewriteError for a name of nothing."""
+    known = RULES[level] if not text else chosen(text, RULES[level], all_rules(level))
+    return known if fold is None else with_limit(known, fold)
+
+
 @uncollected
 def optimize(
-    graph: Graph, level: int = 2, *, rules: Rules | Rule = (), check: bool = False, observe: Observer = nobody
+    graph: Graph,
+    level: int = 2,
+    *,
+    rules: Rules | Rule | str | tuple[Rule | str, ...] = (),
+    fold: int | None = None,
+    check: bool = False,
+    observe: Observer = nobody,
 ) -> Graph:
     """The graph with the standard pipeline of that level applied; the very same object where nothing changes.
 
@@ -120,15 +143,22 @@ def optimize(
     that hold in real arithmetic only, so that results may differ in their last bits. `observe` is told of each step.
 
     `rules` are the caller's own. They see the graph as it is first, and then stand before those of the level: of two
-    that match, theirs is taken.
+    that match, theirs is taken. A text among them, or in their place, chooses among the rules of the level by name:
+    "default-attention" is all but those of attention, "norms+casts" only these (see `passes.rule_sets` and the command
+    `irkit rules`).
+
+    `fold` is how many elements a constant may have that is computed of others; 2**14 where it is not given. What takes
+    no more room than its operands is computed in any case, unless `fold` is 0; weights are no constants.
 
     `check` compares both sides of every application of every rule by numbers, on random content of what it fired on:
     a wrong one raises RewriteError, which names it. That is for finding what broke a graph, and slow.
     """
     if level not in range(len(LEVELS)):
         raise RewriteError(f"there is no level {level!r}", hint="levels are 0, 1 and 2")
-    own = (rules,) if isinstance(rules, Rule) else tuple(rules)
+    given = (rules,) if isinstance(rules, Rule | str) else tuple(rules)
+    own = tuple(r for r in given if isinstance(r, Rule))
+    known = selected(level, "+".join(r for r in given if isinstance(r, str)), fold)
     if own or check:
-        first, chosen = (own, own + RULES[level]) if not check else (guarded(own), guarded(own + RULES[level]))
-        return sequence(rules_pass("own rules", first), pipeline(level, chosen), name="own").run(graph, observe)
-    return LEVELS[level].run(graph, observe)
+        first, both = (own, own + known) if not check else (guarded(own), guarded(own + known))
+        return sequence(rules_pass("own rules", first), pipeline(level, both), name="own").run(graph, observe)
+    return (LEVELS[level] if known is RULES[level] else pipeline(level, known)).run(graph, observe)

@@ -14,7 +14,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.blobs import Blob
-from irkit.build import call, const, op
+from irkit.build import call, const, op, shape_vector
 from irkit.ir import Value, param
 from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
@@ -251,6 +251,9 @@ def _mask_of(rng: np.random.Generator, batch: Any, length: Any, given: dict[str,
         return [param(Tensor(DType.FLOAT, (batch if rng.random() < 0.5 else 1, 1, length, length)))]
     if kind == 3:
         seen = op.Unsqueeze(op.Greater(param(Tensor(DType.FLOAT, (batch, length))), -1.0), [1, 2])
+        if rng.random() < 0.3:
+            seen = op.Or(seen, np.array(True))
+            return [op.Expand(seen, shape_vector((batch, 1, length, length), seen))]
         return [op.Where(seen, 0.0, -1e30)]
     if kind == 4:
         return [param(Tensor(DType.FLOAT, (length, length)))]
@@ -316,6 +319,8 @@ def _packed(m: Match, weights: Value, bias: Value | None, sizes: list[int]) -> A
         return decline("keys have other heads than queries, or there are further results")
     if sizes[0] != sizes[1] or any(size % heads for size in sizes) or attribute_of(m.root, "softcap"):
         return decline("the heads of queries and keys differ, or the scores are capped")
+    if m.root.attribute("scale") == 0:  # by which ONNX Runtime means the usual scale
+        return decline("the scale is 0")
     if any(m.root.attribute(name, -1) != -1 for name in ("left_window_size", "right_window_size")):
         return decline("queries see a window of the keys only")
     if attribute_of(m.root, "qk_matmul_output_mode") or m.root.attribute("softmax_precision") not in (None, 1):
@@ -330,6 +335,8 @@ def _packed(m: Match, weights: Value, bias: Value | None, sizes: list[int]) -> A
     masks = _masks(m.x, m.mask, heads)
     if masks is None:
         return decline("the mask is none that ONNX Runtime takes")
+    if masks.index is not None and "unidirectional" in given and m.mask.dtype is DType.BOOL:
+        return decline("a query that sees no key at all would see all of them")
     if bias is None:  # without one, ONNX Runtime crashes
         bias = const(np.zeros(sum(sizes), np.float32))
     operands = [m.x, weights, bias, masks.index, None, masks.bias]
@@ -371,12 +378,20 @@ def _padding(source: Value, mask: Value) -> Masks | None:
         if uniform(zero) != 0 or not isinstance(number, float) or not -np.inf < number <= -1e4:
             return None
         low = number
+    if seen.op == "Expand" and seen.inputs[0] is not None and is_for_keys(seen.inputs[0], seen):
+        seen = seen.inputs[0]
     if seen.dtype is not DType.BOOL or seen.op != "Unsqueeze" or axes_of(seen.inputs[1]) != (1, 2):
         return None
     flat = seen.inputs[0]
     if flat is None or not same_shape(flat.shape, source.shape[:2]):
         return None
     return Masks(index=op.Cast(flat, to=DType.INT32), given={"mask_filter_value": low})
+
+
+def is_for_keys(mask: Value, expanded: Value) -> bool:
+    """True where an Expand repeats a mask of (batch, 1, 1, keys) for heads and queries only."""
+    ends = ((mask.shape[i], expanded.shape[i]) for i in (0, 3)) if mask.rank == expanded.rank == 4 else ()
+    return mask.rank == expanded.rank == 4 and all(dims.same(a, b) is True for a, b in ends)
 
 
 _made = either(
