@@ -12,6 +12,7 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.aten.elementwise import chosen
+from lowering.aten.reduce import some
 from lowering.errors import Unsupported
 from lowering.pieces import compressed
 from lowering.promotion import Number, cast, promoted, scalar, truth
@@ -20,7 +21,6 @@ from lowering.shaping import (
     broadcast_shape,
     expand,
     flat,
-    ints,
     permute,
     sliced,
     squeeze,
@@ -214,7 +214,7 @@ def aten_isin(
 ) -> Value:
     """Which elements equal some element of test_elements."""
     a, b = promoted(elements, test_elements)
-    found = op.ReduceMax(op.Equal(unsqueeze(a, -1), flat(b)), ints(-1), keepdims=0)
+    found = some(op.Equal(unsqueeze(a, -1), flat(b)), -1, False)
     return op.Not(found) if invert else found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from irkit.build import const, op
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.aten.reduce import some
 from lowering.promotion import cast, floating, floating_all, promoted, scalar
 from lowering.series import polynomial
 
@@ -135,7 +136,7 @@ def aten_gcd(self: Value, other: Value) -> Value:
         divisor = op.Where(done, scalar(1, small.dtype), small)
         rest = op.Where(done, small, op.Mod(large, divisor))
         kept = op.Where(done, large, small)
-        return op.ReduceMax(op.Not(op.Equal(rest, 0)), keepdims=0), kept, rest
+        return some(op.Not(op.Equal(rest, 0)), None, False), kept, rest
 
     return op.Loop(None, scalar(True, DType.BOOL), a, b, body=step)[0]
 
