@@ -11,23 +11,26 @@ from irkit.ir import Value
 from irkit.onnx import contrib, rules
 from irkit.onnx.infer.context import Context
 from irkit.onnx.schemas import spec
+from irkit.origins import Origin
 from irkit.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
 from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 
 Operands = tuple[Value | None, ...]
 
 
-def over(value: Value, inputs: Operands) -> Value:
-    """`value` applied to other operands: its type is inferred again where theirs say something new.
+def over(value: Value, inputs: Operands, origin: Origin | None = None) -> Value:
+    """`value` applied to other operands, with another origin where one is given: its type is inferred again where
+    theirs say something new.
 
     Raises TypeRuleError where the operator refuses them.
     """
+    origin = value.origin if origin is None else origin
     if value.op == SHAPE_VECTOR:
-        return _vector_over(value, inputs)
+        return _vector_over(value, inputs, origin)
     if not _says_more(value, inputs):
-        return Value(value.op, inputs, value.attributes, value.bodies, value.type, value.origin)
+        return Value(value.op, inputs, value.attributes, value.bodies, value.type, origin)
     found = refined(inferred(value, inputs), value.type, _named(inputs))
-    return Value(value.op, inputs, value.attributes, value.bodies, found, value.origin)
+    return Value(value.op, inputs, value.attributes, value.bodies, found, origin)
 
 
 def _says_more(value: Value, inputs: Operands) -> bool:
@@ -114,10 +117,15 @@ def _named(inputs: Operands) -> frozenset[Any]:
 
 def loses(new: Type, old: Type) -> bool:
     """True where `old` knows a dimension of which `new` knows nothing."""
-    return any(is_unknown(n) and not is_unknown(o) for n, o in zip(dims_of(new), dims_of(old), strict=False))
+    if new is old:
+        return False
+    return any(
+        n.__class__ is not int and n is not o and is_unknown(n) and not is_unknown(o)
+        for n, o in zip(dims_of(new), dims_of(old), strict=False)
+    )
 
 
-def _vector_over(value: Value, inputs: Operands) -> Value:
+def _vector_over(value: Value, inputs: Operands, origin: Origin) -> Value:
     """A ShapeVector whose binders changed: dimensions that only the old binder's type named are renamed."""
     names: dict[Any, Any] = {}
     for new, old in zip(inputs, value.inputs, strict=True):
@@ -129,4 +137,4 @@ def _vector_over(value: Value, inputs: Operands) -> Value:
     sizes = value.attributes[0][1]
     if names:
         sizes = tuple(dims.substitute(d, names) for d in sizes)
-    return Value(value.op, inputs, (("dims", sizes), *value.attributes[1:]), (), value.type, value.origin)
+    return Value(value.op, inputs, (("dims", sizes), *value.attributes[1:]), (), value.type, origin)

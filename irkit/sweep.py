@@ -118,7 +118,7 @@ class Plan:
         return known[key][1]
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Trail:
     """Why a value is looked at: the origin that it takes, and the rules that fired on the way to it."""
 
@@ -177,7 +177,7 @@ class Sweep:
                 if op == ITEM or value.bodies:
                     self.settle(value)
                     continue
-                new = self.moved(value)
+                new = self.moved(value, value.origin)
             elif value.bodies:
                 self.settle(value)
                 continue
@@ -207,7 +207,7 @@ class Sweep:
         """Settles `root` and what it reaches, operands first. A replacement is itself settled before it stands for
         anything. `fired` is the replacement of `root`, where that is known, or of `rebuilt`, which is `root` over
         settled operands. Written with a stack: depth is decided by the input."""
-        settled, swaps = self.settled, self.swaps
+        settled, swaps, active, depth = self.settled, self.swaps, self.active, self.plan.depth
         stack: list[tuple[Any, tuple[Value, ...], Trail]] = []
         trail = Trail(root.origin)
         if fired is None:
@@ -220,16 +220,17 @@ class Sweep:
                 found = self.resolved(value)
                 for each in waiting:
                     self.note(each, found)
-                self.active.difference_update(waiting)
+                active.difference_update(waiting)
                 continue
             if value in settled or value in swaps:
                 continue
             pending = [v for v in value.inputs if v is not None and v not in settled and v not in swaps]
             if pending:
                 stack.append((value, (), trail))
-                stack.extend((v, (), trail) for v in reversed(pending))
+                stack.extend([(v, (), trail) for v in reversed(pending)])
                 continue
-            self.refuse_circle(value, trail)
+            if value in active or trail.depth > depth:
+                self.refuse_circle(value, trail)
             rebuilt, fired = self.step(value, trail)
             if fired is not None:
                 self.push(stack, fired, (value,) if rebuilt is value else (value, rebuilt), trail)
@@ -241,8 +242,10 @@ class Sweep:
         self.active.update(waiting)
         trail = trail.after(rule.name)
         stack.append((replacement, waiting, trail))
-        parts = replacement if type(replacement) is tuple else (replacement,)
-        stack.extend((v, (), trail) for v in reversed(parts))
+        if type(replacement) is Value:
+            stack.append((replacement, (), trail))
+        else:
+            stack.extend([(v, (), trail) for v in reversed(replacement)])
 
     def resolved(self, value: Any) -> Any:
         """The settled value, or tuple of values, that stands for `value`."""
@@ -261,7 +264,8 @@ class Sweep:
         rebuilt = self.rebuilt(value, trail)
         found = self.table.first(rebuilt)
         if found is not rebuilt:
-            self.refuse_circle(found, trail)
+            if found in self.active:
+                self.refuse_circle(found, trail)
             self.note(value, swaps.get(found, found))
             return rebuilt, None
         rules = () if rebuilt in self._tried else self.plan.candidates(rebuilt)
@@ -303,18 +307,20 @@ class Sweep:
             raise RewriteError(
                 f"the rule {trail.rule} built on a parameter that is not the graph's", source=str(trail.origin)
             )
-        new = value if self.swaps.keys().isdisjoint(value.inputs) else self.moved(value)
+        origin = trail.origin if value.origin is NOWHERE and trail.depth else value.origin
+        if not self.swaps.keys().isdisjoint(value.inputs):
+            new = self.moved(value, origin)
+        else:
+            new = value if origin is value.origin else value.with_origin(origin)
         if value.bodies:
             new = with_bodies(new, tuple(self.plan.body(body) for body in value.bodies))
-        if new.origin is NOWHERE and trail.depth:
-            new = new.with_origin(trail.origin)
         return new
 
-    def moved(self, value: Value) -> Value:
-        """`value` over what stands for its operands."""
+    def moved(self, value: Value, origin: Origin) -> Value:
+        """`value` over what stands for its operands, with an origin."""
         swaps = self.swaps
         try:
-            return reinfer.over(value, tuple([swaps.get(v, v) for v in value.inputs]))  # type: ignore[arg-type]
+            return reinfer.over(value, tuple([swaps.get(v, v) for v in value.inputs]), origin)  # type: ignore[arg-type]
         except TypeRuleError as error:
             raise RewriteError(
                 f"after the rewrites below it, {value.op} is refused: {error.what}",

@@ -55,7 +55,7 @@ class DType(enum.IntEnum):
     @property
     def numpy(self) -> np.dtype[Any]:
         """The numpy dtype (from ml_dtypes where numpy has none; `object` for strings)."""
-        return np.dtype(_ROWS[self][1])
+        return _NUMPY[self]
 
     @property
     def bits(self) -> int:
@@ -127,6 +127,7 @@ _ROWS: dict[DType, tuple[str, Any, int, str]] = {
     DType.FLOAT6E2M3: ("f6e2m3", ml_dtypes.float6_e2m3fn, 6, "f"),
     DType.FLOAT6E3M2: ("f6e3m2", ml_dtypes.float6_e3m2fn, 6, "f"),
 }
+_NUMPY = {dtype: np.dtype(row[1]) for dtype, row in _ROWS.items()}
 _BY_SHORT = {row[0]: dtype for dtype, row in _ROWS.items()}
 _BY_NUMPY = {np.dtype(row[1]): dtype for dtype, row in _ROWS.items()}
 

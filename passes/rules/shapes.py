@@ -12,8 +12,10 @@ from irkit.onnx.infer.context import contents
 from irkit.pattern import attr, attribute_of, either, hole, is_all_ones, is_all_zeros, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
+from irkit.types import Tensor
+from irkit.vocabulary import CONSTANT
 from passes.rules.common import is_known, same_shape, same_type, vector
-from passes.rules.sizes import Sizes, bound_by, built, is_bound, read
+from passes.rules.sizes import Sizes, bound_by, built, built_if_bound, is_bound, read
 
 x, y, s = hole("x"), hole("y"), hole("s")
 
@@ -77,17 +79,18 @@ def view(m: Match, x: Value, shape: tuple[Dim, ...], *sources: Sizes) -> Value |
     dropped = inserted_ones(shape, x.shape)
     if dropped is not None:
         return op.Squeeze(x, vector(dropped))
-    sources = (bound_by(x), *sources)
-    if not is_known(shape) or not is_bound(m, shape, *sources):
+    sizes = built_if_bound(m, shape, bound_by(x), *sources) if is_known(shape) else None
+    if sizes is None:
         return None
     zero = any(type(d) is int and d == 0 for d in shape)
-    return op.Reshape(x, built(m, shape, 1, *sources), allowzero=int(zero))
+    # The type is the one that was asked for: no type rule need find it out.
+    return Value("Reshape", (x, sizes), (("allowzero", 1),) if zero else (), (), Tensor(x.dtype, shape))
 
 
 def _sources(*views: Value) -> list[Sizes]:
     """What binds the dimensions that Reshapes name."""
-    found = [read(v.inputs[1]) for v in views if v.op == "Reshape"]
-    return [sizes for sizes in found if sizes is not None]
+    named = [v.inputs[1] for v in views if v.op == "Reshape"]
+    return [sizes for v in named if v is not None and v.op != CONSTANT and (sizes := read(v)) is not None]
 
 
 def inserted_ones(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> tuple[int, ...] | None:
@@ -96,7 +99,7 @@ def inserted_ones(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> tuple[int, 
         return None
     found, at = [], 0
     for i, d in enumerate(large):
-        if at < len(small) and dims.same(small[at], d) is True:
+        if at < len(small) and (small[at] is d or dims.same(small[at], d) is True):
             at += 1
         elif type(d) is int and d == 1:
             found.append(i)

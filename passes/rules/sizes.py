@@ -79,6 +79,16 @@ def built(m: Match, sizes: Iterable[Dim], rank: int, *sources: Sizes) -> Value:
     return vector if rank else op.Squeeze(vector, np.array([0]))
 
 
+def built_if_bound(m: Match, sizes: tuple[Dim, ...], *sources: Sizes) -> Value | None:
+    """The vector of those sizes, bound by what binds the sources; None where something binds no symbol of theirs."""
+    if all(type(d) is int for d in sizes):
+        return const(np.array(sizes, dtype=np.int64))
+    scalars, others, candidates = _parts(sizes, sources)
+    if not m.is_bound(others, *candidates):
+        return None
+    return shape_vector(sizes, *m.binders(others, *candidates), scalars=scalars)
+
+
 def is_bound(m: Match, sizes: Iterable[Dim], *sources: Sizes) -> bool:
     """True where every symbol of the sizes is bound, by a parameter's type or by a source."""
     _, others, candidates = _parts(tuple(sizes), sources)
