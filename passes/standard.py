@@ -27,6 +27,7 @@ from passes.rules.casts import AROUND, CASTS
 from passes.rules.clips import CLIPS, REAL_CLIPS
 from passes.rules.convolution import CONVOLUTION
 from passes.rules.fusions import FUSIONS
+from passes.rules.interleaved import INTERLEAVED
 from passes.rules.lookups import NUMBERS
 from passes.rules.masks import LOOKUPS, MASKS
 from passes.rules.movement import MOVEMENT, REAL_MOVEMENT
@@ -58,6 +59,7 @@ EXACT = SHARED + EXACT_FOLDING
 REAL = (
     SHARED + FOLDING + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + PRODUCTS + FUSIONS + NORMS + ACTIVATIONS
     + REAL_REDUCED + WRITTEN_OUT + ATTENTION + ROTARY + CAUSAL + MASKS + CONVOLUTION + AFFINE + WEIGHTS + FACTORED
+    + INTERLEAVED
 )  # fmt: skip
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 
