@@ -151,6 +151,16 @@ def test_cells_of_a_database_are_named_after_it(database: str) -> None:
     ]
 
 
+def test_a_pass_that_had_to_be_shown_is_listed() -> None:
+    rows = [
+        row_of(Key("diff", "float16", "static"), Found("pass", "torch is no nearer", "1 of 30 differs", 64), "a"),
+        row_of(Key("diff", "bfloat16", "static"), Found("pass", samples=64), "a"),
+    ]
+    text = page(rows)
+    assert "| diff | ok* | ok |" in text
+    assert "- torch is no nearer: diff float16 static: `1 of 30 differs`" in text and "diff bfloat16 static" not in text
+
+
 def test_a_section_tells_of_its_own_database() -> None:
     rows = [row_of(Key("hops:cond.simple", "float32", "static"), Found("fail", "value", "wrong"), "a")]
     text = page(rows)

@@ -20,8 +20,9 @@ from lowering.checking import assignments, resized, run
 from lowering.errors import CaptureError, LoweringError, MissingConverters
 from lowering.export import to_onnx
 from lowering.program import Program
-from tests.converters.oracle import OPS, Case, array, op_case, tensors_of
+from tests.converters.oracle import OPS, Case, array, tensors_of
 from tests.converters.test_opinfo import function_of
+from tests.coverage.verdicts import sampled, verdict
 
 DTYPES: Mapping[str, torch.dtype] = {
     str(d).removeprefix("torch."): d
@@ -68,6 +69,7 @@ class Found:
 
     `outcome` is pass, fail, "not captured" (torch.export refuses each sample), random (nothing is determined), or
     "no samples"; `reason` a short code and `detail` one line for the first failure. `samples` counts those compared.
+    A pass has a reason where a sample differs from torch, and `tests.coverage.verdicts` shows that it is right.
     """
 
     outcome: str
@@ -104,7 +106,7 @@ def measured(key: Key, samples: int | None, first: int = 0) -> Found:
     """The outcome over `samples` samples from number `first` on (all where None); the first failure ends it."""
     if OPS[key.op].name in NOT_DETERMINED:
         return Found("random", "random", NOT_DETERMINED[OPS[key.op].name])
-    start, compared, left_out = time.perf_counter(), 0, Found("no samples")
+    start, compared, left_out, shown = time.perf_counter(), 0, Found("no samples"), ("", "")
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -112,8 +114,9 @@ def measured(key: Key, samples: int | None, first: int = 0) -> Found:
         others = tuple(islice(cases_of(key), OTHERS)) if key.mode == "dynamic" else ()
         for case in islice(cases_of(key), first, None if samples is None else first + samples):
             try:
-                check(case, key.mode == "dynamic", others)
+                found = check(case, key.mode == "dynamic", others)
                 compared += 1
+                shown = shown if shown[0] else (found[0], f"{clean(found[1])} [{clean(case.words)[:120]}]")
             except Failed as failed:
                 reason, detail = failed.args
                 return Found("fail", reason, f"{clean(detail)} [{clean(case.words)[:120]}]", compared, since(start))
@@ -125,7 +128,8 @@ def measured(key: Key, samples: int | None, first: int = 0) -> Found:
                     if left_out.outcome == "not captured"
                     else Found("random", "random", "eager gives two results")
                 )
-    return Found("pass", samples=compared, seconds=since(start)) if compared else left_out
+    reason, detail = shown if shown[0] else ("", "")
+    return Found("pass", reason, detail, compared, since(start)) if compared else left_out
 
 
 def since(start: float) -> float:
@@ -141,7 +145,7 @@ def cases_of(key: Key) -> Iterator[Case]:
     for sample in list(info.sample_inputs("cpu", dtype, requires_grad=False)):
         plain = sample.transform(lambda x: x.detach() if isinstance(x, torch.Tensor) else x)
         compared = determined_part(function, sample) if info.name in UP_TO_PHASE else function
-        yield op_case(Called(info.name, compared), plain)
+        yield sampled(Called(info.name, compared), plain)
 
 
 def determined_part(function: Callable[..., Any], sample: Any) -> Callable[..., Any]:
@@ -157,18 +161,31 @@ class Called:
     op: Callable[..., Any]
 
 
-def check(case: Case, dynamic: bool, others: Sequence[Case]) -> None:
-    """Raises Failed where the exported sample differs from eager, NotCaptured or Undetermined where none can."""
+def check(case: Case, dynamic: bool, others: Sequence[Case]) -> tuple[str, str]:
+    """(why, difference) where the exported sample differs from eager and is shown to be right, else two empty texts.
+
+    Raises Failed where it differs, NotCaptured or Undetermined where nothing can be compared.
+    """
     determined(case)
     program = exported(case, dynamic)
-    problem = run(program, clones(case.args), {}).problem
-    if problem:
-        raise Failed(reason_of(problem), problem)
-    if dynamic:
-        for args in other_sizes(case, others, program):
-            problem = run(program, clones(args), {}).problem
-            if problem:
-                raise Failed(reason_of(problem), f"at {[list(a.shape) for a in args]}: {problem}")
+    shown = compared_on(program, case, case.args, "")
+    for args in other_sizes(case, others, program) if dynamic else ():
+        found = compared_on(program, case, args, f"at {[list(a.shape) for a in args]}: ")
+        shown = shown if shown[0] else found
+    return shown
+
+
+def compared_on(program: Program, case: Case, args: tuple[torch.Tensor, ...], where: str) -> tuple[str, str]:
+    """As `check`, on given arguments."""
+    problem = run(program, clones(args), {}).problem
+    if not problem:
+        return "", ""
+    why = ""
+    if reason_of(problem) == "value":
+        why = verdict(case, args, case.model(*clones(args)), program(*clones(args)))
+    if not why:
+        raise Failed(reason_of(problem), f"{where}{problem}")
+    return why, f"{where}{problem}"
 
 
 def determined(case: Case) -> None:

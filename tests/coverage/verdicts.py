@@ -1,0 +1,120 @@
+"""Results that differ from torch's and are right all the same: what must be shown before a measure says so.
+
+Two things can be shown. In float16 and bfloat16, that torch is no nearer to the result: where the two differ, irkit's
+number lies no further from the float64 evaluation of the same inputs than torch's, or within one unit in the last place
+of it. And where places in a sort are a result whose order of equal elements torch leaves open, that the same elements
+stand at both. Everything else stays a failure; float32 and float64 are never looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import ml_dtypes
+import numpy as np
+import torch
+
+from irkit.compare import compare, tolerance
+from irkit.types import DType
+from tests.converters.oracle import Case, array, op_case, tensors_of
+
+HALVES = {torch.float16: np.dtype(np.float16), torch.bfloat16: np.dtype(ml_dtypes.bfloat16)}
+NO_NEARER = "torch is no nearer to the float64 result"
+EQUALS = "other places of equal elements"
+
+ORDERED = {"sort": 0, "argsort": 0, "mode": 0, "topk": 1, "kthvalue": 1}
+"""Operators that say where elements stand, and which of their arguments behind the tensor is the dimension."""
+
+VALUES_FIRST = frozenset(("sort", "mode", "topk", "kthvalue"))
+"""Those whose first result is the elements, the second their places."""
+
+
+@attrs.frozen(eq=False)
+class Sampled(Case):
+    """A sample call that can also be made in float64, and that knows the dimension it puts in order."""
+
+    exact: Callable[..., Any] | None = None
+    name: str = ""
+    dim: int | None = None
+
+
+def sampled(info: Any, sample: Any) -> Sampled:
+    """A sample of an operator as a module of its tensors."""
+    case = op_case(info, sample)
+    exact = op_case(info, sample.transform(doubled)).model if any(a.dtype in HALVES for a in case.args) else None
+    at = ORDERED.get(info.name)
+    dim = None if at is None else sample.kwargs.get("dim", sample.args[at] if len(sample.args) > at else -1)
+    return Sampled(case.model, case.args, case.kwargs, case.words, exact, info.name, dim)
+
+
+def doubled(leaf: Any) -> Any:
+    """A half-precision tensor or element type in float64; anything else as it is."""
+    if isinstance(leaf, torch.dtype):
+        return torch.float64 if leaf in HALVES else leaf
+    return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.dtype in HALVES else leaf
+
+
+def verdict(case: Case, args: Sequence[torch.Tensor], expected: Any, actual: Any) -> str:
+    """What shows that `actual` is right though it differs from torch's `expected`; empty where nothing does."""
+    if not isinstance(case, Sampled) or case.exact is None:
+        return ""
+    theirs, ours = ([array(t) for t in tensors_of(found)] for found in (expected, actual))
+    if [(a.dtype, a.shape) for a in theirs] != [(a.dtype, a.shape) for a in ours]:
+        return ""
+    if case.dim is not None:
+        return EQUALS if are_equal_elements(case, args[0], theirs, ours) else ""
+    with torch.no_grad():
+        try:
+            exact = [array(t) for t in tensors_of(case.exact(*(doubled(a).clone() for a in args)))]
+        except Exception:  # torch has no such kernel in float64
+            return ""
+    if [a.shape for a in exact] != [a.shape for a in ours]:
+        return ""
+    kinds = set(HALVES.values())
+    for e, a, x in zip(theirs, ours, exact, strict=True):
+        if not (is_no_nearer(e, a, x.astype(np.float64)) if e.dtype in kinds else compare(e, a) is None):
+            return ""
+    return NO_NEARER
+
+
+def is_no_nearer(theirs: np.ndarray, ours: np.ndarray, exact: np.ndarray) -> bool:
+    """Whether torch's numbers are nowhere nearer to the exact ones where the two differ by more than is allowed.
+
+    Ours passes at such a place where its error is at most torch's, or one unit in the last place of the exact number,
+    or where it is what the exact number is as a half: infinite beyond the largest, NaN for NaN.
+    """
+    e, a = theirs.astype(np.float64), ours.astype(np.float64)
+    allowed = tolerance(DType.of(theirs.dtype))
+    with np.errstate(invalid="ignore", over="ignore"):
+        rounded = exact.astype(theirs.dtype).astype(np.float64)
+        same = (np.abs(e - a) <= allowed.atol + allowed.rtol * np.abs(e)) | (e == a) | (np.isnan(e) & np.isnan(a))
+        mine, other = np.abs(a - exact), np.abs(e - exact)
+        right = (mine <= unit(exact, theirs.dtype)) | (a == rounded) | (np.isnan(a) & np.isnan(exact))
+        right |= np.isfinite(mine) & ~(mine > np.where(np.isnan(other), np.inf, other))
+    return bool((same | right).all())
+
+
+def unit(exact: np.ndarray, dtype: Any) -> np.ndarray:
+    """One unit in the last place of each number as a half; 0 where it is none."""
+    info = ml_dtypes.finfo(dtype)
+    finite = np.where(np.isfinite(exact), np.abs(exact), 0.0)
+    _, exponent = np.frexp(np.maximum(finite, float(info.smallest_normal)))
+    return np.where(np.isfinite(exact), np.ldexp(1.0, exponent - 1 - info.nmant), 0.0)
+
+
+def are_equal_elements(case: Sampled, x: torch.Tensor, theirs: list[np.ndarray], ours: list[np.ndarray]) -> bool:
+    """Whether the same elements stand at both results' places, and none is named twice."""
+    if x.dim() == 0 or case.dim is None or ", stable=True" in case.words:
+        return False
+    if case.name in VALUES_FIRST and compare(theirs[0], ours[0]) is not None:
+        return False
+    table, axis = array(x).astype(np.float64), case.dim % x.dim()
+    first, second = (found[-1] if found[-1].ndim == x.dim() else np.expand_dims(found[-1], axis)
+                     for found in (theirs, ours))  # fmt: skip
+    if second.min(initial=0) < 0 or second.max(initial=0) >= table.shape[axis]:
+        return False
+    alike = compare(np.take_along_axis(table, first, axis), np.take_along_axis(table, second, axis), rtol=0.0, atol=0.0)
+    ordered = np.sort(second, axis)
+    return alike is None and bool((np.diff(ordered, axis=axis) > 0).all())
