@@ -6,6 +6,7 @@
 #   make costs     passes/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
 #   make models    docs/models.md from the sweep of models   (long)
 #   make rules     docs/rules.md from the rules
+#   make expansions  every expansion of legalization on 200 instances   (minutes; `make test` takes 10 of each)
 #   make coverage  docs/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
 #   make opsets    docs/opsets.md from every ONNX node case at every opset   (minutes)
 #   make lint | format | test-coverage | clean
@@ -31,7 +32,7 @@ test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test bench costs models rules coverage opsets test-coverage lint format types install clean
+.PHONY: demo test bench costs models rules expansions coverage opsets test-coverage lint format types install clean
 
 install: $(READY)
 
@@ -75,6 +76,9 @@ models: $(READY)
 
 rules: $(READY)
 	$(BIN)/python -m tests.rules_table
+
+expansions: $(READY)
+	IRKIT_EXPANSIONS=200 $(BIN)/python -m pytest -q tests/test_expansions.py
 
 coverage: $(READY)
 	$(BIN)/python -m tests.coverage $(COVERAGE_ARGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -12,7 +12,7 @@ import numpy as np
 from irkit.agree import agree, agree_on_runtime, has_value, sides, text
 from irkit.dims import symbols_of
 from irkit.errors import RewriteError, TypeRuleError
-from irkit.instances import Retry, instances
+from irkit.instances import Instance, Retry, instances
 from irkit.ir import Value, param
 from irkit.near_misses import near_miss
 from irkit.pattern import match, names_of
@@ -65,8 +65,9 @@ class Tally:
     on_runtime: int = 0
     not_there: int = 0
 
-    def attempt(self, roots: tuple[Value, ...], near: bool = False) -> bool:
-        """True where the rule fires on values and both sides agree; False where it does not match, or declines."""
+    def attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Any] | None, near: bool = False) -> bool:
+        """True where the rule fires on values and both sides agree; False where it does not match, or declines.
+        `arrays` are numbers for some of the parameters."""
         rule = self.rule
         params = tuple(v for v in post_order(roots) if v.op == PARAM)
         symbols = frozenset(s for v in params for d in dims_of(v.type) for s in bound_by(d))
@@ -76,7 +77,10 @@ class Tally:
         try:
             found = rule.function(m)
         except Exception as error:
-            self.blame(f"fails with {error!r}", roots, params, error)
+            if near and arrays is not None and isinstance(error, TypeRuleError):
+                self.declined["what it would build is refused"] += 1
+                return False
+            self.blame(f"fails with {error!r}", roots, params, arrays, error)
             return False
         if isinstance(found, Decline):
             self.declined[found.reason] += 1
@@ -91,18 +95,21 @@ class Tally:
         old = m.roots if rule.others else m.root
         for one, other in zip(*sides(old, found), strict=True):
             if same_types(one.type, other.type) is False:
-                self.blame(f"turns a {one.type!r} into a {other.type!r}", roots, params)
+                self.blame(f"turns a {one.type!r} into a {other.type!r}", roots, params, arrays)
                 return False
-        if not agree(rule.name, old, found, params, self.rng, exact=rule.exact):
-            return True
+        given = None if arrays is None else {v: arrays[v] for v in params if v in arrays}
+        if not agree(rule.name, old, found, params, self.rng, exact=rule.exact, given=given):
+            return given is None
         if self.onnxruntime and not near:
-            there = agree_on_runtime(rule.name, old, found, params, self.rng)
+            there = agree_on_runtime(rule.name, old, found, params, self.rng, given)
             self.on_runtime, self.not_there = self.on_runtime + there, self.not_there + (not there)
         return True
 
-    def blame(self, what: str, roots: tuple[Value, ...], params: Any, error: Exception | None = None) -> None:
+    def blame(
+        self, what: str, roots: tuple[Value, ...], params: Any, arrays: Mapping[Value, Any] | None, error: Any = None
+    ) -> None:
         """Raises RewriteError, unless the left side has no value: what nothing computes, no rule need foresee."""
-        if not has_value(roots, params, self.rng):
+        if not has_value(roots, params, self.rng, arrays or {}):
             return
         if isinstance(error, TypeRuleError):
             what = f"builds a value that is refused: {error.what}"
@@ -132,17 +139,17 @@ def check(rule: Rule, n: int = 20, *, seed: int = 0, onnxruntime: bool = True) -
     for _ in range(n * PATIENCE):
         if fired >= n:
             break
-        roots = sampled(rule, tally.rng)
-        if roots is None or not tally.attempt(roots):
+        made = drawn(rule, tally.rng)
+        if made is None or not tally.attempt(made.roots, made.arrays):
             continue
         fired += 1
         for _ in range(NEAR):
             try:
-                changed = near_miss(roots, tally.rng)
+                changed = near_miss(made.roots, tally.rng)
             except Retry:
                 continue
             near += 1
-            near_fired += tally.attempt(changed, near=True)
+            near_fired += tally.attempt(changed, made.arrays, near=True)
     if not fired:
         raise RewriteError(
             f"no instance was found on which the rule {rule.name} fires",
@@ -155,13 +162,22 @@ def check(rule: Rule, n: int = 20, *, seed: int = 0, onnxruntime: bool = True) -
 
 def sampled(rule: Rule, rng: np.random.Generator) -> tuple[Value, ...] | None:
     """A random instance of the left side of a rule, one value for each of its patterns; None where none was found."""
+    found = drawn(rule, rng)
+    return None if found is None else found.roots
+
+
+def drawn(rule: Rule, rng: np.random.Generator) -> Instance | None:
+    """A random instance of the left side of a rule, with numbers where its sample gives some; None where none was
+    found."""
     try:
         if rule.sample is None:
-            return instances((rule.pattern, *rule.others), rng)
+            return Instance(instances((rule.pattern, *rule.others), rng))
         found = rule.sample(rng)
     except (Retry, TypeRuleError):
         return None
-    return found if isinstance(found, tuple) else (found,)
+    if isinstance(found, Instance):
+        return found
+    return Instance(found if isinstance(found, tuple) else (found,))
 
 
 def matched(rule: Rule, roots: tuple[Value, ...], symbols: Callable[[], frozenset[Any]]) -> Match | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -30,6 +31,15 @@ SIZES: tuple[Any, ...] = (0, 1, 1, 2, 3, 4, "n", "m")
 
 class Retry(Exception):
     """The random choices do not lead to an instance."""
+
+
+@attrs.frozen(eq=False)
+class Instance:
+    """Values for the patterns of a rule. `arrays` holds numbers for the parameters in them that must not be just any,
+    such as indices; their shapes say what the symbols are. Without it all numbers are drawn."""
+
+    roots: tuple[Value, ...]
+    arrays: Mapping[Value, Any] | None = None
 
 
 @attrs.define(eq=False)
@@ -464,19 +474,35 @@ OPERANDS: Mapping[tuple[str, int], Callable[[Sampler, _Place], Any]] = {
 # ---------------------------------------------------------------------------------------------- numbers to feed
 
 
-def assignment(values: tuple[Value, ...], rng: np.random.Generator) -> dict[str, int]:
-    """A number for each dimension symbol in the types of values, 0 and 1 among them."""
+def assignment(
+    values: tuple[Value, ...], rng: np.random.Generator, arrays: Mapping[Value, Any] = MappingProxyType({})
+) -> dict[str, int]:
+    """A number for each dimension symbol in the types of values, 0 and 1 among them; what the shapes of `arrays` say of
+    one is taken."""
     symbols = {s for v in values if isinstance(v.type, Tensor) for d in v.type.shape for s in dims.symbols_of(d)}
-    return {dims.label(s): int(rng.choice([0, 1, 2, 3, 5])) for s in sorted(symbols, key=str)}
+    found = {dims.label(s): int(rng.choice([0, 1, 2, 3, 5])) for s in sorted(symbols, key=str)}
+    for value in values:
+        if value in arrays and isinstance(value.type, Tensor):
+            sizes = zip(value.shape, np.shape(arrays[value]), strict=True)
+            found.update({dims.label(d): n for d, n in sizes if isinstance(d, dims.sympy.Symbol)})
+    return found
 
 
 def feeds(
-    params: tuple[Value, ...], rng: np.random.Generator, special: bool, chosen: Mapping[str, int] | None = None
-) -> list[np.ndarray]:
-    """An array for each parameter, under an assignment of the symbols, or a random one."""
-    chosen = assignment(params, rng) if chosen is None else chosen
+    params: tuple[Value, ...],
+    rng: np.random.Generator,
+    special: bool,
+    chosen: Mapping[str, int] | None = None,
+    arrays: Mapping[Value, Any] = MappingProxyType({}),
+) -> list[Any]:
+    """An array for each parameter, under an assignment of the symbols, or a random one; that of `arrays` where it has
+    one."""
+    chosen = assignment(params, rng, arrays) if chosen is None else chosen
     found = []
     for value in params:
+        if value in arrays:
+            found.append(arrays[value])
+            continue
         shape = tuple(dims.evaluate(d, chosen) for d in value.shape)
         found.append(numbers(rng, value.dtype, shape, special))
     return found

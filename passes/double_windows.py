@@ -11,10 +11,12 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import op
+from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.pattern import attribute_of
 from irkit.rewrite import Match
 from irkit.types import DType
+from passes.restate import may_be_empty
 from passes.rules.common import is_known, number, vector
 from passes.rules.sizes import bound_by, built, is_bound
 
@@ -23,17 +25,21 @@ def hardmax(m: Match, value: Value) -> Any:
     """1 at the first largest element along an axis, else 0"""
     x = value.inputs[0]
     axis = attribute_of(value, "axis")
-    if x is None or not is_bound(m, (x.shape[axis],), bound_by(x)):
+    if x is None or not x.rank or not is_bound(m, (x.shape[axis],), bound_by(x)):
         return None
-    place = op.ArgMax(x, axis=axis, keepdims=0)
     depth = built(m, (x.shape[axis],), 1, bound_by(x))
+    if may_be_empty(x.shape[axis]):  # what has no element has no largest one: one more behind all others
+        pads = [0] * (2 * x.rank)
+        pads[x.rank + axis % x.rank] = 1
+        x = op.Pad(x, vector(pads), number(x, -np.inf))
+    place = op.ArgMax(x, axis=axis, keepdims=0)
     return op.Cast(op.OneHot(place, depth, np.array([0, 1], np.float32), axis=axis), to=DType.DOUBLE)
 
 
 def local_response(m: Match, value: Value) -> Any:
     """x / (bias + alpha / size * the sum of squares of `size` neighbouring channels) ** beta"""
     x, size = value.inputs[0], attribute_of(value, "size")
-    if x is None:
+    if x is None or size < 1:
         return None
     before, after = (size - 1) // 2, size // 2
     pads = [0] * (2 * x.rank)
@@ -55,7 +61,7 @@ def local_response(m: Match, value: Value) -> Any:
 def power_pool(m: Match, value: Value) -> Any:
     """(the sum of abs(x) ** p over a window) ** (1 / p), by the mean over it"""
     x, kernel, power = value.inputs[0], value.attribute("kernel_shape"), attribute_of(value, "p")
-    if x is None or attribute_of(value, "auto_pad") != "NOTSET" or attribute_of(value, "ceil_mode"):
+    if x is None or attribute_of(value, "auto_pad") != "NOTSET" or attribute_of(value, "ceil_mode") or power < 1:
         return None
     kept = {k: a for k, a in value.attributes if k != "p"}
     mean = op.AveragePool(op.Pow(op.Abs(x), number(x, power)), **kept, count_include_pad=1)
@@ -63,13 +69,29 @@ def power_pool(m: Match, value: Value) -> Any:
 
 
 def max_unpool(m: Match, value: Value) -> Any:
-    """Zeros, and the elements of x at their places in the flattened result"""
+    """Zeros, and the elements of x at their places in the flattened result, in the size that MaxPool pooled from"""
     x, places = value.inputs[:2]
-    if x is None or places is None or not is_known(value.shape) or not is_bound(m, value.shape, bound_by(x)):
+    if x is None or places is None:
         return None
-    ground = op.Expand(number(x, 0), built(m, (dims.product(value.shape),), 1, bound_by(x)))
+    shape = natural(value, x)
+    if not is_known((*shape, *value.shape)) or not is_bound(m, (*shape, *value.shape), bound_by(x)):
+        return None
+    ground = op.Expand(number(x, 0), built(m, (dims.product(shape),), 1, bound_by(x)))
     flat = (op.Reshape(v, vector([-1])) for v in (places, x))
-    return op.Reshape(op.ScatterElements(ground, *flat, axis=0), built(m, value.shape, 1, bound_by(x)), allowzero=1)
+    found = op.Reshape(op.ScatterElements(ground, *flat, axis=0), built(m, shape, 1, bound_by(x)), allowzero=1)
+    more = [dims.sub(wanted, there) for wanted, there in zip(value.shape, shape, strict=True)]
+    if all(d == 0 for d in more):
+        return found
+    return op.Pad(found, built(m, (*(0 for _ in more), *more), 1, bound_by(x)))
+
+
+def natural(value: Value, x: Value) -> tuple[Dim, ...]:
+    """The shape in which the places of a MaxUnpool are counted."""
+    kernel = value.attribute("kernel_shape")
+    rank = len(kernel)
+    strides, pads = value.attribute("strides") or (1,) * rank, value.attribute("pads") or (0,) * (2 * rank)
+    sizes = zip(x.shape[2:], strides, kernel, pads[:rank], pads[rank:], strict=True)
+    return (*x.shape[:2], *(dims.add(dims.mul(dims.sub(n, 1), s), k - b - a) for n, s, k, b, a in sizes))
 
 
 DOUBLE_WINDOWS: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType({

@@ -254,9 +254,9 @@ def instance_normalization(m: Match, value: Value) -> Any:
 
 def normalized(x: Value, axes: Sequence[int], epsilon: float) -> Value:
     """(x - mean) / sqrt(var + epsilon) over axes"""
-    over = vector(axes)
-    centred = op.Sub(x, op.ReduceMean(x, over))
-    var = op.ReduceMean(op.Mul(centred, centred), over)
+    over, none = vector(axes), int(not axes)
+    centred = op.Sub(x, op.ReduceMean(x, over, noop_with_empty_axes=none))
+    var = op.ReduceMean(op.Mul(centred, centred), over, noop_with_empty_axes=none)
     return op.Div(centred, op.Sqrt(op.Add(var, number(x, epsilon))))
 
 
@@ -265,7 +265,9 @@ def over_all(reduction: str) -> Callable[[Match, Value], Any]:
 
     def expansion(m: Match, value: Value) -> Any:
         x = value.inputs[0]
-        return None if x is None else call(reduction, [x, vector(range(2, x.rank))])
+        if x is None:
+            return None
+        return call(reduction, [x, vector(range(2, x.rank))], {"noop_with_empty_axes": int(x.rank == 2)})
 
     return expansion
 

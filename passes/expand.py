@@ -26,6 +26,7 @@ from passes.restate import (
     is_lowest,
     is_rough,
     lowest_in_mask,
+    names_no_axis,
     one_mask_for_all,
     reduced_axes,
     scaled_roughly,
@@ -46,10 +47,15 @@ def reshaped(m: Match, x: Value, shape: tuple[Dim, ...], *binders: Value) -> Val
     sources = bound_by(x, *binders)
     if not is_known(shape) or not is_bound(m, shape, sources):
         return None
-    return op.Reshape(x, built(m, shape, 1, sources))
+    empty = any(type(d) is int and d == 0 for d in shape)  # a 0 would copy a size otherwise
+    return op.Reshape(x, built(m, shape, 1, sources), allowzero=int(empty))
 
 
 # ---------------------------------------------------------------------------------------------- attention
+
+
+WINDOWS = ("left_window_size", "right_window_size")
+"""Attributes of Attention that say which keys a query sees."""
 
 
 def attention(m: Match, value: Value) -> Any:
@@ -63,7 +69,7 @@ def attention(m: Match, value: Value) -> Any:
     if isinstance(value.type, Tuple):
         return attention_with_past(m, value)
     extra = ("softcap", "qk_matmul_output_mode", "softmax_precision")
-    windows = any(value.attribute(name, -1) != -1 for name in ("left_window_size", "right_window_size"))
+    windows = any(value.attribute(name, -1) != -1 for name in WINDOWS)
     if not isinstance(value.type, Tensor) or windows or any(value.attribute(name) for name in extra):
         return None
     if any(operand(value, i) is not None for i in (4, 5, 6)) or any(v is None for v in value.inputs[:3]):
@@ -119,8 +125,9 @@ def attention_in_float(value: Value) -> Any:
 def attention_with_past(m: Match, value: Value) -> Any:
     """(y, present_key, present_value) -> the attention over the past and new keys and values, which are joined first"""
     past = (operand(value, 4), operand(value, 5))
-    if len(value.type.items) != 3 or None in past or operand(value, 6) is not None or value.attribute("is_causal"):  # type: ignore[union-attr]
-        return None
+    placed = value.attribute("is_causal") or any(value.attribute(name, -1) != -1 for name in WINDOWS)
+    if len(value.type.items) != 3 or None in past or operand(value, 6) is not None or placed:  # type: ignore[union-attr]
+        return None  # what depends on places counts the past, and would not where it is joined
     q, k, v = value.inputs[:3]
     kv_heads = value.attribute("kv_num_heads")
     parts = [heads_of(m, x, kv_heads) for x in (k, v) if x is not None]
@@ -187,7 +194,7 @@ def root_of_size(m: Match, q: Value) -> Value | None:
     """1 / sqrt(size) of the last axis, in the element type of q; None where the size is not bound"""
     size = q.shape[-1]
     if type(size) is int:
-        return number(q, 1 / math.sqrt(size))
+        return number(q, 1 / math.sqrt(max(size, 1)))  # of no numbers the product is 0 anyway
     if not is_known((size,)) or not is_bound(m, (size,), bound_by(q)):
         return None
     return op.Reciprocal(op.Sqrt(op.Cast(built(m, (size,), 0, bound_by(q)), to=q.dtype)))
@@ -236,6 +243,8 @@ def global_lp_pool(m: Match, value: Value) -> Any:
     x, power = value.inputs[0], attribute_of(value, "p")
     if x is None:
         return None
+    if x.rank == 2:  # a reduction over no axes would be one over all
+        return op.Abs(x)
     axes = vector(range(2, x.rank))
     if power in (1, 2):
         return call(f"ReduceL{power}", [x, axes])
@@ -346,6 +355,11 @@ def bit_cast(m: Match, value: Value) -> Any:
     return op.Cast(x, to=value.dtype)
 
 
+def squeeze(m: Match, value: Value) -> Any:
+    """x, where no axis is dropped"""
+    return op.Identity(value.inputs[0]) if names_no_axis(value) else None
+
+
 def where(m: Match, value: Value) -> Any:
     """(c and x) or (not c and y), for bool"""
     c, x, y = value.inputs
@@ -417,27 +431,38 @@ def cum_prod(m: Match, value: Value) -> Any:
 
 
 def pad_wrap(m: Match, value: Value) -> Any:
-    """Ends joined to the other side, for mode wrap"""
+    """The elements at the places of the result, counted around, for mode wrap"""
     x, pads, axes = value.inputs[0], axes_of(value.inputs[1]), operand(value, 3)
     if attribute_of(value, "mode") != "wrap" or x is None or pads is None or (axes is not None and axes.blob is None):
         return None
-    chosen = [a % x.rank for a in (axes_of(axes) or range(x.rank))]
+    chosen = [a % x.rank for a in ((axes_of(axes) or ()) if axes is not None else range(x.rank))]
     for i, axis in enumerate(chosen):
         before, after = pads[i], pads[i + len(chosen)]
         if min(before, after) < 0:
             return None
-        parts = [x]
-        if before:
-            parts.insert(0, op.Slice(x, vector([-before]), vector([np.iinfo(np.int64).max]), vector([axis])))
-        if after:
-            parts.append(op.Slice(x, vector([0]), vector([after]), vector([axis])))
-        x = op.Concat(*parts, axis=axis) if len(parts) > 1 else x
+        if before or after:
+            places = around(m, value.inputs[0], axis, before, after)  # type: ignore[arg-type]
+            if places is None:
+                return None
+            x = op.Gather(x, places, axis=axis)
     return x
+
+
+def around(m: Match, x: Value, axis: int, before: int, after: int) -> Value | None:
+    """-before, ..., size + after - 1, counted around the size of an axis; None where that is not bound."""
+    size = x.shape[axis]
+    if type(size) is int:
+        return const(np.arange(-before, size + after) % size) if size else None
+    if not is_known((size,)) or not is_bound(m, (size,), bound_by(x)):
+        return None
+    end, least = built(m, (dims.add(size, after),), 0, bound_by(x)), built(m, (dims.maximum(size, 1),), 0, bound_by(x))
+    return op.Mod(op.Range(-before, end, 1), least)
 
 
 EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Attention": attention, "GroupNormalization": group_normalization, "GlobalLpPool": global_lp_pool, "Mean": mean,
     "Gemm": gemm, "MatMul": mat_mul, "Mul": factor, "Div": factor, "Where": where, "NonZero": non_zero,
+    "Squeeze": squeeze,
     **int64.EXPANSIONS, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,
     "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast,

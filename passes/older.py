@@ -23,7 +23,7 @@ from passes.expand import Expansion, operand, ordinals, reshaped
 from passes.functions import inlined
 from passes.older_images import affine_grid, deform_conv, grid_sample, resize
 from passes.older_signals import dft, stft
-from passes.restate import may_be_empty
+from passes.restate import HALVES, may_be_empty
 from passes.rules.common import axes_of, is_known, number, small, vector
 from passes.rules.sizes import bound_by, built, is_bound
 from passes.windows import average_pool, axes_of_windows, col2im, laid_out, positions
@@ -134,7 +134,7 @@ def trilu(m: Match, value: Value) -> Any:
     if x is None:
         return None
     rows, columns = ordinals(m, x.shape[-2], x), ordinals(m, x.shape[-1], x)
-    if rows is None or columns is None:
+    if rows is None or columns is None or (k is not None and k.shape not in ((), (1,))):
         return None
     gap = op.Sub(columns, op.Unsqueeze(rows, vector([1])))
     bound = const(np.array(0)) if k is None else k
@@ -158,11 +158,18 @@ def bitwise(m: Match, value: Value) -> Any:
         found = op.Sub(op.Add(a, b), both)
     else:
         found = op.Sub(op.Add(a, b), op.Mul(both, const(np.array(2))))
-    weights = [2**i for i in range(width)]
+    weights = [2 ** (i % 32) for i in range(width)]
     if has_sign(x):
         weights[-1] = -weights[-1]
-    total = op.ReduceSum(op.Mul(found, const(np.array(weights, dtype=np.int64))), vector([-1]), keepdims=0)
-    return op.Cast(total, to=x.dtype)
+    low, *high = (weighed(found, weights, at) for at in range(0, width, 32))
+    return op.Cast(op.Add(low, op.Mul(high[0], const(np.array(2**32)))) if high else low, to=x.dtype)
+
+
+def weighed(bits: Value, weights: list[int], at: int) -> Value:
+    """The sum of 32 of the bits, of which each has a weight: ONNX Runtime adds up 53 binary places, no more."""
+    part = op.Slice(bits, vector([at]), vector([at + 32]), vector([-1])) if len(weights) > 32 else bits
+    factors = const(np.array(weights[at : at + 32], dtype=np.int64))
+    return op.ReduceSum(op.Mul(part, factors), vector([-1]), keepdims=0)
 
 
 def bits_of(x: Value, width: int) -> Value:
@@ -216,7 +223,7 @@ def batch_normalization(m: Match, value: Value) -> Any:
 def lp_pool(m: Match, value: Value) -> Any:
     """(sum |x| ** p) ** (1 / p) over windows that are laid out"""
     x, power = value.inputs[0], attribute_of(value, "p")
-    if x is None or not (value.attribute("dilations") or value.attribute("ceil_mode")):
+    if x is None or power < 1 or not (value.attribute("dilations") or value.attribute("ceil_mode")):
         return None
     axes = axes_of_windows(value, value.attribute("kernel_shape"))
     size = op.Abs(x)
@@ -264,7 +271,7 @@ def scatter_nd(m: Match, value: Value) -> Any:
     if data is None or indices is None or updates is None or combine is None:
         return None
     depth = indices.shape[-1]
-    if type(depth) is not int:
+    if type(depth) is not int or not (data.dtype.is_integer or data.dtype.is_float):
         return None
     places = op.Reshape(indices, vector([-1, depth]))
     parts = reshaped(m, updates, (dims.product(indices.shape[:-1]), *data.shape[depth:]), data, indices)
@@ -325,7 +332,10 @@ def quantize(m: Match, value: Value) -> Any:
     factor, shift = (None if v is None else beside(m, value, v) for v in (scale, zero))
     if factor is None or (zero is not None and shift is None):
         return None
-    ratio = op.Round(op.Div(op.Cast(x, to=DType.FLOAT), op.Cast(factor, to=DType.FLOAT)))
+    exact = op.Div(op.Cast(x, to=DType.FLOAT), op.Cast(factor, to=DType.FLOAT))
+    if scale.dtype in HALVES:  # the quotient is one of the scale's type
+        exact = op.Cast(op.Cast(exact, to=scale.dtype), to=DType.FLOAT)
+    ratio = op.Round(exact)
     moved = ratio if shift is None else op.Add(ratio, op.Cast(shift, to=DType.FLOAT))
     bits = value.dtype.bits
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if not value.dtype.is_unsigned else (0, 2**bits - 1)
@@ -337,7 +347,7 @@ def beside(m: Match, value: Value, v: Value) -> Value | None:
     x: Any = value.inputs[0]
     axis, block = attribute_of(value, "axis") % max(x.rank, 1), attribute_of(value, "block_size")
     if v.rank == 0 or (v.rank == 1 and v.shape == (1,)):
-        return v
+        return op.Squeeze(v, vector([0])) if v.rank > x.rank else v
     if not block:
         return op.Unsqueeze(v, vector(range(1, x.rank - axis)))
     wide = (*v.shape[: axis + 1], block, *v.shape[axis + 1 :])
@@ -385,9 +395,16 @@ def sequence_map(m: Match, value: Value) -> Any:
 def quantized_product(m: Match, value: Value) -> Any:
     """The product of the numbers that the integers stand for, quantized"""
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = value.inputs
-    products = [op.DequantizeLinear(*parts, axis=-2) for parts in ((a, a_scale, a_zero),)]
-    products.append(op.DequantizeLinear(b, b_scale, b_zero, axis=-1))
-    return op.QuantizeLinear(op.MatMul(*products), scale, zero, axis=-2)
+    pairs = ((a_scale, a_zero), (b_scale, b_zero), (scale, zero))
+    if any(s is None or z is None or s.shape != z.shape for s, z in pairs):
+        return None
+    scales = [
+        v if v is None or v.dtype is DType.FLOAT else op.Cast(v, to=DType.FLOAT) for v in (a_scale, b_scale, scale)
+    ]
+    rows = op.DequantizeLinear(a, scales[0], a_zero, axis=-2)
+    return op.QuantizeLinear(
+        op.MatMul(rows, op.DequantizeLinear(b, scales[1], b_zero, axis=-1)), scales[2], zero, axis=-2
+    )
 
 
 def computed(m: Match, value: Value) -> Any:

@@ -9,13 +9,14 @@ import attrs
 import numpy as np
 
 from irkit import dims
-from irkit.build import const, op
+from irkit.build import call, const, op
 from irkit.ir import Value
 from irkit.onnx.kernels.image import nearest_index, resized_sizes, source_places, weight_matrix
 from irkit.pattern import attribute_of
 from irkit.rewrite import Match
 from irkit.types import DType
 from passes.expand import operand, ordinals, reshaped
+from passes.restate import HALVES
 from passes.rules.common import number, small, vector
 from passes.windows import cubic_far, cubic_near, extent
 
@@ -233,6 +234,9 @@ def deform_conv(m: Match, value: Value) -> Any:
     bias, mask = operand(value, 3), operand(value, 4)
     if x is None or weight is None or offset is None or x.rank != 4:
         return None
+    if x.dtype in HALVES:
+        wide = [None if v is None else op.Cast(v, to=DType.FLOAT) for v in value.inputs]
+        return op.Cast(call("DeformConv", wide, dict(value.attributes)), to=x.dtype)
     outputs, each, *kernel = weight.shape
     groups, shared = attribute_of(value, "group"), attribute_of(value, "offset_group")
     sizes = (x.shape[1], outputs, each, *kernel)

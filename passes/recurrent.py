@@ -84,10 +84,10 @@ def direction(
 ) -> tuple[Value, ...]:  # fmt: skip
     """(last states, what is seen at each time). What does not depend on the state is computed for all times at once."""
     hidden, many = int(r.shape[1]), GATES[value.op]
-    inner = None
+    inner, gates = None, vector([hidden] * many)
     sums = op.MatMul(x, turned(w))
     if b is not None:
-        of_x, of_h = op.Split(b, axis=0, num_outputs=2, outputs=2)
+        of_x, of_h = op.Split(b, vector([many * hidden] * 2), axis=0, outputs=2)
         if value.op == "GRU":  # the bias of the new state may stand inside of a product
             outer, inner = op.Split(of_h, vector([2 * hidden, hidden]), axis=0, outputs=2)
             of_h = op.Pad(outer, vector([0, hidden]))
@@ -95,15 +95,15 @@ def direction(
 
     def lstm(h: Value, c: Value, at: Value) -> tuple[Value, ...]:
         """The states after one time, and what is seen of them"""
-        i, o, f, g = op.Split(op.Add(at, op.MatMul(h, turned(r))), axis=1, num_outputs=many, outputs=many)
+        i, o, f, g = op.Split(op.Add(at, op.MatMul(h, turned(r))), gates, axis=1, outputs=many)
         c = op.Add(op.Mul(op.Sigmoid(f), c), op.Mul(op.Sigmoid(i), op.Tanh(g)))
         h = op.Mul(op.Sigmoid(o), op.Tanh(c))
         return h, c, op.Identity(h)
 
     def gru(h: Value, at: Value) -> tuple[Value, ...]:
         """The state after one time, twice"""
-        of_z, of_r, of_n = op.Split(at, axis=1, num_outputs=many, outputs=many)
-        by_z, by_r, by_n = (turned(v) for v in op.Split(r, axis=0, num_outputs=many, outputs=many))
+        of_z, of_r, of_n = op.Split(at, gates, axis=1, outputs=many)
+        by_z, by_r, by_n = (turned(v) for v in op.Split(r, gates, axis=0, outputs=many))
         z, reset = op.Sigmoid(op.Add(of_z, op.MatMul(h, by_z))), op.Sigmoid(op.Add(of_r, op.MatMul(h, by_r)))
         if attribute_of(value, "linear_before_reset"):
             new = op.MatMul(h, by_n)

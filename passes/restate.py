@@ -83,7 +83,7 @@ def counts_otherwise(value: Value) -> bool:
 
 
 ODD = REDUCTIONS | SCATTERS | PLACES | ORDERED | {
-    "Mod", "RNN", "GRU", "LSTM", "MatMul", "Mul", "Div", "Pad", "Attention",
+    "Mod", "RNN", "GRU", "LSTM", "MatMul", "Mul", "Div", "Pad", "Attention", "Squeeze",
 }  # fmt: skip
 """The operators of which `refused` asks anything."""
 
@@ -108,6 +108,8 @@ def refused(value: Value) -> str:
         return f"ONNX Runtime has {value.op} with a reduction for no {value.dtype.short}"
     if value.op == "Pad" and attribute_of(value, "mode") == "wrap" and any(map(may_be_empty, value.inputs[0].shape)):  # type: ignore[union-attr]
         return "ONNX Runtime wraps no empty tensor around"
+    if names_no_axis(value):
+        return "ONNX Runtime drops all axes of size 1 where Squeeze names none"
     if one_mask_for_all(value):
         return "ONNX Runtime takes masks of attention that have a row for each query"
     if lowest_in_mask(value):
@@ -117,6 +119,11 @@ def refused(value: Value) -> str:
     if counts_back(value):
         return f"ONNX Runtime gives {value.op} of an empty tensor another shape where axes are counted from the end"
     return ""
+
+
+def names_no_axis(value: Value) -> bool:
+    """True for a Squeeze whose axes are given, and are none."""
+    return value.op == "Squeeze" and len(value.inputs) > 1 and axes_of(value.inputs[1]) == ()
 
 
 def one_mask_for_all(value: Value) -> bool:

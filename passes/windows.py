@@ -197,10 +197,16 @@ def average_pool(m: Match, value: Value) -> Any:
     return total
 
 
+SUMMED = frozenset((
+    DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT32, DType.INT64, DType.UINT32, DType.UINT64,
+))  # fmt: skip
+"""Element types that ReduceSum takes."""
+
+
 def col2im(m: Match, value: Value) -> Any:
     """Each result the sum of the columns' elements that lie on it, one axis after the other"""
     x, block = value.inputs[0], axes_of(operand(value, 2))
-    if x is None or block is None:
+    if x is None or block is None or x.dtype not in SUMMED:
         return None
     rank = len(block)
     strides, dilations, pads = (value.attribute(name) or default for name, default in (
@@ -240,6 +246,8 @@ def resize(m: Match, value: Value) -> Any:
         return None
     axes: Any = value.attribute("axes") or range(x.rank)
     if attribute_of(value, "keep_aspect_ratio_policy") != "stretch":
+        return None
+    if scales is not None and not (scales.blob.array > 0).all():  # type: ignore[union-attr]
         return None
     factors = [None] * len(axes) if scales is None else [float(s) for s in scales.blob.array]  # type: ignore[union-attr]
     found: Value | None = x
@@ -307,8 +315,9 @@ def coordinate(value: Value, index: Value, out: Value, size: Value, factor: floa
     mode = attribute_of(value, "coordinate_transformation_mode")
     one, half = number(index, 1), number(index, 0.5)
     if mode == "align_corners":
-        gaps = op.Max(op.Sub(out, one), one)
-        return op.Div(op.Mul(index, op.Sub(size, one)), gaps)
+        width = out if factor is None else op.Mul(size, number(size, factor))  # it need not be whole
+        gaps = op.Sub(width, one)
+        return op.Div(op.Mul(index, op.Sub(size, one)), op.Where(op.Equal(gaps, number(gaps, 0)), one, gaps))
     step = op.Div(size, out) if factor is None else number(index, 1 / factor)
     if mode == "asymmetric":
         return op.Mul(index, step)

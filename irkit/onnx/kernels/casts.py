@@ -105,6 +105,8 @@ def spread(node: Value, x: Array, parameter: Array) -> Array:
     axis = axis_of(node, attr(node, "axis"), x.ndim)
     block = attr(node, "block_size")
     if block:
+        if parameter.shape[axis] != -(-x.shape[axis] // block):
+            raise fail(node, f"a scale of shape {parameter.shape} has no element for each block of {block}")
         return np.take(np.repeat(parameter, block, axis=axis), np.arange(x.shape[axis]), axis=axis)
     if parameter.ndim != 1:
         raise fail(node, f"a scale of shape {parameter.shape} needs block_size")

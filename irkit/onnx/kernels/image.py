@@ -217,6 +217,8 @@ def kernel_GridSample(node: Value, x: Array, grid: Array) -> Array:
 def kernel_AffineGrid(node: Value, theta: Array, size: Array) -> Array:
     """(N, *spatial, rank): the places of an even grid over -1 to 1, moved by each matrix theta (N, rank, rank + 1)."""
     spatial = ints(size)[2:]
+    if theta.shape[1:] != (len(spatial), len(spatial) + 1):
+        raise fail(node, f"theta has the shape {theta.shape}, for {len(spatial)} axes")
     lines = []
     for count in spatial:
         if attr(node, "align_corners"):

@@ -71,6 +71,9 @@ def kernel_ScatterElements(node: Value, x: Array, indices: Array, updates: Array
 
 def kernel_ScatterND(node: Value, x: Array, indices: Array, updates: Array) -> Array:
     """x with each update at the index tuple in the last dimension of `indices`."""
+    wanted = (*indices.shape[:-1], *x.shape[indices.shape[-1] :])
+    if updates.shape != wanted:
+        raise fail(node, f"updates have the shape {updates.shape}, where {wanted} is needed")
     place = tuple(checked(node, indices[..., i], x.shape[i]) for i in range(indices.shape[-1]))
     return scattered(x, place, updates, attr(node, "reduction"))
 
@@ -79,6 +82,8 @@ def kernel_TensorScatter(node: Value, cache: Array, update: Array, starts: Array
     """The cache with `update` written along `axis` from each batch's start, around the end where mode is circular."""
     axis = axis_of(node, attr(node, "axis"), cache.ndim)
     size, length = cache.shape[axis], update.shape[axis]
+    if any(a != b for i, (a, b) in enumerate(zip(cache.shape, update.shape, strict=True)) if i != axis):
+        raise fail(node, f"an update of the shape {update.shape} for a cache of {cache.shape}")
     first = np.zeros(cache.shape[0], np.int64) if starts is None else starts.astype(np.int64)
     place = first[:, None] + np.arange(length)[None, :]
     if attr(node, "mode") == "circular":

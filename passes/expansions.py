@@ -1,0 +1,75 @@
+"""Every expansion of legalization as a rule, so that it can be checked, explained and listed as rules are.
+
+Legalization calls the functions themselves (`passes.legalize.expanded`); nothing else is stated here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from pyrsistent import pmap
+
+from irkit.ir import Value
+from irkit.onnx.schemas import spec
+from irkit.pattern import Hole
+from irkit.rewrite import Match, Rule, decline
+from irkit.types import DType, Tensor
+from passes import draws, int64
+from passes.empty import empty_rules
+from passes.expand import EXPANSIONS
+from passes.functions import by_function, has_body
+from passes.legalize import FLOAT64
+from passes.older import OLDER, plain_reshapes
+
+Function = Callable[[Match, Value], Any]
+
+
+@attrs.frozen
+class Expanded:
+    """An expansion: its rule, and below which opset it is taken (0 for any that needs it)."""
+
+    rule: Rule
+    below: int = 0
+
+
+EXACT = frozenset((
+    "Shape", "Reshape", "Split", "Pad", "Relu", "Trilu", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot",
+    "MaxPool", "Squeeze", "OptionalHasElement", "OptionalGetElement", "SequenceMap", "Where", "NonZero", "CastLike",
+    "ConstantOfShape", "TensorScatter", "BitCast", *int64.EXPANSIONS,
+))  # fmt: skip
+"""Operators whose expansions keep every bit."""
+
+
+def expansion(label: str, name: str, function: Function, below: int = 0, double: bool = False) -> Expanded:
+    """The rule of one expansion, which declines where the function gives none. `double` leaves other element types
+    to others."""
+
+    def replaced(m: Match) -> Any:
+        if double and not any(isinstance(v.type, Tensor) and v.dtype is DType.DOUBLE for v in m.root.inputs[:1] if v):
+            return decline("it is not of float64")
+        found = function(m, m.root)
+        return decline("there is no expansion of it") if found is None else found
+
+    doc = (inspect.getdoc(function) or "the same by other operators").partition("\n")[0]
+    exact = name in EXACT and not double
+    return Expanded(Rule(f"{label} {name}", Hole("value", (), (name,)), replaced, exact, f"{name} -> {doc}"), below)
+
+
+def all_expansions() -> tuple[Expanded, ...]:
+    """Those that legalization takes, each under a name of its own: `expand X` at any opset, `older X` below one,
+    `double X` in float64, `define X` for ONNX's own definition, and the rules for what may be empty."""
+    drawn = frozenset(draws.EXPANSIONS)
+    found = [expansion("expand", name, f) for name, f in EXPANSIONS.items() if name not in drawn]
+    for name, rows in OLDER.items():
+        found += [expansion("older", name, f, below) for below, f in rows]
+    found += [expansion("double", name, f, double=True) for name, f in FLOAT64.items()]
+    plain = (*empty_rules(pmap()), plain_reshapes(pmap()))
+    return (*found, *map(Expanded, plain))
+
+
+def definitions(names: tuple[str, ...]) -> tuple[Expanded, ...]:
+    """ONNX's own definitions of those of the operators that it defines by others."""
+    return tuple(expansion("define", name, by_function) for name in names if has_body(name) and spec(name))
