@@ -111,5 +111,53 @@ def parts_of_turned_heads(m: Match) -> Any:
     return tuple(op.Transpose(part, perm=(0, 2, 1, 3)) for part in found)
 
 
-INTERLEAVED: tuple[Rule, ...] = (parts_of_heads, parts_of_turned_heads)
-"""Projections ordered by head, in parts."""
+# ---------------------------------------------------------------------------------------------- some of the heads
+
+
+def _some_heads(rng: np.random.Generator) -> Value:
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    heads = op.Reshape(param(tensor("f32", "batch", "length", 24)), shape_vector((batch, length, 6, 4)))
+    if rng.random() < 0.5:
+        return op.Slice(heads, [0], [-2], [2])
+    return op.Gather(heads, np.array([rng.choice([-2, -1, 3])]), axis=2)
+
+
+_whole = p.Reshape(hole("x", rank=3), hole("shape")).named("heads")
+_bounds = (constant("start"), constant("end"), constant("axes"), constant("step", optional=True))
+
+
+@rule(either(p.Slice(_whole, *_bounds), p.Gather(_whole, constant("place", rank=1), axis=attr("axis"))),
+      sample=_some_heads)  # fmt: skip
+def some_of_heads(m: Match) -> Any:
+    """Reshape(x, [b, s, heads, n])[:, :, i:j] -> Reshape(x[..., i * n : j * n])"""
+    if m.heads.rank != 4:
+        return decline("not heads")
+    heads, size = m.heads.shape[2:]
+    if type(heads) is not int or type(size) is not int or not same_shape(m.x.shape, (*m.heads.shape[:2], heads * size)):
+        return decline("the last axis is not taken apart")
+    found = _range(m, heads)
+    if found is None or found[0] >= found[1]:
+        return decline("not heads that follow one another")
+    sources = [bound_by(m.x), *(each for each in (read(m.shape),) if each is not None)]
+    if not is_bound(m, m.root.shape, *sources):
+        return decline("a size is not bound")
+    part = op.Slice(m.x, [found[0] * size], [found[1] * size], [2])
+    return op.Reshape(part, built(m, m.root.shape, 1, *sources))
+
+
+def _range(m: Match, heads: int) -> tuple[int, int] | None:
+    """The first head and the one after the last that are taken; None where they do not follow one another."""
+    if m.get("place") is not None:
+        place = axes_of(m.place) or ()
+        if len(place) != 1 or m.axis % 4 != 2 or not -heads <= place[0] < heads:
+            return None
+        return place[0] % heads, place[0] % heads + 1
+    numbers = [axes_of(v) for v in (m.start, m.end, m.axes)]
+    if any(n is None or len(n) != 1 for n in numbers) or (m.step is not None and uniform(m.step) != 1):
+        return None
+    (start,), (end,), (axis,) = (n for n in numbers if n is not None)
+    return slice(start, end).indices(heads)[:2] if axis % 4 == 2 else None
+
+
+INTERLEAVED: tuple[Rule, ...] = (parts_of_heads, parts_of_turned_heads, some_of_heads)
+"""Projections ordered by head, in parts; and heads that follow one another."""

@@ -14,6 +14,7 @@ from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
 from passes.rules.common import axes_of, same_shape, same_type, vector
 from passes.rules.parts import part_of
+from passes.rules.sizes import bound_by, built, is_bound
 
 x, a, b, c, s = hole("x"), hole("a"), hole("b"), hole("cos"), hole("sin")
 
@@ -310,5 +311,45 @@ def partial_rotary(m: Match) -> Any:
     return call("RotaryEmbedding", [low.source, *m.tables], given)
 
 
-ROTARY: tuple[Rule, ...] = (rotary_by_halves, rotary_by_pairs, rotary_of_every_two, partial_rotary)
+def _partial_beside(rng: np.random.Generator) -> Value:
+    batch, length = dims.symbol("batch"), dims.symbol("length")
+    x = param(Tensor(DType.FLOAT, (batch, length, 2, 8)))
+    low, high = op.Split(x, np.array([4, 4]), axis=-1)
+    tables = [param(Tensor(DType.FLOAT, (batch, length, 2))) for _ in range(2)]
+    joined = op.Reshape(low, shape_vector((batch, length, 8)))
+    turned = op.RotaryEmbedding(joined, *tables, num_heads=2, interleaved=int(rng.random() < 0.5))
+    return op.Concat(op.Reshape(turned, shape_vector((batch, length, 2, 4))), high, axis=3)
+
+
+_joined = p.Reshape(a, hole("flat")).once()
+_beside = p.RotaryEmbedding(
+    _joined, *rest("tables"), interleaved=attr("interleaved"), num_heads=attr("heads"), rotary_embedding_dim=0
+).once()  # fmt: skip
+
+
+@rule(p.Concat(p.Reshape(_beside, hole("shape")).named("turned").once(), b, axis=attr("axis")),
+      exact=False, sample=_partial_beside)  # fmt: skip
+def partial_rotary_beside(m: Match) -> Any:
+    """partial_rotary of heads beside one another: RotaryEmbedding(x, num_heads, rotary_embedding_dim=r)"""
+    low, high = part_of(m.a), part_of(m.b)
+    if low is None or high is None or low.source is not high.source or m.a.rank != 4 or m.axis % 4 != 3:
+        return decline("not the parts of one value")
+    batch, length, heads, size = low.source.shape
+    if low.axis != 3 or high.axis != 3 or low.start != 0 or high.start != low.stop or high.stop != size:
+        return decline("the parts do not follow one another")
+    if heads != m.heads or type(size) is not int or type(low.stop) is not int or not same_type(m.turned, m.a):
+        return decline("the heads are others, or of a size that is not known")
+    whole = (batch, length, dims.mul(heads, size))
+    sources = bound_by(low.source)
+    if not is_bound(m, whole, sources):
+        return decline("a dimension is not bound")
+    given = {"interleaved": m.interleaved, "num_heads": m.heads, "rotary_embedding_dim": low.stop}
+    flat = op.Reshape(low.source, built(m, whole, 1, sources))
+    found = call("RotaryEmbedding", [flat, *m.tables], given)
+    return op.Reshape(found, built(m, m.root.shape, 1, sources))
+
+
+ROTARY: tuple[Rule, ...] = (
+    rotary_by_halves, rotary_by_pairs, rotary_of_every_two, partial_rotary, partial_rotary_beside,
+)  # fmt: skip
 """Rotary embeddings in other layouts."""
