@@ -19,6 +19,8 @@ from lowering.errors import CaptureError
 from lowering.pytrees import leaf_paths, unique_names
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs")
+CONTAINERS = (dict, OrderedDict, list, set)
+"""Containers whose contents come back after a model was traced."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -122,30 +124,44 @@ def name_of(model: Any) -> str:
 
 @contextmanager
 def unchanged(module: torch.nn.Module) -> Iterator[None]:
-    """A block after which the module and its children have the very attributes that they had before.
+    """A block after which the module and its children have the very attributes that they had before, and dicts, lists
+    and sets among these the very contents: parameters, hooks, what a model remembers.
 
-    Tracing may leave fake tensors in attributes that a model uses to remember things.
+    Tracing may leave fake tensors in what a model uses to remember things. Models of transformers add hooks to
+    themselves when they are first called, and an attribute that says so.
     """
-    tables = ("_parameters", "_buffers", "_modules")
-    before = [
-        (each, dict(each.__dict__), {table: dict(each.__dict__[table]) for table in tables if table in each.__dict__})
-        for each in module.modules()
-    ]
+    before = [(held, type(held)(held)) for each in module.modules() for held in containers(each.__dict__)]
     try:
         yield
     finally:
-        for each, attributes, contents in before:
-            restore(each.__dict__, attributes)
-            for table, content in contents.items():
-                restore(each.__dict__[table], content)
+        for held, contents in before:
+            restore(held, contents)
 
 
-def restore(current: dict[str, Any], before: dict[str, Any]) -> None:
-    """Makes a dict hold what it held before, touching it only where it differs."""
-    if list(current) == list(before) and all(current[key] is before[key] for key in before):
-        return
-    current.clear()
-    current.update(before)
+def containers(value: Any) -> Iterator[Any]:
+    """A dict, list or set, and all that are in it, at any depth."""
+    pending, seen = [value], set()
+    while pending:
+        each = pending.pop()
+        if type(each) not in CONTAINERS or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        pending += each.values() if isinstance(each, dict) else () if isinstance(each, set) else each
+
+
+def restore(current: Any, before: Any) -> None:
+    """Makes a dict, list or set hold what it held before, touching it only where it differs."""
+    if isinstance(current, dict):
+        if list(current) != list(before) or any(current[key] is not before[key] for key in before):
+            current.clear()
+            current.update(before)
+    elif isinstance(current, set):
+        if current != before:
+            current.clear()
+            current.update(before)
+    elif len(current) != len(before) or any(a is not b for a, b in zip(current, before, strict=True)):
+        current[:] = before
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from torch.fx.passes.shape_prop import ShapeProp
 
 from lowering.capture import Captured, capture
 from lowering.errors import CaptureError
+from lowering.export import to_onnx
 from lowering.pytrees import known_cache_types
 from tests.captured import Add, Apart, Chained, X, Y, guards, shapes
 
@@ -404,3 +406,31 @@ def test_a_version_without_a_cache_class_is_no_error(name: str, monkeypatch: pyt
     monkeypatch.delattr(f"transformers.cache_utils.{name}")
     assert name not in {kind.__name__ for kind in known_cache_types()} or name == "StaticCache"
     assert capture(Add(), (X, Y)).program is not None
+
+
+class Remembering(nn.Module):
+    """Remembers a tensor in a dict, and adds a hook to its child when it is first called, as transformers does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(3, 3)
+        self.known: dict[str, list[torch.Tensor]] = {"all": []}
+        self.hooked = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.hooked:
+            self.inner.register_forward_hook(lambda module, args, output: output * 2)
+            self.hooked = True
+        if not self.known["all"]:
+            self.known["all"].append(self.inner.weight * 2)
+        return self.inner(x) @ self.known["all"][0]
+
+
+def test_a_model_is_the_same_after_it_was_traced() -> None:
+    model, x = Remembering().eval(), torch.randn(2, 3)
+    before = copy.deepcopy(model)
+    program = to_onnx(model, (x,), dynamic_shapes=({0: "batch"},))
+    assert model.known == {"all": []} and not model.hooked and not model.inner._forward_hooks
+    assert program.check(n=2)
+    expected = before(x)
+    assert torch.equal(model(x), expected) and torch.allclose(program(x), expected, atol=1e-6)
