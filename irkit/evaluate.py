@@ -78,7 +78,7 @@ def apply(node: Value, operands: Sequence[Any], *, kernels: Mapping[str, Kernel]
     Raises EvaluateError where there is no kernel, or the result contradicts the type of the node.
     """
     with np.errstate(all="ignore"):
-        return Run(kernels, np.random.default_rng(0), None).checked(node, tuple(operands), Binding())
+        return Run(kernels, None, None).checked(node, tuple(operands), Binding())
 
 
 # ---------------------------------------------------------------------------------------------- feeds
@@ -135,7 +135,7 @@ class Run:
     """What one evaluation hands down into bodies. `plans` holds, for each graph met, what is done when."""
 
     kernels: Mapping[str, Kernel]
-    rng: np.random.Generator
+    rng: np.random.Generator | None
     every: Watch | None
     plans: dict[int, tuple[tuple[Value, tuple[Value, ...]], ...]] = attrs.field(factory=dict)
 

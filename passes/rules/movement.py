@@ -14,8 +14,8 @@ from irkit.pattern import attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import axes_of, positive, same_shape, vector
-from passes.rules.shapes import VIEWS, is_cheap, view
+from passes.rules.common import axes_of, positive, vector
+from passes.rules.shapes import VIEWS, is_cheap, sources_of, view
 
 x, y = hole("x"), hole("y")
 
@@ -88,28 +88,32 @@ def _joined(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[range] | N
 
 
 def _heads(rng: np.random.Generator) -> Value:
-    """Keys of attention as matrices in one stack, turned, and seen by heads again."""
-    batch, heads, length, size = dims.symbol("batch"), 4, dims.symbol("length"), int(rng.choice([1, 8]))
-    x = param(Tensor(DType.FLOAT, (batch, heads, length, size)))
-    stack = op.Reshape(x, shape_vector((dims.mul(batch, heads), length, size)))
-    turned = op.Transpose(stack, perm=[0, 2, 1] if rng.random() < 0.7 else [2, 0, 1])
-    whole = (batch, heads, size, length) if turned.shape[1] != dims.mul(batch, heads) else (size, batch, heads, length)
-    return op.Reshape(turned, shape_vector(whole))
+    """Keys of attention as matrices in one stack, turned, and seen by heads again; some repeated for several heads."""
+    batch, length, size = dims.symbol("batch"), dims.symbol("length"), int(rng.choice([1, 8]))
+    repeated = rng.random() < 0.5
+    x = param(Tensor(DType.FLOAT, (batch, 2, 3, length, size) if repeated else (batch, 6, length, size)))
+    stack = op.Reshape(x, shape_vector((dims.mul(batch, 6), length, size)))
+    if rng.random() < 0.7:
+        return op.Reshape(op.Transpose(stack, perm=[0, 2, 1]), shape_vector((batch, 6, size, length)))
+    return op.Reshape(op.Transpose(stack, perm=[2, 0, 1]), shape_vector((size, batch, 6, length)))
 
 
-_inside = p.Transpose(one_of(*VIEWS)(x, hole("first", optional=True)).named("joined"), perm=attr("perm")).once()
+_inside = p.Transpose(one_of(*VIEWS)(x, hole("first", optional=True)).named("joined"), perm=attr("perm"))
 
 
-@rule(one_of(*VIEWS)(_inside, hole("second", optional=True)), sample=_heads)
+@rule(one_of(*VIEWS)(_inside.named("turned").once(), hole("second", optional=True)), sample=_heads)
 def transpose_between_views(m: Match) -> Any:
-    """Reshape(Transpose(Reshape(x))) -> Transpose(x), where axes are joined, moved and parted again"""
-    joined = _joined(m.x.shape, m.joined.shape) if m.x.rank == m.root.rank >= m.joined.rank else None
-    if joined is None:
-        return decline("it does not join axes and part as many again")
-    perm = [axis for i in order(m.perm, len(joined)) for axis in joined[i]]
-    if not same_shape(tuple(m.x.shape[i] for i in perm), m.root.shape):
-        return decline("other axes are parted than were joined")
-    return op.Transpose(m.x, perm=perm)
+    """Reshape(Transpose(Reshape(x))) -> Transpose(Reshape(x)), or Transpose(x), where axes are joined only to be moved"""
+    parted = _joined(m.root.shape, m.turned.shape) if m.joined.rank < m.x.rank else None
+    if parted is None:
+        return decline("the first view does not join axes, or the last one not only part them")
+    perm = order(m.perm, len(parted))
+    before = [parted[perm.index(i)] for i in range(len(perm))]  # the axes of the result, as they stood before the move
+    flat = [axis for axes in before for axis in axes]
+    found = view(m, m.x, tuple(m.root.shape[axis] for axis in flat), *sources_of(m.root, m.joined))
+    if found is None or (found.op == "Reshape" and not is_cheap(m.x.shape, found.shape)):
+        return decline("sizes would have to be computed")
+    return op.Transpose(found, perm=[flat.index(axis) for axis in range(len(flat))])
 
 
 # ---------------------------------------------------------------------------------------------- outward

@@ -87,7 +87,7 @@ def view(m: Match, x: Value, shape: tuple[Dim, ...], *sources: Sizes) -> Value |
     return Value("Reshape", (x, sizes), (("allowzero", 1),) if zero else (), (), Tensor(x.dtype, shape))
 
 
-def _sources(*views: Value) -> list[Sizes]:
+def sources_of(*views: Value) -> list[Sizes]:
     """What binds the dimensions that Reshapes name."""
     named = [v.inputs[1] for v in views if v.op == "Reshape"]
     return [sizes for v in named if v is not None and v.op != CONSTANT and (sizes := read(v)) is not None]
@@ -133,7 +133,7 @@ def is_cheap(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> bool:
 def view_of_view(m: Match) -> Any:
     """Reshape(Reshape(x)) -> Reshape(x), and so for any two views"""
     shape = m.root.shape
-    found = view(m, m.x, shape, *_sources(m.root, m.inner))
+    found = view(m, m.x, shape, *sources_of(m.root, m.inner))
     if found is None:
         return decline("a dimension is not known")
     if found.op == "Reshape" and not is_cheap(m.x.shape, shape) and _is_free(m.inner) and _is_free(m.root):
@@ -154,7 +154,7 @@ def plain_reshape(m: Match) -> Any:
     written = len(given) == len(shape)
     if written and needs_reshape(m.x.shape, shape) and all(map(same, given, shape)):
         return decline("the dimensions are written out")
-    return view(m, m.x, shape, *_sources(m.root)) or decline("a dimension is not known")
+    return view(m, m.x, shape, *sources_of(m.root)) or decline("a dimension is not known")
 
 
 @rule(p.Squeeze(x))
