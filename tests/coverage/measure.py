@@ -50,6 +50,8 @@ UP_TO_PHASE = frozenset(("svd", "linalg.svd", "linalg.eig", "linalg.eigh"))
 """Operators that determine vectors up to a sign or a phase: what torch's own tests make of a sample's result is
 compared, absolute values or products of them."""
 
+NO_TENSOR = "returns no tensor, and so nothing that a model could have as its result"
+
 OTHERS = 20
 """Further samples that are looked through for one of the same ranks and other sizes."""
 
@@ -122,12 +124,10 @@ def measured(key: Key, samples: int | None, first: int = 0) -> Found:
                 return Found("fail", reason, f"{clean(detail)} [{clean(case.words)[:120]}]", compared, since(start))
             except NotCaptured as refused:
                 left_out = Found("not captured", "torch", clean(str(refused)))
-            except Undetermined:
-                left_out = (
-                    left_out
-                    if left_out.outcome == "not captured"
-                    else Found("random", "random", "eager gives two results")
-                )
+            except Undetermined as undetermined:
+                if left_out.outcome != "not captured":
+                    nothing = str(undetermined) == NO_TENSOR
+                    left_out = Found("random", "random", NO_TENSOR if nothing else "eager gives two results")
     reason, detail = shown if shown[0] else ("", "")
     return Found("pass", reason, detail, compared, since(start)) if compared else left_out
 
@@ -189,8 +189,8 @@ def compared_on(program: Program, case: Case, args: tuple[torch.Tensor, ...], wh
 
 
 def determined(case: Case) -> None:
-    """Raises Undetermined where eager refuses the sample, or gives another result for another seed."""
-    found = []
+    """Raises Undetermined where eager refuses the sample, returns no tensor, or another result for another seed."""
+    found: list[list[Any]] = []
     for seed in (1, 2, 3):
         torch.manual_seed(seed)
         try:
@@ -198,6 +198,8 @@ def determined(case: Case) -> None:
                 found.append([array(t) for t in tensors_of(case.model(*clones(case.args)))])
         except Exception as error:
             raise Undetermined(str(error)) from error
+    if not found[0]:
+        raise Undetermined(NO_TENSOR)
     if compare(found[0], found[1]) is not None or compare(found[0], found[2]) is not None:
         raise Undetermined("random")
 

@@ -28,7 +28,7 @@ than torch's, or within one unit in the last place of it; or where it names othe
 a sort leaves open. Each such cell is listed. float32 and float64 have no such rule.
 
 Left out of the percentages: what torch.export itself cannot capture (counted apart), and operators whose result is not
-determined (random draws, uninitialized memory).
+determined (random draws, uninitialized memory) or holds no tensor.
 """
 
 REASONS = {
