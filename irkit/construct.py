@@ -217,7 +217,7 @@ def check_arity(op: str, known: OpSpec, operands: tuple[Value | None, ...], bodi
 
 def check_dtypes(op: str, known: OpSpec, operands: tuple[Value | None, ...]) -> None:
     """Raises TypeRuleError where an element type is refused by the schema, or two that share a variable differ."""
-    kinds = tuple(v.type.dtype if v is not None and type(v.type) is Tensor else None for v in operands)
+    kinds = tuple([v.type.dtype if v is not None and type(v.type) is Tensor else None for v in operands])
     complaint = dtype_complaint(known, kinds)
     if complaint:
         types = ", ".join("-" if v is None else repr(v.type) for v in operands)

@@ -75,13 +75,15 @@ class Known:
 
     def value(self, content: Content) -> Value | None:
         """An int64 value with that content."""
-        needed = {s for d in content.elements for s in dims.symbols_of(d) if s not in self.free}
-        binders = tuple(b for b in dict.fromkeys(content.binders) if needed.intersection(symbols_in_type(b)))
-        if not all(any(s in symbols_in_type(b) for b in binders) for s in needed):
-            return None
-        kept = Content(content.elements, content.rank, binders)
-        if not needed and all(type(d) is int for d in content.elements):
+        if all(type(d) is int for d in content.elements):
             return constant(self._blob(content.elements, content.rank))
+        needed = {s for d in content.elements for s in dims.symbols_of(d) if s not in self.free}
+        binders: tuple[Value, ...] = ()
+        if needed:
+            binders = tuple(b for b in dict.fromkeys(content.binders) if needed.intersection(symbols_in_type(b)))
+            if not all(any(s in symbols_in_type(b) for b in binders) for s in needed):
+                return None
+        kept = Content(content.elements, content.rank, binders)
         made = shape_vector(kept.elements, *binders) if kept.rank else dim_scalar(kept.elements[0], *binders)
         self._found[made] = kept
         return made

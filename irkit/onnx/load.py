@@ -19,6 +19,9 @@ from irkit.pause import uncollected
 MARK = b"irkit."
 """What stands in a file where a node of it has metadata of irkit's."""
 
+TORCH = "pytorch"
+"""The producer of files that torch wrote, whose nodes have much metadata, and none of irkit's."""
+
 LARGE = 1 << 20
 """Files of at least that many bytes are mapped, and their weights left in them."""
 
@@ -36,10 +39,11 @@ def load(source: Any) -> Graph:
     without a name gets `<input>_dim<axis>`. Raises LoadError for what is no such model, or cannot be held by a Graph.
     """
     if isinstance(source, ModelProto):
-        return read_model(source, None)
+        return read_model(source, None, noted=source.producer_name != TORCH)
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
-        return read_model(parsed(data, "the bytes"), None, noted=marked(data))
+        model = parsed(data, "the bytes")
+        return read_model(model, None, noted=marked(model, data))
     if isinstance(source, (str, os.PathLike)):
         return read_file(Path(source))
     if type(source).__module__.partition(".")[0] == "onnx_ir":
@@ -59,9 +63,10 @@ def read_file(path: Path) -> Graph:
     blobs = None
     if size >= LARGE:
         data, blobs = split(mapped(path, "the model"))
-    return read_model(parsed(data, f"the file {path.name!r}"), path.absolute().parent, blobs, noted=marked(data))
+    model = parsed(data, f"the file {path.name!r}")
+    return read_model(model, path.absolute().parent, blobs, noted=marked(model, data))
 
 
-def marked(data: bytes) -> bool:
+def marked(model: ModelProto, data: bytes) -> bool:
     """True where a node of the file may have metadata of irkit's."""
-    return data.rfind(MARK) >= 0  # from the end it takes half the time
+    return model.producer_name != TORCH and data.rfind(MARK) >= 0  # from the end it takes half the time

@@ -125,7 +125,7 @@ class Reader:
 
     def node(self, node: NodeProto, scope: Scope, frame: Frame) -> None:
         """Reads one node and gives its results their names."""
-        notes = {p.key: p.value for p in node.metadata_props} if self.noted and node.metadata_props else None
+        notes = {p.key: p.value for p in node.metadata_props[:]} if self.noted and node.metadata_props else None
         if notes and COPY_KEY in notes and len(node.input) == 1:
             define(scope, node.output[0], self.lookup(node.input[0], scope))
             return
@@ -145,7 +145,8 @@ class Reader:
             raise LoadError(f"the model uses the domain {domain or 'ai.onnx'!r} and does not import an opset of it")
         while inputs and inputs[-1] is None:
             inputs.pop()
-        protos, origin = node.attribute[:], origin_of(names, notes)
+        protos = node.attribute[:]
+        origin = Origin(names[0]) if notes is None and names and names[0] else origin_of(names, notes)
         key = None
         if domain == "" and len(names) == 1 and frame.attributes is None and op not in _APART:
             key = self.repeats.key(op, protos, inputs)
@@ -413,9 +414,7 @@ def min_results(op: str) -> int:
 
 def origin_of(names: list[str], notes: Mapping[str, str] | None) -> Origin:
     """Where the metadata of a node says that it comes from; else it is called after its first result."""
-    first = names[0] if names else ""
-    if not first:
-        first = next((name for name in names if name), "")
+    first = next((name for name in names if name), "")
     if not notes:
         return Origin(first)
     fields = {_NODE_KEYS[key]: readable(text) for key, text in notes.items() if key in _NODE_KEYS}

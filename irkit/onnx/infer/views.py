@@ -159,6 +159,8 @@ def sliced(c: Context, size: Dim, start: Dim | None, end: Dim | None, step: Dim 
         return 0
     if type(step) is not int or start is None or end is None:
         return dims.fresh()
+    if step > 0 and type(size) is int and type(start) is int and type(end) is int:
+        return len(range(*slice(start, end, step).indices(size)))
     first, stop = (first_up, stop_up) if step > 0 else (first_down, stop_down)
     low, high = counted(start, size, first), counted(end, size, stop)
     if low is None or high is None:
