@@ -37,7 +37,8 @@ def _by_index(rng: np.random.Generator) -> tuple[Value, ...]:
 
 
 def _by_split(rng: np.random.Generator) -> tuple[Value, ...]:
-    turned = op.Transpose(_projected(rng, (2, 12)), perm=(0, 2, 1, 3))
+    turned = _projected(rng, (2, 12))
+    turned = op.Transpose(turned, perm=(0, 2, 1, 3)) if rng.random() < 0.6 else turned
     return tuple(op.Split(turned, np.array([4, 4, 4]), axis=-1))
 
 
@@ -92,14 +93,14 @@ def parts_of_heads(m: Match) -> Any:
 
 
 _split = p.Split(
-    p.Transpose(_heads, perm=(0, 2, 1, 3)).named("turned").once(), constant("sizes", optional=True), axis=attr("axis"),
-    num_outputs=attr("count"),
+    either(p.Transpose(_heads, perm=(0, 2, 1, 3)).named("turned").once(), _heads), constant("sizes", optional=True),
+    axis=attr("axis"), num_outputs=attr("count"),
 ).named("parts")  # fmt: skip
 
 
 @rule(_split[0], _split[1], _split[2], exact=False, sample=_by_split)
 def parts_of_turned_heads(m: Match) -> Any:
-    """Split(Transpose(Reshape(x @ w, [b, s, heads, 3 * n]))) -> Transposes of Reshapes of Split(x @ w')"""
+    """Split(Transpose(Reshape(x @ w, [b, s, heads, 3 * n]))) -> Transposes of Reshapes of Split(x @ w'), or neither"""
     size = m.root.shape[-1]
     if m.heads.rank != 4 or m.axis % 4 != 3 or type(size) is not int or m.heads.shape[3] != 3 * size:
         return decline("not the three parts of each head")
@@ -108,7 +109,8 @@ def parts_of_turned_heads(m: Match) -> Any:
     found = in_parts(m, heads, size) if sizes == (size,) * 3 and _fits(m, heads, size) else None
     if found is None:
         return decline("the width of the projection is not known, or a size is not bound")
-    return tuple(op.Transpose(part, perm=(0, 2, 1, 3)) for part in found)
+    turned = m.get("turned") is not None
+    return tuple(op.Transpose(part, perm=(0, 2, 1, 3)) if turned else part for part in found)
 
 
 # ---------------------------------------------------------------------------------------------- some of the heads

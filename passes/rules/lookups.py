@@ -9,11 +9,11 @@ import numpy as np
 from irkit import dims
 from irkit.build import call, const, op, shape_vector
 from irkit.ir import Value, param
-from irkit.pattern import attribute_of, either, hole, one_of, p, rest, uniform
+from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import is_known
+from passes.rules.common import is_known, same_shape
 from passes.rules.sizes import bound_by, built, is_bound, read
 
 LARGEST = 1 << 16
@@ -82,5 +82,33 @@ def row_for_all(m: Match) -> Any:
     return op.Expand(row, built(m, shape, 1, sources, found))
 
 
-NUMBERS: tuple[Rule, ...] = (look_up_number, row_for_all)
-"""Lookups of what is known to be one number, or at one place."""
+def _by_elements(rng: np.random.Generator) -> Value:
+    length = dims.symbol("length")
+    batch = dims.symbol("batch") if rng.random() < 0.5 else 1
+    table: Value = param(Tensor(DType.FLOAT, (1, 6, 4)))
+    places = op.Unsqueeze(op.Mod(param(Tensor(DType.INT64, (batch, length))), np.array(6)), [2])
+    if batch != 1:
+        table = op.Expand(table, shape_vector((batch, 6, 4), places))
+    wide = op.Tile(places, [1, 1, 4]) if rng.random() < 0.5 else op.Expand(places, shape_vector((batch, length, 4)))
+    return op.GatherElements(table, wide, axis=1)
+
+
+_column = hole("column", rank=3)
+_wide = either(p.Tile(_column, hole("times")).named("wide"), p.Expand(_column, hole("times")).named("wide"))
+
+
+@rule(p.GatherElements(hole("tables"), _wide, axis=attr("axis")), sample=_by_elements)
+def rows_of_table(m: Match) -> Any:
+    """GatherElements(table, Expand(places)) -> Gather(table, places), for whole rows"""
+    if m.tables.rank != 3 or m.wide.rank != 3 or m.axis % 3 != 1:
+        return decline("not along the second of three axes")
+    table: Value = m.tables.inputs[0] if m.tables.op in ("Expand", "Tile") else m.tables
+    if table.rank != 3 or table.shape[0] != 1 or not same_shape(table.shape[1:], m.tables.shape[1:]):
+        return decline("not one table for all")
+    if m.column.shape[2] != 1 or not same_shape(m.wide.shape, (*m.column.shape[:2], table.shape[2])):
+        return decline("not whole rows")
+    return op.Gather(op.Squeeze(table, [0]), op.Squeeze(m.column, [2]))
+
+
+NUMBERS: tuple[Rule, ...] = (look_up_number, row_for_all, rows_of_table)
+"""Lookups of what is known to be one number, at one place, or of whole rows."""

@@ -22,7 +22,7 @@ from irkit.types import DType, Tensor
 from passes.rules.common import same_shape
 from passes.rules.ordinals import is_causal
 from passes.rules.shapes import VIEWS, view
-from passes.rules.sizes import bound_by
+from passes.rules.sizes import bound_by, built, is_bound
 
 DEEP = 10
 """How many operators stand between the product and the softmax at most."""
@@ -137,6 +137,8 @@ def _capped(m: Match, tanh: Value, shape: tuple[Dim, ...], depth: int, cap: floa
 def _apart(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Scores | None:
     """Scores whose batch and heads were one axis: all that they are made of, viewed with the two apart."""
     inner = value.inputs[0]
+    if inner is not None and inner.rank == 5:
+        return _windowed(m, value, inner, depth)
     if inner is None or value.rank != 4 or inner.rank != 3 or not same_shape(inner.shape[1:], shape[2:]):
         return None
     found = scores_of(m, inner, inner.shape, depth)
@@ -154,6 +156,26 @@ def _with_heads(m: Match, value: Value, both: Dim, lead: tuple[Dim, ...]) -> Val
     if dims.same(value.shape[0], both) is not True:
         return None
     return view(m, value, (*lead, *value.shape[1:]), bound_by(value))
+
+
+def _windowed(m: Match, value: Value, inner: Value, depth: int) -> Scores | None:
+    """Scores of windows, which are part of the batch, with a bias for each window that is the same for all images."""
+    if inner.op != "Add" or value.rank != 4 or not same_shape(inner.shape[2:], value.shape[1:]):
+        return None
+    for view_, bias in (inner.inputs, inner.inputs[::-1]):
+        scores = view_.inputs[0] if view_ is not None and view_.op == "Reshape" else None
+        if scores is None or bias is None or not same_shape(scores.shape, value.shape) or not 3 <= bias.rank <= 5:
+            continue
+        found = scores_of(m, scores, value.shape, depth)
+        if found is None or found.seen or (bias.rank > 2 and bias.shape[-3] != 1):
+            return None
+        sources = bound_by(value, inner)
+        each, whole = (*inner.shape[:2], 1, *inner.shape[3:]), (value.shape[0], 1, *value.shape[2:])
+        if not is_bound(m, (*each, *whole), sources):
+            return None
+        spread = op.Expand(bias, built(m, each, 1, sources))
+        return attrs.evolve(found, biases=(*found.biases, op.Reshape(spread, built(m, whole, 1, sources))))
+    return None
 
 
 _READERS = {"Mul": _scaled, "Div": _scaled, "Add": _biased, "Where": _masked, "Reshape": _apart}
@@ -252,8 +274,19 @@ def _flat(rng: np.random.Generator) -> Value:
     return op.MatMul(op.Softmax(scores, axis=-1), v)
 
 
+def _windows(rng: np.random.Generator) -> Value:
+    """Scores of four windows of each image, with a mask for each window."""
+    batch = dims.symbol("batch")
+    many = dims.mul(batch, 4)
+    q, k, v = (param(Tensor(DType.FLOAT, (many, 2, 3, 5))) for _ in range(3))
+    scores = op.Add(op.MatMul(q, op.Transpose(k, perm=(0, 1, 3, 2))), param(Tensor(DType.FLOAT, (1, 2, 3, 3))))
+    apart = op.Reshape(scores, shape_vector((batch, 4, 2, 3, 3), q))
+    masked = op.Add(apart, param(Tensor(DType.FLOAT, (1, 4, 1, 3, 3))))
+    return op.MatMul(op.Softmax(op.Reshape(masked, shape_vector((many, 2, 3, 3), q)), axis=-1), v)
+
+
 def _sample(rng: np.random.Generator) -> Value:
-    return _flat(rng) if rng.random() < 0.25 else _written_out(rng)
+    return (_flat, _windows, _written_out, _written_out, _written_out)[int(rng.integers(5))](rng)
 
 
 def attended(m: Match) -> Any:
