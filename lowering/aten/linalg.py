@@ -160,7 +160,8 @@ def aten_addr(self: Value, vec1: Value, vec2: Value, *, beta: Any = 1, alpha: An
     if self.dtype is DType.BOOL:
         outer = op.And(unsqueeze(vec1, 1), vec2)
         return op.Or(outer if alpha else op.And(outer, const(False)), self) if beta else outer
-    return combined(self, op.Mul(unsqueeze(scaled(vec1, alpha), 1), vec2), beta, 1)
+    a, b = widened(vec1), widened(vec2)
+    return combined(self, op.Mul(unsqueeze(scaled(a, alpha), 1), b), beta, 1)
 
 
 def aten_baddbmm(self: Value, batch1: Value, batch2: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:

@@ -228,11 +228,9 @@ def aten_group_norm(
     """Normalization of every group of channels of every item.  input: (n, c, *); weight, bias: (c,)."""
     if any(dims.same(d, 0) is True for d in input.shape):
         return input
-    shape = (input.shape[1],)
-    scale, shift = ones_for(weight, shape, input.dtype), zeros_for(bias, shape, input.dtype)
-    return op.GroupNormalization(
-        input, cast(scale, input.dtype), cast(shift, input.dtype), num_groups=num_groups, epsilon=eps
-    )
+    shape, x = (input.shape[1],), widened(input)  # ONNX rounds halves before the weight is applied, torch does not
+    scale, shift = cast(ones_for(weight, shape, x.dtype), x.dtype), cast(zeros_for(bias, shape, x.dtype), x.dtype)
+    return cast(op.GroupNormalization(x, scale, shift, num_groups=num_groups, epsilon=eps), input.dtype)
 
 
 def aten_native_group_norm(

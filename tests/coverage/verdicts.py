@@ -15,6 +15,7 @@ import attrs
 import ml_dtypes
 import numpy as np
 import torch
+from torch.utils import _pytree as pytree
 
 from irkit.compare import compare, tolerance
 from irkit.types import DType
@@ -43,7 +44,9 @@ class Sampled(Case):
 def sampled(info: Any, sample: Any) -> Sampled:
     """A sample of an operator as a module of its tensors."""
     case = op_case(info, sample)
-    exact = op_case(info, sample.transform(doubled)).model if any(a.dtype in HALVES for a in case.args) else None
+    leaves = pytree.tree_leaves(((sample.input, *sample.args), sample.kwargs))
+    halves = any(doubled(leaf) is not leaf for leaf in leaves)
+    exact = op_case(info, sample.transform(doubled)).model if halves else None
     at = ORDERED.get(info.name)
     dim = None if at is None else sample.kwargs.get("dim", sample.args[at] if len(sample.args) > at else -1)
     return Sampled(case.model, case.args, case.kwargs, case.words, exact, info.name, dim)
