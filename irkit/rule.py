@@ -64,6 +64,11 @@ class Match:
         """True where every symbol of `sizes` is bound by a parameter's type or by that of a candidate."""
         return not self._bind(sizes, candidates)[1]
 
+    def binding(self, sizes: Iterable[Any], *candidates: Value) -> tuple[Value, ...] | None:
+        """As `binders`; None where something binds no symbol of `sizes`."""
+        found, left = self._bind(sizes, candidates)
+        return None if left else found
+
     def _bind(self, sizes: Iterable[Any], candidates: tuple[Value, ...]) -> tuple[tuple[Value, ...], set[Any]]:
         left = {s for d in sizes for s in dims.symbols_of(d)}
         if left:

@@ -28,7 +28,8 @@ class Numbering:
         Parameters and random draws equal nothing else. Two values whose types differ are kept apart: each may bind
         a dimension symbol of its own.
         """
-        key = key_of(value)
+        plain = not value.attributes and not value.bodies and value.op not in UNSHARED
+        key = (value.op, value.inputs) if plain else key_of(value)
         if key is None:
             return value
         found = self._first.setdefault(key, value)

@@ -188,7 +188,15 @@ class Sweep:
             rules = () if new in tried else first_candidates(new) if new is value else candidates(new)
             fired = self.fired(new, rules) if rules else None
             if fired is not None:
-                self.settle(value, fired, new)
+                made, rule = fired
+                if type(made) is Value and (made in settled or made in swaps):
+                    self.fired_rules.add(rule.name)
+                    found = swaps.get(made, made)
+                    self.note(value, found)
+                    if new is not value:
+                        self.note(new, found)
+                else:
+                    self.settle(value, fired, new)
                 continue
             settled.add(new)
             if new is not value:

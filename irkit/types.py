@@ -217,7 +217,7 @@ def same_types(a: Type, b: Type) -> bool | None:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         if a.dtype is not b.dtype or len(a.shape) != len(b.shape):
             return False
-        return _all(dims.same(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+        return _all([dims.same(x, y) for x, y in zip(a.shape, b.shape, strict=True) if x is not y])
     if isinstance(a, Tuple) and isinstance(b, Tuple):
         if len(a.items) != len(b.items):
             return False

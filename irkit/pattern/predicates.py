@@ -13,6 +13,7 @@ import numpy as np
 from irkit import dims
 from irkit.ir import Value
 from irkit.types import DType, Tensor
+from irkit.vocabulary import CONSTANT
 
 Predicate = Callable[[Any], bool]
 """A condition on what a hole is to hold: a Value, or an attribute's value. Its name is what `explain` reports."""
@@ -51,8 +52,11 @@ def uniform(value: Value) -> Any:
     NaN is no such number, and -0.0 is told from 0.0 by its sign. Empty and large constants give None, and so do
     weights: what they hold now is no property of the program.
     """
-    blob = value.blob
-    if blob is None or not 0 < blob.size <= LIMIT or blob.dtype.bits == 0 or blob.is_weight:
+    if value.op != CONSTANT:
+        return None
+    blob = value.attributes[0][1]
+    size = blob.size
+    if not 0 < size <= LIMIT or (size > 1 and blob.is_weight) or blob.dtype is DType.STRING:
         return None
     return _uniform(blob)
 

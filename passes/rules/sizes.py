@@ -84,9 +84,8 @@ def built_if_bound(m: Match, sizes: tuple[Dim, ...], *sources: Sizes) -> Value |
     if all(type(d) is int for d in sizes):
         return const(np.array(sizes, dtype=np.int64))
     scalars, others, candidates = _parts(sizes, sources)
-    if not m.is_bound(others, *candidates):
-        return None
-    return shape_vector(sizes, *m.binders(others, *candidates), scalars=scalars)
+    binders = m.binding(others, *candidates)
+    return None if binders is None else shape_vector(sizes, *binders, scalars=scalars)
 
 
 def is_bound(m: Match, sizes: Iterable[Dim], *sources: Sizes) -> bool:
