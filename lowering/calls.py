@@ -278,6 +278,9 @@ def renamed(leaves: Sequence[Leaf], input_names: Sequence[str] | Mapping[str, st
     if input_names is None:
         return tuple(leaves)
     names = {leaf.name: leaf.name for leaf in leaves}
+    wanted = list(input_names.values() if isinstance(input_names, Mapping) else input_names)
+    if isinstance(input_names, str) or not all(isinstance(name, str) and name for name in wanted):
+        raise CaptureError(f"input_names is {input_names!r}", hint='give a list of names: ["image"]')
     if isinstance(input_names, Mapping):
         unknown = [name for name in input_names if name not in names]
         if unknown:

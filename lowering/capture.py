@@ -136,12 +136,14 @@ class Captured:
         return registering_types(self.registered)
 
     def leaves_of(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Any]:
-        """The leaves of a call, in the order of `input_names`; arguments may be passed by position or by name.
+        """The leaves of a call, in the order of `input_names`; arguments may be passed by position or by name,
+        and those that were None at capture left out.
 
         Raises CaptureError where an argument is missing or unknown, or has another structure than at capture.
         """
         positional, by_name = self.in_spec.children()
-        given = dict(zip(self.arguments, args, strict=False)) | dict(kwargs or {})
+        absent = {f.path[0]: None for f in self.leaves if len(f.path) == 1 and self.scalars.get(f.name, f) is None}
+        given = absent | dict(zip(self.arguments, args, strict=False)) | dict(kwargs or {})
         names = (*self.arguments[: positional.num_children], *by_name.context)
         missing = [name for name in names if name not in given]
         unknown = [name for name, each in given.items() if name not in names and each is not None]

@@ -175,16 +175,28 @@ def assignments(program: Program, n: int, seed: int) -> list[dict[str, int]]:
     if not symbols and not program.lowered.captured.numbers:
         return []
     traced = traced_sizes(program)
+    ranges = {s: (max(r.lo, 1), r.hi) for s, r in graph.symbols.items()}
+    for name in counted(program):  # what a tensor holds may be a place in another: no more than in the example
+        low, high = ranges.get(name, (1, None))
+        low = min(low, traced[name])
+        ranges[name] = (low, traced[name] if high is None else high)
     rng = random.Random(seed)
     found: list[dict[str, int]] = []
     for attempt in range(TRIES):
         if len(found) == n:
             break
-        sizes = {s: choice(graph, s, traced.get(s, 2), rng, first=attempt == 0) for s in symbols}
+        sizes = {s: choice(ranges.get(s), traced.get(s, 2), rng, first=attempt == 0) for s in symbols}
         new = (sizes != traced and sizes not in found) or not symbols  # floats alone vary
         if new and allowed(graph, sizes):
             found.append(sizes)
     return found
+
+
+def counted(program: Program) -> list[str]:
+    """The symbols that are the number in an input tensor."""
+    bound = {port.name: port.binds for port in program.graph.signature.params if port.role == "input" and port.binds}
+    named = zip(program.lowered.captured.input_names, program.lowered.captured.examples(), strict=True)
+    return [bound[name] for name, leaf in named if name in bound and isinstance(leaf, torch.Tensor)]
 
 
 def traced_sizes(program: Program) -> dict[str, int]:
@@ -192,10 +204,9 @@ def traced_sizes(program: Program) -> dict[str, int]:
     return program.sizes_of(program.feeds(*rebuilt(program, examples(program))))
 
 
-def choice(graph: Any, name: str, traced: int, rng: random.Random, *, first: bool) -> int:
-    """A size for one dimension: its least one first (1 rather than 0), then one of a pool or near the traced one."""
-    known = graph.symbols.get(name)
-    low, high = (1, None) if known is None else (max(known.lo, 1), known.hi)
+def choice(known: tuple[int, int | None] | None, traced: int, rng: random.Random, *, first: bool) -> int:
+    """A size for one dimension: its least one first, then one of a pool or near the traced one."""
+    low, high = known or (1, None)
     pool = [s for s in (*POOL, traced, traced + 1, 2 * traced, low) if s >= low and (high is None or s <= high)]
     return low if first else rng.choice(pool or [low])
 
@@ -219,7 +230,8 @@ def resized(program: Program, sizes: Mapping[str, int], seed: int) -> tuple[Any,
     leaves: list[Any] = []
     for name, leaf in zip(captured.input_names, examples(program), strict=True):
         if name in bound:
-            leaves.append(sizes[bound[name]])
+            size = sizes[bound[name]]
+            leaves.append(torch.full_like(leaf, size) if isinstance(leaf, torch.Tensor) else size)
         elif captured.numbers.get(name) is float:
             leaves.append(leaf * (0.5 + torch.rand((), generator=generator).item()))
         elif isinstance(leaf, torch.Tensor) and name in program.inputs:

@@ -34,6 +34,8 @@ from lowering.registry import STANDARD, Converter, Registry, by_operator
 from lowering.scope import Options, Scope, stamped, tensor_constant
 from lowering.symints import Sizes
 
+ITEM, SCALAR = torch.ops.aten.item, torch.ops.aten._local_scalar_dense
+
 
 @attrs.frozen(eq=False)
 class Lowered:
@@ -112,7 +114,7 @@ def lowered(
 ) -> Lowered:
     """A captured program as a graph, with the record of how it was lowered. Raises as `lower` does."""
     start = time.perf_counter()
-    sizes = Sizes(captured.dim_names, captured.signed, traced_sizes(captured))
+    sizes = Sizes({**captured.dim_names, **names_of_numbers(captured)}, captured.signed, traced_sizes(captured))
     options = Options(Registry(STANDARD, by_operator(converters or {})), strict, progress)
     require_converters(captured.graph_module, options)
     inputs = Inputs.of(captured, sizes)
@@ -150,6 +152,30 @@ def traced_sizes(captured: Captured) -> dict[str, int]:
                 name = size.node.expr.name
                 found[captured.dim_names.get(name, name)] = int(size.node.hint)
     return found
+
+
+def names_of_numbers(captured: Captured) -> dict[str, str]:
+    """For each of torch's symbols that is the number in an input tensor the name of that input, where it is free."""
+    found: dict[str, str] = {}
+    placeholders = [node for node in captured.graph_module.graph.nodes if node.op == "placeholder"]
+    user = iter(captured.input_names)
+    for node in placeholders:
+        spec = captured.specs.get(node.name)
+        if spec is None or spec.kind is InputKind.USER_INPUT:
+            name = next(user, node.name)
+            free = name.isidentifier() and name not in {*captured.dim_names.values(), *found.values()}
+            found |= {symbol: name for symbol in [number_asked(node)] if symbol and free}
+    return found
+
+
+def number_asked(node: Node) -> str:
+    """torch's symbol for the number in a tensor of rank 0, where the program asks for it by `item()`; else empty."""
+    recorded = node.meta.get("val")
+    if not isinstance(recorded, torch.Tensor) or recorded.dim() or recorded.dtype is torch.bool:
+        return ""
+    asked = [user.meta.get("val") for user in node.users if user.target in (ITEM.default, SCALAR.default)]
+    exprs = [each.node.expr for each in asked if isinstance(each, torch.SymInt)]
+    return next((expr.name for expr in exprs if expr.is_Symbol), "")
 
 
 def metadata_of(captured: Captured, complex_names: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -215,7 +241,8 @@ class Inputs:
         """Adds what a user's input becomes: a parameter for a tensor or a symbolic number, itself for a constant."""
         recorded = node.meta.get("val")
         if isinstance(recorded, torch.Tensor):
-            self.add(node, Port(name), type_of(recorded, sizes))
+            symbol = "" if changes else number_asked(node)
+            self.add(node, Port(name, "input", sizes.names.get(symbol, symbol)), type_of(recorded, sizes))
             if changes:
                 self.written[node.name] = name
         elif isinstance(recorded, torch.SymInt):

@@ -22,8 +22,10 @@ def output_names_of(
 
     The rule: names given by the user are kept as they are. Else a leaf below a named field is called by its path
     (`logits`, `past_key_values.0.key`), with `output.` before it where an input has that name; any other leaf is called
-    as its FX node. Raises LoweringError where too many names are given, or one twice, or one that an input has.
+    as its FX node. Raises LoweringError where too many names are given, or one twice, one that an input has, or none.
     """
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names or ()):
+        raise LoweringError(f"output_names is {names!r}", hint='give a list of names: ["logits"]')
     used = set(taken)
     given = list(names or ())
     if len(given) > len(leaves):

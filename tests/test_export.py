@@ -343,3 +343,20 @@ def test_the_content_of_a_bool_is_a_result_and_a_number() -> None:
     program = to_onnx(Content(), (torch.tensor(True), X))
     for flag in (torch.tensor(True), torch.tensor(False)):
         assert run(program, (flag, X), {}).problem == ""
+
+
+def test_an_argument_that_was_none_may_be_left_out() -> None:
+    def model(x: torch.Tensor, bias: Any = None, scale: float = 2.0) -> torch.Tensor:
+        return x * scale if bias is None else x + bias
+
+    program = irkit.to_onnx(model, (torch.ones(2), None, 3.0))
+    assert program(torch.ones(2), scale=3.0).tolist() == [3.0, 3.0]
+    with pytest.raises(irkit.ContractError, match="the call lacks 'scale'"):
+        program(torch.ones(2))
+
+
+@pytest.mark.parametrize("names", ["out", [3], [""]])
+def test_names_are_a_list_of_names(names: Any) -> None:
+    for option in ("input_names", "output_names"):
+        with pytest.raises(irkit.IrkitError, match=f"{option} is "):
+            irkit.to_onnx(torch.nn.ReLU(), (torch.ones(2),), **{option: names})

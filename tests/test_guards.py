@@ -432,3 +432,35 @@ def test_a_dimension_that_torch_fixes_is_said_to_be_torchs() -> None:
     with pytest.raises(CaptureError) as caught:
         capture(Own(), (X,), dynamic_shapes=({1: "width"},))
     assert caught.value.source.endswith("return self.linear(x)")
+
+
+def taken(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    count = n.item()
+    torch._check(count > 0)
+    torch._check(count < 5)
+    return x[:count] * 2
+
+
+def test_a_number_in_an_input_is_held_against_what_was_checked_of_it() -> None:
+    program = to_onnx(taken, (torch.randn(6, 2), torch.tensor(3)), dynamic_shapes={"x": {0: "rows"}, "n": None})
+    assert program.report.dims == (("n", "[1, 4]"), ("rows", "[0, inf]"))
+    assert program(torch.randn(7, 2), torch.tensor(4)).shape == (4, 2)
+    for n in (0, 5):
+        with pytest.raises(irkit.ContractError, match=f"n is {n}, and the model was captured for n in .1, 4."):
+            program(torch.randn(7, 2), torch.tensor(n))
+    assert program.contract()["bind"]["n"] == {"input": "n", "axis": None, "value": "size"}
+    report = program.check(n=4)
+    assert report and len({dict(run.sizes)["n"] for run in report.runs}) > 1
+
+
+def test_a_number_in_an_input_is_held_against_sizes() -> None:
+    def first(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        count = n.item()
+        torch._check(count >= 0)
+        torch._check(count <= x.shape[0])
+        return x[:count].sum(0)
+
+    program = to_onnx(first, (torch.randn(6, 2), torch.tensor(3)), dynamic_shapes={"x": {0: "rows"}, "n": None})
+    with pytest.raises(irkit.ContractError, match=r"n <= rows, which n = 4, rows = 3 breaks"):
+        program(torch.randn(3, 2), torch.tensor(4))
+    assert program.check(n=4)
