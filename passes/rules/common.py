@@ -89,6 +89,15 @@ def positive(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
     return tuple(sorted(a + rank if a < 0 else a for a in axes))
 
 
+def trailing(axes: Value, x: Value) -> int | None:
+    """The first of the axes that a reduction is over, where they are the last ones of a tensor; None otherwise."""
+    found, rank = axes_of(axes), x.rank
+    if not found or not rank:
+        return None
+    places = positive(found, rank)
+    return places[0] if places == tuple(range(rank - len(places), rank)) else None
+
+
 def vector(numbers: Any) -> Value:
     """A constant vector of int64."""
     return const(np.array(list(numbers), dtype=np.int64))

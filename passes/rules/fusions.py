@@ -18,7 +18,7 @@ from irkit.pattern import Is, Op, attr, either, hole, is_all_ones, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import axes_of, is_float, positive, same_shape, same_type
+from passes.rules.common import axes_of, is_float, positive, same_shape, same_type, trailing
 from passes.rules.shapes import view
 
 x, y, w = hole("x"), hole("y"), hole("w")
@@ -205,39 +205,73 @@ _variance = _mean(_square(hole("deviation")))
 _spread = p.Sqrt(p.Add(_variance, _epsilon))
 
 
-@rule(either(p.Div(_deviation, _spread), p.Mul(_deviation, p.Reciprocal(_spread))), exact=False)
+def _normed_by_mean(rng: np.random.Generator) -> Value:
+    x = param(Tensor(DType.FLOAT, (dims.symbol("n"), 3, 4)))
+    axes = np.array([[-1], [2], [1, 2], [-1, -2]][int(rng.integers(4))])
+    gap = op.Sub(x, op.ReduceMean(x, axes))
+    root = op.Sqrt(op.Add(op.ReduceMean(op.Mul(gap, gap) if rng.random() < 0.5 else op.Pow(gap, 2.0), axes), 1e-3))
+    return op.Div(gap, root) if rng.random() < 0.5 else op.Mul(gap, op.Reciprocal(root))
+
+
+def _scaled_norm(rng: np.random.Generator) -> Value:
+    axis = int(rng.choice([-1, -2, 1, 2]))
+    x = param(Tensor(DType.FLOAT, (dims.symbol("n"), 3, 4)))
+    ones = const(np.ones(x.shape[axis % 3 :], np.float32))
+    normed = op.LayerNormalization(x, ones, axis=axis, epsilon=1e-3)
+    return op.Mul(*(normed, param(Tensor(DType.FLOAT, ones.shape)))[:: 1 if rng.random() < 0.5 else -1])
+
+
+def _shifted_norm(rng: np.random.Generator) -> Value:
+    made = _scaled_norm(rng)
+    normed = next(v for v in made.inputs if v is not None and v.op == "LayerNormalization")
+    other = param(Tensor(DType.FLOAT, normed.inputs[1].shape))  # type: ignore[union-attr]
+    return op.Add(*(normed, other)[:: 1 if rng.random() < 0.5 else -1])
+
+
+@rule(either(p.Div(_deviation, _spread), p.Mul(_deviation, p.Reciprocal(_spread))), exact=False,
+      sample=_normed_by_mean)  # fmt: skip
 def layer_norm(m: Match) -> Any:
     """(x - mean(x)) / Sqrt(mean((x - mean(x)) ** 2) + epsilon) -> LayerNormalization(x, 1)"""
-    if not (_of_last_axis(m, m.axes) and _of_last_axis(m, m.axes_1) and same_type(m.x, m.root)):
-        return decline("the mean is not along the last axis")
-    size = m.x.shape[-1]
-    if type(size) is not int or m.x.dtype is not DType.FLOAT:
+    axis = trailing(m.axes, m.x)
+    if axis is None or trailing(m.axes_1, m.x) != axis or not same_type(m.x, m.root):
+        return decline("the mean is not along the last axis, or the last ones")
+    shape = m.x.shape[axis:]
+    if axis == 2 < m.x.rank - 1 and type(m.x.shape[1]) is int:
+        return decline("an image of several channels, each of which is normed for itself")
+    if any(type(d) is not int for d in shape) or m.x.dtype is not DType.FLOAT:
         return decline("the last axis is symbolic, or the norm would be computed in another element type")
-    ones = const(np.ones((size,), dtype=m.x.dtype.numpy))
-    return op.LayerNormalization(m.x, ones, axis=-1, epsilon=float(uniform(m.epsilon)))
+    if not 0 < math.prod(shape) <= WIDEST:
+        return decline("the last axes are long")
+    ones = const(np.ones(shape, dtype=m.x.dtype.numpy))
+    return op.LayerNormalization(m.x, ones, axis=axis - m.x.rank, epsilon=float(uniform(m.epsilon)))
 
 
-def _row_like(value: Value, like: Value) -> bool:
-    """True for a vector along the last axis of `like`."""
-    return value.rank == 1 and like.rank > 0 and dims.same(value.shape[0], like.shape[-1]) is True
+WIDEST = 1 << 16
+"""Scales of ones of more elements are not written down."""
+
+
+def _row_like(value: Value, like: Value, axis: int = -1) -> bool:
+    """True for what has the shape of the axes of `like` from one on: of its last one, if none is given."""
+    return like.rank > 0 and same_shape(value.shape, like.shape[axis % like.rank :])
 
 
 _norm = {"axis": attr("axis"), "epsilon": attr("epsilon"), "stash_type": attr("stash_type")}
 
 
-@rule(p.Mul(p.LayerNormalization(x, constant("unit", where=is_all_ones), **_norm).once(), w), exact=False)
+@rule(p.Mul(p.LayerNormalization(x, constant("unit", where=is_all_ones), **_norm).once(), w), exact=False,
+      sample=_scaled_norm)  # fmt: skip
 def layer_norm_scale(m: Match) -> Any:
     """LayerNormalization(x, 1) * w -> LayerNormalization(x, w)"""
-    if not _row_like(m.w, m.x):
-        return decline("w is no vector along the last axis")
+    if not _row_like(m.w, m.x, m.axis):
+        return decline("w has not the shape of the last axes")
     return op.LayerNormalization(m.x, m.w, axis=m.axis, epsilon=m.epsilon, stash_type=m.stash_type)
 
 
-@rule(p.Add(p.LayerNormalization(x, w, **_norm).once(), hole("bias")), exact=False)
+@rule(p.Add(p.LayerNormalization(x, w, **_norm).once(), hole("bias")), exact=False, sample=_shifted_norm)
 def layer_norm_bias(m: Match) -> Any:
     """LayerNormalization(x, w) + bias -> LayerNormalization(x, w, bias)"""
-    if not _row_like(m.bias, m.x) or m.axis % m.x.rank != m.x.rank - 1:
-        return decline("the bias is no vector along the last axis")
+    if not _row_like(m.bias, m.x, m.axis):
+        return decline("the bias has not the shape of the last axes")
     return op.LayerNormalization(m.x, m.w, m.bias, axis=m.axis, epsilon=m.epsilon, stash_type=m.stash_type)
 
 

@@ -330,7 +330,7 @@ _beside = p.RotaryEmbedding(
 @rule(p.Concat(p.Reshape(_beside, hole("shape")).named("turned").once(), b, axis=attr("axis")),
       exact=False, sample=_partial_beside)  # fmt: skip
 def partial_rotary_beside(m: Match) -> Any:
-    """partial_rotary of heads beside one another: RotaryEmbedding(x, num_heads, rotary_embedding_dim=r)"""
+    """Concat(RotaryEmbedding(x[..., :r]), x[..., r:]) -> RotaryEmbedding(x, rotary_embedding_dim=r), of heads beside"""
     low, high = part_of(m.a), part_of(m.b)
     if low is None or high is None or low.source is not high.source or m.a.rank != 4 or m.axis % 4 != 3:
         return decline("not the parts of one value")

@@ -30,6 +30,9 @@ DEEP = 10
 ABOVE = ("MatMul", "Mul", "Div", "Add", "Where", "Reshape")
 """What scores may be the result of."""
 
+LEAST = float(np.finfo(np.float32).min)
+"""What transformers adds to the scores of hidden keys."""
+
 HIDDEN = -1e4
 """Scores of this and less are of hidden keys."""
 
@@ -122,8 +125,7 @@ def _bias_times(bias: Value, factor: float) -> Value:
     numbers = [number_of(v) for v in bias.inputs[1:]] if bias.op == "Where" else [None]
     if any(n is None for n in numbers):
         return op.Mul(bias, factor)
-    lowest = float(np.finfo(np.float32).min)
-    scaled = (n if np.isinf(n) else max(n * factor, lowest) for n in numbers if n is not None)
+    scaled = (n if np.isinf(n) else max(n * factor, LEAST) for n in numbers if n is not None)
     return op.Where(bias.inputs[0], *scaled)
 
 
@@ -194,7 +196,7 @@ def mask_of(found: Scores, shape: tuple[Dim, ...]) -> tuple[Value | None, int]:
         else:
             biases.append(bias)
     total: Value | None = None
-    for bias in biases:
+    for bias in biases if len(biases) == 1 else map(_summand, biases):
         total = bias if total is None else op.Add(total, bias)
     if not found.seen:
         return total, causal
@@ -206,6 +208,13 @@ def mask_of(found: Scores, shape: tuple[Dim, ...]) -> tuple[Value | None, int]:
     if total is None and found.low == -np.inf:
         return seen, causal
     return op.Where(seen, 0.0 if total is None else total, const(np.float32(found.low))), causal
+
+
+def _summand(bias: Value) -> Value:
+    """The bias with -1e38 for the least number: it hides as much, and a sum with it stays above the least number."""
+    if bias.op != "Where" or not any(number_of(v) == LEAST for v in bias.inputs[1:]):
+        return bias
+    return op.Where(bias.inputs[0], *(-1e38 if number_of(v) == LEAST else v for v in bias.inputs[1:]))
 
 
 def is_causal_penalty(bias: Value, shape: tuple[Dim, ...]) -> bool:
