@@ -28,7 +28,6 @@ MAPS = {
 }
 """Sizes of convolutions, by class."""
 
-BOTH = ("f32", "f16")
 ms = op.com_microsoft
 
 

@@ -4,13 +4,15 @@ Each case is built twice, as irkit graphs: fused, and in the plain forms that ir
 run on ONNX Runtime's CPU provider with default session options, so with ONNX Runtime's own fusions, in one thread, in
 turns; of each the tenth percentile of the CPU times of many runs counts, and of several rounds the median. A graph
 holds several copies of a case, on inputs of their own, so that what a run costs by itself counts for little. The
-ratios fused by plain go to passes/costs.json; what they say about a fusion is decided in passes/costs.py. `--only NAME`
-measures some cases and leaves the others as they are.
+ratios fused by plain go to passes/costs.json; what they say about a fusion is decided in passes/costs.py. A case is
+measured in every element type of floating-point numbers for which ONNX Runtime has the kernel, be it between casts of
+its own. `--only NAME` and `--dtype f64` measure some of it and leave the rest as it is.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import statistics
 import sys
@@ -27,9 +29,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import irkit
 from irkit.build import const
+from irkit.errors import IrkitError
 from irkit.ir import Graph, Value, param
 from irkit.onnx.runtime_table import is_contrib
-from irkit.types import tensor
+from irkit.types import DType, Tensor
+from irkit.walk import post_order
 from passes.costs import fusion_of
 from passes.legalize import legalize
 from passes.materialize_dims import materialize_dims
@@ -40,6 +44,7 @@ TABLE = Path(__file__).resolve().parent.parent / "passes" / "costs.json"
 PLAIN = target_of("onnxruntime-cpu")
 CONTRIB = target_of("onnxruntime-cpu+com.microsoft")
 PROVIDER = "CPUExecutionProvider"
+DTYPES: Mapping[str, DType] = {d.short: d for d in (DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16)}
 LOW = 10
 """The percentile of times that counts: nearly the least, which itself is now and then a slip of the clock."""
 
@@ -58,7 +63,6 @@ class Case:
     plain: tuple[Form, ...]
     sizes: Mapping[str, Sizes]
     name: str = ""
-    dtypes: tuple[str, ...] = ("f32",)
     copies: int = 6
 
 
@@ -79,7 +83,7 @@ class Maker:
         """Normal numbers, others in each copy."""
         self.seed += 1
         generator = np.random.default_rng([self.seed, *shape])
-        return (generator.standard_normal(shape) * 0.5).astype({"f32": "float32", "f16": "float16"}[self.dtype])
+        return (generator.standard_normal(shape) * 0.5).astype(DTYPES[self.dtype].numpy)
 
     def input(self, *shape: int) -> Value:
         """A parameter of random content."""
@@ -87,7 +91,7 @@ class Maker:
 
     def fed(self, array: np.ndarray) -> Value:
         """A parameter of that content. Sizes are written down: what shapes cost is no matter here."""
-        self.params.append(param(tensor(array.dtype.name, *array.shape)))
+        self.params.append(param(Tensor(DType.of(array.dtype), array.shape)))
         self.arrays.append(array)
         return self.params[-1]
 
@@ -122,7 +126,9 @@ class Runner:
         data = irkit.to_proto(graph, ir_version=11).SerializeToString()
         self.session = onnxruntime.InferenceSession(data, options, providers=[PROVIDER])
         self.binding = self.session.io_binding()
-        self.kept = [onnxruntime.OrtValue.ortvalue_from_numpy(a) for a in arrays]
+        self.kept = [
+            onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(a, int(DType.of(a.dtype))) for a in arrays
+        ]
         for place, value in zip(self.session.get_inputs(), self.kept, strict=True):
             self.binding.bind_ortvalue_input(place.name, value)
         for place in self.session.get_outputs():
@@ -131,13 +137,22 @@ class Runner:
     def results(self) -> list[np.ndarray]:
         """What it computes."""
         self.session.run_with_iobinding(self.binding)
-        return self.binding.copy_outputs_to_cpu()
+        return [as_array(v) for v in self.binding.get_outputs()]
 
     def time(self) -> float:
         """CPU seconds of one run."""
         start = time.thread_time()
         self.session.run_with_iobinding(self.binding)
         return time.thread_time() - start
+
+
+def as_array(value: Any) -> np.ndarray:
+    """What an OrtValue holds. ONNX Runtime makes no numpy array of bfloat16: its bytes are copied."""
+    if value.element_type() != int(DType.BFLOAT16):
+        return value.numpy()
+    count = int(np.prod(value.shape()))
+    held = (ctypes.c_uint16 * count).from_address(value.data_ptr())
+    return np.array(held, np.uint16).view(DType.BFLOAT16.numpy).reshape(value.shape())
 
 
 def measured(case: Case, sizes: Sizes, dtype: str, seconds: float, show: bool = False) -> tuple[str, float]:
@@ -148,7 +163,9 @@ def measured(case: Case, sizes: Sizes, dtype: str, seconds: float, show: bool = 
     wanted = runners[0].results()
     for other in runners[1:]:
         for a, b in zip(wanted, other.results(), strict=True):
-            np.testing.assert_allclose(a.astype("f4"), b.astype("f4"), rtol=2e-2, atol=2e-2 if dtype == "f16" else 2e-3)
+            x, y = a.astype("f4"), b.astype("f4")
+            allowed = (0.1 if DTYPES[dtype].bits == 16 else 5e-3) * np.abs(x).max(initial=0.01)  # sums of many products
+            np.testing.assert_allclose(x, y, rtol=0, atol=allowed)
     times: list[list[float]] = [[] for _ in runners]
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
@@ -158,6 +175,20 @@ def measured(case: Case, sizes: Sizes, dtype: str, seconds: float, show: bool = 
     if show:
         print("   ", *(f"{1e6 * t / case.copies:.1f}" for t in least), "microseconds", flush=True)
     return named(case, made[0][2]), least[0] / min(least[1:])
+
+
+def dtypes_of(case: Case) -> list[str]:
+    """The element types in which the fused form runs, by its own kernel or between ONNX Runtime's own casts; those of
+    what ONNX Runtime has no kernel for, and expands by ONNX's definition, are all but the last."""
+    sizes, found = next(iter(case.sizes.values())), []
+    for dtype in DTYPES:
+        try:
+            made = case.fused(Maker(sizes, dtype))
+        except IrkitError:
+            continue  # the operator does not take that element type
+        if not any(CONTRIB.problem(v) for v in post_order(made if isinstance(made, tuple) else (made,))):
+            found.append(dtype)
+    return found or [*DTYPES][:-1]
 
 
 def named(case: Case, made: Value) -> str:
@@ -171,6 +202,7 @@ def main() -> None:
     """Measures and writes the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", default=[], help="part of the name of the cases to measure")
+    parser.add_argument("--dtype", action="append", default=[], choices=list(DTYPES), help="element types to measure")
     parser.add_argument("--show", action="store_true", help="print the time of each form")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each ratio in each round")
     parser.add_argument("--rounds", type=int, default=3, help="how often all is measured; the medians count")
@@ -182,7 +214,7 @@ def main() -> None:
     ratios: dict[str, Any] = known["ratios"] if same else {}
     found: dict[tuple[str, str, str], list[float]] = {}
     for _ in range(arguments.rounds):
-        for case, dtype in ((c, d) for c in CASES for d in c.dtypes):
+        for case, dtype in ((c, d) for c in CASES for d in dtypes_of(c) if d in (arguments.dtype or DTYPES)):
             for size_class, sizes in case.sizes.items():
                 made = case.fused(Maker(sizes, dtype))
                 name = named(case, made[0] if isinstance(made, tuple) else made)

@@ -1,11 +1,11 @@
-"""The command line: `irkit export`, `optimize`, `convert`, `show`, `check` and `contract`."""
+"""The command line: `irkit export`, `optimize`, `rules`, `convert`, `show`, `check` and `contract`."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +14,8 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
 from typer.core import TyperGroup
 
 from irkit.contract import contract_of
@@ -25,6 +27,20 @@ from irkit.onnx.load import load
 from irkit.text.files import load_text, save_text
 
 Opset = Annotated[int | None, typer.Option(help="the ONNX opset, 13 to 26; the newest that runs if not given")]
+Chosen = Annotated[
+    str,
+    typer.Option("--rules", help="rules by name, such as default-attention or norms+casts; `irkit rules` lists them"),
+]
+Half = Annotated[str | None, typer.Option(help="compute in float16 or bfloat16 as far as that is safe")]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(help="with --precision: an operator, module or result that stays in float32; may be repeated"),
+]
+KeepIO = Annotated[bool, typer.Option(help="with --precision: inputs and outputs stay in float32")]
+Samples = Annotated[
+    Path | None,
+    typer.Option(exists=True, dir_okay=False, help="with --precision: inputs by name, .npz, to see what overflows"),
+]
 Target = Annotated[str, typer.Option(help="what will run the model; +com.microsoft behind it allows its own operators")]
 
 
@@ -80,6 +96,11 @@ def export(
     specialization: Annotated[
         str | None, typer.Option(help="'report' or 'error': list all named dimensions that the program fixes")
     ] = None,
+    rules: Chosen = "",
+    precision: Half = None,
+    keep: Keep = None,
+    keep_io: KeepIO = True,
+    sample: Samples = None,
 ) -> None:
     """Write an exported PyTorch program as an ONNX model, and say what became of it.
 
@@ -90,7 +111,7 @@ def export(
         to_onnx = upstairs("lowering.export").to_onnx
         program = to_onnx(
             model, opset=opset, target=target, strict=strict, progress=show, dynamic_shapes=named(dim or ()),
-            specialization=specialization,
+            specialization=specialization, rules=rules, precision=half(precision, keep, keep_io, sample),
         )  # fmt: skip
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(program.report.render(), soft_wrap=False)
@@ -107,29 +128,31 @@ def optimize(
     opset: Opset = None,
     target: Target = "onnxruntime-cpu",
     level: Annotated[int, typer.Option(help="0 merges equal values, 1 keeps every bit, 2 simplifies as far")] = 2,
-    precision: Annotated[str | None, typer.Option(help="compute in float16 or bfloat16 as far as that is safe")] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(help="with --precision: an operator, module or result that stays in float32; may be repeated"),
+    rules: Chosen = "",
+    fold: Annotated[
+        int | None, typer.Option(help="the most elements of a constant that is computed of others; 0: compute none")
     ] = None,
-    keep_io: Annotated[bool, typer.Option(help="with --precision: inputs and outputs stay in float32")] = True,
-    sample: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="with --precision: inputs by name, .npz, to see what overflows"),
-    ] = None,
+    share_weights: Annotated[bool, typer.Option(help="hold weights of equal content once, under one name")] = True,
+    precision: Half = None,
+    keep: Keep = None,
+    keep_io: KeepIO = True,
+    sample: Samples = None,
 ) -> None:
     """Simplify an ONNX model, whoever exported it, and write one that the target runs."""
     require_writable(output)
     passes, targets = upstairs("passes"), upstairs("passes.targets")
     chosen = targets.target_of(target, opset)
     graph = read(model)
-    better = passes.optimize(upstairs("passes.definitions").written_out(graph, chosen), level)
+    wanted = half(precision, keep, keep_io, sample)
+    done: list[Any] = []
+    plain = upstairs("passes.definitions").written_out(graph, chosen)
+    shared = upstairs("passes.share_contents").share_contents(names=not share_weights).run(plain, done.append)
+    better = passes.optimize(shared, level, rules=rules, fold=fold, observe=done.append)
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    if precision is not None:
-        feeds = None if sample is None else dict(np.load(sample))
-        mixed = upstairs("passes.precision").mixed_precision(
-            better, precision, keep=keep or (), keep_io=keep_io, feeds=feeds
-        )
+    for line in changes_of(done):
+        console.print(line)
+    if wanted is not None:
+        mixed = wanted.mixed(better)
         better = mixed.graph
         console.print(str(mixed))
     if opset is None:
@@ -137,6 +160,75 @@ def optimize(
     ready = passes.prepare(better, chosen)
     write(ready, output, chosen.opset)
     console.print(f"{len(graph)} nodes to {len(ready)}: wrote {output}")
+
+
+def half(name: str | None, keep: Sequence[str] | None, keep_io: bool, sample: Path | None) -> Any:
+    """The precision that the options ask for; None for that of the model."""
+    if name is None:
+        if keep or sample or not keep_io:
+            raise IrkitError("--keep, --no-keep-io and --sample go with --precision", hint="add --precision float16")
+        return None
+    asked = upstairs("passes.precision").Precision
+    return asked.of(asked(name, keep or (), keep_io, None if sample is None else dict(np.load(sample))))
+
+
+def changes_of(done: Sequence[Any]) -> list[str]:
+    """A line for each pass that changed a graph: what there was before and after, and in how many turns."""
+    found: dict[str, list[Any]] = {}
+    for step in done:
+        if step.changed and not step.name.startswith(COMBINED):
+            first = found.setdefault(step.name.partition("{")[0], [0, step.before, None])
+            first[0], first[2] = first[0] + 1, step.after
+    return [
+        f"{name}: {changed(old, new)}" + (f", in {n} turns" if n > 1 else "") for name, (n, old, new) in found.items()
+    ]
+
+
+COMBINED = ("exact", "standard", "settled", "sequence", "when", "around_bodies", "own")
+"""Passes that only run others."""
+
+
+def changed(before: Graph, after: Graph) -> str:
+    """What became of nodes and, where these are as many, of constants."""
+    if len(before) != len(after):
+        return f"{len(before)} nodes to {len(after)}"
+    old, new = (
+        sum(blob.nbytes for blob in {id(v.blob): v.blob for v in values_of(g)}.values()) for g in (before, after)
+    )
+    return f"{len(after)} nodes" + (f", {old} bytes of constants to {new}" if old != new else ", others than before")
+
+
+def values_of(graph: Graph) -> Iterator[Any]:
+    """The constants of a graph and of the bodies in it."""
+    for value in graph.order:
+        if value.blob is not None:
+            yield value
+        for body in value.bodies:
+            yield from values_of(body)
+
+
+@app.command("rules")
+def list_rules(
+    names: Annotated[
+        str, typer.Argument(help="the rules to list, such as norms or default-exact; all if not given")
+    ] = "",
+    families: Annotated[bool, typer.Option("--families", help="list the families only")] = False,
+) -> None:
+    """List the rules that --rules chooses among, and their families."""
+    standard, sets = upstairs("passes.standard"), upstairs("passes.rule_sets")
+    console = Console(highlight=False, markup=False)
+    if families:
+        table = Table("family", "rules", "among them")
+        for name, rules in sets.families(standard.all_rules(2)).items():
+            table.add_row(name, str(len(rules)), Text(", ".join(r.name for r in rules)))
+        console.print(table)
+        return
+    table = Table("rule", "families", "keeps", "equation")
+    for rule in standard.selected(2, names, None):
+        table.add_row(
+            rule.name, ", ".join(sets.families_of(rule)), "all bits" if rule.exact else "real", Text(rule.doc)
+        )
+    console.print(table)
 
 
 @app.command()

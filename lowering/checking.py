@@ -16,7 +16,7 @@ from irkit import dims
 from irkit.compare import compare
 from irkit.errors import ContractError, IrkitError
 from irkit.facts import check_sizes
-from irkit.types import Tensor
+from irkit.types import DType, Tensor
 from lowering.calls import as_module, unchanged
 from lowering.errors import LoweringError
 from lowering.exporting import without_fast_path
@@ -136,12 +136,25 @@ def compared(program: Program, expected: Any, actual: Any, sizes: Any, rtol: flo
             if mine != reference:
                 return SizeReport(sizes, tuple(errors), f"output {name} is {mine!r} where torch gives {reference!r}")
             continue
-        options = {} if rtol is None else {"rtol": rtol, "atol": rtol}
+        options = half_way(program, reference) if rtol is None else {"rtol": rtol, "atol": rtol}
         difference = compare(array_of(reference), array_of(mine), **options)
         if difference is not None:
             return SizeReport(sizes, tuple(errors), f"output {name}: {difference}")
         errors.append((name, *largest_error(reference, mine)))
     return SizeReport(sizes, tuple(errors))
+
+
+HALF: Mapping[DType, float] = {DType.FLOAT16: 2e-2, DType.BFLOAT16: 6e-2}
+"""How far a model that computes in 16 bits may be off, relative to the largest number of a result."""
+
+
+def half_way(program: Program, expected: torch.Tensor) -> dict[str, float]:
+    """The tolerances for a result of a program in half precision; none of its own for others."""
+    if program.precision is None or not expected.is_floating_point():
+        return {}
+    finite = expected.double()[torch.isfinite(expected)].abs()
+    scale = float(finite.max()) if finite.numel() else 1.0
+    return {"rtol": HALF[program.precision], "atol": HALF[program.precision] * max(scale, 1e-3)}
 
 
 def largest_error(expected: torch.Tensor, actual: torch.Tensor) -> tuple[float, float]:

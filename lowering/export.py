@@ -17,6 +17,7 @@ from irkit.dims import symbol
 from irkit.ir import Graph
 from irkit.origins import Origin
 from irkit.rule import Rule, Rules
+from irkit.types import DType
 from irkit.vocabulary import CONSTANT
 from lowering.capture import capture
 from lowering.complexes import boundary_text
@@ -28,6 +29,7 @@ from lowering.report import Report
 from passes import optimize as optimized
 from passes.legalize import newest_for
 from passes.materialize_dims import materialize_dims
+from passes.precision import Mixed, Precision
 from passes.prepare import fitted
 from passes.seeded import seeded
 from passes.targets import Target, target_of
@@ -48,7 +50,8 @@ def to_onnx(
     converters: Mapping[Any, Converter] | None = None,
     strict: bool = False,
     optimize: bool = True,
-    rules: Rules | Rule = (),
+    rules: Rules | Rule | str | tuple[Rule | str, ...] = (),
+    precision: Precision | DType | str | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
     **capture_options: Any,
@@ -68,7 +71,8 @@ def to_onnx(
         converters: the caller's own converters, by torch operator.
         strict: refuse operators that only torch's decomposition can express.
         optimize: False leaves the graph as it was lowered.
-        rules: the caller's own rules, which go before the standard ones (see docs/write_a_pass.md).
+        rules: the caller's own rules, which go first, or a text that chooses among the standard ones.
+        precision: "float16", "bfloat16" or a `passes.precision.Precision`: compute in it as far as that is safe.
         seed: makes random draws reproducible (see `passes.seeded`); without it each session draws other numbers.
         progress: called with (stage, done, in all) as long stages go on.
         capture_options: handed to `lowering.capture.capture`: `scalar_inputs`, numbers that shall be inputs;
@@ -79,6 +83,7 @@ def to_onnx(
     is returned.
     """
     chosen = target_of(target, opset)
+    wanted = None if precision is None else Precision.of(precision)
     seconds: dict[str, float] = {}
     clock = Clock(seconds, progress)
     captured = clock("capture", capture, model, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names,
@@ -89,12 +94,26 @@ def to_onnx(
         raise LoweringError("the program returns no tensor, and an ONNX model must have a result", hint="return one")
     drawn = low.graph if seed is None else seeded(low.graph, seed)
     better = clock("optimize", optimized, drawn, rules=rules) if optimize else drawn
-    if opset is None and isinstance(target, str):
-        chosen = newest_for(better, chosen)
+    mixed = None if wanted is None else clock("precision", wanted.mixed, better)
+    free = opset is None and isinstance(target, str)
+    return finished(low, better, mixed, chosen, clock, free, runnable(model))
+
+
+def finished(
+    low: Lowered, better: Graph, mixed: Mixed | None, target: Target, clock: Clock, free: bool, model: Any
+) -> Program:
+    """The program of an optimized graph, legalized and materialized for its target; `free` where its opset is not asked
+    for, so that an older one may be taken."""
+    better = better if mixed is None else mixed.graph
+    chosen = newest_for(better, target) if free else target
     legal = clock("legalize", fitted, better, chosen)
     ready = clock("materialize", materialize_dims, legal, chosen.opset)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better), "ONNX": len(ready)}
-    return Program(low.graph, ready, low, chosen.opset, report_of(low, ready, chosen, counts, seconds), runnable(model))
+    report = report_of(low, ready, chosen, counts, clock.seconds)
+    if mixed is None:
+        return Program(low.graph, ready, low, chosen.opset, report, model)
+    report = attrs.evolve(report, precision=str(mixed))
+    return Program(low.graph, ready, low, chosen.opset, report, model, mixed.dtype)
 
 
 def runnable(model: Any) -> Any:

@@ -19,7 +19,7 @@ from irkit.ir import Graph
 from irkit.onnx.check import session
 from irkit.onnx.external import save
 from irkit.onnx.serialize import to_proto
-from irkit.types import Tensor
+from irkit.types import DType, Tensor
 from lowering.checking import CheckReport, checked
 from lowering.complexes import WHOLES, complex_names
 from lowering.entry import Lowered
@@ -33,7 +33,8 @@ class Program:
     """What `irkit.to_onnx` returns.
 
     `graph` is the graph as lowered, `ready` the same optimized, legalized and materialized for its target; `lowered`
-    the record of capture and lowering; `report` what an export says about itself.
+    the record of capture and lowering; `report` what an export says about itself; `precision` is float16 or bfloat16
+    for a program that computes in it. A call takes and gives the element types of the torch model in any case.
     """
 
     graph: Graph
@@ -42,6 +43,7 @@ class Program:
     opset: int
     report: Report
     model: Any = None
+    precision: DType | None = None
 
     @cached_property
     def proto(self) -> onnx.ModelProto:
@@ -80,7 +82,10 @@ class Program:
         """
         feeds = self.feeds(args, dict(kwargs or {}), state)
         ports = self.graph.signature.results
-        results = [self.leaf(p.name, tensor_of(r)) for p, r in zip(ports, self.session.run(feeds), strict=True)]
+        found = self.session.run(self.narrowed(feeds))
+        if self.precision is not None:
+            found = [wide(r, v.type) for r, v in zip(found, self.graph.results, strict=True)]
+        results = [self.leaf(p.name, tensor_of(r)) for p, r in zip(ports, found, strict=True)]
         after: dict[str, torch.Tensor] = {}
         for port, result in zip(self.graph.signature.results, results, strict=True):
             if port.role == "state":
@@ -111,6 +116,13 @@ class Program:
             arrays[name] = self.array(name, tensor)
         check_sizes(self.graph, self.sizes_of(arrays))
         return arrays
+
+    def narrowed(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """The arrays in the element types of the file's inputs, which may be of 16 bits."""
+        if self.precision is None:
+            return feeds
+        types = dict(zip(names_of(self.ready), (p.type for p in self.ready.params), strict=True))
+        return {name: wide(array, types[name]) for name, array in feeds.items()}
 
     def sizes_of(self, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
         """The value of each dimension symbol, from the arrays of a call. Raises ContractError where two disagree."""
@@ -169,6 +181,13 @@ class Program:
 
     def __repr__(self) -> str:
         return f"<Program {self.report.model}: {self.report.nodes.get('ONNX', 0)} ONNX nodes, opset {self.opset}>"
+
+
+def wide(array: Any, type_: Any) -> Any:
+    """An array in the element type of a type; anything else, and what has it already, as it is."""
+    if not isinstance(array, np.ndarray) or not isinstance(type_, Tensor) or array.dtype == type_.dtype.numpy:
+        return array
+    return array.astype(type_.dtype.numpy)
 
 
 def same_scalar(a: Any, b: Any) -> bool:

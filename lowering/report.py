@@ -38,6 +38,7 @@ class Report:
     notes: tuple[str, ...] = ()
     lengths: tuple[str, ...] = ()
     fixed: tuple[tuple[str, str], ...] = ()
+    precision: str = ""
 
     def asdict(self) -> dict[str, Any]:
         """The report as plain data, ready for JSON."""
@@ -69,6 +70,7 @@ class Report:
             ("lengths", self.lengths),
             ("fixed", tuple(f"{t}  ({s})" if s else t for t, s in self.fixed)),
             ("decomposed", tuple(f"{n} x {op}" for op, n in self.decomposed.items())),
+            *((("precision", tuple(self.precision.splitlines())),) if self.precision else ()),
             ("upcasts", tuple(f"{n} x {what}" for what, n in self.upcasts.items())),
             ("weights", (f"{count} tensors, {size / 2**20:.1f} MiB",)),
             ("nodes", tuple(f"{n:6d} {stage}" for stage, n in self.nodes.items())),

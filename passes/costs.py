@@ -10,8 +10,8 @@ A fusion pays where
 
 and in no class the ratio is above `WORST`: a model has sizes of one class, and must not become slower for the mean's
 sake. One class is measured less surely than the mean of several, so that `WORST` leaves more room than `EVEN`. What was
-not measured, on a provider or in an element type, does not pay; float64 and the half types go by float32 where they
-have no row of their own, since what is saved is the same nodes and the same passes over memory.
+not measured, on a provider or in an element type, does not pay: every element type has a row of its own, as kernels of
+float64 and of the half types are others, or run between casts.
 """
 
 from __future__ import annotations
@@ -91,8 +91,7 @@ def ratios(fusion: str, dtype: DType, provider: str) -> Mapping[str, float]:
     """The measured ratios by class of sizes; empty where nothing was measured."""
     if provider != table()["provider"]:
         return {}
-    found = table()["ratios"].get(fusion, {})
-    return found.get(dtype.short) or (found.get("f32", {}) if dtype.is_float else {})
+    return table()["ratios"].get(fusion, {}).get(dtype.short, {})
 
 
 def mean(found: Mapping[str, float]) -> float:

@@ -85,6 +85,30 @@ class Mixed:
         return "\n".join((*lines, *(f"  {note}" for note in self.notes)))
 
 
+@attrs.frozen
+class Precision:
+    """What is asked of a conversion: the arguments of `mixed_precision`, for which see there."""
+
+    dtype: DType | str = DType.FLOAT16
+    keep: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    keep_io: bool = True
+    feeds: Any = None
+    safety: float = 4.0
+
+    @classmethod
+    def of(cls, wanted: Precision | DType | str) -> Precision:
+        """What a user asks for by name, by type or in full. Raises RewriteError for another type or name."""
+        found = wanted if isinstance(wanted, Precision) else cls(wanted)
+        chosen = found.dtype if isinstance(found.dtype, DType) else named_dtype(found.dtype)
+        return attrs.evolve(found, dtype=chosen)
+
+    def mixed(self, graph: Graph) -> Mixed:
+        """The graph in that precision, with the report."""
+        return mixed_precision(
+            graph, self.dtype, keep=self.keep, keep_io=self.keep_io, feeds=self.feeds, safety=self.safety
+        )
+
+
 def to_precision(
     graph: Graph,
     dtype: DType | str = DType.FLOAT16,
@@ -128,6 +152,8 @@ def mixed_precision(
     seen = {} if feeds is None else measured(graph, feeds, chosen)
     work = Conversion(graph, chosen, tuple(keep), seen, safety)
     made = work.graph_of(graph, keep_io)
+    idle = [p for p in work.keep if p not in work.named]
+    work.notes.update(dict.fromkeys(f"{p!r} of the keep-list names nothing that is converted" for p in idle))
     return Mixed(made, chosen, tuple(work.kept), tuple(work.notes), work.casts)
 
 
@@ -152,6 +178,7 @@ class Conversion:
         self.kept: list[Kept] = []
         self.notes: dict[str, None] = {}
         self.casts = 0
+        self.named: set[str] = set()
         self._blobs: dict[Any, Blob] = {}
         self._bodies: dict[int, tuple[Graph, Graph]] = {}
 
@@ -203,7 +230,9 @@ class Conversion:
         module = origin.module.split(".") if origin.module else []
         paths = (".".join(module[: i + 1]) for i in range(len(module)))
         names = (value.op, origin.node, origin.target, self.names.get(value, ""), *paths)
-        return next((p for p in self.keep if any(n and fnmatchcase(n, p) for n in names)), "")
+        found = next((p for p in self.keep if any(n and fnmatchcase(n, p) for n in names)), "")
+        self.named.add(found)
+        return found
 
     def reason(self, value: Value) -> str:
         """Why an operator stays in float32; empty where nothing speaks for it."""

@@ -76,6 +76,7 @@ def settled(name: str, rules: Rules, *after: Pass) -> Pass:
         if key in graph.settled:
             return graph
         given, plan, graph = graph, Plan(rules), share_contents.run(graph, observe, depth)
+        graph = EARLY.run(graph, observe, depth)
         simplified = graph
         simplify = Pass(name, (), lambda before, *_: plan.rewrite(before))
         for _ in range(ROUNDS):
@@ -93,6 +94,9 @@ def settled(name: str, rules: Rules, *after: Pass) -> Pass:
 
 ROUNDS = 8
 """How often values are moved and the rules applied to what that leaves."""
+
+EARLY = when(has_bodies, hoist)
+"""What goes first: a product of what never changes, once it is fused with what does, cannot leave its loop."""
 
 MOVES: tuple[Pass, ...] = (
     cancel_transposes, when(has_bodies, sequence(decide, trim, hoist, name="around_bodies")),

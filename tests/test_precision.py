@@ -26,7 +26,7 @@ from irkit.types import DType, Tensor, tensor
 from irkit.verify import verify
 from lowering.demo import EXAMPLES
 from passes import optimize
-from passes.precision import Mixed, mixed_precision, to_precision
+from passes.precision import Mixed, Precision, mixed_precision, to_precision
 from passes.precision_risks import overflowing
 from passes.prepare import prepare
 
@@ -299,6 +299,54 @@ def test_nothing_to_convert_and_nothing_known() -> None:
 
 
 # ---- the command line -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "keep_io"), [("float16", True), ("float16", False), ("bfloat16", True)])
+@pytest.mark.parametrize("name", CHOSEN)
+def test_to_onnx_takes_a_precision(name: str, dtype: str, keep_io: bool) -> None:
+    torch.manual_seed(0)
+    model, args, kwargs, shapes = MODELS[name]()
+    asked: Any = Precision(dtype, keep_io=keep_io) if not keep_io else dtype
+    program = irkit.to_onnx(model.eval(), args, kwargs, dynamic_shapes=shapes, precision=asked)
+    assert program.precision is DType[dtype.upper()] and str(program.precision.short) in program.report.precision
+    given = {v.dtype for v in (*program.ready.params, *program.ready.results) if v.dtype.is_float}
+    assert given == {DType.FLOAT if keep_io else program.precision}
+    report = program.check(1)  # against the torch model in float32, at its own sizes and at others
+    assert report, report
+    errors = [relative for run in report.runs for _, _, relative in run.errors]
+    assert 1e-5 < max(errors) < (2e-2 if dtype == "float16" else 6e-2), "it is near, and not float32"
+
+
+def test_a_precision_is_checked_before_anything_is_exported() -> None:
+    model = torch.nn.Linear(3, 3)
+    with pytest.raises(RewriteError, match="no precision 'float15'"):
+        irkit.to_onnx(model, (torch.randn(2, 3),), precision="float15")
+    with pytest.raises(RewriteError, match="not to double"):
+        irkit.to_onnx(model, (torch.randn(2, 3),), precision=DType.DOUBLE)
+
+
+def test_what_the_keep_list_names_in_vain_is_said() -> None:
+    x = value("b", 8)
+    graph = Graph((x,), (op.Softmax(op.MatMul(x, const(normal(8, 8)))),))
+    mixed = mixed_precision(graph, keep=["Softmax", "lm_head.*"])
+    assert mixed.notes == ("'lm_head.*' of the keep-list names nothing that is converted",)
+
+
+def test_export_takes_a_precision(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4)).eval()
+    torch.export.save(torch.export.export(model, (torch.randn(2, 8),)), tmp_path / "model.pt2")
+    arguments = ["export", str(tmp_path / "model.pt2"), "-o", str(tmp_path / "made.onnx")]
+    for options, kind in (([], 1), (["--no-keep-io"], 10)):
+        said = CliRunner().invoke(app, [*arguments, "--precision", "float16", "--keep", "2", "--check", *options])
+        assert said.exit_code == 0, said.output
+        assert "f16" in said.output and "precision" in said.output
+        model_ = onnx.load(tmp_path / "made.onnx")
+        assert [v.type.tensor_type.elem_type for v in (*model_.graph.input, *model_.graph.output)] == [kind, kind]
+        feed = normal(2, 8).astype(np.float32 if kind == 1 else np.float16)
+        expected = model(torch.from_numpy(feed.astype(np.float32))).detach().numpy()
+        assert distance(expected, session(model_).run([feed])[0]) < 5e-3
+    said = CliRunner().invoke(app, [*arguments, "--keep", "2"])
+    assert said.exit_code == 1 and "--precision" in said.output
 
 
 @pytest.mark.parametrize(("options", "kind"), [([], 1), (["--no-keep-io"], 10)])
