@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from irkit import dims
-from irkit.build import call, op, shape_vector
+from irkit.build import call, const, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value, param
-from irkit.pattern import attribute_of, hole, one_of, p
+from irkit.pattern import attribute_of, either, hole, one_of, p
+from irkit.pattern import const as constant
 from irkit.rewrite import Match, decline, rule
 from irkit.rule import Rules
 from irkit.types import DType, Tensor
@@ -158,27 +159,56 @@ def _summed(rng: np.random.Generator) -> Value:
     a, b = (param(Tensor(DType.FLOAT, (batch, length, 8))) for _ in range(2))
     w, shift = (param(Tensor(DType.FLOAT, (8,))) for _ in range(2))
     if rng.random() < 0.5:
-        return op.RMSNormalization(op.Add(a, b), w, epsilon=1e-3)
-    return op.LayerNormalization(op.Add(a, b), w, shift if rng.random() < 0.5 else None, epsilon=1e-3)
+        a = op.Add(a, const(rng.standard_normal(8).astype(np.float32)))
+    total = op.Add(*((a, b) if rng.random() < 0.5 else (b, a)))
+    if rng.random() < 0.5:
+        return op.RMSNormalization(total, w, epsilon=1e-3)
+    return op.LayerNormalization(total, w, shift if rng.random() < 0.5 else None, epsilon=1e-3)
 
 
-_sum = p.Add(hole("a", dtype="f32", rank=3), hole("b", dtype="f32", rank=3)).once()
+def _summed_twice(rng: np.random.Generator) -> tuple[Value, ...]:
+    norm = _summed(rng)
+    total = norm.inputs[0]
+    return (norm, total) if total is not None else (norm,)
+
+
+_a, _b = hole("a", dtype="f32", rank=3), hole("b", dtype="f32", rank=3)
+_biased = p.Add(_a, constant("bias", rank=1)).named("biased").once()
 _norms = one_of("LayerNormalization", "RMSNormalization")
 
 
-@rule(_norms(_sum, hole("w"), hole("shift", optional=True)), sample=_summed, exact=False)
-def norm_of_sum(m: Match) -> Any:
-    """LayerNormalization(a + b, w, shift) -> SkipLayerNormalization(a, b, w, shift), and so without a mean"""
+def _skipped(m: Match, results: int) -> Any:
+    """The norm of a sum, and the sum itself where there are two results."""
     axis, stash, epsilon = (attribute_of(m.root, name) for name in ("axis", "stash_type", "epsilon"))
     if axis % 3 != 2 or not same_shape(m.a.shape, m.b.shape) or not isinstance(m.root.type, Tensor):
         return decline("the norm is not along the last axis, or an operand of the sum broadcasts")
-    if any(v is not None and not same_shape(v.shape, m.a.shape[2:]) for v in (m.w, m.shift)) or stash != 1:
+    bias = m.bias if m.get("biased") is not None else None
+    if any(v is not None and not same_shape(v.shape, m.a.shape[2:]) for v in (m.w, m.shift, bias)) or stash != 1:
         return decline("the factors are no vectors along the last axis")
     centred = m.root.op == "LayerNormalization"
     name = "SkipLayerNormalization" if centred else "SkipSimplifiedLayerNormalization"
-    operands = [m.a, m.b, m.w, *([m.shift] if centred and m.shift is not None else [])]
-    return call(f"com.microsoft::{name}", operands, {"epsilon": epsilon})
+    operands = [m.a, m.b, m.w, *([m.shift] if centred else []), bias]
+    while operands[-1] is None:
+        operands.pop()
+    found = call(f"com.microsoft::{name}", operands, {"epsilon": epsilon}, outputs=4 if results == 2 else None)
+    return (found[0], found[3]) if results == 2 else found
 
 
-DECODERS: Rules = (cross_attention, cached_attention, grouped_attention, norm_of_sum)
+@rule(_norms(either(p.Add(_biased, _b).once(), p.Add(_a, _b).once()), hole("w"), hole("shift", optional=True)),
+      sample=_summed, exact=False)  # fmt: skip
+def norm_of_sum(m: Match) -> Any:
+    """LayerNormalization(a + b, w, shift) -> SkipLayerNormalization(a, b, w, shift), and so without a mean"""
+    return _skipped(m, 1)
+
+
+_total = either(p.Add(_biased, _b).named("total"), p.Add(_a, _b).named("total"))
+
+
+@rule(_norms(_total, hole("w"), hole("shift", optional=True)), hole("total"), sample=_summed_twice, exact=False)
+def norm_and_sum(m: Match) -> Any:
+    """s = a + b, LayerNormalization(s, w, shift) -> the results of SkipLayerNormalization(a, b, w, shift)"""
+    return _skipped(m, 2)
+
+
+DECODERS: Rules = (cross_attention, cached_attention, grouped_attention, norm_of_sum, norm_and_sum)
 """Decoders in ONNX Runtime's own operators."""
