@@ -58,7 +58,7 @@ def test_layers_are_as_they_were_read_one_by_one(monkeypatch: pytest.MonkeyPatch
     assert repr(graph.results[0].type) == "f32[n, 4, 32]"
     shared = [v for v in graph.order if v.op == "Transpose"]
     assert len(shared) == 6 and shared[0].type is shared[2].type and shared[0].attributes is shared[2].attributes
-    monkeypatch.setattr(Repeats, "value", lambda *_: None)
+    monkeypatch.setattr(Repeats, "remember", lambda *_: False)
     alone = irkit.load(layers(3))
     assert rows(alone) == rows(graph) and alone == graph
     once = [v for v in alone.order if v.op == "Transpose"]
@@ -84,7 +84,7 @@ def test_every_node_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         except LoadError:
             continue
         with monkeypatch.context() as patch:
-            patch.setattr(Repeats, "value", lambda *_: None)
+            patch.setattr(Repeats, "remember", lambda *_: False)
             alone = irkit.load(model)
         if "?" not in str(alone):
             assert rows(alone) == rows(twice), path

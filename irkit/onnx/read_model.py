@@ -98,7 +98,7 @@ def budget_of(model: ModelProto) -> int:
 
 def nodes_in(nodes: Sequence[NodeProto]) -> int:
     """How many nodes there are, those in bodies included."""
-    inner = [node for node in nodes[:] if node.op_type in BODIES]
+    inner = [node for node in nodes if node.op_type in BODIES]
     return len(nodes) + sum(nodes_in(a.g.node) for node in inner for a in node.attribute)
 
 

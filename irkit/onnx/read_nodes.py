@@ -71,7 +71,7 @@ class Reader:
     def fill(self, proto: GraphProto, scope: Scope, frame: Frame) -> None:
         """Reads initializers and nodes into `scope`, whose parameters are there already."""
         scope.declarations += (proto.value_info, proto.output)
-        for tensor in proto.initializer[:]:
+        for tensor in proto.initializer:
             given = self.blobs.get(tensor.name) if scope.outer is None else None
             define(scope, tensor.name, constant(given or blob_of(tensor, self.files, tensor.name)))
         for sparse in proto.sparse_initializer:
@@ -80,7 +80,7 @@ class Reader:
 
     def nodes(self, protos: Sequence[NodeProto], scope: Scope, frame: Frame) -> None:
         """Reads nodes into `scope`, in order. An error names the node it comes from."""
-        for node in protos[:]:
+        for node in protos:
             self.budget -= 1
             if self.budget < 0:
                 raise LoadError(
@@ -161,11 +161,10 @@ class Reader:
             found = self.standard(node, inputs.copy(), given, names, scope, frame)
         else:
             found = self.foreign(f"{domain}::{op}" if domain else op, node, inputs, given, scope)
-        if type(found) is Value and len(names) == 1:
-            made = self.placed(found, origin, names[0], scope)
-            define(scope, names[0], made)
-            if key is not None:
-                self.repeats.remember(key, found, made, inputs)
+        if key is not None and self.repeats.remember(key, found, inputs):
+            define(scope, names[0], self.repeats.value(key, inputs, origin))
+        elif type(found) is Value and len(names) == 1:
+            define(scope, names[0], self.placed(found, origin, names[0], scope))
         else:
             self.bind(node, found, names, origin, scope)
 

@@ -13,7 +13,7 @@ from irkit.attributes import Attributes
 from irkit.ir import Value
 from irkit.onnx.infer.contents import seen
 from irkit.onnx.known import Content, Known
-from irkit.origins import Origin
+from irkit.origins import NOWHERE, Origin
 from irkit.types import Tensor
 from irkit.vocabulary import CONSTANT, SHAPE_VECTOR
 
@@ -71,18 +71,21 @@ class Repeats:
             self.known.keep(value, came.content)
         return value
 
-    def remember(self, key: Key, found: Any, value: Value, inputs: Sequence[Value | None]) -> None:
-        """Keeps what a node came to: `value`, which is what was `found` with its origin. Kept is a new value over the
-        same operands or none, all of whose sizes are known (one that is not is another for each node)."""
-        type_ = value.type
-        if type(type_) is not Tensor or type_ is not found.type or value is found or value.bodies:
-            return
-        plain = value.op == CONSTANT or value.op == SHAPE_VECTOR  # what such a value holds it says itself
-        leaf = plain and not value.inputs
-        content = None if plain else self.known.kept(value)
-        if not (leaf or value.inputs == tuple(inputs)) or (content is not None and content.binders):
-            return
-        if any(type(d) is not int and any(map(dims.is_fresh, dims.symbols_of(d))) for d in type_.shape):
-            return
-        if sum(map(len, key[1])) <= _LONG:
-            self._came[key] = Came(value.op, leaf, value.attributes, type_, content, self._look(value))
+    def remember(self, key: Key, found: Any, inputs: Sequence[Value | None]) -> bool:
+        """Keeps what a node came to, for `value` to make. That is a new value over the same operands or none, all of
+        whose sizes are known (one that is not is another for each node); False for any other, which is not kept."""
+        if type(found) is not Value or found.origin is not NOWHERE or found.bodies or type(found.type) is not Tensor:
+            return False
+        plain = found.op == CONSTANT or found.op == SHAPE_VECTOR  # what such a value holds it says itself
+        leaf = plain and not found.inputs
+        content = None if plain else self.known.kept(found)
+        if not (leaf or found.inputs == tuple(inputs)) or (content is not None and content.binders):
+            return False
+        for size in found.type.shape:
+            if type(size) is not int and any(map(dims.is_fresh, dims.symbols_of(size))):
+                return False
+        if sum(map(len, key[1])) > _LONG:
+            return False
+        look = self._one.setdefault(seen(found), object())
+        self._came[key] = Came(found.op, leaf, found.attributes, found.type, content, look)
+        return True

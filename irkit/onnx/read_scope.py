@@ -29,7 +29,7 @@ class Scope:
     def info(self, name: str) -> TypeProto | None:
         """The type that the graph declares for a name; the declarations are read when one is asked for."""
         if self._infos is None:
-            self._infos = {info.name: info for infos in self.declarations for info in infos[:]}
+            self._infos = {info.name: info for infos in self.declarations for info in infos}
         found = self._infos.get(name)
         return None if found is None else found.type
 

@@ -68,6 +68,9 @@ def check_count(c: Context, have: list[Dim], taken: list[Dim], source: tuple[Dim
     """Raises TypeRuleError where two shapes certainly hold different numbers of elements."""
     if not have and not taken:
         return
+    rest = dims.product(have)
+    if type(rest) is int and rest == dims.product(taken):
+        return
     if dims.same(dims.product(source), dims.product(target)) is False:
         raise c.fail(
             f"{list(source)} and {list(target)} hold different numbers of elements", hint="leave one size to -1"
