@@ -218,7 +218,8 @@ def rebuilt(program: ExportedProgram, found: Sequence[Any]) -> list[Any]:
     is_user = [spec.kind is OutputKind.USER_OUTPUT for spec in program.graph_signature.output_specs]
     own = [each for each, user in zip(found, is_user, strict=True) if user]
     written = [each for each, user in zip(found, is_user, strict=True) if not user]
-    return [*written, *pytree.tree_leaves(pytree.tree_unflatten(own, program.call_spec.out_spec))]
+    spec = program.call_spec.out_spec
+    return [*written, *(own if spec is None else pytree.tree_leaves(pytree.tree_unflatten(own, spec)))]
 
 
 def close(a: Any, b: Any) -> bool:
