@@ -105,6 +105,14 @@ def seen(value: Value, shape: tuple[int, ...], view: Callable[[np.ndarray], np.n
     return const(Blob(blob.dtype, shape, lambda: view(blob.array), blob.name))
 
 
+def transposed(matrix: Value) -> Value:
+    """The constant that sees a matrix transposed."""
+    blob = matrix.blob
+    if blob is None:
+        raise EvaluateError(f"{matrix!r} is no constant")
+    return const(Blob(blob.dtype, blob.shape[::-1], lambda: blob.array.T, blob.name))
+
+
 @rule(one_of("Transpose")(constant("c").once()))
 def turn_weight(m: Match) -> Any:
     """Transpose(weight) -> the weight seen transposed, if nothing else uses it"""
