@@ -34,6 +34,7 @@ from passes.rules.movement import MOVEMENT, REAL_MOVEMENT
 from passes.rules.norms import NORMS
 from passes.rules.ordinals import CAUSAL, ORDINALS
 from passes.rules.parts import PARTS
+from passes.rules.penalties import PENALTIES
 from passes.rules.products import PRODUCTS
 from passes.rules.reductions import REAL_REDUCED, REDUCED
 from passes.rules.rotary import ROTARY
@@ -59,7 +60,7 @@ EXACT = SHARED + EXACT_FOLDING
 REAL = (
     SHARED + FOLDING + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + PRODUCTS + FUSIONS + NORMS + ACTIVATIONS
     + REAL_REDUCED + WRITTEN_OUT + ATTENTION + ROTARY + CAUSAL + MASKS + CONVOLUTION + AFFINE + WEIGHTS + FACTORED
-    + INTERLEAVED
+    + INTERLEAVED + PENALTIES
 )  # fmt: skip
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 
