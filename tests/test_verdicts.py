@@ -11,7 +11,7 @@ import torch
 
 from tests.converters.oracle import OPS
 from tests.coverage.measure import Called
-from tests.coverage.verdicts import EQUALS, NO_NEARER, Sampled, is_no_nearer, sampled, unit, verdict
+from tests.coverage.verdicts import EQUALS, NO_NEARER, OFF, Sampled, is_no_nearer, sampled, unit, verdict
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -69,11 +69,20 @@ def test_places_of_equal_elements() -> None:
     assert shown(case, lambda r: (r[0], r[1] + 8000)) == ""
 
 
-def test_halves_alone() -> None:
-    """The float64 evaluation decides; float32 is never looked at."""
+def test_halves() -> None:
+    """The float64 evaluation decides; float64 itself is never looked at."""
     case = sample_of("sum", torch.float16)
     assert shown(case, lambda r: r.double().half() * 1.5) == ""
     exact = case.exact(*(a.double() for a in case.args)) if case.exact else None
-    assert shown(case, lambda r: exact.half()) == NO_NEARER
-    single = sample_of("sum", torch.float32)
-    assert single.exact is None and shown(single, lambda r: r) == ""
+    assert verdict(case, case.args, case.model(*case.args) * 1.5, exact.half()) == NO_NEARER
+    double = sample_of("sum", torch.float64)
+    assert double.exact is None and shown(double, lambda r: r * 2) == ""
+
+
+def test_single_precision_only_where_torch_is_off() -> None:
+    """Results that agree with the float64 evaluation within the ordinary tolerance, beside torch's that do not."""
+    case = sample_of("sum", torch.float32)
+    results = case.model(*case.args)
+    assert verdict(case, case.args, results * 1.001, results) == OFF
+    assert verdict(case, case.args, results, results * 1.001) == ""
+    assert verdict(case, case.args, results * 1.001, results * 1.002) == ""

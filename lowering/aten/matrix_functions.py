@@ -53,9 +53,9 @@ def aten_matrix_power(self: Value, n: int) -> Value:
 
 
 def aten_linalg_matrix_exp(self: Value) -> Value:
-    """sum of self^k / k!, computed in f32 for the half types"""
-    if self.dtype in HALVES:
-        return cast(aten_linalg_matrix_exp(cast(self, DType.FLOAT)), self.dtype)
+    """sum of self^k / k!, computed in f64: squaring doubles the error of a matrix as often as it is squared"""
+    if self.dtype in (*HALVES, DType.FLOAT):
+        return cast(aten_linalg_matrix_exp(cast(self, DType.DOUBLE)), self.dtype)
     a = square(self)
     degree, reach = DEGREES[part_type(a)]
     size = op.Sqrt(op.ReduceSum(squared(a), [1, 2], keepdims=1))

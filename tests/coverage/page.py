@@ -27,7 +27,8 @@ fewer.
 In float16 and bfloat16, which torch and irkit round at different steps, a sample that differs passes as `ok*` where
 torch is shown to be no nearer: each number that differs lies no further from the float64 evaluation of the same inputs
 than torch's, or within one unit in the last place of it; or where it names other places of equal elements, whose order
-a sort leaves open. Each such cell is listed. float32 and float64 have no such rule.
+a sort leaves open. In float32 it does where torch is off that evaluation, and irkit agrees with it within tolerance.
+Each such cell is listed.
 
 Left out of the percentages: what torch.export itself cannot capture (counted apart), and operators whose result is not
 determined (random draws, uninitialized memory) or holds no tensor.
