@@ -104,7 +104,8 @@ _inside = p.Transpose(one_of(*VIEWS)(x, hole("first", optional=True)).named("joi
 @rule(one_of(*VIEWS)(_inside.named("turned").once(), hole("second", optional=True)), sample=_heads)
 def transpose_between_views(m: Match) -> Any:
     """Reshape(Transpose(Reshape(x))) -> Transpose(Reshape(x)), where axes are joined only to be moved"""
-    parted = _joined(m.root.shape, m.turned.shape) if m.joined.rank < m.x.rank else None
+    joins = m.joined.rank < m.x.rank and m.turned.rank <= m.root.rank
+    parted = _joined(m.root.shape, m.turned.shape) if joins else None
     if parted is None:
         return decline("the first view does not join axes, or the last one not only part them")
     perm = order(m.perm, len(parted))
