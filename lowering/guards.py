@@ -355,8 +355,24 @@ def allows_more(size: Any, guards: Sequence[Guard]) -> bool:
     own = {size, number(getattr(size, "name", ""))}
     conditions = [guard.expr for guard in guards if guard.expr is not None and len(guard.expr.free_symbols) == 1
                   and guard.expr.free_symbols <= own]  # fmt: skip
-    tried = [dict.fromkeys(own, sympy.Integer(n)) for n in range(2, 66)]
-    return any(all(expr.xreplace(sizes) == sympy.true for expr in conditions) for sizes in tried)
+    return any(all(holds_for(expr, dict.fromkeys(own, sympy.Integer(n))) for expr in conditions) for n in range(2, 66))
+
+
+def holds_for(expr: Any, sizes: Mapping[Any, Any]) -> bool:
+    """Whether a relation holds for these sizes of its symbols; not where it is undefined for them."""
+    try:
+        return bool(at_sizes(expr, sizes) == sympy.true)
+    except ArithmeticError:
+        return False
+
+
+def at_sizes(expr: Any, sizes: Mapping[Any, Any]) -> Any:
+    """A relation or size with these sizes in place of symbols. Raises ArithmeticError where it is undefined for them:
+    it divides by 0, or torch's `Mod` meets a negative number."""
+    try:
+        return expr.xreplace(dict(sizes))
+    except AssertionError as error:
+        raise ArithmeticError(f"{expr} is undefined for {dict(sizes)}") from error
 
 
 def example_of_symbols(leaves: Sequence[Leaf], metas: Metas) -> dict[Any, Any]:

@@ -16,7 +16,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
-from lowering.guards import number, size_of
+from lowering.guards import at_sizes, number, size_of
 from lowering.programs import metas_of_program, state_of_program
 
 LAST = (1 << 63) - 1  # torch's way to say "to the end"
@@ -26,11 +26,12 @@ Point = Mapping[str, int]  # torch's symbols by name, and the sizes that they sh
 def at_point(expr: Any, point: Point) -> Any:
     """A relation or size with these sizes in place of torch's symbols; True where there is no relation.
 
-    Raises ArithmeticError where it divides by one that is 0.
+    Raises ArithmeticError where it divides by one that is 0, or where torch's functions of sizes are not defined: its
+    `Mod` takes no negative number.
     """
     if expr is None:
         return sympy.true
-    return expr.xreplace({s: sympy.Integer(point[s.name]) for s in expr.free_symbols if s.name in point})
+    return at_sizes(expr, {s: sympy.Integer(point[s.name]) for s in expr.free_symbols if s.name in point})
 
 
 @attrs.frozen

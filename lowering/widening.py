@@ -41,7 +41,8 @@ def widened(captured: Found, request: Request, asked: Sequence[Question]) -> Fou
     captured = attrs.evolve(captured, guards=(*captured.guards, *about_zero(asked, captured)))
     raised: list[str] = []
     for name in trial.names:
-        if trial.allows(name, 1) and refuses(captured, trial.point({name: 1})):
+        point = trial.point({name: 1})
+        if trial.allows(name, 1) and (refuses(captured, point) or hangs_on_more(captured, point)):
             before = captured
             captured = tried(captured, trial, {name: 1})
             raised += [name] if least(before, trial, name) > least(captured, trial, name) == 1 else []
@@ -144,6 +145,18 @@ def refuses(captured: Any, point: Point) -> bool:
         if size < low or (high is not None and size > high):
             return True
     return any(holds_at(guard.expr, point) is sympy.false for guard in captured.guards)
+
+
+def hangs_on_more(captured: Any, point: Point) -> bool:
+    """Whether at these sizes a guard asks of the extremes of others whether they are 1."""
+    relations = [(guard.expr, holds_at(guard.expr, point)) for guard in captured.guards]
+    return any(is_open(then) and then != expr for expr, then in relations)
+
+
+def is_open(relation: Any) -> bool:
+    """Whether a relation says of the extremes of sizes that they are not a number."""
+    parts = sympy.preorder_traversal(relation) if isinstance(relation, sympy.Ne) else ()
+    return any(type(part).__name__ in ("Max", "Min") for part in parts)
 
 
 def holds_at(expr: Any, point: Point) -> Any:
@@ -312,10 +325,13 @@ def refused_points(captured: Any, trial: Trial) -> Iterator[Mapping[str, int]]:
 def allowing(guards: Sequence[Guard], further: Sequence[Guard], change: Change) -> Iterator[Guard]:
     """The guards with a point let in, and what tracing at it relied on beside them, where the sizes are those."""
     remaining = set()
+    relied_on = {change.there(guard.expr) for guard in further if guard.expr is not None}
     for guard in guards:
         then = holds_at(guard.expr, change.point)
+        # Whether a size is not 1 may hang on further sizes, and tracing at the point relied on no such thing.
+        open_ = is_open(then) and then not in relied_on
         remaining.add(then)
-        if then is not sympy.false:
+        if then is not sympy.false and not open_:
             yield guard
         elif not is_only_about(guard.expr, change.point):
             mine = sorted(s.name for s in guard.expr.free_symbols if s.name in change.point)

@@ -14,14 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.export import Dim
+from torch.utils._sympy.functions import Mod
 
 import irkit
 from lowering import lower
 from lowering.capture import Captured, capture
 from lowering.errors import CaptureError
 from lowering.export import to_onnx
-from lowering.guards import number
+from lowering.guards import Guard, allows_more, number
 from lowering.program import Program
+from lowering.sameness import at_point
 from lowering.widening import needless
 from tests.captured import X, guards
 
@@ -464,3 +466,35 @@ def test_a_number_in_an_input_is_held_against_sizes() -> None:
     with pytest.raises(irkit.ContractError, match=r"n <= rows, which n = 4, rows = 3 breaks"):
         program(torch.randn(3, 2), torch.tensor(4))
     assert program.check(n=4)
+
+
+def test_a_relation_that_is_undefined_for_a_size_does_not_hold_for_it() -> None:
+    n = number("n")
+    least = sympy.Eq(Mod(n - 40, 8), 0)  # torch's Mod refuses negative numbers by an assertion
+    assert not allows_more(n, [Guard(sympy.Lt(n, 9), ""), Guard(least, "")])
+    assert allows_more(n, [Guard(least, "")])
+    with pytest.raises(ArithmeticError):
+        at_point(least, {"n": 8})
+
+
+class Causal(nn.Module):
+    """Attention to what came before, by a stored mask that is cut to the size of the question, as GPT-Neo has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.ones(16, 16).tril().bool())
+
+    def forward(self, x: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
+        keys = torch.cat([past, x], 1)
+        last, count = keys.shape[1], x.shape[1]
+        scores = x @ keys.transpose(1, 2)
+        weights = torch.where(self.mask[last - count : last, :last], scores, -10.0).softmax(-1)
+        return (weights @ keys).unflatten(-1, (2, 2)).permute(0, 2, 1, 3).contiguous()
+
+
+def test_size_one_is_allowed_where_other_sizes_decide_a_guard() -> None:
+    shapes = {"x": {1: "seq"}, "past": {1: "past"}}
+    program = to_onnx(Causal(), (torch.randn(2, 3, 4), torch.randn(2, 5, 4)), dynamic_shapes=shapes)
+    for seq, past in ((1, 5), (1, 1), (1, 0), (4, 9)):
+        x, before = torch.randn(2, seq, 4), torch.randn(2, past, 4)
+        assert torch.allclose(program(x, before), Causal()(x, before), atol=1e-6)
