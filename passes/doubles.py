@@ -14,7 +14,7 @@ from irkit.build import call, op
 from irkit.ir import Value
 from irkit.pattern import attribute_of
 from irkit.rewrite import Match
-from irkit.types import DType
+from irkit.types import DType, Tuple
 from passes.double_windows import DOUBLE_WINDOWS
 from passes.rules.common import number, vector
 
@@ -252,6 +252,23 @@ def instance_normalization(m: Match, value: Value) -> Any:
     return op.Add(op.Mul(normed, op.Unsqueeze(scale, along)), op.Unsqueeze(bias, along))
 
 
+def layer_normalization(m: Match, value: Value) -> Any:
+    """(x - mean) / sqrt(var + epsilon) * scale + bias, over an axis and those behind it; mean and 1 / sqrt(...)"""
+    x, scale, *rest = value.inputs
+    if x is None or scale is None:
+        return None
+    over = vector(range(attribute_of(value, "axis") % x.rank, x.rank))
+    center = op.ReduceMean(x, over)
+    gap = op.Sub(x, center)
+    spread = op.Sqrt(op.Add(op.ReduceMean(op.Mul(gap, gap), over), number(x, attribute_of(value, "epsilon"))))
+    found = op.Mul(op.Div(gap, spread), scale)
+    found = op.Add(found, rest[0]) if rest and rest[0] is not None else found
+    if not isinstance(value.type, Tuple):
+        return found
+    others = zip((center, op.Reciprocal(spread)), value.type.items[1:], strict=False)
+    return (found, *(op.Cast(v, to=t.dtype) if v.dtype is not t.dtype else v for v, t in others))  # type: ignore[union-attr]
+
+
 def normalized(x: Value, axes: Sequence[int], epsilon: float) -> Value:
     """(x - mean) / sqrt(var + epsilon) over axes"""
     over, none = vector(axes), int(not axes)
@@ -290,6 +307,7 @@ DOUBLES: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType({
     "Tan": unary(tan), "Atan": unary(atan), "Asin": unary(asin), "Acos": unary(acos), "Erf": unary(erf),
     "Gelu": gelu_of, "Softplus": unary(softplus), "Mish": unary(mish), "HardSwish": unary(hard_swish), "Elu": elu,
     "Selu": selu, "InstanceNormalization": instance_normalization,
+    "LayerNormalization": layer_normalization,
     "GlobalAveragePool": over_all("ReduceMean"), "GlobalMaxPool": over_all("ReduceMax"), **DOUBLE_WINDOWS,
 })  # fmt: skip
 """The expansion of each operator whose operands are float64."""

@@ -17,12 +17,14 @@ from irkit.pattern import attribute_of
 from irkit.rewrite import Match
 from irkit.types import DType, Tensor, Tuple
 from passes import draws, int64
+from passes.double_windows import max_unpool
 from passes.int64 import is_confused
 from passes.restate import (
     HALVES,
     PLACES,
     REDUCTIONS,
     counts_back,
+    has_many,
     is_lowest,
     is_rough,
     lowest_in_mask,
@@ -308,6 +310,19 @@ def reduction(m: Match, value: Value) -> Any:
     return call(value.op, [x, vector(a % x.rank for a in axes)], dict(value.attributes))
 
 
+def conv_integer(m: Match, value: Value) -> Any:
+    """With a zero point for each kernel: without it, less the zero point times the sums over windows"""
+    x, kernels, shift, zeros = (operand(value, i) for i in range(4))
+    if x is None or kernels is None or zeros is None or not has_many(value, 3) or value.attribute("group", 1) != 1:
+        return None
+    if any(type(n) is not int for n in kernels.shape[1:]):
+        return None
+    ones = const(np.ones((1, *kernels.shape[1:]), kernels.dtype.numpy))
+    plain, sums = (call("ConvInteger", [x, w, shift], dict(value.attributes)) for w in (kernels, ones))
+    beside = op.Unsqueeze(op.Cast(zeros, to=value.dtype), vector(range(1, x.rank - 1)))
+    return op.Sub(plain, op.Mul(sums, beside))
+
+
 def mod(m: Match, value: Value) -> Any:
     """x - y * Floor(x / y), by way of fmod, which is exact"""
     x, y = value.inputs
@@ -462,7 +477,7 @@ def around(m: Match, x: Value, axis: int, before: int, after: int) -> Value | No
 EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Attention": attention, "GroupNormalization": group_normalization, "GlobalLpPool": global_lp_pool, "Mean": mean,
     "Gemm": gemm, "MatMul": mat_mul, "Mul": factor, "Div": factor, "Where": where, "NonZero": non_zero,
-    "Squeeze": squeeze,
+    "Squeeze": squeeze, "ConvInteger": conv_integer, "MaxUnpool": max_unpool,
     **int64.EXPANSIONS, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,
     "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast,

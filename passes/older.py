@@ -414,12 +414,14 @@ def computed(m: Match, value: Value) -> Any:
     return const(evaluate(Graph((), (value,)), [])[0])
 
 
+NEVER = 1 << 10
+"""Above every opset: what ONNX Runtime asks for, at whichever."""
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 OLDER: Mapping[str, tuple[tuple[int, Expansion], ...]] = MappingProxyType({
     "Shape": ((15, part_of_shape),), "Reshape": ((14, reshape),), "Split": ((18, split),), "Pad": ((18, pad),),
     **{f"Reduce{name}": ((18, reduction),) for name in _REDUCTIONS}, "Relu": ((14, relu),), "Trilu": ((14, trilu),),
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), ((18, bitwise),)), "BitwiseNot": ((18, bitwise_not),),
-    "BatchNormalization": ((14, batch_normalization),), "LpPool": ((18, lp_pool),),
+    "BatchNormalization": ((NEVER, batch_normalization),), "LpPool": ((18, lp_pool),),
     "AveragePool": ((22, laid_out_pool),),
     "MaxPool": ((22, max_pool),), "Col2Im": ((18, col2im),), "ScatterND": ((18, scatter_nd),),
     "ScatterElements": ((18, scatter_elements),), "DequantizeLinear": ((23, dequantize),),

@@ -83,7 +83,8 @@ def counts_otherwise(value: Value) -> bool:
 
 
 ODD = REDUCTIONS | SCATTERS | PLACES | ORDERED | {
-    "Mod", "RNN", "GRU", "LSTM", "MatMul", "Mul", "Div", "Pad", "Attention", "Squeeze",
+    "Mod", "RNN", "GRU", "LSTM", "MatMul", "Mul", "Div", "Pad", "Attention", "Squeeze", "BatchNormalization",
+    "ConvInteger", "MaxUnpool",
 }  # fmt: skip
 """The operators of which `refused` asks anything."""
 
@@ -108,6 +109,12 @@ def refused(value: Value) -> str:
         return f"ONNX Runtime has {value.op} with a reduction for no {value.dtype.short}"
     if value.op == "Pad" and attribute_of(value, "mode") == "wrap" and any(map(may_be_empty, value.inputs[0].shape)):  # type: ignore[union-attr]
         return "ONNX Runtime wraps no empty tensor around"
+    if value.op == "BatchNormalization" and value.attribute("training_mode") and results_of(value) < 3:
+        return "ONNX Runtime trains BatchNormalization with all of its results only"
+    if value.op == "ConvInteger" and has_many(value, 3):
+        return "ONNX Runtime has ConvInteger for one zero point of all kernels only"
+    if value.op == "MaxUnpool" and len(value.inputs) > 2:
+        return "ONNX Runtime counts the places of MaxUnpool in the shape that is asked for"
     if names_no_axis(value):
         return "ONNX Runtime drops all axes of size 1 where Squeeze names none"
     if one_mask_for_all(value):
@@ -119,6 +126,17 @@ def refused(value: Value) -> str:
     if counts_back(value):
         return f"ONNX Runtime gives {value.op} of an empty tensor another shape where axes are counted from the end"
     return ""
+
+
+def results_of(value: Value) -> int:
+    """How many results are asked for."""
+    return len(value.type.items) if isinstance(value.type, Tuple) else 1
+
+
+def has_many(value: Value, index: int) -> bool:
+    """True for an operand that is a vector, be it of one element."""
+    given = value.inputs[index] if len(value.inputs) > index else None
+    return given is not None and given.rank > 0 and given.shape != (1,)
 
 
 def names_no_axis(value: Value) -> bool:

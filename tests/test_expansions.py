@@ -15,11 +15,21 @@ import numpy as np
 import pytest
 
 import irkit
+from irkit.agree import compared, computed, is_allowed, is_safe, plainly
 from irkit.check_rule import check
+from irkit.compare import compare
 from irkit.errors import RewriteError
+from irkit.evaluate import evaluate
+from irkit.instances import Retry
+from irkit.ir import Graph
+from irkit.onnx.check import session
+from irkit.onnx.kernels.table import DRAWS
 from irkit.rewrite import Match, Rule, decline
+from irkit.types import DType, Tensor
 from passes.expansions import Expanded, all_expansions
-from tests.operator_instances import OF_RULES, instances_of
+from passes.prepare import prepare
+from passes.targets import OLDEST, OPSET
+from tests.operator_instances import OF_RULES, graph_of, instances_of, names_with_samples
 
 COUNT = int(os.environ.get("IRKIT_EXPANSIONS", "10"))
 """On how many instances each expansion is checked."""
@@ -48,6 +58,68 @@ def without_ties(rule: Rule) -> Rule:
 def test_both_sides_of_the_expansion_are_equal(expanded: Expanded) -> None:
     rule = sampled(expanded)
     assert check(rule, COUNT, seed=zlib.crc32(rule.name.encode()) % 1000).fired >= min(3, COUNT)
+
+
+# ---- at every opset, in every element type ---------------------------------------------------------------------------
+
+NOT_HERE = frozenset(("StringNormalizer", "ImageDecoder", "Dropout", "Split", *DRAWS))
+"""Operators of which a run says nothing: by locale, with a package that is not there, at random; and Split, which a
+sample may leave without the number of its parts."""
+
+OPERATORS = tuple(name for name in names_with_samples() if name not in NOT_HERE)
+
+
+def plain_instance(op: str, rng: np.random.Generator) -> tuple[Graph, list[Any], tuple[Any, ...]] | None:
+    """(graph, what to feed it, its results) of a random instance over tensors; None where it has no value."""
+    try:
+        graph, arrays = graph_of(instances_of(op)(rng))
+    except (Retry, IndexError, ValueError):
+        return None
+    tensors = all(isinstance(v.type, Tensor) for v in (*graph.params, *graph.results))
+    if not tensors or not is_safe(graph) or not is_allowed(graph.results, graph.params, arrays):
+        return None
+    expected = computed(graph, arrays)
+    return None if expected is None else (graph, arrays, expected)
+
+
+def difference(expected: np.ndarray, got: np.ndarray, narrowed: bool) -> Any:
+    """How results differ beyond rounding, relative to the largest number; None where they do not."""
+    found, kind = compared(expected, got, False), DType.of(expected.dtype)
+    if found is None or kind not in (DType.FLOAT, DType.DOUBLE):
+        return found
+    step = 1e-5 if kind is DType.FLOAT or narrowed else 1e-8
+    largest = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
+    return compare(expected, got, rtol=10 * step, atol=step * float(largest))
+
+
+def is_plain(graph: Graph, arrays: list[Any]) -> bool:
+    """False where something on the way is empty, or no number: kernels of ONNX Runtime may fail on that."""
+    return plainly(graph, arrays) is not None and all(np.size(a) for a in arrays)
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_an_operator_at_other_opsets_on_the_runtime_and_read_back(op: str) -> None:
+    """Written at some opset, it gives on ONNX Runtime what it gives here, and so does what is read back."""
+    rng = np.random.default_rng(zlib.crc32(op.encode()))
+    done = 0
+    for _ in range(COUNT):
+        made = plain_instance(op, rng)
+        opset = int(rng.integers(OLDEST, OPSET + 1))
+        if made is None or done >= max(2, COUNT // 4):
+            continue
+        graph, arrays, expected = made
+        try:
+            ready = prepare(graph, opset=opset)
+        except RewriteError as error:
+            assert "opset" in str(error) or "kernel" in str(error)
+            continue
+        narrowed = any(rule.startswith("downcast[") for v in ready.order for rule in v.origin.rules)
+        runs = [evaluate(irkit.load(irkit.to_proto(ready, opset=opset)), arrays)]
+        runs += [session(ready, opset=opset).run(arrays)] if is_plain(graph, arrays) else []
+        for got in runs:
+            for one, other in zip(expected, got, strict=True):
+                assert (found := difference(one, other, narrowed)) is None, f"opset {opset}: {found}\n{graph}\n{ready}"
+        done += 1
 
 
 def test_a_slip_in_an_expansion_is_found() -> None:
