@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,9 @@ class Blob:
 
     `load` returns a numpy array of that dtype and shape without copying where it can (a view of a torch tensor, a
     memory map of a file). `name` is the public name of a weight (`model.layers.0.weight`), or empty.
-    `source` is any object whose identity says that two blobs are the same storage (tied weights).
+    `source` is any object whose identity says that two blobs are the same storage (tied weights). `turned` is the
+    matrix that this one is the transpose of, and `parts` are what stands one after the other along its first axis,
+    where that is known: both can be written as they lie in memory, which this one cannot.
     """
 
     dtype: DType
@@ -30,6 +32,8 @@ class Blob:
     load: Callable[[], np.ndarray]
     name: str = ""
     source: Any = None
+    turned: Blob | None = None
+    parts: tuple[Blob, ...] = ()
 
     @cached_property
     def array(self) -> np.ndarray:
@@ -114,6 +118,17 @@ def blob(data: Any, dtype: Any = None, name: str = "") -> Blob:
     if array.dtype != kind.numpy:
         array = array.astype(kind.numpy)
     return Blob(kind, array.shape, lambda: array, name)
+
+
+def joined(parts: Sequence[Blob], name: str = "") -> Blob:
+    """The blob that holds others of one element type one after the other, along the first axis, without a copy of them
+    until it is loaded. Raises ValueError for parts that differ in more than the size of that axis."""
+    first = parts[0]
+    if any(each.dtype is not first.dtype or each.shape[1:] != first.shape[1:] for each in parts):
+        raise ValueError(f"{', '.join(map(repr, parts))} cannot stand one after the other")
+    kept = tuple(parts)
+    shape = (sum(each.shape[0] for each in kept), *first.shape[1:])
+    return Blob(first.dtype, shape, lambda: np.concatenate([each.load() for each in kept]), name, parts=kept)
 
 
 def content(array: np.ndarray) -> bytes:

@@ -106,17 +106,19 @@ def seen(value: Value, shape: tuple[int, ...], view: Callable[[np.ndarray], np.n
 
 
 def transposed(matrix: Value) -> Value:
-    """The constant that sees a matrix transposed."""
+    """The constant that sees a matrix transposed, and knows it."""
     blob = matrix.blob
     if blob is None:
         raise EvaluateError(f"{matrix!r} is no constant")
-    return const(Blob(blob.dtype, blob.shape[::-1], lambda: blob.array.T, blob.name))
+    return const(Blob(blob.dtype, blob.shape[::-1], lambda: blob.array.T, blob.name, turned=blob))
 
 
 @rule(one_of("Transpose")(constant("c").once()))
 def turn_weight(m: Match) -> Any:
     """Transpose(weight) -> the weight seen transposed, if nothing else uses it"""
     perm = m.root.attribute("perm") or tuple(reversed(range(m.c.rank)))
+    if tuple(perm) == (1, 0):
+        return transposed(m.c)
     return seen(m.c, m.root.shape, lambda array: np.transpose(array, perm))
 
 

@@ -6,6 +6,7 @@ from irkit.ir import Graph
 from passes.fuse import fuse
 from passes.legalize import legalize
 from passes.materialize_dims import materialize_dims
+from passes.rows import rows
 from passes.steer import steer
 from passes.targets import Target, target_of
 
@@ -23,8 +24,9 @@ def prepare(graph: Graph, target: str | Target = "onnxruntime-cpu", opset: int |
 
 def fitted(graph: Graph, target: Target) -> Graph:
     """The graph in the operators that the target runs, and of those the ones that it runs fastest: fused where that
-    pays (`passes.fuse`), legalized (`passes.legalize`), and kept from being fused where it does not (`passes.steer`).
+    pays (`passes.fuse`), legalized (`passes.legalize`), kept from being fused where it does not (`passes.steer`), its
+    linear layers on rows where that pays (`passes.rows`).
 
     Raises RewriteError for what the target cannot run.
     """
-    return steer(legalize(fuse(graph, target), target), target)
+    return rows(steer(legalize(fuse(graph, target), target), target), target)

@@ -52,6 +52,10 @@ def chunks(blob: Blob) -> Iterator[Any]:
     no raw form."""
     if blob.dtype is DType.STRING:
         raise ValueError("strings have no raw form")
+    if blob.parts and blob.dtype.bits >= 8:
+        for part in blob.parts:
+            yield from chunks(part)
+        return
     array = blob.array if blob.nbytes <= SMALL else loaded(blob)
     bits = blob.dtype.bits
     if bits >= 8 and array.flags.c_contiguous:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from irkit.pattern import OfConstants, attr, either, hole, p, rest
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor, tensor
-from passes.fold_constants import EXACT
+from passes.fold_constants import EXACT, transposed
 from passes.rules.common import lazily, same_shape, same_type, wide
 
 SIZE = 1 << 22
@@ -102,10 +103,20 @@ def scaled_weights(m: Match) -> Any:
     def row() -> np.ndarray:
         return floats(c).reshape(-1)
 
-    made = op.MatMul(m.x, lazily(w, w.shape, lambda: floats(w) * row(), w.blob.name))
+    made = op.MatMul(m.x, _scaled_columns(w, row))
     if b is None:
         return made
     return op.Add(made, lazily(b, b.shape, lambda: floats(b) * row(), b.blob.name))
+
+
+def _scaled_columns(w: Value, row: Callable[[], np.ndarray]) -> Value:
+    """w * row, which is seen transposed where w is."""
+    turned = w.blob.turned if w.blob is not None else None
+    if turned is None:
+        return lazily(w, w.shape, lambda: floats(w) * row())
+    held = const(turned)
+    scaled = lazily(held, held.shape, lambda: floats(held) * row().reshape(-1, 1))
+    return transposed(scaled)
 
 
 # ---------------------------------------------------------------------------------------------- tokens of a class
