@@ -41,6 +41,14 @@ def test_segments_of_other_sizes() -> None:
     check_sizes(lambda x, n: reduced(x, "mean", lengths=n), *cases)
 
 
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+def test_one_segment_or_none_of_any_size(reduce: str) -> None:
+    """One length beside any number of elements, and segments of nothing."""
+    sizes = ((5, [2, 0, 3]), (1, [1]), (4, [4]), (0, [0]), (0, [0, 0]), (1, [0, 1]))
+    cases = [(torch.randn(n), torch.tensor(lengths)) for n, lengths in sizes]
+    check_sizes(lambda x, n: reduced(x, reduce, lengths=n, initial=1.0), *cases)
+
+
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_chunks_of_other_sizes(dim: int) -> None:
     sizes = [((4, 6, 5), (4, 6, 5)), ((8, 6, 5), (8, 6, 5)), ((3, 7, 2), (3, 7, 2))]

@@ -37,9 +37,13 @@ VALUES_FIRST = frozenset(("sort", "mode", "topk", "kthvalue"))
 
 @attrs.frozen(eq=False)
 class Sampled(Case):
-    """A sample call that can also be made in float64, and that knows the dimension it puts in order."""
+    """A sample call that can also be made in float64, and that knows the dimension it puts in order.
+
+    `meant` says of other arguments whether torch, which does not ask, reads and writes nothing but their elements.
+    """
 
     exact: Callable[..., Any] | None = None
+    meant: Callable[..., bool] | None = None
     name: str = ""
     dim: int | None = None
 
@@ -52,7 +56,7 @@ def sampled(info: Any, sample: Any) -> Sampled:
     exact = op_case(info, sample.transform(doubled)).model if narrow else None
     at = ORDERED.get(info.name)
     dim = None if at is None else sample.kwargs.get("dim", sample.args[at] if len(sample.args) > at else -1)
-    return Sampled(case.model, case.args, case.kwargs, case.words, exact, info.name, dim)
+    return Sampled(case.model, case.args, case.kwargs, case.words, exact, None, info.name, dim)
 
 
 def doubled(leaf: Any) -> Any:
