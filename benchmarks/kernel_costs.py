@@ -126,9 +126,7 @@ class Runner:
         data = irkit.to_proto(graph, ir_version=11).SerializeToString()
         self.session = onnxruntime.InferenceSession(data, options, providers=[PROVIDER])
         self.binding = self.session.io_binding()
-        self.kept = [
-            onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(a, int(DType.of(a.dtype))) for a in arrays
-        ]
+        self.kept = [onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(a, int(DType.of(a.dtype))) for a in arrays]
         for place, value in zip(self.session.get_inputs(), self.kept, strict=True):
             self.binding.bind_ortvalue_input(place.name, value)
         for place in self.session.get_outputs():

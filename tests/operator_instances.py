@@ -370,4 +370,4 @@ def graph_of(instance: Instance) -> tuple[Graph, list[Any]]:
     (root,) = instance.roots
     params = tuple(v for v in post_order([root]) if v.op == PARAM)
     count = len(root.type.items) if isinstance(root.type, Tuple) else 1
-    return Graph(params, results_of(root)[:count]), [instance.arrays[p] for p in params]
+    return Graph(params, results_of(root)[:count]), [(instance.arrays or {})[p] for p in params]
