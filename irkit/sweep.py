@@ -26,6 +26,9 @@ SWEEPS = 100
 """How often a graph is swept again, for patterns that ask how many users a value has and rules of several roots, before
 the rules are said to feed each other."""
 
+NEAR = 8
+"""How many operands are looked at to see that a replacement does not use a value any more."""
+
 WIDE = 6
 """Of operators with more operands than this, which rules may match is not remembered."""
 
@@ -380,11 +383,15 @@ class Sweep:
         """How many values of the graph use `value`, or what it stands for; being a result counts as a use."""
         if self._results is None:
             self._results = Counter(self.graph.results)
-        users, results, olds = self.graph.users, self._results, self._olds.get(value)
-        found = len(users.get(value, ())) + results.get(value, 0)
-        if olds is not None:
-            for old in olds:
-                found += len(users.get(old, ())) + results.get(old, 0)
+        users, results, swaps = self.graph.users, self._results, self.swaps
+        found = 0
+        for each in (value, *self._olds.get(value, ())):
+            found += results.get(each, 0)
+            for user in users.get(each, ()):
+                stands = swaps.get(user)
+                # One that `value` itself stands for has its own users counted in its place.
+                if stands is None or (stands is not value and may_use(stands, value)):
+                    found += 1
         if found > 1:
             self._shared.add(value)
             self._kept_back += 1
@@ -392,7 +399,7 @@ class Sweep:
 
     def has_freed(self, after: Graph) -> bool:
         """True where a value that a pattern wanted for itself, and that others used, has one user in the graph `after`
-        the sweep: then the rule may apply now. Values that the sweep replaced were counted with all their users."""
+        the sweep: then the rule may apply now. Some values that the sweep replaced were counted with all their users."""
         if not self._shared:
             return False
         shared = self._shared
@@ -401,6 +408,21 @@ class Sweep:
             if not shared.isdisjoint(value.inputs):
                 count.update(shared.intersection(value.inputs))
         return 1 in count.values()
+
+
+def may_use(user: Any, value: Value) -> bool:
+    """False where `user`, or what it is made of, certainly does not use a value, which the next few operands show."""
+    if type(user) is tuple:
+        return True
+    pending = [user]
+    for _ in range(NEAR):
+        if not pending:
+            return False
+        each = pending.pop()
+        if each is value:
+            return True
+        pending += [v for v in each.inputs if v is not None and v.inputs and v not in value.inputs]
+    return True
 
 
 def symbols_of(graph: Graph) -> frozenset[Any]:
