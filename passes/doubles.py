@@ -269,6 +269,18 @@ def layer_normalization(m: Match, value: Value) -> Any:
     return (found, *(op.Cast(v, to=t.dtype) if v.dtype is not t.dtype else v for v, t in others))  # type: ignore[union-attr]
 
 
+def log_softmax(m: Match, value: Value) -> Any:
+    """x - max - log(sum of exp(x - max)) along an axis: NaN in a row with NaN, with inf, or of -inf alone"""
+    x = value.inputs[0]
+    if x is None:
+        return None
+    if x.rank == 0:
+        return op.Sub(x, x)
+    over = vector([attribute_of(value, "axis") % x.rank])
+    below = op.Sub(x, op.ReduceMax(x, over))
+    return op.Sub(below, op.Log(op.ReduceSum(op.Exp(below), over)))
+
+
 def normalized(x: Value, axes: Sequence[int], epsilon: float) -> Value:
     """(x - mean) / sqrt(var + epsilon) over axes"""
     over, none = vector(axes), int(not axes)
@@ -309,5 +321,6 @@ DOUBLES: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType({
     "Selu": selu, "InstanceNormalization": instance_normalization,
     "LayerNormalization": layer_normalization,
     "GlobalAveragePool": over_all("ReduceMean"), "GlobalMaxPool": over_all("ReduceMax"), **DOUBLE_WINDOWS,
+    "LogSoftmax": log_softmax,
 })  # fmt: skip
 """The expansion of each operator whose operands are float64."""

@@ -23,9 +23,9 @@ USUAL: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def recurrent(m: Match, value: Value) -> Any:
-    """The layer as Scans; None with lengths, peepholes, a clip, or activations that are not the usual ones"""
+    """The layer as Scans; None with lengths, a clip, or activations that are not the usual ones"""
     x, w, r = value.inputs[:3]
-    left_out = [operand(value, 4), operand(value, 7), value.attribute("clip"), value.attribute("input_forget")]
+    left_out = [operand(value, 4), value.attribute("clip"), value.attribute("input_forget")]
     if x is None or w is None or r is None or any(left_out) or value.attribute("layout"):
         return None
     one = activation(value)
@@ -39,7 +39,7 @@ def recurrent(m: Match, value: Value) -> Any:
     for d in range(count):
         backwards = int(d == 1 or attribute_of(value, "direction") == "reverse")
         bias = operand(value, 3)
-        parts = [part(v, d) for v in (w, r)] + [None if bias is None else part(bias, d)]
+        parts = [part(v, d) for v in (w, r)] + [None if v is None else part(v, d) for v in (bias, operand(value, 7))]
         found.append(direction(value, x, *parts, [part(s, d) for s in begin], one, backwards))  # type: ignore[arg-type]
     sides = [op.Unsqueeze(f[-1], vector([1])) for f in found]
     results = [sides[0] if count == 1 else op.Concat(*sides, axis=1)]
@@ -79,7 +79,7 @@ def turned(v: Value) -> Value:
 
 
 def direction(
-    value: Value, x: Value, w: Value, r: Value, b: Value | None, states: list[Value],
+    value: Value, x: Value, w: Value, r: Value, b: Value | None, peeped: Value | None, states: list[Value],
     one: Callable[[Value], Value], backwards: int,
 ) -> tuple[Value, ...]:  # fmt: skip
     """(last states, what is seen at each time). What does not depend on the state is computed for all times at once."""
@@ -93,10 +93,16 @@ def direction(
             of_h = op.Pad(outer, vector([0, hidden]))
         sums = op.Add(sums, op.Add(of_x, of_h))
 
+    # What the gates see of the cell through peepholes: of i, o and f, with nothing of the new one.
+    holes = None if peeped is None else op.Split(peeped, vector([hidden] * 3), axis=0, outputs=3)
+
     def lstm(h: Value, c: Value, at: Value) -> tuple[Value, ...]:
         """The states after one time, and what is seen of them"""
         i, o, f, g = op.Split(op.Add(at, op.MatMul(h, turned(r))), gates, axis=1, outputs=many)
+        if holes is not None:
+            i, f = op.Add(i, op.Mul(holes[0], c)), op.Add(f, op.Mul(holes[2], c))
         c = op.Add(op.Mul(op.Sigmoid(f), c), op.Mul(op.Sigmoid(i), op.Tanh(g)))
+        o = o if holes is None else op.Add(o, op.Mul(holes[1], c))
         h = op.Mul(op.Sigmoid(o), op.Tanh(c))
         return h, c, op.Identity(h)
 

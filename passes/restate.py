@@ -84,7 +84,7 @@ def counts_otherwise(value: Value) -> bool:
 
 ODD = REDUCTIONS | SCATTERS | PLACES | ORDERED | {
     "Mod", "RNN", "GRU", "LSTM", "MatMul", "Mul", "Div", "Pad", "Attention", "Squeeze", "BatchNormalization",
-    "ConvInteger", "MaxUnpool",
+    "ConvInteger", "MaxUnpool", "LogSoftmax",
 }  # fmt: skip
 """The operators of which `refused` asks anything."""
 
@@ -103,6 +103,8 @@ def refused(value: Value) -> str:
             return "ONNX Runtime multiplies a transposed tensor with a vector wrongly"
     if value.op in ("GRU", "LSTM") and value.inputs[0] is not None and value.inputs[0].dtype is DType.DOUBLE:
         return f"ONNX Runtime lists a kernel of {value.op} for f64 that computes nothing"
+    if value.op == "LogSoftmax" and value.inputs[0] is not None and value.inputs[0].dtype is DType.DOUBLE:
+        return "ONNX Runtime gives numbers for rows of f64 with NaN or inf, whose LogSoftmax is NaN"
     if scaled_roughly(value):
         return "ONNX Runtime merges the factor of a product of matrices into it, as float32"
     if value.op in SCATTERS and value.attribute("reduction", "none") != "none" and value.dtype in HALVES:

@@ -220,7 +220,10 @@ def test_recurrent_layers(data: Drawn, symbolic: bool, name: str) -> None:
     if name == "RNN" and data.draw(st.booleans()):
         more["activations"] = ["Relu"] * d
     outputs = data.draw(st.sampled_from([2, 3 if name == "LSTM" else 2]))
-    made = getattr(op, name)(x, w, r, bias, None, *states, hidden_size=hidden, direction=way, outputs=outputs, **more)
+    last: list[Any] = [*states]
+    if name == "LSTM" and data.draw(st.booleans()):  # peepholes
+        last = [*(states or (None, None)), const(rng.normal(size=(d, 3 * hidden)))]
+    made = getattr(op, name)(x, w, r, bias, None, *last, hidden_size=hidden, direction=way, outputs=outputs, **more)
     feeds = [rng.normal(size=(t, b, features)), *(rng.normal(size=(d, b, hidden)) for _ in states)]
     for root in made:
         check([x, *states], root, feeds)
@@ -255,3 +258,16 @@ def test_what_was_pooled_is_put_back() -> None:
     x = param(tensor("f64", 2, 3, 4, 6))
     values, places = op.MaxPool(x, kernel_shape=(2, 2), strides=(2, 2), outputs=2)
     check([x], op.MaxUnpool(values, places, kernel_shape=(2, 2), strides=(2, 2)), [data])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.sampled_from([*SPECIAL[:6], math.inf, -math.inf, math.nan, 700.0, -700.0]), min_size=12, max_size=12)
+)
+def test_logarithms_of_shares(axis: int, numbers: list[float]) -> None:
+    """NaN in a row with NaN or inf, or of -inf alone, as in torch."""
+    data, x = np.array(numbers).reshape(3, 4), param(tensor("f64", 3, 4))
+    (got,) = session(legalized([x], [op.LogSoftmax(x, axis=axis)])).run([data])
+    difference = compare(torch.log_softmax(torch.from_numpy(data), axis).numpy(), got, rtol=1e-12, atol=1e-12)
+    assert difference is None, difference
