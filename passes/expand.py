@@ -315,7 +315,7 @@ def conv_integer(m: Match, value: Value) -> Any:
     x, kernels, shift, zeros = (operand(value, i) for i in range(4))
     if x is None or kernels is None or zeros is None or not has_many(value, 3) or value.attribute("group", 1) != 1:
         return None
-    if any(type(n) is not int for n in kernels.shape[1:]):
+    if zeros.rank != 1 or any(type(n) is not int for n in kernels.shape[1:]):
         return None
     ones = const(np.ones((1, *kernels.shape[1:]), kernels.dtype.numpy))
     plain, sums = (call("ConvInteger", [x, w, shift], dict(value.attributes)) for w in (kernels, ones))

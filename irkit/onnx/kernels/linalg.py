@@ -20,6 +20,8 @@ def kernel_Gemm(node: Value, a: Array, b: Array, c: Array | None = None) -> Arra
     left, right = wide(a), wide(b)
     found = np.matmul(left.T if attr(node, "transA") else left, right.T if attr(node, "transB") else right)
     alpha, beta = attr(node, "alpha"), attr(node, "beta")
+    if found.dtype.kind in "iu" and alpha == int(alpha) and beta == int(beta):  # they wrap, as other products do
+        alpha, beta = (np.array(int(n)).astype(found.dtype) for n in (alpha, beta))
     found = found if alpha == 1 else found * alpha
     if c is not None and beta != 0:
         found = found + (wide(c) if beta == 1 else wide(c) * beta)
