@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from tests.zoo import torch_nn_functions, torch_nn_layers, transformers_seq2seq, transformers_text, transformers_vision
+from tests.zoo import (
+    torch_nn_functions,
+    torch_nn_layers,
+    transformers_further,
+    transformers_seq2seq,
+    transformers_text,
+    transformers_vision,
+)
 from tests.zoo.case import Case
 
 TRANSFORMERS: tuple[Case, ...] = (
     *transformers_text.CASES,
     *transformers_seq2seq.CASES,
     *transformers_vision.CASES,
+    *transformers_further.CASES,
 )
 TORCH_NN: tuple[Case, ...] = (*torch_nn_layers.CASES, *torch_nn_functions.CASES)
 CASES: tuple[Case, ...] = (*TRANSFORMERS, *TORCH_NN)
