@@ -48,7 +48,7 @@ _data = either(_numbers, p.Expand(_numbers, hole("wide")))
 @rule(one_of("Slice", "GatherElements", "Gather")(_data, *rest("more")), sample=_sample)
 def look_up_number(m: Match) -> Any:
     """lookups and slices of integers that are one number throughout -> Expand(number)"""
-    data: Value = m.data
+    data = m.data
     if data.blob.size > LARGEST or data.blob.size == 0 or uniform(data) is None:
         return decline("the integers differ")
     shape = m.root.shape

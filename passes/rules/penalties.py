@@ -12,7 +12,7 @@ from irkit.ir import Value, param
 from irkit.pattern import const as constant
 from irkit.pattern import hole, one_of, p, rest
 from irkit.rewrite import Match, Rule, decline, rule
-from irkit.types import DType, Tensor
+from irkit.types import DType, Tensor, Tuple
 from passes.rules.common import same_shape
 from passes.rules.ordinals import is_causal
 from passes.rules.shapes import VIEWS
@@ -60,7 +60,7 @@ def attention_of_spread_mask(m: Match) -> Any:
     found = thin(m.mask)
     if found is m.mask or found.rank < 2 or not same_shape(found.shape[-2:], m.mask.shape[-2:]):
         return decline("nothing is spread, or it is along queries or keys")
-    count = None if isinstance(m.root.type, Tensor) else len(m.root.type.items)
+    count = len(m.root.type.items) if isinstance(m.root.type, Tuple) else None
     return call("Attention", [m.q, m.k, m.v, found, *m.more], dict(m.root.attributes), outputs=count)
 
 
