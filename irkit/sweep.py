@@ -399,7 +399,7 @@ class Sweep:
 
     def has_freed(self, after: Graph) -> bool:
         """True where a value that a pattern wanted for itself, and that others used, has one user in the graph `after`
-        the sweep: then the rule may apply now. Some values that the sweep replaced were counted with all their users."""
+        the sweep: then the rule may apply now. Some that the sweep replaced were counted with all their users."""
         if not self._shared:
             return False
         shared = self._shared
