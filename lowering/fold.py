@@ -267,7 +267,7 @@ def require_converters(module: GraphModule, options: Options) -> None:
     if counts:
         forbidden = " (strict=True forbids decomposing them)" if options.strict else ""
         raise MissingConverters(
-            f"{len(counts)} operators have no converter{forbidden}",
+            f"{len(counts)} operator{'s have' if len(counts) > 1 else ' has'} no converter{forbidden}",
             source="\n".join(f"{count:4d} x {name}  {places[name]}" for name, count in counts.most_common()),
             hint="hand one in: lower(..., converters={torch.ops.mylib.op.default: my_function})",
             missing=tuple(counts.most_common()),

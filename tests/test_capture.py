@@ -408,6 +408,11 @@ def test_a_version_without_a_cache_class_is_no_error(name: str, monkeypatch: pyt
     assert capture(Add(), (X, Y)).program is not None
 
 
+def doubled(module: nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+    """A hook."""
+    return output * 2
+
+
 class Remembering(nn.Module):
     """Remembers a tensor in a dict, and adds a hook to its child when it is first called, as transformers does."""
 
@@ -419,7 +424,7 @@ class Remembering(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.hooked:
-            self.inner.register_forward_hook(lambda module, args, output: output * 2)
+            self.inner.register_forward_hook(doubled)
             self.hooked = True
         if not self.known["all"]:
             self.known["all"].append(self.inner.weight * 2)

@@ -480,6 +480,8 @@ def test_a_relation_that_is_undefined_for_a_size_does_not_hold_for_it() -> None:
 class Causal(nn.Module):
     """Attention to what came before, by a stored mask that is cut to the size of the question, as GPT-Neo has it."""
 
+    mask: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("mask", torch.ones(16, 16).tril().bool())
