@@ -31,7 +31,9 @@ def gradient(x: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int
         torch._check(size >= edge_order + 1, lambda: "gradient: a dimension must be longer than edge_order")
         if isinstance(step, Tensor):
             torch._check(step.shape[0] == size, lambda: "gradient: there must be a coordinate for every element")
-        found.append((uneven if isinstance(step, Tensor) else even)(x, step, axis, edge_order))
+            found.append(uneven(x, step, axis, edge_order))
+        else:
+            found.append(even(x, step, axis, edge_order))
     return found
 
 

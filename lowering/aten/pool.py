@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,8 @@ def max_pooled(
     """
     x = batched(self, spatial)
     if x.dtype is DType.INT64:
-        return ranked(self, (kernel, stride, padding, dilation, ceil_mode, spatial), count)
+        rest = (kernel, stride, padding, dilation, ceil_mode, spatial, count)
+        return ranked(self, lambda ranks: max_pooled(ranks, *rest))
     narrow = x if x.dtype in _POOLED else cast(x, DType.DOUBLE)
     attributes: dict[str, Any] = windows(kernel, stride, padding, spatial)
     attributes |= {"dilations": per_axis(dilation, spatial), "ceil_mode": int(ceil_mode)}
@@ -96,12 +97,12 @@ def bounded(values: Value, dtype: DType) -> Value:
     return op.Max(values, scalar(lowest(dtype), values.dtype))
 
 
-def ranked(self: Value, rest: tuple[Any, ...], count: int) -> tuple[Value, ...]:
+def ranked(self: Value, pooled: Callable[[Value], tuple[Value, ...]]) -> tuple[Value, ...]:
     """As `max_pooled`, of integers that no float holds: their ranks are pooled, and are known again in order."""
     flat = reshape(self, (dims.product(self.shape),))
     ordered, _, ranks, _ = op.Unique(op.Concat(const([np.iinfo(np.int64).min]), flat, axis=0), sorted=1, outputs=4)
     numbers = cast(reshape(sliced(ranks, 0, 1, None), self.shape), DType.INT32)
-    values, *indices = max_pooled(numbers, *rest, count)
+    values, *indices = pooled(numbers)
     return op.Gather(ordered, op.Max(values, scalar(0, values.dtype))), *indices
 
 
