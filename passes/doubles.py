@@ -281,6 +281,16 @@ def log_softmax(m: Match, value: Value) -> Any:
     return op.Sub(below, op.Log(op.ReduceSum(op.Exp(below), over)))
 
 
+def rms_normalization(m: Match, value: Value) -> Any:
+    """x / sqrt(mean(x * x) + epsilon) * scale, over an axis and those behind it"""
+    x, scale = value.inputs
+    if x is None or scale is None or scale.dtype is not x.dtype or value.dtype is not x.dtype:
+        return None
+    over = vector(range(attribute_of(value, "axis") % x.rank, x.rank))
+    mean = op.Add(op.ReduceMean(op.Mul(x, x), over), number(x, attribute_of(value, "epsilon")))
+    return op.Mul(op.Div(x, op.Sqrt(mean)), scale)
+
+
 def normalized(x: Value, axes: Sequence[int], epsilon: float) -> Value:
     """(x - mean) / sqrt(var + epsilon) over axes"""
     over, none = vector(axes), int(not axes)
@@ -320,6 +330,7 @@ DOUBLES: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType({
     "Gelu": gelu_of, "Softplus": unary(softplus), "Mish": unary(mish), "HardSwish": unary(hard_swish), "Elu": elu,
     "Selu": selu, "InstanceNormalization": instance_normalization,
     "LayerNormalization": layer_normalization,
+    "RMSNormalization": rms_normalization,
     "GlobalAveragePool": over_all("ReduceMean"), "GlobalMaxPool": over_all("ReduceMax"), **DOUBLE_WINDOWS,
     "LogSoftmax": log_softmax,
 })  # fmt: skip
