@@ -21,13 +21,9 @@ def irkit_tool(target: str) -> Callable[[Path, Path], None]:
     """irkit: load, the standard level, made ready for a target, saved."""
 
     def run(source: Path, output: Path) -> None:
-        from irkit.onnx.external import save
-        from irkit.onnx.load import load
-        from passes import optimize, prepare
-        from passes.targets import target_of
+        from passes import optimize_file
 
-        chosen = target_of(target, None)
-        save(prepare(optimize(load(source)), chosen), output, opset=chosen.opset)
+        optimize_file(source, output, target)
 
     return run
 

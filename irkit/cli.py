@@ -24,6 +24,7 @@ from irkit.export_door import upstairs
 from irkit.ir import Graph
 from irkit.onnx.external import save
 from irkit.onnx.load import load
+from irkit.pause import uncollected
 from irkit.text.files import load_text, save_text
 
 Opset = Annotated[int | None, typer.Option(help="the ONNX opset, 13 to 26; the newest that runs if not given")]
@@ -122,6 +123,7 @@ def export(
 
 
 @app.command()
+@uncollected
 def optimize(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an ONNX model, or .irkit text")],
     output: Annotated[Path, typer.Option("-o", "--output", dir_okay=False, help="the ONNX file to write")],

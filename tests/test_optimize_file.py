@@ -1,0 +1,56 @@
+"""From file to file: what is written runs, the file given stays, and the collector is as it was."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from irkit.errors import LoadError
+from passes import optimize_file
+
+
+def written(folder: Path) -> Path:
+    """A file with two Transposes that cancel, and a sum."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("Transpose", ["t"], ["u"], perm=[1, 0]),
+        helper.make_node("Add", ["u", "c"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])],
+        [numpy_helper.from_array(np.arange(3, dtype=np.float32), "c")],
+    )  # fmt: skip
+    path = folder / "given.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+@pytest.mark.parametrize("opset", [None, 18])
+def test_a_file_is_optimized(tmp_path: Path, opset: int | None) -> None:
+    """The graph that is returned is what the file holds, in the opset asked for, and the numbers are the same."""
+    given, output = written(tmp_path), tmp_path / "smaller.onnx"
+    before = given.read_bytes()
+    graph = optimize_file(given, output, opset=opset)
+    model = onnx.load(output)
+    assert [n.op_type for n in model.graph.node] == ["Add"] and len(graph) == 1
+    assert opset in (None, model.opset_import[0].version)
+    assert given.read_bytes() == before and gc.isenabled()
+    x = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+    found = onnxruntime.InferenceSession(output, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    np.testing.assert_array_equal(np.asarray(found), x + np.arange(3, dtype=np.float32))
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    """Nothing is written, and the collector runs again."""
+    given = tmp_path / "none.onnx"
+    given.write_bytes(b"nothing of the kind")
+    with pytest.raises(LoadError):
+        optimize_file(given, tmp_path / "smaller.onnx")
+    assert not (tmp_path / "smaller.onnx").exists() and gc.isenabled()
