@@ -24,6 +24,9 @@ POINTWISE = ("Where", "Add", "And", "Or", "Equal")
 DEEP = 5
 """How many operators of a mask are looked through."""
 
+TABLE = 1 << 16
+"""The most elements of a table that are looked at."""
+
 _operands = (hole("q"), hole("k"), hole("v"))
 
 
@@ -127,13 +130,13 @@ def milder_penalty(m: Match) -> Any:
 
 
 def _is_looked_up(value: Value) -> bool:
-    """True for a view of what is read from a constant table that is no mask."""
+    """True for a view of what is read from a constant table of no such number, one small enough to look at."""
     for _ in range(DEEP):
         if value.op not in ("Transpose", *VIEWS, "Gather", "Slice") or value.inputs[0] is None:
             break
         value = value.inputs[0]
     blob = value.blob
-    return blob is not None and (blob.is_weight or not bool((blob.array == LEAST).any()))
+    return blob is not None and blob.size <= TABLE and not bool((blob.array == LEAST).any())
 
 
 PENALTIES: tuple[Rule, ...] = (attention_of_spread_mask, causal_penalty_attention, milder_penalty)
