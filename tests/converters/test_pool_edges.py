@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch.export import Dim
@@ -42,7 +44,7 @@ def test_of_windows_that_hold_nothing(window: tuple, dtype: torch.dtype) -> None
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_of_a_size_of_one_at_run_time(axes: int, indices: bool) -> None:
     """The file was traced where every window holds something."""
-    pool = POOLS[axes - 1]
+    pool: Any = POOLS[axes - 1]
     shapes = [dict.fromkeys(range(axes + 2), Dim.DYNAMIC)]
     others = [(image(1, axes, torch.float32),), (image(7, axes, torch.float32),)]
     for rest in ((2, 1, 1, 2, False), (3, 3, 1, 2, True)):
