@@ -59,7 +59,7 @@ def expansion(label: str, name: str, function: Function, below: int = 0, double:
 
 
 def all_expansions() -> tuple[Expanded, ...]:
-    """Those that legalization takes, each under a name of its own: `expand X` at any opset, `older X` below one,
+    """Those that legalization takes, by name, each under one of its own: `expand X` at any opset, `older X` below one,
     `double X` in float64, `define X` for ONNX's own definition, and the rules for what may be empty."""
     drawn = frozenset(draws.EXPANSIONS)
     found = [expansion("expand", name, f) for name, f in EXPANSIONS.items() if name not in drawn]
@@ -67,7 +67,7 @@ def all_expansions() -> tuple[Expanded, ...]:
         found += [expansion("older", name, f, below) for below, f in rows]
     found += [expansion("double", name, f, double=True) for name, f in FLOAT64.items()]
     plain = (*empty_rules(pmap()), plain_reshapes(pmap()))
-    return (*found, *map(Expanded, plain))
+    return tuple(sorted((*found, *map(Expanded, plain)), key=lambda each: each.rule.name))
 
 
 def definitions(names: tuple[str, ...]) -> tuple[Expanded, ...]:
