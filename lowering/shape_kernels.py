@@ -166,12 +166,18 @@ def shape_kernels() -> Iterator[None]:
         for operator, made in FAKE_KERNELS.items():
             op_implementations_dict[operator] = made(fakes[operator])
         for operator, kernel in KERNELS.items():
-            operator.py_kernels[KEY] = kernel
+            place(operator, kernel)
         yield
     finally:
         op_implementations_dict.update(fakes)
         for operator, kernel in before.items():
-            if kernel is None:
-                operator.py_kernels.pop(KEY, None)
-            else:
-                operator.py_kernels[KEY] = kernel
+            place(operator, kernel)
+
+
+def place(operator: Any, kernel: Kernel | None) -> None:
+    """Gives an operator of torch this kernel, or none of its own, and lets it forget the one that it called last."""
+    if kernel is None:
+        operator.py_kernels.pop(KEY, None)
+    else:
+        operator.py_kernels[KEY] = kernel
+    operator._dispatch_cache.clear()

@@ -1,0 +1,31 @@
+"""Kernels that are lent to torch while a model is traced: used at each export, and gone after it."""
+
+from __future__ import annotations
+
+import torch
+from torch.export import Dim
+
+import irkit
+from lowering.shape_kernels import KERNELS, KEY
+
+
+class Pool(torch.nn.Module):
+    """Max pooling over one axis, which torch's own kernel traces for one size only."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """What is pooled."""
+        return torch.nn.functional.max_pool1d(x, 2)
+
+
+def test_what_torch_traced_before_does_not_matter() -> None:
+    """torch remembers the kernel of an operator that it has called: irkit's is used nevertheless, and torch's again
+    after it."""
+    own = {operator: operator.py_kernels.get(KEY) for operator in KERNELS}
+    x = torch.randn(1, 2, 6)
+    before = torch.export.export(Pool(), (x,))
+    program = irkit.to_onnx(Pool(), (x,), dynamic_shapes=({2: Dim("n", min=2)},))
+    wide = torch.randn(1, 2, 9)
+    torch.testing.assert_close(program(wide), Pool()(wide))
+    assert {operator: operator.py_kernels.get(KEY) for operator in KERNELS} == own
+    after = torch.export.export(Pool(), (x,))
+    assert [str(n.target) for n in after.graph.nodes] == [str(n.target) for n in before.graph.nodes]
