@@ -13,14 +13,12 @@ import attrs
 from pyrsistent import pmap
 
 from irkit.ir import Value
-from irkit.onnx.schemas import spec
 from irkit.pattern import Hole
 from irkit.rewrite import Match, Rule, decline
 from irkit.types import DType, Tensor
 from passes import draws, int64
 from passes.empty import empty_rules
 from passes.expand import EXPANSIONS
-from passes.functions import by_function, has_body
 from passes.legalize import FLOAT64
 from passes.older import OLDER, plain_reshapes
 
@@ -60,7 +58,7 @@ def expansion(label: str, name: str, function: Function, below: int = 0, double:
 
 def all_expansions() -> tuple[Expanded, ...]:
     """Those that legalization takes, by name, each under one of its own: `expand X` at any opset, `older X` below one,
-    `double X` in float64, `define X` for ONNX's own definition, and the rules for what may be empty."""
+    `double X` in float64, and the rules for what may be empty."""
     drawn = frozenset(draws.EXPANSIONS)
     found = [expansion("expand", name, f) for name, f in EXPANSIONS.items() if name not in drawn]
     for name, rows in OLDER.items():
@@ -68,8 +66,3 @@ def all_expansions() -> tuple[Expanded, ...]:
     found += [expansion("double", name, f, double=True) for name, f in FLOAT64.items()]
     plain = (*empty_rules(pmap()), plain_reshapes(pmap()))
     return tuple(sorted((*found, *map(Expanded, plain)), key=lambda each: each.rule.name))
-
-
-def definitions(names: tuple[str, ...]) -> tuple[Expanded, ...]:
-    """ONNX's own definitions of those of the operators that it defines by others."""
-    return tuple(expansion("define", name, by_function) for name in names if has_body(name) and spec(name))
