@@ -15,6 +15,7 @@ import pytest
 import torch
 import transformers as t
 
+import irkit
 from irkit.compare import compare
 from irkit.evaluate import evaluate
 from irkit.ir import Graph
@@ -179,3 +180,24 @@ def test_without_a_runtime_every_norm_takes_the_sum_before_it(tmp_path: Path) ->
         assert sum(nodes(after).values()) == count, nodes(after)
         (found,) = on_runtime(after, target, [images.numpy()], tmp_path / "model.onnx")
         assert compare(evaluate(graph, [images.numpy()])[:1], [found]) is None
+
+
+class Penalized(torch.nn.Module):
+    """Causal attention with a further mask, which may hide every key of a query."""
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Attention written out."""
+        places = torch.arange(q.shape[2])
+        scores = q @ k.transpose(-1, -2) * 0.5 + mask
+        scores = scores + torch.where(places[None, :] <= places[:, None], 0.0, -1e9)
+        return torch.softmax(scores, -1) @ v
+
+
+def test_a_mask_that_hides_all_keys_of_a_query_stays_a_number() -> None:
+    """The scores that are left are those of eager, which -inf in place of a low number would change."""
+    q, k, v = (torch.randn(2, 2, 3, 4) for _ in range(3))
+    mask = torch.zeros(1, 1, 3, 3)
+    mask[0, 0, 0, 0] = -1e9
+    lead = {0: "b", 2: "s"}
+    program = irkit.to_onnx(Penalized().eval(), (q, k, v, mask), dynamic_shapes=(lead, lead, lead, {2: "s", 3: "s"}))
+    torch.testing.assert_close(program(q, k, v, mask), Penalized()(q, k, v, mask), rtol=1e-5, atol=1e-5)

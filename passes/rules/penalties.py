@@ -16,7 +16,7 @@ from irkit.types import DType, Tensor, Tuple
 from passes.rules.common import same_shape
 from passes.rules.ordinals import is_causal
 from passes.rules.shapes import VIEWS
-from passes.rules.written import LEAST, is_low, number_of
+from passes.rules.written import LEAST, is_low, is_of_sizes, number_of
 
 POINTWISE = ("Where", "Add", "And", "Or", "Equal")
 """What masks are put together by."""
@@ -75,7 +75,8 @@ def _penalized(rng: np.random.Generator) -> Value:
     q, k, v = (param(Tensor(DType.FLOAT, (batch, 2, length, 4))) for _ in range(3))
     places = op.Range(0, op.Squeeze(op.Shape(q, start=2, end=3), [0]), 1)
     causal = op.LessOrEqual(op.Unsqueeze(places, [0, 1, 2]), op.Unsqueeze(places, [0, 1, 3]))
-    rest_: Any = 0.0 if rng.random() < 0.5 else param(Tensor(DType.FLOAT, (1, 2, length, length)))
+    slopes = const(rng.standard_normal((1, 2, 1, 1)).astype(np.float32))
+    rest_: Any = 0.0 if rng.random() < 0.5 else op.Expand(slopes, shape_vector((1, 2, length, length), q))
     return op.Attention(q, k, v, op.Where(causal, rest_, -1e9), scale=0.5)
 
 
@@ -93,7 +94,7 @@ def causal_penalty_attention(m: Match) -> Any:
     given = {**dict(m.root.attributes), "is_causal": 1}
     if number_of(m.rest) == 0:
         return call("Attention", [m.q, m.k, m.v], given)
-    if m.rest.rank < 2 or not same_shape(m.rest.shape[-2:], sizes) or (m.rest.rank == 4 and m.rest.shape[0] != 1):
+    if m.rest.rank < 2 or not same_shape(m.rest.shape[-2:], sizes) or not is_of_sizes(m.rest):
         return decline("the mask may hide all keys of a query, or does not say of each key")
     return call("Attention", [m.q, m.k, m.v, m.rest], given)
 

@@ -19,6 +19,7 @@ from irkit.pattern import attr, hole, is_all_zeros, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
+from irkit.vocabulary import PARAM, SHAPE_VECTOR
 from passes.rules.common import same_shape
 from passes.rules.ordinals import is_causal
 from passes.rules.shapes import VIEWS, view
@@ -32,6 +33,9 @@ ABOVE = ("MatMul", "Mul", "Div", "Add", "Where", "Reshape")
 
 LEAST = float(np.finfo(np.float32).min)
 """What transformers adds to the scores of hidden keys."""
+
+MANY = 256
+"""How many values a bias is made of at most."""
 
 HIDDEN = -1e4
 """Scores of this and less are of hidden keys."""
@@ -227,8 +231,23 @@ def is_causal_penalty(bias: Value, shape: tuple[Dim, ...]) -> bool:
 
 
 def _same_for_all(biases: tuple[Value, ...], causal: Value) -> bool:
-    """True where no other bias knows the batch, so that none hides what is padded: some key is always seen."""
-    return all(b is causal or b.rank < 4 or b.shape[0] == 1 for b in biases)
+    """True where no other bias follows from what the model is given, so that none hides a key: the first is always
+    seen."""
+    return all(b is causal or is_of_sizes(b) for b in biases)
+
+
+def is_of_sizes(value: Value) -> bool:
+    """True for a value that follows from constants and sizes alone: no input of the model says what it hides."""
+    pending, found = [value], {value}
+    while pending:
+        each = pending.pop()
+        if each.op == PARAM or each.bodies or len(found) > MANY:
+            return False
+        if each.op not in ("Shape", "Size", SHAPE_VECTOR):
+            new = {v for v in each.inputs if v is not None} - found
+            found |= new
+            pending += new
+    return True
 
 
 def fits(mask: Value, scores: tuple[Dim, ...]) -> bool:
