@@ -336,8 +336,75 @@ def quantized_cases() -> list[Case]:
     return found
 
 
+def expert_cases() -> list[Case]:
+    """Mixtures of experts: activations, gates, biases, shares, rows apart and side by side, few rows and none."""
+    found = []
+    x, logits = random(5, 8), random(5, 4, seed=1)
+    w, b = (random(4, 12, 8, seed=2), random(4, 8, 12, seed=3)), (random(4, 12, seed=4), random(4, 8, seed=5))
+    wide = (random(4, 24, 8, seed=6), random(4, 24, seed=7))
+    free = ((0, 0, "n"), (1, 0, "n"))
+    for k in (1, 2, 4):
+        for normal in (0, 1):
+            given = {"k": k, "normalize_routing_weights": normal}
+            found.append(Case(MS + "MoE", (x, logits, w[0], b[0], w[1], b[1]), given, free=free))
+    plain = (w[0], None, w[1])
+    for name in ("silu", "gelu", "identity"):
+        found.append(Case(MS + "MoE", (x, logits, *plain), {"k": 2, "activation_type": name}, free=free))
+    gated = {"k": 2, "activation_type": "swiglu", "swiglu_fusion": 1}
+    limited = {**gated, "activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 0.7}
+    found += [
+        Case(MS + "MoE", (x, logits, wide[0], wide[1], w[1], b[1]), given, free=free) for given in (gated, limited)
+    ]
+    found.append(Case(MS + "MoE", (x, logits, wide[0], None, w[1]), gated))
+    apart = ((0, 0, "b"), (0, 1, "s"))
+    found.append(Case(MS + "MoE", (x[None], logits, *plain), {"k": 2}, free=apart[1:]))
+    found += [Case(MS + "MoE", (x[:n], logits[:n], *plain), {"k": 1}, free=free) for n in (0, 1)]
+    found.append(Case(MS + "MoE", (x, logits[:, :1], w[0][:1], b[0][:1], w[1][:1], b[1][:1])))
+    return found
+
+
+def convolution_cases() -> list[Case]:
+    """Causal convolutions: with and without what came before, channels first and last."""
+    op, found = MS + "CausalConvWithState", []
+    for length in (1, 2, 7):
+        for taps in (1, 2, 4):
+            x, w, b, past = random(2, 6, length), random(6, 1, taps, seed=1), random(6, seed=2), random(2, 6, taps - 1)
+            free = ((0, 0, "b"), (0, 2, "s"))
+            found.append(Case(op, (x, w, b, past), {}, 2, (0, 1), free=(*free, (3, 0, "b"))))
+            found.append(Case(op, (x, w, None), {"activation": "silu"}, 2, (0, 1), free=free))
+    given = {"channels_last": 1, "activation": "swish"}
+    x, w, past = random(2, 5, 6), random(6, 1, 4, seed=1), random(2, 3, 6, seed=2)
+    found.append(Case(op, (x, w, None, past), given, 2, (0, 1), free=((0, 0, "b"), (0, 1, "s"), (3, 0, "b"))))
+    found.append(Case(op, (x.reshape(2, 5, 2, 3), w, None, past.reshape(2, 3, 2, 3)), given, 2, (0, 1)))
+    found.append(Case(op, (random(2, 6, 5), w, random(6), random(2, 6, 6)), {"dilation": 2}, 2, (0, 1)))
+    return found
+
+
+def state_cases() -> list[Case]:
+    """Linear attention: all rules, decays for heads and for keys, more queries than states and the other way round."""
+    op, found = MS + "LinearAttention", []
+
+    def case(rule: str, length: int, queries: int, heads: int, past: bool = True, each: int = 1, **more: Any) -> Case:
+        q, k, v = (random(2, length, n, seed=i) for i, n in enumerate((queries * 8, heads * 8, heads * 6)))
+        decay = -np.abs(random(2, length, heads * each, seed=4)) if "gated" in rule else None
+        beta = 1 / (1 + np.exp(-random(2, length, more.pop("betas", heads), seed=5))) if "delta" in rule else None
+        state = random(2, heads, 8, 6, seed=6) if past else None
+        given = {"q_num_heads": queries, "kv_num_heads": heads, "update_rule": rule, **more}
+        operands = (q, k, v, state, decay, beta)
+        there = [i for i, array in enumerate(operands) if array is not None]
+        free = [(i, 0, "b") for i in there] + [(i, 1, "s") for i in there if i != 3 and length > 1]
+        return Case(op, operands, given, 2, (0, 1), free=tuple(free))
+
+    for rule in ("linear", "gated", "delta", "gated_delta"):
+        found += [case(rule, length, 2, 2, past) for length in (1, 4) for past in (True, False)]
+    found += [case("gated_delta", 4, 4, 2), case("gated", 4, 2, 4, scale=1.0), case("gated_delta", 1, 1, 4, scale=0.3)]
+    found += [case("gated", 3, 1, 4, each=8), case("gated_delta", 3, 2, 2, each=8), case("delta", 3, 2, 4, betas=1)]
+    return found
+
+
 CASES = [*activation_cases(), *product_cases(), *conv_cases(), *norm_cases(), *embedding_cases(), *rotary_cases(),
-         *attention_cases(), *packed_cases(), *grouped_cases(), *quantized_cases()]  # fmt: skip
+         *attention_cases(), *packed_cases(), *grouped_cases(), *quantized_cases(),
+         *expert_cases(), *convolution_cases(), *state_cases()]  # fmt: skip
 
 
 def held(case: Case, wanted: list[np.ndarray], found: Any, what: str) -> None:

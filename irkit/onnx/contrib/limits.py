@@ -38,10 +38,34 @@ def of_attention(value: Value) -> str:
     return "its kernel breaks down without a bias" if len(value.inputs) < 3 or value.inputs[2] is None else ""
 
 
+def of_causal_conv_with_state(value: Value) -> str:
+    """Windows of states, and convolutions along more than one axis."""
+    if value.attribute("state_window") or value.attribute("ndim", 1) != 1:
+        return "its kernel takes convolutions along one axis, with one state"
+    return ""
+
+
+def of_linear_attention(value: Value) -> str:
+    """Windows of states."""
+    return "its kernel takes one state" if value.attribute("state_window") else ""
+
+
+def of_moe(value: Value) -> str:
+    """Gates in matrices of their own, and in a half of the first matrix."""
+    if len(value.inputs) > 6 and value.inputs[6] is not None:
+        return "its kernel takes no third matrix"
+    if value.attribute("activation_type") == "swiglu" and value.attribute("swiglu_fusion") != 1:
+        return "its kernel takes gates only between what they gate, row by row"
+    return ""
+
+
 LIMITS: Mapping[str, Callable[[Value], str]] = MappingProxyType(
     {
         "com.microsoft::Attention": of_attention,
+        "com.microsoft::CausalConvWithState": of_causal_conv_with_state,
         "com.microsoft::GroupQueryAttention": of_group_query_attention,
+        "com.microsoft::LinearAttention": of_linear_attention,
+        "com.microsoft::MoE": of_moe,
     }
 )
 """What to ask of each operator."""

@@ -13,7 +13,17 @@ from irkit.attributes import Attributes
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.ir import Graph, Value, param
-from irkit.onnx.contrib import activations, attention, grouped, norms, products, quantized, rotary
+from irkit.onnx.contrib import (
+    activations,
+    attention,
+    experts,
+    grouped,
+    norms,
+    products,
+    quantized,
+    recurrences,
+    rotary,
+)
 from irkit.onnx.contrib.application import Application, Sizes, bound_sizes, op
 from irkit.onnx.infer.contents import contents
 from irkit.onnx.infer.context import Context
@@ -28,6 +38,7 @@ DEFINITIONS: Mapping[str, Definition] = MappingProxyType(
     {
         "com.microsoft::Attention": attention.attention,
         "com.microsoft::BiasGelu": activations.bias_gelu,
+        "com.microsoft::CausalConvWithState": recurrences.causal_conv_with_state,
         "com.microsoft::DequantizeLinear": quantized.dequantize_linear,
         "com.microsoft::DynamicQuantizeMatMul": quantized.dynamic_quantize_mat_mul,
         "com.microsoft::EmbedLayerNormalization": norms.embed_layer_normalization,
@@ -38,8 +49,10 @@ DEFINITIONS: Mapping[str, Definition] = MappingProxyType(
         "com.microsoft::FusedMatMul": products.fused_mat_mul,
         "com.microsoft::Gelu": activations.gelu,
         "com.microsoft::GroupQueryAttention": grouped.group_query_attention,
+        "com.microsoft::LinearAttention": recurrences.linear_attention,
         "com.microsoft::MatMulIntegerToFloat": quantized.mat_mul_integer_to_float,
         "com.microsoft::MatMulNBits": quantized.mat_mul_n_bits,
+        "com.microsoft::MoE": experts.moe,
         "com.microsoft::MultiHeadAttention": attention.multi_head_attention,
         "com.microsoft::QLinearAdd": quantized.binary("Add"),
         "com.microsoft::QLinearLeakyRelu": quantized.unary("LeakyRelu", "alpha"),
