@@ -66,29 +66,30 @@ REAL = (
 
 
 def settled(name: str, rules: Rules, *after: Pass) -> Pass:
-    """The rules, and what moves values about, until that moves nothing; then the passes that see whole graphs.
+    """The rules, what moves values about, and the passes that see whole graphs, until none of them changes anything.
 
-    A graph that this made, and that no pass changed after the rules, knows that it is settled: it has nothing to gain
-    from another run.
+    The graph that this returns knows that it is settled, so that another run returns it at once: a graph that had
+    nothing to gain comes back as an equal one, for its own sake unchanged, that knows.
     """
     key = (name, rules, after)
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
         if key in graph.settled:
             return graph
-        given, plan, graph = graph, Plan(rules), share_contents.run(graph, observe, depth)
+        plan, graph = Plan(rules), share_contents.run(graph, observe, depth)
         graph = EARLY.run(graph, observe, depth)
-        simplified = graph
         simplify = Pass(name, (), lambda before, *_: plan.rewrite(before))
         for _ in range(ROUNDS):
             simplified = graph = simplify.run(graph, observe, depth)
             for each in MOVES:
                 graph = each.run(graph, observe, depth)
+            if graph is not simplified:
+                continue
+            for each in after:
+                graph = each.run(graph, observe, depth)
             if graph is simplified:
-                break
-        for each in after:
-            graph = each.run(graph, observe, depth)
-        return graph.settled_by(key) if graph is simplified and graph is not given else graph
+                return graph.settled_by(key)
+        return graph
 
     return Pass("settled", (("rules", name),), body)
 
@@ -144,7 +145,9 @@ def optimize(
     check: bool = False,
     observe: Observer = nobody,
 ) -> Graph:
-    """The graph with the standard pipeline of that level applied; the very same object where nothing changes.
+    """The graph with the standard pipeline of that level applied. What this returned, it returns again at once.
+
+    A graph that had nothing to gain comes back equal, as an object that knows so; the argument itself never changes.
 
     Level 0 merges equal values. Level 1 also applies the rules that keep every bit. Level 2, the default, also those
     that hold in real arithmetic only, so that results may differ in their last bits. `observe` is told of each step.
