@@ -150,10 +150,10 @@ def same_type(a: Any, b: Any, change: Change) -> bool:
 
 def same_numbers(program: ExportedProgram, other: ExportedProgram, examples: Sequence[Any]) -> bool:
     """Whether both programs give the same results for these leaves, with random numbers in the floating-point ones,
-    and whether the shapes on the way are those that the program records.
+    and whether the shapes and element types on the way are those that the program records.
 
-    An operator whose result has another shape for other sizes gives the right numbers when torch runs it; what is made
-    of the program takes the recorded shape for granted.
+    An operator whose result has another shape or element type for other sizes gives the right numbers when torch runs
+    it; what is made of the program takes for granted what is recorded.
     """
     generator = torch.Generator().manual_seed(0)
     leaves = [randomized(each, generator) for each in examples]
@@ -165,7 +165,7 @@ def same_numbers(program: ExportedProgram, other: ExportedProgram, examples: Seq
 
 
 class AsRecorded(torch.fx.Interpreter):
-    """Runs a program's graph; `agrees` is False once a node gave another shape than was recorded of it."""
+    """Runs a program's graph; `agrees` is False once a node gave another shape or element type than was recorded."""
 
     def __init__(self, program: ExportedProgram, leaves: Sequence[Any]) -> None:
         super().__init__(program.graph_module)
@@ -181,7 +181,7 @@ class AsRecorded(torch.fx.Interpreter):
         """What the node gives."""
         found, recorded = super().run_node(n), n.meta.get("val")
         if isinstance(found, torch.Tensor) and isinstance(recorded, torch.Tensor):
-            self.agrees &= found.dim() == recorded.dim()
+            self.agrees &= found.dim() == recorded.dim() and found.dtype == recorded.dtype
             for axis in range(found.dim()) if self.agrees else ():
                 size = sympy.sympify(size_of(recorded, axis)).xreplace(self.sizes)
                 self.agrees &= not size.is_Integer or int(size) == found.shape[axis]

@@ -10,6 +10,7 @@ from irkit import dims
 from irkit.build import dim_scalar, op
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.aten.compare import aten_eq
 from lowering.aten.elementwise import aten_neg
 from lowering.aten.norm import aten_pairwise_distance
 from lowering.pieces import mean, reduced, total
@@ -216,8 +217,8 @@ def smoothed(x: Value, t: Value, weight: Value | None, reduction: int, ignore: i
 
 def aten_hinge_embedding_loss(self: Value, target: Value, margin: float = 1.0, reduction: int = 1) -> Value:
     """x where t is 1, max(0, margin - x) where t is -1; where t is neither, their sum"""
-    away = op.Where(op.Equal(target, number(target, 1)), number(self, 0), hinge(op.Sub(number(self, margin), self)))
-    near = op.Where(op.Equal(target, number(target, -1)), number(self, 0), self)
+    away = op.Where(aten_eq(target, 1), number(self, 0), hinge(op.Sub(number(self, margin), self)))
+    near = op.Where(aten_eq(target, -1), number(self, 0), self)
     return reduced(op.Add(away, near), reduction)
 
 
@@ -261,8 +262,8 @@ def aten_cosine_embedding_loss(
 
     cos = op.Div(dot(a, b), op.Sqrt(op.Mul(op.Add(dot(a, a), small), op.Add(dot(b, b), small))))
     zero = number(cos, 0)
-    near = op.Where(op.Equal(target, number(target, 1)), op.Sub(number(cos, 1), cos), zero)
-    away = op.Where(op.Equal(target, number(target, -1)), hinge(op.Sub(cos, number(cos, margin))), zero)
+    near = op.Where(aten_eq(target, 1), op.Sub(number(cos, 1), cos), zero)
+    away = op.Where(aten_eq(target, -1), hinge(op.Sub(cos, number(cos, margin))), zero)
     return reduced(op.Add(near, away), reduction)
 
 
