@@ -34,14 +34,13 @@ def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
         return convert(scope, node, target, (value, *rest), kwargs, None)
 
     place = scope.places[source]
-    same = all(
-        dims.same(a, b) is True
-        for a, b in zip(scope.read(source).shape, dims_of(type_of(node.meta["val"], scope.sizes)), strict=False)
-    )
+    before, after = scope.read(source).shape, dims_of(type_of(node.meta["val"], scope.sizes))
+    same = all(dims.same(a, b) is True for a, b in zip(before, after, strict=False))
     if same and target._schema.name in storage.SAME:
         scope.places[node] = place
         return
-    lens = storage.lens_of(target, get, positional(target, rest, kwargs))
+    grows = target._schema.name in storage.EXPANSIONS and dims.same(*map(dims.product, (before, after))) is not True
+    lens = storage.lens_of(target, get, positional(target, rest, kwargs), grows)
     scope.places[node] = Location(place.base, (*place.lenses, lens))
 
 
@@ -67,7 +66,7 @@ def view_of_several(scope: Scope, node: Node, source: Node, index: int) -> None:
     def get(value: Value) -> Value:
         return convert(scope, source, source.target, (value, *args[1:]), kwargs, None)[index]
 
-    lens = storage.Lens(get, lambda old, new: storage.put_by_position(old, new, get))
+    lens = storage.by_position(get)
     scope.places[node] = Location(place.base, (*place.lenses, lens))
 
 

@@ -27,10 +27,15 @@ Put = Callable[[Value, Value], Value]
 
 @attrs.frozen(eq=False)
 class Lens:
-    """One view operator: `get` takes the view out of a base, `put` gives the base with the view's content replaced."""
+    """One view operator: `get` takes the view out of a base, `put` gives the base with the view's content replaced.
+
+    `repeats` says that the view may hold an element of the base several times, so that `put` is right only for content
+    in which all of these are the same.
+    """
 
     get: Get
     put: Put
+    repeats: bool = False
 
 
 @attrs.frozen(eq=False)
@@ -48,12 +53,33 @@ class Location:
 
     def write(self, content: Value, new: Value) -> Value:
         """The base's content after the view was given the content `new`."""
+        lenses = without_repeats(self.lenses)
         levels = [content]
-        for lens in self.lenses[:-1]:
+        for lens in lenses[:-1]:
             levels.append(lens.get(levels[-1]))
-        for lens, outer in zip(reversed(self.lenses), reversed(levels), strict=False):
+        for lens, outer in zip(reversed(lenses), reversed(levels), strict=False):
             new = lens.put(outer, new)
         return new
+
+
+def without_repeats(lenses: tuple[Lens, ...]) -> tuple[Lens, ...]:
+    """The same with those from the first that repeats elements on as one, through which a write is seen just once.
+
+    Of `x.unfold(0, 3, 1)[0]` the elements of x are written that the last view shows, not all that the windows do.
+    Views of bits, and of the parts of complex numbers, show no positions, and stay what they are.
+    """
+    first = next((i for i, lens in enumerate(lenses) if lens.repeats), len(lenses))
+    apart = (put_bits, *OF_PARTS.values())
+    last = next((i for i, lens in enumerate(lenses) if i > first and lens.put in apart), len(lenses))
+    if last - first < 2:
+        return lenses
+
+    def get(base: Value) -> Value:
+        for lens in lenses[first:last]:
+            base = lens.get(base)
+        return base
+
+    return (*lenses[:first], by_position(get), *lenses[last:])
 
 
 # ---------------------------------------------------------------------------------------------- what FX says
@@ -124,19 +150,32 @@ def written_storages(nodes: Iterable[Node]) -> Mapping[Any, Node]:
 # ---------------------------------------------------------------------------------------------- lenses
 
 
-def lens_of(target: Any, get: Get, args: tuple[Any, ...]) -> Lens:
+def lens_of(target: Any, get: Get, args: tuple[Any, ...], grows: bool = False) -> Lens:
     """The lens of a view operator whose converter, applied to its other arguments, is `get`.
 
     Slices, selections and permutations have a `put` of their own; every other view has one that follows positions.
+    `grows` says that the view has more elements than what it is a view of.
     """
     name = target._schema.name.removeprefix("aten::") if hasattr(target, "_schema") else ""
+    if target is torch.ops.aten.view.dtype:
+        return Lens(get, put_bits)
     if name in OF_PARTS:
         return Lens(get, OF_PARTS[name])
-    if name in _RESHAPES:
+    if name in _RESHAPES and not grows:
         return Lens(get, in_parts(lambda base, new: op.Reshape(new, shape_vector(base.shape))))
     if name in ("slice", "select", "transpose", "permute", "t", "numpy_T", "mT"):
         return Lens(get, in_parts(_PUTS[name](args, get)))
-    return Lens(get, in_parts(lambda base, new: put_by_position(base, new, get)))
+    return by_position(get)
+
+
+def by_position(get: Get) -> Lens:
+    """The lens of any view whatever, which may repeat elements."""
+    return Lens(get, in_parts(lambda base, new: put_by_position(base, new, get)), repeats=True)
+
+
+def put_bits(base: Value, new: Value) -> Value:
+    """The base from its bits read as elements of another type."""
+    return new if new.dtype is base.dtype else op.BitCast(new, to=int(base.dtype))
 
 
 def in_parts(put: Put) -> Put:
@@ -177,10 +216,9 @@ _RESHAPES = frozenset(
     "view reshape _unsafe_view unsqueeze squeeze flatten unflatten view_as reshape_as alias detach "
     "contiguous expand expand_as to _to_copy lift_fresh ravel view_copy".split()
 )
+EXPANSIONS = frozenset(("aten::expand", "aten::expand_as"))
 SAME = frozenset(("aten::alias", "aten::detach", "aten::contiguous", "aten::lift_fresh"))
 """Operators that return the very tensor they were given."""
-
-# Writing through an expanded view is only legal where nothing was expanded, so that it is a reshape.
 
 
 def put_slice(args: tuple[Any, ...], get: Get) -> Put:

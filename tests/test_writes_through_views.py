@@ -236,3 +236,33 @@ def test_masks_select_and_are_assigned() -> None:
         return y, z, w, x[x[:, 0] > 0]
 
     agrees(function, (torch.randn(5, 4), torch.tensor([1.0, -1.0, 2.0, -2.0])), {0: "n"}, "masks")
+
+
+# ---- views that hold an element several times, and views of bits -----------------------------------------------------
+
+REPEATING: tuple[tuple[str, Callable[[Tensor], Tensor]], ...] = (
+    ("unfold", lambda y: y.unfold(0, 3, 1)[0]),
+    ("unfold, transposed", lambda y: y.unfold(1, 4, 1).transpose(0, 1)[1, 2:]),
+    ("as_strided", lambda y: torch.as_strided(y, (3, 4), (2, 1))[1]),
+    ("expand of a new dimension", lambda y: y.expand(2, 4, 6)[0, 1]),
+    ("expand of a dimension of 1", lambda y: y[:1].expand(4, 6)[2, 1:3]),
+    ("expand as", lambda y: y.expand_as(torch.empty(2, 4, 6))[1].t()[2]),
+    ("expand of nothing", lambda y: y.expand(1, 4, 6)[0]),
+    ("bits", lambda y: y.view(torch.int32)[1:3]),
+    ("bits of an expansion", lambda y: y.expand(2, 4, 6)[0].view(torch.int32)[1]),
+    ("parts of an expansion", lambda y: torch.view_as_complex(y.view(4, 3, 2)).expand(2, 4, 3)[1].imag),
+)
+
+
+@pytest.mark.parametrize(("words", "view"), REPEATING, ids=[words for words, _ in REPEATING])
+def test_what_a_view_repeats_is_written_once(words: str, view: Callable[[Tensor], Tensor]) -> None:
+    """Of windows that overlap, only what the last view shows is written."""
+
+    def function(x: Tensor) -> Tensor:
+        y = x.clone()
+        view(y).zero_()
+        return y
+
+    x = torch.arange(24.0).reshape(4, 6) + 1
+    assert not torch.equal(function(x), x)
+    agrees(function, (x,), {}, words)
