@@ -27,6 +27,7 @@ from passes.restate import (
     has_many,
     is_lowest,
     is_rough,
+    linear_of_halves,
     lowest_in_mask,
     names_no_axis,
     one_mask_for_all,
@@ -298,6 +299,18 @@ def factor(m: Match, value: Value) -> Any:
     return call(value.op, [kept_apart(v) if v is not None and v.op == "MatMul" else v for v in value.inputs])
 
 
+def linear(m: Match, value: Value) -> Any:
+    """A product of matrices of 16 bits and a vector, added in float32 and rounded once"""
+    found = linear_of_halves(value)
+    if found is None:
+        return None
+    wide = [
+        op.Cast(v, to=DType.FLOAT) if v.dtype in HALVES else v for v in (*found[0].inputs, found[1]) if v is not None
+    ]
+    product = op.MatMul(*wide[:2]).with_origin(found[0].origin)
+    return op.Cast(op.Add(product, wide[2]), to=value.dtype)
+
+
 def reduction(m: Match, value: Value) -> Any:
     """The same reduction with axes counted from the front"""
     if is_confused(value):
@@ -476,7 +489,7 @@ def around(m: Match, x: Value, axis: int, before: int, after: int) -> Value | No
 
 EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Attention": attention, "GroupNormalization": group_normalization, "GlobalLpPool": global_lp_pool, "Mean": mean,
-    "Gemm": gemm, "MatMul": mat_mul, "Mul": factor, "Div": factor, "Where": where, "NonZero": non_zero,
+    "Gemm": gemm, "MatMul": mat_mul, "Mul": factor, "Div": factor, "Add": linear, "Where": where, "NonZero": non_zero,
     "Squeeze": squeeze, "ConvInteger": conv_integer, "MaxUnpool": max_unpool,
     **int64.EXPANSIONS, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,

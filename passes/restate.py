@@ -13,6 +13,7 @@ from irkit.ir import Value
 from irkit.onnx.downgrade import respelled
 from irkit.pattern import attribute_of, uniform
 from irkit.types import DType, Tensor, Tuple
+from irkit.vocabulary import CONSTANT
 from passes.int64 import ORDERED, is_confused
 from passes.rules.common import axes_of
 
@@ -84,7 +85,7 @@ def counts_otherwise(value: Value) -> bool:
 
 ODD = REDUCTIONS | SCATTERS | PLACES | ORDERED | {
     "Mod", "RNN", "GRU", "LSTM", "MatMul", "Mul", "Div", "Pad", "Attention", "Squeeze", "BatchNormalization",
-    "ConvInteger", "MaxUnpool", "LogSoftmax",
+    "ConvInteger", "MaxUnpool", "LogSoftmax", "Add",
 }  # fmt: skip
 """The operators of which `refused` asks anything."""
 
@@ -105,6 +106,8 @@ def refused(value: Value) -> str:
         return f"ONNX Runtime lists a kernel of {value.op} for f64 that computes nothing"
     if value.op == "LogSoftmax" and value.inputs[0] is not None and value.inputs[0].dtype is DType.DOUBLE:
         return "ONNX Runtime gives numbers for rows of f64 with NaN or inf, whose LogSoftmax is NaN"
+    if linear_of_halves(value) is not None:
+        return "ONNX Runtime rounds a product of 16 bits once more before a vector is added to it"
     if scaled_roughly(value):
         return "ONNX Runtime merges the factor of a product of matrices into it, as float32"
     if value.op in SCATTERS and value.attribute("reduction", "none") != "none" and value.dtype in HALVES:
@@ -200,6 +203,27 @@ def is_rough(value: Value | None) -> bool:
         return False
     blobs = [v.blob for v in value.inputs if v is not None]
     return any(b is not None and b.size == 1 and float(np.float32(b.array.item())) != b.array.item() for b in blobs)
+
+
+def linear_of_halves(value: Value) -> tuple[Value, Value] | None:
+    """(product, bias) of a sum of 16 bits: a product of matrices that are no constants, or one that was computed in
+    float32 for want of a kernel, and a vector; None for anything else.
+
+    torch rounds the sum alone, and ONNX Runtime does where the matrix is a constant, as it then makes a Gemm of both.
+    """
+    if value.op != "Add" or not isinstance(value.type, Tensor) or value.dtype not in HALVES:
+        return None
+    for product, bias in (value.inputs[:2], value.inputs[1::-1]):
+        if product is None or bias is None or bias.rank != 1 or product.rank < 2:
+            continue
+        found = product.inputs[0] if product.op == "Cast" else product
+        if found is None or found.op != "MatMul":
+            continue
+        if product.op == "Cast" and any(rule.startswith("upcast") for rule in found.origin.rules):
+            return found, bias
+        if product.op == "MatMul" and not any(v.op == CONSTANT for v in found.inputs if v is not None):
+            return found, bias
+    return None
 
 
 def counts_back(value: Value) -> bool:

@@ -340,6 +340,15 @@ def rough_factor(rng: np.random.Generator, name: str) -> Instance:
     return Instance((getattr(op, name)(*inner),), data)
 
 
+def linear_of_halves(rng: np.random.Generator) -> Instance:
+    """A product of matrices of float16, of which there may be none, and a vector on either side of it."""
+    a, b, c = (param(tensor("f16", *shape)) for shape in ((2, "n", 3), (3, 4), (4,)))
+    product = op.MatMul(a, b)
+    n = int(rng.choice([0, 1, 5]))
+    data = {v: rng.normal(size=size).astype(np.float16) for v, size in ((a, (2, n, 3)), (b, (3, 4)), (c, (4,)))}
+    return Instance((op.Add(product, c) if rng.random() < 0.5 else op.Add(c, product),), data)
+
+
 def turned_product(rng: np.random.Generator) -> Instance:
     """A transposed stack of matrices, of which there may be none, times a matrix."""
     a, b = param(tensor("f32", "n", 3, "m")), param(tensor("f32", 3, 2))
@@ -360,7 +369,7 @@ def turned_sizes(rng: np.random.Generator) -> Instance:
 OF_RULES: Mapping[str, Callable[[np.random.Generator], Instance]] = {
     "scan_of_other_axes": scan, "scan_of_nothing": scan, "expand Mul": lambda rng: rough_factor(rng, "Mul"),
     "expand Div": lambda rng: rough_factor(rng, "Div"), "product_of_no_batch": turned_product,
-    "plain_reshapes": turned_sizes,
+    "plain_reshapes": turned_sizes, "expand Add": linear_of_halves,
 }  # fmt: skip
 """Samples of expansions by the name of their rule, where an operator alone is no instance."""
 
