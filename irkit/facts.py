@@ -110,6 +110,18 @@ def names_of(graph: Graph) -> tuple[str, ...]:
     return tuple(ports[i].name if i < len(ports) else f"input {i}" for i in range(len(graph.params)))
 
 
+def sizes_after(graph: Graph, sizes: Mapping[str, int], shapes: Sequence[Any]) -> dict[str, int]:
+    """The sizes, and those that only the data decides, as far as the shapes of the results tell them."""
+    found = dict(sizes)
+    for i, (result, shape) in enumerate(zip(graph.results, shapes, strict=True)):
+        if isinstance(result.type, Tensor):
+            for axis, (dim, size) in enumerate(zip(result.type.shape, shape, strict=True)):
+                told = solved(f"result {i}", axis, dim, size)
+                if told is not None:
+                    found.setdefault(*told)
+    return found
+
+
 def line_that_asked(graph: Graph, name: str, size: int) -> str:
     """The line of the first guard that a size breaks by itself; empty where none is known."""
     guards = (fact for fact in graph.signature.facts if fact.kind == "guard" and fact.source and name in fact.text)

@@ -164,7 +164,7 @@ def report_of(
             (port.name, boundary_text(graph, port.name, v.type)) for port, v in results if port.role == "output"
         ),
         dims=tuple((dims_text.text(symbol(name)), str(r)) for name, r in sorted(graph.symbols.items())),
-        guards=tuple((f.text, f.source) for f in facts if f.kind in ("guard", "relation", "assert")),
+        guards=tuple((f.text, f.source) for f in facts if f.kind in ("guard", "relation", "note")),
         baked=tuple((f.text, f.source) for f in facts if f.kind == "baked"),
         state=tuple(port.name for port, _ in ports if port.role == "state" or port.name in written),
         decomposed=dict(low.decomposed),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
@@ -22,6 +23,7 @@ from torch.utils._sympy import functions as torch_functions
 from irkit import dims, dims_text
 from lowering.dynamic_shapes import Leaf, Place, value_of
 from lowering.errors import CaptureError
+from lowering.provenance import line_of
 
 TORCH = str(Path(torch.__file__).parent)
 LEAST = -(1 << 63)  # of a number that depends on data and may be negative
@@ -193,15 +195,43 @@ def read(node: ast.AST, values: Mapping[str, Any]) -> Any:
 
 
 def assertions_of(module: torch.fx.GraphModule) -> list[Guard]:
-    """What the graph asserts of sizes at run time: `_assert_scalar` nodes over symbols, with their messages."""
+    """What the graph asserts at run time: of sizes and numbers as relations, each with the line that the number comes
+    from; of whole tensors by the message alone."""
     found = []
     for node in module.graph.nodes:
-        if node.op != "call_function" or getattr(node.target, "__name__", "") != "_assert_scalar.default":
-            continue
-        asserted = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else node.args[0]
-        expr = asserted.node.expr if isinstance(asserted, torch.SymBool) else sympy.sympify(asserted)
-        found.append(Guard(expr, str(node.args[1] if len(node.args) > 1 else expr), kind="assertion"))
+        name = getattr(node.target, "__name__", "") if node.op == "call_function" else ""
+        line = line_of(node.meta.get("stack_trace") or "")
+        if name in ("_assert_async.default", "_assert_async.msg"):
+            message = node.args[1] if len(node.args) > 1 else "all is true"
+            found.append(Guard(None, f"{message} (asserted of the content of a tensor)", line, "assertion"))
+        elif name == "_assert_scalar.default" and is_truth(node.args[0]):
+            found.append(Guard(None, "a truth value that the model computes is True", line, "assertion"))
+        elif name == "_assert_scalar.default":
+            asserted = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else node.args[0]
+            expr = closed(asserted.node.expr if isinstance(asserted, torch.SymBool) else sympy.sympify(asserted))
+            found.append(Guard(expr, str(node.args[1] if len(node.args) > 1 else expr), line, "assertion"))
     return found
+
+
+def is_truth(node: Any) -> bool:
+    """True for the comparison with 1 of the number of a computed truth value, which torch records as simply True."""
+    if not isinstance(node, torch.fx.Node) or node.target is not operator.eq or node.args[1] != 1:
+        return False
+    number = node.args[0]
+    return isinstance(number, torch.fx.Node) and number.target is torch.sym_ite and number.args[1:] == (1, 0)
+
+
+def closed(expr: Any) -> Any:
+    """A comparison of an integer with a number by <= or >=, so that torch's several ways to say one thing are one."""
+    if not isinstance(expr, sympy.Lt | sympy.Gt | sympy.Le | sympy.Ge):
+        return expr
+    expr = expr.reversed if expr.args[0].is_number else expr
+    symbol, limit = expr.args
+    if not (symbol.is_Symbol and symbol.is_integer and limit.is_Integer):
+        return expr
+    if isinstance(expr, sympy.Lt):
+        return sympy.Le(symbol, limit - 1)
+    return sympy.Ge(symbol, limit + 1) if isinstance(expr, sympy.Gt) else expr
 
 
 def ranges_of(constraints: Mapping[Any, Any], env: Any) -> dict[str, tuple[int, int | None]]:

@@ -13,13 +13,14 @@ import onnx
 import torch
 
 from irkit.contract import contract_of
+from irkit.dims import symbols_of
 from irkit.errors import ContractError
-from irkit.facts import binding_of, check_sizes, names_of
+from irkit.facts import binding_of, check_sizes, names_of, sizes_after
 from irkit.ir import Graph
 from irkit.onnx.check import session
 from irkit.onnx.external import save
 from irkit.onnx.serialize import to_proto
-from irkit.types import DType, Tensor
+from irkit.types import DType, Tensor, dims_of
 from lowering.checking import CheckReport, checked
 from lowering.complexes import WHOLES, complex_names
 from lowering.entry import Lowered
@@ -83,6 +84,8 @@ class Program:
         feeds = self.feeds(args, dict(kwargs or {}), state)
         ports = self.graph.signature.results
         found = self.session.run(self.narrowed(feeds))
+        if self.is_sized_by_data:
+            check_sizes(self.graph, sizes_after(self.graph, self.sizes_of(feeds), [r.shape for r in found]))
         if self.precision is not None:
             found = [wide(r, v.type) for r, v in zip(found, self.graph.results, strict=True)]
         results = [self.leaf(p.name, tensor_of(r)) for p, r in zip(ports, found, strict=True)]
@@ -134,6 +137,16 @@ class Program:
     def inputs(self) -> Mapping[str, Tensor]:
         """The types of the graph's parameters by name."""
         return dict(zip(names_of(self.graph), (p.type for p in self.graph.params), strict=True))  # type: ignore[arg-type]
+
+    @cached_property
+    def is_sized_by_data(self) -> bool:
+        """Whether a size of a result depends on the numbers in the inputs; what the model asserts of it is then checked
+        when it is known."""
+        inputs, results = (
+            {symbol for value in values for dim in dims_of(value.type) for symbol in symbols_of(dim)}
+            for values in (self.graph.params, self.graph.results)
+        )
+        return not results <= inputs
 
     @cached_property
     def complex_names(self) -> frozenset[str]:

@@ -451,6 +451,8 @@ def test_a_number_in_an_input_is_held_against_what_was_checked_of_it() -> None:
         with pytest.raises(irkit.ContractError, match=f"n is {n}, and the model was captured for n in .1, 4."):
             program(torch.randn(7, 2), torch.tensor(n))
     assert program.contract()["bind"]["n"] == {"input": "n", "axis": None, "value": "size"}
+    assert [text for text, _ in program.report.guards] == ["n >= 1", "n <= 4"]
+    assert all(source.endswith("count = n.item()") for _, source in program.report.guards)
     report = program.check(n=4)
     assert report and len({dict(run.sizes)["n"] for run in report.runs}) > 1
 
@@ -466,6 +468,44 @@ def test_a_number_in_an_input_is_held_against_sizes() -> None:
     with pytest.raises(irkit.ContractError, match=r"n <= rows, which n = 4, rows = 3 breaks"):
         program(torch.randn(3, 2), torch.tensor(4))
     assert program.check(n=4)
+
+
+def chosen(x: torch.Tensor) -> torch.Tensor:
+    count = (x > 0).sum().item()
+    torch._check(count < 5)
+    return torch.ones(count)
+
+
+def test_what_is_checked_of_data_is_enforced_where_a_result_shows_it() -> None:
+    program = to_onnx(chosen, (torch.tensor([1.0, -1.0] * 4),))
+    line = "test_guards.py:{} count = (x > 0).sum().item()".format(chosen.__code__.co_firstlineno + 1)
+    ((text, source),) = program.report.guards
+    assert text == "u0 <= 4" and source.endswith(line)
+    assert program.contract()["unchecked"] == [{"text": text, "source": source}]
+    assert program(torch.tensor([1.0] * 4 + [-1.0] * 4)).shape == (4,)
+    with pytest.raises(irkit.ContractError, match="u0 is 8, and the model was captured for u0 in .0, 4.") as caught:
+        program(torch.ones(8))
+    assert caught.value.source == source
+
+
+def asserts_a_tensor(x: torch.Tensor) -> torch.Tensor:
+    torch.ops.aten._assert_async.msg((x > 0).all(), "all are positive")
+    return x * 2
+
+
+def asserts_a_truth(x: torch.Tensor) -> torch.Tensor:
+    torch._check((x > 0).all().item())
+    return x * 2
+
+
+@pytest.mark.parametrize("function", (asserts_a_tensor, asserts_a_truth))
+def test_what_is_asserted_of_the_content_of_a_tensor_is_told(function: Any) -> None:
+    program = to_onnx(function, (torch.ones(3),))
+    ((text, source),) = program.report.guards
+    assert "all are positive" in text or "truth value" in text
+    assert f"test_guards.py:{function.__code__.co_firstlineno + 1} " in source
+    assert program.contract()["unchecked"] == [{"text": text, "source": source}]
+    assert irkit.load(program.proto).signature.facts == program.graph.signature.facts
 
 
 def test_a_relation_that_is_undefined_for_a_size_does_not_hold_for_it() -> None:
