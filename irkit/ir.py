@@ -103,11 +103,11 @@ class Port:
 
 @attrs.frozen
 class Fact:
-    """Something capture relied on. `text` is Python over dimension symbols, `source` the user's line where it came from.
+    """Something capture relied on. `text` is Python over dimension symbols, `source` the user's line it came from.
 
-    `kind` is "guard", a condition that the model itself made; "relation", one that the user promised; "baked", the value
-    of a constant; "length", that of a list among the arguments; "static", what was to vary and does not; or "note", a
-    condition in words, which nothing can check.
+    `kind` is "guard", a condition that the model itself made; "relation", one that the user promised; "baked", the
+    value of a constant; "length", that of a list among the arguments; "static", what was to vary and does not; or
+    "note", a condition in words, which nothing can check.
     """
 
     kind: str

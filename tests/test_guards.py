@@ -478,12 +478,12 @@ def chosen(x: torch.Tensor) -> torch.Tensor:
 
 def test_what_is_checked_of_data_is_enforced_where_a_result_shows_it() -> None:
     program = to_onnx(chosen, (torch.tensor([1.0, -1.0] * 4),))
-    line = "test_guards.py:{} count = (x > 0).sum().item()".format(chosen.__code__.co_firstlineno + 1)
+    line = f"test_guards.py:{chosen.__code__.co_firstlineno + 1} count = (x > 0).sum().item()"
     ((text, source),) = program.report.guards
     assert text == "u0 <= 4" and source.endswith(line)
     assert program.contract()["unchecked"] == [{"text": text, "source": source}]
     assert program(torch.tensor([1.0] * 4 + [-1.0] * 4)).shape == (4,)
-    with pytest.raises(irkit.ContractError, match="u0 is 8, and the model was captured for u0 in .0, 4.") as caught:
+    with pytest.raises(irkit.ContractError, match=r"u0 is 8, and the model was captured for u0 in .0, 4.") as caught:
         program(torch.ones(8))
     assert caught.value.source == source
 
