@@ -11,7 +11,17 @@ import torch
 
 from tests.converters.oracle import OPS
 from tests.coverage.measure import Called
-from tests.coverage.verdicts import EQUALS, NO_NEARER, OFF, Sampled, is_no_nearer, sampled, unit, verdict
+from tests.coverage.verdicts import (
+    EQUALS,
+    NO_NEARER,
+    OFF,
+    OFF_THERE_TOO,
+    Sampled,
+    is_no_nearer,
+    sampled,
+    unit,
+    verdict,
+)
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -87,3 +97,24 @@ def test_single_precision_only_where_torch_is_off() -> None:
     assert verdict(case, case.args, results * 1.001, results) == OFF
     assert verdict(case, case.args, results, results * 1.001) == ""
     assert verdict(case, case.args, results * 1.001, results * 1.002) == ""
+
+
+@pytest.mark.parametrize("name", ["special.bessel_j0", "special.bessel_y1"])
+def test_double_precision_only_against_more_digits(name: str) -> None:
+    """Where torch's own float64 is off, numbers of 30 digits decide; what differs from them stays wrong."""
+    case = sample_of(name, torch.float64)
+    assert case.exact is not None and case.certain
+    exact, theirs = case.exact(*case.args), case.model(*case.args)
+    assert verdict(case, case.args, theirs, exact) == OFF_THERE_TOO
+    assert verdict(case, case.args, exact, theirs) == ""
+    assert verdict(case, case.args, theirs, exact + 1e-6) == ""
+
+
+def test_images_of_width_one() -> None:
+    """torch repeats one row of them; the reference is its result for the image twice beside itself."""
+    case = sample_of("_upsample_bilinear2d_aa", torch.float64, 3)
+    image = torch.linspace(-1, 1, 8, dtype=torch.float64).reshape(1, 1, 8, 1)
+    wide = case.model(image.expand(1, 1, 8, 6))
+    assert case.exact is not None
+    torch.testing.assert_close(case.exact(image), wide[..., :1])
+    assert torch.equal(case.exact(wide), case.model(wide))

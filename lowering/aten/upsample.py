@@ -204,7 +204,9 @@ def smooth(
         return by_matrices(x, axes, sizes, scales, align_corners, mode, antialias)
     if x.dtype.is_integer:
         return cast(op.Round(smooth(cast(x, DType.FLOAT), sizes, scales, align_corners, mode, antialias)), x.dtype)
-    if not align_corners and all(by_factor(*r) for r in zip(before, sizes, scales, strict=True)):
+    # ONNX holds scales as float32.
+    held = x.dtype is not DType.DOUBLE or all(s is None or s == float(np.float32(s)) for s in scales)
+    if held and not align_corners and all(by_factor(*r) for r in zip(before, sizes, scales, strict=True)):
         return op.Resize(x, None, np.array(scales, np.float32), **attributes)
     if not says_all:
         return by_matrices(x, axes, sizes, scales, align_corners, mode, antialias)
