@@ -285,6 +285,11 @@ def results_of(
             outputs.append(("result" if isinstance(result, Value) else "number", len(values)))
             values.append(value)
             fx_names.append(captured.output_fx_names[i])
+        elif value is None and captured.output_fx_names[i]:
+            raise LoweringError(
+                f"the result {captured.output_fx_names[i]} has no value: the converter left it out, by None",
+                hint="hand in a converter that gives every result that the model returns",
+            )
         else:
             outputs.append(("constant", value))
     leaves = [i for i, o in enumerate(outputs) if o[0] != "constant"]

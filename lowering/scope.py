@@ -129,11 +129,13 @@ def settled(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
     several = isinstance(result, tuple | list)
     results = tuple(without_elements(r) for r in (result if several else (result,)))
     types = (expected,) if not several else expected if isinstance(expected, tuple) else (None,) * len(results)
-    if len(types) != len(results) or (several and isinstance(expected, Tensor)):
-        wanted = len(expected) if isinstance(expected, tuple) else 1
-        raise LoweringError(f"the converter of {node.target} gave {len(results)} results, torch {wanted}", hint=WRONG)
+    shaped = isinstance(expected, Tensor) if several else isinstance(expected, tuple)
+    if len(types) != len(results) or shaped:
+        given = f"a {type(result).__name__} of {len(results)}" if several else "one result"
+        wanted = f"{len(expected)} results" if isinstance(expected, tuple) else "one"
+        raise LoweringError(f"the converter of {node.target} gave {given}, where torch recorded {wanted}", hint=WRONG)
     for r, t in zip(results, types, strict=True):
-        if isinstance(t, Tensor) and r is not None and not isinstance(r, Value):
+        if isinstance(t, Tensor) and not isinstance(r, Value) and not (several and r is None):
             raise LoweringError(f"the converter of {node.target} gave {r!r}, where torch recorded {t!r}", hint=WRONG)
     refined = {r: checked(scope, node, r, t) for r, t in zip(results, types, strict=True) if isinstance(r, Value)}
     new = stamped_all(scope, refined, origin_of(node))

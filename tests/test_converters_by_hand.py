@@ -69,7 +69,8 @@ WRONG: dict[str, tuple[Callable[..., Any], str]] = {
     "sizes changed over": (lambda x, by=1.0: op.Mul(x, by), "gave f32[a, b], where torch recorded f32[b, a]"),
     "a size that is always 1": (lambda x, by=1.0: op.ReduceSum(op.Transpose(x, perm=[1, 0]), [0]), "gave f32[1, a]"),
     "no value": (lambda x, by=1.0: 3, "gave 3, where torch recorded f32[b, a]"),
-    "two results": (lambda x, by=1.0: (x, x), "gave 2 results, torch 1"),
+    "nothing": (lambda x, by=1.0: None, "gave None, where torch recorded f32[b, a]"),
+    "two results": (lambda x, by=1.0: (x, x), "gave a tuple of 2, where torch recorded one"),
     "an argument ignored": (lambda x: op.Transpose(x, perm=[1, 0]), "knows no argument by=2.0"),
 }
 
@@ -82,6 +83,34 @@ def test_a_wrong_converter_is_refused_where_it_is_wrong(case: str) -> None:
     assert said in caught.value.what
     assert "irkit_tests.turn.default" in caught.value.ir
     assert "lambda x: turn(x, by)" in caught.value.source
+
+
+@torch.library.custom_op("irkit_tests::twofold", mutates_args=())
+def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x * 2, x * 3
+
+
+@both.register_fake
+def _(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(x), torch.empty_like(x)
+
+
+def test_a_converter_gives_as_many_results_as_the_operator_has() -> None:
+    for converter, said in (
+        (lambda x: op.Mul(x, 2.0), "gave one result, where torch recorded 2 results"),
+        (lambda x: [x, x, x], "gave a list of 3, where torch recorded 2 results"),
+    ):
+        with pytest.raises(LoweringError, match=said):
+            lower(lambda x: both(x), (torch.randn(3),), converters={both: converter})
+
+
+def test_a_result_that_a_converter_leaves_out_is_not_returned_as_none() -> None:
+    def second(x: Any) -> Any:
+        return None, op.Mul(x, 3.0)
+
+    assert len(lower(lambda x: both(x)[1], (torch.randn(3),), converters={both: second}).results) == 1
+    with pytest.raises(LoweringError, match="the converter left it out"):
+        lower(lambda x: both(x), (torch.randn(3),), converters={both: second})
 
 
 def test_an_error_of_the_type_rules_names_the_line_of_the_model() -> None:
