@@ -39,6 +39,7 @@ SWITCHES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "GroupQueryAttention": ("do_rotary",),
         "MultiHeadAttention": ("unidirectional",),
         "Attention": ("unidirectional",),
+        "MoE": ("activation_type",),
     }
 )
 """Attributes that make another kernel of an operator, or another path through it: each is measured for itself."""

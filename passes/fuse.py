@@ -21,7 +21,7 @@ from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody
 from irkit.rewrite import Match, Rule, Rules, decline, rewrite
 from irkit.rule import Decline
-from passes.contrib import CONTRIB
+from passes.contrib import CONTRIB, PARTS, WHOLE
 from passes.costs import dtype_of, fusion_of, pays
 from passes.targets import Target
 
@@ -32,10 +32,10 @@ NEAR = 64
 @uncollected
 def fuse(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     """The graph with fused operators where the target has them and they pay; the very same object where it has none."""
-    rules = fusions(target)
-    if not rules:
+    whole, parts = fusions(target, WHOLE), fusions(target, PARTS)
+    if not parts:
         return graph
-    step = Pass("fuse", (("target", str(target)),), lambda before, *_: rewrite(before, rules))
+    step = Pass("fuse", (("target", str(target)),), lambda before, *_: rewrite(rewrite(before, whole), parts))
     return step.run(graph, observe)
 
 

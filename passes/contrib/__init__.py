@@ -2,6 +2,13 @@
 
 from passes.contrib.decoders import DECODERS
 from passes.contrib.encoders import ENCODERS
+from passes.contrib.experts import EXPERTS
 
-CONTRIB = DECODERS + ENCODERS
-"""All of them, in the order in which they are tried."""
+WHOLE = EXPERTS
+"""Rules for what is written with many operators: they are applied first, while those still are ONNX's."""
+
+PARTS = DECODERS + ENCODERS
+"""The others, in the order in which they are tried."""
+
+CONTRIB = WHOLE + PARTS
+"""All of them."""
