@@ -173,7 +173,10 @@ def largest_error(expected: torch.Tensor, actual: torch.Tensor) -> tuple[float, 
 
 def copied(tree: Any) -> Any:
     """A copy that a model may write to."""
-    return copy.deepcopy(tree)
+    leaves = (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+    # copy knows no sparse tensors.
+    sparse = {id(leaf): leaf.clone() for leaf in leaves if leaf.layout is not torch.strided}
+    return copy.deepcopy(tree, sparse) if sparse else copy.deepcopy(tree)
 
 
 # ---------------------------------------------------------------------------------------------- other sizes

@@ -110,6 +110,7 @@ def read_arguments(scope: Scope, node: Node) -> tuple[tuple[Any, ...], dict[str,
 
 def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str) -> Value:
     """The constant over a tensor's memory; one value for tensors that are the same memory (tied weights)."""
+    tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
     key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.is_conj())
     if key not in known or tensor.numel() == 0:
         where = Origin(node=name, target="weight")
