@@ -273,18 +273,49 @@ def aten_max_pool2d_with_indices_backward(
     indices: Value,
 ) -> Value:  # fmt: skip
     """What each element of self gave to the windows of which it was the largest.  self: (*, h, w); grad_output,
-    indices: (*, h', w'), indices into h * w.
+    indices: (*, h', w'), indices into h * w."""
+    return given_back(grad_output, self, indices, 2, per_axis(dilation, 2))
+
+
+def aten_max_pool3d_with_indices_backward(
+    grad_output: Value, self: Value, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    indices: Value,
+) -> Value:  # fmt: skip
+    """As max_pool2d_with_indices_backward.  self: (*, d, h, w); grad_output, indices: (*, d', h', w')."""
+    return given_back(grad_output, self, indices, 3, per_axis(dilation, 3))
+
+
+def aten_adaptive_max_pool2d_backward(grad_output: Value, self: Value, indices: Value) -> Value:
+    """As max_pool2d_with_indices_backward; no window lies outside."""
+    return given_back(grad_output, self, indices, 2, (1, 1))
+
+
+def aten_adaptive_max_pool3d_backward(grad_output: Value, self: Value, indices: Value) -> Value:
+    """As max_pool3d_with_indices_backward; no window lies outside."""
+    return given_back(grad_output, self, indices, 3, (1, 1, 1))
+
+
+def aten_fractional_max_pool2d_backward(
+    grad_output: Value, self: Value, kernel_size: Any, output_size: Any, indices: Value
+) -> Value:
+    """As max_pool2d_with_indices_backward; no window lies outside."""
+    return given_back(grad_output, self, indices, 2, (1, 1))
+
+
+def given_back(grad_output: Value, self: Value, indices: Value, spatial: int, dilation: Sequence[int]) -> Value:
+    """Each gradient added to the place that its window was filled from.
 
     A window that lies wholly in padding names a place that may lie behind the image. Nothing is added there: torch
     writes it into what stands behind in memory.
     """
-    rows = dims.product(self.shape[:-2])
-    count, windows = dims.mul(self.shape[-2], self.shape[-1]), dims.mul(*grad_output.shape[-2:])
-    places, gradient = (reshape(v, (rows, windows)) for v in (indices, widened(grad_output)))
-    void = may_be_void(self.shape[-2:], per_axis(dilation, 2))
+    places = self.shape[-spatial:]
+    rows, count = dims.product(self.shape[:-spatial]), dims.product(places)
+    shape = (rows, dims.product(grad_output.shape[-spatial:]))
+    where, gradient = (reshape(v, shape) for v in (indices, widened(grad_output)))
+    void = may_be_void(places, dilation)
     start = full(0, (rows, dims.add(count, 1) if void else count), gradient.dtype)
     if void:  # one place more takes what belongs nowhere
-        places = op.Min(places, dim_scalar(count))
-    found = op.ScatterElements(start, places, gradient, axis=1, reduction="add")
+        where = op.Min(where, dim_scalar(count))
+    found = op.ScatterElements(start, where, gradient, axis=1, reduction="add")
     found = sliced(found, 1, 0, count) if void else found
     return cast(reshape(found, self.shape), grad_output.dtype)

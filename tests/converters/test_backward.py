@@ -105,6 +105,30 @@ def test_largest_of_windows(shape: tuple[int, ...]) -> None:
     check(lambda g, x, i: aten.max_pool2d_with_indices_backward(g, x, 3, 2, 1, 1, False, i), values, x, places)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 5, 6, 4), (3, 5, 4, 4), (1, 2, 3, 1, 1)])
+def test_largest_of_windows_of_three_axes(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x = draw(*shape)
+    for given in [(2, 2, 1, 1, False), (3, 2, 1, 1, True), ((2, 1, 1), 1, 0, 1, False)]:
+        if min(shape[-3:]) + 2 * given[2] >= 3 or given[0] != 3:
+            values, places = aten.max_pool3d_with_indices(x, *given)
+            check(lambda g, x, i, given=given: aten.max_pool3d_with_indices_backward(g, x, *given, i), values, x,
+                  places)  # fmt: skip
+
+
+@pytest.mark.parametrize("spatial", [2, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_largest_of_adaptive_and_of_fractional_windows(spatial: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x, sizes = draw(2, 3, 7, 8, 5).to(dtype), (3, 5, 2)[:spatial]
+    x = x[..., 0] if spatial == 2 else x
+    values, places = getattr(aten, f"adaptive_max_pool{spatial}d")(x, sizes)
+    check(lambda g, x, i: getattr(aten, f"adaptive_max_pool{spatial}d_backward")(g, x, i), values, x, places)
+    if dtype is not torch.float16 and spatial == 2:  # torch traces no gradient of fractional windows of three axes
+        values, places = aten.fractional_max_pool2d(x, 2, sizes, draw(2, 3, 2).sigmoid().to(dtype))
+        check(lambda g, x, i: aten.fractional_max_pool2d_backward(g, x, [2, 2], sizes, i), values, x, places)
+
+
 @pytest.mark.parametrize("padding", [-1, 2])
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3), (0,)])
