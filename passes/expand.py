@@ -25,16 +25,18 @@ from passes.restate import (
     REDUCTIONS,
     counts_back,
     has_many,
-    is_lowest,
+    is_least,
     is_rough,
+    least_in_mask,
     linear_of_halves,
-    lowest_in_mask,
     names_no_axis,
     one_mask_for_all,
     reduced_axes,
     scaled_roughly,
+    spelled_least,
 )
 from passes.rules.common import axes_of, is_known, number, vector
+from passes.rules.hidden import LEAST, may_be_blind
 from passes.rules.sizes import bound_by, built, is_bound
 
 Expansion = Callable[[Match, Value], Any]
@@ -65,7 +67,7 @@ def attention(m: Match, value: Value) -> Any:
     """softmax(scale * q @ k^T + mask) @ v, query heads that share a key head beside one another"""
     if one_mask_for_all(value):
         return attention_with_rows(m, value)
-    if lowest_in_mask(value):
+    if least_in_mask(value):
         return attention_with_numbers(value)
     if any(v is not None and v.dtype in HALVES for v in value.inputs[:3]):
         return attention_in_float(value)
@@ -101,12 +103,19 @@ def attention_with_rows(m: Match, value: Value) -> Any:
 
 
 def attention_with_numbers(value: Value) -> Any:
-    """The attention with a mask that holds -1e38 for the least number, which makes for the same shares"""
-    *chain, found = lowest_in_mask(value)
-    numbers = [const(np.full(v.shape, -1e38, np.float32)) if is_lowest(v) else v for v in found.inputs]  # type: ignore
-    mask = call(found.op, numbers, dict(found.attributes))
-    for each in reversed(chain):
-        mask = call(each.op, [mask, *each.inputs[1:]], dict(each.attributes))
+    """The attention with a mask that holds another low number for the least one, which makes for the same shares"""
+    given = operand(value, 3)
+    if given is None:
+        return None
+    spelled = spelled_least(given)
+    if spelled:
+        *chain, found = spelled
+        numbers = [const(np.full(v.shape, -1e38, np.float32)) if is_least(v) else v for v in found.inputs]  # type: ignore
+        mask = call(found.op, numbers, dict(found.attributes))
+        for each in reversed(chain):
+            mask = call(each.op, [mask, *each.inputs[1:]], dict(each.attributes))
+    else:
+        mask = op.Where(op.Equal(given, number(given, LEAST)), number(given, 0.9 * LEAST), given)
     inputs = list(value.inputs)
     inputs[3] = mask
     count = len(value.type.items) if isinstance(value.type, Tuple) else None
@@ -183,13 +192,14 @@ def scored(m: Match, value: Value, q: Value, k: Value, v: Value) -> Value | None
         if frontier is None:
             return None
         masks.append(frontier)
+    low, total = number(scores, -np.inf), number(scores, 0)
     for each in masks:
-        low = number(scores, -np.inf)
-        scores = op.Where(each, scores, low) if each.dtype is DType.BOOL else op.Add(scores, each)
-    shares = op.Softmax(scores, axis=-1)
-    if mask is not None:  # a row that is masked throughout attends to nothing
-        shares = op.Where(op.IsNaN(shares), number(shares, 0), shares)
-    found = op.MatMul(shares, v)
+        seen = each.dtype is DType.BOOL
+        scores = op.Where(each, scores, low) if seen else op.Add(scores, each)
+        total = op.Where(each, total, low) if seen else each
+    found = op.MatMul(op.Softmax(scores, axis=-1), v)
+    if may_be_blind(total):  # a query that sees no key attends to nothing
+        found = op.Where(op.Equal(op.ReduceMax(total, vector([-1])), low), number(found, 0), found)
     return reshaped(m, found, (batch, heads, length, v.shape[-1]), q) if grouped else found
 
 

@@ -11,11 +11,12 @@ from irkit import dims
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.onnx.downgrade import respelled
-from irkit.pattern import attribute_of, uniform
+from irkit.pattern import attribute_of
 from irkit.types import DType, Tensor, Tuple
 from irkit.vocabulary import CONSTANT
 from passes.int64 import ORDERED, is_confused
 from passes.rules.common import axes_of
+from passes.rules.hidden import EXTREMES, LEAST, may_hold_least, number_of, reach
 
 VALUES: Mapping[str, tuple[tuple[str, Any, int], ...]] = {
     "Pad": (("mode", "wrap", 19),),
@@ -124,7 +125,7 @@ def refused(value: Value) -> str:
         return "ONNX Runtime drops all axes of size 1 where Squeeze names none"
     if one_mask_for_all(value):
         return "ONNX Runtime takes masks of attention that have a row for each query"
-    if lowest_in_mask(value):
+    if least_in_mask(value):
         return "ONNX Runtime gives zeros for a row of a mask that holds the least number throughout"
     if is_confused(value):
         return f"ONNX Runtime errs in {value.op} of integers beyond 32 bits"
@@ -158,28 +159,30 @@ def one_mask_for_all(value: Value) -> bool:
     return dims.same(mask.shape[-2], 1) is True and dims.same(queries, 1) is not True
 
 
-LOWEST = float(np.finfo(np.float32).min)
-"""What ONNX Runtime takes for a mark, and not for a number, in masks of attention."""
-
 THROUGH = ("Expand", "Unsqueeze", "Reshape", "Squeeze", "Slice")
 """Where the numbers of a mask come through unchanged."""
 
 
-def lowest_in_mask(value: Value) -> tuple[Value, ...]:
-    """From an attention's mask down to the Where or Mul with the least number, where there is one; else nothing."""
-    mask = value.inputs[3] if value.op == "Attention" and len(value.inputs) > 3 else None
+def least_in_mask(value: Value) -> bool:
+    """True for an attention in whose mask the least number may stand, which ONNX Runtime takes for a mark."""
+    return value.op == "Attention" and len(value.inputs) > 3 and may_hold_least(value.inputs[3])
+
+
+def spelled_least(mask: Value) -> tuple[Value, ...]:
+    """From a mask down to the Where or Mul with the least number, where it has it from nowhere else; else nothing."""
     chain: list[Value] = []
-    while mask is not None and mask.op in THROUGH:
+    while mask.op in THROUGH and mask.inputs[0] is not None:
         chain.append(mask)
         mask = mask.inputs[0]
-    if mask is None or mask.op not in ("Where", "Mul") or mask.dtype is not DType.FLOAT:
+    if mask.op not in ("Where", "Mul") or not any(is_least(v) for v in mask.inputs):
         return ()
-    return (*chain, mask) if any(is_lowest(v) for v in mask.inputs) else ()
+    rest = [v for v in mask.inputs if v is not None and not is_least(v)]
+    return () if any(reach(v).down >= EXTREMES for v in rest) else (*chain, mask)
 
 
-def is_lowest(value: Value | None) -> bool:
+def is_least(value: Value | None) -> bool:
     """True for a constant that holds the least float32 throughout."""
-    return value is not None and value.blob is not None and uniform(value) == LOWEST
+    return number_of(value) == LEAST
 
 
 def scaled_roughly(value: Value) -> bool:

@@ -24,6 +24,7 @@ from irkit.rule import Rules
 from irkit.types import DType, Tensor
 from passes.rules.attention import split_heads
 from passes.rules.common import same_shape
+from passes.rules.hidden import may_be_blind
 from passes.rules.sizes import bound_by, built, is_bound
 
 PLAIN = frozenset(("scale", "is_causal", "q_num_heads", "kv_num_heads"))
@@ -100,8 +101,8 @@ def cached_attention(m: Match) -> Any:
         return decline("heads are shared")
     if _results(m.root) != 3 or dims.same(m.past_k.shape[3], m.past_v.shape[3]) is not True:
         return decline("the scores are asked for, or keys and values have other sizes")
-    if m.mask is not None and not _is_whole(m.mask, m):
-        return decline("the mask broadcasts")
+    if m.mask is not None and (not _is_whole(m.mask, m) or may_be_blind(m.mask)):
+        return decline("the mask broadcasts, or may hide all keys of a query")
     made = {"num_heads": given["q_num_heads"], "scale": given.get("scale")}
     operands = [m.q, m.k, m.v, None, None, m.mask, m.past_k, m.past_v]
     return call("com.microsoft::MultiHeadAttention", operands, made, outputs=3)

@@ -21,6 +21,7 @@ from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor, Tuple, tensor
 from passes.rules.common import axes_of, same_shape, same_type
+from passes.rules.hidden import NOTHING, may_be_blind, reach
 
 x = hole("x", dtype="f32")
 
@@ -250,7 +251,7 @@ def _mask_of(rng: np.random.Generator, batch: Any, length: Any, given: dict[str,
     if kind == 2:
         return [param(Tensor(DType.FLOAT, (batch if rng.random() < 0.5 else 1, 1, length, length)))]
     if kind == 3:
-        seen = op.Unsqueeze(op.Greater(param(Tensor(DType.FLOAT, (batch, length))), -1.0), [1, 2])
+        seen = op.Unsqueeze(op.Greater(param(Tensor(DType.FLOAT, (batch, length))), float(rng.choice([-1, 1]))), [1, 2])
         if rng.random() < 0.3:
             seen = op.Or(seen, np.array(True))
             return [op.Expand(seen, shape_vector((batch, 1, length, length), seen))]
@@ -335,20 +336,28 @@ def _packed(m: Match, weights: Value, bias: Value | None, sizes: list[int]) -> A
     masks = _masks(m.x, m.mask, heads)
     if masks is None:
         return decline("the mask is none that ONNX Runtime takes")
-    if masks.index is not None and "unidirectional" in given and m.mask.dtype is DType.BOOL:
-        return decline("a query that sees no key at all would see all of them")
+    if m.mask is not None and "unidirectional" in given and not is_soft(m.mask):
+        return decline("a query all of whose keys are hidden would see later ones")
     if bias is None:  # without one, ONNX Runtime crashes
         bias = const(np.zeros(sum(sizes), np.float32))
     operands = [m.x, weights, bias, masks.index, None, masks.bias]
-    return call("com.microsoft::Attention", operands, {**given, **masks.given})
+    made = call("com.microsoft::Attention", operands, {**given, **masks.given})
+    return made if masks.seen is None else op.Where(masks.seen, made, 0.0)
+
+
+def is_soft(mask: Value) -> bool:
+    """True for a mask that hides no keys at all, but adds to scores."""
+    return mask.dtype is not DType.BOOL and reach(mask).down == NOTHING
 
 
 @attrs.frozen
 class Masks:
-    """The operands of an attention that mask, and the attributes that go with them."""
+    """The operands of an attention that mask, the attributes that go with them, and which queries see a key at all,
+    where some may see none: ONNX's attention gives zeros for them, and ONNX Runtime's own NaN, or a mean."""
 
     index: Value | None = None
     bias: Value | None = None
+    seen: Value | None = None
     given: dict[str, Any] = attrs.field(factory=dict)
 
 
@@ -366,7 +375,12 @@ def _masks(source: Value, mask: Value | None, heads: int) -> Masks | None:
     if not all((type(d) is int and d == 1) or dims.same(d, whole) is True for d, whole in lead):
         return None
     missing = list(range(4 - mask.rank))
-    return Masks(bias=op.Unsqueeze(mask, np.array(missing)) if missing else mask)
+    bias, seen = op.Unsqueeze(mask, np.array(missing)) if missing else mask, None
+    if may_be_blind(mask):
+        if dims.same(bias.shape[1], 1) is not True:
+            return None
+        seen = op.Greater(op.Squeeze(op.ReduceMax(bias, np.array([-1])), np.array([1])), -np.inf)
+    return Masks(bias=bias, seen=seen)
 
 
 def _padding(source: Value, mask: Value) -> Masks | None:
@@ -385,7 +399,10 @@ def _padding(source: Value, mask: Value) -> Masks | None:
     flat = seen.inputs[0]
     if flat is None or not same_shape(flat.shape, source.shape[:2]):
         return None
-    return Masks(index=op.Cast(flat, to=DType.INT32), given={"mask_filter_value": low})
+    index, some = op.Cast(flat, to=DType.INT32), None
+    if mask.dtype is DType.BOOL:
+        some = op.Cast(op.Unsqueeze(op.ReduceMax(index, np.array([1])), np.array([2])), to=DType.BOOL)
+    return Masks(index=index, seen=some, given={"mask_filter_value": low})
 
 
 def is_for_keys(mask: Value, expanded: Value) -> bool:

@@ -168,6 +168,8 @@ def partly_causal_attention(m: Match) -> Any:
     """Attention(q, k, v, And(keys <= queries, mask)) -> Attention(q, k, v, mask, is_causal=1)"""
     if m.root.attribute("is_causal") or not isinstance(m.root.type, Tensor):
         return decline("it is causal already, or there are further results")
+    if not same_shape(m.mask.shape[-2:], (m.q.shape[-2], m.k.shape[-2])):
+        return decline("the mask has another size than the scores")
     found = without_causal(m, m.mask, 0)
     if found is None:
         return decline("no part of the mask is causal")

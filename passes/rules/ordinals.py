@@ -267,15 +267,16 @@ def count_plainly(m: Match) -> Any:
 
 # ---------------------------------------------------------------------------------------------- comparisons
 
-_ANSWERS = {"Equal": 0, "Less": -1, "LessOrEqual": -1, "Greater": 1, "GreaterOrEqual": 1}
+ANSWERS = {"Equal": 0, "Less": -1, "LessOrEqual": -1, "Greater": 1, "GreaterOrEqual": 1}
+"""Comparisons, by what they ask of the sign of a difference."""
 
 
 def _comparison(rng: np.random.Generator) -> Value:
     run = _run(rng)
-    return getattr(op, str(rng.choice(list(_ANSWERS))))(op.Add(run, int(rng.integers(-1, 2))), run)
+    return getattr(op, str(rng.choice(list(ANSWERS))))(op.Add(run, int(rng.integers(-1, 2))), run)
 
 
-@rule(one_of(*_ANSWERS)(hole("x"), hole("y")), sample=_comparison)
+@rule(one_of(*ANSWERS)(hole("x"), hole("y")), sample=_comparison)
 def compare_counted(m: Match) -> Any:
     """positions == positions -> True or False, where all comparisons come out alike"""
     if not isinstance(m.x.type, Tensor) or m.x.dtype is not DType.INT64 or m.root.rank == 0:

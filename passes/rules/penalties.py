@@ -14,9 +14,9 @@ from irkit.pattern import hole, one_of, p, rest
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor, Tuple
 from passes.rules.common import same_shape
+from passes.rules.hidden import LEAST, is_low, leaves_first, number_of
 from passes.rules.ordinals import is_causal
 from passes.rules.shapes import VIEWS
-from passes.rules.written import LEAST, is_low, is_of_sizes, number_of
 
 POINTWISE = ("Where", "Add", "And", "Or", "Equal")
 """What masks are put together by."""
@@ -94,7 +94,8 @@ def causal_penalty_attention(m: Match) -> Any:
     given = {**dict(m.root.attributes), "is_causal": 1}
     if number_of(m.rest) == 0:
         return call("Attention", [m.q, m.k, m.v], given)
-    if m.rest.rank < 2 or not same_shape(m.rest.shape[-2:], sizes) or not is_of_sizes(m.rest):
+    shaped = m.rest.rank >= 2 and same_shape(m.rest.shape[-2:], sizes)
+    if not shaped or not leaves_first(m.rest, number_of(m.low) or 0.0):
         return decline("the mask may hide all keys of a query, or does not say of each key")
     return call("Attention", [m.q, m.k, m.v, m.rest], given)
 

@@ -6,6 +6,7 @@ that comes to Softmax(cap(scale * q @ k^T) + bias): whatever is added becomes on
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import attrs
@@ -15,12 +16,22 @@ from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value, param
-from irkit.pattern import attr, hole, is_all_zeros, p, uniform
+from irkit.pattern import attr, hole, is_all_zeros, p
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from irkit.vocabulary import PARAM, SHAPE_VECTOR
 from passes.rules.common import same_shape
+from passes.rules.hidden import (
+    EXTREMES,
+    LEAST,
+    NOTHING,
+    is_low,
+    leaves_first,
+    may_be_blind,
+    number_of,
+    reach,
+    with_nan,
+)
 from passes.rules.ordinals import is_causal
 from passes.rules.shapes import VIEWS, view
 from passes.rules.sizes import bound_by, built, is_bound
@@ -31,40 +42,25 @@ DEEP = 10
 ABOVE = ("MatMul", "Mul", "Div", "Add", "Where", "Reshape")
 """What scores may be the result of."""
 
-LEAST = float(np.finfo(np.float32).min)
-"""What transformers adds to the scores of hidden keys."""
+LOW = -1e38
+"""What hides keys, and leaves nothing of their scores, where the number itself does not matter."""
 
-MANY = 256
-"""How many values a bias is made of at most."""
-
-HIDDEN = -1e4
-"""Scores of this and less are of hidden keys."""
+DROWNS = -1e30
+"""Of scores to which this or less is added nothing is left."""
 
 
 @attrs.frozen
 class Scores:
-    """cap(scale * q @ k^T) + all biases, and `low` where not all of `seen` hold; `rows` is a factor of the queries."""
+    """cap(scale * q @ k^T) + all biases, then each (condition, low) of `seen`, low where the condition does not hold;
+    `rows` is a factor of the queries."""
 
     q: Value
     k_turned: Value
     scale: float = 1.0
     cap: float = 0.0
     biases: tuple[Value, ...] = ()
-    seen: tuple[Value, ...] = ()
-    low: float = -np.inf
+    seen: tuple[tuple[Value, float], ...] = ()
     rows: Value | None = None
-
-
-def number_of(value: Value | None) -> float | None:
-    """The number that a constant holds throughout, -inf among them; None for every other value."""
-    found = None if value is None or value.blob is None else uniform(value)
-    return found if isinstance(found, float) else None
-
-
-def is_low(value: Value | None) -> bool:
-    """True for the number that stands for the scores of hidden keys."""
-    found = number_of(value)
-    return found is not None and found <= HIDDEN
 
 
 def scores_of(m: Match, value: Value | None, shape: tuple[Dim, ...], depth: int = DEEP) -> Scores | None:
@@ -94,7 +90,7 @@ def _masked(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Score
     number = number_of(low)
     if found is None or seen is None or number is None:
         return None
-    return attrs.evolve(found, seen=(*found.seen, op.Not(seen) if turned else seen), low=max(found.low, number))
+    return attrs.evolve(found, seen=(*found.seen, (op.Not(seen) if turned else seen, number)))
 
 
 def _scaled(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Scores | None:
@@ -129,8 +125,7 @@ def _bias_times(bias: Value, factor: float) -> Value:
     numbers = [number_of(v) for v in bias.inputs[1:]] if bias.op == "Where" else [None]
     if any(n is None for n in numbers):
         return op.Mul(bias, factor)
-    scaled = (n if np.isinf(n) else max(n * factor, LEAST) for n in numbers if n is not None)
-    return op.Where(bias.inputs[0], *scaled)
+    return op.Where(bias.inputs[0], *(n * factor if n * factor >= LEAST else -np.inf for n in numbers if n is not None))
 
 
 def _capped(m: Match, tanh: Value, shape: tuple[Dim, ...], depth: int, cap: float) -> Scores | None:
@@ -190,35 +185,43 @@ _READERS = {"Mul": _scaled, "Div": _scaled, "Add": _biased, "Where": _masked, "R
 # ---------------------------------------------------------------------------------------------- masks
 
 
-def mask_of(found: Scores, shape: tuple[Dim, ...]) -> tuple[Value | None, int]:
-    """(mask, is_causal) of an attention with those scores."""
-    causal = 0
-    biases: list[Value] = []
-    for bias in found.biases:
-        if not causal and not found.seen and is_causal_penalty(bias, shape) and _same_for_all(found.biases, bias):
-            causal = 1
-        else:
-            biases.append(bias)
-    total: Value | None = None
-    for bias in biases if len(biases) == 1 else map(_summand, biases):
-        total = bias if total is None else op.Add(total, bias)
+def mask_of(found: Scores, shape: tuple[Dim, ...]) -> tuple[Value | None, int] | None:
+    """(mask, is_causal) of an attention with those scores; None where no mask has the order of their low numbers."""
+    for i, bias in enumerate(found.biases):
+        if not found.seen and is_causal_penalty(bias, shape):
+            others = _total((*found.biases[:i], *found.biases[i + 1 :]))
+            if leaves_first(others, number_of(bias.inputs[2]) or 0.0):
+                return others, 1
+    total = _total(found.biases)
     if not found.seen:
-        return total, causal
-    if not causal and all(is_causal(each) and same_shape(each.shape[-2:], shape[-2:]) for each in found.seen):
+        return total, 0
+    lows = {low for _, low in found.seen}
+    causal = all(is_causal(seen) and same_shape(seen.shape[-2:], shape[-2:]) for seen, _ in found.seen)
+    if causal and leaves_first(total, max(lows)):
         return total, 1
-    seen = found.seen[0]
-    for each in found.seen[1:]:
-        seen = op.And(seen, each)
-    if total is None and found.low == -np.inf:
-        return seen, causal
-    return op.Where(seen, 0.0 if total is None else total, const(np.float32(found.low))), causal
+    finite = lows - {-np.inf}
+    if any(low > DROWNS for low in finite) and (len(finite) > 1 or (total is not None and reach(total).down > NOTHING)):
+        return None
+    hiding = found.seen if len(lows) > 1 else ((reduce(op.And, (seen for seen, _ in found.seen)), lows.pop()),)
+    if total is None and hiding[0][1] == -np.inf and len(hiding) == 1:
+        return hiding[0][0], 0
+    for seen, low in hiding:
+        number = low if low <= DROWNS else LOW
+        total = op.Where(seen, 0.0 if total is None else total, const(np.float32(number)))
+    return total, 0
+
+
+def _total(biases: tuple[Value, ...]) -> Value | None:
+    """The sum of biases; None of none. One of them may hold the least number, which the sum stays above."""
+    extreme = sum(reach(bias).down >= EXTREMES for bias in biases)
+    return reduce(op.Add, map(_summand, biases) if len(biases) > 1 and extreme == 1 else biases) if biases else None
 
 
 def _summand(bias: Value) -> Value:
     """The bias with -1e38 for the least number: it hides as much, and a sum with it stays above the least number."""
     if bias.op != "Where" or not any(number_of(v) == LEAST for v in bias.inputs[1:]):
         return bias
-    return op.Where(bias.inputs[0], *(-1e38 if number_of(v) == LEAST else v for v in bias.inputs[1:]))
+    return op.Where(bias.inputs[0], *(LOW if number_of(v) == LEAST else v for v in bias.inputs[1:]))
 
 
 def is_causal_penalty(bias: Value, shape: tuple[Dim, ...]) -> bool:
@@ -228,26 +231,6 @@ def is_causal_penalty(bias: Value, shape: tuple[Dim, ...]) -> bool:
     if number_of(bias.inputs[1]) != 0 or not is_low(bias.inputs[2]):
         return False
     return same_shape(bias.inputs[0].shape[-2:], shape[-2:]) and is_causal(bias.inputs[0])
-
-
-def _same_for_all(biases: tuple[Value, ...], causal: Value) -> bool:
-    """True where no other bias follows from what the model is given, so that none hides a key: the first is always
-    seen."""
-    return all(b is causal or is_of_sizes(b) for b in biases)
-
-
-def is_of_sizes(value: Value) -> bool:
-    """True for a value that follows from constants and sizes alone: no input of the model says what it hides."""
-    pending, found = [value], {value}
-    while pending:
-        each = pending.pop()
-        if each.op == PARAM or each.bodies or len(found) > MANY:
-            return False
-        if each.op not in ("Shape", "Size", SHAPE_VECTOR):
-            new = {v for v in each.inputs if v is not None} - found
-            found |= new
-            pending += new
-    return True
 
 
 def fits(mask: Value, scores: tuple[Dim, ...]) -> bool:
@@ -280,8 +263,11 @@ def _written_out(rng: np.random.Generator) -> Value:
         elif kind < 4:
             scores = op.Add(*(scores, param(Tensor(DType.FLOAT, shape)))[:: 1 if kind == 2 else -1])
         else:
-            seen = op.Or(param(Tensor(DType.BOOL, shape)), np.array(True))
-            scores = op.Where(seen, scores, -1e9) if kind == 4 else op.Where(op.Not(seen), -np.inf, scores)
+            seen, low = param(Tensor(DType.BOOL, shape)), float(rng.choice([-np.inf, LEAST, -1e9, -1e4]))
+            if rng.random() < 0.3:  # of a number that leaves something of the scores, each side leaves something else
+                scores = op.Add(scores, op.Where(seen, 0.0, min(low, LEAST)))
+            else:
+                scores = op.Where(seen, scores, low) if kind == 4 else op.Where(op.Not(seen), low, scores)
     return op.MatMul(op.Softmax(scores, axis=-1), v)
 
 
@@ -317,8 +303,11 @@ def _sample(rng: np.random.Generator) -> Value:
     return (_flat, _windows, _written_out, _written_out, _written_out)[int(rng.integers(5))](rng)
 
 
-def attended(m: Match) -> Any:
-    """The Attention that a match of shares and values stands for, or why there is none."""
+def attended(m: Match, mended: bool = False) -> Any:
+    """The Attention that a match of shares and values stands for, or why there is none.
+
+    A query that sees no key has NaN for shares, which the mask says; `mended` shares have zeros, as Attention has.
+    """
     shares, v = m.shares, m.v
     if shares.rank != 4 or v.rank != 4 or m.axis % 4 != 3 or shares.dtype is not DType.FLOAT:
         return decline("not heads of f32, or another axis")
@@ -331,9 +320,14 @@ def attended(m: Match) -> Any:
     lead = q.shape[:2]
     if type(lead[1]) is not int or not all(same_shape(x.shape[:2], lead) for x in (k, v)):
         return decline("batches or heads broadcast, or their number is not known")
-    mask, causal = mask_of(found, shares.shape)
+    masks = mask_of(found, shares.shape)
+    if masks is None:
+        return decline("low numbers of several kinds hide keys")
+    mask, causal = masks
     if mask is not None and not fits(mask, shares.shape):
         return decline("the mask is larger than the scores, or does not say of each key")
+    if mask is not None and not mended and may_be_blind(mask):
+        mask = with_nan(mask)
     if found.rows is not None:
         q = op.Mul(q, found.rows)
         if not same_shape(q.shape, found.q.shape):
@@ -369,7 +363,7 @@ _guarded = p.Where(p.IsNaN(hole("shares")), constant("zero", where=is_all_zeros)
 @rule(p.MatMul(_guarded, hole("v")), exact=False, sample=_with_guard)
 def attention_without_nan(m: Match) -> Any:
     """s = Softmax(q @ k^T * scale + bias), Where(IsNaN(s), 0, s) @ v -> Attention(q, k, v, bias), which sees to it"""
-    return attended(m)
+    return attended(m, mended=True)
 
 
 WRITTEN_OUT: tuple[Rule, ...] = (attention, attention_without_nan)
