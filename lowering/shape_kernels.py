@@ -1,8 +1,9 @@
 """Kernels that tell torch the shapes of operators whose own kernels would fix sizes while they are traced.
 
 torch traces the recurrent operators by running their loop over time, which makes the length a number, and max_pool1d
-by a kernel that knows no symbolic sizes; ctc_loss and linalg_lstsq it does not trace at all, and unique_consecutive
-with another rank where the dimension is counted from the end. The graph records these operators whole, so that all
+by a kernel that knows no symbolic sizes; ctc_loss and linalg_lstsq it does not trace at all, unique_consecutive
+with another rank where the dimension is counted from the end, and masked_select with too few elements where the mask
+has more than what it chooses from. The graph records these operators whole, so that all
 tracing needs is the shape of their results. torch.export's `register_lstm_while_loop_decomposition` swaps kernels in
 the same way.
 """
@@ -152,8 +153,21 @@ def unique_consecutive(of_fake: Kernel) -> Kernel:
     return kernel
 
 
+def masked_select(of_fake: Kernel) -> Kernel:
+    """torch's kernel for tensors without numbers, which takes at most as many elements as there are before the mask
+    makes them more: here these are counted too."""
+
+    def kernel(mode: Any, operator: Any, x: torch.Tensor, mask: torch.Tensor) -> Any:
+        return of_fake(mode, operator, x.expand(torch.broadcast_shapes(x.shape, mask.shape)), mask)
+
+    return kernel
+
+
 FAKE_KERNELS: Mapping[Any, Callable[[Kernel], Kernel]] = MappingProxyType(
-    {torch.ops.aten.unique_consecutive.default: unique_consecutive}
+    {
+        torch.ops.aten.unique_consecutive.default: unique_consecutive,
+        torch.ops.aten.masked_select.default: masked_select,
+    }
 )
 
 

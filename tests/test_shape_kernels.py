@@ -29,3 +29,11 @@ def test_what_torch_traced_before_does_not_matter() -> None:
     assert {operator: operator.py_kernels.get(KEY) for operator in KERNELS} == own
     after = torch.export.export(Pool(), (x,))
     assert [str(n.target) for n in after.graph.nodes] == [str(n.target) for n in before.graph.nodes]
+
+
+def test_a_mask_that_is_larger_than_what_it_chooses_from_may_choose_more() -> None:
+    """torch's own kernel takes 4 for the most that can be chosen."""
+    x, mask = torch.arange(4.0), torch.tensor([[True, False, True, True]] * 3)
+    program = irkit.to_onnx(torch.masked_select, (x, mask))
+    assert program.report.dims == (("u0", "[0, 12]"),)
+    torch.testing.assert_close(program(x, mask), torch.masked_select(x, mask))
