@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -45,18 +46,24 @@ class Blob:
         view.flags.writeable = False
         return view
 
+    @cached_property
+    def integers(self) -> tuple[int, ...] | None:
+        """The elements, flat, of integers and flags; None for other element types. Kept once they were asked for."""
+        kind = self.dtype
+        if not (kind.is_integer or kind is DType.BOOL):
+            return None
+        found = self.array.ravel().tolist()
+        return tuple(found if kind is DType.INT64 else map(int, found))
+
     @property
     def size(self) -> int:
         """How many elements there are."""
-        count = 1
-        for d in self.shape:
-            count *= d
-        return count
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
         """Bytes that the content takes in an ONNX file (0 for strings)."""
-        return (self.size * self.dtype.bits + 7) // 8
+        return (math.prod(self.shape) * self.dtype.bits + 7) // 8
 
     @property
     def is_weight(self) -> bool:

@@ -38,15 +38,16 @@ def call(
     which type rules rest, are built with this. Raises TypeRuleError where schema or type rule refuses the operands.
     """
     known = row or spec(op)
-    given = dict(attributes or {})
+    given: Mapping[str, Any] = attributes or {}
     bodies: tuple[Graph, ...] = ()
     if op in BODIES:
-        inputs, given, bodies = with_bodies(op, list(inputs), given)
+        inputs, given, bodies = with_bodies(op, list(inputs), dict(given))
     operands = coerced(op, known, inputs)
     frozen = normalized(op, known, given)
-    check_arity(op, known, operands, bodies)
+    if bodies or None in operands or not known.min_inputs <= len(operands) <= known.max_inputs:
+        check_arity(op, known, operands, bodies)
     check_dtypes(op, known, operands[: len(operands) - given["captures"]] if bodies else operands)
-    count = outputs if outputs is not None else max(known.min_outputs, 1)
+    count = outputs if outputs is not None else known.min_outputs or 1
     context = Context(known, operands, dict(frozen), bodies, count)
     found = (rule or rules.infer(op))(context)
     if isinstance(found, tuple):
@@ -104,6 +105,11 @@ def const(data: Any, dtype: Any = None, name: str = "") -> Value:
 
 def coerced(op: str, known: OpSpec, inputs: Sequence[Any]) -> tuple[Value | None, ...]:
     """The operands as values, trailing None cut; numbers and arrays become constants of the fitting element type."""
+    for value in inputs:
+        if type(value) is not Value:
+            break
+    else:
+        return tuple(inputs)
     found = list(inputs)
     while found and found[-1] is None:
         found.pop()
@@ -156,7 +162,7 @@ def converted(op: str, index: int, data: Any, dtype: DType) -> np.ndarray:
 def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """The attributes frozen, of the schema's kinds, without those that say what the default says."""
     found = []
-    for name in sorted(given):
+    for name in sorted(given) if len(given) > 1 else given:
         value = given[name]
         if value is None:
             continue

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from irkit.errors import SerializeError
+
+MOST = 1000
+"""How many buffers are written in one call of the system, which takes 1024 at most."""
 
 
 @contextlib.contextmanager
@@ -19,16 +22,19 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     Raises SerializeError where no file can be made there, or where there is something that no file may replace: a
     folder, a device, a pipe.
     """
-    if not path.parent.is_dir():
-        raise SerializeError(
-            f"there is no folder {str(path.parent)!r} to write {path.name} in",
-            hint="make it first, or choose another output",
-        )
-    if path.is_dir():
-        raise SerializeError(f"{str(path)!r} is a folder", hint="give the name of a file in it")
-    if path.exists() and not path.is_file():
-        raise SerializeError(f"{str(path)!r} is no ordinary file, and cannot be replaced", hint="name another output")
-    target = Path(os.path.realpath(path))  # a link stays one
+    if not path.is_file():
+        if not path.parent.is_dir():
+            raise SerializeError(
+                f"there is no folder {str(path.parent)!r} to write {path.name} in",
+                hint="make it first, or choose another output",
+            )
+        if path.is_dir():
+            raise SerializeError(f"{str(path)!r} is a folder", hint="give the name of a file in it")
+        if path.exists():
+            raise SerializeError(
+                f"{str(path)!r} is no ordinary file, and cannot be replaced", hint="name another output"
+            )
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path  # a link stays one
     scratch = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         file = scratch.open("xb")
@@ -41,3 +47,22 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
+
+
+def write_together(file: IO[bytes], pieces: Sequence[Any]) -> None:
+    """Writes buffers of bytes one after the other, in one call of the system where it has such a call: a file of a few
+    megabytes takes half the time that one call for each takes."""
+    if not hasattr(os, "writev"):
+        file.writelines(pieces)
+        return
+    file.flush()
+    rest = [memoryview(piece) for piece in pieces]
+    while rest:
+        written = os.writev(file.fileno(), rest[:MOST])
+        done = 0
+        while done < len(rest) and written >= len(rest[done]):
+            written -= len(rest[done])
+            done += 1
+        rest = rest[done:]
+        if written:
+            rest[0] = rest[0][written:]

@@ -13,8 +13,9 @@ from onnx import TensorProto, helper
 import irkit
 from irkit import dims
 from irkit.errors import LoadError
-from irkit.ir import Graph
+from irkit.ir import Graph, Value
 from irkit.onnx.read_repeats import Repeats
+from irkit.share import share
 from tests.onnx_models import FLOAT, INT64, make, model_of
 
 
@@ -38,19 +39,16 @@ def layers(count: int) -> Any:
 
 
 def rows(graph: Graph) -> list[tuple[Any, ...]]:
-    """What there is to a graph: operators, operands by place, attributes, types, origins, in order."""
-    place = {v: i for i, v in enumerate(graph.order)}
-    return [
-        (
-            v.op,
-            [None if x is None else place[x] for x in v.inputs],
-            repr(v.attributes),
-            repr(v.type),
-            v.origin,
-            None if v.blob is None else v.blob.array.tobytes(),
-        )
+    """What there is to a graph: operators, operands by place, attributes, types, origins, in order. Leaves, which are
+    one value where they are equal and the nodes are compared, stand by what they hold."""
+    leaves: dict[Value | None, Any] = {
+        v: (v.op, repr(v.attributes), repr(v.type), None if v.blob is None else v.blob.array.tobytes())
         for v in graph.order
-    ]
+        if v.op in ("Constant", "ShapeVector") and not v.inputs
+    }
+    rest = [v for v in graph.order if v not in leaves]
+    place = {None: None} | {v: i for i, v in enumerate(rest)} | leaves
+    return [(v.op, [place[x] for x in v.inputs], repr(v.attributes), repr(v.type), v.origin) for v in rest]
 
 
 def test_layers_are_as_they_were_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,9 +56,9 @@ def test_layers_are_as_they_were_read_one_by_one(monkeypatch: pytest.MonkeyPatch
     assert repr(graph.results[0].type) == "f32[n, 4, 32]"
     shared = [v for v in graph.order if v.op == "Transpose"]
     assert len(shared) == 6 and shared[0].type is shared[2].type and shared[0].attributes is shared[2].attributes
-    monkeypatch.setattr(Repeats, "remember", lambda *_: False)
+    monkeypatch.setattr(Repeats, "remember", lambda *_: None)
     alone = irkit.load(layers(3))
-    assert rows(alone) == rows(graph) and alone == graph
+    assert rows(alone) == rows(graph) and share(alone) == share(graph)
     once = [v for v in alone.order if v.op == "Transpose"]
     assert once[0].type is not once[2].type
 
@@ -84,7 +82,7 @@ def test_every_node_twice(monkeypatch: pytest.MonkeyPatch) -> None:
         except LoadError:
             continue
         with monkeypatch.context() as patch:
-            patch.setattr(Repeats, "remember", lambda *_: False)
+            patch.setattr(Repeats, "remember", lambda *_: None)
             alone = irkit.load(model)
         if "?" not in str(alone):
             assert rows(alone) == rows(twice), path
@@ -129,10 +127,19 @@ def test_scales_are_read_where_they_are_few() -> None:
     assert (a.shape, b.shape) == ((1, 1, 8, 8), (1, 1, 12, 12))
 
 
-def test_equal_constants_are_two_values_of_one_content() -> None:
+def test_equal_constants_are_one_value_called_after_the_first() -> None:
     nodes = [make("Constant", [], [n], value=helper.make_tensor("t", FLOAT, [2], [1.0, 2.0])) for n in "ab"]
-    a, b = irkit.load(model_of(nodes, [], ["a", "b"])).results
-    assert a is not b and a.blob is b.blob and (a.origin.node, b.origin.node) == ("a", "b")
+    nodes += [make("Constant", [], ["c"], value=helper.make_tensor("t", FLOAT, [2], [1.0, -2.0]))]
+    graph = irkit.load(model_of(nodes, [], ["a", "b", "c"]))
+    a, b, c = graph.results
+    assert a is b and a.origin.node == "a" and [port.name for port in graph.signature.results] == ["a", "b", "c"]
+    assert c is not a and c.blob is not None and c.blob.array.tolist() == [1.0, -2.0]
+
+
+def test_long_constants_are_a_value_each() -> None:
+    large = helper.make_tensor("t", FLOAT, [2000], [1.0] * 2000)
+    a, b = irkit.load(model_of([make("Constant", [], [n], value=large) for n in "ab"], [], ["a", "b"])).results
+    assert a is not b and (a.origin.node, b.origin.node) == ("a", "b")
 
 
 def test_bodies_take_over_from_the_graph_around_them() -> None:

@@ -21,10 +21,12 @@ from pyrsistent import pmap
 
 import irkit
 from irkit import op
+from irkit.blobs import blob, joined
 from irkit.build import call_graph
 from irkit.dims import Range
 from irkit.errors import SerializeError
 from irkit.evaluate import evaluate
+from irkit.files import write_together
 from irkit.ir import Fact, Graph, Port, Signature, Value, constant, param
 from irkit.onnx import check
 from irkit.onnx.tensors import chunks, is_turned, packed, tensor_proto, unpacked
@@ -502,3 +504,29 @@ def test_a_long_chain_is_written_and_read() -> None:
     model = irkit.to_proto(Graph((x,), (value,)))
     assert len(model.graph.node) == 20_000
     assert len(irkit.load(model)) == 20_000
+
+
+def test_writing_goes_on_where_the_system_wrote_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, pieces = os.writev, [b"ab", b"", memoryview(b"cdefghijklm"), b"n" * 7, b"opq"]
+    monkeypatch.setattr(os, "writev", lambda descriptor, rest: write(descriptor, [b"".join(rest)[:4]]))
+    with (tmp_path / "file").open("wb") as file:
+        file.write(b"before ")
+        write_together(file, pieces)
+    assert (tmp_path / "file").read_bytes() == b"before " + b"".join(pieces)
+
+
+def test_weights_of_every_kind_are_written_as_they_are(tmp_path: Path) -> None:
+    """Many, in memory, turned, joined, narrower than a byte, and small."""
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal((300, 5)).astype(np.float32) for _ in range(1100)]
+    arrays += [random.standard_normal((200, 300)).astype(np.float32).T, np.arange(4.0, dtype=np.float32)]
+    constants = [constant(blob(array, name=f"w{i}")) for i, array in enumerate(arrays)]
+    halves = joined([blob(arrays[0]), blob(arrays[-2].T[:, :5].copy())], "halves")
+    narrow = blob(np.arange(-8, 8).repeat(200).astype(DType.INT4.numpy), name="narrow")
+    graph = Graph((), (*constants, constant(halves), constant(narrow)))
+    irkit.save(graph, tmp_path / "m.onnx")
+    found = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(tmp_path / "m.onnx").graph.initializer}
+    assert len(found) == len(arrays) + 2
+    assert all(np.array_equal(found[f"w{i}"], array) for i, array in enumerate(arrays))
+    assert np.array_equal(found["halves"], halves.array)
+    assert np.array_equal(found["narrow"].astype(np.int8), narrow.array.astype(np.int8))

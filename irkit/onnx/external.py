@@ -15,9 +15,9 @@ from typing import IO, Any, Literal
 import attrs
 from onnx import ModelProto, StringStringEntryProto, TensorProto
 
-from irkit.blobs import Blob
+from irkit.blobs import SMALL, Blob
 from irkit.errors import SerializeError
-from irkit.files import replacing
+from irkit.files import replacing, write_together
 from irkit.ir import Graph
 from irkit.onnx.serialize import TOO_LARGE, skeleton, weights_of
 from irkit.onnx.tensors import chunks, header, tensor_proto, varint
@@ -27,8 +27,8 @@ AUTO_LIMIT = 1_500_000_000
 """Weights of more bytes than this go beside the model where `external` is "auto"."""
 PAGE = 4096
 """Alignment of tensors of at least that many bytes beside the model, so that they can be mapped into memory."""
-STREAMED = 1 << 16
-"""Weights of at least that many bytes are streamed into the model's own file; smaller ones take part in the message."""
+GATHERED = 1 << 24
+"""Bytes of weights that are held at a time, to be written together."""
 
 RESERVED = 1 << 20
 """Files of at least that many bytes have their room on the disk reserved before they are written."""
@@ -74,7 +74,8 @@ def save(
 
 @attrs.define(eq=False)
 class Plan:
-    """Where each initializer goes: beside the file from `threshold` bytes on, streamed into it, or in the message."""
+    """Where each initializer goes: beside the file from `threshold` bytes on, streamed into it, or, where it is small,
+    in the message."""
 
     location: str
     threshold: int | None
@@ -92,7 +93,7 @@ class Plan:
             self.end = offset + blob.nbytes
             self.external.append((blob, offset))
             return external_proto(blob, name, self.location, offset)
-        if blob.nbytes < STREAMED:
+        if blob.nbytes <= SMALL:
             return tensor_proto(blob, name)
         self.streamed.append((header(blob, name), blob))
         return None
@@ -123,23 +124,29 @@ def write_model(file: IO[bytes], model: ModelProto, streamed: list[tuple[TensorP
     graph = model.graph.SerializeToString(deterministic=True)
     model.ClearField("graph")
     rest = model.SerializeToString(deterministic=True)
-    heads = [(made.SerializeToString(deterministic=True), blob) for made, blob in streamed]
-    fields = [head + _RAW_DATA + varint(blob.nbytes) for head, blob in heads]
-    openings = [
-        _INITIALIZER + varint(len(field) + blob.nbytes) + field for field, (_, blob) in zip(fields, heads, strict=True)
-    ]
-    inside = len(graph) + sum(len(o) + blob.nbytes for o, (_, blob) in zip(openings, heads, strict=True))
+    openings, inside = [], len(graph)
+    for made, blob in streamed:
+        size = blob.nbytes
+        head = made.SerializeToString(deterministic=True) + _RAW_DATA + varint(size)
+        openings.append(_INITIALIZER + varint(len(head) + size) + head)
+        inside += len(openings[-1]) + size
     if inside + len(rest) + 16 > TOO_LARGE:
         raise SerializeError(
             f"the model takes {inside} bytes, and one file holds less than 2 GiB", hint="save it with external=True"
         )
-    start = rest + _GRAPH + varint(inside) + graph
-    reserve(file, len(start) - len(graph) + inside)
-    file.write(start)
-    for opening, (_, blob) in zip(openings, heads, strict=True):
-        file.write(opening)
+    start = rest + _GRAPH + varint(inside)
+    reserve(file, len(start) + inside)
+    held: list[Any] = [start, graph]
+    size = 0
+    for opening, (_, blob) in zip(openings, streamed, strict=True):
+        held.append(opening)
         for chunk in chunks(blob):
-            file.write(chunk)
+            held.append(chunk)
+            size += len(chunk)
+            if size >= GATHERED or len(chunk) < blob.nbytes:  # of which the next one may take the memory
+                write_together(file, held)
+                held, size = [], 0
+    write_together(file, held)
 
 
 def reserve(file: IO[bytes], size: int) -> None:

@@ -62,7 +62,6 @@ def from_onnx_ir(model: Any) -> Graph:
             raise LoadError(f"the initializer {name!r} has no content")
         if tensor.nbytes > SMALL and tensor.dtype != onnx_ir.DataType.STRING:
             blobs[name] = Blob(DType(int(tensor.dtype)), tuple(tensor.shape.numpy()), tensor.numpy, name, tensor)
-            shape = onnx_ir.Shape(blobs[name].shape)
-            size = tensor.nbytes
-            value.const_value = onnx_ir.ExternalTensor("memory", 0, size, tensor.dtype, shape=shape, name=name)
+    for name in blobs:
+        del copy.graph.initializers[name]
     return read_model(onnx_ir.to_proto(copy), None, blobs)

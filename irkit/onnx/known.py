@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from irkit import dims
-from irkit.blobs import Blob, blob
+from irkit.blobs import Blob
 from irkit.build import dim_scalar, shape_vector
 from irkit.dims import Dim
 from irkit.errors import DimensionError
@@ -24,6 +24,7 @@ from irkit.vocabulary import CONSTANT, SHAPE_VECTOR
 LIMIT = 64
 """Vectors of more elements are left alone."""
 _WHOLE = (DType.INT64, DType.INT32, DType.BOOL)
+_INT64 = DType.INT64
 
 
 @attrs.frozen
@@ -63,7 +64,7 @@ class Known:
         if rule is None or not inputs or inputs[0] is None:
             return None
         data = inputs[1] if op == "Where" and len(inputs) > 1 else inputs[0]
-        if op not in _ANY and (data is None or type(data.type) is not Tensor or data.type.dtype is not DType.INT64):
+        if op not in _ANY and (data is None or type(data.type) is not Tensor or data.type.dtype is not _INT64):
             return None
         try:
             found = rule(self, inputs, attributes)
@@ -92,8 +93,9 @@ class Known:
         """The blob of some numbers, of which there is one."""
         found = self._blobs.get((elements, rank))
         if found is None:
-            array = np.array(elements if rank else elements[0], dtype=np.int64)
-            found = self._blobs[elements, rank] = blob(array)
+            shape = (len(elements),) if rank else ()
+            found = Blob(_INT64, shape, lambda: np.array(elements, dtype=np.int64).reshape(shape))
+            self._blobs[elements, rank] = found
         return found
 
     def kept(self, value: Value) -> Content | None:
@@ -130,8 +132,8 @@ def constant_content(blob: Blob) -> Content | None:
     """The elements of a constant."""
     if len(blob.shape) > 1 or blob.size > LIMIT:
         return None
-    found = blob.array.ravel().tolist()
-    return Content(tuple(map(int, found) if blob.dtype is DType.BOOL else found), len(blob.shape))
+    found = blob.integers
+    return None if found is None else Content(found, len(blob.shape))
 
 
 # ---------------------------------------------------------------------------------------------- rules
@@ -160,8 +162,11 @@ def same(known: Known, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> 
 def numbers(known: Known, value: Value | None) -> tuple[int, ...] | None:
     """The elements of an operand where all are numbers."""
     found = known.content(value)
-    if found is None or any(type(d) is not int for d in found.elements):
+    if found is None:
         return None
+    for d in found.elements:
+        if type(d) is not int:
+            return None
     return found.elements  # type: ignore[return-value]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from irkit import dims
 from irkit.blobs import Blob
 from irkit.dims import Dim, Range
 from irkit.errors import LoadError
-from irkit.ir import Fact, Graph, Port, Signature, Value, param
+from irkit.ir import Fact, Graph, Port, Signature, Value, constant, param
 from irkit.onnx.known import Known
 from irkit.onnx.read_nodes import Reader, opsets_of
 from irkit.onnx.read_scope import Frame, Scope, define, readable
@@ -44,20 +45,23 @@ def parsed(data: bytes, what: str) -> ModelProto:
 def read_model(
     model: ModelProto, folder: Path | None, blobs: Mapping[str, Blob] | None = None, *, noted: bool = True
 ) -> Graph:
-    """The graph of a model whose weights beside it lie in `folder`; `blobs` stand for initializers of that name. Where
-    it is known that no node has metadata of irkit's, `noted` is False, and they are not looked for."""
+    """The graph of a model whose weights beside it lie in `folder`; `blobs` are further initializers, by name. Where it
+    is known that no node has metadata of irkit's, `noted` is False, and they are not looked for."""
     proto = model.graph
     opsets = opsets_of(model.opset_import)
     if not opsets and model.ir_version < 3:
         opsets = {"": 1}
     types = Types()
     scope = Scope()
-    weights = {t.name for t in proto.initializer} | {t.values.name for t in proto.sparse_initializer}
+    blobs = blobs or {}
+    weights = {t.name for t in proto.initializer}.union((t.values.name for t in proto.sparse_initializer), blobs)
     params = read_params(proto, types, scope, weights)
     shapes = [p.type.shape for p in params if isinstance(p.type, Tensor)]
     free = frozenset(d for shape in shapes for d in shape if isinstance(d, dims.sympy.Symbol))
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    reader = Reader(Files(folder), types, functions, Known(free), blobs or {}, budget_of(model), noted=noted)
+    for name, blob in blobs.items():
+        define(scope, name, constant(blob))
+    reader = Reader(Files(folder), types, functions, Known(free), functools.partial(budget_of, model), noted=noted)
     reader.fill(proto, scope, Frame(opsets))
     results = []
     for output in proto.output:

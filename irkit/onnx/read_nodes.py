@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,14 +19,14 @@ from irkit.ir import Value, constant, item, param
 from irkit.onnx.contrib import RULES
 from irkit.onnx.known import Known
 from irkit.onnx.read_bodies import read_control
-from irkit.onnx.read_repeats import Repeats
+from irkit.onnx.read_repeats import LONG, Repeats
 from irkit.onnx.read_scope import Frame, Scope, define, readable
 from irkit.onnx.read_tensors import Files, blob_of, dense
 from irkit.onnx.read_types import Types
 from irkit.onnx.runtime_table import STOWAWAYS
 from irkit.onnx.schemas import BODIES, OPSET
 from irkit.onnx.serialize import COPY_KEY, NODE_KEYS
-from irkit.onnx.upgrade import Old, upgraded
+from irkit.onnx.upgrade import Old, is_upgraded, upgraded
 from irkit.origins import NOWHERE, Origin
 from irkit.types import DType, Tensor, Tuple, Type, dims_of, map_dims, same_types
 from irkit.vocabulary import CONSTANT, ITEM, SHAPE_VECTOR
@@ -50,7 +50,8 @@ Attributes = dict[str, AttributeProto]
 
 
 class Reader:
-    """Reads the nodes of one model. Where it is not `noted`, no node has metadata of irkit's."""
+    """Reads the nodes of one model. Where it is not `noted`, no node has metadata of irkit's. `budget` says how many
+    nodes of functions and bodies may be read; it is asked where the first of them are met."""
 
     def __init__(
         self,
@@ -58,13 +59,14 @@ class Reader:
         types: Types,
         functions: Mapping[Any, FunctionProto],
         known: Known,
-        blobs: Mapping[str, Blob],
-        budget: int,
+        budget: Callable[[], int],
         *,
         noted: bool = True,
     ) -> None:
-        self.files, self.types, self.functions, self.known, self.blobs = files, types, functions, known, blobs
+        self.files, self.types, self.functions, self.known = files, types, functions, known
         self.budget, self.noted, self.repeats = budget, noted, Repeats(known)
+        self.left: int | None = None
+        self.constants: dict[bytes, Value] = {}
 
     # ------------------------------------------------------------------------------------------ graphs
 
@@ -72,20 +74,21 @@ class Reader:
         """Reads initializers and nodes into `scope`, whose parameters are there already."""
         scope.declarations += (proto.value_info, proto.output)
         for tensor in proto.initializer:
-            given = self.blobs.get(tensor.name) if scope.outer is None else None
-            define(scope, tensor.name, constant(given or blob_of(tensor, self.files, tensor.name)))
+            name = tensor.name
+            define(scope, name, constant(blob_of(tensor, self.files, name)))
         for sparse in proto.sparse_initializer:
             define(scope, sparse.values.name, constant(dense(sparse, self.files, sparse.values.name)))
         self.nodes(proto.node, scope, frame)
 
     def nodes(self, protos: Sequence[NodeProto], scope: Scope, frame: Frame) -> None:
         """Reads nodes into `scope`, in order. An error names the node it comes from."""
-        for node in protos:
-            self.budget -= 1
-            if self.budget < 0:
+        if frame.depth:
+            self.left = (self.budget() if self.left is None else self.left) - len(protos)
+            if self.left < 0:
                 raise LoadError(
                     "the model takes far more steps to read than it has nodes, in nested functions or loops"
                 )
+        for node in protos:
             try:
                 self.node(node, scope, frame)
             except LoadError:
@@ -133,40 +136,58 @@ class Reader:
         if domain == "ai.onnx":
             domain = ""
         function = self.functions.get((domain, op, node.overload)) if self.functions else None
-        values, lookup = scope.values, self.lookup
-        given = node.input[:]  # slices: to iterate takes twice as long
-        inputs = [*map(values.get, given)]
-        if None in inputs:
-            inputs = [lookup(n, scope) if n else None for n in given]
+        if function is None and domain not in frame.opsets:
+            raise LoadError(f"the model uses the domain {domain or 'ai.onnx'!r} and does not import an opset of it")
+        protos = node.attribute[:]  # slices: to iterate takes twice as long
+        if op == CONSTANT and domain == "" and len(protos) == len(names) == 1 and frame.attributes is None:
+            define(scope, names[0], self.constant(protos[0], names, notes))
+            return
+        given = node.input[:]
+        try:
+            inputs = tuple(map(scope.values.__getitem__, given))
+        except KeyError:
+            inputs = tuple([self.lookup(n, scope) if n else None for n in given])
         if function is not None:
             self.call(function, node, inputs, scope, frame)
             return
-        if domain not in frame.opsets:
-            raise LoadError(f"the model uses the domain {domain or 'ai.onnx'!r} and does not import an opset of it")
         while inputs and inputs[-1] is None:
-            inputs.pop()
-        protos = node.attribute[:]
-        origin = Origin(names[0]) if notes is None and names and names[0] else origin_of(names, notes)
-        key = None
+            inputs = inputs[:-1]
+        key = came = None
         if domain == "" and len(names) == 1 and frame.attributes is None and op not in _APART:
             key = self.repeats.key(op, protos, inputs)
-            found = self.repeats.value(key, inputs, origin)
-            if found is not None:
-                define(scope, names[0], found)
+            came = self.repeats.came.get(key)
+            if came is not None and came.leaf is not None:
+                define(scope, names[0], came.leaf)
                 return
-        given = {a.name: a for a in protos}
+        origin = Origin(names[0]) if notes is None and names and names[0] else origin_of(names, notes)
+        if came is not None:
+            define(scope, names[0], self.repeats.value(came, inputs, origin))
+            return
+        given = {a.name: a for a in protos} if protos else {}
         if frame.attributes is not None:
             given = resolved(given, frame.attributes)
         if domain == "" and op not in STOWAWAYS:
-            found = self.standard(node, inputs.copy(), given, names, scope, frame)
+            found = self.standard(node, list(inputs), given, names, scope, frame)
         else:
             found = self.foreign(f"{domain}::{op}" if domain else op, node, inputs, given, scope)
-        if key is not None and self.repeats.remember(key, found, inputs):
-            define(scope, names[0], self.repeats.value(key, inputs, origin))
+        if key is not None:
+            came = self.repeats.remember(key, found, inputs, origin)
+        if came is not None:
+            define(scope, names[0], came.leaf or self.repeats.value(came, inputs, origin))
         elif type(found) is Value and len(names) == 1:
             define(scope, names[0], self.placed(found, origin, names[0], scope))
         else:
             self.bind(node, found, names, origin, scope)
+
+    def constant(self, proto: AttributeProto, names: list[str], notes: Mapping[str, str] | None) -> Value:
+        """The value of a Constant: one for all that hold the same, called after the first, but for long ones."""
+        raw = proto.SerializeToString()
+        found = self.constants.get(raw)
+        if found is None:
+            found = constant(self.constant_of({proto.name: proto})).with_origin(origin_of(names, notes))
+            if len(raw) <= LONG:
+                self.constants[raw] = found
+        return found
 
     def standard(
         self,
@@ -201,7 +222,7 @@ class Reader:
             self.known.remember(name, found, inputs, attributes)
         return found
 
-    def foreign(self, op: str, node: NodeProto, inputs: list[Any], given: Attributes, scope: Scope) -> Any:
+    def foreign(self, op: str, node: NodeProto, inputs: tuple[Any, ...], given: Attributes, scope: Scope) -> Any:
         """The value of a node of another domain. Where irkit does not define the operator, for such operands, its types
         are those that the model declares."""
         attributes = {key: self.attribute(a) for key, a in given.items()}
@@ -218,10 +239,10 @@ class Reader:
                 return self.ruled(op, node, inputs, attributes, name)
             types.append(declared or Tensor(DType.FLOAT, ()))
         several = len(types) > 1
-        value = Value(op, tuple(inputs), freeze(attributes), (), Tuple(tuple(types)) if several else types[0])
+        value = Value(op, inputs, freeze(attributes), (), Tuple(tuple(types)) if several else types[0])
         return tuple(item(value, i) for i in range(len(types))) if several else value
 
-    def ruled(self, op: str, node: NodeProto, inputs: list[Any], attributes: dict[str, Any], name: str) -> Any:
+    def ruled(self, op: str, node: NodeProto, inputs: tuple[Any, ...], attributes: dict[str, Any], name: str) -> Any:
         """The value of a node whose results have no declared type. Raises LoadError where irkit has no rule either."""
         try:
             return call(op, inputs, attributes, outputs=len(node.output))
@@ -321,7 +342,9 @@ class Reader:
 
     # ------------------------------------------------------------------------------------------ functions
 
-    def call(self, function: FunctionProto, node: NodeProto, inputs: list[Any], scope: Scope, frame: Frame) -> None:
+    def call(
+        self, function: FunctionProto, node: NodeProto, inputs: tuple[Any, ...], scope: Scope, frame: Frame
+    ) -> None:
         """Reads the body of a local function in place of a node that calls it."""
         if frame.depth > _DEEP:
             raise LoadError(f"the function {function.name!r} calls itself, or functions are nested too deep")
@@ -393,8 +416,8 @@ def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
 
 @cache
 def changed_since(op: str, opset: int) -> bool:
-    """True where an operator was defined anew between `opset` and that of the IR."""
-    return _since(op, opset) != _since(op, OPSET)
+    """True where nodes of an operator may say something else at `opset` than at that of the IR."""
+    return _since(op, opset) != _since(op, OPSET) and is_upgraded(op, opset)
 
 
 @cache

@@ -17,7 +17,7 @@ from irkit.origins import NOWHERE, Origin
 from irkit.types import Tensor
 from irkit.vocabulary import CONSTANT, SHAPE_VECTOR
 
-_LONG = 4096
+LONG = 4096
 """Attributes of more bytes, which hold a large constant, are not kept."""
 
 Key = tuple[Any, ...]
@@ -25,11 +25,11 @@ Key = tuple[Any, ...]
 
 @attrs.define(eq=False)
 class Came:
-    """What a node came to: all of its value but operands and origin. A `leaf` has no operands, though the node had.
-    `look` is what the nodes that use it are compared by."""
+    """What a node came to: all of its value but operands and origin. A `leaf` is that value itself, where it has no
+    operands, and so is one for all. `look` is what the nodes that use it are compared by."""
 
     op: str
-    leaf: bool
+    leaf: Value | None
     attributes: Attributes
     type: Tensor
     content: Content | None
@@ -45,47 +45,49 @@ class Repeats:
 
     def __init__(self, known: Known) -> None:
         self.known = known
-        self._came: dict[Key, Came] = {}
-        self._looks: dict[Value | None, object] = {None: None}
+        self.came: dict[Key, Came] = {}
+        self._looks: dict[Value | None, object] = {None: object()}
         self._one: dict[Any, object] = {}
 
     def key(self, op: str, attributes: Sequence[AttributeProto], inputs: Sequence[Value | None]) -> Key:
         """Equal for nodes of one result that come to the same value, but for operands and origin."""
-        looks = self._looks
-        given = tuple([a.SerializeToString() for a in attributes]) if attributes else ()
-        return op, given, *[looks.get(v) or self._look(v) for v in inputs]
+        if len(attributes) == 1:
+            given: bytes | tuple[bytes, ...] = attributes[0].SerializeToString()
+        else:
+            given = tuple([a.SerializeToString() for a in attributes]) if attributes else ()
+        looks = tuple(map(self._looks.get, inputs))
+        return op, given, tuple(map(self._look, inputs)) if None in looks else looks
 
     def _look(self, value: Value | None) -> object:
         """What an operand is compared by: one object for all that look the same, whose hash takes no time."""
-        found = self._looks[value] = self._one.setdefault(seen(value), object())
+        found = self._looks.get(value)
+        if found is None:
+            found = self._looks[value] = self._one.setdefault(seen(value), object())
         return found
 
-    def value(self, key: Key, inputs: Sequence[Value | None], origin: Origin) -> Value | None:
-        """The value of a node like one that was read; None where it is the first of its kind."""
-        came = self._came.get(key)
-        if came is None:
-            return None
-        value = Value(came.op, () if came.leaf else tuple(inputs), came.attributes, (), came.type, origin)
+    def value(self, came: Came, inputs: tuple[Value | None, ...], origin: Origin) -> Value:
+        """The value, which is no leaf, of a node that came to the same over its own operands."""
+        value = Value(came.op, inputs, came.attributes, (), came.type, origin)
         self._looks[value] = came.look
         if came.content is not None:
             self.known.keep(value, came.content)
         return value
 
-    def remember(self, key: Key, found: Any, inputs: Sequence[Value | None]) -> bool:
+    def remember(self, key: Key, found: Any, inputs: tuple[Value | None, ...], origin: Origin) -> Came | None:
         """Keeps what a node came to, for `value` to make. That is a new value over the same operands or none, all of
-        whose sizes are known (one that is not is another for each node); False for any other, which is not kept."""
+        whose sizes are known (one that is not is another for each node); None for any other, which is not kept."""
         if type(found) is not Value or found.origin is not NOWHERE or found.bodies or type(found.type) is not Tensor:
-            return False
+            return None
         plain = found.op == CONSTANT or found.op == SHAPE_VECTOR  # what such a value holds it says itself
-        leaf = plain and not found.inputs
+        leaf = found.with_origin(origin) if plain and not found.inputs else None
         content = None if plain else self.known.kept(found)
-        if not (leaf or found.inputs == tuple(inputs)) or (content is not None and content.binders):
-            return False
+        if not (leaf or found.inputs == inputs) or (content is not None and content.binders):
+            return None
         for size in found.type.shape:
             if type(size) is not int and any(map(dims.is_fresh, dims.symbols_of(size))):
-                return False
-        if sum(map(len, key[1])) > _LONG:
-            return False
+                return None
+        if (len(key[1]) if type(key[1]) is bytes else sum(map(len, key[1]))) > LONG:
+            return None
         look = self._one.setdefault(seen(found), object())
-        self._came[key] = Came(found.op, leaf, found.attributes, found.type, content, look)
-        return True
+        made = self.came[key] = Came(found.op, leaf, found.attributes, found.type, content, look)
+        return made

@@ -29,7 +29,7 @@ class Files:
     """The files beside one model, each opened and mapped once, and only where it lies in the model's own folder."""
 
     def __init__(self, folder: Path | None) -> None:
-        self.folder = None if folder is None else folder.resolve()
+        self.folder = folder
         self._maps: dict[str, Any] = {}
         self._sources: dict[Any, object] = {}
 
@@ -51,12 +51,12 @@ class Files:
         parts = location.replace("\\", "/").split("/")
         if not location or location.startswith(("/", "\\")) or ".." in parts or "\0" in location or ":" in parts[0]:
             raise LoadError(f"{where} has its content in {location!r}, which is no path inside the folder", hint=hint)
-        path = self.folder / location
+        folder = self.folder.resolve()
         try:
-            real = path.resolve(strict=True)
+            real = (folder / location).resolve(strict=True)
         except (OSError, RuntimeError, ValueError) as error:
             raise LoadError(f"{where} has its content in {location!r}, which cannot be opened: {error}") from error
-        if not real.is_relative_to(self.folder):
+        if not real.is_relative_to(folder):
             raise LoadError(f"{where} has its content in {location!r}, a link out of the folder", hint=hint)
         return real
 
@@ -80,7 +80,7 @@ def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") 
     """The blob that reads a tensor message when asked. Raises LoadError where the message contradicts itself."""
     where = where or f"the tensor {tensor.name!r}"
     dtype, shape = element_type(tensor.data_type, where), tuple(tensor.dims[:])
-    if len(shape) > _MAX_RANK or any(d < 0 for d in shape):
+    if len(shape) > _MAX_RANK or (shape and min(shape) < 0):
         raise LoadError(f"{where} has the impossible shape {shape[:_MAX_RANK]}")
     count = math.prod(shape)
     if tensor.HasField("segment"):

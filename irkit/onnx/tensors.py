@@ -32,6 +32,8 @@ def tensor_proto(blob: Blob, name: str = "") -> TensorProto:
     made = header(blob, name)
     if blob.dtype is DType.STRING:
         made.string_data.extend(_encoded(item) for item in blob.array.ravel())
+    elif blob.nbytes <= SMALL and blob.dtype.bits >= 8:
+        made.raw_data = blob.array.tobytes()
     else:
         made.raw_data = b"".join(bytes(chunk) for chunk in chunks(blob))
     return made

@@ -47,19 +47,27 @@ class Old:
         )
 
 
+_CONSUMED, _UNCONSUMED = "consumed_inputs", 6
+"""An attribute that operators had before an opset, and that never meant anything."""
+
 Upgrade = Callable[[Old], Any]
 """Changes the node in place and returns None, or returns the value (or values) that it stands for."""
 
 
 def upgraded(old: Old) -> Any:
     """The value of a node of an older opset, or None where `old`, perhaps changed, can now be built as it stands."""
-    old.dropped("consumed_inputs")
+    old.dropped(_CONSUMED)
     for below, function in UPGRADES.get(old.op, ()):
         if old.opset < below:
             found = function(old)
             if found is not None:
                 return found
     return None
+
+
+def is_upgraded(op: str, opset: int) -> bool:
+    """False where `upgraded` leaves every node of an operator of that opset as it stands."""
+    return opset < _UNCONSUMED or any(opset < below for below, _ in UPGRADES.get(op, ()))
 
 
 # ---------------------------------------------------------------------------------------------- attributes to operands

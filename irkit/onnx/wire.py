@@ -19,9 +19,10 @@ from irkit.errors import LoadError
 from irkit.onnx.read_tensors import element_type, from_bytes
 from irkit.onnx.tensors import varint
 
-LARGE = 1 << 16
+LARGE = 1 << 12
 """Initializers of fewer bytes are left in the message."""
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
+_NUMBER, _BYTES = 0, 2
 _FIXED = {1: 8, 5: 4}  # wire types of a fixed number of bytes
 
 Field = tuple[int, int, int, int]
@@ -29,7 +30,7 @@ Field = tuple[int, int, int, int]
 
 
 def split(data: Any) -> tuple[bytes, dict[str, Blob]]:
-    """(message, blobs): a model's bytes without the content of its large initializers, and these as lazy blobs by name.
+    """(message, blobs): a model's bytes without its large initializers, and these as lazy blobs by name.
 
     `data` is a buffer that stays open as long as the blobs. Raises LoadError for bytes that are no message.
     """
@@ -39,42 +40,42 @@ def split(data: Any) -> tuple[bytes, dict[str, Blob]]:
     for number, start, content, end in fields(data, 0, len(data)):
         if number == _GRAPH and content > start:
             inner = list(graph_parts(view, content, end, blobs))
-            parts += [varint(_GRAPH << 3 | 2) + varint(sum(map(len, inner))), *inner]
+            parts += [varint(_GRAPH << 3 | _BYTES) + varint(sum(map(len, inner))), *inner]
         else:
             parts.append(view[start:end])
     return b"".join(parts), blobs
 
 
 def graph_parts(data: Any, start: int, stop: int, blobs: dict[str, Blob]) -> Iterator[Any]:
-    """The pieces of a graph message without the content of large initializers, which are added to `blobs`."""
+    """The pieces of a graph message without large initializers, which are added to `blobs`."""
     kept = start  # the pieces between large initializers are taken whole
     for number, begin, content, end in large_fields(data, start, stop):
-        if number != _INITIALIZER:
+        blob = blob_at(data, content, end) if number == _INITIALIZER else None
+        if blob is None:
             continue
-        header, place = tensor_header(data, content, end)
-        if place is None:
-            continue
-        blob = blob_at(data, header, *place)
         if blob.name in blobs:
             raise LoadError(f"the name {blob.name!r} is defined twice")
         blobs[blob.name] = blob
         yield data[kept:begin]
-        yield varint(_INITIALIZER << 3 | 2) + varint(len(header)) + header
         kept = end
     yield data[kept:stop]
 
 
 def large_fields(data: Any, start: int, stop: int) -> Iterator[Field]:
-    """The fields of at least `LARGE` bytes. The nodes of a graph, which are thousands of small ones, are leapt over."""
+    """The fields of at least `LARGE` bytes. Small ones, as the thousands of nodes of a graph are, are leapt over."""
     at = start
     while at < stop:
-        if data[at] & 0x87 == 2 and at + 2 < stop:  # bytes, under a number below 16
-            low, high = data[at + 1], data[at + 2]
-            if low < 0x80:
+        tag = data[at]
+        if tag < 0x80 and at + 2 < stop:
+            low, high, kind = data[at + 1], data[at + 2], tag & 7
+            if kind == _BYTES and low < 0x80:
                 at += 2 + low
                 continue
-            if high < 0x80:
+            if kind == _BYTES and high < LARGE >> 7:
                 at += 3 + (low & 0x7F) + (high << 7)
+                continue
+            if kind == _NUMBER and min(low, high) < 0x80:
+                at += 2 if low < 0x80 else 3
                 continue
         field = field_at(data, at, stop)
         at = field[3]
@@ -84,34 +85,27 @@ def large_fields(data: Any, start: int, stop: int) -> Iterator[Field]:
         raise LoadError("the file holds no ONNX model: it ends inside a field")
 
 
-def tensor_header(data: Any, start: int, stop: int) -> tuple[bytes, tuple[int, int] | None]:
-    """(message without its raw data, (start, end) of the raw data, or None where there is none)."""
-    parts: list[bytes] = []
-    place = None
-    for number, begin, content, end in fields(data, start, stop):
-        if number == _RAW_DATA:
-            place = (content, end)
-        else:
-            if end - begin > LARGE:
-                return b"", None  # numbers in typed fields: protobuf reads them
-            parts.append(data[begin:end])
-    return b"".join(parts), place
-
-
-def blob_at(data: Any, header: bytes, start: int, end: int) -> Blob:
-    """The blob of a tensor whose content lies at a place of the file."""
+def blob_at(data: Any, start: int, stop: int) -> Blob | None:
+    """The blob of a tensor message whose content stays where it lies; None where the content is not in one large field
+    of raw data, and so is protobuf's to read."""
+    large = list(large_fields(data, start, stop))
+    if len(large) != 1 or large[0][0] != _RAW_DATA:
+        return None
+    ((_, begin, place, end),) = large
     try:
-        tensor = TensorProto.FromString(header)
+        tensor = TensorProto.FromString(bytes(data[start:begin]) + bytes(data[end:stop]))
     except DecodeError as error:
         raise LoadError(f"an initializer is no tensor: {error}") from error
+    if tensor.HasField("raw_data"):
+        return None
     where = f"the tensor {tensor.name!r}"
-    dtype, shape = element_type(tensor.data_type, where), tuple(tensor.dims)
+    dtype, shape = element_type(tensor.data_type, where), tuple(tensor.dims[:])
     if len(shape) > 64 or any(d < 0 for d in shape):
         raise LoadError(f"{where} has the impossible shape {shape[:64]}")
     expected = (math.prod(shape) * dtype.bits + 7) // 8
-    if end - start != expected or dtype.bits == 0 or tensor.data_location == TensorProto.EXTERNAL:
-        raise LoadError(f"{where} holds {end - start} bytes, where its shape and type say {expected}")
-    return Blob(dtype, shape, lambda: from_bytes(data, dtype, shape, start), tensor.name)
+    if end - place != expected or dtype.bits == 0 or tensor.data_location == TensorProto.EXTERNAL:
+        raise LoadError(f"{where} holds {end - place} bytes, where its shape and type say {expected}")
+    return Blob(dtype, shape, lambda: from_bytes(data, dtype, shape, place), tensor.name)
 
 
 def fields(data: Any, start: int, stop: int) -> Iterator[Field]:

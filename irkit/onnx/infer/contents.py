@@ -37,8 +37,9 @@ def contents(value: Any) -> Known:
     """The elements of an integer tensor that is known, flat, as dimensions; None where it is unknown or large."""
     if value is None:
         return None
-    if value.op in LEAVES:
-        return LEAVES[value.op](value)
+    leaf = LEAVES.get(value.op)
+    if leaf is not None:
+        return leaf(value)
     if value.op not in FOLLOWED or not is_small(value):
         return None
     return followed(value)
@@ -104,9 +105,7 @@ def seen(value: Any) -> Any:
 def of_constant(value: Any) -> Known:
     """The elements of a constant of integers or bools that is not large."""
     blob: Blob = value.attributes[0][1]
-    if blob.size > LIMIT or not (blob.dtype.is_integer or blob.dtype is DType.BOOL):
-        return None
-    return tuple(map(int, blob.array.ravel().tolist()))
+    return None if blob.size > LIMIT else blob.integers
 
 
 def of_shape(value: Any) -> Known:

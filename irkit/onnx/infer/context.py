@@ -58,14 +58,15 @@ class Context:
 
     def type(self, index: int) -> Type:
         """The type of an operand that must be there."""
-        if not self.has(index):
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
             raise self.fail(f"operand {index} ({self.spec.formal(index).name}) is missing")
-        return self.inputs[index].type
+        return value.type
 
     def tensor(self, index: int) -> Tensor:
         """The type of an operand that must be a tensor."""
         found = self.type(index)
-        if not isinstance(found, Tensor):
+        if type(found) is not Tensor:
             raise self.fail(f"operand {index} is a {found!r}, where a tensor is needed")
         return found
 
@@ -93,12 +94,15 @@ class Context:
 
     def contents(self, index: int) -> tuple[Dim, ...] | None:
         """The elements of an integer operand, flat, where `irkit.onnx.infer.contents` can tell them; else None."""
-        return contents(self.inputs[index]) if self.has(index) else None
+        return contents(self.inputs[index]) if index < len(self.inputs) else None
 
     def numbers(self, index: int) -> tuple[int, ...] | None:
         """The elements of an operand as numbers, flat; None where one of them is unknown or symbolic."""
         found = self.contents(index)
-        return None if found is None or any(type(d) is not int for d in found) else found  # type: ignore[return-value]
+        for d in found or ():
+            if type(d) is not int:
+                return None
+        return found  # type: ignore[return-value]
 
     def scalar(self, index: int) -> Dim | None:
         """The only element of an integer operand; None where it is unknown."""
