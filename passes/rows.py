@@ -28,7 +28,7 @@ from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, in_bodies, nobody
 from irkit.types import DType, Tensor
 from irkit.vocabulary import CONSTANT, SHAPE_VECTOR
-from passes.rules.common import is_known, same_shape, vector
+from passes.rules.common import is_known, joined_name, same_shape, vector
 from passes.rules.movement import BINARY, UNARY
 from passes.targets import Target
 
@@ -401,14 +401,6 @@ def bias_of(layer: Linear) -> Blob:
         return layer.bias.blob
     size, dtype = layer.product.shape[-1], layer.product.dtype
     return Blob(dtype, (size,), lambda: np.zeros(size, dtype.numpy))
-
-
-def joined_name(weights: Iterable[Value | None]) -> str:
-    """The names of weights as one, where each has one: what they differ in, joined by `+`, between what they share."""
-    names = [v.blob.name.split(".") for v in weights if v is not None and v.blob is not None and v.blob.name]
-    if len({len(words) for words in names}) != 1:
-        return "+".join(".".join(words) for words in names)
-    return ".".join("+".join(dict.fromkeys(words)) for words in zip(*names, strict=True))
 
 
 # ---------------------------------------------------------------------------------------------- the pass

@@ -26,6 +26,7 @@ from passes.rules.attention import ATTENTION, DOUBLED
 from passes.rules.casts import AROUND, CASTS
 from passes.rules.clips import CLIPS, REAL_CLIPS
 from passes.rules.convolution import CONVOLUTION
+from passes.rules.finite import FINITE
 from passes.rules.fusions import FUSIONS
 from passes.rules.interleaved import INTERLEAVED
 from passes.rules.lookups import NUMBERS
@@ -124,7 +125,7 @@ LEVELS: tuple[Pass, ...] = tuple(pipeline(level, rules) for level, rules in enum
 
 def all_rules(level: int) -> Rules:
     """The rules of a level, and those that it could have."""
-    return tuple(dict.fromkeys((*RULES[level], *EXACT))) if level else ()
+    return tuple(dict.fromkeys((*RULES[level], *EXACT, *(FINITE if level == 2 else ())))) if level else ()
 
 
 @lru_cache(maxsize=64)

@@ -19,6 +19,7 @@ from irkit.testing import assert_equivalent
 from irkit.types import tensor
 from passes import optimize, prepare
 from passes.rule_sets import families
+from passes.rules.finite import FINITE
 from passes.standard import EXACT, REAL, all_rules, selected
 
 x = param(tensor("f32", "n", 8))
@@ -76,12 +77,22 @@ def test_a_wrong_name_is_refused_with_names_near_it() -> None:
 
 def test_every_rule_is_in_a_family_and_is_found_by_its_name() -> None:
     known = all_rules(2)
-    assert set(map(id, known)) == {*map(id, REAL), *map(id, EXACT)}
+    assert set(map(id, known)) == {*map(id, REAL), *map(id, EXACT), *map(id, FINITE)}
     assert {id(r) for rules in families(known).values() for r in rules} == set(map(id, known))
     for each in known:
         assert each in selected(2, each.name, None)
     assert selected(2, "default", None) == REAL and selected(1, "exact", None) == EXACT
     assert selected(2, "", None) is REAL
+
+
+def test_what_keeps_nan_is_left_out_where_that_is_asked_for_only() -> None:
+    pooled = op.MaxPool(image := param(tensor("f32", 1, 2, 8, 8)), kernel_shape=[2, 2])
+    odd = op.IsNaN(op.AveragePool(image, kernel_shape=[2, 2]))
+    graph = Graph((image,), (op.Where(odd, np.float32(np.nan), pooled),))
+    assert "IsNaN" in ops(optimize(graph)) and "IsNaN" in ops(optimize(graph, level=1, rules="default"))
+    assert ops(optimize(graph, rules="default+finite")) == ["MaxPool"]
+    with pytest.raises(RewriteError, match="finite"):  # keeps no bits of NaN
+        optimize(graph, level=1, rules="finite")
 
 
 def test_constants_are_computed_up_to_the_size_that_is_asked_for() -> None:

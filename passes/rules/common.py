@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -119,3 +119,11 @@ def wide(value: Value) -> np.ndarray:
     if blob is None:
         raise EvaluateError(f"{value!r} is no constant")
     return blob.array.astype(np.float64)
+
+
+def joined_name(weights: Iterable[Value | None]) -> str:
+    """The names of weights as one, where each has one: what they differ in, joined by `+`, between what they share."""
+    names = [v.blob.name.split(".") for v in weights if v is not None and v.blob is not None and v.blob.name]
+    if len({len(words) for words in names}) != 1:
+        return "+".join(".".join(words) for words in names)
+    return ".".join("+".join(dict.fromkeys(words)) for words in zip(*names, strict=True))

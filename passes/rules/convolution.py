@@ -8,11 +8,11 @@ import numpy as np
 
 from irkit.build import call, const, op
 from irkit.ir import Value, param
-from irkit.pattern import attr, hole, one_of, p
+from irkit.pattern import attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, tensor
-from passes.rules.common import is_float, lazily, wide
+from passes.rules.common import is_float, joined_name, lazily, same_shape, wide
 
 _conv = one_of("Conv")(hole("x"), constant("w"), constant("b", optional=True)).named("conv").once()
 
@@ -61,5 +61,48 @@ def conv_batch_norm(m: Match) -> Any:
     return call("Conv", [m.x, new, lazily(m.w, (weight.shape[0],), shifted, bias)], dict(m.conv.attributes))
 
 
-CONVOLUTION: tuple[Rule, ...] = (conv_batch_norm,)
+def _conv_named(n: int) -> Any:
+    weight, bias = constant(f"w{n}").once(), constant(f"b{n}", optional=True)
+    return one_of("Conv")(hole(f"x{n}"), weight, bias).named(f"conv{n}").once()
+
+
+def _shortcut(rng: np.random.Generator) -> Value:
+    def conv(channels: int) -> Value:
+        image = param(tensor("f32", "batch", channels, "height", "width"))
+        weight = const(rng.standard_normal((8, channels, 1, 1)).astype(np.float32))
+        return op.Conv(image, weight, const(rng.standard_normal(8).astype(np.float32)) if rng.random() < 0.6 else None)
+
+    return op.Add(conv(3), conv(5))
+
+
+def _is_pointwise(conv: Value, weight: Value) -> bool:
+    """True where each element of the image leads to one of the result, over all channels."""
+    steps, pads = attribute_of(conv, "strides") or (), attribute_of(conv, "pads") or ()
+    return {*weight.shape[2:], *steps, attribute_of(conv, "group")} == {1} and not any(pads)
+
+
+@rule(p.Add(_conv_named(1), _conv_named(2)), exact=False, sample=_shortcut)
+def added_convolutions(m: Match) -> Any:
+    """Conv(x, v, b) + Conv(y, w, c) -> Conv(Concat(x, y), Concat(v, w), b + c), for kernels of one element that lead to
+    as many channels as x and y have, or more"""
+    if not (_is_pointwise(m.conv1, m.w1) and _is_pointwise(m.conv2, m.w2)):
+        return decline("a kernel has more than one element, moves in steps, is in groups or is padded")
+    if not is_float(m.root) or not same_shape(m.conv1.shape, m.conv2.shape):
+        return decline("the images differ in size")
+    rows, columns = m.w1.shape[0], m.w1.shape[1] + m.w2.shape[1]
+    if columns > rows:
+        return decline("to join the images costs more than to add the results")
+    weights, biases = (m.w1, m.w2), [b for b in (m.b1, m.b2) if b is not None]
+
+    def compute() -> np.ndarray:
+        return np.concatenate([w.blob.array for w in weights], axis=1)
+
+    weight = lazily(m.w1, (rows, columns, *m.w1.shape[2:]), compute, joined_name(weights))
+    if not biases:
+        return op.Conv(op.Concat(m.x1, m.x2, axis=1), weight)
+    bias = lazily(biases[0], (rows,), lambda: np.sum([wide(b) for b in biases], axis=0), joined_name(biases))
+    return op.Conv(op.Concat(m.x1, m.x2, axis=1), weight, bias)
+
+
+CONVOLUTION: tuple[Rule, ...] = (conv_batch_norm, added_convolutions)
 """Rules of convolutions; not exact: the weights are rounded once more."""

@@ -1,0 +1,57 @@
+"""Rules for those who know that no number is NaN or infinite: of no level, taken where they are asked for by name.
+
+What torch keeps NaN in, and ONNX Runtime does not, is lowered with values that keep it, which take time. They go with
+`optimize(graph, rules="default+finite")`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from irkit.build import const, op
+from irkit.ir import Value, param
+from irkit.pattern import const as constant
+from irkit.pattern import either, hole, one_of, p
+from irkit.rewrite import Match, Rule, decline, rule
+from irkit.types import DType, tensor
+from passes.rules.common import same_shape
+
+
+def _kept(rng: np.random.Generator) -> Value:
+    x = param(tensor("f32", "batch", 4))
+    odd = op.IsNaN(x) if rng.random() < 0.5 else op.IsInf(x)
+    return op.Where(odd, np.float32(np.nan), op.Abs(x))
+
+
+@rule(p.Where(either(p.IsNaN(hole("x")), p.IsInf(hole("x"))), hole("a"), hole("y")), exact=False, sample=_kept)
+def where_finite(m: Match) -> Any:
+    """Where(IsNaN(x), a, y) -> y, and so for IsInf: where all numbers are finite"""
+    return m.y if same_shape(m.y.shape, m.root.shape) else decline("y is broadcast")
+
+
+def _pooled(rng: np.random.Generator) -> Value:
+    x = param(tensor("f32", "batch", 2, 6, 6))
+    table = const(np.array([-np.inf, -0.0, np.nan], np.float32))
+    kinds = op.Cast(op.Greater(x, np.float32(-np.inf)), to=DType.FLOAT)
+    sizes = {"kernel_shape": [2, 2], "strides": [int(rng.integers(1, 3))] * 2}
+    place = op.Cast(op.MaxPool(kinds, **sizes), to=DType.INT32)
+    return op.Add(op.MaxPool(x, **sizes), op.Gather(table, place))
+
+
+_number = one_of("Cast")(p.Greater(hole("x"), -np.inf))
+_kind = one_of("Cast")(one_of("MaxPool")(_number))  # where_finite went before
+
+
+@rule(p.Add(hole("pooled"), p.Gather(constant("table"), _kind)), exact=False, sample=_pooled)
+def pool_finite(m: Match) -> Any:
+    """y + Gather([-inf, 0, NaN], MaxPool(x > -inf)) -> y, where all numbers are finite"""
+    table = m.table.blob.array
+    if table.shape != (3,) or table[1] != 0 or not same_shape(m.pooled.shape, m.root.shape):
+        return decline("not what keeps NaN and -inf in max pooling")
+    return m.pooled
+
+
+FINITE: tuple[Rule, ...] = (where_finite, pool_finite)
+"""Rules of finite numbers."""
