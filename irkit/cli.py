@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
+from zipfile import BadZipFile
 
 import numpy as np
 import typer
@@ -171,7 +172,16 @@ def half(name: str | None, keep: Sequence[str] | None, keep_io: bool, sample: Pa
             raise IrkitError("--keep, --no-keep-io and --sample go with --precision", hint="add --precision float16")
         return None
     asked = upstairs("passes.precision").Precision
-    return asked.of(asked(name, keep or (), keep_io, None if sample is None else dict(np.load(sample))))
+    return asked.of(asked(name, keep or (), keep_io, None if sample is None else arrays_in(sample)))
+
+
+def arrays_in(path: Path) -> dict[str, Any]:
+    """The arrays in an .npz file by name. Raises IrkitError for any other file."""
+    try:
+        with np.load(path) as found:
+            return dict(found)
+    except (AttributeError, EOFError, TypeError, ValueError, BadZipFile) as error:
+        raise IrkitError(f"{path.name} holds no arrays by name", hint="numpy.savez(path, x=...) writes one") from error
 
 
 def changes_of(done: Sequence[Any]) -> list[str]:

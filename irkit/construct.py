@@ -134,19 +134,25 @@ def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Any]) -> Va
         if shares and isinstance(value.type, Tensor) and formal.homogeneous:
             return const(converted(op, index, data, value.type.dtype))
     allowed = known.allowed(formal)
-    if len(allowed) == 1:
-        (only,) = allowed
-        return const(np.array(data), dtype_of(only))
-    if "tensor(int64)" in allowed and np.array(data).dtype.kind in "iub":
-        return const(np.array(data), "i64" if np.array(data).dtype.kind != "b" else None)
-    return const(data)
+    try:
+        if len(allowed) == 1:
+            (only,) = allowed
+            return const(np.array(data), dtype_of(only))
+        if "tensor(int64)" in allowed and np.array(data).dtype.kind in "iub":
+            return const(np.array(data), "i64" if np.array(data).dtype.kind != "b" else None)
+        return const(data)
+    except (KeyError, TypeError, ValueError) as error:
+        raise TypeRuleError(
+            f"{op}: operand {index} is {data!r}, which is no array",
+            hint="irkit.shape_vector(sizes) is a vector of sizes that vary",
+        ) from error
 
 
 def converted(op: str, index: int, data: Any, dtype: DType) -> np.ndarray:
     """A number or list as an array of an element type. Raises TypeRuleError where an integer type cannot hold it."""
-    given = np.array(data)
-    narrow = given.dtype.kind == "c" and not dtype.is_complex
     try:
+        given = np.array(data)
+        narrow = given.dtype.kind == "c" and not dtype.is_complex
         with np.errstate(invalid="ignore"):
             found = (np.real(given) if narrow else given).astype(dtype.numpy)
     except (TypeError, ValueError) as error:
@@ -202,7 +208,13 @@ def of_kind(op: str, known: OpSpec, name: str, value: Any) -> Any:
     if name == "captures" and op in BODIES:
         return int(value)
     if name not in known.attributes:
-        raise TypeRuleError(f"{op} has no attribute {name!r}", hint=f"it has: {', '.join(known.attributes) or 'none'}")
+        operands = [formal.name for formal in known.inputs]
+        hint = f"it has: {', '.join(known.attributes) or 'none'}"
+        if name in operands:
+            hint = (
+                f"it is operand {operands.index(name)}: operands are given by position, None for one that is left out"
+            )
+        raise TypeRuleError(f"{op} has no attribute {name!r}", hint=hint)
     kind = known.attributes[name].kind
     cast = _CASTS.get(kind)
     try:

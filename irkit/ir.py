@@ -147,6 +147,17 @@ class Signature:
     metadata: tuple[tuple[str, str], ...] = ()
 
 
+def values(given: Iterable[Value]) -> tuple[Value, ...]:
+    """The same as a tuple. Raises GraphError where something else than a Value is among them."""
+    found: tuple[Any, ...] = (given,) if isinstance(given, Value) else tuple(given)
+    if isinstance(given, Value) or any(type(each) is not Value for each in found):
+        raise GraphError(
+            f"parameters and results are a tuple of values, and {given!r} was given",
+            hint="write (value,) for one; an operator with several results, or with bodies, gives a tuple itself",
+        )
+    return found
+
+
 @attrs.frozen(eq=False, repr=False)
 class Graph:
     """A closed function: `results` reach no Param but `params`. Compared by structure (see `irkit.digest`).
@@ -154,8 +165,8 @@ class Graph:
     `symbols` maps each dimension symbol's name to its range. `name` is a display name, no part of equality.
     """
 
-    params: tuple[Value, ...] = attrs.field(converter=tuple)
-    results: tuple[Value, ...] = attrs.field(converter=tuple)
+    params: tuple[Value, ...] = attrs.field(converter=values)
+    results: tuple[Value, ...] = attrs.field(converter=values)
     symbols: PMap[str, Range] = attrs.field(factory=lambda: pmap({}))
     signature: Signature = Signature()
     name: str = "graph"

@@ -28,7 +28,16 @@ def rewrite(graph: Graph, rules: Rules | Rule, *, tidy: Rules = (), depth: int =
     the value that they replace, and the rule's name. Where several rules match, the first of the set is taken. The
     rules of `tidy` are applied to what the others made, and to what stands over that, and to nothing else.
 
-    Raises RewriteError where a replacement has another type than what it replaces, or where the rules run in a
-    circle (more than `depth` replacements in a row grow out of one value).
+    Raises RewriteError for what is no rule, where a replacement has another type than what it replaces, and where the
+    rules run in a circle (more than `depth` replacements in a row grow out of one value).
     """
-    return Plan((rules,) if isinstance(rules, Rule) else tuple(rules), depth, tidy).rewrite(graph)
+    return Plan(rule_set(rules), depth, tidy).rewrite(graph)
+
+
+def rule_set(rules: Rules | Rule) -> Rules:
+    """The rules as a tuple. Raises RewriteError for what is no rule."""
+    found = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
+    for each in found:
+        if not isinstance(each, Rule):
+            raise RewriteError(f"{each!r} is no rule", hint="@rule(pattern) makes a rule of a function of the match")
+    return found

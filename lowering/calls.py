@@ -55,6 +55,8 @@ def as_module(model: Any) -> torch.nn.Module:
     owner = getattr(model, "__self__", None)
     if inspect.ismethod(model) and isinstance(owner, torch.nn.Module):
         return owner if model.__name__ == "forward" else seen_through(owner, model)
+    if isinstance(model, type) and issubclass(model, torch.nn.Module):
+        raise CaptureError(f"{model.__name__} is a class, no module", hint=f"pass an instance: {model.__name__}(...)")
     if callable(model):
         return Function(model)
     raise CaptureError(

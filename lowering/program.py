@@ -181,8 +181,9 @@ class Program:
         captured = self.lowered.captured
         for name, leaf in zip(captured.input_names, leaves, strict=True):
             if name in captured.scalars and not same_scalar(leaf, captured.scalars[name]):
+                given = f"a {type(leaf).__name__}" if isinstance(leaf, torch.Tensor | np.ndarray) else repr(leaf)
                 raise ContractError(
-                    f"{name} is {leaf!r}, and the model was captured with {name} = {captured.scalars[name]!r} baked in",
+                    f"{name} is {given}, and the model was captured with {name} = {captured.scalars[name]!r} baked in",
                     hint="capture it again with this value, or make the input a tensor",
                 )
 

@@ -158,9 +158,9 @@ def mixed_precision(
 
 
 def named_dtype(name: str) -> DType:
-    """The type that a user calls float16, f16, bfloat16 or bf16. Raises RewriteError for other names."""
+    """The type that a user calls float16, f16, bfloat16 or bf16. Raises RewriteError for anything else."""
     known = {n: d for d in HALVES for n in (d.name.lower(), d.short)}
-    if name.lower() not in known:
+    if not isinstance(name, str) or name.lower() not in known:
         raise RewriteError(f"there is no precision {name!r}", hint=f"known: {', '.join(known)}")
     return known[name.lower()]
 

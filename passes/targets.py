@@ -89,7 +89,10 @@ def target_of(target: str | Target, opset: int | None = None) -> Target:
         target = attrs.evolve(NAMES[name], domains=tuple(domains))
     found = target if opset is None else attrs.evolve(target, opset=opset)
     if type(found.opset) is not int or not OLDEST <= found.opset <= OPSET:
-        raise RewriteError(f"irkit writes opsets {OLDEST} to {OPSET}, and was asked for {found.opset!r}")
+        raise RewriteError(
+            f"irkit writes opsets {OLDEST} to {OPSET}, and was asked for {found.opset!r}",
+            hint="ask for one of these; without opset= the model gets the newest that its target runs",
+        )
     return found
 
 

@@ -60,6 +60,8 @@ def save(
     Both files appear under their names only when they are complete: a failed save leaves the old ones.
     Raises SerializeError for what the opset cannot say or one message cannot hold.
     """
+    if not Path(path).name:
+        raise SerializeError(f"{str(path)!r} names no file", hint="give the name of a file")
     target = Path(os.path.realpath(path)) if Path(path).is_symlink() else Path(path)
     total = sum(blob.nbytes for blob in weights_of(graph))
     beside = total > AUTO_LIMIT if external == "auto" else bool(external)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,7 @@ import attrs
 
 from irkit.attributes import frozen, single
 from irkit.errors import TypeRuleError
-from irkit.onnx.schemas import BODIES, AttributeSpec, OpSpec, spec
+from irkit.onnx.schemas import BODIES, AttributeSpec, OpSpec, names, spec
 from irkit.pattern.predicates import Predicate, Typed, equals, near, typed
 from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 
@@ -249,6 +250,10 @@ class Vocabulary:
     def __getattr__(self, name: str) -> Callable[..., Op]:
         if name.startswith("_"):
             raise AttributeError(name)
+        if row_of(name) is None and name not in LEAF_LIKE:
+            near = get_close_matches(name, names(), 1)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            raise AttributeError(f"ONNX has no operator {name!r}{meant}; p.op({name!r}) is one of your own")
         return self.op(name)
 
     def op(self, name: str) -> Callable[..., Op]:
