@@ -282,16 +282,16 @@ def _keeps_first(value: Value) -> bool:
 
 def _starts_first(value: Value, rank: int) -> bool:
     """True for a slice that leaves out no first places of the last axis."""
-    given = value.inputs[3] if len(value.inputs) > 3 else None
-    starts, steps = contents(value.inputs[1]), contents(value.inputs[4]) if len(value.inputs) > 4 else None
-    axes = axes_of(given) if given is not None else None if starts is None else tuple(range(len(starts)))
+    _, begins, _, along, strides = (*value.inputs, None, None)[:5]
+    starts, steps = (None if v is None else contents(v) for v in (begins, strides))
+    axes = axes_of(along) if along is not None else None if starts is None else tuple(range(len(starts)))
     if axes is None:
         return False
     places = [i for i, a in enumerate(axes) if a % rank == rank - 1]
     if not places:
         return True
     (place,) = places
-    step = 1 if len(value.inputs) <= 4 else None if steps is None else steps[place]
+    step = 1 if strides is None else None if steps is None else steps[place]
     first = None if starts is None else starts[place]
     return type(first) is int and first == 0 and type(step) is int and step > 0
 
