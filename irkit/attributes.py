@@ -63,13 +63,15 @@ def key(attributes: Attributes) -> Any:
     """A hashable that is equal just for attributes that mean the same: by content for blobs, telling -0.0 from 0.0."""
     for _, value in attributes:
         kind = type(value)
-        if kind not in _PLAIN and not (kind is tuple and _PLAIN.issuperset(map(type, value))):
+        if kind is int or kind is str or (kind is tuple and _APART.isdisjoint(map(type, value))):
+            continue
+        if (kind is float and value == 0.0) or kind is Blob or kind is tuple:
             return tuple([(name, _key(value)) for name, value in attributes])
     return attributes  # equal just where they mean the same
 
 
-_PLAIN = frozenset((int, str, bytes))
-"""Types of which equal values mean the same."""
+_APART = frozenset((float, Blob, tuple))
+"""Types of which equal values may mean something else, or equal ones differ."""
 
 
 def _key(value: Attribute) -> Any:

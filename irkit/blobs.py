@@ -79,9 +79,10 @@ class Blob:
     def key(self) -> Any:
         """Equal for blobs that may be taken for one: content for small ones, storage identity for large ones and for
         weights, which keep their names even where they hold the same numbers."""
-        if self.nbytes <= SMALL and not self.is_weight:
-            return (self.dtype, self.shape, content(self.array))
-        return (self.dtype, self.shape, id(self.source if self.source is not None else self))
+        dtype, shape, size = self.dtype, self.shape, self.size
+        if (size * dtype.bits + 7) // 8 <= SMALL and not (self.name and size > 1 and dtype.is_float):
+            return (dtype, shape, content(self.array))
+        return (dtype, shape, id(self if self.source is None else self.source))
 
     @cached_property
     def digest(self) -> bytes:

@@ -63,6 +63,11 @@ def is_fresh(dim: Dim) -> bool:
     return isinstance(dim, sympy.Dummy)
 
 
+def any_fresh(shape: Iterable[Dim]) -> bool:
+    """True where one of the dimensions is a symbol made by `fresh`."""
+    return sympy.Dummy in map(type, shape)
+
+
 def label(symbol: sympy.Symbol) -> str:
     """The name by which values and ranges of a symbol are looked up: its own, or a unique one for a fresh symbol."""
     return f"?{symbol.dummy_index}" if isinstance(symbol, sympy.Dummy) else symbol.name

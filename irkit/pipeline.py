@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -78,6 +79,8 @@ class Pass:
 
     def run(self, graph: Graph, observe: Observer = nobody, depth: int = 0) -> Graph:
         """The graph after the pass; `observe` is told of it and of every pass inside it."""
+        if observe is nobody:
+            return self.body(graph, observe, depth + 1)
         start = time.perf_counter()
         after = self.body(graph, observe, depth + 1)
         observe(Step(str(self), graph, after, time.perf_counter() - start, depth))
@@ -189,10 +192,12 @@ def in_bodies(inner: Passes) -> Pass:
 
 
 def _everywhere(graph: Graph, function: Callable[[Graph], Graph], bodies: Bodies) -> Graph:
+    if not any(map(attrgetter("bodies"), graph.order)):
+        return function(graph)
     built: dict[Any, Any] = {}
     for value in graph.order:
         new = value
-        if built and any(v in built for v in value.inputs):
+        if built and not built.keys().isdisjoint(value.inputs):
             new = value.with_inputs(tuple(built.get(v, v) for v in value.inputs))
         if value.bodies:
             new = with_bodies(new, tuple(_body(each, function, bodies) for each in value.bodies))

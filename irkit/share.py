@@ -92,7 +92,7 @@ def _share(graph: Graph, bodies: Bodies) -> Graph:
     table, swaps = Numbering(), {}
     for value in graph.order:
         new = value
-        if swaps and any(v in swaps for v in value.inputs):
+        if swaps and not swaps.keys().isdisjoint(value.inputs):
             new = value.with_inputs(tuple(swaps.get(v, v) for v in value.inputs))
         if new.bodies:
             new = with_bodies(new, tuple(_shared_body(body, bodies) for body in new.bodies))

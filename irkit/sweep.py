@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -33,6 +34,8 @@ WIDE = 6
 """Of operators with more operands than this, which rules may match is not remembered."""
 
 
+_OP = attrgetter("op")
+
 Attempts = tuple[tuple[Rule, Pattern, tuple[Guard, ...]], ...]
 """Rules that may match, each with what its pattern comes to there, and cheap conditions that are necessary for it."""
 
@@ -51,12 +54,17 @@ class Index:
     def candidates(self, value: Value) -> Attempts:
         """The rules that may match, in the order of the rule set, judged by the operator of the value and those of
         its operands."""
-        op = value.op
-        key = (op, *[None if v is None else v.op for v in value.inputs])
+        op, inputs = value.op, value.inputs
+        key: Any = op
+        try:
+            if inputs:
+                key = (op, *map(_OP, inputs))
+        except AttributeError:  # of None, which stands for an operand that is left out
+            key = (op, *[None if v is None else v.op for v in inputs])
         found = self._candidates.get(key)
         if found is None:
-            found = self._possible(op, key[1:])
-            if len(key) <= WIDE + 1:
+            found = self._possible(op, key[1:] if inputs else ())
+            if len(inputs) <= WIDE:
                 self._candidates[key] = found
         return found
 
@@ -331,7 +339,7 @@ class Sweep:
         """`value` over what stands for its operands, with an origin."""
         swaps = self.swaps
         try:
-            return reinfer.over(value, tuple([swaps.get(v, v) for v in value.inputs]), origin)  # type: ignore[arg-type]
+            return reinfer.over(value, tuple(map(swaps.get, value.inputs, value.inputs)), origin)  # type: ignore[arg-type]
         except TypeRuleError as error:
             raise RewriteError(
                 f"after the rewrites below it, {value.op} is refused: {error.what}",

@@ -40,6 +40,11 @@ def by_definition(m: Match, value: Value) -> Any:
     return found if several else found[0]
 
 
+def holds_defined(graph: Graph) -> bool:
+    """True for a graph that has, itself or in a body, an operator of which irkit has a definition."""
+    return any(v.op in DEFINITIONS or (v.bodies and any(map(holds_defined, v.bodies))) for v in graph.order)
+
+
 @uncollected
 def written_out(graph: Graph, target: Target) -> Graph:
     """The graph with operators of ONNX Runtime's own, whose domain the target does not allow, in ONNX's words; the very
@@ -47,6 +52,9 @@ def written_out(graph: Graph, target: Target) -> Graph:
 
     `legalize` does so too. Before `optimize` it lets rules see what an optimizer hid in such operators.
     """
+
+    if not holds_defined(graph):
+        return graph
 
     def function(m: Match) -> Any:
         if domain_of(m.root.op) in target.domains:

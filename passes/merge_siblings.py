@@ -76,7 +76,7 @@ def merged(graph: Graph, parts: dict[Value, tuple[list[Cut], list[Cut]]]) -> Gra
             tiles, cuts = parts[value]
             source = new.get(tiles[0].source, tiles[0].source)
             new.update(split(source, tiles[0].axis, tiles, cuts))
-        elif value not in new and any(v in new for v in value.inputs):
+        elif value not in new and not new.keys().isdisjoint(value.inputs):
             new[value] = value.with_inputs(tuple(v if v is None else new.get(v, v) for v in value.inputs))
     return graph.with_results(new.get(r, r) for r in graph.results)
 

@@ -15,6 +15,7 @@ biases 0.95 to 1.04, where nothing is fused but Reshapes are added.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import attrs
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from irkit import dims
 from irkit.blobs import Blob, joined
 from irkit.build import call, shape_vector
-from irkit.ir import Graph, Value, constant
+from irkit.ir import Graph, Value, constant, param
 from irkit.pattern import attribute_of
 from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, in_bodies, nobody
@@ -170,8 +171,9 @@ def with_bias(value: Value, found: Mapping[Value, Form], alone: Callable[[Value]
             rest = [v for v in terms if v is not term and v is not bias]
             if len(rest) + 2 != len(terms):
                 continue
-            made = elementwise(value, rest, attrs.evolve(form.linear, bias=bias))
-            return made if made is None else attrs.evolve(made, saved=made.saved + form.saved)
+            layer = form.linear
+            made = elementwise(value, rest, Linear(layer.product, layer.held, layer.transposed, bias))
+            return made if made is None else Form(value, made.rows, made.linear, made.saved + form.saved)
     return None
 
 
@@ -208,6 +210,8 @@ class Region:
     inside: dict[Value, Form]
     owner: dict[Value, Value] = attrs.field(factory=dict)
     results: frozenset[Value] = frozenset()
+    _users: dict[Value, tuple[list[Value], list[Value]]] = attrs.field(factory=dict)
+    """What was found of the users of values; where the region changes, that of the operands it concerns is dropped."""
 
     @classmethod
     def of(cls, graph: Graph, forms: Iterable[Form], results: frozenset[Value]) -> Region:
@@ -216,25 +220,38 @@ class Region:
         for form in made.inside.values():
             if form.linear is not None and form.linear.product is not form.value:
                 made.owner[form.linear.product] = form.value
-        for _ in range(SWEEPS):
-            count = len(made.inside)
-            for value in (*made.inside, *reversed(tuple(made.inside))):
-                if value in made.inside and made.change(value) < 0:
-                    del made.inside[value]
-            if len(made.inside) == count:
+        for sweep in range(2 * SWEEPS):  # forth and back
+            values = tuple(made.inside)
+            for value in reversed(values) if sweep % 2 else values:
+                if made.change(value) < 0:
+                    made.drop(value)
+            if len(made.inside) == len(values):
                 break
         return made
 
+    def drop(self, value: Value) -> None:
+        """Leaves a value outside."""
+        form = self.inside.pop(value)
+        concerned = value.inputs if form.linear is None else (*value.inputs, *form.linear.product.inputs)
+        for each in concerned:
+            self._users.pop(each, None)  # type: ignore[arg-type]
+
     def users(self, value: Value) -> tuple[list[Value], list[Value]]:
         """(the users of a value in the region, those outside)"""
-        within, outside = [], []
-        for user in self.graph.users.get(value, ()):
-            (within if self.owner.get(user, user) in self.inside else outside).append(user)
-        return within, outside
+        found = self._users.get(value)
+        if found is None:
+            within, outside = found = self._users[value] = [], []
+            owner, inside = self.owner, self.inside
+            for user in self.graph.users.get(value, ()):
+                (within if owner.get(user, user) in inside else outside).append(user)
+        return found
 
     def leaves(self, value: Value) -> bool:
         """True where a value of the region is needed with its own dimensions, by more than a Reshape of it."""
-        return value in self.results or not all(is_free(u, value) for u in self.users(value)[1])
+        if value in self.results:
+            return True
+        outside = self.users(value)[1]
+        return bool(outside) and not all(is_free(u, value) for u in outside)
 
     def enters(self, value: Value) -> bool:
         """True where putting a value from outside on rows takes a node."""
@@ -414,7 +431,7 @@ def rows_here(graph: Graph, target: Target) -> Graph:
     chosen: list[Region] = []
     for forms in regions(forms_of(graph)):
         region = Region.of(graph, forms, results)
-        if region.inside and region.pays() and runs(region, target):
+        if region.inside and region.pays() and all(takes(target, *kind) for kind in kinds(region)):
             chosen.append(region)
     matrices = {v: new for v in graph.order if (new := unturned(v, target)) is not None}
     if not chosen and not matrices:
@@ -466,14 +483,18 @@ def shape_of(value: Value) -> tuple[dims.Dim, ...]:
     return value.type.shape if isinstance(value.type, Tensor) else ()
 
 
-def runs(region: Region, target: Target) -> bool:
-    """True where the target has what a region is made of on rows."""
-    samples = {f.value.dtype: f.linear for f in region.inside.values() if f.linear is not None}
-    for each in samples.values():
-        flat = shaped(each.x, (dims.product(each.x.shape[:-1]), each.x.shape[-1]), ())
-        if target.problem(flat) or target.problem(gemm(flat, each.held, each.transposed, each.bias)):
-            return False
-    return True
+def kinds(region: Region) -> set[tuple[DType, int, bool]]:
+    """The element type of each layer of a region, whether its weight is held transposed, and whether it has a bias."""
+    layers = [f.linear for f in region.inside.values() if f.linear is not None]
+    return {(each.product.dtype, each.transposed, each.bias is not None) for each in layers}
+
+
+@lru_cache(maxsize=256)
+def takes(target: Target, dtype: DType, transposed: int, biased: bool) -> bool:
+    """True where the target has what a layer of such a kind is made of on rows."""
+    x, weight, bias = (param(Tensor(dtype, shape)) for shape in ((1, 1, 1), (1, 1), (1,)))
+    flat = shaped(x, (1, 1), ())
+    return not (target.problem(flat) or target.problem(gemm(flat, weight, transposed, bias if biased else None)))
 
 
 @uncollected
@@ -483,7 +504,5 @@ def rows(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     if target.provider != "CPUExecutionProvider":
         return graph
 
-    def here(given: Graph) -> Graph:
-        return rows_here(given, target)
-
+    here = Pass("here", (), lambda given, *_: rows_here(given, target))
     return Pass("rows", (("target", str(target)),), in_bodies(here).body).run(graph, observe)

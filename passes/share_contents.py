@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from irkit.blobs import SMALL, Blob
-from irkit.ir import Graph, Value, constant, substitute
+from irkit.ir import Graph, Value, constant
 from irkit.pipeline import Observer, Pass, in_bodies
 from irkit.types import DType
 from irkit.vocabulary import CONSTANT
@@ -89,7 +89,12 @@ def share_contents_here(graph: Graph, table: Contents, *, names: bool) -> Graph:
         found = table.first(blob)
         if found is not blob and found.key != blob.key:
             swaps[value] = constant(found).with_origin(value.origin)
-    return substitute(graph, swaps) if swaps else graph
+    if not swaps:
+        return graph
+    for value in graph.order:
+        if not swaps.keys().isdisjoint(value.inputs):
+            swaps[value] = value.with_inputs(tuple([swaps.get(v, v) for v in value.inputs]))  # type: ignore[arg-type]
+    return graph.with_results(swaps.get(r, r) for r in graph.results)
 
 
 def made(names: bool = True) -> Pass:
@@ -98,9 +103,7 @@ def made(names: bool = True) -> Pass:
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
         table = Contents()
 
-        def here(inner: Graph) -> Graph:
-            return share_contents_here(inner, table, names=names)
-
+        here = Pass("here", (), lambda inner, *_: share_contents_here(inner, table, names=names))
         return in_bodies(here).run(graph)
 
     return Pass("share_contents", () if names else (("names", names),), body, made)

@@ -28,6 +28,9 @@ class Hole:
     only_user: bool = False
     type: Typed | None = None
 
+    is_free: bool = attrs.field(init=False, default=attrs.Factory(lambda self: _is_free(self), takes_self=True))
+    """Whether it has a name, and stands for any value."""
+
     def once(self) -> Hole:
         """The same hole for a value that is used in one place only."""
         return attrs.evolve(self, only_user=True)
@@ -120,6 +123,10 @@ def _rest_at(op: Op) -> int | None:
 
 def _is_more(op: Op) -> bool:
     return bool(op.type or op.where or op.name or op.whole or op.bodies)
+
+
+def _is_free(hole: Hole) -> bool:
+    return bool(hole.name) and not (hole.where or hole.ops or hole.only_user or hole.type)
 
 
 @attrs.frozen(eq=False)

@@ -345,13 +345,17 @@ def _at_once(
     """The goals of operands in this order, where nobody asks how far the match came: leaves are bound at once, so that
     most of what fails does so here."""
     for index in range(len(wanted) - 1, -1, -1):
-        part, kind = wanted[index], type(wanted[index])
-        if kind is Hole or kind is Constant or kind is Rest:
-            why = _leaf(part, given[index], bound, search)
+        part: Any = wanted[index]
+        value, kind = given[index], type(part)
+        if kind is Hole and part.is_free and value is not None:
+            if bound.setdefault(part.name, value) is not value:
+                return ("{} stands for another value already", part.name), None
+        elif kind is Hole or kind is Constant or kind is Rest:
+            why = _leaf(part, value, bound, search)
             if why is not None:
                 return why, None
         else:
-            goals = (part, given[index], (), goals)
+            goals = (part, value, (), goals)
     return None, goals
 
 

@@ -27,6 +27,8 @@ def same_type(a: Value, b: Value) -> bool:
 
 def same_shape(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
     """True where the shapes are certainly equal."""
+    if a == b:
+        return True
     return len(a) == len(b) and all(x is y or dims.same(x, y) is True for x, y in zip(a, b, strict=True))
 
 
@@ -59,7 +61,7 @@ def _zero(value: Value, negative: bool) -> bool:
 
 def is_known(shape: tuple[Dim, ...]) -> bool:
     """True where no dimension is a fresh symbol."""
-    return not any(d.__class__ is not int and dims.is_fresh(d) for d in shape)
+    return not dims.any_fresh(shape)
 
 
 def is_static(type_: Type) -> bool:
@@ -81,7 +83,7 @@ def small(value: Value) -> np.ndarray | None:
 def axes_of(value: Value | None) -> tuple[int, ...] | None:
     """The numbers in a constant operand of axes; None where it is absent or not constant."""
     blob = None if value is None else value.blob
-    return None if blob is None else tuple(int(a) for a in blob.array.ravel())
+    return None if blob is None else tuple(map(int, blob.array.ravel().tolist()))
 
 
 def positive(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:

@@ -151,8 +151,8 @@ def _is_free(view: Value) -> bool:
 def plain_reshape(m: Match) -> Any:
     """Reshape(x, [0, -1]) -> Reshape(x, the dimensions that this means), or Unsqueeze, Squeeze, or x itself"""
     given, shape = contents(m.s) or (), m.root.shape
-    written = len(given) == len(shape)
-    if written and needs_reshape(m.x.shape, shape) and all(map(same, given, shape)):
+    written = given == shape or (len(given) == len(shape) and all(map(same, given, shape)))
+    if written and needs_reshape(m.x.shape, shape):
         return decline("the dimensions are written out")
     return view(m, m.x, shape, *sources_of(m.root)) or decline("a dimension is not known")
 

@@ -58,7 +58,7 @@ def read(value: Value | None) -> Sizes | None:
     blob = value.blob
     if blob is None or blob.dtype is not DType.INT64 or len(blob.shape) > 1 or blob.size > MOST:
         return None
-    return Sizes(tuple(int(d) for d in blob.array.ravel()), len(blob.shape))
+    return Sizes(tuple(blob.array.ravel().tolist()), len(blob.shape))
 
 
 def known(value: Value | None) -> Sizes:
