@@ -411,12 +411,25 @@ def value_of(expr: Any, sizes: Mapping[str, Any]) -> Any:
 
 
 def check_examples(places: Sequence[Place], leaves: Sequence[Leaf]) -> None:
-    """Raises CaptureError where two places of one name have different sizes in the example inputs."""
+    """Raises CaptureError where two places of one name have different sizes in the example inputs, and where an
+    expression is over names that no dimension has."""
     sizes = [example_size(place, leaves) for place in places]
     bound = bound_sizes(places, sizes)
+    for place in places:
+        names = [symbol.name for symbol in dims.symbols_of(place.expr)]
+        if len(names) > 1 and not any(name in bound for name in names):
+            raise CaptureError(
+                f"{location(place, leaves)} is called {place.text!r}, and neither {' nor '.join(names)} is a dimension",
+                hint="an expression is over names that other dimensions have; a name has letters, digits and _",
+            )
     plain = {name: size for name, (size, _) in bound.items()}
     for place, size in zip(places, sizes, strict=True):
         wanted = expected(place, plain)
+        if wanted is None and not fits(place, size, plain):
+            raise CaptureError(
+                f"{location(place, leaves)} is {size} in the example, which is no {place.text}",
+                hint="give an example of such a size, or a plain name",
+            )
         if wanted is not None and wanted != size:
             names = ", ".join(
                 f"{name} is {plain[name]} at {location(bound[name][1], leaves)}"
@@ -426,6 +439,16 @@ def check_examples(places: Sequence[Place], leaves: Sequence[Leaf]) -> None:
                 f"{location(place, leaves)} is {size} in the example, and {place.text!r} makes it {wanted}: {names}",
                 hint="give dimensions that may differ different names, or examples whose sizes agree",
             )
+
+
+def fits(place: Place, size: int, sizes: Mapping[str, int]) -> bool:
+    """Whether the one name of an expression that has no size can be given one, so that the expression is `size`."""
+    known = {symbol: sizes[symbol.name] for symbol in dims.symbols_of(place.expr) if symbol.name in sizes}
+    try:
+        found = dims.solve(place.expr.xreplace(known), size)
+    except DimensionError:
+        return False
+    return found is None or found[1] >= 0
 
 
 def example_size(place: Place, leaves: Sequence[Leaf]) -> int:

@@ -303,7 +303,22 @@ def names_of(places: Sequence[Place], leaves: Sequence[Leaf], metas: Metas, defa
             said = value_of(place.expr, values)
             if said != size and sympy.expand(said - size) != 0:
                 promises.append(Guard(sympy.Eq(said, size), place.text, kind="promise"))
+        elif not place.is_plain and isinstance(size, sympy.Symbol):
+            promises += [Guard(expr, place.text, kind="promise") for expr in multiples(place, size, values)]
     return Names(symbols, equal, tuple(promises))
+
+
+def multiples(place: Place, size: Any, values: Mapping[str, Any]) -> list[Any]:
+    """What `2*k + n` says of a size where k is the one name that stands nowhere alone: it is n, or 2 more, or 4."""
+    (unknown, *more) = [symbol for symbol in dims.symbols_of(place.expr) if symbol.name not in values]
+    expr: Any = place.expr
+    slope, start = expr.coeff(unknown, 1), expr.xreplace({unknown: sympy.Integer(0)})
+    linear = slope.is_Integer and dims.same(expr, dims.add(dims.mul(unknown, int(slope)), start)) is True
+    if more or not linear or slope < 1:
+        return []
+    least = value_of(start, values)
+    found = [sympy.Eq(torch_functions.Mod(size - least, slope), 0)] if slope > 1 else []
+    return found if least == 0 else [*found, sympy.Ge(size, least)]
 
 
 def name_root(place: Place, size: Any, symbols: dict[str, str]) -> None:

@@ -540,3 +540,45 @@ def test_size_one_is_allowed_where_other_sizes_decide_a_guard() -> None:
     for seq, past in ((1, 5), (1, 1), (1, 0), (4, 9)):
         x, before = torch.randn(2, seq, 4), torch.randn(2, past, 4)
         assert torch.allclose(program(x, before), Causal()(x, before), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("said", "example", "allowed", "refused"),
+    (
+        ("2*h", 4, (0, 6), (1, 5)),
+        ("2*h + 3", 7, (3, 9), (1, 4, 8)),
+        ("h + 3", 7, (3, 4), (0, 2)),
+        ("h//2", 4, (3, 4), ()),
+    ),
+)
+def test_an_expression_whose_name_stands_nowhere_alone_is_kept(
+    said: str, example: int, allowed: tuple[int, ...], refused: tuple[int, ...]
+) -> None:
+    program = to_onnx(lambda x: x * 2, (torch.ones(example, 3),), dynamic_shapes=({0: said},))
+    for size in allowed:
+        assert program(torch.ones(size, 3)).shape == (size, 3)
+    for size in refused:
+        with pytest.raises(irkit.ContractError, match="the model was captured under the condition"):
+            program(torch.ones(size, 3))
+    assert bool(program.contract()["relations"]) is bool(refused)
+
+
+def test_a_sum_is_at_least_the_part_that_is_known() -> None:
+    shapes = ({0: "seq"}, {0: "past + seq"})
+    program = to_onnx(lambda x, y: x.sum() + y.sum(), (torch.ones(4), torch.ones(6)), dynamic_shapes=shapes)
+    assert program(torch.ones(4), torch.ones(4)) == 8
+    with pytest.raises(irkit.ContractError, match="seq = 4"):
+        program(torch.ones(4), torch.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    (
+        ("batch-size", "is called 'batch-size', and neither batch nor size is a dimension"),
+        ("2*h", r"is 5 in the example, which is no 2\*h"),
+        ("h + 7", r"is 5 in the example, which is no h \+ 7"),
+    ),
+)
+def test_an_expression_that_cannot_be_kept_is_refused(said: str, message: str) -> None:
+    with pytest.raises(CaptureError, match=message):
+        to_onnx(lambda x: x * 2, (torch.ones(5, 3),), dynamic_shapes=({0: said},))
