@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.kernel_cases_further import CASES as FURTHER
 from benchmarks.kernel_costs import Case, Form, Maker
 from irkit.build import call, const, op
 from irkit.ir import Value
@@ -547,5 +548,5 @@ def repeated(x: Value, batch: int, heads: int, length: int, size: int) -> Value:
     return op.Reshape(wide, np.array([batch, 2 * heads, length, size]))
 
 
-CASES = (*activations(), *products(), *convolutions(), *norms(), *attentions())
+CASES = (*activations(), *products(), *convolutions(), *norms(), *attentions(), *FURTHER)
 """All cases."""

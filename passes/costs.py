@@ -39,6 +39,8 @@ SWITCHES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "GroupQueryAttention": ("do_rotary",),
         "MultiHeadAttention": ("unidirectional",),
         "Attention": ("unidirectional",),
+        "CausalConvWithState": ("activation",),
+        "LinearAttention": ("update_rule",),
         "MoE": ("activation_type",),
     }
 )
@@ -46,6 +48,7 @@ SWITCHES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 OPERANDS: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType(
     {
+        "CausalConvWithState": ((3, "past"),),
         "FusedConv": ((3, "sum"),),
         "GroupQueryAttention": ((3, "past"),),
         "MultiHeadAttention": ((3, "bias"), (4, "mask"), (5, "attention_bias"), (6, "past")),
@@ -56,6 +59,9 @@ OPERANDS: Mapping[str, tuple[tuple[int, str], ...]] = MappingProxyType(
     }
 )
 """Optional operands that do."""
+
+TOKENS: Mapping[str, int] = MappingProxyType({"CausalConvWithState": 2, "LinearAttention": 1})
+"""The axis of tokens, where one token takes another time than several."""
 
 
 def fusion_of(value: Value) -> str:
@@ -70,10 +76,27 @@ def fusion_of(value: Value) -> str:
         found.append("alpha")
     if name == "MultiHeadAttention" and value.inputs[1] is not None and value.inputs[1].rank == 4:
         found.append("keys apart")
+    if name == "LinearAttention" and len(value.inputs) > 4 and is_by_key(value):
+        found.append("keys")
     for index, operand in OPERANDS.get(name, ()):
         if index < len(value.inputs) and value.inputs[index] is not None:
             found.append(operand)
+    if name in TOKENS and is_token(value):
+        found.append("step")
     return f"{name}[{','.join(found)}]" if found else name
+
+
+def is_by_key(value: Value) -> bool:
+    """True for states each of whose keys has a decay of its own."""
+    decay = value.inputs[4]
+    return decay is not None and decay.shape[-1] != value.attribute("kv_num_heads")
+
+
+def is_token(value: Value) -> bool:
+    """True for what is surely of one token."""
+    x = value.inputs[0]
+    axis = TOKENS[split(value.op)[1]]
+    return x is not None and x.shape[1 if value.attribute("channels_last") else axis] == 1
 
 
 def dtype_of(value: Value) -> DType:

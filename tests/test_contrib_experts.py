@@ -107,8 +107,8 @@ def test_what_moe_cannot_do_is_left_alone() -> None:
     config = transformers.MixtralConfig(
         **decoder_options(num_hidden_layers=1, num_local_experts=4, num_experts_per_tok=2, hidden_act="gelu")
     )
-    module = transformers.MixtralForCausalLM(config).eval().model.layers[0].mlp
-    graph = lowered(module)
+    module: Any = transformers.MixtralForCausalLM(config).eval().model.layers[0]
+    graph = lowered(module.mlp)
     assert not mixtures(fuse(graph, ANY))
     sums = [v for v in graph.order if v.op == "ReduceSum" and v.inputs[0] is not None and v.inputs[0].rank == 3]
     assert "MoE has no such activation as Mul" in str(irkit.explain(mixture_of_experts, sums[-1]))

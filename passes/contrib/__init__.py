@@ -3,8 +3,9 @@
 from passes.contrib.decoders import DECODERS
 from passes.contrib.encoders import ENCODERS
 from passes.contrib.experts import EXPERTS
+from passes.contrib.recurrences import RECURRENCES
 
-WHOLE = EXPERTS
+WHOLE = EXPERTS + RECURRENCES
 """Rules for what is written with many operators: they are applied first, while those still are ONNX's."""
 
 PARTS = DECODERS + ENCODERS

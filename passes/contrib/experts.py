@@ -17,7 +17,8 @@ from irkit.pattern import const as constant
 from irkit.pattern import hole, p
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.contrib.mixtures import Layer, Other, mixture
+from passes.contrib.mixtures import Layer, mixture
+from passes.contrib.reading import Other
 from passes.rules.common import lazily, same_shape
 from passes.rules.sizes import bound_by, built, is_bound
 

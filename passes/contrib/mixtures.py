@@ -7,7 +7,6 @@ once. What does not read as one raises `Other`, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -18,13 +17,13 @@ from irkit.dims import Dim
 from irkit.errors import EvaluateError
 from irkit.evaluate import apply
 from irkit.ir import Value
-from irkit.pattern import attribute_of, uniform
-from irkit.types import Tensor
+from irkit.pattern import attribute_of
+from irkit.types import Tensor, Tuple
 from irkit.walk import post_order
+from passes.contrib.reading import Other, bare, both_ways, factor, first, is_last, need, operand, part_of, uncast
 from passes.rules.common import axes_of, same_shape
 from passes.rules.sizes import read
 
-VIEWS = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"))
 ROW_BY_ROW = frozenset(
     ("Cast", "Mul", "Div", "Min", "Max", "Clip", "Equal", "And", "GreaterOrEqual", "LessOrEqual", "Less", "Greater",
      "Sub", "Add", "Where", "Floor")
@@ -36,17 +35,6 @@ MOST = 1024
 
 NOTHING = 1e-12
 """So much added to a sum of shares does not change it in float32."""
-
-
-class Other(Exception):
-    """The value is no mixture of experts; its text says why."""
-
-
-def need(found: Any, why: str) -> Any:
-    """What was found. Raises Other where nothing was."""
-    if not found:
-        raise Other(why)
-    return found
 
 
 @attrs.frozen(eq=False)
@@ -104,57 +92,18 @@ class Mixture:
     normal: bool
 
 
-# ---------------------------------------------------------------------------------------------- small things
-
-
-def part_of(value: Value | None, index: int) -> Value | None:
-    """The value of several results of which this is one; None for others."""
-    return value.inputs[0] if value is not None and value.op == "Item" and value.attribute("index") == index else None
-
-
-def bare(value: Value) -> Value:
-    """What a value is a view of."""
-    while value.op in VIEWS and value.inputs[0] is not None:
-        value = value.inputs[0]
-    return value
-
-
-def operand(value: Value, index: int) -> Value | None:
-    """An operand; None where it is left out."""
-    return value.inputs[index] if index < len(value.inputs) else None
-
-
-def both_ways(value: Value) -> Iterator[tuple[Value, Value]]:
-    """The operands of an operator that takes two in any order, in both orders; nothing where there are not two."""
-    given = [v for v in value.inputs if v is not None]
-    if len(given) == 2:
-        yield given[0], given[1]
-        yield given[1], given[0]
-
-
-def is_last(axis: Any, value: Value) -> bool:
-    """True for the number of the last axis."""
-    return isinstance(axis, int) and axis % max(value.rank, 1) == value.rank - 1
-
-
-def factor(value: Value | None) -> float | None:
-    """The number that a constant consists of."""
-    found = None if value is None else uniform(value)
-    return float(found) if isinstance(found, int | float) else None
-
-
 # ---------------------------------------------------------------------------------------------- the whole
 
 
 def mixture(total: Value) -> Mixture:
     """The mixture of experts that a sum over the experts of each row computes. Raises Other for what is none."""
-    apart = need(total.inputs[0] if total.op == "ReduceSum" else None, "it is no sum")
+    apart = need(total.op == "ReduceSum" and total.inputs[0], "it is no sum")
     along = axes_of(operand(total, 1)) in ((1,), (-2,)) and not attribute_of(total, "keepdims")
     need(apart.rank == 3 and along, "it is no sum over the experts of each row")
     weighted, back = bare(apart), None
     if weighted.op == "Gather" and weighted.rank == 2 and not attribute_of(weighted, "axis"):
-        weighted, back = weighted.inputs
-    need(weighted is not None and weighted.op == "Mul" and weighted.rank == 2, "there is no product with shares")
+        weighted, back = first(weighted), operand(weighted, 1)
+    need(weighted.op == "Mul" and weighted.rank == 2, "there is no product with shares")
     why = Other("no factor is a share of each pair")
     for made, shares in both_ways(weighted):
         if dims.same(shares.shape[-1], 1) is True and same_shape(made.shape, weighted.shape):
@@ -170,9 +119,9 @@ def with_shares(made: Value, shares: Value, back: Value | None, apart: Value) ->
     source, top = bare(shares), None
     if back is not None:
         sorted_ = source.op == "Gather" and source.rank == 1
-        top = need(part_of(source.inputs[1], 1) if sorted_ else None, "the shares are not sorted as the pairs are")
+        top = need(sorted_ and part_of(source.inputs[1], 1), "the shares are not sorted as the pairs are")
         need(undone(back, top), "the pairs are not brought back to where they stood")
-        source = bare(source.inputs[0])  # type: ignore[arg-type]
+        source = bare(first(source))
     need(source.rank >= 2 and dims.same(source.shape[-1], apart.shape[1]) is True, "the shares are not those of rows")
     logits, router, normal = routing(source)
     k, experts = apart.shape[1], logits.shape[-1]
@@ -182,8 +131,8 @@ def with_shares(made: Value, shares: Value, back: Value | None, apart: Value) ->
     pairs = Pairs(router, experts, k, top)
     second = layer(made, pairs)
     between = activation(second.source)
-    first = layer(between.source, pairs)
-    return Mixture(spread(first.source, pairs, apart.shape[0]), logits, first, second, between, k, normal)
+    begin = layer(between.source, pairs)
+    return Mixture(spread(begin.source, pairs, apart.shape[0]), logits, begin, second, between, k, normal)
 
 
 # ---------------------------------------------------------------------------------------------- shares
@@ -194,41 +143,43 @@ def routing(shares: Value) -> tuple[Value, Value, bool]:
     1). Raises Other where they come from no Softmax."""
     if shares.op == "Softmax":
         need(is_last(attribute_of(shares, "axis"), shares), "the Softmax is along another axis")
-        return *picked(shares.inputs[0]), True
+        return *picked(first(shares)), True
     values, normal = shares, shares.op == "Div"
     if normal:
-        values, total = shares.inputs  # type: ignore[assignment]
-        if total is not None and total.op == "Add":
+        values, total = first(shares), need(operand(shares, 1), "the shares are divided otherwise")
+        if total.op == "Add":
             small = [(a, factor(b)) for a, b in both_ways(total)]
             total = next((a for a, b in small if b is not None and 0 <= b <= NOTHING), total)
-        summed = total is not None and total.op == "ReduceSum" and total.inputs[0] is values
+        summed = total.op == "ReduceSum" and total.inputs[0] is values
         need(summed and axes_of(operand(total, 1)) in ((-1,), (total.rank - 1,)), "the shares are divided otherwise")
         need(attribute_of(total, "keepdims"), "the shares are divided otherwise")
     scores, router = picked(values)
     need(scores.op == "Softmax" and is_last(attribute_of(scores, "axis"), scores), "the scores are no Softmax")
-    return scores.inputs[0], router, normal  # type: ignore[return-value]
+    return first(scores), router, normal
 
 
-def picked(values: Value | None) -> tuple[Value, Value]:
+def picked(values: Value) -> tuple[Value, Value]:
     """(the scores of all experts, the TopK that chooses among them) by the chosen scores."""
     router = part_of(values, 0)
     scores = None if router is None else router.inputs[0]
-    if values is not None and values.op == "GatherElements" and is_last(attribute_of(values, "axis"), values):
+    if values.op == "GatherElements" and is_last(attribute_of(values, "axis"), values):
         scores, router = values.inputs[0], part_of(values.inputs[1], 1)
         need(router is not None and router.op == "TopK" and ranked(router.inputs[0]) is scores, "other scores choose")
-    need(router is not None and router.op == "TopK" and scores is not None, "the shares are not chosen by a TopK")
+    why = "the shares are not chosen by a TopK"
+    scores, router = need(scores, why), need(router is not None and router.op == "TopK" and router, why)
     largest = attribute_of(router, "largest") and is_last(attribute_of(router, "axis"), scores)
     need(largest, "it is not the largest scores of a row that are chosen")
-    return scores, router  # type: ignore[return-value]
+    return scores, router
 
 
 def ranked(keys: Value | None) -> Value | None:
     """What keys are the order of: Where(IsNaN(x), inf, Min(x, largest)) is that of x."""
-    if keys is None or keys.op != "Where" or keys.inputs[0].op != "IsNaN" or factor(keys.inputs[1]) != np.inf:  # type: ignore[union-attr]
+    if keys is None or keys.op != "Where":
         return keys
-    x, least = keys.inputs[0].inputs[0], keys.inputs[2]  # type: ignore[union-attr]
-    if least is None or least.op != "Min":
+    missing, top, least = keys.inputs
+    if missing is None or missing.op != "IsNaN" or factor(top) != np.inf or least is None or least.op != "Min":
         return keys
+    x = missing.inputs[0]
     below = [uncast(a) for a, b in both_ways(least) if (factor(b) or 0) > 1e38]
     return x if x in below else keys
 
@@ -255,34 +206,33 @@ def undone(back: Value, top: Value) -> bool:
     if back.op == "ScatterND" and attribute_of(back, "reduction") == "none":
         _, places, ordinals = back.inputs
         at = places is not None and places.rank == 2 and part_of(bare(places), 1) is top
-        return at and is_counting(ordinals) and same_shape(back.shape, ordinals.shape)  # type: ignore[union-attr]
+        return at and ordinals is not None and is_counting(ordinals) and same_shape(back.shape, ordinals.shape)
     again = part_of(back, 1)
     if again is None or again.op != "TopK" or attribute_of(again, "largest") or not attribute_of(again, "sorted"):
         return False
     return part_of(again.inputs[0], 1) is top and is_whole(again)
 
 
-def is_counting(value: Value | None) -> bool:
+def is_counting(value: Value) -> bool:
     """True for 0, 1, 2, ... ."""
-    if value is None or value.rank != 1:
-        return False
-    if value.op == "Range":
+    if value.rank == 1 and value.op == "Range":
         return factor(value.inputs[0]) == 0 and factor(value.inputs[2]) == 1
     blob = value.blob
-    return blob is not None and bool(np.array_equal(blob.array, np.arange(blob.size)))
+    return blob is not None and value.rank == 1 and bool(np.array_equal(blob.array, np.arange(blob.size)))
 
 
 def spread(source: Value, pairs: Pairs, rows: Dim) -> Value:
     """The rows of which each is there once for each of its experts."""
     k = pairs.k
     if pairs.top is None:
-        found = source.inputs[0] if source.op == "Expand" and source.rank == 3 else None
-        fits = found is not None and found.rank == 3 and same_shape(found.shape[:2], (rows, 1))
-        need(fits and same_shape(source.shape, (rows, k, found.shape[2])), "the rows are not there for each expert")
-        return bare(found)  # type: ignore[arg-type]
+        why = "the rows are not there for each expert"
+        found = need(source.op == "Expand" and source.rank == 3 and source.inputs[0], why)
+        need(found.rank == 3 and same_shape(found.shape[:2], (rows, 1)), why)
+        need(same_shape(source.shape, (rows, k, found.shape[2])), why)
+        return bare(found)
     fits = source.op == "Gather" and source.rank == 2 and not attribute_of(source, "axis")
     need(fits and is_row_of(source.inputs[1], pairs), "the rows are not gathered in the order of the pairs")
-    return need(source.inputs[0], "")
+    return first(source)
 
 
 def is_row_of(value: Value | None, pairs: Pairs) -> bool:
@@ -315,7 +265,7 @@ def layer(made: Value, pairs: Pairs) -> Layer:
 
 def gathered_layer(product: Value, bias: Value | None, pairs: Pairs) -> Layer:
     """Each pair times the matrix that is gathered for it."""
-    left, right = (need(v, "") for v in product.inputs)
+    left, right = next(both_ways(product))
     need(left.rank == 3 and right.rank == 3, "the product is no batched one")
     for matrix, other, axis in ((left, right, 2), (right, left, 1)):
         weights = pairs.gathered(matrix)
@@ -332,11 +282,12 @@ def sorted_layer(joined: Value, bias: Value | None, pairs: Pairs) -> Layer:
     need(whole, "there is no product for each expert")
     split = part_of(products[0].inputs[0], 0)
     parts = all(part_of(v.inputs[0], i) is split for i, v in enumerate(products))
-    need(parts and split is not None and split.op == "Split", "the rows of the experts are not parts of one value")
-    need(not attribute_of(split, "axis") % 2 and split.inputs[0].rank == 2, "the rows are split otherwise")
+    split = need(parts and split is not None and split.op == "Split" and split, "the rows are not parts of one value")
+    source = first(split)
+    need(source.rank == 2 and not attribute_of(split, "axis") % 2, "the rows are split otherwise")
     need_lengths(need(operand(split, 1), "the rows are split evenly"), pairs)
-    weights = tuple(v.inputs[1] for v in products)
-    return Layer(split.inputs[0], weights, True, bias)  # type: ignore[arg-type]
+    weights = [v.inputs[1] for v in products]
+    return Layer(source, tuple(v for v in weights if v is not None), True, bias)
 
 
 # ---------------------------------------------------------------------------------------------- lengths
@@ -346,33 +297,26 @@ def need_lengths(lengths: Value, pairs: Pairs) -> None:
     """Raises Other where it is not said how many pairs each expert has: the differences of a cumulated sum of hits."""
     why = "the rows are split by other lengths than how many rows each expert has"
     need(lengths.op == "Sub", why)
-    ends, begins = lengths.inputs
-    need(begins is not None and begins.op == "Concat" and len(begins.inputs) == 2 and ends is not None, why)
-    zero, but_last = begins.inputs
+    ends, begins = next(both_ways(lengths))
+    need(begins.op == "Concat" and len(begins.inputs) == 2, why)
+    zero, but_last = next(both_ways(begins))
     need(factor(zero) == 0 and zero.shape == (1,), why)
     need(but_last.op == "Slice" and but_last.inputs[0] is ends and but_last.shape == (pairs.experts - 1,), why)
-    need(axes_of(but_last.inputs[1]) == (0,), why)
+    need(axes_of(operand(but_last, 1)) == (0,), why)
     total = uncast(ends)
     forward = total.op == "CumSum" and not attribute_of(total, "exclusive") and not attribute_of(total, "reverse")
     need(forward and total.rank == 1, why)
-    hits = uncast(total.inputs[0])
+    hits = uncast(first(total))
     counted = hits.op == "ReduceSum" and axes_of(operand(hits, 1)) in ((0,), (-2,)) and hits.rank == 1
     need(counted and hits.shape == (pairs.experts,), why)
-    need(are_hits(hits.inputs[0], pairs), why)
+    need(are_hits(first(hits), pairs), why)
 
 
-def uncast(value: Value | None) -> Value:
-    """What is cast."""
-    while value is not None and value.op == "Cast":
-        value = value.inputs[0]
-    return need(value, "")
-
-
-def are_hits(hits: Value | None, pairs: Pairs) -> bool:
+def are_hits(hits: Value, pairs: Pairs) -> bool:
     """True for (pairs, experts) that say of each pair which expert it has: each row must follow from the expert of the
     pair alone, and is computed for each expert."""
     top = pairs.top
-    if hits is None or hits.rank != 2 or top is None:
+    if hits.rank != 2 or top is None:
         return False
     order = post_order([hits], lambda v: part_of(v, 0) is top)
     if not all(is_by_row(v, pairs.experts) for v in order):
@@ -419,14 +363,14 @@ def activation(made: Value) -> Activation:
     kind = need(PLAIN.get(made.op), f"MoE has no such activation as {made.op}")
     usual = {"Gelu": ("approximate", "tanh"), "Swish": ("alpha", 1.0)}.get(made.op)
     need(usual is None or attribute_of(made, usual[0]) == usual[1], f"MoE has another form of {made.op}")
-    return Activation(need(made.inputs[0], ""), {"activation_type": kind})
+    return Activation(first(made), {"activation_type": kind})
 
 
 def gated(swish: Value, other: Value) -> Activation:
     """Gates and what they gate, both limited or not: Swish(gate) * (other + beta)"""
     given: dict[str, Any] = {"activation_type": "swiglu", "swiglu_fusion": 1}
     given["activation_alpha"] = float(attribute_of(swish, "alpha"))
-    gate = need(swish.inputs[0], "")
+    gate = first(swish)
     if other.op == "Add":
         numbers = [(a, factor(b)) for a, b in both_ways(other)]
         other, beta = need(next(((a, b) for a, b in numbers if b is not None), None), "the gated half has a summand")
@@ -435,22 +379,21 @@ def gated(swish: Value, other: Value) -> Activation:
         low, high = ([factor(v) for v in other.inputs[1:]] + [None, None])[:2]
         limited = [a for a, b in both_ways(gate) if b is not None and factor(b) == high] if gate.op == "Min" else []
         need(limited and high is not None and low == -high, "the halves are limited otherwise")
-        gate, other = limited[0], need(other.inputs[0], "")
+        gate, other = limited[0], first(other)
         given["swiglu_limit"] = high
     for index in (0, 1):
         split = part_of(gate, index)
         if split is not None and part_of(other, 1 - index) is split and is_halved(split):
-            return Activation(split.inputs[0], given, index)  # type: ignore[arg-type]
-    source = [every_second(v, i) for i, v in enumerate((gate, other))]
-    need(source[0] is not None and source[0] is source[1], "gates and what they gate are no halves of one layer")
-    return Activation(source[0], given)  # type: ignore[arg-type]
+            return Activation(first(split), given, index)
+    one, two = (every_second(v, i) for i, v in enumerate((gate, other)))
+    return Activation(need(one is two and one, "gates and what they gate are no halves of one layer"), given)
 
 
 def is_halved(split: Value) -> bool:
     """True for a Split of the columns into two halves."""
-    types = split.type.items  # type: ignore[union-attr]
-    halves = split.op == "Split" and len(types) == 2 and types[0].shape == types[1].shape
-    return halves and is_last(attribute_of(split, "axis"), split.inputs[0])  # type: ignore[arg-type]
+    types = split.type.items if isinstance(split.type, Tuple) else ()
+    halves = split.op == "Split" and len(types) == 2 and types[0] == types[1]
+    return halves and is_last(attribute_of(split, "axis"), first(split))
 
 
 def every_second(value: Value, begin: int) -> Value | None:

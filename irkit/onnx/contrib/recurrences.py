@@ -114,8 +114,8 @@ class Step:
         self.scale = a.attr("scale") or 1 / math.sqrt(max(self.keys, 1))
 
     def part(self, x: Value, count: int) -> int:
-        """The size of a head."""
-        size = dims.floordiv(x.shape[2], count)
+        """How much of the last axis each of so many parts has."""
+        size = dims.floordiv(x.shape[-1], count)
         if type(size) is not int:
             raise self.a.fail("the size of a head is not known")
         return size
@@ -129,14 +129,13 @@ class Step:
 
     def taken(self, state: Value, query: Value, key: Value, value: Value, *more: Value) -> tuple[Value, Value]:
         """The state after a token, and what the token reads; the operands are rows of one token."""
-        k = repeated(
-            op.Reshape(key, vector(0, -1, self.keys, 1)), 1, self.heads, dims.floordiv(key.shape[1], self.keys)
-        )
+        count = self.part(key, self.keys)
+        k = repeated(op.Reshape(key, vector(0, count, self.keys, 1)), 1, self.heads, count)
         v = op.Reshape(value, vector(0, self.heads, 1, self.values))
         left = list(more)
         if self.gated:
             decay = left.pop(0)
-            each = dims.floordiv(decay.shape[1], self.heads)
+            each = self.part(decay, self.heads)
             state = op.Mul(state, op.Exp(op.Reshape(decay, vector(0, self.heads, each, 1))))
         if self.delta:
             seen = op.MatMul(op.Transpose(k, perm=(0, 1, 3, 2)), state)
@@ -150,9 +149,9 @@ class Step:
         return state, op.Reshape(found, vector(0, most * self.values))
 
 
-def repeated(x: Value, axis: int, wanted: int, given: dims.Dim) -> Value:
+def repeated(x: Value, axis: int, wanted: int, given: int) -> Value:
     """x with each slice of an axis there as often as it takes to have so many."""
-    if given == wanted or type(given) is not int:
+    if given == wanted:
         return x
     ordinals = np.arange(wanted) // (wanted // given)
     return op.Gather(x, ordinals, axis=axis)
