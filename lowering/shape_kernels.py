@@ -3,7 +3,7 @@
 torch traces the recurrent operators by running their loop over time, which makes the length a number, and max_pool1d
 by a kernel that knows no symbolic sizes; ctc_loss and linalg_lstsq it does not trace at all, unique_consecutive
 with another rank where the dimension is counted from the end, and masked_select with too few elements where the mask
-has more than what it chooses from. The graph records these operators whole, so that all
+has more than what it chooses from; of fake_quantize it knows no shape. The graph records these operators whole, so that all
 tracing needs is the shape of their results. torch.export's `register_lstm_while_loop_decomposition` swaps kernels in
 the same way.
 """
@@ -119,8 +119,16 @@ def linalg_lstsq(
     return x, residuals, ranks, values
 
 
+def fake_quantize(x: torch.Tensor, *rest: Any) -> torch.Tensor:
+    """The result of aten.fake_quantize_per_tensor_affine and per_channel_affine, of which torch knows no shape."""
+    return torch.empty_like(x)
+
+
 KERNELS: Mapping[Any, Kernel] = MappingProxyType(
     {
+        torch.ops.aten.fake_quantize_per_tensor_affine.default: fake_quantize,
+        torch.ops.aten.fake_quantize_per_tensor_affine.tensor_qparams: fake_quantize,
+        torch.ops.aten.fake_quantize_per_channel_affine.default: fake_quantize,
         torch.ops.aten.ctc_loss.IntList: ctc_loss,
         torch.ops.aten.ctc_loss.Tensor: ctc_loss,
         torch.ops.aten.multilabel_margin_loss.default: multilabel_margin_loss,

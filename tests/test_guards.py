@@ -498,7 +498,12 @@ def asserts_a_truth(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
-@pytest.mark.parametrize("function", (asserts_a_tensor, asserts_a_truth))
+def checks_a_tensor(x: torch.Tensor) -> torch.Tensor:
+    torch._check_tensor_all(x > 0)
+    return x * 2
+
+
+@pytest.mark.parametrize("function", (asserts_a_tensor, asserts_a_truth, checks_a_tensor))
 def test_what_is_asserted_of_the_content_of_a_tensor_is_told(function: Any) -> None:
     program = to_onnx(function, (torch.ones(3),))
     ((text, source),) = program.report.guards

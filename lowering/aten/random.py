@@ -54,6 +54,11 @@ def aten_uniform(self: Value, to: float = 1.0) -> Value:
     return uniform(self.shape, self.dtype, 0.0, to)
 
 
+def prims_uniform(shape: Sequence[Dim], *, low: float, high: float, dtype: DType, stride: Sequence[Dim]) -> Value:
+    """Numbers from [low, high): what `uniform` with a lower limit is made of."""
+    return uniform(shape, dtype, float(low), float(high))
+
+
 def whole_numbers(low: Dim, high: Dim, size: Sequence[Dim], dtype: DType) -> Value:
     """Whole numbers from [low, high)."""
     span = scalar(dims.sub(high, low), DType.DOUBLE)

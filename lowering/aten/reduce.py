@@ -224,6 +224,16 @@ def aten_any(self: Value, dim: Axes = None, keepdim: bool = False) -> Value:
     return cast(some(truth(self), dim, keepdim), truth_dtype(self))
 
 
+def aten__is_all_true(self: Value) -> Value:
+    """Whether all of these bools are true."""
+    return aten_all(self)
+
+
+def aten__is_any_true(self: Value) -> Value:
+    """Whether some of these bools are true."""
+    return aten_any(self)
+
+
 def some(x: Value, dim: Axes, keepdim: bool) -> Value:
     """Whether some of these bools are true: a sum where there may be none, for ONNX Runtime has no extreme of those."""
     if not may_be_empty(count_of(x, dim)):

@@ -219,3 +219,9 @@ def test_rrelu_draws_a_slope_for_each_element() -> None:
     assert slopes.min() >= 0.25 and slopes.max() < 0.75
     assert furthest(slopes, lambda s: (s - 0.25) * 2) < 2.2
     assert (program(-x) == 2).all()
+
+
+def test_a_lower_limit_of_uniform_is_kept_for_any_size() -> None:
+    program = to_onnx(lambda x: x.clone().uniform_(2, 3), (torch.zeros(40),), dynamic_shapes=({0: "n"},))
+    drawn = program(torch.zeros(200))
+    assert 2 <= drawn.min() < 2.2 and 2.8 < drawn.max() < 3
