@@ -60,7 +60,7 @@ class Blob:
         """How many elements there are."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Bytes that the content takes in an ONNX file (0 for strings)."""
         return (math.prod(self.shape) * self.dtype.bits + 7) // 8
@@ -126,6 +126,12 @@ def blob(data: Any, dtype: Any = None, name: str = "") -> Blob:
     if array.dtype != kind.numpy:
         array = array.astype(kind.numpy)
     return Blob(kind, array.shape, lambda: array, name)
+
+
+def whole(elements: tuple[int, ...], rank: int) -> Blob:
+    """The blob of a vector of int64, or of the only element as a scalar; the array is made when it is asked for."""
+    shape = (len(elements),) if rank else ()
+    return Blob(DType.INT64, shape, lambda: np.array(elements, dtype=np.int64).reshape(shape))
 
 
 def joined(parts: Sequence[Blob], name: str = "") -> Blob:

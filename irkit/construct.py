@@ -20,7 +20,7 @@ from irkit.errors import TypeRuleError
 from irkit.ir import Graph, Value, constant, item
 from irkit.onnx import rules
 from irkit.onnx.infer.context import Context
-from irkit.onnx.schemas import BODIES, TYPE_STRINGS, OpSpec, dtype_of, spec
+from irkit.onnx.schemas import BODIES, TYPE_STRINGS, AttributeSpec, OpSpec, dtype_of, spec
 from irkit.types import DType, Tensor, Tuple
 from irkit.vocabulary import SHAPE_VECTOR
 
@@ -43,7 +43,7 @@ def call(
     if op in BODIES:
         inputs, given, bodies = with_bodies(op, list(inputs), dict(given))
     operands = coerced(op, known, inputs)
-    frozen = normalized(op, known, given)
+    frozen = normalized(op, known, given) if given or required(known) else ()
     if bodies or None in operands or not known.min_inputs <= len(operands) <= known.max_inputs:
         check_arity(op, known, operands, bodies)
     check_dtypes(op, known, operands[: len(operands) - given["captures"]] if bodies else operands)
@@ -54,7 +54,7 @@ def call(
         several = len(found) != 1 or known.min_outputs > 1 or is_variadic(known)
         found = Tuple(found) if several else next(iter(found))
     value = Value(op, operands, frozen, bodies, found)
-    if isinstance(found, Tuple):
+    if type(found) is Tuple:
         return tuple(item(value, i) for i in range(len(found.items)))
     return value
 
@@ -172,8 +172,8 @@ def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[
         value = given[name]
         if value is None:
             continue
-        value = of_kind(op, known, name, value)
         row = known.attributes.get(name)  # none for `captures`
+        value = of_kind(op, known, row, name, value)
         if row is None or row.required or value != row.default:
             found.append((name, value))
     for name in required(known):
@@ -203,11 +203,11 @@ _CASTS: Mapping[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def of_kind(op: str, known: OpSpec, name: str, value: Any) -> Any:
+def of_kind(op: str, known: OpSpec, row: AttributeSpec | None, name: str, value: Any) -> Any:
     """An attribute, frozen, of the kind that the schema wants. Raises TypeRuleError where it refuses name or value."""
-    if name == "captures" and op in BODIES:
-        return int(value)
-    if name not in known.attributes:
+    if row is None:
+        if name == "captures" and op in BODIES:
+            return int(value)
         operands = [formal.name for formal in known.inputs]
         hint = f"it has: {', '.join(known.attributes) or 'none'}"
         if name in operands:
@@ -215,12 +215,11 @@ def of_kind(op: str, known: OpSpec, name: str, value: Any) -> Any:
                 f"it is operand {operands.index(name)}: operands are given by position, None for one that is left out"
             )
         raise TypeRuleError(f"{op} has no attribute {name!r}", hint=hint)
-    kind = known.attributes[name].kind
-    cast = _CASTS.get(kind)
+    cast = _CASTS.get(row.kind)
     try:
         return frozen(name, value) if cast is None else cast(value)
     except (TypeError, ValueError) as error:
-        raise TypeRuleError(f"{op}: attribute {name} must be of kind {kind}, and is {value!r}") from error
+        raise TypeRuleError(f"{op}: attribute {name} must be of kind {row.kind}, and is {value!r}") from error
 
 
 def check_arity(op: str, known: OpSpec, operands: tuple[Value | None, ...], bodies: tuple[Graph, ...]) -> None:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
-import numpy as np
 
 from irkit import dims
-from irkit.blobs import Blob
+from irkit.blobs import Blob, whole
 from irkit.build import dim_scalar, shape_vector
 from irkit.dims import Dim
 from irkit.errors import DimensionError
@@ -93,9 +92,7 @@ class Known:
         """The blob of some numbers, of which there is one."""
         found = self._blobs.get((elements, rank))
         if found is None:
-            shape = (len(elements),) if rank else ()
-            found = Blob(_INT64, shape, lambda: np.array(elements, dtype=np.int64).reshape(shape))
-            self._blobs[elements, rank] = found
+            found = self._blobs[elements, rank] = whole(elements, rank)
         return found
 
     def kept(self, value: Value) -> Content | None:

@@ -37,7 +37,7 @@ def materialize(graph: Graph, opset: int = OPSET) -> Graph:
 
 def has_vectors(graph: Graph) -> bool:
     """True where a ShapeVector stands in the graph or in a body of it."""
-    return any(v.op == SHAPE_VECTOR or any(has_vectors(body) for body in v.bodies) for v in graph.order)
+    return any(v.op == SHAPE_VECTOR or (v.bodies and any(map(has_vectors, v.bodies))) for v in graph.order)
 
 
 @attrs.define(eq=False)

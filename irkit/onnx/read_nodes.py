@@ -12,7 +12,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
 from irkit import dims
 from irkit.attributes import freeze
-from irkit.blobs import Blob, blob
+from irkit.blobs import Blob, blob, whole
 from irkit.build import call
 from irkit.errors import IrkitError, LoadError, TypeRuleError
 from irkit.ir import Value, constant, item, param
@@ -335,6 +335,8 @@ class Reader:
         found = self.attribute(proto)
         if isinstance(found, Blob):
             return found
+        if (name, proto.type) in (("value_ints", _INTS), ("value_int", _INT)):
+            return whole(found, 1) if type(found) is tuple else whole((found,), 0)
         kinds = {"value_int": "i64", "value_ints": "i64", "value_float": "f32", "value_floats": "f32"}
         if name not in kinds and name not in ("value_string", "value_strings"):
             raise LoadError(f"a Constant cannot have the attribute {name!r}")

@@ -19,6 +19,7 @@ from irkit.onnx.tensors import unpacked
 from irkit.types import DType
 
 _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+_STRING, _EXTERNAL = DType.STRING, TensorProto.EXTERNAL  # read once: each takes as long to find as a field to read
 _DTYPES = {int(dtype): dtype for dtype in DType}
 _MAX_RANK = 64
 _DENSE_LIMIT = 1 << 28
@@ -78,26 +79,23 @@ def mapped(path: Path, where: str) -> Any:
 
 def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") -> Blob:
     """The blob that reads a tensor message when asked. Raises LoadError where the message contradicts itself."""
-    where = where or f"the tensor {tensor.name!r}"
-    dtype, shape = element_type(tensor.data_type, where), tuple(tensor.dims[:])
-    if len(shape) > _MAX_RANK or (shape and min(shape) < 0):
-        raise LoadError(f"{where} has the impossible shape {shape[:_MAX_RANK]}")
+    dtype, shape = described(tensor, where)
     count = math.prod(shape)
-    if tensor.HasField("segment"):
-        raise LoadError(f"{where} is a segment of a tensor, which irkit does not read")
-    if tensor.data_location == TensorProto.EXTERNAL:
+    if tensor.HasField("raw_data") and tensor.data_location != _EXTERNAL and dtype is not _STRING:
+        expected = (count * dtype.bits + 7) // 8
+        raw = tensor.raw_data  # a copy: the message itself is not kept alive
+        if len(raw) != expected:
+            where = where or f"the tensor {tensor.name!r}"
+            raise LoadError(f"{where} holds {len(raw)} bytes, where its shape and type say {expected}")
+        return Blob(dtype, shape, lambda: from_bytes(raw, dtype, shape, 0), name)
+    where = where or f"the tensor {tensor.name!r}"
+    if tensor.data_location == _EXTERNAL:
         return external_blob(tensor, dtype, shape, count, files, name, where)
-    if dtype is DType.STRING:
+    if dtype is _STRING:
         if len(tensor.string_data) != count:
             raise LoadError(f"{where} holds {len(tensor.string_data)} strings, where its shape says {count}")
         texts = strings(tensor, shape)
         return Blob(dtype, shape, lambda: texts, name)
-    if tensor.HasField("raw_data"):
-        expected = (count * dtype.bits + 7) // 8
-        raw = tensor.raw_data  # a copy: the message itself is not kept alive
-        if len(raw) != expected:
-            raise LoadError(f"{where} holds {len(raw)} bytes, where its shape and type say {expected}")
-        return Blob(dtype, shape, lambda: from_bytes(raw, dtype, shape, 0), name)
     held = sum(len(getattr(tensor, field)) for field in _FIELDS)
     width = 2 if dtype.is_complex else 1
     packed_ok = dtype.bits < 8 and held == (count * dtype.bits + 7) // 8
@@ -105,6 +103,18 @@ def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") 
         raise LoadError(f"{where} holds {held} numbers, where its shape says {count * width}")
     array = from_fields(tensor, dtype, shape, where)
     return Blob(dtype, shape, lambda: array, name)
+
+
+def described(tensor: TensorProto, where: str = "") -> tuple[DType, tuple[int, ...]]:
+    """The element type and the shape that a message states. Raises LoadError for what no tensor has."""
+    dtype, shape = _DTYPES.get(tensor.data_type), tuple(tensor.dims[:])
+    if dtype is None or len(shape) > _MAX_RANK or (shape and min(shape) < 0) or tensor.HasField("segment"):
+        where = where or f"the tensor {tensor.name!r}"
+        element_type(tensor.data_type, where)
+        if tensor.HasField("segment"):
+            raise LoadError(f"{where} is a segment of a tensor, which irkit does not read")
+        raise LoadError(f"{where} has the impossible shape {shape[:_MAX_RANK]}")
+    return dtype, shape
 
 
 def element_type(number: int, where: str) -> DType:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -183,7 +183,6 @@ class Plan:
     domain: str
     bodies: tuple[str, ...]
     explicit: tuple[tuple[str, str, Any], ...]
-    kinds: Mapping[str, str]
     required: tuple[str, ...]
     spelled: bool
     checked: set[Any] = attrs.field(factory=set)
@@ -311,7 +310,8 @@ class Writer:
         fields = (origin.node, origin.target, origin.module, origin.source, ",".join(origin.rules))
         for key, text in zip(NODE_KEYS, fields, strict=True):
             if text:
-                add(key=key, value=encodable(text))
+                entry = add()  # set one by one: given by name they take twice as long
+                entry.key, entry.value = key, encodable(text)
 
     def plan(self, value: Value) -> Plan:
         """How nodes of an operator are written. Raises SerializeError where the opset does not have it."""
@@ -325,16 +325,13 @@ class Writer:
         row = row_at(value.op, version)
         explicit = explicit_defaults(value.op, version) if domain == "" else ()
         needed = required(row) if row is not None else ()
-        kinds = {} if row is None else {a.name: a.kind for a in row.attributes.values()}
-        self._plans[value.op] = made = Plan(
-            row, name, domain, bodies, explicit, kinds, needed, bool(explicit or needed)
-        )
+        self._plans[value.op] = made = Plan(row, name, domain, bodies, explicit, needed, bool(explicit or needed))
         return made
 
     def attributes(self, value: Value, plan: Plan) -> list[AttributeProto]:
         """The attributes of a node, graphs left out. Raises SerializeError for one that the opset does not have."""
-        key = (value.op, value.attributes)
-        found = self._attributes.get(key) if hashable_exactly(value.attributes) else None
+        key = (value.op, value.attributes) if hashable_exactly(value.attributes) else None
+        found = None if key is None else self._attributes.get(key)
         if found is not None:
             return found
         found = []
@@ -342,15 +339,14 @@ class Writer:
         for name, attribute in value.attributes:
             if name == "captures" and plan.bodies:
                 continue
-            kind = plan.kinds.get(name)
-            if kind is None:
-                if plan.row is not None:
-                    raise SerializeError(
-                        f"{plan.name} has no attribute {name} at opset {self.opset}, and it is {attribute!r}",
-                        hint="run passes.legalize for that opset",
-                        **place(value),
-                    )
-                kind = kind_of(attribute)
+            row = None if plan.row is None else plan.row.attributes.get(name)
+            if row is None and plan.row is not None:
+                raise SerializeError(
+                    f"{plan.name} has no attribute {name} at opset {self.opset}, and it is {attribute!r}",
+                    hint="run passes.legalize for that opset",
+                    **place(value),
+                )
+            kind = kind_of(attribute) if row is None else row.kind
             found.append(attribute_proto(name, kind, attribute, self.types))
         for name, kind, default in plan.explicit:
             if name not in given:
@@ -359,17 +355,21 @@ class Writer:
         missing = [name for name in plan.required if name not in given]
         if missing:
             raise SerializeError(f"{plan.name} needs attribute {missing[0]} at opset {self.opset}", **place(value))
-        if hashable_exactly(value.attributes):
+        if key is not None:
             self._attributes[key] = found
         return found
 
 
+_INT = frozenset((int,))
+
+
 def hashable_exactly(attributes: tuple[Any, ...]) -> bool:
     """True where equal attributes are written alike: no floats, of which 0.0 and -0.0 are equal, and 1.0 and 1."""
-    return all(
-        type(value) is int or type(value) is str or (type(value) is tuple and all(type(v) is int for v in value))
-        for _, value in attributes
-    )
+    for _, value in attributes:
+        kind = type(value)
+        if kind is not int and kind is not str and not (kind is tuple and _INT.issuperset(map(type, value))):
+            return False
+    return True
 
 
 def check_node(value: Value, row: OpSpec, opset: int, outputs: int) -> None:

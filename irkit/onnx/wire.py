@@ -16,7 +16,7 @@ from onnx import TensorProto
 
 from irkit.blobs import Blob
 from irkit.errors import LoadError
-from irkit.onnx.read_tensors import element_type, from_bytes
+from irkit.onnx.read_tensors import described, from_bytes
 from irkit.onnx.tensors import varint
 
 LARGE = 1 << 12
@@ -63,20 +63,21 @@ def graph_parts(data: Any, start: int, stop: int, blobs: dict[str, Blob]) -> Ite
 
 def large_fields(data: Any, start: int, stop: int) -> Iterator[Field]:
     """The fields of at least `LARGE` bytes. Small ones, as the thousands of nodes of a graph are, are leapt over."""
-    at = start
+    at, last = start, stop - 2
     while at < stop:
-        tag = data[at]
-        if tag < 0x80 and at + 2 < stop:
-            low, high, kind = data[at + 1], data[at + 2], tag & 7
-            if kind == _BYTES and low < 0x80:
-                at += 2 + low
+        kind = data[at] & 0x87  # of tags of one byte
+        if kind == _BYTES and at < last:
+            size = data[at + 1]
+            if size < 0x80:
+                at += size + 2
                 continue
-            if kind == _BYTES and high < LARGE >> 7:
-                at += 3 + (low & 0x7F) + (high << 7)
+            high = data[at + 2]
+            if high < LARGE >> 7:
+                at += (high << 7) + size - 0x7D
                 continue
-            if kind == _NUMBER and min(low, high) < 0x80:
-                at += 2 if low < 0x80 else 3
-                continue
+        elif kind == _NUMBER and at < last and min(data[at + 1], data[at + 2]) < 0x80:
+            at += 2 if data[at + 1] < 0x80 else 3
+            continue
         field = field_at(data, at, stop)
         at = field[3]
         if at - field[2] >= LARGE:
@@ -98,14 +99,11 @@ def blob_at(data: Any, start: int, stop: int) -> Blob | None:
         raise LoadError(f"an initializer is no tensor: {error}") from error
     if tensor.HasField("raw_data"):
         return None
-    where = f"the tensor {tensor.name!r}"
-    dtype, shape = element_type(tensor.data_type, where), tuple(tensor.dims[:])
-    if len(shape) > 64 or any(d < 0 for d in shape):
-        raise LoadError(f"{where} has the impossible shape {shape[:64]}")
+    (dtype, shape), name = described(tensor), tensor.name
     expected = (math.prod(shape) * dtype.bits + 7) // 8
-    if end - place != expected or dtype.bits == 0 or tensor.data_location == TensorProto.EXTERNAL:
-        raise LoadError(f"{where} holds {end - place} bytes, where its shape and type say {expected}")
-    return Blob(dtype, shape, lambda: from_bytes(data, dtype, shape, place), tensor.name)
+    if end - place != expected or tensor.data_location == TensorProto.EXTERNAL:
+        raise LoadError(f"the tensor {name!r} holds {end - place} bytes, where its shape and type say {expected}")
+    return Blob(dtype, shape, lambda: from_bytes(data, dtype, shape, place), name)
 
 
 def fields(data: Any, start: int, stop: int) -> Iterator[Field]:
