@@ -1,9 +1,9 @@
 """Kernels that tell torch the shapes of operators whose own kernels would fix sizes while they are traced.
 
 torch traces the recurrent operators by running their loop over time, which makes the length a number, and max_pool1d
-by a kernel that knows no symbolic sizes; ctc_loss and linalg_lstsq it does not trace at all, unique_consecutive
-with another rank where the dimension is counted from the end, and masked_select with too few elements where the mask
-has more than what it chooses from; of fake_quantize it knows no shape. The graph records these operators whole, so that all
+by a kernel that knows no symbolic sizes; ctc_loss, linalg_lstsq and fake_quantize it does not trace at all,
+unique_consecutive with another rank where the dimension is counted from the end, and masked_select with too few
+elements where the mask has more than what it chooses from. The graph records these operators whole, so that all
 tracing needs is the shape of their results. torch.export's `register_lstm_while_loop_decomposition` swaps kernels in
 the same way.
 """
