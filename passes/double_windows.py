@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -58,16 +57,6 @@ def local_response(m: Match, value: Value) -> Any:
     return op.Div(x, op.Pow(scale, number(x, attribute_of(value, "beta"))))
 
 
-def power_pool(m: Match, value: Value) -> Any:
-    """(the sum of abs(x) ** p over a window) ** (1 / p), by the mean over it"""
-    x, kernel, power = value.inputs[0], value.attribute("kernel_shape"), attribute_of(value, "p")
-    if x is None or attribute_of(value, "auto_pad") != "NOTSET" or attribute_of(value, "ceil_mode") or power < 1:
-        return None
-    kept = {k: a for k, a in value.attributes if k != "p"}
-    mean = op.AveragePool(op.Pow(op.Abs(x), number(x, power)), **kept, count_include_pad=1)
-    return op.Pow(op.Mul(mean, number(x, math.prod(kernel))), number(x, 1 / power))
-
-
 def max_unpool(m: Match, value: Value) -> Any:
     """Zeros, and the elements of x at their places in the flattened result, in the size that MaxPool pooled from"""
     x, places = value.inputs[:2]
@@ -95,6 +84,6 @@ def natural(value: Value, x: Value) -> tuple[Dim, ...]:
 
 
 DOUBLE_WINDOWS: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType({
-    "Hardmax": hardmax, "LRN": local_response, "LpPool": power_pool, "MaxUnpool": max_unpool,
+    "Hardmax": hardmax, "LRN": local_response, "MaxUnpool": max_unpool,
 })  # fmt: skip
 """The expansion of each operator whose first operand is float64."""

@@ -252,6 +252,17 @@ def instance_normalization(m: Match, value: Value) -> Any:
     return op.Add(op.Mul(normed, op.Unsqueeze(scale, along)), op.Unsqueeze(bias, along))
 
 
+def mean_variance_normalization(m: Match, value: Value) -> Any:
+    """(x - mean) / (sqrt(var) + 1e-9) over axes"""
+    x = value.inputs[0]
+    if x is None:
+        return None
+    over = vector(a % x.rank for a in attribute_of(value, "axes"))
+    centred = op.Sub(x, op.ReduceMean(x, over))
+    spread = op.Sqrt(op.ReduceMean(op.Mul(centred, centred), over))
+    return op.Div(centred, op.Add(spread, number(x, 1e-9)))
+
+
 def layer_normalization(m: Match, value: Value) -> Any:
     """(x - mean) / sqrt(var + epsilon) * scale + bias, over an axis and those behind it; mean and 1 / sqrt(...)"""
     x, scale, *rest = value.inputs
@@ -329,7 +340,7 @@ DOUBLES: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType({
     "Tan": unary(tan), "Atan": unary(atan), "Asin": unary(asin), "Acos": unary(acos), "Erf": unary(erf),
     "Gelu": gelu_of, "Softplus": unary(softplus), "Mish": unary(mish), "HardSwish": unary(hard_swish), "Elu": elu,
     "Selu": selu, "InstanceNormalization": instance_normalization,
-    "LayerNormalization": layer_normalization,
+    "LayerNormalization": layer_normalization, "MeanVarianceNormalization": mean_variance_normalization,
     "RMSNormalization": rms_normalization,
     "GlobalAveragePool": over_all("ReduceMean"), "GlobalMaxPool": over_all("ReduceMax"), **DOUBLE_WINDOWS,
     "LogSoftmax": log_softmax,

@@ -444,6 +444,16 @@ def tensor_scatter(m: Match, value: Value) -> Any:
     return op.ScatterElements(past, op.Expand(places, built(m, update.shape, 1, bound_by(update))), update, axis=axis)
 
 
+def one_hot(m: Match, value: Value) -> Any:
+    """Numbers of 0 and 1, and in the place of each the value that it stands for"""
+    places, depth, pair = value.inputs
+    if pair is None or value.dtype is DType.FLOAT or pair.rank != 1:
+        return None
+    hot = op.OneHot(places, depth, np.array([0, 1], np.float32), axis=attribute_of(value, "axis"))
+    off, on = (op.Squeeze(op.Slice(pair, vector([i]), vector([i + 1])), vector([0])) for i in (0, 1))
+    return op.Where(op.Cast(hot, to=DType.BOOL), on, off)
+
+
 def cum_prod(m: Match, value: Value) -> Any:
     """A Scan that multiplies as it goes"""
     x, axes = value.inputs[0], axes_of(value.inputs[1])
@@ -503,7 +513,7 @@ EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Squeeze": squeeze, "ConvInteger": conv_integer, "MaxUnpool": max_unpool,
     **int64.EXPANSIONS, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,
-    "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast,
+    "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast, "OneHot": one_hot,
     **dict.fromkeys((*REDUCTIONS, *PLACES), reduction), **draws.EXPANSIONS,
 })  # fmt: skip
 """The expansion of each operator: a value, a tuple of values, or None where it does not apply."""

@@ -38,6 +38,7 @@ from irkit.rewrite import Match, Rule, Rules, decline, rewrite
 from irkit.types import DType, Tensor, Tuple
 from passes.costs import is_slow
 from passes.definitions import by_definition
+from passes.determinants import DETERMINANTS
 from passes.doubles import DOUBLES
 from passes.empty import empty_rules
 from passes.expand import EXPANSIONS, Expansion, group_normalization
@@ -79,7 +80,9 @@ WIDER: Mapping[DType, tuple[DType, ...]] = {
 NARROWER: Mapping[DType, tuple[DType, ...]] = {DType.DOUBLE: (DType.FLOAT,)}
 """Where an operator has a kernel for no wider type, but for one that rounds."""
 
-FLOAT64: Mapping[str, Expansion] = {**DOUBLES, **WINDOWS, **RECURRENT, "GroupNormalization": group_normalization}
+FLOAT64: Mapping[str, Expansion] = {
+    **DOUBLES, **WINDOWS, **RECURRENT, **DETERMINANTS, "GroupNormalization": group_normalization,
+}  # fmt: skip
 """How operators are expanded where their operands are float64."""
 
 WRAPS = frozenset((

@@ -10,8 +10,8 @@ from irkit.build import op
 from irkit.ir import Value
 from irkit.pattern import attribute_of
 from irkit.rewrite import Match
-from irkit.types import Tuple
-from passes.expand import operand
+from irkit.types import DType, Tuple
+from passes.expand import operand, ordinals
 from passes.rules.common import is_known, number, vector
 from passes.rules.sizes import bound_by, built, is_bound
 
@@ -23,24 +23,30 @@ USUAL: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def recurrent(m: Match, value: Value) -> Any:
-    """The layer as Scans; None with lengths, a clip, or activations that are not the usual ones"""
+    """The layer as Scans; None where activations are not the usual ones"""
     x, w, r = value.inputs[:3]
-    left_out = [operand(value, 4), value.attribute("clip"), value.attribute("input_forget")]
-    if x is None or w is None or r is None or any(left_out) or value.attribute("layout"):
+    if x is None or w is None or r is None or value.attribute("layout"):
         return None
     one = activation(value)
-    hidden, count = r.shape[2], {"bidirectional": 2}.get(attribute_of(value, "direction"), 1)
+    hidden = value.attribute("hidden_size") or r.shape[2]
+    count = {"bidirectional": 2}.get(attribute_of(value, "direction"), 1)
     if one is None or type(hidden) is not int:
         return None
     begin = [initial(m, x, operand(value, i), count, hidden) for i in ((5, 6) if value.op == "LSTM" else (5,))]
     if any(state is None for state in begin):
         return None
+    lengths, live = operand(value, 4), None
+    if lengths is not None:
+        times = ordinals(m, x.shape[0], x)
+        if times is None:
+            return None
+        live = op.Unsqueeze(op.Less(op.Unsqueeze(times, vector([1])), op.Cast(lengths, to=DType.INT64)), vector([2]))
     found = []
     for d in range(count):
         backwards = int(d == 1 or attribute_of(value, "direction") == "reverse")
         bias = operand(value, 3)
         parts = [part(v, d) for v in (w, r)] + [None if v is None else part(v, d) for v in (bias, operand(value, 7))]
-        found.append(direction(value, x, *parts, [part(s, d) for s in begin], one, backwards))  # type: ignore[arg-type]
+        found.append(direction(value, hidden, x, *parts, live, [part(s, d) for s in begin], one, backwards))  # type: ignore[arg-type]
     sides = [op.Unsqueeze(f[-1], vector([1])) for f in found]
     results = [sides[0] if count == 1 else op.Concat(*sides, axis=1)]
     for i in range(len(begin)):
@@ -78,12 +84,21 @@ def turned(v: Value) -> Value:
     return op.Transpose(v, perm=(1, 0))
 
 
+def bounded(value: Value) -> Callable[[Value], Value]:
+    """What the layer makes of the operand of an activation: it itself, or cut to what `clip` says."""
+    limit = attribute_of(value, "clip")
+    return lambda v: op.Min(op.Max(v, number(v, -limit)), number(v, limit)) if limit else v
+
+
 def direction(
-    value: Value, x: Value, w: Value, r: Value, b: Value | None, peeped: Value | None, states: list[Value],
-    one: Callable[[Value], Value], backwards: int,
+    value: Value, hidden: int, x: Value, w: Value, r: Value, b: Value | None, peeped: Value | None, live: Value | None,
+    states: list[Value], one: Callable[[Value], Value], backwards: int,
 ) -> tuple[Value, ...]:  # fmt: skip
-    """(last states, what is seen at each time). What does not depend on the state is computed for all times at once."""
-    hidden, many = int(r.shape[1]), GATES[value.op]
+    """(last states, what is seen at each time). What does not depend on the state is computed for all times at once.
+
+    `live` says which times are within the length of each sample: beyond it its states stay, and 0 is seen of them.
+    """
+    many = GATES[value.op]
     inner, gates = None, vector([hidden] * many)
     sums = op.MatMul(x, turned(w))
     if b is not None:
@@ -93,42 +108,66 @@ def direction(
             of_h = op.Pad(outer, vector([0, hidden]))
         sums = op.Add(sums, op.Add(of_x, of_h))
 
+    clipped = bounded(value)
+
+    def sigmoid(v: Value) -> Value:
+        """Of a gate"""
+        return op.Sigmoid(clipped(v))
+
     # What the gates see of the cell through peepholes: of i, o and f, with nothing of the new one.
     holes = None if peeped is None else op.Split(peeped, vector([hidden] * 3), axis=0, outputs=3)
 
     def lstm(h: Value, c: Value, at: Value) -> tuple[Value, ...]:
-        """The states after one time, and what is seen of them"""
+        """The states after one time"""
         i, o, f, g = op.Split(op.Add(at, op.MatMul(h, turned(r))), gates, axis=1, outputs=many)
         if holes is not None:
             i, f = op.Add(i, op.Mul(holes[0], c)), op.Add(f, op.Mul(holes[2], c))
-        c = op.Add(op.Mul(op.Sigmoid(f), c), op.Mul(op.Sigmoid(i), op.Tanh(g)))
+        i = sigmoid(i)
+        kept = op.Sub(number(i, 1), i) if value.attribute("input_forget") else sigmoid(f)
+        c = op.Add(op.Mul(kept, c), op.Mul(i, op.Tanh(clipped(g))))
         o = o if holes is None else op.Add(o, op.Mul(holes[1], c))
-        h = op.Mul(op.Sigmoid(o), op.Tanh(c))
-        return h, c, op.Identity(h)
+        return op.Mul(sigmoid(o), op.Tanh(clipped(c))), c
 
     def gru(h: Value, at: Value) -> tuple[Value, ...]:
-        """The state after one time, twice"""
+        """The state after one time"""
         of_z, of_r, of_n = op.Split(at, gates, axis=1, outputs=many)
         by_z, by_r, by_n = (turned(v) for v in op.Split(r, gates, axis=0, outputs=many))
-        z, reset = op.Sigmoid(op.Add(of_z, op.MatMul(h, by_z))), op.Sigmoid(op.Add(of_r, op.MatMul(h, by_r)))
+        z, reset = sigmoid(op.Add(of_z, op.MatMul(h, by_z))), sigmoid(op.Add(of_r, op.MatMul(h, by_r)))
         if attribute_of(value, "linear_before_reset"):
             new = op.MatMul(h, by_n)
             new = op.Mul(reset, new if inner is None else op.Add(new, inner))
         else:
             new = op.MatMul(op.Mul(reset, h), by_n)
             new = new if inner is None else op.Add(new, inner)
-        n = op.Tanh(op.Add(of_n, new))
-        h = op.Add(op.Mul(op.Sub(number(z, 1), z), n), op.Mul(z, h))
-        return h, op.Identity(h)
+        n = op.Tanh(clipped(op.Add(of_n, new)))
+        return (op.Add(op.Mul(op.Sub(number(z, 1), z), n), op.Mul(z, h)),)
 
     def rnn(h: Value, at: Value) -> tuple[Value, ...]:
-        """The state after one time, twice"""
-        h = one(op.Add(at, op.MatMul(h, turned(r))))
-        return h, op.Identity(h)
+        """The state after one time"""
+        return (one(clipped(op.Add(at, op.MatMul(h, turned(r))))),)
 
-    way = [backwards] if backwards else None
     step = {"LSTM": lstm, "GRU": gru, "RNN": rnn}[value.op]
-    return op.Scan(*states, sums, num_scan_inputs=1, body=step, scan_input_directions=way, scan_output_directions=way)
+    return scanned(step, states, sums, live, backwards)
+
+
+def scanned(
+    step: Callable[..., tuple[Value, ...]], states: list[Value], sums: Value, live: Value | None, backwards: int
+) -> tuple[Value, ...]:
+    """(last states, what is seen of them at each time) where a step makes states of states and sums."""
+
+    def body(*given: Value) -> tuple[Value, ...]:
+        """The states after one time, and what is seen of them"""
+        before, at = given[: len(states)], given[len(states)]
+        after = step(*before, at)
+        if live is None:
+            return *after, op.Identity(after[0])
+        after = tuple(op.Where(given[-1], v, old) for v, old in zip(after, before, strict=True))
+        return *after, op.Where(given[-1], after[0], number(after[0], 0))
+
+    given = (sums,) if live is None else (sums, live)
+    ways = ([backwards] * len(given), [backwards]) if backwards else (None, None)
+    return op.Scan(*states, *given, num_scan_inputs=len(given), body=body, scan_input_directions=ways[0],
+                   scan_output_directions=ways[1])  # fmt: skip
 
 
 RECURRENT: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType(dict.fromkeys(GATES, recurrent))

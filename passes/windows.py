@@ -197,6 +197,17 @@ def average_pool(m: Match, value: Value) -> Any:
     return total
 
 
+def power_pool(m: Match, value: Value) -> Any:
+    """(the sum of abs(x) ** p over a window) ** (1 / p)"""
+    x, power = value.inputs[0], attribute_of(value, "p")
+    axes = axes_of_windows(value, value.attribute("kernel_shape"))
+    laid = None if axes is None or x is None else laid_out(m, axes, positions, x)
+    if laid is None or axes is None or power < 1:
+        return None
+    total = op.ReduceSum(op.Pow(op.Abs(laid), number(laid, power)), vector(range(2 + len(axes), laid.rank)), keepdims=0)
+    return op.Pow(total, number(total, 1 / power))
+
+
 SUMMED = frozenset((
     DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT32, DType.INT64, DType.UINT32, DType.UINT64,
 ))  # fmt: skip
@@ -242,7 +253,9 @@ def resize(m: Match, value: Value) -> Any:
     """Weighted neighbours along one axis after the other: those of linear and cubic interpolation, or the nearest"""
     x, scales = value.inputs[0], operand(value, 2)
     known = scales is None or scales.blob is not None
-    if x is None or not known or operand(value, 1) is not None:
+    if x is None or not known or attribute_of(value, "coordinate_transformation_mode") == "tf_crop_and_resize":
+        return None
+    if any(type(d) is int and d == 0 for d in value.shape):  # no axis of an image of nothing can be read
         return None
     axes: Any = value.attribute("axes") or range(x.rank)
     if attribute_of(value, "keep_aspect_ratio_policy") != "stretch":
@@ -273,10 +286,8 @@ def resized(m: Match, value: Value, x: Value, axis: int, factor: float | None) -
     if attribute_of(value, "antialias"):
         exact = op.Div(before, whole)
         return filtered(m, value, x, axis, place, exact if factor is None else number(place, 1 / factor))
-    first = op.Floor(place)
+    first = nearest(value, place) if attribute_of(value, "mode") == "nearest" else op.Floor(place)
     taps = neighbours(value, op.Sub(place, first), op.Cast(first, to=DType.INT64), size)
-    if taps is None:
-        return None
     behind = vector(range(1, x.rank - axis))
     found = None
     for index, weight in taps:
@@ -327,20 +338,37 @@ def coordinate(value: Value, index: Value, out: Value, size: Value, factor: floa
     return place if mode == "half_pixel" else op.Where(op.Greater(out, one), place, number(index, 0))
 
 
-def neighbours(value: Value, t: Value, first: Value, size: Value) -> list[tuple[Value, Value | None]] | None:
+def neighbours(value: Value, t: Value, first: Value, size: Value) -> list[tuple[Value, Value | None]]:
     """The elements that a result is made of, with their weights, for a place `t` behind element `first`."""
     mode = attribute_of(value, "mode")
     if mode == "nearest":
-        return [(first, None)] if attribute_of(value, "nearest_mode") == "floor" else None
-    if attribute_of(value, "exclude_outside"):
-        return None
+        return [(first, None)]
     one = number(t, 1)
     if mode == "linear":
-        return [(first, op.Sub(one, t)), (op.Add(first, np.int64(1)), t)]
+        return shared(value, [(first, op.Sub(one, t)), (op.Add(first, np.int64(1)), t)], size)
     a = attribute_of(value, "cubic_coeff_a")
     s = op.Sub(one, t)
     weights = (cubic_far(op.Add(t, one), a), cubic_near(t, a), cubic_near(s, a), cubic_far(op.Add(s, one), a))
-    return [(op.Add(first, np.int64(k)), w) for k, w in zip((-1, 0, 1, 2), weights, strict=True)]
+    return shared(value, [(op.Add(first, np.int64(k)), w) for k, w in zip((-1, 0, 1, 2), weights, strict=True)], size)
+
+
+def nearest(value: Value, place: Value) -> Value:
+    """A place rounded to that of an element."""
+    mode, half = attribute_of(value, "nearest_mode"), number(place, 0.5)
+    if mode == "round_prefer_floor":
+        return op.Ceil(op.Sub(place, half))
+    if mode == "round_prefer_ceil":
+        return op.Floor(op.Add(place, half))
+    return op.Floor(place) if mode == "floor" else op.Ceil(place)
+
+
+def shared(value: Value, taps: list[tuple[Value, Value]], size: Value) -> list[tuple[Value, Value | None]]:
+    """The taps; where those outside are left out, the weights of the others make up for them."""
+    if not attribute_of(value, "exclude_outside"):
+        return [*taps]
+    weights = [op.Where(within(index, const(np.array(0)), size), w, number(w, 0)) for index, w in taps]
+    total = op.Sum(*weights)
+    return [(index, op.Div(w, total)) for (index, _), w in zip(taps, weights, strict=True)]
 
 
 def cubic_near(d: Value, a: float) -> Value:
@@ -357,6 +385,13 @@ def cubic_far(d: Value, a: float) -> Value:
 
 
 WINDOWS: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType(
-    {"Conv": conv, "ConvTranspose": conv_transpose, "AveragePool": average_pool, "Resize": resize, "Col2Im": col2im}
+    {
+        "Conv": conv,
+        "ConvTranspose": conv_transpose,
+        "AveragePool": average_pool,
+        "LpPool": power_pool,
+        "Resize": resize,
+        "Col2Im": col2im,
+    }
 )
 """The expansion of each operator on windows, for float64."""

@@ -80,6 +80,7 @@ OTHERS = {
     "RMSNormalization",
     "GlobalAveragePool",
     "GlobalMaxPool",
+    "MeanVarianceNormalization",
     *DOUBLE_WINDOWS,
 }
 
@@ -178,8 +179,23 @@ def test_other_sizes(data: Drawn, symbolic: bool, mode: str) -> None:
     x = image([1, 2, *sizes], symbolic)
     more: dict[str, Any] = {"antialias": 1, "exclude_outside": 1} if mode == "antialias" else {}
     more |= {"mode": "linear" if mode == "antialias" else mode, "coordinate_transformation_mode": way}
+    if mode == "cubic":
+        more["exclude_outside"] = data.draw(st.sampled_from([0, 1]))
     root = op.Resize(x, None, None, const(np.array(wanted)), axes=[2, 3], **more)
     check([x], root, [np.random.default_rng(0).normal(size=(1, 2, *sizes))])
+
+
+@pytest.mark.parametrize("rounding", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("way", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_the_nearest_element(rounding: str, way: str, symbolic: bool) -> None:
+    data = np.random.default_rng(0).normal(size=(1, 2, 3, 5))
+    x = image([1, 2, 3, 5], symbolic)
+    more: dict[str, Any] = {"coordinate_transformation_mode": way, "nearest_mode": rounding}
+    for sizes in ([6, 3], [2, 7], [1, 5]):
+        check([x], op.Resize(x, None, None, const(np.array(sizes)), axes=[2, 3], **more), [data])
+    region = const(np.zeros(0))
+    check([x], op.Resize(x, region, const(np.array([2, 0.5], np.float32)), axes=[2, 3], **more), [data])
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
@@ -226,20 +242,52 @@ def test_recurrent_layers(data: Drawn, symbolic: bool, name: str) -> None:
     more: dict[str, Any] = {"linear_before_reset": data.draw(st.integers(0, 1))} if name == "GRU" else {}
     if name == "RNN" and data.draw(st.booleans()):
         more["activations"] = ["Relu"] * d
+    if data.draw(st.booleans()):
+        more["clip"] = 0.5
+    if name == "LSTM" and data.draw(st.booleans()):
+        more["input_forget"] = 1
+    lengths = param(Tensor(DType.INT32, (x.shape[1],))) if data.draw(st.booleans()) else None
     outputs = data.draw(st.sampled_from([2, 3 if name == "LSTM" else 2]))
     last: list[Any] = [*states]
     if name == "LSTM" and data.draw(st.booleans()):  # peepholes
         last = [*(states or (None, None)), const(rng.normal(size=(d, 3 * hidden)))]
-    made = getattr(op, name)(x, w, r, bias, None, *last, hidden_size=hidden, direction=way, outputs=outputs, **more)
-    feeds = [rng.normal(size=(t, b, features)), *(rng.normal(size=(d, b, hidden)) for _ in states)]
+    made = getattr(op, name)(x, w, r, bias, lengths, *last, hidden_size=hidden, direction=way, outputs=outputs, **more)
+    feeds: list[Any] = [rng.normal(size=(t, b, features)), *(rng.normal(size=(d, b, hidden)) for _ in states)]
+    if lengths is not None:
+        states.append(lengths)
+        feeds.append(np.array([data.draw(st.integers(0, t)) for _ in range(b)], np.int32))
     for root in made:
         check([x, *states], root, feeds)
 
 
 def test_what_has_no_other_way_is_noted() -> None:
-    x = param(tensor("f64", 2, 3, 3))
-    legal = legalize(Graph((x,), (op.Det(x),)), target_of("onnxruntime-cpu"))
-    assert [v.origin.rules for v in legal.order if v.op == "Det"] == [("downcast[f64->f32]",)]
+    x = param(tensor("f64", 1, 1, 3, 3))
+    region, sizes = const(np.array([0, 0, 0.4, 0.6, 1, 1, 0.6, 0.8])), const(np.array([1, 1, 3, 3]))
+    root = op.Resize(x, region, None, sizes, mode="linear", coordinate_transformation_mode="tf_crop_and_resize")
+    legal = legalize(Graph((x,), (root,)), target_of("onnxruntime-cpu"))
+    assert [v.origin.rules for v in legal.order if v.op == "Resize"] == [("downcast[f64->f32]",)]
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (1, 1), (2, 2), (5, 5), (3, 4, 4), (2, 0, 3, 3), (2, 3, 0, 0)])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_determinants(shape: tuple[int, ...], symbolic: bool) -> None:
+    """Those of singular matrices, of permutations, and of what is no number too."""
+    rng = np.random.default_rng(0)
+    names = ["a", "b", "c"][: len(shape) - 2]
+    x = param(tensor("f64", *names, "n", "n") if symbolic else tensor("f64", *shape))
+    (run,) = (session(legalized([x], [op.Det(x)])).run,)
+    size = shape[-1]
+    kinds = [rng.normal(size=shape), np.broadcast_to(np.eye(size)[rng.permutation(size)], shape), np.ones(shape)]
+    kinds += [np.triu(rng.normal(size=shape)), np.where(rng.random(shape) < 0.5, 0, rng.normal(size=shape))]
+    for data in kinds:
+        expected, (got,) = np.linalg.det(data), run([np.ascontiguousarray(data)])
+        assert got.dtype == np.float64 and got.shape == expected.shape
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-14)
+    if min(shape) > 1:
+        (got,) = run([np.full(shape, np.nan)])
+        assert np.isnan(got).all()
+        (got,) = run([np.where(np.arange(size) == size - 1, np.nan, kinds[0])])
+        assert np.isnan(got).all()
 
 
 NEIGHBOURS: dict[str, Any] = {
@@ -247,6 +295,10 @@ NEIGHBOURS: dict[str, Any] = {
     "LRN": lambda x: op.LRN(x, size=3), "LRN of 4": lambda x: op.LRN(x, size=4, alpha=0.3, beta=0.5, bias=2.0),
     "LRN of 1": lambda x: op.LRN(x, size=1), "LpPool": lambda x: op.LpPool(x, kernel_shape=(2, 2)),
     "LpPool 3": lambda x: op.LpPool(x, kernel_shape=(3, 2), p=3, strides=(2, 1), pads=(1, 0, 1, 1)),
+    "LpPool up": lambda x: op.LpPool(x, kernel_shape=(2, 3), strides=(3, 2), dilations=(2, 1), ceil_mode=1),
+    "MeanVarianceNormalization": lambda x: op.MeanVarianceNormalization(x),
+    "MeanVarianceNormalization along 1": lambda x: op.MeanVarianceNormalization(x, axes=[1, -1]),
+    "OneHot": lambda x: op.OneHot(op.Cast(x, to=DType.INT64), 3, np.array([1e-20, 0.1]), axis=1),
 }  # fmt: skip
 
 
