@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from irkit.build import const, dim_scalar
 from irkit.digest import symbols_in
 from irkit.ir import Graph, Port, Signature, Value, param
+from irkit.onnx.serialize import DOMAINS_KEY
 from irkit.origins import Origin
 from irkit.pause import uncollected
 from irkit.types import DType, Tensor
@@ -181,7 +182,20 @@ def number_asked(node: Node) -> str:
 def metadata_of(captured: Captured, complex_names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """What the model file says of where it came from, and which inputs and outputs are complex."""
     found = (("irkit.capture", captured.how), ("irkit.torch", torch.__version__))
+    domains = domains_of(captured)
+    found += ((DOMAINS_KEY, json.dumps(domains)),) if domains else ()
     return (*found, (COMPLEX_KEY, json.dumps(complex_names))) if complex_names else found
+
+
+def domains_of(captured: Captured) -> dict[str, int]:
+    """The versions of domains that the program itself names, by `torch.onnx.ops.symbolic` and its like."""
+    found: dict[str, int] = {}
+    for node in reached(captured.graph_module):
+        if getattr(node.target, "namespace", "") == "onnx_symbolic":
+            domain, version = (node.kwargs.get(key) for key in ("domain", "version"))
+            if isinstance(domain, str) and isinstance(version, int) and domain and version > found.get(domain, 1):
+                found[domain] = version
+    return found
 
 
 @attrs.define(eq=False)

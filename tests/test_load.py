@@ -380,3 +380,14 @@ def is_mapped(array: np.ndarray) -> bool:
     while isinstance(base, np.ndarray) and base.base is not None:
         base = base.base
     return isinstance(base, mmap.mmap) or (isinstance(base, memoryview) and isinstance(base.obj, mmap.mmap))
+
+
+def test_the_version_of_a_domain_of_ones_own_is_kept() -> None:
+    node = helper.make_node("Op", ["x"], ["y"], domain="mine")
+    x, y = (helper.make_tensor_value_info(name, FLOAT, [2]) for name in "xy")
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid("mine", 5), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=imports, ir_version=9)
+    graph = irkit.load(model)
+    for again in (irkit.to_proto(graph), irkit.to_proto(irkit.load(irkit.to_proto(graph)), opset=18)):
+        assert {i.domain: i.version for i in again.opset_import if i.domain} == {"mine": 5}
+    assert irkit.parse(str(graph)).signature == graph.signature

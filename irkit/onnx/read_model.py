@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import onnx
 from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto
 from pyrsistent import PMap, pmap
@@ -23,7 +24,7 @@ from irkit.onnx.read_scope import Frame, Scope, define, readable
 from irkit.onnx.read_tensors import Files
 from irkit.onnx.read_types import Types
 from irkit.onnx.schemas import BODIES
-from irkit.onnx.serialize import BAKED_KEY, GUARDS_KEY, RANGES_KEY, SIGNATURE_KEY
+from irkit.onnx.serialize import BAKED_KEY, DOMAINS_KEY, GUARDS_KEY, RANGES_KEY, SIGNATURE_KEY, as_json
 from irkit.origins import Origin
 from irkit.types import Tensor, Type
 
@@ -70,6 +71,10 @@ def read_model(
             raise LoadError(f"the output {output.name!r} is an optional value that was left out")
         results.append(found)
     metadata = {readable(p.key): readable(p.value) for p in model.metadata_props}
+    metadata.pop(DOMAINS_KEY, None)
+    foreign = {name: number for name, number in sorted(opsets.items()) if number > 1 and name not in known_domains()}
+    if foreign:
+        metadata[DOMAINS_KEY] = as_json(foreign)
     names = [p.origin.node for p in params], [o.name for o in proto.output]
     return Graph(
         tuple(params),
@@ -78,6 +83,12 @@ def read_model(
         read_signature(*names, metadata),
         readable(proto.name) or "graph",
     )
+
+
+@functools.cache
+def known_domains() -> frozenset[str]:
+    """The domains whose operators ONNX defines, and so their versions."""
+    return frozenset(schema.domain for schema in onnx.defs.get_all_schemas())
 
 
 def budget_of(model: ModelProto) -> int:

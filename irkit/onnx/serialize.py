@@ -47,6 +47,8 @@ SIGNATURE_KEY, GUARDS_KEY, RANGES_KEY, BAKED_KEY = "irkit.signature", "irkit.gua
 - `irkit.ranges`: {symbol: [lo, hi]}, hi null where there is no upper bound.
 - `irkit.baked`: as `irkit.guards`, the values that capture fixed.
 """
+DOMAINS_KEY = "irkit.domains"
+"""Key of the metadata, of a graph already, that holds the versions of domains that ONNX does not know, as JSON."""
 NODE_KEYS = ("irkit.node", "irkit.target", "irkit.module", "irkit.source", "irkit.rules")
 """Keys of a node's metadata, in the order of the fields of `Origin`; `irkit.rules` is joined by commas."""
 _UNWRITTEN = (CONSTANT, PARAM, ITEM)
@@ -115,7 +117,8 @@ def skeleton(
     if functions:
         writer.functions(model, written)
     writer.graph(model.graph, written, scope)
-    domains = {"": version, **dict(sorted(writer.domains.items()))}
+    said = json.loads(dict(graph.signature.metadata).get(DOMAINS_KEY, "{}"))
+    domains = {"": version, **{name: max(v, said.get(name, 1)) for name, v in sorted(writer.domains.items())}}
     for message in (model, *model.functions):
         for domain, number in domains.items():
             message.opset_import.add(domain=domain, version=number)

@@ -136,3 +136,12 @@ def test_operators_with_several_results_by_name() -> None:
     assert dict(made.attributes) == {
         "i": 3, "f": 0.5, "s": "word", "b": 1, "is_": (1, 2), "fs": (0.5, 1.0), "ss": ("a", "b"), "bs": (1, 0),
     }  # fmt: skip
+
+
+def test_the_version_that_the_model_gives_of_a_domain_is_imported() -> None:
+    def own(x: torch.Tensor) -> Any:
+        y = onnx_ops.symbolic("mine::Foo", [x], dtype=x.dtype, shape=x.shape, version=3)
+        return onnx_ops.symbolic("mine::Bar", [y], dtype=x.dtype, shape=x.shape, version=2)
+
+    proto = to_onnx(Wrapped(own), (torch.randn(3),)).proto
+    assert {i.domain: i.version for i in proto.opset_import if i.domain} == {"mine": 3}
