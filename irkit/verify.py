@@ -13,7 +13,7 @@
    the graph's table of ranges, or here, where nothing else says what the size is. The symbols of a ShapeVector are
    bound by a parameter of its graph, by its own operands, or around the body that it stands in. One name is one symbol.
 7. Signature. Where parameters (or results) have public names, all have (of a body, the first ones), no two the same;
-   a state result binds a parameter by its name.
+   a state result binds a parameter by its name, and has its type.
 8. Results. They are tensors, sequences or optionals; of an operator with several results, an Item each.
 9. Vocabulary. At a stage that allows certain operators only, there are no others.
 """
@@ -329,7 +329,7 @@ def law_4_unique(graph: Graph, outermost: bool) -> str:
 
 
 def law_7_signature(graph: Graph, outermost: bool) -> str:
-    """Public names are complete and unique; states bind parameters."""
+    """Public names are complete and unique; states bind parameters of their type."""
     signature = graph.signature
     for what, ports, values, roles in (
         ("parameters", signature.params, graph.params, ("input", "state")),
@@ -343,10 +343,12 @@ def law_7_signature(graph: Graph, outermost: bool) -> str:
         wrong = next((p for p in ports if p.role not in roles), None)
         if wrong is not None:
             return f"{wrong.name!r} among the {what} has the role {wrong.role!r}; it is one of {roles}"
-    names = {p.name for p in signature.params}
-    for port in signature.results:
+    names = {port.name: param.type for port, param in zip(signature.params, graph.params, strict=False)}
+    for port, result in zip(signature.results, graph.results, strict=False):
         if (port.role == "state") != bool(port.binds) or (port.binds and port.binds not in names):
             return f"the result {port.name!r} has the role {port.role!r} and binds {port.binds!r}"
+        if port.binds and same_types(result.type, names[port.binds]) is False:
+            return f"the state {port.name!r} is a {result.type!r}, and {port.binds!r} a {names[port.binds]!r}"
     return ""
 
 

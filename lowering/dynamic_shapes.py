@@ -411,11 +411,16 @@ def value_of(expr: Any, sizes: Mapping[str, Any]) -> Any:
 
 
 def check_examples(places: Sequence[Place], leaves: Sequence[Leaf]) -> None:
-    """Raises CaptureError where two places of one name have different sizes in the example inputs, and where an
-    expression is over names that no dimension has."""
+    """Raises CaptureError where two places of one name have different sizes in the example inputs, where an
+    expression is over names that no dimension has, and for numbers below 0."""
     sizes = [example_size(place, leaves) for place in places]
     bound = bound_sizes(places, sizes)
-    for place in places:
+    for place, size in zip(places, sizes, strict=True):
+        if size < 0:
+            raise CaptureError(
+                f"{location(place, leaves)} is {size}, and torch takes a number that varies for a size, 0 or more",
+                hint="make it a tensor of rank 0, or leave it a constant",
+            )
         names = [symbol.name for symbol in dims.symbols_of(place.expr)]
         if len(names) > 1 and not any(name in bound for name in names):
             raise CaptureError(

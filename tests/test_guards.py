@@ -576,6 +576,12 @@ def test_a_sum_is_at_least_the_part_that_is_known() -> None:
         program(torch.ones(4), torch.ones(3))
 
 
+def test_a_negative_number_is_no_size() -> None:
+    for asked in ({"scalar_inputs": ["n"]}, {"dynamic_shapes": {"n": "n"}}):
+        with pytest.raises(CaptureError, match="the number 'n' is -3, and torch takes a number that varies for a size"):
+            to_onnx(lambda x, n: x * n, (torch.ones(5), -3), **asked)
+
+
 @pytest.mark.parametrize(
     ("said", "message"),
     (

@@ -114,6 +114,9 @@ BREACHES = {
     "two results of one name": (7, Graph((x,), (x, x), signature=Signature((), (Port("y", "output"),) * 2))),
     "a result with the role of a parameter": (7, of(x, x, signature=Signature((), (Port("y", "input"),)))),
     "a state that binds nothing": (7, of(x, x, signature=Signature((Port("x"),), (Port("y", "state", "z"),)))),
+    "a state of another type": (
+        7, of(op.Cast(x, to=11), x, signature=Signature((Port("x", "state"),), (Port("y", "state", "x"),))),
+    ),
     "a state that binds no name": (7, of(x, x, signature=Signature((Port("x"),), (Port("y", "state"),)))),
     "several values as a result": (8, of(pair[0].inputs[0], x)),  # type: ignore[arg-type]
 }  # fmt: skip
