@@ -83,7 +83,7 @@ class Known:
             binders = tuple(b for b in dict.fromkeys(content.binders) if needed.intersection(symbols_in_type(b)))
             if not all(any(s in symbols_in_type(b) for b in binders) for s in needed):
                 return None
-        kept = Content(content.elements, content.rank, binders)
+        kept = content if content.binders == binders else Content(content.elements, content.rank, binders)
         made = shape_vector(kept.elements, *binders) if kept.rank else dim_scalar(kept.elements[0], *binders)
         self._found[made] = kept
         return made
