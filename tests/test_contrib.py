@@ -363,6 +363,34 @@ def expert_cases() -> list[Case]:
     return found
 
 
+def quantized_expert_cases() -> list[Case]:
+    """Mixtures of experts whose weights are kept in 4 and 8 bits, row by row and block by block."""
+    found = []
+    x, logits, more = random(5, 32), random(5, 4, seed=1), np.abs(random(5, 4, seed=2))
+    free = ((0, 0, "n"), (1, 0, "n"))
+    for bits in (4, 8):
+        for block in (0, 16):
+            for kind, rows in (("silu", 64), ("swiglu", 128)):
+                given = {"k": 2, "expert_weight_bits": bits, "activation_type": kind}
+                given |= ({"block_size": block} if block else {}) | ({"swiglu_fusion": 1} if rows == 128 else {})
+                layers: list[np.ndarray | None] = []
+                zeros = []
+                for out, into in ((rows, 32), (32, 64)):
+                    blocks = into // block if block else 1
+                    scales = np.abs(random(4, out, *([blocks] if block else []))) * (0.32 / 2**bits)
+                    layers += [ints(255, 4, out, into * bits // 8, dtype="uint8"), scales.astype(np.float32), None]
+                    shape = (4, out, -(-blocks * bits // 8)) if block else (4, out * bits // 8)
+                    zeros.append(ints(255, *shape, dtype="uint8"))
+                operands = (x, logits, *layers)
+                found.append(Case(MS + "QMoE", operands[:-1], given, tolerance=1e-4, free=free))
+                found.append(Case(MS + "QMoE", (*operands, None, None, None, *zeros), given, tolerance=1e-4))
+    plain = {"k": 2, "expert_weight_bits": bits, "activation_type": kind, "block_size": block, "swiglu_fusion": 1}
+    for normal in (0, 1):
+        shared = (*operands, *(None,) * 6, more)
+        found.append(Case(MS + "QMoE", shared, {**plain, "normalize_routing_weights": normal}, tolerance=1e-4))
+    return found
+
+
 def convolution_cases() -> list[Case]:
     """Causal convolutions: with and without what came before, channels first and last."""
     op, found = MS + "CausalConvWithState", []
@@ -404,7 +432,7 @@ def state_cases() -> list[Case]:
 
 CASES = [*activation_cases(), *product_cases(), *conv_cases(), *norm_cases(), *embedding_cases(), *rotary_cases(),
          *attention_cases(), *packed_cases(), *grouped_cases(), *quantized_cases(),
-         *expert_cases(), *convolution_cases(), *state_cases()]  # fmt: skip
+         *expert_cases(), *quantized_expert_cases(), *convolution_cases(), *state_cases()]  # fmt: skip
 
 
 def held(case: Case, wanted: list[np.ndarray], found: Any, what: str) -> None:

@@ -52,7 +52,8 @@ def of_linear_attention(value: Value) -> str:
 
 def of_moe(value: Value) -> str:
     """Gates in matrices of their own, and in a half of the first matrix."""
-    if len(value.inputs) > 6 and value.inputs[6] is not None:
+    third = 6 if value.op == "com.microsoft::MoE" else 8
+    if len(value.inputs) > third and value.inputs[third] is not None:
         return "its kernel takes no third matrix"
     if value.attribute("activation_type") == "swiglu" and value.attribute("swiglu_fusion") != 1:
         return "its kernel takes gates only between what they gate, row by row"
@@ -66,6 +67,7 @@ LIMITS: Mapping[str, Callable[[Value], str]] = MappingProxyType(
         "com.microsoft::GroupQueryAttention": of_group_query_attention,
         "com.microsoft::LinearAttention": of_linear_attention,
         "com.microsoft::MoE": of_moe,
+        "com.microsoft::QMoE": of_moe,
     }
 )
 """What to ask of each operator."""

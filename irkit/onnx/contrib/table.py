@@ -58,6 +58,7 @@ DEFINITIONS: Mapping[str, Definition] = MappingProxyType(
         "com.microsoft::QLinearLeakyRelu": quantized.unary("LeakyRelu", "alpha"),
         "com.microsoft::QLinearMul": quantized.binary("Mul"),
         "com.microsoft::QLinearSigmoid": quantized.unary("Sigmoid"),
+        "com.microsoft::QMoE": experts.q_moe,
         "com.microsoft::QuantizeLinear": quantized.quantize_linear,
         "com.microsoft::QuickGelu": activations.quick_gelu,
         "com.microsoft::RotaryEmbedding": rotary.rotary_embedding,
