@@ -371,12 +371,14 @@ def aten_copysign(self: Operand, other: Operand) -> Value:
 
 
 def aten_clamp(self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
-    """self kept within [min, max]; either may be missing. NaN stays, and `max` wins where it is below `min`."""
+    """self kept within [min, max]; either may be missing. NaN stays, in bounds too, and `max` wins below `min`."""
     bounds = [b for b in (min, max) if b is not None]
     dtype = result_dtype(self, *bounds)
     x = cast(self, dtype)
     low, high = (None if b is None else promoted(b, to=dtype)[0] for b in (min, max))
-    if low is not None and high is not None and low.rank == high.rank == 0 and dtype is not DType.BOOL:
+    # A Clip takes a bound that is NaN for none.
+    numbers = dtype.is_integer or not any(isinstance(b, Value) or b != b for b in bounds)
+    if low is not None and high is not None and low.rank == high.rank == 0 and dtype is not DType.BOOL and numbers:
         return op.Clip(x, low, high)
     if high is None and dtype.is_float and isinstance(min, int | float) and min == 0:
         return op.Relu(x)

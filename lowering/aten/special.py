@@ -144,9 +144,12 @@ def aten_gcd(self: Value, other: Value) -> Value:
 def aten_lcm(self: Value, other: Value) -> Value:
     """The least common multiple; 0 where either is 0."""
     a, b = promoted(self, other)
+    dtype = a.dtype
+    if dtype in (DType.INT8, DType.INT16):  # torch cuts the product back after it took its size
+        a, b = cast(a, DType.INT32), cast(b, DType.INT32)
     divisor = aten_gcd(a, b)
     safe = op.Where(op.Equal(divisor, 0), scalar(1, a.dtype), divisor)
-    return op.Abs(op.Mul(op.Div(a, safe), b))
+    return cast(op.Abs(op.Mul(op.Div(a, safe), b)), dtype)
 
 
 def aten_angle(self: Value) -> Value:

@@ -192,3 +192,24 @@ def test_extremes_keep_nan(name: str, kind: torch.dtype) -> None:
         x[0, 1], x[2, 0] = INF, -INF
         check(EXTREMES[name], x.to(kind))
         check(EXTREMES[name], x[4:].to(kind))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+@pytest.mark.parametrize("low", [NAN, 0.0])
+@pytest.mark.parametrize("high", [NAN, 1.0])
+def test_a_bound_that_is_nan(dtype: torch.dtype, low: float, high: float) -> None:
+    """Everything is NaN then, be the bound a number, a tensor of one, or of many."""
+    x = torch.tensor([-2.0, 0.5, 3.0, NAN, INF], dtype=dtype)
+    bounds = torch.tensor(low, dtype=dtype), torch.tensor(high, dtype=dtype)
+    check(lambda x: torch.clamp(x, low, high), x)
+    check(torch.clamp, x, *bounds)
+    check(torch.clamp, x, *(b.expand(5).clone() for b in bounds))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
+def test_multiples_beyond_the_type(dtype: torch.dtype) -> None:
+    """torch takes the size of a product of 8 or 16 bits before it cuts it back."""
+    top = torch.iinfo(dtype).max
+    factors = [3, 4, 6, 0] if dtype.itemsize > 2 else [2, 3, 5, 0]
+    check(torch.lcm, torch.tensor([top if dtype.itemsize < 4 else 7, 15, -4, 9], dtype=dtype),
+          torch.tensor(factors, dtype=dtype))  # fmt: skip
