@@ -254,13 +254,22 @@ def is_row_of(value: Value | None, pairs: Pairs) -> bool:
 def layer(made: Value, pairs: Pairs) -> Layer:
     """The layer that makes a value of pairs. Raises Other where it is none."""
     value, bias = bare(made), None
-    if value.op == "Add":
+    if value.op == "Add" and same_shape(value.shape, made.shape):
         found = [(bare(a), pairs.gathered(b)) for a, b in both_ways(value)]
         value, bias = next(((a, b) for a, b in found if b is not None), (value, None))
     if value.op == "MatMul":
-        return gathered_layer(value, bias, pairs)
+        return fitting(gathered_layer(value, bias, pairs), made)
     need(value.op == "Concat" and pairs.top is not None, "no product with matrices of experts makes the pairs")
-    return sorted_layer(value, bias, pairs)
+    return fitting(sorted_layer(value, bias, pairs), made)
+
+
+def fitting(found: Layer, made: Value) -> Layer:
+    """The layer. Raises Other where what it takes and makes are views that mix the pairs."""
+    rows, columns = found.weights[0].shape[-2:]
+    out, into = (columns, rows) if found.turned else (rows, columns)
+    whole = made.rank == 2 and same_shape(made.shape[1:], (out,)) and same_shape(found.source.shape[-1:], (into,))
+    need(whole, "what a layer takes or makes is no row for each pair")
+    return found
 
 
 def gathered_layer(product: Value, bias: Value | None, pairs: Pairs) -> Layer:

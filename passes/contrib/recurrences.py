@@ -173,11 +173,11 @@ def attended_state(m: Match) -> Any:
 
 def scaled(query: Value) -> tuple[Value, float]:
     """(a query without the number that it is multiplied by, that number)"""
-    number = factor(operand(query, 1)) if query.op in ("Mul", "Div") else None
-    if query.op == "Mul" and number is None:
-        found = next(((a, b) for a, b in ((a, factor(b)) for a, b in both_ways(query)) if b), (query, 1.0))
-        return found
-    return (first(query), number if query.op == "Mul" else 1 / number) if number else (query, 1.0)
+    for x, by in both_ways(query) if query.op in ("Mul", "Div") else ():
+        number = factor(by)
+        if number and same_shape(x.shape, query.shape) and (query.op == "Mul" or x is first(query)):
+            return x, number if query.op == "Mul" else 1 / number
+    return query, 1.0
 
 
 def token_of(state: Value) -> Token:
@@ -217,7 +217,7 @@ def corrected(error: Value, before: Value, column: Value) -> Value:
     need(axes_of(operand(seen, 1)) in ((2,), (-2,)), "the value is corrected otherwise")
     product = first(seen)
     same = product.op == "Mul" and any(a is before and b is column for a, b in both_ways(product))
-    need(same, "the value is corrected by another key or state")
+    need(same and same_shape(first(error).shape, error.shape), "the value is corrected by another key or state")
     return bare(first(error))
 
 
