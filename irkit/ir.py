@@ -9,7 +9,6 @@ from typing import Any
 import attrs
 from pyrsistent import PMap, pmap
 
-from irkit import attributes as attributes_
 from irkit import digest, rows, walk
 from irkit.attributes import Attribute, Attributes
 from irkit.blobs import Blob
@@ -309,9 +308,3 @@ def param(type: Type) -> Value:
 def constant(blob: Blob) -> Value:
     """The value that holds a blob."""
     return Value(CONSTANT, (), (("value", blob),), (), blob.type)
-
-
-def share_key(value: Value, inputs: tuple[Value | None, ...]) -> Any:
-    """What two deterministic values have in common just when they may be one."""
-    symbols = tuple(body.symbols_used for body in value.bodies)  # which the equality of graphs leaves out
-    return (value.op, inputs, attributes_.key(value.attributes), value.bodies, symbols, value.type)
