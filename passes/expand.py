@@ -64,15 +64,19 @@ WINDOWS = ("left_window_size", "right_window_size")
 
 
 def attention(m: Match, value: Value) -> Any:
-    """softmax(scale * q @ k^T + mask) @ v, query heads that share a key head beside one another"""
+    """The same without what ONNX Runtime takes for something else, or written out"""
     if one_mask_for_all(value):
         return attention_with_rows(m, value)
     if least_in_mask(value):
         return attention_with_numbers(value)
     if any(v is not None and v.dtype in HALVES for v in value.inputs[:3]):
         return attention_in_float(value)
-    if isinstance(value.type, Tuple):
-        return attention_with_past(m, value)
+    found = attention_with_past(m, value) if isinstance(value.type, Tuple) else attention_written_out(m, value)
+    return attention_of_scaled(m, value) if found is None else found
+
+
+def attention_written_out(m: Match, value: Value) -> Any:
+    """softmax(scale * q @ k^T + mask) @ v, query heads that share a key head beside one another"""
     extra = ("softcap", "qk_matmul_output_mode", "softmax_precision")
     windows = any(value.attribute(name, -1) != -1 for name in WINDOWS)
     if not isinstance(value.type, Tensor) or windows or any(value.attribute(name) for name in extra):
@@ -88,6 +92,20 @@ def attention(m: Match, value: Value) -> Any:
     if found is None or given[0].rank == 4:
         return found
     return reshaped(m, op.Transpose(found, perm=(0, 2, 1, 3)), value.shape, *given)
+
+
+def attention_of_scaled(m: Match, value: Value) -> Any:
+    """Attention(q * scale, k, v, scale=1), where ONNX's definition would take the root of a negative scale, or round"""
+    q, scale = value.inputs[0], attribute_of(value, "scale")
+    if q is None or scale == 1 or not (q.dtype is DType.DOUBLE or (scale is not None and scale <= 0)):
+        return None
+    heads = heads_of(m, q, value.attribute("q_num_heads")) if scale is None else q
+    factor = None if heads is None else root_of_size(m, heads) if scale is None else number(q, scale)
+    if factor is None:
+        return None
+    count = len(value.type.items) if isinstance(value.type, Tuple) else None
+    given = {**dict(value.attributes), "scale": 1.0}
+    return call("Attention", [op.Mul(q, factor), *value.inputs[1:]], given, outputs=count)
 
 
 def attention_with_rows(m: Match, value: Value) -> Any:
@@ -183,6 +201,11 @@ def scored(m: Match, value: Value, q: Value, k: Value, v: Value) -> Value | None
             return None
         q, k, v = split, op.Unsqueeze(k, vector([2])), op.Unsqueeze(v, vector([2]))
         mask = op.Unsqueeze(mask, vector([2])) if mask is not None and mask.rank == 4 else mask
+    if mask is not None and mask.dtype not in (DType.BOOL, q.dtype):
+        mask = op.Cast(mask, to=q.dtype)
+    whole = True if mask is None else dims.same(mask.shape[-1], k.shape[-2])
+    if mask is not None and (whole is False or (whole is None and mask.shape[-1] == 1)):
+        return None  # it hides the keys beyond its end
     last = q.rank - 2
     turned = op.Transpose(k, perm=(*range(last), last + 1, last))
     scores = op.MatMul(op.Mul(q, factor), turned)

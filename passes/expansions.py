@@ -19,10 +19,14 @@ from irkit.types import DType, Tensor
 from passes import draws, int64
 from passes.empty import empty_rules
 from passes.expand import EXPANSIONS
-from passes.legalize import FLOAT64
+from passes.functions import by_function, operators_with_body
+from passes.legalize import FLOAT64, is_double
 from passes.older import OLDER, plain_reshapes
 
 Function = Callable[[Match, Value], Any]
+
+COVERED = frozenset(("CastLike", "GroupNormalization", "SequenceMap", "Softplus"))
+"""Operators of which ONNX's definition is never taken."""
 
 
 @attrs.frozen
@@ -52,17 +56,24 @@ def expansion(label: str, name: str, function: Function, below: int = 0, double:
         return decline("there is no expansion of it") if found is None else found
 
     doc = (inspect.getdoc(function) or "the same by other operators").partition("\n")[0]
-    exact = name in EXACT and not double
+    exact = name in EXACT and label != "define" and not double
     return Expanded(Rule(f"{label} {name}", Hole("value", (), (name,)), replaced, exact, f"{name} -> {doc}"), below)
+
+
+def defined(m: Match, value: Value) -> Any:
+    """ONNX's own definition, where legalization has no expansion of its own"""
+    own = (FLOAT64.get(value.op) if is_double(value) else None, EXPANSIONS.get(value.op))
+    return None if any(f is not None and f(m, value) is not None for f in own) else by_function(m, value)
 
 
 def all_expansions() -> tuple[Expanded, ...]:
     """Those that legalization takes, by name, each under one of its own: `expand X` at any opset, `older X` below one,
-    `double X` in float64, and the rules for what may be empty."""
+    `double X` in float64, `define X` by ONNX's own definition, and the rules for what may be empty."""
     drawn = frozenset(draws.EXPANSIONS)
     found = [expansion("expand", name, f) for name, f in EXPANSIONS.items() if name not in drawn]
     for name, rows in OLDER.items():
         found += [expansion("older", name, f, below) for below, f in rows]
     found += [expansion("double", name, f, double=True) for name, f in FLOAT64.items()]
+    found += [expansion("define", name, defined) for name in operators_with_body() if name not in COVERED]
     plain = (*empty_rules(pmap()), plain_reshapes(pmap()))
     return tuple(sorted((*found, *map(Expanded, plain)), key=lambda each: each.rule.name))

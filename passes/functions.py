@@ -7,22 +7,26 @@ from functools import cache, lru_cache
 from typing import Any
 
 import attrs
+import numpy as np
 import onnx
 import onnx.defs
 from onnx import FunctionProto, ModelProto, TypeProto, helper
 
 from irkit import dims
 from irkit.attributes import Attributes
+from irkit.build import call
 from irkit.dims import Dim
 from irkit.errors import IrkitError, LoadError
 from irkit.ir import Graph, Value
 from irkit.onnx.load import load
 from irkit.onnx.protos import Types, attribute_proto
-from irkit.onnx.schemas import OPSET, spec, split
+from irkit.onnx.schemas import NONDETERMINISTIC, OPSET, spec, split
 from irkit.origins import NOWHERE
+from irkit.pattern import attribute_of
 from irkit.rewrite import Match
-from irkit.types import Tensor, Tuple, Type, dims_of, map_dims
+from irkit.types import DType, Tensor, Tuple, Type, dims_of, map_dims
 from irkit.vocabulary import PARAM, SHAPE_VECTOR
+from passes.rules.common import same_shape
 
 BODY = "body.of.a.function"
 """The domain in which a function body is read."""
@@ -32,6 +36,13 @@ def has_body(op: str) -> bool:
     """True where ONNX defines the operator by others."""
     schema = schema_of(op)
     return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
+
+
+@cache
+def operators_with_body() -> tuple[str, ...]:
+    """The operators that ONNX defines by others, by name; without those that draw random numbers."""
+    names = {schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}
+    return tuple(sorted(name for name in names - NONDETERMINISTIC if has_body(name)))
 
 
 @cache
@@ -69,9 +80,11 @@ def schema_of(op: str) -> Any:
 def by_function(m: Match, value: Value) -> Any:
     """What ONNX's own definition of the operator makes of its operands: a value, or a tuple of values.
 
-    None where ONNX does not define it by others, or where the definition cannot be read.
+    None where ONNX does not define it by others, or where the definition cannot be read or does not hold.
     """
     if not has_body(value.op) or value.bodies or any(not isinstance(t, Tensor) for t in _operand_types(value)):
+        return None
+    if not holds(value):
         return None
     names: dict[Dim, Dim] = {}
     types = tuple(None if v is None else map_dims(v.type, lambda d: _named(d, names)) for v in value.inputs)
@@ -81,7 +94,36 @@ def by_function(m: Match, value: Value) -> Any:
     if body is None:
         return None
     found = inlined(m, body, [v for v in value.inputs if v is not None], {n: d for d, n in names.items()})
-    return found if several else found[0]
+    if several:
+        return found
+    scalar = (
+        isinstance(value.type, Tensor) and not value.rank and found[0].rank
+    )  # constants of one element have an axis
+    return call("Reshape", [found[0], np.zeros(0, np.int64)]) if scalar else found[0]
+
+
+def holds(value: Value) -> bool:
+    """False where ONNX's definition of an operator gives something else than the operator is said to."""
+    x = value.inputs[0] if value.inputs else None
+    if x is None or value.op == "Softplus":  # Exp overflows where its logarithm would not
+        return x is None
+    if value.op == "Shrink" and not x.dtype.is_float:  # numbers that are no integers would be rounded first
+        return not any(attribute_of(value, name) % 1 for name in ("bias", "lambd"))
+    if value.op == "LayerNormalization":  # scale and bias are seen as one row, be they smaller than what is normalized
+        own = x.shape[attribute_of(value, "axis") :]
+        return all(v is None or v.shape in ((), (1,)) or same_shape(v.shape, own) for v in value.inputs[1:])
+    if value.op == "SoftmaxCrossEntropyLoss":  # of nothing, a size cannot be found
+        return all(type(d) is int and d > 0 for d in x.shape)
+    if value.op == "Celu":  # below 0 it would take the other side of zero
+        return attribute_of(value, "alpha") > 0
+    if value.op in ("BlackmanWindow", "HammingWindow", "HannWindow"):  # of one place, 0 / 0
+        return bool(attribute_of(value, "periodic"))
+    if value.op == "Attention":  # the root of the scale is taken, -inf cast to the mask's type, and a 0 copied
+        mask = value.inputs[3] if len(value.inputs) > 3 else None
+        numbers = mask is None or mask.dtype is DType.BOOL or mask.dtype.is_float
+        empty = any(v is not None and 0 in v.shape for v in value.inputs[:3])
+        return numbers and not empty and (attribute_of(value, "scale") or 0) >= 0
+    return True
 
 
 def _operand_types(value: Value) -> list[Type]:
@@ -163,6 +205,8 @@ def inlined(m: Match, body: Graph, operands: list[Value], names: dict[Dim, Dim])
         inputs = tuple(None if v is None else new[v] for v in value.inputs)
         type_ = map_dims(value.type, lambda d: dims.substitute(d, swaps)) if _symbolic(value.type) else value.type
         attributes = value.attributes
+        if value.op == "Reshape" and value.inputs[1] is not None and value.inputs[1].blob is None:
+            attributes = (("allowzero", 1),)  # a computed size of 0 is meant
         if value.op == SHAPE_VECTOR:
             sizes = tuple(dims.substitute(d, swaps) for d in value.attributes[0][1])
             attributes = (("dims", sizes), *value.attributes[1:])

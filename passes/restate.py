@@ -127,6 +127,8 @@ def refused(value: Value) -> str:
         return "ONNX Runtime takes masks of attention that have a row for each query"
     if least_in_mask(value):
         return "ONNX Runtime gives zeros for a row of a mask that holds the least number throughout"
+    if value.op == "Attention" and value.attribute("scale", 1) <= 0:
+        return "ONNX Runtime refuses attention with a scale that is not above 0"
     if is_confused(value):
         return f"ONNX Runtime errs in {value.op} of integers beyond 32 bits"
     if counts_back(value):

@@ -236,3 +236,16 @@ def test_which_masks_may_hold_the_least_number() -> None:
     assert not may_hold_least(op.Where(seen, 0.0, -1e38)) and not may_hold_least(op.Where(seen, 0.0, -np.inf))
     raised = op.Where(op.Equal(given, np.float32(LEAST)), np.float32(-1e38), given)
     assert not may_hold_least(raised) and not may_hold_least(with_nan(raised))
+
+
+@pytest.mark.parametrize("scale", [-0.7, 0.0])
+def test_a_scale_that_is_not_above_zero(scale: float) -> None:
+    """Which ONNX Runtime refuses, and of which ONNX's definition takes the root."""
+
+    class Scaled(torch.nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return sdpa(q, k, v, scale=scale)
+
+    inputs = tuple(torch.randn(2, 2, n, 4) for n in (3, 5, 5))
+    found = torch.as_tensor(irkit.to_onnx(Scaled(), inputs)(*inputs))
+    torch.testing.assert_close(found, Scaled()(*inputs), rtol=1e-5, atol=1e-5)

@@ -42,7 +42,7 @@ def bias_of(mask: Array | None, keys: int, dtype: np.dtype[np.floating]) -> Arra
         return np.zeros((), dtype)
     bias = np.where(mask, 0, -np.inf).astype(dtype) if mask.dtype == np.bool_ else wide(mask).astype(dtype)
     missing = keys - bias.shape[-1]
-    if missing > 0 and bias.shape[-1] != 1:
+    if missing > 0:
         bias = np.pad(bias, [(0, 0)] * (bias.ndim - 1) + [(0, missing)], constant_values=-np.inf)
     return bias
 

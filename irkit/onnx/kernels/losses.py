@@ -6,7 +6,7 @@ import numpy as np
 
 from irkit.ir import Value
 from irkit.onnx.kernels.activations import log_softmax
-from irkit.onnx.kernels.common import Array, attr, narrowed, wide
+from irkit.onnx.kernels.common import Array, attr, fail, narrowed, wide
 
 
 def weighted_loss(node: Value, scores: Array, target: Array, weight: Array | None) -> Array:
@@ -14,7 +14,8 @@ def weighted_loss(node: Value, scores: Array, target: Array, weight: Array | Non
     ignored = attr(node, "ignore_index")
     skip = np.zeros(target.shape, np.bool_) if ignored is None else target == ignored
     place = np.where(skip, 0, target).astype(np.int64)
-    place = np.where(place < 0, place + scores.shape[1], place)
+    if not ((place >= 0) & (place < scores.shape[1])).all():
+        raise fail(node, f"a target is none of {scores.shape[1]} classes")
     picked = np.take_along_axis(scores, np.expand_dims(place, 1), axis=1).squeeze(1)
     share = np.ones(target.shape, scores.dtype) if weight is None else wide(weight)[place]
     share = np.where(skip, 0, share).astype(scores.dtype)
