@@ -78,7 +78,7 @@ rules: $(READY)
 	$(BIN)/python -m tests.rules_table
 
 expansions: $(READY)
-	IRKIT_EXPANSIONS=200 $(BIN)/python -m pytest -q tests/test_expansions.py
+	IRKIT_EXPANSIONS=200 $(BIN)/python -m pytest -q -o faulthandler_timeout=3600 tests/test_expansions.py
 
 coverage: $(READY)
 	$(BIN)/python -m tests.coverage $(COVERAGE_ARGS)
