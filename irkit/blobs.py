@@ -61,6 +61,13 @@ class Blob:
         return math.prod(self.shape)
 
     @cached_property
+    def extremes(self) -> tuple[float, float]:
+        """The least and the greatest of the numbers, NaN where one is NaN; zeros where there are none. Kept once asked
+        for."""
+        numbers = self.array.astype(np.float64, copy=False)  # those of ml_dtypes warn of NaN
+        return (float(numbers.min()), float(numbers.max())) if self.size else (0.0, 0.0)
+
+    @cached_property
     def nbytes(self) -> int:
         """Bytes that the content takes in an ONNX file (0 for strings)."""
         return (math.prod(self.shape) * self.dtype.bits + 7) // 8

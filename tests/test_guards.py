@@ -473,7 +473,7 @@ def test_a_number_in_an_input_is_held_against_sizes() -> None:
 def chosen(x: torch.Tensor) -> torch.Tensor:
     count = (x > 0).sum().item()
     torch._check(count < 5)
-    return torch.ones(count)
+    return torch.ones(count)  # type: ignore[call-overload]
 
 
 def test_what_is_checked_of_data_is_enforced_where_a_result_shows_it() -> None:
@@ -577,7 +577,8 @@ def test_a_sum_is_at_least_the_part_that_is_known() -> None:
 
 
 def test_a_negative_number_is_no_size() -> None:
-    for asked in ({"scalar_inputs": ["n"]}, {"dynamic_shapes": {"n": "n"}}):
+    asks: tuple[dict[str, Any], ...] = ({"scalar_inputs": ["n"]}, {"dynamic_shapes": {"n": "n"}})
+    for asked in asks:
         with pytest.raises(CaptureError, match="the number 'n' is -3, and torch takes a number that varies for a size"):
             to_onnx(lambda x, n: x * n, (torch.ones(5), -3), **asked)
 

@@ -38,7 +38,7 @@ SLIPS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "write (value,) for one",
     ),
     "a tuple among the results": (
-        lambda: irkit.Graph((A,), (op.Split(A, num_outputs=2, axis=1),)),
+        lambda: irkit.Graph((A,), (op.Split(A, num_outputs=2, axis=1),)),  # type: ignore[arg-type]
         "parameters and results are a tuple of values, and ((<f32[n, 2] Item>, <f32[n, 2] Item>),) was given",
         "an operator with several results, or with bodies, gives a tuple itself",
     ),
@@ -57,7 +57,11 @@ SLIPS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "Concat: operand 1 is [[1, 2], [3]], which is no f32",
         "",
     ),
-    "an operand by name": (lambda: op.Clip(A, max=6), "Clip has no attribute 'max'", "it is operand 2"),
+    "an operand by name": (
+        lambda: op.Clip(A, max=6),  # type: ignore[call-arg]
+        "Clip has no attribute 'max'",
+        "it is operand 2",
+    ),
     "a function for a rule": (
         lambda: irkit.rewrite(GRAPH, len),  # type: ignore[arg-type]
         "<built-in function len> is no rule",

@@ -35,9 +35,9 @@ def _pooled(rng: np.random.Generator) -> Value:
     x = param(tensor("f32", "batch", 2, 6, 6))
     table = const(np.array([-np.inf, -0.0, np.nan], np.float32))
     kinds = op.Cast(op.Greater(x, np.float32(-np.inf)), to=DType.FLOAT)
-    sizes = {"kernel_shape": [2, 2], "strides": [int(rng.integers(1, 3))] * 2}
-    place = op.Cast(op.MaxPool(kinds, **sizes), to=DType.INT32)
-    return op.Add(op.MaxPool(x, **sizes), op.Gather(table, place))
+    steps = [int(rng.integers(1, 3))] * 2
+    values, places = (op.MaxPool(v, kernel_shape=[2, 2], strides=steps) for v in (x, kinds))
+    return op.Add(values, op.Gather(table, op.Cast(places, to=DType.INT32)))
 
 
 _number = one_of("Cast")(p.Greater(hole("x"), -np.inf))

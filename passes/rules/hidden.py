@@ -6,7 +6,6 @@ ONNX's Attention gives zeros for a query that sees no key; a softmax that is wri
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -93,12 +92,11 @@ def reach(value: Value | None, depth: int = DEEP) -> Reach:
     return UNKNOWN if reader is None else reader(value, depth - 1)
 
 
-@lru_cache(maxsize=1 << 10)
 def _reach_of(blob: Blob) -> Reach:
     if blob.size > TABLE:
         return UNKNOWN
-    numbers = blob.array.astype(np.float64) if blob.size else np.zeros(1)
-    return Reach(_level(-float(numbers.min())), _level(float(numbers.max())))
+    least, greatest = blob.extremes
+    return Reach(_level(-least), _level(greatest))
 
 
 def _level(number: float) -> int:
@@ -241,7 +239,6 @@ def _compared(value: Value) -> bool | None:
     return None if ends is None else decided(value.op, *ends)
 
 
-@lru_cache(maxsize=1 << 10)
 def _column(blob: Blob) -> tuple[Any, ...] | None:
     if not 0 < blob.size <= TABLE or blob.dtype not in PLAIN:
         return None
@@ -350,6 +347,5 @@ def _is_raised(mask: Value) -> bool:
     return least is not None and least.blob is not None and uniform(least) == LEAST and not _has_least(number.blob)
 
 
-@lru_cache(maxsize=1 << 10)
 def _has_least(blob: Blob) -> bool:
     return blob.size > TABLE or bool((blob.array == np.float32(LEAST)).any())
