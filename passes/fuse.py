@@ -33,7 +33,7 @@ NEAR = 64
 def fuse(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     """The graph with fused operators where the target has them and they pay; the very same object where it has none."""
     whole, parts = fusions(target, WHOLE), fusions(target, PARTS)
-    if not parts:
+    if not whole and not parts:
         return graph
     step = Pass("fuse", (("target", str(target)),), lambda before, *_: rewrite(rewrite(before, whole), parts))
     return step.run(graph, observe)
