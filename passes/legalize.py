@@ -23,10 +23,11 @@ from typing import Any
 import attrs
 from pyrsistent import PMap
 
+from irkit.blobs import SMALL
 from irkit.build import call, dtype_complaint, op
 from irkit.dims import Range
 from irkit.errors import RewriteError, TypeRuleError
-from irkit.ir import Graph, Value, item
+from irkit.ir import Graph, Value, item, param
 from irkit.onnx.downgrade import respelled
 from irkit.onnx.materialize import ALLOWZERO
 from irkit.onnx.schemas import BODIES, OPSET, OpSpec, split
@@ -228,7 +229,15 @@ def runs_by_definition(value: Value, target: Target) -> bool:
         return False  # the runtime has another definition, or none
     if attrs.evolve(target, provider="").problem(value):
         return False
-    return bool(value.bodies) or _definition_runs(_Node(value), target)
+    return bool(value.bodies) or _definition_runs(_Node(alone(value)), target)
+
+
+def alone(value: Value) -> Value:
+    """The value over parameters in place of what it is computed of, so that no graph and no weight is kept with it."""
+    small = [v is None or (v.blob is not None and v.blob.nbytes <= SMALL) for v in value.inputs]
+    return value.with_inputs(
+        tuple(v if keep or v is None else param(v.type) for v, keep in zip(value.inputs, small, strict=True))
+    )
 
 
 @attrs.frozen(eq=False)
@@ -239,7 +248,8 @@ class _Node:
 
     def key(self) -> Any:
         value = self.value
-        return value.op, value.attributes, tuple(None if v is None else v.type for v in value.inputs), value.type
+        operands = tuple(None if v is None else (v.type, v.blob and v.blob.key) for v in value.inputs)
+        return value.op, value.attributes, operands, value.type
 
     def __hash__(self) -> int:
         return hash(self.key())
