@@ -501,6 +501,17 @@ def cum_prod(m: Match, value: Value) -> Any:
     return found
 
 
+def softmax_cross_entropy(m: Match, value: Value) -> Any:
+    """NegativeLogLikelihoodLoss(LogSoftmax(x), labels, weight), of nothing too"""
+    x, labels, weight = value.inputs[0], value.inputs[1], operand(value, 2)
+    if x is None:
+        return None
+    logs = op.LogSoftmax(x, axis=1)
+    given = {name: attribute_of(value, name) for name in ("ignore_index", "reduction")}
+    loss = op.NegativeLogLikelihoodLoss(logs, labels, weight, **{k: v for k, v in given.items() if v is not None})
+    return (loss, logs) if isinstance(value.type, Tuple) else loss
+
+
 def pad_wrap(m: Match, value: Value) -> Any:
     """The elements at the places of the result, counted around, for mode wrap"""
     x, pads, axes = value.inputs[0], axes_of(value.inputs[1]), operand(value, 3)
@@ -537,6 +548,7 @@ EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     **int64.EXPANSIONS, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,
     "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast, "OneHot": one_hot,
+    "SoftmaxCrossEntropyLoss": softmax_cross_entropy,
     **dict.fromkeys((*REDUCTIONS, *PLACES), reduction), **draws.EXPANSIONS,
 })  # fmt: skip
 """The expansion of each operator: a value, a tuple of values, or None where it does not apply."""

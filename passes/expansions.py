@@ -25,7 +25,7 @@ from passes.older import OLDER, plain_reshapes
 
 Function = Callable[[Match, Value], Any]
 
-COVERED = frozenset(("CastLike", "GroupNormalization", "SequenceMap", "Softplus"))
+COVERED = frozenset(("CastLike", "GroupNormalization", "SequenceMap", "SoftmaxCrossEntropyLoss", "Softplus"))
 """Operators of which ONNX's definition is never taken."""
 
 

@@ -112,8 +112,6 @@ def holds(value: Value) -> bool:
     if value.op == "LayerNormalization":  # scale and bias are seen as one row, be they smaller than what is normalized
         own = x.shape[attribute_of(value, "axis") :]
         return all(v is None or v.shape in ((), (1,)) or same_shape(v.shape, own) for v in value.inputs[1:])
-    if value.op == "SoftmaxCrossEntropyLoss":  # of nothing, a size cannot be found
-        return all(type(d) is int and d > 0 for d in x.shape)
     if value.op == "Celu":  # below 0 it would take the other side of zero
         return attribute_of(value, "alpha") > 0
     if value.op in ("BlackmanWindow", "HammingWindow", "HannWindow"):  # of one place, 0 / 0
