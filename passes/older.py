@@ -241,6 +241,14 @@ def laid_out_pool(m: Match, value: Value) -> Any:
     return average_pool(m, value) if gaps or value.attribute("ceil_mode") else None
 
 
+def without_gaps(m: Match, value: Value) -> Any:
+    """The mean over windows without saying that they have no gaps, which older opsets have no word for"""
+    gaps = value.attribute("dilations")
+    if gaps is None or set(gaps) != {1}:
+        return None
+    return call("AveragePool", list(value.inputs), {k: v for k, v in value.attributes if k != "dilations"})
+
+
 def max_pool(m: Match, value: Value) -> Any:
     """As many windows as there are by the amounts of padding, instead of by rounding up"""
     x = value.inputs[0]
@@ -422,7 +430,7 @@ OLDER: Mapping[str, tuple[tuple[int, Expansion], ...]] = MappingProxyType({
     **{f"Reduce{name}": ((18, reduction),) for name in _REDUCTIONS}, "Relu": ((14, relu),), "Trilu": ((14, trilu),),
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), ((18, bitwise),)), "BitwiseNot": ((18, bitwise_not),),
     "BatchNormalization": ((NEVER, batch_normalization),), "LpPool": ((18, lp_pool),),
-    "AveragePool": ((22, laid_out_pool),),
+    "AveragePool": ((22, laid_out_pool), (19, without_gaps)),
     "MaxPool": ((22, max_pool),), "Col2Im": ((18, col2im),), "ScatterND": ((18, scatter_nd),),
     "ScatterElements": ((18, scatter_elements),), "DequantizeLinear": ((23, dequantize),),
     "QuantizeLinear": ((23, quantize),), "MelWeightMatrix": ((17, computed),), "DeformConv": ((19, deform_conv),),
