@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 
 from lowering.calls import as_module, bind, name_of, named_leaves, renamed
 from lowering.dynamic_shapes import Leaf, LeafStatement, Place, check_examples, places_of, statements
+from lowering.element_types import guards_of_element_types
 from lowering.emptiness import without_empty
 from lowering.errors import CaptureError
 from lowering.exporting import Attempt, Request, exported
@@ -369,7 +370,12 @@ def of_program(
         dim_names=names.symbols,
         equal=names.equal,
         range_constraints=ranges,
-        guards=(*guards, *names.promises, *assertions_of(program.graph_module)),
+        guards=(
+            *guards,
+            *names.promises,
+            *assertions_of(program.graph_module),
+            *guards_of_element_types(program.graph_module),
+        ),
         signed=frozenset(symbol for symbol, (low, _) in ranges.items() if low < 0),
         registered=tuple(known.types),
         attempts=tuple(attempts),
@@ -414,7 +420,7 @@ def of_graph(
         dim_names=names.symbols,
         equal={},
         range_constraints=ranges,
-        guards=tuple(guards_of(env, (), leaves, metas)) if env else (),
+        guards=(*(guards_of(env, (), leaves, metas) if env else ()), *guards_of_element_types(module)),
         signed=frozenset(),
         registered=(),
         attempts=(Attempt("the FX graph given", 0.0),),

@@ -298,10 +298,11 @@ def _chain(parts: list[Value]) -> Value:
 def aten_einsum(equation: str, tensors: Sequence[Value], *, path: Any = None, expected: Any = None) -> Value:
     """Sums of products named by letters; `path`, the order of products, changes no result but by rounding.
 
-    Integers are summed as int64. torch gives them back as they were, or as int64 where it sums before it multiplies.
+    Integers are summed as int64. torch gives them back as they were, or as int64 where it sums before it multiplies;
+    `lowering.element_types` refuses sizes for which it does the other of the two.
     """
     first = tensors[0].dtype
-    if first.is_integer and first is not DType.INT64:
+    if first is DType.BOOL or (first.is_integer and first is not DType.INT64):
         found = aten_einsum(equation, [cast(t, DType.INT64) for t in tensors], path=path)
         return cast(found, first if expected is None else expected.dtype)
     text = explicit(equation.replace(" ", ""), tensors)
@@ -314,7 +315,7 @@ def aten_einsum(equation: str, tensors: Sequence[Value], *, path: Any = None, ex
         found = _pair(tensors[0], tensors[1], left, right, target)
         if found is not None:
             return found
-    wide = DType.FLOAT if first is DType.BFLOAT16 else DType.INT32 if first is DType.BOOL else first
+    wide = DType.FLOAT if first is DType.BFLOAT16 else first
     made = op.Einsum(*(cast(t, wide) for t in tensors), equation=text)
     return cast(made, first)
 

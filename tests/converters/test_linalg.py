@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
+from torch.export import Dim
 
+from irkit.errors import ContractError
+from lowering.export import to_onnx
 from tests.converters.oracle import check, check_all, module_cases, op_cases
 
 OPS = [
@@ -100,3 +105,42 @@ def test_powers_of_matrices() -> None:
     check(
         lambda a: (torch.matrix_power(a, 5), torch.matrix_power(a, 1), torch.matrix_power(a, 0)), torch.randn(2, 3, 3)
     )
+
+
+SUMS = {
+    "...ik,...j->ij": [(1, 2, 3), (3,)],
+    "bik,bj->b": [(4, 2, 3), (4, 3)],
+    "bik->b": [(4, 2, 3)],
+    "ij,k": [(2, 3), (4,)],
+    "bik,kj->bij": [(4, 2, 3), (3, 5)],
+}
+
+
+@pytest.mark.parametrize(
+    ("equation", "dtype"), [*((each, torch.uint8) for each in SUMS), *((each, torch.bool) for each in [*SUMS][:-1])]
+)
+def test_einsum_of_small_integers_refuses_sizes_of_another_element_type(equation: str, dtype: torch.dtype) -> None:
+    """torch sums as int64, and squeezes a size of 1, which keeps the element type."""
+    shapes = SUMS[equation]
+
+    def model(*operands: torch.Tensor) -> torch.Tensor:
+        return torch.einsum(equation, *operands)
+
+    made = [torch.ones(s, dtype=dtype) for s in shapes]
+    varying = {"operands": tuple({i: Dim.AUTO for i, n in enumerate(s) if n > 1} for s in shapes)}
+    program = to_onnx(model, tuple(made), dynamic_shapes=varying)
+    letters = sorted(set(equation.partition("->")[0]) - set(".,"))
+    answered = 0
+    for sizes in itertools.product((1, 2), repeat=len(letters)):
+        at = dict(zip(letters, sizes, strict=True))
+        sources = equation.partition("->")[0].replace("...", " " if len(made) == 2 else "").split(",")
+        shaped = [[at.get(c, 1) for c in source] for source in sources]
+        args = [torch.ones(s[-m.ndim :], dtype=dtype) for s, m in zip(shaped, made, strict=True)]
+        try:
+            found = program(*args)
+        except ContractError:
+            continue
+        expected = model(*args)
+        assert found.dtype == expected.dtype and torch.equal(found, expected)
+        answered += 1
+    assert answered >= 2 ** (len(letters) - 1)
