@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import uuid
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,8 @@ from typing import IO, Any
 
 from irkit.errors import SerializeError
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system says where a file finds no room."""
 MOST = 1000
 """How many buffers are written in one call of the system, which takes 1024 at most."""
 
@@ -20,7 +23,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of `path` when the block ends well, and else leaves no trace.
 
     Raises SerializeError where no file can be made there, or where there is something that no file may replace: a
-    folder, a device, a pipe.
+    folder, a device, a pipe, and where the disk has no room for it.
     """
     if not path.is_file():
         if not path.parent.is_dir():
@@ -44,8 +47,12 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         with file:
             yield file
         scratch.replace(target)
-    except BaseException:
+    except BaseException as error:
         scratch.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            raise SerializeError(
+                f"{str(path)!r} cannot be written: {error.strerror}", hint="make room, or write to another disk"
+            ) from error
         raise
 
 

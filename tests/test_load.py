@@ -370,8 +370,28 @@ def test_large_files_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     data = path.read_bytes()
     for cut in (1, 7, 100, len(data) // 2, len(data) - 1):
         path.write_bytes(data[:cut])
-        with pytest.raises(LoadError):
+        with pytest.raises(LoadError, match=r"there is no ONNX model in the file 'm\.onnx'"):
             irkit.load(path)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_a_folder_of_links_into_a_store_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    """What hubs make of a model with weights beside it: a store of files, and a folder of links under the names."""
+    for name in ("store", "names"):
+        (tmp_path / name).mkdir()
+    path = tmp_path / "names" / "m.onnx"
+    irkit.save(small(), path, external=True, size_threshold=1)
+    for i, name in enumerate(("m.onnx", "m.onnx.data")):
+        (path.parent / name).rename(tmp_path / "store" / str(i))
+        (path.parent / name).symlink_to(f"../store/{i}")
+    if large:
+        monkeypatch.setattr("irkit.onnx.load.LARGE", 1)
+    assert irkit.load(path) == share(small())
+    (tmp_path / "elsewhere").write_bytes((tmp_path / "store" / "1").read_bytes())
+    (path.parent / "m.onnx.data").unlink()
+    (path.parent / "m.onnx.data").symlink_to("../elsewhere")
+    with pytest.raises(LoadError, match="a link out of the folder"):
+        irkit.load(path)
 
 
 def is_mapped(array: np.ndarray) -> bool:

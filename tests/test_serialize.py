@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -256,6 +257,21 @@ def test_a_failed_save_leaves_the_old_files(tmp_path: Path) -> None:
     with pytest.raises(SerializeError):
         irkit.save(Graph((x,), (op.Gelu(x),)), path, opset=18)
     assert {p.name: hashlib.sha256(p.read_bytes()).digest() for p in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("save", [irkit.save, irkit.save_text])
+def test_a_full_disk_is_named(tmp_path: Path, save: Any) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
+    try:
+        with pytest.raises(SerializeError, match="cannot be written: File too large") as caught:
+            save(weighty(), path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "m.onnx" in caught.value.what and caught.value.hint.startswith("make room")
+    assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"] and path.read_bytes() == b"old"
 
 
 def test_a_model_may_be_saved_over_the_files_that_it_is_read_from(tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from irkit.errors import LoadError
 from irkit.ir import Graph
 from irkit.onnx.interop import from_onnx_ir
-from irkit.onnx.read_model import parsed, read_model
+from irkit.onnx.read_model import no_model, parsed, read_model
 from irkit.onnx.read_tensors import mapped
 from irkit.onnx.wire import split
 from irkit.pause import uncollected
@@ -32,7 +33,8 @@ def load(source: Any) -> Graph:
 
     Args:
         source: the path of a file, a ModelProto, its bytes, or an `onnx_ir.Model`. Weights beside the model are read
-            only from the folder of the path, and mapped into memory rather than read.
+            only from the folder of the path (or, where the path is a link, from the folder that it leads to), and
+            mapped into memory rather than read.
 
     Operators of older opsets are upgraded, local functions written out, bodies closed, and sizes that the model
     computes folded into dimensions. An initializer that is also an input is a weight. Dimensions keep their names; one
@@ -60,11 +62,15 @@ def read_file(path: Path) -> Graph:
         data = path.read_bytes() if size < LARGE else b""
     except (OSError, ValueError) as error:
         raise LoadError(f"the file {str(path)!r} cannot be read: {error}") from error
-    blobs = None
+    blobs, real, what = None, path.resolve(), f"the file {path.name!r}"
     if size >= LARGE:
-        data, blobs = split(mapped(path, "the model"))
-    model = parsed(data, f"the file {path.name!r}")
-    return read_model(model, path.absolute().parent, blobs, noted=marked(model, data))
+        try:
+            data, blobs = split(mapped(real, "the model"))
+        except DecodeError as error:
+            raise no_model(what, error) from error
+    model = parsed(data, what)
+    store = real.parent if path.is_symlink() else None
+    return read_model(model, path.absolute().parent, blobs, store=store, noted=marked(model, data))
 
 
 def marked(model: ModelProto, data: bytes) -> bool:

@@ -36,18 +36,33 @@ def parsed(data: bytes, what: str) -> ModelProto:
     """The message in some bytes. Raises LoadError where there is none."""
     try:
         model = ModelProto.FromString(data)
-    except (DecodeError, RecursionError, MemoryError) as error:
-        raise LoadError(f"there is no ONNX model in {what}: {error}") from error
+    except DecodeError as error:
+        raise no_model(what, "it cannot be decoded") from error
+    except (RecursionError, MemoryError) as error:
+        raise no_model(what, error) from error
     if not model.HasField("graph"):
-        raise LoadError(f"there is no ONNX model in {what}: it has no graph")
+        raise no_model(what, "it has no graph")
     return model
 
 
+def no_model(what: str, why: object) -> LoadError:
+    """The error for bytes that are no model."""
+    return LoadError(
+        f"there is no ONNX model in {what}: {why}", hint="see whether it is whole, and an ONNX model at all"
+    )
+
+
 def read_model(
-    model: ModelProto, folder: Path | None, blobs: Mapping[str, Blob] | None = None, *, noted: bool = True
+    model: ModelProto,
+    folder: Path | None,
+    blobs: Mapping[str, Blob] | None = None,
+    *,
+    store: Path | None = None,
+    noted: bool = True,
 ) -> Graph:
-    """The graph of a model whose weights beside it lie in `folder`; `blobs` are further initializers, by name. Where it
-    is known that no node has metadata of irkit's, `noted` is False, and they are not looked for."""
+    """The graph of a model whose weights beside it lie in `folder`; `blobs` are further initializers, by name. `store`
+    is where the model itself lies, where the folder holds a link to it. Where it is known that no node has metadata of
+    irkit's, `noted` is False, and they are not looked for."""
     proto = model.graph
     opsets = opsets_of(model.opset_import)
     if not opsets and model.ir_version < 3:
@@ -62,7 +77,9 @@ def read_model(
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     for name, blob in blobs.items():
         define(scope, name, constant(blob))
-    reader = Reader(Files(folder), types, functions, Known(free), functools.partial(budget_of, model), noted=noted)
+    reader = Reader(
+        Files(folder, store), types, functions, Known(free), functools.partial(budget_of, model), noted=noted
+    )
     reader.fill(proto, scope, Frame(opsets))
     results = []
     for output in proto.output:

@@ -27,10 +27,15 @@ _DENSE_LIMIT = 1 << 28
 
 
 class Files:
-    """The files beside one model, each opened and mapped once, and only where it lies in the model's own folder."""
+    """The files beside one model, each opened and mapped once, and only where it lies in the model's own folder.
 
-    def __init__(self, folder: Path | None) -> None:
+    Hubs keep files in a store and give a folder of links into it: `store` is the folder that a link to the model itself
+    leads to, and links to weights may lead there too.
+    """
+
+    def __init__(self, folder: Path | None, store: Path | None = None) -> None:
         self.folder = folder
+        self.store = store
         self._maps: dict[str, Any] = {}
         self._sources: dict[Any, object] = {}
 
@@ -57,7 +62,7 @@ class Files:
             real = (folder / location).resolve(strict=True)
         except (OSError, RuntimeError, ValueError) as error:
             raise LoadError(f"{where} has its content in {location!r}, which cannot be opened: {error}") from error
-        if not real.is_relative_to(folder):
+        if not real.is_relative_to(folder) and real.parent != self.store:
             raise LoadError(f"{where} has its content in {location!r}, a link out of the folder", hint=hint)
         return real
 

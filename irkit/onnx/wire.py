@@ -32,7 +32,8 @@ Field = tuple[int, int, int, int]
 def split(data: Any) -> tuple[bytes, dict[str, Blob]]:
     """(message, blobs): a model's bytes without its large initializers, and these as lazy blobs by name.
 
-    `data` is a buffer that stays open as long as the blobs. Raises LoadError for bytes that are no message.
+    `data` is a buffer that stays open as long as the blobs. Raises DecodeError for bytes that are no message, LoadError
+    for an initializer that contradicts itself.
     """
     blobs: dict[str, Blob] = {}
     parts: list[Any] = []
@@ -83,7 +84,7 @@ def large_fields(data: Any, start: int, stop: int) -> Iterator[Field]:
         if at - field[2] >= LARGE:
             yield field
     if at > stop:
-        raise LoadError("the file holds no ONNX model: it ends inside a field")
+        raise DecodeError("it ends inside a field")
 
 
 def blob_at(data: Any, start: int, stop: int) -> Blob | None:
@@ -107,7 +108,7 @@ def blob_at(data: Any, start: int, stop: int) -> Blob | None:
 
 
 def fields(data: Any, start: int, stop: int) -> Iterator[Field]:
-    """The fields of a message between two places. Raises LoadError where they do not end there."""
+    """The fields of a message between two places. Raises DecodeError where they do not end there."""
     at = start
     while at < stop:
         field = field_at(data, at, stop)
@@ -116,7 +117,7 @@ def fields(data: Any, start: int, stop: int) -> Iterator[Field]:
 
 
 def field_at(data: Any, begin: int, stop: int) -> Field:
-    """The field that begins at a place. Raises LoadError where it does not end before `stop`."""
+    """The field that begins at a place. Raises DecodeError where it does not end before `stop`."""
     tag, at = number_at(data, begin, stop)
     kind = tag & 7
     if kind == 2:
@@ -127,14 +128,14 @@ def field_at(data: Any, begin: int, stop: int) -> Field:
     elif kind in _FIXED:
         end = at + _FIXED[kind]
     else:
-        raise LoadError("the file holds no ONNX model: it has a field of an unknown kind")
+        raise DecodeError("it has a field of an unknown kind")
     if end > stop:
-        raise LoadError("the file holds no ONNX model: it ends inside a field")
+        raise DecodeError("it ends inside a field")
     return tag >> 3, begin, at, end
 
 
 def number_at(data: Any, at: int, stop: int) -> tuple[int, int]:
-    """(number, place after it): a number of seven bits a byte."""
+    """(number, place after it): a number of seven bits a byte. Raises DecodeError where it has no end."""
     found = shift = 0
     while at < stop and shift < 64:
         byte = data[at]
@@ -143,4 +144,4 @@ def number_at(data: Any, at: int, stop: int) -> tuple[int, int]:
         if byte < 0x80:
             return found, at
         shift += 7
-    raise LoadError("the file holds no ONNX model: it ends inside a number")
+    raise DecodeError("it ends inside a number")

@@ -20,15 +20,15 @@ def save_text(graph: Graph, path: str | PathLike[str]) -> None:
     """Writes the text of the graph, and beside it, where the graph has large constants, their contents.
 
     `save_text(graph, "model.irkit")` writes `model.irkit` and `model.irkit.safetensors`. Each is written under another
-    name and then renamed, so that no reader sees half a file.
+    name and then renamed, so that no reader sees half a file. Raises SerializeError where they cannot be written.
     """
     target = Path(path)
     blobs = large_blobs(graph).values()
-    if blobs:
-        write_side_file(target.with_name(target.name + SUFFIX), blobs)
     with replacing(target) as file:
         file.write(print_graph(graph, hashes=True).encode())
         file.write(b"\n")
+        if blobs:
+            write_side_file(target.with_name(target.name + SUFFIX), blobs)
 
 
 def load_text(path: str | PathLike[str]) -> Graph:
