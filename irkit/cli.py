@@ -28,6 +28,11 @@ from irkit.onnx.load import load
 from irkit.pause import uncollected
 from irkit.text.files import load_text, save_text
 
+Model = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="a model, .onnx, .pt2 or .irkit")]
+Output = Annotated[
+    Path,
+    typer.Option("-o", "--output", dir_okay=False, help="the ONNX file to write; irkit text if it ends in .irkit"),
+]
 Opset = Annotated[int | None, typer.Option(help="the ONNX opset, 13 to 26; the newest that runs if not given")]
 Chosen = Annotated[
     str,
@@ -43,7 +48,13 @@ Samples = Annotated[
     Path | None,
     typer.Option(exists=True, dir_okay=False, help="with --precision: inputs by name, .npz, to see what overflows"),
 ]
-Target = Annotated[str, typer.Option(help="what will run the model; +com.microsoft behind it allows its own operators")]
+Target = Annotated[
+    str,
+    typer.Option(
+        help="what will run the model: onnxruntime-cpu, onnxruntime-cuda, or onnx for any runtime; +com.microsoft "
+        "behind it allows ONNX Runtime's own operators"
+    ),
+]
 
 
 class Commands(TyperGroup):
@@ -78,7 +89,9 @@ def show_version(asked: bool) -> None:
 
 @app.callback()
 def main(
-    _: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True, help="the version")] = False,
+    _: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="print the version")
+    ] = False,
 ) -> None:
     """PyTorch programs as immutable graphs, and as ONNX models."""
 
@@ -86,7 +99,7 @@ def main(
 @app.command()
 def export(
     model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an exported program, .pt2")],
-    output: Annotated[Path, typer.Option("-o", "--output", dir_okay=False, help="the ONNX file to write")],
+    output: Output,
     opset: Opset = None,
     target: Target = "onnxruntime-cpu",
     check: Annotated[bool, typer.Option("--check", help="compare with torch at several sizes before writing")] = False,
@@ -96,7 +109,8 @@ def export(
         typer.Option(help="a name for a dimension that varies, such as tokens.0=batch; may be repeated"),
     ] = None,
     specialization: Annotated[
-        str | None, typer.Option(help="'report' or 'error': list all named dimensions that the program fixes")
+        str | None,
+        typer.Option(help="'error' refuses named dimensions that the program fixes, 'report' lists them and goes on"),
     ] = None,
     rules: Chosen = "",
     precision: Half = None,
@@ -126,14 +140,17 @@ def export(
 @app.command()
 @uncollected
 def optimize(
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an ONNX model, or .irkit text")],
-    output: Annotated[Path, typer.Option("-o", "--output", dir_okay=False, help="the ONNX file to write")],
+    model: Model,
+    output: Output,
     opset: Opset = None,
     target: Target = "onnxruntime-cpu",
-    level: Annotated[int, typer.Option(help="0 merges equal values, 1 keeps every bit, 2 simplifies as far")] = 2,
+    level: Annotated[
+        int, typer.Option(help="0 merges equal values, 1 keeps every bit, 2 does all that holds for real numbers")
+    ] = 2,
     rules: Chosen = "",
     fold: Annotated[
-        int | None, typer.Option(help="the most elements of a constant that is computed of others; 0: compute none")
+        int | None,
+        typer.Option(help="the most elements of a constant computed from others, 16384 if not given; 0: none"),
     ] = None,
     share_weights: Annotated[bool, typer.Option(help="hold weights of equal content once, under one name")] = True,
     precision: Half = None,
@@ -162,7 +179,7 @@ def optimize(
         chosen = upstairs("passes.legalize").newest_for(better, chosen)
     ready = passes.prepare(better, chosen)
     write(ready, output, chosen.opset)
-    console.print(f"{len(graph)} nodes to {len(ready)}: wrote {output}")
+    console.print(f"{counted(graph)} to {len(ready)}: wrote {output}")
 
 
 def half(name: str | None, keep: Sequence[str] | None, keep_io: bool, sample: Path | None) -> Any:
@@ -203,11 +220,16 @@ COMBINED = ("exact", "standard", "settled", "sequence", "when", "around_bodies",
 def changed(before: Graph, after: Graph) -> str:
     """What became of nodes and, where these are as many, of constants."""
     if len(before) != len(after):
-        return f"{len(before)} nodes to {len(after)}"
+        return f"{counted(before)} to {len(after)}"
     old, new = (
         sum(blob.nbytes for blob in {id(v.blob): v.blob for v in values_of(g)}.values()) for g in (before, after)
     )
-    return f"{len(after)} nodes" + (f", {old} bytes of constants to {new}" if old != new else ", others than before")
+    return f"{counted(after)}" + (f", {old} bytes of constants to {new}" if old != new else ", others than before")
+
+
+def counted(graph: Graph) -> str:
+    """How many nodes a graph has, in words."""
+    return "1 node" if len(graph) == 1 else f"{len(graph)} nodes"
 
 
 def values_of(graph: Graph) -> Iterator[Any]:
@@ -245,8 +267,10 @@ def list_rules(
 
 @app.command()
 def convert(
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an ONNX model of opset 7 or newer")],
-    output: Annotated[Path, typer.Option("-o", "--output", dir_okay=False, help="the ONNX file to write")],
+    model: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="a model, .onnx of opset 7 or newer, .pt2 or .irkit")
+    ],
+    output: Output,
     opset: Annotated[int, typer.Option(help="the ONNX opset to write, 13 to 26")],
     target: Annotated[str, typer.Option(help="what will run the model; 'onnx' asks for no kernels")] = "onnx",
 ) -> None:
@@ -259,7 +283,7 @@ def convert(
     ready = upstairs("passes").prepare(graph, target, opset)
     write(ready, output, opset)
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{len(graph)} nodes to {len(ready)} at opset {opset}: wrote {output}")
+    console.print(f"{counted(graph)} to {len(ready)} at opset {opset}: wrote {output}")
 
 
 def named(given: Sequence[str]) -> dict[str, dict[int, str]] | None:
@@ -276,7 +300,7 @@ def named(given: Sequence[str]) -> dict[str, dict[int, str]] | None:
 
 @app.command()
 def show(
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="a model, .onnx, .pt2 or .irkit")],
+    model: Model,
 ) -> None:
     """Print a model, .onnx, .pt2 or .irkit, as irkit text."""
     typer.echo(str(read(model)))
@@ -284,7 +308,7 @@ def show(
 
 @app.command()
 def contract(
-    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="a model, .onnx, .pt2 or .irkit")],
+    model: Model,
 ) -> None:
     """Print what a model relies on, as JSON: inputs, ranges, conditions, constants, state."""
     typer.echo(json.dumps(contract_of(read(model)), indent=2, ensure_ascii=False))

@@ -91,7 +91,7 @@ def target_of(target: str | Target, opset: int | None = None) -> Target:
     if type(found.opset) is not int or not OLDEST <= found.opset <= OPSET:
         raise RewriteError(
             f"irkit writes opsets {OLDEST} to {OPSET}, and was asked for {found.opset!r}",
-            hint="ask for one of these; without opset= the model gets the newest that its target runs",
+            hint="ask for one of these numbers; where none is asked for, a model gets the newest that its target runs",
         )
     return found
 

@@ -116,6 +116,7 @@ def test_optimize_makes_a_model_smaller_and_keeps_its_numbers(folder: Path, tmp_
     path = tmp_path / "short.onnx"
     result = irkit_(["optimize", str(tmp_path / "long.onnx"), "-o", str(path), "--opset", "19"])
     assert result.exit_code == 0, result.output
+    assert result.output.endswith(f" nodes to 1: wrote {path}\n")
     model = onnx.load(path)
     assert ([n.op_type for n in model.graph.node], model.opset_import[0].version) == (["Relu"], 19)
     numbers = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
@@ -215,6 +216,12 @@ WRONG = {
     "an ONNX model to export": (["export", "{model.onnx}", "-o", "{out.onnx}"], 1, "torch.export.save"),
     "a level that is none": (["optimize", "{model.onnx}", "-o", "{out.onnx}", "--level", "3"], 1, "no level 3"),
     "a text to optimize": (["optimize", "{notes.txt}", "-o", "{out.onnx}"], 1, "no ONNX model"),
+    "an empty file": (["optimize", "{empty.onnx}", "-o", "{out.onnx}"], 1, "empty.onnx': it has no graph"),
+    "a file that is cut off": (
+        ["convert", "{cut.onnx}", "-o", "{out.onnx}", "--opset", "18"],
+        1,
+        "see whether it is whole",
+    ),
     "a text to show as ONNX": (["show", "{notes.txt}"], 1, "no ONNX model"),
     "a text that is no graph": (["show", "{wrong.irkit}"], 1, "error:"),
     "a missing model": (["show", "{missing.onnx}"], 2, "does not exist"),
@@ -231,11 +238,14 @@ WRONG = {
 def test_what_is_wrong_is_said_in_a_line(folder: Path, case: str) -> None:
     arguments, code, said = WRONG[case]
     (folder / "notes.txt").write_text("Just some notes.\n")
+    (folder / "empty.onnx").write_bytes(b"")
+    (folder / "cut.onnx").write_bytes((folder / "model.onnx").read_bytes()[:-9])
     (folder / "wrong.irkit").write_text("graph g {\n  input %x: f33[n]\n  return %x\n}\n")
     filled = [str(folder / each[1:-1]) if each.startswith("{") else each for each in arguments]
     result = irkit_(filled)
     assert (result.exit_code, "Traceback" in result.output) == (code, False), result.output
     assert said in " ".join(result.output.replace("│", " ").split())
+    assert not (folder / "out.onnx").exists()
     assert isinstance(result.exception, SystemExit)
 
 
