@@ -52,6 +52,7 @@ from lowering.programs import (
 )
 from lowering.pytrees import Registrations, known_cache_types, leaf_paths, registering, registering_types
 from lowering.scalars import said_of_numbers, with_numbers
+from lowering.stored import guards_of_stored
 from lowering.structures import difference
 from lowering.widening import unwidened, widened
 
@@ -352,7 +353,7 @@ def of_program(
     if specialization == "error" and fixed:
         raise fixed_error(fixed)
     names = names_of(places, leaves, metas, names_in_env(env))
-    signature = program.graph_signature
+    signature, state = program.graph_signature, state_of_program(program)
     constants = {leaf.name: meta for leaf, meta in zip(leaves, metas, strict=True) if is_baked(meta)}
     call = program.module_call_graph[0].signature
     return Captured(
@@ -361,7 +362,7 @@ def of_program(
         graph_module=program.graph_module,
         input_specs=tuple(signature.input_specs),
         output_specs=tuple(signature.output_specs),
-        state=state_of_program(program),
+        state=state,
         in_spec=structure_of_program(program),
         out_spec=program.call_spec.out_spec if call is None else call.out_spec,
         arguments=arguments,
@@ -375,6 +376,7 @@ def of_program(
             *names.promises,
             *assertions_of(program.graph_module),
             *guards_of_element_types(program.graph_module),
+            *guards_of_stored(program.graph_module, state),
         ),
         signed=frozenset(symbol for symbol, (low, _) in ranges.items() if low < 0),
         registered=tuple(known.types),
@@ -404,14 +406,14 @@ def of_graph(
     symbols = {symbol for meta in metas if isinstance(meta, torch.Tensor) for symbol in free_symbols(meta)}
     ranges = ranges_of({s: env.var_to_range[s] for s in symbols if s in env.var_to_range} if env else {}, env)
     ranges = unspecialized(ranges)
-    names = names_of((), leaves, metas, {})
+    names, state = names_of((), leaves, metas, {}), state_of_graph(module)
     return Captured(
         name=name_of(module),
         program=None,
         graph_module=module,
         input_specs=(),
         output_specs=(),
-        state=state_of_graph(module),
+        state=state,
         in_spec=in_spec,
         out_spec=out_spec,
         arguments=tuple(leaf.path[0] for leaf in leaves),
@@ -420,7 +422,11 @@ def of_graph(
         dim_names=names.symbols,
         equal={},
         range_constraints=ranges,
-        guards=(*(guards_of(env, (), leaves, metas) if env else ()), *guards_of_element_types(module)),
+        guards=(
+            *(guards_of(env, (), leaves, metas) if env else ()),
+            *guards_of_element_types(module),
+            *guards_of_stored(module, state),
+        ),
         signed=frozenset(),
         registered=(),
         attempts=(Attempt("the FX graph given", 0.0),),

@@ -27,6 +27,7 @@ from lowering.entry import Lowered
 from lowering.errors import CaptureError
 from lowering.fx_types import DTYPES, array_of, as_pairs, from_pairs, tensor_of
 from lowering.report import Report
+from lowering.stored import HINT, lines_that_count, stores_zero
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -164,6 +165,8 @@ class Program:
         if isinstance(leaf, torch.Tensor):
             if DTYPES[leaf.dtype] is not wanted:
                 raise ContractError(f"{name} is {leaf.dtype}, and the model takes {wanted.short}")
+            if stores_zero(leaf) and any(True for _ in lines_that_count(self.lowered.captured.graph_module)):
+                raise ContractError(f"{name} stores a 0, and the model counts what is stored", hint=HINT)
             return array_of(as_pairs(leaf) if wanted.is_complex else leaf)
         if isinstance(leaf, int | float) and not isinstance(leaf, bool):
             if isinstance(leaf, float) and not wanted.is_float:

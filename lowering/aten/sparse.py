@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from irkit.build import const
+from irkit.build import const, op
 from irkit.ir import Value
 from irkit.types import DType
+from irkit.vocabulary import LEAVES
 from lowering.aten.linalg import aten_addmm, product
+from lowering.aten.reduce import extreme
 from lowering.errors import Unsupported
 from lowering.promotion import cast
+from lowering.shaping import ints, unsqueeze
 
 
 def aten__to_dense(self: Value, dtype: DType | None = None) -> Value:
@@ -25,10 +28,25 @@ def aten__sparse_addmm(self: Value, mat1: Value, mat2: Value, *, beta: Any = 1, 
 
 
 def aten__sparse_mm_reduce_impl(self: Value, other: Value, reduce: str) -> tuple[Value, Value]:
-    """(self @ other, no places).  self: sparse, (n, k); other: (k, m)."""
-    if reduce != "sum":
-        raise Unsupported(
-            f"the {reduce} of a row is that of its stored elements, and ONNX Runtime takes a sparse tensor as a dense "
-            "one, which does not say where an element is stored"
-        )
-    return product(self, other), const(np.zeros(0, np.int64))
+    """(self @ other, no places); the mean, largest or smallest of the stored products in place of their sum, 0 where a
+    row stores none.  self: sparse, (n, k); other: (k, m).
+
+    Stored is what is not 0, as `lowering.stored` sees to.
+    """
+    nowhere = const(np.zeros(0, np.int64))
+    if reduce == "sum":
+        return product(self, other), nowhere
+    if self.op not in LEAVES:
+        raise Unsupported(f"which elements a computed sparse matrix stores is not known, and their {reduce} needs it")
+    wide = DType.FLOAT if self.dtype in (DType.FLOAT16, DType.BFLOAT16) else self.dtype
+    x, y = cast(self, wide), cast(other, wide)
+    stored = op.Not(op.Equal(x, 0.0))
+    count = op.ReduceSum(cast(stored, wide), ints(1), keepdims=1)
+    if reduce == "mean":
+        found = op.Div(product(x, y), op.Max(count, const(1.0, wide)))
+    else:
+        largest = reduce == "amax"
+        products = op.Mul(unsqueeze(x, 2), unsqueeze(y, 0))
+        kept = op.Where(unsqueeze(stored, 2), products, -np.inf if largest else np.inf)
+        found = extreme("ReduceMax" if largest else "ReduceMin", kept, 1, keepdim=False)
+    return cast(op.Where(op.Equal(count, 0.0), 0.0, found), self.dtype), nowhere

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from lowering.errors import LoweringError
+from irkit.errors import ContractError
+from lowering.errors import CaptureError, LoweringError
 from lowering.export import to_onnx
 
 MATRIX = torch.tensor([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [-1.0, 0.0, 3.0]])
@@ -54,9 +55,43 @@ def test_a_sparse_buffer(layout: str) -> None:
     torch.testing.assert_close(to_onnx(model, (OTHER,))(OTHER), model(OTHER))
 
 
-def test_reductions_of_stored_elements() -> None:
-    """A sum is that of all elements; a mean is that of the stored ones, which a dense tensor does not say."""
+class HeldAndReduced(Held):
+    def forward(self, y: Any) -> Any:
+        return torch.sparse.mm(self.weight, y, "mean")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("how", ["sum", "mean", "amax", "amin"])
+def test_reductions_of_stored_elements(how: str, dtype: torch.dtype) -> None:
+    x, y = MATRIX.to(dtype).to_sparse_csr(), OTHER.to(dtype)
+    program = to_onnx(Reduced(how), (x, y))
+    # A product with a dense matrix holds 0 * NaN too.
+    factor = torch.tensor([-1.0, float("nan") if how in ("amax", "amin") else 2.0], dtype=dtype)
+    for other in (y, y * factor):
+        torch.testing.assert_close(program(x, other), torch.sparse.mm(x, other, how), equal_nan=True)
+
+
+def test_a_stored_zero_is_refused_where_it_counts() -> None:
+    """A dense tensor does not say whether a 0 is stored."""
     x = MATRIX.to_sparse_csr()
-    torch.testing.assert_close(to_onnx(Reduced("sum"), (x, OTHER))(x, OTHER), MATRIX @ OTHER)
-    with pytest.raises(LoweringError, match="the mean of a row is that of its stored elements"):
-        to_onnx(Reduced("mean"), (x, OTHER))
+    zero = torch.sparse_csr_tensor(x.crow_indices(), x.col_indices(), x.values() - 2, x.shape, check_invariants=True)
+    for how in ("sum", "mean"):
+        program = to_onnx(Reduced(how), (x, OTHER))
+        if how == "sum":
+            torch.testing.assert_close(program(zero, OTHER), zero.to_dense() @ OTHER)
+            continue
+        assert any("no sparse matrix stores a 0" in text for text, _ in program.report.guards), program.report.guards
+        with pytest.raises(ContractError, match="stores a 0, and the model counts"):
+            program(zero, OTHER)
+    torch.testing.assert_close(to_onnx(HeldAndReduced(x), (OTHER,))(OTHER), torch.sparse.mm(x, OTHER, "mean"))
+    with pytest.raises(CaptureError, match="weight is sparse and stores a 0"):
+        to_onnx(HeldAndReduced(zero), (OTHER,))
+
+
+def test_what_a_computed_matrix_stores_is_not_known() -> None:
+    class Computed(Reduced):
+        def forward(self, x: Any, y: Any) -> Any:
+            return torch.sparse.mm(torch.sin(x), y, self.how)
+
+    with pytest.raises(LoweringError, match="which elements a computed sparse matrix stores is not known"):
+        to_onnx(Computed("amax"), (MATRIX.to_sparse_csr(), OTHER))
