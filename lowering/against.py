@@ -32,7 +32,7 @@ from lowering.capture import Captured, capture
 from lowering.checking import CheckReport, checked
 from lowering.entry import Inputs, Lowered, metadata_of
 from lowering.errors import LoweringError
-from lowering.facts import facts_of, range_of
+from lowering.facts import facts_of, ranges_by_name
 from lowering.fx_types import from_pairs, tensor_of
 from lowering.program import Program
 from lowering.report import Report
@@ -148,8 +148,8 @@ def contract_of(captured: Captured) -> tuple[Graph, dict[str, torch.Tensor]]:
         signature=Signature(ports, (), facts_of(captured, sizes), metadata_of(captured, inputs.complex_names)),
         name=captured.name,
     )
-    ranges = {s.name: range_of(captured, s.name, sizes) for s in symbols_in(graph)}
-    return attrs.evolve(graph, symbols=pmap({k: v for k, v in ranges.items() if v is not None})), inputs.state
+    ranges, present = ranges_by_name(captured, sizes), {s.name for s in symbols_in(graph)}
+    return attrs.evolve(graph, symbols=pmap({name: ranges[name] for name in present if name in ranges})), inputs.state
 
 
 def outputs_of(captured: Captured) -> tuple[Any, ...]:

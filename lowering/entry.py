@@ -27,12 +27,13 @@ from lowering import storage
 from lowering.capture import Captured, capture
 from lowering.complexes import COMPLEX_KEY, boundary_type, entered, is_complex, left, pair, parts
 from lowering.errors import LoweringError
-from lowering.facts import facts_of, range_of
+from lowering.facts import facts_of, ranges_by_name
 from lowering.fold import lower_graph, reached, require_converters
 from lowering.fx_types import type_of
 from lowering.naming import output_names_of, unique
 from lowering.registry import STANDARD, Converter, Registry, by_operator
-from lowering.scope import Options, Scope, stamped, tensor_constant
+from lowering.relied import relying
+from lowering.scope import Options, Scope, is_unbacked, stamped, tensor_constant
 from lowering.symints import Sizes
 
 ITEM, SCALAR = torch.ops.aten.item, torch.ops.aten._local_scalar_dense
@@ -115,7 +116,9 @@ def lowered(
 ) -> Lowered:
     """A captured program as a graph, with the record of how it was lowered. Raises as `lower` does."""
     start = time.perf_counter()
-    sizes = Sizes({**captured.dim_names, **names_of_numbers(captured)}, captured.signed, traced_sizes(captured))
+    as_told = Sizes({**captured.dim_names, **names_of_numbers(captured)}, captured.signed, traced_sizes(captured))
+    known = ranges_by_name(captured, as_told)
+    sizes = relying(as_told, captured.guards, {name: found for name, found in known.items() if not is_unbacked(name)})
     options = Options(Registry(STANDARD, by_operator(converters or {})), strict, progress)
     require_converters(captured.graph_module, options)
     inputs = Inputs.of(captured, sizes)
@@ -130,14 +133,14 @@ def lowered(
         signature=Signature(
             tuple(port for port, _ in inputs.params),
             ports,
-            facts_of(captured, sizes, scope.guards),
+            facts_of(captured, as_told, scope.guards),
             metadata_of(captured, [*inputs.complex_names, *complex_results]),
         ),
         name=captured.name,
     )
     numbers = {port.binds for port, _ in inputs.params if port.role == "input" and port.binds}
-    ranges = {name: range_of(captured, name, sizes) for name in {s.name for s in symbols_in(graph)} | numbers}
-    graph = attrs.evolve(graph, symbols=pmap({k: v for k, v in ranges.items() if v is not None}))
+    present = {s.name for s in symbols_in(graph)} | numbers
+    graph = attrs.evolve(graph, symbols=pmap({name: known[name] for name in sorted(present) if name in known}))
     state = {port.name: inputs.state[port.name] for port, _ in inputs.params if port.name in inputs.state}
     count = sum(1 for n in reached(captured.graph_module) if n.op == "call_function")
     return Lowered(graph, captured, outputs, Counter(scope.decomposed), state, count, time.perf_counter() - start)

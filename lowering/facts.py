@@ -108,9 +108,11 @@ def is_of_range(ranges: Mapping[str, tuple[int, int | None]], expr: Any) -> bool
     return len(inside) == 2
 
 
-def range_of(captured: Captured, name: str, sizes: Sizes) -> Range | None:
-    """The range of the irkit symbol called `name`; None where torch knows none."""
+def ranges_by_name(captured: Captured, sizes: Sizes) -> dict[str, Range]:
+    """The ranges that torch knows, by the names of irkit's symbols."""
+    found: dict[str, Range] = {}
     for theirs, (low, high) in captured.range_constraints.items():
-        if sizes.names.get(theirs, theirs) == name:
-            return Range(low, None if high is None or high > UNBOUNDED else high)
-    return None
+        found.setdefault(
+            sizes.names.get(theirs, theirs), Range(low, None if high is None or high > UNBOUNDED else high)
+        )
+    return found

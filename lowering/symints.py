@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -29,19 +29,26 @@ _RELATIONS = {"Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "Less
               "StrictGreaterThan": ">", "GreaterThan": ">="}  # fmt: skip
 
 
+def as_it_is(size: Any) -> Any:
+    """The size."""
+    return size
+
+
 @attrs.frozen(eq=False)
 class Sizes:
     """Translates torch's expressions, with the user's name for each of torch's symbols.
 
     `names` maps a torch symbol's name (`s77`) to the user's (`batch`); others keep torch's. `signed` holds the names of
     torch symbols that may be negative; `traced` says which size the symbols of inputs, by the user's names, had while
-    torch traced. One expression gives one object every time it is asked for.
+    torch traced; `relied` simplifies a size by what torch relied on. One expression gives one object every time it is
+    asked for.
     """
 
     names: Mapping[str, str]
     signed: frozenset[str] = frozenset()
     traced: Mapping[str, int] = MappingProxyType({})
-    _known: dict[Any, Any] = attrs.field(factory=dict, repr=False)
+    relied: Callable[[Any], Any] = as_it_is
+    _known: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
 
     def dim(self, size: Any) -> Dim:
         """The dimension that an int or a torch.SymInt stands for. Raises LoweringError for an unknown function."""
@@ -60,7 +67,7 @@ class Sizes:
     def number(self, expr: Any) -> Any:
         """The int, dimension or real sympy expression that a torch sympy expression stands for."""
         if expr not in self._known:
-            self._known[expr] = dims.canonical(self._translate(expr))
+            self._known[expr] = self.relied(dims.canonical(self._translate(expr)))
         return self._known[expr]
 
     def shape(self, sizes: Any) -> tuple[Dim, ...]:

@@ -73,6 +73,9 @@ BOOLEAN: dict[str, Form] = {
     "two_low_numbers": lambda q, k, m: scores(q, k).masked_fill(~m, -1e4).masked_fill(~causal(q, k), -1e9),
     "with_table": lambda q, k, m: scores(q, k).masked_fill(table(q, k) == 0, -INF).masked_fill(~m, -INF),
     "near": lambda q, k, m: scores(q, k).masked_fill(~(near(q, k) & m), -INF),
+    "least_then_added": lambda q, k, m: torch.where(table(q, k) > 0, scores(q, k), LEAST) + torch.where(m, 0.0, LEAST),
+    "inf_then_added": lambda q, k, m: scores(q, k).masked_fill(table(q, k) == 0, -INF) + torch.where(m, 0.0, LEAST),
+    "low_then_added": lambda q, k, m: scores(q, k).masked_fill(table(q, k) == 0, -1e4) + torch.where(m, 0.0, -1e4),
 }  # fmt: skip
 """Scores under a mask of truth values."""
 
@@ -156,6 +159,26 @@ PADDED: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tens
 """Attention under a mask of the keys of each sequence."""
 
 
+def tabled(form: torch.Tensor, low: float) -> Any:
+    """Scores under a table of a model's own, to which the mask of keys and queries is added, as in GPT-Neo."""
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+        seen = torch.where(form[: q.shape[2], : k.shape[2]], scores(q, k), low)
+        both = torch.where(m[:, None, None, :] & causal(q, k), 0.0, LEAST)
+        return torch.softmax(seen + both, -1) @ v
+
+    return attend
+
+
+BAND = (TRIANGLE * TRIANGLE.flip(0).flip(1).roll(3, 0) > 0) | torch.eye(16, dtype=torch.bool)
+PADDED |= {
+    "table": tabled(TRIANGLE > 0, LEAST),
+    "band": tabled(BAND, LEAST),
+    "no_diagonal": tabled(TRIANGLE.tril(-1) > 0, LEAST),
+    "lower_table": tabled(TRIANGLE > 0, -1e38),
+}
+
+
 class Encoder(torch.nn.Module):
     """Self-attention with its projections."""
 
@@ -236,6 +259,16 @@ def test_which_masks_may_hold_the_least_number() -> None:
     assert not may_hold_least(op.Where(seen, 0.0, -1e38)) and not may_hold_least(op.Where(seen, 0.0, -np.inf))
     raised = op.Where(op.Equal(given, np.float32(LEAST)), np.float32(-1e38), given)
     assert not may_hold_least(raised) and not may_hold_least(with_nan(raised))
+
+
+@pytest.mark.parametrize("name", ["table", "band"])
+def test_a_table_with_a_diagonal_and_a_mask_make_one_mask(name: str) -> None:
+    """Nothing sees to queries without keys, nor to the least number, of which two come to -inf."""
+    sizes = {0: "b", 1: "n"}
+    inputs = (torch.randn(2, 7, 8), torch.ones(2, 7, dtype=torch.int64))
+    program = irkit.to_onnx(Encoder(PADDED[name]).eval(), inputs, dynamic_shapes=(sizes, sizes))
+    nodes = Counter(node.op_type for node in program.proto.graph.node)
+    assert nodes["Attention"] == 1 and not {"Softmax", "ReduceMax", "Equal"} & set(nodes)
 
 
 @pytest.mark.parametrize("scale", [-0.7, 0.0])

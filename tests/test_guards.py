@@ -108,6 +108,23 @@ def test_lists_inside_lists_and_dicts_have_lengths() -> None:
 # ---- sizes 0 and 1 ---------------------------------------------------------------------------------------------------
 
 
+def test_sizes_read_as_guards_and_ranges_leave_them() -> None:
+    """A table that is sliced to the length of the input is as long, of the lengths that the graph takes."""
+    table, tail = torch.randn(16, 4), torch.randn(16, 4)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x + table[: x.shape[1]] + tail[max(0, 16 - x.shape[1]) :]
+
+    program = irkit.to_onnx(model, (torch.randn(2, 5, 4),), dynamic_shapes=({0: "b", 1: "n"},))
+    shapes = [repr(value.type) for value in program.graph.order]
+    assert not any("min" in shape or "max" in shape for shape in shapes)
+    assert any("min(16, n) == n" in fact.text or "max" in fact.text for fact in program.graph.signature.facts)
+    for length in (1, 5, 16):
+        x = torch.randn(3, length, 4)
+        torch.testing.assert_close(program(x), model(x))
+    refused(program, torch.randn(2, 17, 4))
+
+
 def test_batch_norm_that_trains_refuses_a_batch_of_one() -> None:
     program = to_onnx(nn.Sequential(nn.BatchNorm1d(6)), (X,), dynamic_shapes=({0: "b"},))
     error = refused(program, X[:1])

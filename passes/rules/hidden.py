@@ -12,8 +12,10 @@ from typing import Any
 import attrs
 import numpy as np
 
+from irkit import dims
 from irkit.blobs import Blob
 from irkit.build import const, op
+from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.onnx.infer.context import contents
 from irkit.pattern import attribute_of, uniform
@@ -291,6 +293,45 @@ def _starts_first(value: Value, rank: int) -> bool:
     step = 1 if strides is None else None if steps is None else steps[place]
     first = None if starts is None else starts[place]
     return type(first) is int and first == 0 and type(step) is int and step > 0
+
+
+def shows_a_key(bias: Value) -> bool:
+    """True for Where(table, a small number, a low one) that lets each query see a key: itself, on the diagonal."""
+    seen, number, _ = bias.inputs if bias.op == "Where" else (None, None, None)
+    if seen is None or reach(number) != SMALL or (seen.rank > 2 and any(d != 1 for d in seen.shape[:-2])):
+        return False
+    first_row: Dim = 0
+    rows: Dim | None = None
+    columns: Dim | None = None
+    while seen.op == "Slice" and seen.inputs[0] is not None:
+        cut = _cut(seen)
+        if cut is None:
+            return False
+        axis, start, end = cut
+        if axis == seen.rank - 2 and rows is None:
+            first_row, rows = start, end
+        elif axis == seen.rank - 1 and columns is None and type(start) is int and start == 0:
+            columns = end
+        else:
+            return False
+        seen = seen.inputs[0]
+    cut_alike = rows is not None and columns is not None and dims.same(rows, columns) is True
+    below = dims.bounds(first_row, {}).lo >= 0
+    blob = seen.blob
+    if not cut_alike or not below or blob is None or blob.dtype is not DType.BOOL or blob.size > TABLE:
+        return False
+    square = len(blob.shape) >= 2 and blob.shape[-1] == blob.shape[-2]
+    return square and bool(np.diagonal(blob.array, axis1=-2, axis2=-1).all())
+
+
+def _cut(value: Value) -> tuple[int, Dim, Dim] | None:
+    """(axis, start, end) of a Slice along one axis in steps of 1."""
+    _, begins, ends, along, strides = (*value.inputs, None, None)[:5]
+    axes, starts, stops = (axes_of(along), *(None if v is None else contents(v) for v in (begins, ends)))
+    if axes is None or starts is None or stops is None or not len(axes) == len(starts) == len(stops) == 1:
+        return None
+    steps = (1,) if strides is None else contents(strides)
+    return (axes[0] % value.rank, starts[0], stops[0]) if steps is not None and tuple(steps) == (1,) else None
 
 
 def with_nan(mask: Value) -> Value:

@@ -25,11 +25,13 @@ from passes.rules.hidden import (
     EXTREMES,
     LEAST,
     NOTHING,
+    SMALL,
     is_low,
     leaves_first,
     may_be_blind,
     number_of,
     reach,
+    shows_a_key,
     with_nan,
 )
 from passes.rules.ordinals import is_causal
@@ -77,8 +79,19 @@ def _biased(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Score
     for inner, bias in (value.inputs, value.inputs[::-1]):
         found = scores_of(m, inner, shape, depth)
         if found is not None and bias is not None:
-            return None if found.seen else attrs.evolve(found, biases=(*found.biases, bias))
+            found = _added(found) if found.seen else found
+            return None if found is None else attrs.evolve(found, biases=(*found.biases, bias))
     return None
+
+
+def _added(found: Scores) -> Scores | None:
+    """The same scores with numbers added in place of those that hide keys, of which they leave nothing."""
+    if any(low > DROWNS for _, low in found.seen):
+        return None
+    total = _total(found.biases)
+    for seen, low in found.seen:
+        total = op.Where(seen, 0.0 if total is None else total, const(np.float32(low)))
+    return attrs.evolve(found, seen=(), biases=() if total is None else (total,))
 
 
 def _masked(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Scores | None:
@@ -212,9 +225,19 @@ def mask_of(found: Scores, shape: tuple[Dim, ...]) -> tuple[Value | None, int] |
 
 
 def _total(biases: tuple[Value, ...]) -> Value | None:
-    """The sum of biases; None of none. One of them may hold the least number, which the sum stays above."""
-    extreme = sum(reach(bias).down >= EXTREMES for bias in biases)
-    return reduce(op.Add, map(_summand, biases) if len(biases) > 1 and extreme == 1 else biases) if biases else None
+    """The sum of biases; None of none. Those that may hold the least number may hold a higher one, which hides as much
+    and leaves the sum above the least: if there is but one of them, or a key that one of two does not hide."""
+    extreme = [bias for bias in biases if reach(bias).down >= EXTREMES]
+    milder = len(biases) > 1 and len(extreme) == 1
+    if len(extreme) == 2 and all(map(_hides_by_least, extreme)):
+        milder = any(map(shows_a_key, extreme))
+    return reduce(op.Add, map(_summand, biases) if milder else biases) if biases else None
+
+
+def _hides_by_least(bias: Value) -> bool:
+    """True for Where(c, a small number, the least number), or the other way around."""
+    numbers = bias.inputs[1:] if bias.op == "Where" else ()
+    return [number_of(v) == LEAST for v in numbers].count(True) == 1 and any(reach(v) == SMALL for v in numbers)
 
 
 def _summand(bias: Value) -> Value:
