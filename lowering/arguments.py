@@ -31,13 +31,13 @@ def call_arguments(
     skipped = False
     for index, value in enumerate(args):
         name = schema[index].name if index < len(schema) else ""
-        if not found.takes_all and name and name not in found.names:
-            refuse_unless_default(target, schema[index], value)
-            skipped = True
-        elif skipped:
+        if not skipped and (not name or name in found.names or found.takes_rest):
+            positional.append(plain(value))
+        elif name in found.names or found.takes_all:
             keyword[name] = plain(value)
         else:
-            positional.append(plain(value))
+            refuse_unless_default(target, schema[index], value)
+            skipped = True
     for name, value in kwargs.items():
         if name in found.names or found.takes_all:
             keyword[name] = plain(value)

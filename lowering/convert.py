@@ -11,7 +11,7 @@ from lowering import complexes
 from lowering.arguments import call_arguments
 from lowering.complex_dispatch import complex_entry
 from lowering.decompose import decomposed
-from lowering.errors import Unsupported
+from lowering.errors import LoweringError, Unsupported
 from lowering.registry import Registry
 from lowering.scope import Scope
 
@@ -25,9 +25,17 @@ def convert(scope: Scope, node: Node, target: Any, args: Any, kwargs: Any, expec
     if found is not None:
         try:
             positional_, keyword = call_arguments(target, found, args, kwargs, expected)
-            return found.function(*positional_, **keyword)
         except Unsupported as declined:
+            if found.function is scope.options.registry.handed_in(target):
+                raise LoweringError(
+                    str(declined), hint=f"call its parameters as torch does: {target._schema}"
+                ) from None
             reason = str(declined)
+        else:
+            try:
+                return found.function(*positional_, **keyword)
+            except Unsupported as declined:
+                reason = str(declined)
     if not laid_out(node, target):
         reason = "it reads memory that is not laid out as its operand's elements are"
     return decomposed(scope, node, target, args, kwargs, reason)

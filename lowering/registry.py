@@ -29,12 +29,14 @@ PREFIXES = {
 
 @attrs.frozen(eq=False)
 class Entry:
-    """A converter and what the fold must know of its parameters."""
+    """A converter and what the fold must know of its parameters: their names, and whether it also takes what it is told
+    of the result (`expected`), any other argument by name (`**`), and any other by position (`*`)."""
 
     function: Converter
     names: tuple[str, ...]
     wants_expected: bool
     takes_all: bool
+    takes_rest: bool = False
 
 
 @cache
@@ -43,8 +45,8 @@ def entry(function: Converter) -> Entry:
     parameters = inspect.signature(function).parameters.values()
     kinds = inspect.Parameter
     names = tuple(p.name for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL))
-    takes_all = any(p.kind is kinds.VAR_KEYWORD for p in parameters)
-    return Entry(function, tuple(n for n in names if n != "expected"), "expected" in names, takes_all)
+    named, placed = (any(p.kind is kind for p in parameters) for kind in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL))
+    return Entry(function, tuple(n for n in names if n != "expected"), "expected" in names, named, placed)
 
 
 def gathered(*modules: ModuleType, prefixes: tuple[str, ...] = tuple(PREFIXES)) -> PMap[str, Converter]:

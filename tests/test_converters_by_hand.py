@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import irkit
 from irkit import op
 from irkit.errors import IrkitError
 from irkit.evaluate import evaluate
@@ -83,6 +84,23 @@ def test_a_wrong_converter_is_refused_where_it_is_wrong(case: str) -> None:
     assert said in caught.value.what
     assert "irkit_tests.turn.default" in caught.value.ir
     assert "lambda x: turn(x, by)" in caught.value.source
+
+
+@pytest.mark.parametrize(
+    "converter",
+    [lambda *x: op.Gemm(*x, transB=1), lambda **k: op.Gemm(k["input"], k["weight"], k["bias"], transB=1),
+     lambda input, *more, **k: op.Gemm(input, *more, transB=1)],
+)  # fmt: skip
+def test_a_converter_may_take_all_arguments_at_once(converter: Callable[..., Any]) -> None:
+    program = irkit.to_onnx(torch.nn.Linear(4, 3), (torch.randn(2, 4),), converters={torch.ops.aten.linear: converter})
+    assert program.report.decomposed == {} and program.check()
+
+
+def test_a_converter_of_other_names_is_refused_rather_than_left_out() -> None:
+    """torch could decompose the operator, and the converter that was handed in would do nothing."""
+    with pytest.raises(LoweringError, match="knows no argument self=") as caught:
+        lower(torch.nn.GELU(), (torch.randn(3),), converters={torch.ops.aten.gelu: lambda x: op.Gelu(x)})
+    assert "gelu(Tensor self" in caught.value.hint
 
 
 @torch.library.custom_op("irkit_tests::twofold", mutates_args=())
