@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from irkit.ir import Graph
+from irkit.onnx.materialize import ALLOWZERO
+from irkit.rewrite import rewrite
 from passes.fuse import fuse
 from passes.legalize import legalize
 from passes.materialize_dims import materialize_dims
+from passes.older import plain_reshapes
 from passes.rows import rows
 from passes.steer import steer
 from passes.targets import Target, target_of
@@ -29,4 +32,8 @@ def fitted(graph: Graph, target: Target) -> Graph:
 
     Raises RewriteError for what the target cannot run.
     """
-    return rows(steer(legalize(fuse(graph, target), target), target), target)
+    legal = steer(legalize(fuse(graph, target), target), target)
+    placed = rows(legal, target)
+    if target.opset < ALLOWZERO and rewrite(placed, (plain_reshapes(placed.symbols),)) is not placed:
+        return legal  # from rows back to sizes that may be 0, for which the opset has no word
+    return placed

@@ -38,6 +38,19 @@ def of_attention(value: Value) -> str:
     return "its kernel breaks down without a bias" if len(value.inputs) < 3 or value.inputs[2] is None else ""
 
 
+def of_fused_mat_mul(value: Value) -> str:
+    """Batches of which one is repeated for the other, where something may be empty."""
+    a, b = value.inputs[:2]
+    if a is None or b is None or (b.rank == 2 and not value.attribute("transA")):
+        return ""
+    rank = max(a.rank, b.rank)
+    wide = [(1,) * (rank - v.rank) + v.shape for v in (a, b)]
+    if all(dims.same(one, other) is True for one, other in zip(wide[0][:-2], wide[1][:-2], strict=True)):
+        return ""
+    some = all(dims.same(size, 0) is False for shape in wide for size in shape)
+    return "" if some else "its kernel repeats no batch where a size is 0"
+
+
 def of_causal_conv_with_state(value: Value) -> str:
     """Windows of states, and convolutions along more than one axis."""
     if value.attribute("state_window") or value.attribute("ndim", 1) != 1:
@@ -64,6 +77,7 @@ LIMITS: Mapping[str, Callable[[Value], str]] = MappingProxyType(
     {
         "com.microsoft::Attention": of_attention,
         "com.microsoft::CausalConvWithState": of_causal_conv_with_state,
+        "com.microsoft::FusedMatMul": of_fused_mat_mul,
         "com.microsoft::GroupQueryAttention": of_group_query_attention,
         "com.microsoft::LinearAttention": of_linear_attention,
         "com.microsoft::MoE": of_moe,
