@@ -120,6 +120,15 @@ class Plan:
             hint="each rule must lead to a simpler form; apply two that undo each other in separate passes",
         )
 
+    def applies(self, graph: Graph) -> bool:
+        """True where a rule of one root applies to a value of a graph or of its bodies."""
+        sweep = Sweep(graph, self)
+        for value in graph.order:
+            rules = self.candidates(value) if value.op != PARAM else ()
+            if (rules and sweep.fired(value, rules) is not None) or any(map(self.applies, value.bodies)):
+                return True
+        return False
+
     def body(self, body: Graph) -> Graph:
         """A body rewritten; each distinct one is rewritten once."""
         key = self._bodies.key(body)

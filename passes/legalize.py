@@ -36,6 +36,7 @@ from irkit.pattern import Hole
 from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody
 from irkit.rewrite import Match, Rule, Rules, decline, rewrite
+from irkit.sweep import Plan
 from irkit.types import DType, Tensor, Tuple
 from passes.costs import is_slow
 from passes.definitions import by_definition
@@ -114,7 +115,7 @@ def legalize(graph: Graph, target: Target, *, observe: Observer = nobody) -> Gra
 
 def _legalized(graph: Graph, target: Target) -> Graph:
     legal, quirks = _rules(target, graph.symbols)
-    if not wants_more(graph, target) and (not quirks or rewrite(graph, quirks) is graph):
+    if not wants_more(graph, target) and not Plan(quirks).applies(graph):
         return graph
     after = rewrite(graph, (legal, *quirks), tidy=TIDY)
     missing = list(problems(after, target))

@@ -37,6 +37,9 @@ ELEMENTWISE = frozenset((*UNARY, *BINARY, "Sum", "Mean", "Clip", "Where", "Cast"
 NORMS = frozenset(("LayerNormalization", "RMSNormalization", "Softmax", "LogSoftmax"))
 """Operators along one axis, here the last."""
 
+ON_ROWS = ELEMENTWISE | NORMS | {"MatMul"}
+"""What may be computed on rows."""
+
 DTYPES = frozenset((DType.FLOAT, DType.DOUBLE))
 
 SWEEPS = 4
@@ -110,7 +113,7 @@ def forms_of(graph: Graph) -> dict[Value, Form]:
         return len(users.get(value, ())) == 1 and value not in results
 
     for value in graph.order:
-        if value.inputs and has_rows(value):
+        if value.op in ON_ROWS and has_rows(value):
             made = form_of(value, found, alone)
             if made is not None:
                 found[value] = made
@@ -135,8 +138,6 @@ def form_of(value: Value, found: Mapping[Value, Form], alone: Callable[[Value], 
         last = attribute_of(value, "axis") in (-1, value.rank - 1)
         plain = all(v is None or v.rank < 2 for v in value.inputs[1:])
         return Form(value, (x,)) if last and plain and has_rows(x) and x.rank == value.rank else None
-    if value.op not in ELEMENTWISE:
-        return None
     return with_bias(value, found, alone) or elementwise(value, value.inputs)
 
 
@@ -210,7 +211,7 @@ class Region:
     inside: dict[Value, Form]
     owner: dict[Value, Value] = attrs.field(factory=dict)
     results: frozenset[Value] = frozenset()
-    _users: dict[Value, tuple[list[Value], list[Value]]] = attrs.field(factory=dict)
+    _users: dict[Value, tuple[list[Value], list[Value], bool]] = attrs.field(factory=dict)
     """What was found of the users of values; where the region changes, that of the operands it concerns is dropped."""
 
     @classmethod
@@ -236,22 +237,22 @@ class Region:
         for each in concerned:
             self._users.pop(each, None)  # type: ignore[arg-type]
 
-    def users(self, value: Value) -> tuple[list[Value], list[Value]]:
-        """(the users of a value in the region, those outside)"""
+    def users(self, value: Value) -> tuple[list[Value], list[Value], bool]:
+        """(the users of a value in the region, those outside, whether it is needed with its own dimensions)"""
         found = self._users.get(value)
         if found is None:
-            within, outside = found = self._users[value] = [], []
+            within: list[Value] = []
+            outside: list[Value] = []
             owner, inside = self.owner, self.inside
             for user in self.graph.users.get(value, ()):
                 (within if owner.get(user, user) in inside else outside).append(user)
+            leaves = value in self.results or any(not is_free(user, value) for user in outside)
+            found = self._users[value] = within, outside, leaves
         return found
 
     def leaves(self, value: Value) -> bool:
         """True where a value of the region is needed with its own dimensions, by more than a Reshape of it."""
-        if value in self.results:
-            return True
-        outside = self.users(value)[1]
-        return bool(outside) and not all(is_free(u, value) for u in outside)
+        return self.users(value)[2]
 
     def enters(self, value: Value) -> bool:
         """True where putting a value from outside on rows takes a node."""
@@ -285,6 +286,10 @@ class Region:
             if form.linear is not None and self.joins(form):
                 found.setdefault(form.linear.x, []).append(form)
         return [group for group in found.values() if len(group) > 1]
+
+    def is_empty(self) -> bool:
+        """True where a dimension, and so the number of all rows, is 0: a Reshape would copy a size in its place."""
+        return any(type(d) is int and d == 0 for d in next(iter(self.inside)).shape)
 
     def pays(self) -> bool:
         """True where the region takes no more nodes on rows, and most of its linear layers have a bias."""
@@ -350,7 +355,7 @@ class Builder:
         if value not in self.flat:
             source = operand(value, 0) if value.op == "Reshape" else value
             given = self.flat[source] if source in self.inside and source not in self.new else self.old(source)
-            shape = (dims.product(value.shape[:-1]), value.shape[-1])
+            shape = flattened(value.shape)
             if not same_shape(given.shape, shape):
                 given = shaped(given, shape, self.binders(value)).with_origin(value.origin.after("rows"))
             self.flat[value] = given
@@ -362,6 +367,7 @@ class Builder:
         if linear is not None and linear.x in self.groups and form in self.groups[linear.x]:
             self.split(self.groups[linear.x], linear.x)
             return
+        origin = value.origin.after("rows")
         gone = () if linear is None else (linear.product, linear.bias)
         kept = () if linear is not None and linear.product is value else value.inputs
         operands = [
@@ -369,16 +375,18 @@ class Builder:
             for v in kept
             if v is None or v not in gone
         ]
-        attributes = dict(value.attributes)
-        if value.op in NORMS:
-            attributes["axis"] = -1
         if linear is not None:
             bias = None if linear.bias is None else self.old(linear.bias)
             layer = gemm(self.rows(linear.x), linear.held, linear.transposed, bias)
+            if not operands:
+                self.flat[value] = layer.with_origin(origin)
+                return
             operands.insert(0, layer.with_origin(linear.product.origin.after("rows")))
-        made = operands[0] if linear is not None and len(operands) == 1 else call(value.op, operands, attributes)
-        if made is not None:
-            self.flat[value] = made.with_origin(value.origin.after("rows"))
+        attributes = value.attributes
+        if value.op in NORMS:  # along the last axis, which is the default of all of them
+            attributes = tuple(each for each in attributes if each[0] != "axis")
+        type_ = Tensor(value.dtype, flattened(value.shape))
+        self.flat[value] = Value(value.op, tuple(operands), attributes, (), type_, origin)
 
     def split(self, group: list[Form], x: Value) -> None:
         """Layers of one operand as one: each result is a part of it."""
@@ -402,14 +410,21 @@ class Builder:
         )
 
 
+def flattened(shape: tuple[dims.Dim, ...]) -> tuple[dims.Dim, dims.Dim]:
+    """(rows, width)"""
+    return dims.product(shape[:-1]), shape[-1]
+
+
 def gemm(x: Value, weight: Value, transposed: int, bias: Value | None) -> Value:
     """x @ weight + bias, for matrices; `transposed` for a weight that is held so."""
-    return call("Gemm", [x, weight] if bias is None else [x, weight, bias], {"transB": transposed})
+    type_ = Tensor(x.dtype, (x.shape[0], weight.shape[0 if transposed else 1]))
+    operands = (x, weight) if bias is None else (x, weight, bias)
+    return Value("Gemm", operands, (("transB", 1),) if transposed else (), (), type_)
 
 
 def shaped(value: Value, shape: tuple[dims.Dim, ...], binders: tuple[Value, ...]) -> Value:
-    """A value under other dimensions."""
-    return call("Reshape", [value, shape_vector(shape, *binders)], {})
+    """A value under other dimensions, of which none is the number 0."""
+    return Value("Reshape", (value, shape_vector(shape, *binders)), (), (), Tensor(value.dtype, shape))
 
 
 def bias_of(layer: Linear) -> Blob:
@@ -431,7 +446,7 @@ def rows_here(graph: Graph, target: Target) -> Graph:
     chosen: list[Region] = []
     for forms in regions(forms_of(graph)):
         region = Region.of(graph, forms, results)
-        if region.inside and region.pays() and all(takes(target, *kind) for kind in kinds(region)):
+        if region.inside and not region.is_empty() and region.pays() and all(takes(target, *kind) for kind in kinds(region)):
             chosen.append(region)
     matrices = {v: new for v in graph.order if (new := unturned(v, target)) is not None}
     if not chosen and not matrices:

@@ -20,14 +20,14 @@ from irkit.errors import SerializeError
 from irkit.files import replacing, write_together
 from irkit.ir import Graph
 from irkit.onnx.serialize import TOO_LARGE, skeleton, weights_of
-from irkit.onnx.tensors import chunks, header, tensor_proto, varint
+from irkit.onnx.tensors import chunks, header, pieces, tensor_proto, varint
 from irkit.types import DType
 
 AUTO_LIMIT = 1_500_000_000
 """Weights of more bytes than this go beside the model where `external` is "auto"."""
 PAGE = 4096
 """Alignment of tensors of at least that many bytes beside the model, so that they can be mapped into memory."""
-GATHERED = 1 << 18
+GATHERED = 1 << 20
 """Bytes of weights that are held at a time, to be written together: few, since the memory of those that are computed
 serves the next ones, which takes half the time that new memory takes."""
 
@@ -143,12 +143,13 @@ def write_model(file: IO[bytes], model: ModelProto, streamed: list[tuple[TensorP
     size = 0
     for opening, (_, blob) in zip(openings, streamed, strict=True):
         held.append(opening)
-        for chunk in chunks(blob):
-            held.append(chunk)
-            size += len(chunk)
-            if size >= GATHERED or len(chunk) < blob.nbytes:  # of which the next one may take the memory
-                write_together(file, held)
-                held, size = [], 0
+        for piece in pieces(blob):
+            for chunk in chunks(piece):
+                held.append(chunk)
+                size += len(chunk)
+                if size >= GATHERED or len(chunk) < piece.nbytes:  # of which the next one may take the memory
+                    write_together(file, held)
+                    held, size = [], 0
     write_together(file, held)
 
 

@@ -48,14 +48,19 @@ def _encoded(item: Any) -> bytes:
         raise SerializeError(f"the string {item!r} cannot be written as UTF-8") from error
 
 
+def pieces(blob: Blob) -> tuple[Blob, ...]:
+    """The blobs whose contents one after the other are that of a blob: itself, or what it was joined of."""
+    return blob.parts if blob.parts and blob.dtype.bits >= 8 else (blob,)
+
+
 def chunks(blob: Blob) -> Iterator[Any]:
     """The content as buffers in file order, each valid until the next one is asked for: one view of the array's own
     memory where that is possible, else pieces of about `CHUNK` bytes at most. Raises ValueError for strings, which have
     no raw form."""
     if blob.dtype is DType.STRING:
         raise ValueError("strings have no raw form")
-    if blob.parts and blob.dtype.bits >= 8:
-        for part in blob.parts:
+    if pieces(blob) != (blob,):
+        for part in pieces(blob):
             yield from chunks(part)
         return
     array = blob.array if blob.nbytes <= SMALL else loaded(blob)
