@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from irkit.errors import IrkitError
+
+if TYPE_CHECKING:
+    import torch
+
+    from irkit.rule import Rule, Rules
+    from irkit.types import DType
+    from lowering.program import Program
+    from passes.precision import Precision
+    from passes.targets import Target
 
 
 def upstairs(module: str) -> Any:
@@ -20,6 +30,60 @@ def upstairs(module: str) -> Any:
         raise
 
 
-def to_onnx(*args: Any, **kwargs: Any) -> Any:
-    """`lowering.export.to_onnx`: an ONNX program for a torch model (see there for the arguments)."""
-    return upstairs("lowering.export").to_onnx(*args, **kwargs)
+def to_onnx(
+    model: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    opset: int | None = None,
+    target: str | Target = "onnxruntime-cpu",
+    input_names: Sequence[str] | Mapping[str, str] | None = None,
+    output_names: Sequence[str] | None = None,
+    converters: Mapping[Any, Callable[..., Any]] | None = None,
+    strict: bool = False,
+    optimize: bool = True,
+    rules: Rules | Rule | str | tuple[Rule | str, ...] = (),
+    precision: Precision | DType | torch.dtype | str | None = None,
+    seed: int | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    scalar_inputs: Sequence[str] = (),
+    specialization: str | None = None,
+    widen: bool = True,
+) -> Program:
+    """An ONNX program for a torch model: captured, lowered, optimized, legalized for its target. docs/export_a_model.md
+    has an example of each argument.
+
+    Args:
+        model: a module, function or method (then with example `args` and `kwargs`), an `ExportedProgram`, the path of a
+            `.pt2` file, or an FX `GraphModule` whose nodes know their shapes.
+        args: example positional arguments; nested structures and caches as the model takes them.
+        kwargs: example keyword arguments.
+        dynamic_shapes: any form that torch.export takes, or strings that name dimensions: `{"x": {0: "batch"}}`.
+        opset: the ONNX opset, 13 to 26, honoured exactly or refused; the newest that the target runs if not given.
+        target: what will run the model: "onnxruntime-cpu", "onnxruntime-cuda", "onnx", each with "+com.microsoft" if
+            ONNX Runtime's own operators may be used, or a `passes.targets.Target`.
+        input_names: names for the inputs, in order, or a mapping from names to new ones.
+        output_names: names for the outputs, in order.
+        converters: converters of your own by torch operator, which win over irkit's.
+        strict: refuse operators that only torch's decomposition can express.
+        optimize: False leaves the graph as it was lowered, but for what the target needs.
+        rules: rules of your own, which go first, or a text that chooses among irkit's: "default-attention".
+        precision: "float16", "bfloat16" or a `passes.precision.Precision`: compute in it as far as that is safe.
+        seed: makes random draws repeatable (see `passes.seeded`); without it each session draws other numbers.
+        progress: called with (stage, done, in all) as long stages go on.
+        scalar_inputs: names of Python ints and floats among the arguments that shall be inputs, not constants.
+        specialization: what becomes of dimensions that were to vary and that the model fixes: "error" raises with a
+            list of all, "report" makes them static and lists them in the report, None raises for the first.
+        widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
+
+    Returns the program: called as the model is, it gives what the model gives, computed by ONNX Runtime. Raises
+    CaptureError where torch cannot capture the model as asked, MissingConverters and LoweringError where it cannot be
+    lowered, RewriteError or SerializeError where the opset or the target cannot express it.
+    """
+    return upstairs("lowering.export").to_onnx(
+        model, args, kwargs, dynamic_shapes=dynamic_shapes, opset=opset, target=target, input_names=input_names,
+        output_names=output_names, converters=converters, strict=strict, optimize=optimize, rules=rules,
+        precision=precision, seed=seed, progress=progress, scalar_inputs=scalar_inputs, specialization=specialization,
+        widen=widen,
+    )  # fmt: skip

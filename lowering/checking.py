@@ -61,7 +61,10 @@ class CheckReport:
 
 
 def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
-    """The report over the traced sizes and `n` others. Raises LoweringError where no torch model is at hand."""
+    """The report over the traced sizes and `n` others. Raises LoweringError where no torch model is at hand, or `n`
+    is no count."""
+    if type(n) is not int or n < 0:
+        raise LoweringError(f"n is {n!r}, and says how many other sizes to try", hint="give a number, 0 for none")
     if program.model is None:
         raise LoweringError("the torch model is not at hand to check against", hint="give to_onnx the model itself")
     args, kwargs = rebuilt(program, examples(program))

@@ -68,12 +68,14 @@ def lower(
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
-    input_names: Sequence[str] | None = None,
+    input_names: Sequence[str] | Mapping[str, str] | None = None,
     output_names: Sequence[str] | None = None,
     converters: Mapping[Any, Converter] | None = None,
     strict: bool = False,
     progress: Callable[[int, int], None] | None = None,
-    **capture_options: Any,
+    scalar_inputs: Sequence[str] = (),
+    specialization: str | None = None,
+    widen: bool = True,
 ) -> Graph:
     """The irkit graph of a torch program.
 
@@ -83,19 +85,23 @@ def lower(
         args: example positional inputs; nested structures and caches as the model takes them.
         kwargs: example keyword inputs.
         dynamic_shapes: any form that torch.export takes; strings name dimensions, as in `{"x": {0: "batch"}}`.
-        input_names: public names for the input leaves, in order.
+        input_names: public names for the input leaves, in order, or a mapping from names to new ones.
         output_names: public names for the output tensors, in order.
         converters: the caller's own converters, by torch operator; they win over irkit's.
         strict: refuse operators that only torch's decomposition can express.
         progress: called with (nodes done, nodes in all) a few times a second.
-        capture_options: handed to `lowering.capture.capture`: `scalar_inputs`, numbers that shall be inputs;
-            `specialization`, what becomes of dimensions that the model fixes; `widen`.
+        scalar_inputs: names of Python ints and floats among the arguments that shall be inputs, not constants.
+        specialization: what becomes of dimensions that the model fixes; see `lowering.capture.capture`.
+        widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
 
     Returns the graph: parameters and results in the order and with the names of the model's own, weights as constants,
     state that the model writes as further parameters and results. Raises CaptureError where torch cannot capture the
     program, MissingConverters where operators have no converter, LoweringError where a result contradicts torch.
     """
-    captured = capture(program, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names, **capture_options)
+    captured = capture(
+        program, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names, widen=widen,
+        scalar_inputs=scalar_inputs, specialization=specialization,
+    )  # fmt: skip
     return lowered(
         captured,
         output_names=output_names,

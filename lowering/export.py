@@ -23,6 +23,7 @@ from lowering.capture import capture
 from lowering.complexes import boundary_text
 from lowering.entry import Lowered, lowered
 from lowering.errors import LoweringError
+from lowering.fx_types import DTYPES
 from lowering.program import Program
 from lowering.registry import Converter
 from lowering.report import Report
@@ -45,49 +46,28 @@ def to_onnx(
     dynamic_shapes: Any = None,
     opset: int | None = None,
     target: str | Target = "onnxruntime-cpu",
-    input_names: Sequence[str] | None = None,
+    input_names: Sequence[str] | Mapping[str, str] | None = None,
     output_names: Sequence[str] | None = None,
     converters: Mapping[Any, Converter] | None = None,
     strict: bool = False,
     optimize: bool = True,
     rules: Rules | Rule | str | tuple[Rule | str, ...] = (),
-    precision: Precision | DType | str | None = None,
+    precision: Precision | DType | torch.dtype | str | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
-    **capture_options: Any,
+    scalar_inputs: Sequence[str] = (),
+    specialization: str | None = None,
+    widen: bool = True,
 ) -> Program:
-    """An ONNX program for a torch model: captured, lowered, optimized, legalized for its target.
-
-    Args:
-        model: what `lowering.lower` takes.
-        args: example positional inputs.
-        kwargs: example keyword inputs.
-        dynamic_shapes: any form that torch.export takes, or strings that name dimensions.
-        opset: the ONNX opset of the model, 13 to 26; the newest that the target runs where it is not given. It is
-            honoured exactly or refused.
-        target: what will run the model: "onnxruntime-cpu", or a `passes.targets.Target`.
-        input_names: public names for the input leaves, in order.
-        output_names: public names for the output tensors, in order.
-        converters: the caller's own converters, by torch operator.
-        strict: refuse operators that only torch's decomposition can express.
-        optimize: False leaves the graph as it was lowered.
-        rules: the caller's own rules, which go first, or a text that chooses among the standard ones.
-        precision: "float16", "bfloat16" or a `passes.precision.Precision`: compute in it as far as that is safe.
-        seed: makes random draws reproducible (see `passes.seeded`); without it each session draws other numbers.
-        progress: called with (stage, done, in all) as long stages go on.
-        capture_options: handed to `lowering.capture.capture`: `scalar_inputs`, numbers that shall be inputs;
-            `specialization`, what becomes of dimensions that the model fixes; `widen`.
-
-    Returns the program, which is callable, can be saved, and checks itself. Raises what `lower` raises, and
-    RewriteError or SerializeError where the opset or the target cannot express an operator, LoweringError where nothing
-    is returned.
-    """
+    """What `irkit.to_onnx` does; its documentation says what the arguments mean and what is raised."""
+    options = {"scalar_inputs": scalar_inputs, "specialization": specialization, "widen": widen}
     chosen = target_of(target, opset)
-    wanted = None if precision is None else Precision.of(precision)
+    half = DTYPES.get(precision, str(precision)) if isinstance(precision, torch.dtype) else precision
+    wanted = None if half is None else Precision.of(half)
     seconds: dict[str, float] = {}
     clock = Clock(seconds, progress)
     captured = clock("capture", capture, model, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names,
-                     **capture_options)  # fmt: skip
+                     **options)  # fmt: skip
     low = clock("lower", lowered, captured, output_names=output_names, converters=converters, strict=strict,
                 progress=None if progress is None else lambda i, n: progress("lower", i, n))  # fmt: skip
     if not low.graph.results:

@@ -309,12 +309,22 @@ def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
 
 def explained(request: Request, error: Exception) -> CaptureError:
     """torch's error as a CaptureError: the first line, the user's line, and what to try."""
-    kind = type(error).__name__
+    said = first_line(error)
+    by_text = next((each for each in BY_TEXT if each[0] in said), None)
+    if by_text is not None:
+        said, hint = said[: said.index(by_text[0]) + len(by_text[0])], by_text[1]
+    else:
+        hint = HINTS.get(type(error).__name__, "run the model on these arguments; then see torch's error (the cause)")
     return CaptureError(
-        f"torch.export cannot capture {type(request.module).__name__}: {first_line(error)}",
-        source=user_frames(error),
-        hint=HINTS.get(kind, "run the model on these arguments; then see torch's error below (its cause)"),
+        f"torch.export cannot capture {type(request.module).__name__}: {said}", source=user_frames(error), hint=hint
     )
+
+
+BY_TEXT = (
+    ("is not a known type", "return tensors, or tuples, lists, dicts and dataclasses of them"),
+    ("Unsupported input type <class 'numpy.ndarray'>", "give tensors: torch.from_numpy(array)"),
+)
+"""What torch says at greater length than it helps, up to these words, and what to try."""
 
 
 HINTS = {

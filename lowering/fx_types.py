@@ -11,6 +11,7 @@ import torch
 
 from irkit.blobs import Blob
 from irkit.types import DType, Tensor, Type
+from lowering.errors import LoweringError
 from lowering.promotion import COMPLEX32
 from lowering.symints import Sizes
 
@@ -78,8 +79,13 @@ def from_pairs(tensor: torch.Tensor) -> torch.Tensor:
 def array_of(tensor: torch.Tensor) -> np.ndarray:
     """The numpy array over a tensor's memory; tensors on other devices, and sparse or conjugated ones, are copied.
 
-    numpy has no complex32: its numbers come as pairs of float16.
+    numpy has no complex32: its numbers come as pairs of float16. Raises LoweringError for a tensor without content.
     """
+    if tensor.is_meta:
+        raise LoweringError(
+            f"a tensor {tuple(tensor.shape)} on the meta device has no numbers",
+            hint="load the weights first, or look at the graph only, which is complete without them",
+        )
     plain = tensor.detach()
     if plain.layout is not torch.strided:
         plain = plain.to_dense()

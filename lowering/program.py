@@ -172,7 +172,10 @@ class Program:
             if isinstance(leaf, float) and not wanted.is_float:
                 raise ContractError(f"{name} is {leaf!r}, and the model takes an int")
             return np.array(leaf, dtype=wanted.numpy)
-        raise ContractError(f"{name} is a {type(leaf).__name__}, and the model takes a tensor {self.inputs[name]!r}")
+        raise ContractError(
+            f"{name} is a {type(leaf).__name__}, and the model takes a tensor {self.inputs[name]!r}",
+            hint="give torch.from_numpy(array)" if isinstance(leaf, np.ndarray) else "",
+        )
 
     def contract(self) -> dict[str, Any]:
         """What another runtime must check before it runs the model, ready for `json.dumps`. docs/contract.md describes

@@ -79,6 +79,11 @@ def by_operator(converters: Mapping[Any, Converter]) -> dict[Any, Converter]:
     Raises LoweringError for a key that is no operator, and for a value that cannot be called.
     """
     found: dict[Any, Converter] = {}
+    if not isinstance(converters, Mapping):
+        raise LoweringError(
+            f"converters is a {type(converters).__name__}",
+            hint="give a dict from operators to functions: {torch.ops.aten.gelu: aten_gelu}",
+        )
     for key, function in converters.items():
         operator = getattr(key, "_opoverload", key)
         if not isinstance(operator, torch._ops.OpOverload | torch._ops.OpOverloadPacket):

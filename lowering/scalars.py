@@ -29,7 +29,8 @@ def with_numbers(module: torch.nn.Module, call: Call, asked: Sequence[str]) -> t
         value = leaves[found[0]].value if found else None
         if type(value) not in (int, float):
             able = ", ".join(leaf.name for leaf in leaves if type(leaf.value) in (int, float)) or "there are none"
-            what = f"which is {value!r}" if found else "and no input is called so"
+            kind = "a tensor" if found and leaves[found[0]].is_tensor else repr(value)
+            what = f"which is {kind}" if found else "and no input is called so"
             raise CaptureError(f"scalar_inputs speaks of {name!r}, {what}", hint=f"name ints and floats: {able}")
         numbers[found[0]] = type(value)
     if not any(kind is float for kind in numbers.values()):

@@ -148,7 +148,10 @@ def mixed_precision(
     """
     chosen = dtype if isinstance(dtype, DType) else named_dtype(dtype)
     if chosen not in HALVES:
-        raise RewriteError(f"graphs are converted to float16 or bfloat16, and not to {chosen.name.lower()}")
+        raise RewriteError(
+            f"graphs are converted to float16 or bfloat16, and not to {chosen.name.lower()}",
+            hint='write precision="float16" or "bfloat16"',
+        )
     seen = {} if feeds is None else measured(graph, feeds, chosen)
     work = Conversion(graph, chosen, tuple(keep), seen, safety)
     made = work.graph_of(graph, keep_io)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 from irkit.check_rule import guarded
 from irkit.errors import RewriteError
@@ -136,6 +138,18 @@ def selected(level: int, text: str, fold: int | None) -> Rules:
     return known if fold is None else with_limit(known, fold)
 
 
+def several(rules: Any) -> tuple[Rule | str, ...]:
+    """Rules and texts as a tuple, of one too. Raises RewriteError for what is neither."""
+    found = tuple(rules) if isinstance(rules, Iterable) and not isinstance(rules, str) else (rules,)
+    wrong = [each for each in found if not isinstance(each, Rule | str)]
+    if wrong:
+        raise RewriteError(
+            f"{wrong[0]!r} is no rule",
+            hint='make one by @irkit.rule(pattern), or choose among irkit\'s by a text: rules="default-attention"',
+        )
+    return found
+
+
 @uncollected
 def optimize(
     graph: Graph,
@@ -166,7 +180,7 @@ def optimize(
     """
     if level not in range(len(LEVELS)):
         raise RewriteError(f"there is no level {level!r}", hint="levels are 0, 1 and 2")
-    given = (rules,) if isinstance(rules, Rule | str) else tuple(rules)
+    given = several(rules)
     own = tuple(r for r in given if isinstance(r, Rule))
     known = selected(level, "+".join(r for r in given if isinstance(r, str)), fold)
     if own or check:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -360,3 +362,58 @@ def test_names_are_a_list_of_names(names: Any) -> None:
     for option in ("input_names", "output_names"):
         with pytest.raises(irkit.IrkitError, match=f"{option} is "):
             irkit.to_onnx(torch.nn.ReLU(), (torch.ones(2),), **{option: names})
+
+
+def test_the_door_and_what_is_behind_it_take_the_same() -> None:
+    door, behind = (inspect.signature(each).parameters.values() for each in (irkit.to_onnx, to_onnx))
+    assert [(p.name, p.kind, p.default) for p in door] == [(p.name, p.kind, p.default) for p in behind]
+    with pytest.raises(TypeError, match=r"to_onnx\(\) got an unexpected keyword argument 'dynamic_axes'"):
+        irkit.to_onnx(torch.nn.ReLU(), (torch.randn(2),), dynamic_axes={})  # type: ignore[call-arg]
+
+
+class Opaque:
+    """A result that torch does not know how to take apart."""
+
+
+WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "no rule": (lambda: given(rules=3), "3 is no rule", "@irkit.rule"),
+    "a list of rules with another thing in it": (lambda: given(rules=["gelu", None]), "None is no rule", "@irkit.rule"),
+    "a precision that is none": (lambda: given(precision=torch.float64), "and not to double", "float16"),
+    "a list of converters": (lambda: given(converters=["aten.relu"]), "converters is a list", "a dict"),
+    "a tensor that shall be a number": (
+        lambda: given(scalar_inputs=["input"]),
+        "'input', which is a tensor",
+        "name ints",
+    ),
+    "an array": (lambda: irkit.to_onnx(torch.nn.ReLU(), (torch.ones(2).numpy(),)), "numpy.ndarray", "torch.from_numpy"),
+    "an array in a call": (lambda: given()(torch.ones(3).numpy()), "is a ndarray", "torch.from_numpy"),
+    "an object as result": (
+        lambda: irkit.to_onnx(lambda x: Opaque(), (torch.ones(2),)),
+        "is not a known type",
+        "tensors, or",
+    ),
+    "fewer than no sizes": (lambda: given().check(-1), "n is -1", "0 for none"),
+    "a weight without content": (
+        lambda: given(torch.nn.PReLU(device="meta")).proto,
+        "has no numbers",
+        "load the weights",
+    ),
+}
+
+
+def given(model: torch.nn.Module | None = None, **options: Any) -> Any:
+    """The program of a small model with these options."""
+    device = next(model.parameters()).device if model else "cpu"
+    return irkit.to_onnx(model or torch.nn.ReLU(), (torch.ones(3, device=device),), **options)
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_said_with_what_to_try(case: str) -> None:
+    do, what, hint = WRONG[case]
+    with pytest.raises(IrkitError) as caught:
+        do()
+    assert what in caught.value.what and hint in caught.value.hint
+
+
+def test_a_precision_may_be_torchs() -> None:
+    assert given(torch.nn.Linear(3, 2), precision=torch.bfloat16).precision is irkit.DType.BFLOAT16
