@@ -328,8 +328,39 @@ def softmax(m: Match) -> Any:
     return op.Softmax(m.x, axis=axes[0])
 
 
+def _is_nan(value: Value) -> bool:
+    return value.rank == 0 and value.blob is not None and bool(np.isnan(value.blob.array))
+
+
+def _shifted_softmax(rng: np.random.Generator) -> Value:
+    x = param(Tensor(DType.FLOAT, (dims.symbol("n"), 3, 4)))
+    axis = int(rng.choice([-1, 1, 2]))
+    top = op.ReduceMax(x, np.array([axis]))
+    if rng.random() < 0.5:
+        broken = op.ReduceMax(op.Cast(op.IsNaN(x), to=DType.INT32), np.array([axis % 3]))
+        top = op.Where(op.Cast(broken, to=DType.BOOL), np.nan, top)
+    return op.Softmax(op.Sub(x, top), axis=axis)
+
+
+_top = p.ReduceMax(x, constant("axes"), keepdims=1)
+_cast = {name: attr(name) for name in ("to", "saturate", "round_mode")}
+_counted = p.Cast(p.IsNaN(x), **{name: attr(f"{name}_1") for name in _cast})
+_broken = p.Cast(p.ReduceMax(_counted, constant("axes_1"), keepdims=1), **_cast)
+_top_or_nan = p.Where(_broken, constant("nan", where=_is_nan), _top)
+
+
+@rule(p.Softmax(p.Sub(x, either(_top, _top_or_nan)), axis=attr("axis")), exact=False, sample=_shifted_softmax)
+def softmax_of_shifted(m: Match) -> Any:
+    """Softmax(x - max(x)) -> Softmax(x), which takes the largest off itself"""
+    for each in (m.axes, m.get("axes_1", m.axes)):
+        axes = axes_of(each)
+        if axes is None or positive(axes, m.x.rank) != (m.axis % m.x.rank,):
+            return decline("the largest is not of the axis of the softmax")
+    return op.Softmax(m.x, axis=m.axis)
+
+
 FUSIONS: tuple[Rule, ...] = (
     gemm, gemm_bias, product_of_rows, gelu, gelu_tanh, swish, swish_alpha, log_softmax, layer_norm, layer_norm_scale,
-    layer_norm_bias, rms_norm, rms_norm_cast, softmax,
+    layer_norm_bias, rms_norm, rms_norm_cast, softmax, softmax_of_shifted,
 )  # fmt: skip
 """Several operators that one computes, with other rounding."""
