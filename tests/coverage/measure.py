@@ -212,11 +212,14 @@ def determined(case: Case) -> None:
 
 def exported(case: Case, dynamic: bool) -> Program:
     """The sample as an ONNX program with a session."""
-    # torch.export makes 0 and 1 static whatever one asks for.
-    axes = [[i for i, size in enumerate(a.shape) if size > 1] for a in case.args]
-    shapes = {"tensors": tuple(dict.fromkeys(found, Dim.AUTO) for found in axes)} if dynamic else None
     model, args = case.model.eval(), case.args
-    return made(lambda: to_onnx(model, clones(args), dynamic_shapes=shapes if args else None))
+    return made(lambda: to_onnx(model, clones(args), dynamic_shapes=dynamic_axes(case) if dynamic else None))
+
+
+def dynamic_axes(case: Case) -> Any:
+    """Dynamic shapes with every dimension that may vary; torch.export makes 0 and 1 static whatever one asks for."""
+    axes = [[i for i, size in enumerate(a.shape) if size > 1] for a in case.args]
+    return {"tensors": tuple(dict.fromkeys(found, Dim.AUTO) for found in axes)} if axes else None
 
 
 def made(export: Callable[[], Program]) -> Program:
