@@ -170,10 +170,11 @@ def _places(values: list[Value]) -> str:
 
 
 def _hint(values: list[Value], target: Target) -> str:
-    fitting = [
-        o for o in range(OPSET, OLDEST - 1, -1) if not any(trouble(v, attrs.evolve(target, opset=o)) for v in values)
-    ]
-    return f"ask for opset {fitting[0]}" if fitting else "replace the operator, or choose another target"
+    """The opset nearest to the target's at which it runs the values."""
+    others = sorted(range(OLDEST, OPSET + 1), key=lambda opset: (abs(opset - target.opset), -opset))
+    fitting = (o for o in others if not any(trouble(v, attrs.evolve(target, opset=o)) for v in values))
+    found = next(fitting, None)
+    return f"ask for opset {found}" if found else "replace the operator, or choose another target"
 
 
 def newest_for(graph: Graph, target: Target) -> Target:
