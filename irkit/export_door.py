@@ -56,7 +56,7 @@ def to_onnx(
 
     Args:
         model: a module, function or method (then with example `args` and `kwargs`), an `ExportedProgram`, the path of a
-            `.pt2` file, or an FX `GraphModule` whose nodes know their shapes.
+            `.pt2` file, or an FX `GraphModule` or `Graph` whose nodes know their shapes.
         args: example positional arguments; nested structures and caches as the model takes them.
         kwargs: example keyword arguments.
         dynamic_shapes: any form that torch.export takes, or strings that name dimensions: `{"x": {0: "batch"}}`.

@@ -61,7 +61,7 @@ def as_module(model: Any) -> torch.nn.Module:
         return Function(model)
     raise CaptureError(
         f"a {type(model).__name__} cannot be captured",
-        hint="pass a module, a function, a method, an ExportedProgram, an FX GraphModule or the path of a .pt2 file",
+        hint="pass a module, function or method, an ExportedProgram, an FX GraphModule or Graph, or the path of a .pt2",
     )
 
 

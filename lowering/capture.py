@@ -17,7 +17,7 @@ import attrs
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputSpec, OutputKind, OutputSpec
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from lowering.calls import as_module, bind, name_of, named_leaves, renamed
@@ -27,7 +27,7 @@ from lowering.emptiness import without_empty
 from lowering.errors import CaptureError
 from lowering.exporting import Attempt, Request, exported
 from lowering.functional import carried_out
-from lowering.fx_graphs import examples_of, has_shapes, is_aten, leaves_of_graph, state_of_graph
+from lowering.fx_graphs import examples_of, has_shapes, is_aten, leaves_of_graph, module_of_graph, state_of_graph
 from lowering.guards import (
     Fixed,
     Guard,
@@ -200,7 +200,8 @@ def capture(
 
     Args:
         model: a module, function, method, or whatever can be called (then with example `args` and `kwargs`); an
-            `ExportedProgram`; the path of a `.pt2` file; an FX `GraphModule` whose nodes know their shapes.
+            `ExportedProgram`; the path of a `.pt2` file; an FX `GraphModule`, or its `Graph`, whose nodes know their
+            shapes.
         args: example positional arguments.
         kwargs: example keyword arguments.
         dynamic_shapes: any form that torch.export takes, keyed by argument, by leaf or by new name; strings name
@@ -230,6 +231,8 @@ def capture(
         with registering() as known:
             name, how = name_of(model.graph_module), "the ExportedProgram given"
             return of_given_program(model, name, dynamic_shapes, input_names, known, how, specialization)
+    if isinstance(model, Graph):
+        model = module_of_graph(model)
     if isinstance(model, GraphModule):
         if is_aten(model) and has_shapes(model) and dynamic_shapes is None and kwargs is None:
             return of_graph(model, args, input_names)

@@ -80,8 +80,8 @@ def lower(
     """The irkit graph of a torch program.
 
     Args:
-        program: an `ExportedProgram`, an FX `GraphModule` with shape metadata, an `nn.Module`, function or method (then
-            with example `args` and `kwargs`), or the path of a `.pt2` file.
+        program: an `ExportedProgram`, an FX `GraphModule` or `Graph` with shape metadata, an `nn.Module`, function or
+            method (then with example `args` and `kwargs`), or the path of a `.pt2` file.
         args: example positional inputs; nested structures and caches as the model takes them.
         kwargs: example keyword inputs.
         dynamic_shapes: any form that torch.export takes; strings name dimensions, as in `{"x": {0: "batch"}}`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import math
 import operator
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch._ops import OperatorBase
 from torch.export import Dim
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from lowering.dynamic_shapes import Leaf
@@ -19,6 +20,33 @@ from lowering.errors import CaptureError
 from lowering.pytrees import unique_names
 
 PYTHON = frozenset(module.__name__ for module in (operator, math, builtins)) | {"_operator"}
+
+
+def module_of_graph(graph: Graph) -> GraphModule:
+    """The module of a bare graph: the one that owns it, or one made of a copy of it over what it fetches.
+
+    Raises CaptureError where the graph fetches or calls something by name, and no module has that.
+    """
+    owner = graph.owning_module
+    for node in graph.nodes:
+        if node.op in ("get_attr", "call_module") and not holds(owner, str(node.target)):
+            held = "no module owns the graph" if owner is None else f"{type(owner).__name__}, which owns it, has none"
+            raise CaptureError(
+                f"the graph takes {node.target!r} from its module, and {held}",
+                hint="pass torch.fx.GraphModule(module, graph), with the module that holds it",
+            )
+    if isinstance(owner, GraphModule) and owner.graph is graph:
+        return owner
+    return GraphModule(owner if owner is not None else torch.nn.Module(), copy.deepcopy(graph))
+
+
+def holds(module: Any, path: str) -> bool:
+    """Whether a module has an attribute of that dotted path."""
+    for part in path.split("."):
+        if not hasattr(module, part):
+            return False
+        module = getattr(module, part)
+    return True
 
 
 def is_aten(module: GraphModule) -> bool:

@@ -242,6 +242,26 @@ def test_a_graph_of_make_fx_fetches_its_weights() -> None:
     assert any(value is model.linear.weight for value in captured.state.values())
 
 
+def test_a_bare_graph_is_taken_with_the_module_that_owns_it() -> None:
+    model = Add()
+    module = make_fx(model)(X, Y)
+    graph = module.graph
+    assert capture(graph).graph_module is module
+    found = to_onnx(graph)
+    torch.testing.assert_close(torch.as_tensor(found(X, Y)), model(X, Y))
+    loose = copy.deepcopy(graph)
+    with pytest.raises(CaptureError, match="from its module, and no module owns the graph"):
+        capture(loose)
+    other = nn.Linear(2, 2)
+    loose.owning_module = other  # type: ignore[assignment]
+    with pytest.raises(CaptureError, match="Linear, which owns it, has none"):
+        capture(loose)
+    plain = make_fx(lambda x, y: x + y)(X, Y).graph
+    alone = copy.deepcopy(plain)
+    assert to_onnx(alone).graph == to_onnx(plain).graph
+    assert alone.owning_module is None, "the graph given stays as it is"
+
+
 def test_a_graph_of_symbolic_trace_is_traced_again() -> None:
     graph = torch.fx.symbolic_trace(Add())
     ShapeProp(graph).propagate(X, Y)

@@ -24,7 +24,7 @@ from irkit.onnx.read_scope import Frame, Scope, define, readable
 from irkit.onnx.read_tensors import Files
 from irkit.onnx.read_types import Types
 from irkit.onnx.schemas import BODIES
-from irkit.onnx.serialize import BAKED_KEY, DOMAINS_KEY, GUARDS_KEY, RANGES_KEY, SIGNATURE_KEY, as_json
+from irkit.onnx.serialize import BAKED_KEY, DOC_KEY, DOMAINS_KEY, GUARDS_KEY, RANGES_KEY, SIGNATURE_KEY, as_json
 from irkit.origins import Origin
 from irkit.types import Tensor, Type
 
@@ -92,6 +92,8 @@ def read_model(
     foreign = {name: number for name, number in sorted(opsets.items()) if number > 1 and name not in known_domains()}
     if foreign:
         metadata[DOMAINS_KEY] = as_json(foreign)
+    if model.doc_string:
+        metadata[DOC_KEY] = readable(model.doc_string)
     names = [p.origin.node for p in params], [o.name for o in proto.output]
     return Graph(
         tuple(params),

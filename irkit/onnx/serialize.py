@@ -49,6 +49,8 @@ SIGNATURE_KEY, GUARDS_KEY, RANGES_KEY, BAKED_KEY = "irkit.signature", "irkit.gua
 """
 DOMAINS_KEY = "irkit.domains"
 """Key of the metadata, of a graph already, that holds the versions of domains that ONNX does not know, as JSON."""
+DOC_KEY = "irkit.doc_string"
+"""Key of a graph's metadata for the text that describes a model, which is the model's `doc_string` in the file."""
 NODE_KEYS = ("irkit.node", "irkit.target", "irkit.module", "irkit.source", "irkit.rules")
 """Keys of a node's metadata, in the order of the fields of `Origin`; `irkit.rules` is joined by commas."""
 _UNWRITTEN = (CONSTANT, PARAM, ITEM)
@@ -124,6 +126,7 @@ def skeleton(
             message.opset_import.add(domain=domain, version=number)
     for key, value in metadata(graph).items():
         model.metadata_props.add(key=key, value=value)
+    model.doc_string = dict(graph.signature.metadata).get(DOC_KEY, "")
     return model
 
 
@@ -147,7 +150,7 @@ def lowest_ir_version(opset: int) -> int:
 def metadata(graph: Graph) -> dict[str, str]:
     """What the model's metadata holds: the signature's own pairs, then the facts as JSON."""
     signature = graph.signature
-    found = dict(signature.metadata)
+    found = {key: value for key, value in signature.metadata if key != DOC_KEY}
     ports = {
         "params": [[p.name, p.role, p.binds] for p in signature.params],
         "results": [[p.name, p.role, p.binds] for p in signature.results],
