@@ -213,7 +213,7 @@ def aten_linspace(
     """`steps` numbers from start to end at equal distances, each counted from the nearer end."""
     wanted = dtype_of(dtype, expected, DEFAULT)
     working = wanted if wanted.is_float else DType.DOUBLE
-    return cast(spaced(*ends(start, end, wanted), steps, working), wanted)
+    return cast(spaced(*ends(start, end, wanted), steps, working, whole=not wanted.is_float), wanted)
 
 
 def ends(start: Operand, end: Operand, dtype: DType) -> tuple[Operand, Operand]:
@@ -224,17 +224,37 @@ def ends(start: Operand, end: Operand, dtype: DType) -> tuple[Operand, Operand]:
     return first, last
 
 
-def spaced(start: Operand, end: Operand, steps: Dim, dtype: DType) -> Value:
-    """`steps` floats from start to end at equal distances."""
+def spaced(start: Operand, end: Operand, steps: Dim, dtype: DType, whole: bool = False) -> Value:
+    """`steps` floats from start to end at equal distances; with `whole` product and sum are rounded once, as torch's
+    compiler makes of them, which decides where the fraction is cut off."""
     first, last = (reshape(v, ()) for v in promoted(start, end, to=dtype))
     if type(steps) is int and steps <= 1:
         return expand(first, (steps,))
     places = iota(steps)
     gap = op.Div(op.Sub(last, first), scalar(dims.maximum(dims.sub(steps, 1), 1), dtype))
     back = op.Sub(dim_scalar(dims.sub(steps, 1)), places)
-    rising = op.Add(first, op.Mul(cast(places, dtype), gap))
-    falling = op.Sub(last, op.Mul(cast(back, dtype), gap))
-    return op.Where(op.Less(places, dim_scalar(dims.floordiv(dims.add(steps, 1), 2))), rising, falling)
+    if whole:
+        rising = multiplied_and_added(cast(places, dtype), gap, first)
+        falling = multiplied_and_added(cast(back, dtype), op.Neg(gap), last)
+    else:
+        rising = op.Add(first, op.Mul(cast(places, dtype), gap))
+        falling = op.Sub(last, op.Mul(cast(back, dtype), gap))
+    half = dims.maximum(dims.floordiv(steps, 2), 1)  # a row of one number has its beginning
+    return op.Where(op.Less(places, dim_scalar(half)), rising, falling)
+
+
+def multiplied_and_added(count: Value, gap: Value, start: Value) -> Value:
+    """start + count * gap in f64, as good as rounded once: what Dekker's product and Knuth's sum lose is added again.
+
+    `count` is a whole number below 2 ** 24.
+    """
+    high = cast(cast(gap, DType.FLOAT), DType.DOUBLE)
+    product = op.Mul(count, gap)
+    lost = op.Add(op.Sub(op.Mul(count, high), product), op.Mul(count, op.Sub(gap, high)))
+    total = op.Add(start, product)
+    part = op.Sub(total, start)
+    rest = op.Add(op.Sub(start, op.Sub(total, part)), op.Sub(product, part))
+    return op.Add(total, op.Add(rest, lost))
 
 
 def aten_logspace(

@@ -166,8 +166,8 @@ def truncated(x: Value) -> Value:
 def aten_floor_divide(self: Operand, other: Operand) -> Value:
     """self // other, broadcast, rounded down.
 
-    i64 is exact but for dividends within |other| of the least and greatest i64. Floats go the way of Python and torch:
-    the remainder is taken first, because floor(1 / 0.1) is 10 where 1 // 0.1 is 9.
+    Floats go the way of Python and torch: the remainder is taken first, because floor(1 / 0.1) is 10 where 1 // 0.1
+    is 9.
     """
     a, b = promoted(self, other)
     if a.dtype.is_integer:
@@ -180,11 +180,19 @@ def aten_floor_divide(self: Operand, other: Operand) -> Value:
 
 
 def floor_divided(a: Value, b: Value) -> Value:
-    """a // b of integers of one type; ONNX's Div truncates."""
+    """a // b of integers of one type; ONNX's Div truncates. No step leaves the range of i64."""
     if a.dtype.is_unsigned:
         return op.Div(a, b)
     x, y = promoted(a, b, to=DType.INT64)
-    return cast(op.Div(op.Sub(x, op.Mod(x, y)), y), a.dtype)
+    if a.dtype is not DType.INT64:
+        return cast(op.Div(op.Sub(x, op.Mod(x, y)), y), a.dtype)
+    quotient = op.Div(x, y)
+    product = op.Mul(quotient, y)
+    if y.blob is not None and y.blob.size == 1:
+        lower = op.Greater(product, x) if int(y.blob.array.item()) > 0 else op.Less(product, x)
+    else:
+        lower = op.Less(op.Mul(op.Sign(op.Sub(x, product)), op.Sign(y)), scalar(0, DType.INT64))
+    return op.Sub(quotient, cast(lower, DType.INT64))
 
 
 def aten_remainder(self: Operand, other: Operand) -> Value:
@@ -225,7 +233,8 @@ def aten_pow(self: Operand, exponent: Operand) -> Value:
     if isinstance(self, Value) and dtype.is_float and isinstance(exponent, int | float):
         special = _POWERS.get(float(exponent))
         if special is not None:
-            return special(cast(self, dtype))
+            x = cast(self, dtype)
+            return special(rooted(x) if dtype is DType.FLOAT16 and abs(exponent) == 0.5 else x)
     if dtype.is_complex:
         raise Unsupported("ONNX has no powers of complex numbers")
     small = dtype.is_integer and dtype not in (DType.INT32, DType.INT64)
@@ -234,6 +243,14 @@ def aten_pow(self: Operand, exponent: Operand) -> Value:
         return op.Pow(a, b)
     known = exponent if type(exponent) is int and 0 <= exponent < 2**_BITS else None
     return cast(whole_power(a, b, known), dtype)
+
+
+def rooted(x: Value) -> Value:
+    """x, of which torch takes powers in f16, and roots in other types: those of -inf and -0.0 are those of inf and 0.
+
+    Only these and their opposites are their own halves.
+    """
+    return op.Where(op.Equal(op.Mul(x, 0.5), x), op.Abs(x), x)
 
 
 _BITS = 6

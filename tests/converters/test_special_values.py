@@ -94,14 +94,34 @@ def test_one_over_a_tenth_is_nine_whole_tenths() -> None:
 @pytest.mark.parametrize("kind", [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8])
 def test_whole_division_of_extremes(kind: torch.dtype) -> None:
     info = torch.iinfo(kind)
-    inside = 4 if kind is torch.int64 else 0  # documented: i64 is inexact within |divisor| of its ends
-    low, high = info.min + inside, info.max - inside
-    values = torch.tensor([low, low + 1, 0, 1, 2, 7, high], dtype=kind)
-    divisors = torch.tensor([1, 2, 3, 7], dtype=kind) if not info.min else torch.tensor([1, 2, 3, -2, -3], dtype=kind)
+    values = torch.tensor([info.min, info.min + 1, 0, 1, 2, 7, info.max - 1, info.max], dtype=kind)
+    signed = [-2, -3, info.min] if info.min else []
+    divisors = torch.tensor([1, 2, 3, 7, info.max, *signed], dtype=kind)
     a, b = values[:, None].expand(-1, len(divisors)).contiguous(), divisors.expand(len(values), -1).contiguous()
     agree(torch.floor_divide, a, b)
     agree(torch.remainder, a, b)
     agree(lambda x, y: torch.div(x, y, rounding_mode="trunc"), a, b)
+    for divisor in (3, *signed[1:2]):
+        agree(lambda x, by=divisor: x // by, values)
+
+
+@pytest.mark.parametrize("kind", [torch.int32, torch.int64, torch.uint8])
+def test_rows_of_whole_numbers(kind: torch.dtype) -> None:
+    """Where a step meets a whole number but for rounding, one rounding more or less decides what is cut off."""
+    rows = [(36, 48, 41), (20, 92, 34), (90, 15, 37), (0, 255, 1), (7, 3, 2), (3, 250, 60)]
+    agree(lambda x: torch.cat([torch.linspace(*row, dtype=kind) for row in rows]), torch.zeros(1))
+    agree(lambda x: torch.linspace(100, 15, x.shape[0], dtype=kind), torch.zeros(37))
+    if kind is not torch.uint8:
+        moved = [(a - 56, b - 96, n) for a, b, n in rows]
+        agree(lambda x: torch.cat([torch.linspace(*row, dtype=kind) for row in moved]), torch.zeros(1))
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("exponent", [0.5, -0.5])
+def test_roots_as_powers(kind: torch.dtype, exponent: float) -> None:
+    """torch takes them as powers in f16, where those of -inf and -0.0 are inf and 0, and as roots elsewhere."""
+    x = torch.tensor([-INF, INF, -0.0, 0.0, -1.0, 4.0, 6e-8, 60000.0, NAN], dtype=kind)
+    agree(lambda x: torch.cat([x**exponent, 1 / x**exponent]), x)
 
 
 @pytest.mark.parametrize("kind", [torch.int8, torch.int32, torch.int64, torch.uint8])
