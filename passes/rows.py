@@ -446,7 +446,8 @@ def rows_here(graph: Graph, target: Target) -> Graph:
     chosen: list[Region] = []
     for forms in regions(forms_of(graph)):
         region = Region.of(graph, forms, results)
-        if region.inside and not region.is_empty() and region.pays() and all(takes(target, *kind) for kind in kinds(region)):
+        good = region.inside and not region.is_empty() and region.pays()
+        if good and all(takes(target, *kind) for kind in kinds(region)):
             chosen.append(region)
     matrices = {v: new for v in graph.order if (new := unturned(v, target)) is not None}
     if not chosen and not matrices:
