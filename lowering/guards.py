@@ -515,13 +515,23 @@ def line_that_fixed(source: str, env: Any) -> str:
     """The line at which torch gave up on the symbol of this dimension, the user's if known; empty where none is."""
     for symbol, found in (getattr(env, "var_to_sources", None) or {}).items():
         if any(each.name == source for each in found):
-            known = getattr(env, "replacements", None) or {}
-            for _ in known:  # what the user's names promise makes one symbol another, which the model then fixes
-                if not isinstance(known.get(symbol), sympy.Symbol):
-                    break
-                symbol = known[symbol]
-            places = [(getattr(env, "replacements_slocs", None) or {}).get(symbol)]
-            places += [guard.sloc for guard in env.guards if symbol in guard.expr.free_symbols]
-            lines = [source_of_guard(each) for each in places] + [source_of_guard(places[0], inside_torch=True)]
+            symbols = equal_symbols(symbol, env)
+            known = getattr(env, "replacements_slocs", None) or {}
+            places = [known.get(each) for each in symbols]
+            places += [guard.sloc for guard in env.guards if not guard.expr.free_symbols.isdisjoint(symbols)]
+            lines = [source_of_guard(each) for each in places]
+            lines += [source_of_guard(each, inside_torch=True) for each in places[: len(symbols)]]
             return next((line for line in lines if line), "")
     return ""
+
+
+def equal_symbols(symbol: Any, env: Any) -> list[Any]:
+    """The symbol, and those that it was made equal to: by the user's names, which have no line of the model's."""
+    found = [symbol]
+    for each in found:
+        pairs = [guard.expr.args for guard in env.guards if isinstance(guard.expr, sympy.Eq)]
+        pairs.append((each, (getattr(env, "replacements", None) or {}).get(each)))
+        for pair in pairs:
+            if each in pair:
+                found += [side for side in pair if isinstance(side, sympy.Symbol) and side not in found]
+    return found

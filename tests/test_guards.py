@@ -428,6 +428,16 @@ def test_all_that_became_static_is_listed_with_its_line(form: Any) -> None:
     assert program.check(n=2)
 
 
+def test_each_of_the_dimensions_of_one_name_is_listed_with_the_line() -> None:
+    def model(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        return x + y + z * list(range(z.shape[0]))[-1]
+
+    same = ({0: "n"}, {0: "n"}, {0: "n"})
+    program = to_onnx(model, (X, X, X), dynamic_shapes=same, specialization="report")
+    assert [what.partition(",")[0] for what, _ in program.report.fixed] == [f"dimension 0 of {n!r}" for n in "xyz"]
+    assert all("list(range(z.shape[0]))" in line for _, line in program.report.fixed)
+
+
 def test_what_varies_is_not_listed() -> None:
     captured = capture(lambda x: x + 1, (X,), dynamic_shapes=({0: "b", 1: Dim.AUTO},), specialization="error")
     assert captured.fixed == ()
