@@ -11,7 +11,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit.types import DType, Tensor
+from irkit.errors import TypeRuleError
+from irkit.types import DType, Tensor, element_type
 
 SMALL = 1024
 """Blobs of up to this many bytes are compared and shared by content; larger ones by identity."""
@@ -115,10 +116,15 @@ def _restored(dtype: DType, array: np.ndarray, name: str) -> Blob:
 def blob(data: Any, dtype: Any = None, name: str = "") -> Blob:
     """The blob that holds a copy-free view of an array, or a new array of Python numbers.
 
-    Floats become f32 and ints i64 unless `dtype` says otherwise (numpy arrays keep theirs).
+    Floats become f32 and ints i64 unless `dtype` says otherwise (numpy arrays keep theirs); it converts as numpy's
+    `astype` does, which rounds and cuts off. Raises TypeRuleError for what is no array of numbers or strings, and for
+    what is no element type.
     """
     if not isinstance(data, np.ndarray) and not isinstance(data, np.generic):
-        array = np.array(data)
+        try:
+            array = np.array(data)
+        except ValueError as error:
+            raise TypeRuleError(f"{data!r} is no array", hint="give lists of one length each") from error
         if dtype is None and array.dtype == np.float64:
             array = array.astype(np.float32)
         if array.size == 0 and dtype is None:
@@ -129,9 +135,16 @@ def blob(data: Any, dtype: Any = None, name: str = "") -> Blob:
         array = array.astype(object)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
-    kind = DType.of(array.dtype) if dtype is None else DType.of(dtype)
+    if array.dtype == object and not all(isinstance(each, str | bytes) for each in array.flat):
+        raise TypeRuleError(
+            f"a constant cannot hold {data!r}", hint="give numbers or strings, lists of them, or an array"
+        )
+    kind = element_type(array.dtype if dtype is None else dtype)
     if array.dtype != kind.numpy:
-        array = array.astype(kind.numpy)
+        try:
+            array = array.astype(kind.numpy)
+        except (TypeError, ValueError) as error:
+            raise TypeRuleError(f"{data!r} is no {kind.short}") from error
     return Blob(kind, array.shape, lambda: array, name)
 
 

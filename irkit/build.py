@@ -76,6 +76,8 @@ def custom(op: str, *inputs: Any, type: Type, **attributes: Any) -> Any:
     is inferred, so the type must be right. Raises TypeRuleError for an operator without a domain, and for one that has
     a schema.
     """
+    if not isinstance(type, Type):
+        raise TypeRuleError(f"{op}: {type!r} is no type", hint='write irkit.tensor("f32", "batch", 64), or x.type')
     if has_schema(op):
         raise TypeRuleError(f"{op} has a schema, and so is no custom operator", hint=f"irkit.call({op!r}, [...])")
     if not split(op)[0]:

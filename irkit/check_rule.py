@@ -134,6 +134,8 @@ def check(rule: Rule, n: int = 20, *, seed: int = 0, onnxruntime: bool = True) -
     no instance was found on which the rule fires (give it a `sample` then: a function from a random generator to an
     instance; see `irkit.rule`).
     """
+    if not isinstance(rule, Rule):
+        raise RewriteError(f"{rule!r} is no rule", hint="check one rule at a time, made by @irkit.rule(pattern)")
     tally = Tally(rule, np.random.default_rng(seed), onnxruntime)
     fired, near, near_fired = 0, 0, 0
     for _ in range(n * PATIENCE):

@@ -75,6 +75,8 @@ def shape_vector(shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[A
         binders: values in whose types the data-dependent symbols of `shape` stand as plain dimensions.
         scalars: for symbols that are the *content* of an integer scalar (torch's `item()`), that scalar; they follow
             the binders among the operands, and attribute `scalars` names their symbols in order.
+
+    Raises DimensionError for what is no dimension.
     """
     sizes = tuple(dims_text.parse(d) if isinstance(d, str) else dims.dim(d) for d in shape)
     if all(type(d) is int for d in sizes):
@@ -87,14 +89,18 @@ def shape_vector(shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[A
 
 
 def dim_scalar(dim: Dim, *binders: Value) -> Value:
-    """One dimension as an int64 scalar."""
+    """One dimension as an int64 scalar; `binders` as for `shape_vector`."""
     if type(dim) is int:
         return const(dim, "i64")
     return call("Squeeze", [shape_vector((dim,), *binders), np.array([0])])
 
 
 def const(data: Any, dtype: Any = None, name: str = "") -> Value:
-    """The constant that holds an array, a number or a list (f32 for floats and i64 for ints unless `dtype` says)."""
+    """The constant that holds an array, a number, a string, or a list: f32 for floats and i64 for ints, and numpy's own
+    type for arrays, unless `dtype` says otherwise. Weights have a `name`.
+
+    Raises TypeRuleError for what is no array of numbers or strings, and for what is no element type.
+    """
     if isinstance(data, Blob):
         return constant(data)
     return constant(blob(data, dtype, name))
@@ -219,14 +225,19 @@ def of_kind(op: str, known: OpSpec, row: AttributeSpec | None, name: str, value:
     try:
         return frozen(name, value) if cast is None else cast(value)
     except (TypeError, ValueError) as error:
-        raise TypeRuleError(f"{op}: attribute {name} must be of kind {row.kind}, and is {value!r}") from error
+        hint = "give an irkit.DType, such as irkit.DType.FLOAT" if name in ("to", "dtype") else ""
+        raise TypeRuleError(
+            f"{op}: attribute {name} must be of kind {row.kind}, and is {value!r}", hint=hint
+        ) from error
 
 
 def check_arity(op: str, known: OpSpec, operands: tuple[Value | None, ...], bodies: tuple[Graph, ...]) -> None:
     """Raises TypeRuleError for too few or too many operands, or a required one that is None."""
     count = len(operands)
     if count < known.min_inputs or (count > known.max_inputs and not bodies):
-        raise TypeRuleError(f"{op} takes {known.min_inputs} to {known.max_inputs} operands, and was given {count}")
+        least, most = known.min_inputs, known.max_inputs
+        many = f"{least}" if least == most else f"{least} to {most}"
+        raise TypeRuleError(f"{op} takes {many} operand{'s' * (most != 1)}, and was given {count}")
     for index, value in enumerate(operands):
         if value is None and known.formal(index).option == "single":
             raise TypeRuleError(f"{op}: operand {index} ({known.formal(index).name}) must be given")

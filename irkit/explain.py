@@ -7,11 +7,12 @@ from typing import Any
 
 import attrs
 
+from irkit.errors import GraphError
 from irkit.ir import Graph, Value
 from irkit.pattern import Miss, describe, match, root_ops, uniform
 from irkit.pattern.heads import size
 from irkit.roots import instances
-from irkit.rule import Decline, Match, Rule, Rules
+from irkit.rule import Decline, Match, Rule, Rules, rule_set
 from irkit.sweep import symbols_of
 from irkit.vocabulary import CONSTANT
 
@@ -87,11 +88,14 @@ def explain(rule: Rule | Rules, value: Value | Graph, graph: Graph | None = None
         value: a value; or a graph, for all of its values, those in bodies among them, that the rule may be about.
         graph: the graph that the value stands in, of whose users `.once()` and rules of several roots ask.
 
-    Returns an Explanation for one rule and one value; else Explanations, the nearest first.
+    Returns an Explanation for one rule and one value; else Explanations, the nearest first. Raises RewriteError for
+    what is no rule, GraphError for what is no value.
     """
     if isinstance(rule, Rule) and isinstance(value, Value):
         return explained(rule, value, graph)
-    rules = (rule,) if isinstance(rule, Rule) else tuple(rule)
+    rules = rule_set(rule)
+    if not isinstance(value, Value | Graph):
+        raise GraphError(f"{value!r} is no value and no graph", hint="ask about graph.results[0], or the graph")
     places = _places(value) if isinstance(value, Graph) else ((value, graph),)
     found = [explained(each, v, g) for v, g in places for each in rules if _is_about(each, v)]
     return Explanations(tuple(sorted(found, key=lambda e: (-e.applies, -e.matched, -e.near))))

@@ -13,7 +13,7 @@ from irkit import digest, rows, walk
 from irkit.attributes import Attribute, Attributes
 from irkit.blobs import Blob
 from irkit.dims import Range
-from irkit.errors import GraphError
+from irkit.errors import GraphError, TypeRuleError
 from irkit.origins import NOWHERE, Origin
 from irkit.text.printer import print_graph
 from irkit.types import Tuple, Type, same_types
@@ -301,10 +301,12 @@ def item(value: Value, index: int) -> Value:
 
 
 def param(type: Type) -> Value:
-    """A new parameter: a fresh identity of that type."""
+    """A new parameter: a fresh identity of that type. Raises TypeRuleError for what is no type."""
+    if not isinstance(type, Type):
+        raise TypeRuleError(f"{type!r} is no type", hint='write irkit.tensor("f32", "batch", 64)')
     return Value(PARAM, (), (), (), type)
 
 
 def constant(blob: Blob) -> Value:
-    """The value that holds a blob."""
+    """The value that holds a blob; `const` makes one of numbers and arrays."""
     return Value(CONSTANT, (), (("value", blob),), (), blob.type)

@@ -17,7 +17,7 @@ import attrs
 
 from irkit.errors import RewriteError
 from irkit.ir import Graph
-from irkit.rule import Rule, Rules
+from irkit.rule import Rule, Rules, rule_set
 from irkit.share import Bodies, with_bodies
 from irkit.sweep import Plan
 
@@ -115,8 +115,8 @@ def graph_pass(function: Callable[..., Graph]) -> Pass:
 
 
 def rules_pass(name: str, rules: Rules | Rule) -> Pass:
-    """The pass that applies a rule set, or one rule (see `irkit.rewrite`)."""
-    chosen = (rules,) if isinstance(rules, Rule) else tuple(rules)
+    """The pass that applies a rule set, or one rule (see `irkit.rewrite`). Raises RewriteError for what is no rule."""
+    chosen = rule_set(rules)
     return Pass(name, (), lambda graph, observe, depth: Plan(chosen).rewrite(graph))
 
 

@@ -8,14 +8,13 @@ does for rules of several roots, which are applied between sweeps.
 
 from __future__ import annotations
 
-from irkit.errors import RewriteError
 from irkit.explain import Explanation, Explanations, explain, misses
 from irkit.ir import Graph
 from irkit.pause import uncollected
-from irkit.rule import Decline, Match, Rule, Rules, decline, rule
+from irkit.rule import Decline, Match, Rule, Rules, decline, rule, rule_set
 from irkit.sweep import DEPTH, Plan
 
-__all__ = ["Decline", "Explanation", "Explanations", "Match", "RewriteError", "Rule", "Rules", "decline", "explain"]
+__all__ = ["Decline", "Explanation", "Explanations", "Match", "Rule", "Rules", "decline", "explain"]
 __all__ += ["misses", "rewrite", "rule"]
 
 
@@ -32,12 +31,3 @@ def rewrite(graph: Graph, rules: Rules | Rule, *, tidy: Rules = (), depth: int =
     rules run in a circle (more than `depth` replacements in a row grow out of one value).
     """
     return Plan(rule_set(rules), depth, tidy).rewrite(graph)
-
-
-def rule_set(rules: Rules | Rule) -> Rules:
-    """The rules as a tuple. Raises RewriteError for what is no rule."""
-    found = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
-    for each in found:
-        if not isinstance(each, Rule):
-            raise RewriteError(f"{each!r} is no rule", hint="@rule(pattern) makes a rule of a function of the match")
-    return found

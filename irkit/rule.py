@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from irkit import dims
+from irkit.errors import RewriteError
 from irkit.ir import Value
 from irkit.pattern import Pattern, dims_named, names_of
 from irkit.types import dims_of
@@ -105,6 +106,15 @@ class Rule:
 Rules = tuple[Rule, ...]
 
 
+def rule_set(rules: Rules | Rule) -> Rules:
+    """The rules as a tuple. Raises RewriteError for what is no rule."""
+    found = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
+    for each in found:
+        if not isinstance(each, Rule):
+            raise RewriteError(f"{each!r} is no rule", hint="@rule(pattern) makes a rule of a function of the match")
+    return found
+
+
 def rule(
     pattern: Pattern, *others: Pattern, exact: bool = True, sample: Any = None
 ) -> Callable[[Callable[[Match], Any]], Rule]:
@@ -119,9 +129,13 @@ def rule(
         sample: a function from a random generator to an instance, for `irkit.check`; a tuple of values where there are
             several patterns.
 
-    Raises TypeError where a name stands for a value in one place and for a dimension in another.
+    Raises TypeError for what is no pattern, and where a name stands for a value in one place and for a dimension in
+    another.
     """
     patterns = (pattern, *others)
+    for each in patterns:
+        if not isinstance(each, Pattern):
+            raise TypeError(f"{each!r} is no pattern; write one by irkit.pattern.p, as in @rule(p.Relu(hole('x')))")
     both = frozenset().union(*map(names_of, patterns)) & frozenset().union(*map(dims_named, patterns))
     if both:
         raise TypeError(f"{sorted(both)[0]!r} names a value and a dimension")

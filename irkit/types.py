@@ -195,16 +195,21 @@ class Tuple:
 Type = Tensor | Sequence | Optional | Tuple
 
 
+def element_type(dtype: Any) -> DType:
+    """The element type that `DType.of` finds. Raises TypeRuleError for anything else."""
+    try:
+        return DType.of(dtype)
+    except (KeyError, TypeError, ValueError) as error:
+        raise TypeRuleError(f"there is no element type {dtype!r}", hint=f"they are {', '.join(_BY_SHORT)}") from error
+
+
 def tensor(dtype: Any, *shape: Any) -> Tensor:
     """The tensor type with those dimensions: ints, sympy expressions, or strings that name symbols.
 
     `tensor("f32", "batch", 64)` is `f32[batch, 64]`. Raises TypeRuleError for what is no element type, DimensionError
     for what is no dimension.
     """
-    try:
-        kind = DType.of(dtype)
-    except (KeyError, TypeError, ValueError) as error:
-        raise TypeRuleError(f"there is no element type {dtype!r}", hint=f"they are {', '.join(_BY_SHORT)}") from error
+    kind = element_type(dtype)
     if any(isinstance(d, int) and d < 0 for d in shape):
         raise DimensionError(f"a size cannot be {min(d for d in shape if isinstance(d, int))}", hint='name it: "n"')
     return Tensor(kind, tuple(dims_text.parse(d) if isinstance(d, str) else dims.dim(d) for d in shape))

@@ -83,6 +83,46 @@ SLIPS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "there is no precision 3",
         "known: float16",
     ),
+    "a constant that is nothing": (lambda: irkit.const(None), "a constant cannot hold None", "give numbers"),
+    "a constant with rows of different lengths": (
+        lambda: irkit.const([[1], [2, 3]]),
+        "[[1], [2, 3]] is no array",
+        "lists of one length",
+    ),
+    "a constant that is no number": (lambda: irkit.const("one", "f32"), "'one' is no f32", ""),
+    "an element type that there is not": (
+        lambda: irkit.const(1, "f99"),
+        "there is no element type 'f99'",
+        "they are f32",
+    ),
+    "a word for a type": (lambda: irkit.param("f32"), "'f32' is no type", "irkit.tensor("),  # type: ignore[arg-type]
+    "a word for the type of an operator of one's own": (
+        lambda: irkit.custom("my::Own", A, type="f32"),  # type: ignore[arg-type]
+        "my::Own: 'f32' is no type",
+        "irkit.tensor(",
+    ),
+    "an operator in small letters": (
+        lambda: irkit.call("relu", [A]),
+        "ONNX has no operator 'relu' at opset 26",
+        "did you mean Relu?",
+    ),
+    "an operand too many": (lambda: irkit.call("Relu", [A, A]), "Relu takes 1 operand, and was given 2", ""),
+    "a word for an element type": (
+        lambda: op.Cast(A, to="f32"),  # type: ignore[arg-type]
+        "Cast: attribute to must be of kind INT, and is 'f32'",
+        "irkit.DType.FLOAT",
+    ),
+    "a check of several rules": (
+        lambda: irkit.check(()),  # type: ignore[arg-type]
+        "() is no rule",
+        "check one rule at a time",
+    ),
+    "a family for a rule": (lambda: irkit.explain("gelu", GRAPH), "'gelu' is no rule", "@rule("),  # type: ignore[arg-type]
+    "a question about nothing": (
+        lambda: irkit.explain((), None),  # type: ignore[arg-type]
+        "None is no value and no graph",
+        "graph.results[0]",
+    ),
     "an opset of long ago": (
         lambda: to_onnx(baked, (X,), opset=9),
         "irkit writes opsets 13 to 26, and was asked for 9",
@@ -103,6 +143,8 @@ def test_a_pattern_of_an_operator_that_there_is_not_is_refused_where_it_is_writt
     with pytest.raises(AttributeError, match=r"no operator 'Sofmax' \(did you mean Softmax\?\); p.op\('Sofmax'\)"):
         p.Sofmax(hole("x"))
     assert p.op("Sofmax")(hole("x")).ops == ("Sofmax",)
+    with pytest.raises(TypeError, match=r"'Relu' is no pattern; write one by irkit\.pattern\.p"):
+        irkit.rule("Relu")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("content", ("text", "nothing", "one array"))

@@ -61,7 +61,7 @@ def read_file(path: Path) -> Graph:
         size = path.stat().st_size
         data = path.read_bytes() if size < LARGE else b""
     except (OSError, ValueError) as error:
-        raise LoadError(f"the file {str(path)!r} cannot be read: {error}") from error
+        raise LoadError(f"the file {str(path)!r} cannot be read: {getattr(error, 'strerror', '') or error}") from error
     blobs, real, what = None, path.resolve(), f"the file {path.name!r}"
     if size >= LARGE:
         try:

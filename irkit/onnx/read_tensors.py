@@ -61,7 +61,8 @@ class Files:
         try:
             real = (folder / location).resolve(strict=True)
         except (OSError, RuntimeError, ValueError) as error:
-            raise LoadError(f"{where} has its content in {location!r}, which cannot be opened: {error}") from error
+            why = getattr(error, "strerror", "") or error
+            raise LoadError(f"{where} has its content in {location!r}, which cannot be opened: {why}") from error
         if not real.is_relative_to(folder) and real.parent != self.store:
             raise LoadError(f"{where} has its content in {location!r}, a link out of the folder", hint=hint)
         return real
@@ -72,7 +73,7 @@ def mapped(path: Path, where: str) -> Any:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
-        raise LoadError(f"{where}: the file {path.name!r} cannot be opened: {error}") from error
+        raise LoadError(f"{where}: the file {path.name!r} cannot be opened: {error.strerror}") from error
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -101,9 +102,11 @@ def spec(op: str) -> OpSpec:
         if schema is not None:
             return row(schema)
         who, when = ("the installed ONNX Runtime", "") if is_contrib(op) else ("ONNX", f" at opset {OPSET}")
+        near = [n for n in names() if n.lower() == op.lower()] or get_close_matches(op, names(), 1)
         raise TypeRuleError(
             f"{who} has no operator {op!r}{when}",
-            hint="check the spelling; for an operator of your own, irkit.custom(op, ..., type=...)",
+            hint=(f"did you mean {near[0]}? " if near else "check the spelling; ")
+            + "for an operator of your own, irkit.custom(op, ..., type=...)",
         ) from error
 
 

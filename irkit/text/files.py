@@ -40,6 +40,7 @@ def load_text(path: str | PathLike[str]) -> Graph:
     try:
         text = source.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise ParseError(f"{source.name} cannot be read as text: {error}") from error
+        why = getattr(error, "strerror", "") or error
+        raise ParseError(f"{source.name} cannot be read as text: {why}") from error
     beside = source.with_name(source.name + SUFFIX)
     return parse(text, beside if beside.exists() else None)
