@@ -72,7 +72,7 @@ def by_matrices(value: Value, x: Value) -> Value | None:
         return None
     blank = np.broadcast_to(np.float32(0), [x.shape[a] if a in axes else 1 for a in range(x.rank)])
     scales, wanted = given
-    out, factors = resized_sizes(value, blank, axes, scales, wanted, [0.0] * len(axes) + [1.0] * len(axes))
+    out, factors = resized_sizes(value, blank, axes, scales, wanted)
     nearest = attribute_of(value, "mode") == "nearest"
     found = x if nearest or x.dtype.is_float else op.Cast(x, to=DType.FLOAT)
     for axis, size, count, factor in zip(axes, sizes, out, factors, strict=True):

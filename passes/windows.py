@@ -6,7 +6,7 @@ axis lays all windows out, whatever the size of the kernel. Places outside are a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -250,42 +250,88 @@ def col2im(m: Match, value: Value) -> Any:
 
 
 def resize(m: Match, value: Value) -> Any:
-    """Weighted neighbours along one axis after the other: those of linear and cubic interpolation, or the nearest"""
-    x, scales = value.inputs[0], operand(value, 2)
-    known = scales is None or scales.blob is not None
-    if x is None or not known or attribute_of(value, "coordinate_transformation_mode") == "tf_crop_and_resize":
+    """Weighted neighbours along one axis after the other: those of linear and cubic interpolation, or the nearest; in a
+    region, `extrapolation_value` where it reaches beyond the image"""
+    x, crop = value.inputs[0], attribute_of(value, "coordinate_transformation_mode") == "tf_crop_and_resize"
+    if x is None or any(type(d) is int and d == 0 for d in value.shape):  # no axis of an image of nothing can be read
         return None
-    if any(type(d) is int and d == 0 for d in value.shape):  # no axis of an image of nothing can be read
+    axes = [axis % x.rank for axis in value.attribute("axes") or range(x.rank)]
+    factors = factors_of(value, axes)
+    if factors is None or (crop and attribute_of(value, "antialias")):
         return None
-    axes: Any = value.attribute("axes") or range(x.rank)
-    if attribute_of(value, "keep_aspect_ratio_policy") != "stretch":
-        return None
-    if scales is not None and not (scales.blob.array > 0).all():  # type: ignore[union-attr]
-        return None
-    factors = [None] * len(axes) if scales is None else [float(s) for s in scales.blob.array]  # type: ignore[union-attr]
-    found: Value | None = x
-    for axis, factor in zip(axes, factors, strict=True):
-        axis %= x.rank
-        if factor == 1 or (factor is None and dims.same(x.shape[axis], value.shape[axis]) is True):
+    corners = corners_of(value, len(axes)) if crop else [None] * len(axes)
+    found, outside = x, None
+    for axis, factor, ends in zip(axes, factors, corners, strict=True):
+        same = factor is None and dims.same(x.shape[axis], value.shape[axis]) is True
+        if not crop and (factor == 1 or same):
             continue
-        found = None if found is None else resized(m, value, found, axis, factor)
-    return found
+        grid = grid_of(m, value, axis, factor, ends)
+        made = None if grid is None else resized(m, value, found, axis, grid)
+        if grid is None or made is None:
+            return None
+        found = made
+        if crop:
+            last = op.Sub(op.Cast(grid.size, to=DType.DOUBLE), 1.0)
+            beyond = op.Or(op.Less(grid.place, 0.0), op.Greater(grid.place, last))
+            beyond = op.Unsqueeze(beyond, vector(range(1, x.rank - axis)))
+            outside = beyond if outside is None else op.Or(outside, beyond)
+    return found if outside is None else op.Where(outside, attribute_of(value, "extrapolation_value"), found)
 
 
-def resized(m: Match, value: Value, x: Value, axis: int, factor: float | None) -> Value | None:
-    """x with one axis at the size that it has in `value`."""
-    source: Any = value.inputs[0]
-    count, out = ordinals(m, value.shape[axis], source), extent(m, value.shape[axis], source)
-    size = extent(m, x.shape[axis], source)
+def factors_of(value: Value, axes: Sequence[int]) -> list[float | None] | None:
+    """The scale of each axis, None where it is that of the sizes; None in all where no constants tell."""
+    scales, given = operand(value, 2), [value.inputs[0].shape[axis] for axis in axes]  # type: ignore[union-attr]
+    if scales is not None:
+        known = scales.blob is not None and bool((scales.blob.array > 0).all())
+        return [float(s) for s in scales.blob.array] if known else None  # type: ignore[union-attr]
+    policy, sizes = attribute_of(value, "keep_aspect_ratio_policy"), operand(value, 3)
+    if policy == "stretch":
+        return [None] * len(axes)
+    if sizes is None or sizes.blob is None or any(type(d) is not int for d in given):
+        return None
+    ratios = [int(wanted) / d for wanted, d in zip(sizes.blob.array, given, strict=True)]
+    scale = min(ratios) if policy == "not_larger" else max(ratios)
+    made = [value.shape[axis] for axis in axes]
+    return [None if scale == new / old else scale for new, old in zip(made, given, strict=True)]
+
+
+def corners_of(value: Value, count: int) -> list[tuple[Value, Value] | None]:
+    """Where the region begins and ends along each axis, as shares of its size."""
+    region = operand(value, 1)
+    if region is None or region.shape == (0,):
+        return [(const(np.array(0.0)), const(np.array(1.0)))] * count
+    wide = region if region.dtype is DType.DOUBLE else op.Cast(region, to=DType.DOUBLE)
+    parts = [op.Gather(wide, const(np.array(i)), axis=0) for i in range(2 * count)]
+    return [*zip(parts[:count], parts[count:], strict=True)]
+
+
+@attrs.frozen
+class Grid:
+    """Where the results along an axis lie among its `size` elements, `step` of them apart."""
+
+    place: Value
+    size: Value
+    step: Value
+
+
+def grid_of(m: Match, value: Value, axis: int, factor: float | None, ends: tuple[Value, Value] | None) -> Grid | None:
+    """The places along one axis; None in a mode that is not known here, or for sizes that nothing binds."""
+    x: Any = value.inputs[0]
+    count, out, size = ordinals(m, value.shape[axis], x), extent(m, value.shape[axis], x), extent(m, x.shape[axis], x)
     if count is None or out is None or size is None:
         return None
     index, whole, before = (op.Cast(v, to=DType.DOUBLE) for v in (count, out, size))
-    place = coordinate(value, index, whole, before, factor)
+    place = coordinate(value, index, whole, before, factor) if ends is None else cropped(index, whole, before, *ends)
     if place is None:
         return None
+    return Grid(place, size, op.Div(before, whole) if factor is None else number(place, 1 / factor))
+
+
+def resized(m: Match, value: Value, x: Value, axis: int, grid: Grid) -> Value | None:
+    """x with one axis at the size that it has in `value`."""
+    place, size = grid.place, grid.size
     if attribute_of(value, "antialias"):
-        exact = op.Div(before, whole)
-        return filtered(m, value, x, axis, place, exact if factor is None else number(place, 1 / factor))
+        return filtered(m, value, x, axis, place, grid.step)
     first = nearest(value, place) if attribute_of(value, "mode") == "nearest" else op.Floor(place)
     taps = neighbours(value, op.Sub(place, first), op.Cast(first, to=DType.INT64), size)
     behind = vector(range(1, x.rank - axis))
@@ -296,6 +342,15 @@ def resized(m: Match, value: Value, x: Value, axis: int, factor: float | None) -
         part = part if weight is None else op.Mul(part, op.Unsqueeze(weight, behind))
         found = part if found is None else op.Add(found, part)
     return found
+
+
+def cropped(index: Value, out: Value, size: Value, start: Value, end: Value) -> Value:
+    """Where each result lies that is spread over a region; in the middle of it where it is one."""
+    last, gaps = op.Sub(size, 1.0), op.Sub(out, 1.0)
+    alone = op.Equal(gaps, 0.0)
+    spread = op.Div(op.Mul(op.Mul(index, op.Sub(end, start)), last), op.Where(alone, 1.0, gaps))
+    middle = op.Mul(op.Mul(op.Add(start, end), 0.5), last)
+    return op.Where(alone, middle, op.Add(op.Mul(start, last), spread))
 
 
 def filtered(m: Match, value: Value, x: Value, axis: int, place: Value, step: Value) -> Value | None:
@@ -332,9 +387,14 @@ def coordinate(value: Value, index: Value, out: Value, size: Value, factor: floa
     step = op.Div(size, out) if factor is None else number(index, 1 / factor)
     if mode == "asymmetric":
         return op.Mul(index, step)
+    place = op.Sub(op.Mul(op.Add(index, half), step), half)
+    if mode == "half_pixel_symmetric":
+        if factor is None:
+            return place
+        share = op.Div(out, op.Mul(size, number(size, factor)))
+        return op.Add(place, op.Mul(op.Mul(size, half), op.Sub(one, share)))
     if mode not in ("half_pixel", "pytorch_half_pixel"):
         return None
-    place = op.Sub(op.Mul(op.Add(index, half), step), half)
     return place if mode == "half_pixel" else op.Where(op.Greater(out, one), place, number(index, 0))
 
 

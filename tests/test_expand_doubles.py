@@ -198,6 +198,31 @@ def test_the_nearest_element(rounding: str, way: str, symbolic: bool) -> None:
     check([x], op.Resize(x, region, const(np.array([2, 0.5], np.float32)), axes=[2, 3], **more), [data])
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_regions_of_images(mode: str, symbolic: bool) -> None:
+    """The region is an operand or a constant, reaches beyond the image, and is cut out by sizes or by scales."""
+    data = np.random.default_rng(0).normal(size=(1, 2, 4, 5))
+    x, region = image([1, 2, 4, 5], symbolic), param(tensor("f32", 4))
+    more: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize", "axes": [2, 3]}
+    corners = np.array([0.21, -0.13, 0.93, 1.2], np.float32)
+    for sizes in ([7, 3], [1, 5]):
+        root = op.Resize(x, region, None, const(np.array(sizes)), extrapolation_value=7.5, **more)
+        check([x, region], root, [data, corners])
+    check([x], op.Resize(x, const(corners), const(np.array([1.5, 0.5], np.float32)), **more), [data])
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+@pytest.mark.parametrize("way", ["half_pixel", "half_pixel_symmetric", "asymmetric", "tf_crop_and_resize"])
+def test_images_that_keep_their_ratio(policy: str, way: str) -> None:
+    data = np.random.default_rng(0).normal(size=(1, 2, 4, 5))
+    x, sizes = image([1, 2, 4, 5], False), const(np.array([7, 3]))
+    more: dict[str, Any] = {"coordinate_transformation_mode": way, "keep_aspect_ratio_policy": policy, "mode": "cubic"}
+    check([x], op.Resize(x, None, None, sizes, axes=[2, 3], **more), [data])
+    scales = const(np.array([1.7, 0.8], np.float32))
+    check([x], op.Resize(x, None, scales, axes=[2, 3], mode="linear", coordinate_transformation_mode=way), [data])
+
+
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_norms_and_pools_over_all(symbolic: bool) -> None:
     x = image([2, 4, 3, 5], symbolic)
@@ -262,8 +287,8 @@ def test_recurrent_layers(data: Drawn, symbolic: bool, name: str) -> None:
 
 def test_what_has_no_other_way_is_noted() -> None:
     x = param(tensor("f64", 1, 1, 3, 3))
-    region, sizes = const(np.array([0, 0, 0.4, 0.6, 1, 1, 0.6, 0.8])), const(np.array([1, 1, 3, 3]))
-    root = op.Resize(x, region, None, sizes, mode="linear", coordinate_transformation_mode="tf_crop_and_resize")
+    sizes = const(np.array([1, 1, 2, 5]))
+    root = op.Resize(x, None, None, sizes, mode="linear", antialias=1)  # elements outside counted in
     legal = legalize(Graph((x,), (root,)), target_of("onnxruntime-cpu"))
     assert [v.origin.rules for v in legal.order if v.op == "Resize"] == [("downcast[f64->f32]",)]
 

@@ -46,19 +46,16 @@ def resized(c: Context, old: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 
 def scaled(c: Context, old: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """floor(size * (roi_end - roi_start) * scale) for each axis; fresh where the scales are unknown."""
-    blob, cropped = c.blob(2), c.attr("coordinate_transformation_mode") == "tf_crop_and_resize"
+    """floor(size * scale) for each axis; fresh where the scales are unknown.
+
+    ONNX's text multiplies by the extent of a region too. Its shape inference, its reference and ONNX Runtime do not.
+    """
+    blob = c.blob(2)
     if blob is None:
         return tuple(dims.fresh() for _ in old)
     if blob.shape != (len(old),):
         raise c.fail(f"{blob.size} scales are given for {len(old)} axes")
-    parts = list(blob.array)
-    if cropped:
-        roi = c.blob(1)
-        if roi is None or roi.shape != (2 * len(old),):
-            return tuple(dims.fresh() for _ in old)
-        parts = [s * np.float32(roi.array[i + len(old)] - roi.array[i]) for i, s in enumerate(parts)]
-    return tuple(times(size, scale) for size, scale in zip(old, parts, strict=True))
+    return tuple(times(size, scale) for size, scale in zip(old, blob.array, strict=True))
 
 
 def times(size: Dim, scale: np.float32) -> Dim:

@@ -15,15 +15,13 @@ from irkit.onnx.kernels.common import Array, attr, axes_of, fail, ints, is_float
 
 
 def resized_sizes(
-    node: Value, x: Array, axes: Sequence[int], scales: Array | None, sizes: Array | None, roi: Sequence[float]
+    node: Value, x: Array, axes: Sequence[int], scales: Array | None, sizes: Array | None
 ) -> tuple[list[int], list[float]]:
     """(size, scale) of the result along each of the axes."""
     given = [x.shape[a] for a in axes]
-    crop = attr(node, "coordinate_transformation_mode") == "tf_crop_and_resize"
     if scales is not None and scales.size:
         factors = [float(s) for s in scales]
-        extent = [roi[len(axes) + i] - roi[i] if crop else 1.0 for i in range(len(axes))]
-        return [int(np.floor(n * e * s)) for n, e, s in zip(given, extent, factors, strict=True)], factors
+        return [int(np.floor(n * s)) for n, s in zip(given, factors, strict=True)], factors
     if sizes is None:
         raise fail(node, "neither scales nor sizes are given")
     wanted = list(ints(sizes))
@@ -105,7 +103,7 @@ def kernel_Resize(
     given = attr(node, "axes")
     axes = axes_of(node, range(x.ndim) if given is None else given, x.ndim)
     region = [float(r) for r in roi.ravel()] if roi is not None and roi.size else [0.0] * len(axes) + [1.0] * len(axes)
-    out, factors = resized_sizes(node, x, axes, scales, sizes, region)
+    out, factors = resized_sizes(node, x, axes, scales, sizes)
     nearest = attr(node, "mode") == "nearest"
     found = x if nearest else real(x)
     beyond = np.zeros((1,) * x.ndim, dtype=np.bool_)
