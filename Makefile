@@ -1,6 +1,6 @@
 # `make demo` and `make test` are all that a fresh machine needs: each makes .venv first where it is missing.
 #
-#   make demo      a model exported, checked and run, printed step by step
+#   make demo      five models exported and checked at several sizes, in a table
 #   make test      ruff, pyright, and the whole test suite
 #   make bench     export speed, the IR's own costs, the optimizers over one set of files, latency   (an hour)
 #   make costs     passes/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
