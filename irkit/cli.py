@@ -177,7 +177,7 @@ def optimize(
         console.print(str(mixed))
     if opset is None:
         chosen = upstairs("passes.legalize").newest_for(better, chosen)
-    ready = passes.prepare(better, chosen)
+    ready = passes.prepare(better, chosen, rules=rules)
     write(ready, output, chosen.opset)
     console.print(f"{counted(graph)} to {len(ready)}: wrote {output}")
 
@@ -253,12 +253,12 @@ def list_rules(
     console = Console(highlight=False, markup=False)
     if families:
         table = Table("family", "rules", "among them")
-        for name, rules in sets.families(standard.all_rules(2)).items():
+        for name, rules in sets.families(standard.all_rules(2) + standard.CONTRIB).items():
             table.add_row(name, str(len(rules)), Text(", ".join(r.name for r in rules)))
         console.print(table)
         return
     table = Table("rule", "families", "keeps", "equation")
-    for rule in standard.selected(2, names, None):
+    for rule in standard.selected(2, names, None) + standard.selected_fusions(names):
         table.add_row(
             rule.name, ", ".join(sets.families_of(rule)), "all bits" if rule.exact else "real", Text(rule.doc)
         )

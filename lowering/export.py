@@ -32,6 +32,7 @@ from passes.legalize import newest_for
 from passes.materialize_dims import materialize_dims
 from passes.precision import Mixed, Precision
 from passes.prepare import fitted
+from passes.rule_sets import text_of
 from passes.seeded import seeded
 from passes.targets import Target, target_of
 
@@ -76,17 +77,17 @@ def to_onnx(
     better = clock("optimize", optimized, drawn, rules=rules) if optimize else drawn
     mixed = None if wanted is None else clock("precision", wanted.mixed, better)
     free = opset is None and isinstance(target, str)
-    return finished(low, better, mixed, chosen, clock, free, runnable(model))
+    return finished(low, better, mixed, chosen, clock, free, runnable(model), text_of(rules))
 
 
 def finished(
-    low: Lowered, better: Graph, mixed: Mixed | None, target: Target, clock: Clock, free: bool, model: Any
+    low: Lowered, better: Graph, mixed: Mixed | None, target: Target, clock: Clock, free: bool, model: Any, rules: str
 ) -> Program:
     """The program of an optimized graph, legalized and materialized for its target; `free` where its opset is not asked
-    for, so that an older one may be taken."""
+    for, so that an older one may be taken; `rules` names those of the target."""
     better = better if mixed is None else mixed.graph
     chosen = newest_for(better, target) if free else target
-    legal = clock("legalize", fitted, better, chosen)
+    legal = clock("legalize", fitted, better, chosen, rules)
     ready = clock("materialize", materialize_dims, legal, chosen.opset)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better), "ONNX": len(ready)}
     report = report_of(low, ready, chosen, counts, clock.seconds)

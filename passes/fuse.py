@@ -23,6 +23,7 @@ from irkit.rewrite import Match, Rule, Rules, decline, rewrite
 from irkit.rule import Decline
 from passes.contrib import CONTRIB, PARTS, WHOLE
 from passes.costs import dtype_of, fusion_of, pays
+from passes.standard import selected_fusions
 from passes.targets import Target
 
 NEAR = 64
@@ -30,13 +31,24 @@ NEAR = 64
 
 
 @uncollected
-def fuse(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
-    """The graph with fused operators where the target has them and they pay; the very same object where it has none."""
-    whole, parts = fusions(target, WHOLE), fusions(target, PARTS)
+def fuse(graph: Graph, target: Target, *, rules: str = "", observe: Observer = nobody) -> Graph:
+    """The graph with fused operators where the target has them and they pay; the very same object where it has none.
+
+    `rules` is a text that chooses among the rules by name (`passes.rule_sets`): "default-skip_layer_norm" is all but
+    one, "-contrib" none. Raises RewriteError for a name of nothing.
+    """
+    whole, parts = (fusions(target, each) for each in named(rules))
     if not whole and not parts:
         return graph
     step = Pass("fuse", (("target", str(target)),), lambda before, *_: rewrite(rewrite(before, whole), parts))
     return step.run(graph, observe)
+
+
+@lru_cache(maxsize=64)
+def named(text: str) -> tuple[Rules, Rules]:
+    """The rules that a text names, of those that are applied first and of the others."""
+    chosen = frozenset(selected_fusions(text))
+    return tuple(r for r in WHOLE if r in chosen), tuple(r for r in PARTS if r in chosen)
 
 
 @lru_cache(maxsize=16)

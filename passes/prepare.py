@@ -14,25 +14,29 @@ from passes.steer import steer
 from passes.targets import Target, target_of
 
 
-def prepare(graph: Graph, target: str | Target = "onnxruntime-cpu", opset: int | None = None) -> Graph:
+def prepare(
+    graph: Graph, target: str | Target = "onnxruntime-cpu", opset: int | None = None, *, rules: str = ""
+) -> Graph:
     """A graph that the target runs, with every size written out as nodes: what `irkit.save` should be given.
 
     `target` is a Target or a name, such as "onnxruntime-cpu+com.microsoft"; `opset` the ONNX opset, 13 to 26, the
-    newest that the target runs where it is not given. Pass the same opset to `irkit.save`. Raises RewriteError for what
-    the target cannot run.
+    newest that the target runs where it is not given. Pass the same opset to `irkit.save`. `rules` is a text that
+    chooses among the rules of `passes.fuse`, as `optimize` takes it.
+
+    Raises RewriteError for what the target cannot run.
     """
     chosen = target_of(target, opset)
-    return materialize_dims(fitted(graph, chosen), chosen.opset)
+    return materialize_dims(fitted(graph, chosen, rules), chosen.opset)
 
 
-def fitted(graph: Graph, target: Target) -> Graph:
+def fitted(graph: Graph, target: Target, rules: str = "") -> Graph:
     """The graph in the operators that the target runs, and of those the ones that it runs fastest: fused where that
     pays (`passes.fuse`), legalized (`passes.legalize`), kept from being fused where it does not (`passes.steer`), its
     linear layers on rows where that pays (`passes.rows`).
 
     Raises RewriteError for what the target cannot run.
     """
-    legal = steer(legalize(fuse(graph, target), target), target)
+    legal = steer(legalize(fuse(graph, target, rules=rules), target), target)
     placed = rows(legal, target)
     if target.opset < ALLOWZERO and rewrite(placed, (plain_reshapes(placed.symbols),)) is not placed:
         return legal  # from rows back to sizes that may be 0, for which the opset has no word

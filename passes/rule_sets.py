@@ -3,7 +3,8 @@
 A text is names with + and - between them, read from left to right; a - in front starts from the default. A name is that
 of a rule (`layer_norm`), a pattern of such names (`*_norm`), a family (`attention`), `default` for all rules of the
 level, or `exact` for those that keep every bit. The families are the modules of passes/rules, and what is in a rule's
-name: `norms` are those of `passes/rules/norms.py`, and `layer_norm` of another one.
+name: `norms` are those of `passes/rules/norms.py`, and `layer_norm` of another one. The rules into ONNX Runtime's own
+operators are named by the same text, and are all of the family `contrib`; `passes.fuse` applies those that it names.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ FOLDS = ("fold_constants", "fold_exact")
 
 def families_of(rule: Rule) -> tuple[str, ...]:
     """The families that a rule belongs to: its module, and those that its name tells."""
-    module = str(getattr(rule.function, "__module__", "")).rpartition(".")[2].replace("fold_constants", "folding")
-    return tuple(dict.fromkeys((module, *(family for family, part in IN_NAMES.items() if part in rule.name))))
+    package, _, module = str(getattr(rule.function, "__module__", "")).rpartition(".")
+    own = ("contrib",) if package == "passes.contrib" else ()
+    in_name = (family for family, part in IN_NAMES.items() if part in rule.name)
+    return tuple(dict.fromkeys((*own, module.replace("fold_constants", "folding"), *in_name)))
 
 
 def families(rules: Iterable[Rule]) -> dict[str, Rules]:
@@ -40,6 +43,11 @@ def families(rules: Iterable[Rule]) -> dict[str, Rules]:
         for family in families_of(each):
             found.setdefault(family, []).append(each)
     return {name: tuple(found[name]) for name in sorted(found)}
+
+
+def text_of(rules: Rules | Rule | str | tuple[Rule | str, ...]) -> str:
+    """The text in what a caller gave for rules; empty where there is none."""
+    return "+".join(r for r in ((rules,) if isinstance(rules, Rule | str) else rules) if isinstance(r, str))
 
 
 def chosen(text: str, default: Rules, known: Rules) -> Rules:

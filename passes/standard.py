@@ -13,6 +13,7 @@ from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence, when
 from irkit.rule import Rule, Rules
 from irkit.sweep import Plan
+from passes.contrib import CONTRIB
 from passes.control import has_bodies
 from passes.decide import decide
 from passes.fold_constants import EXACT_FOLDING, FOLDING
@@ -134,8 +135,19 @@ def all_rules(level: int) -> Rules:
 def selected(level: int, text: str, fold: int | None) -> Rules:
     """The rules of a level that a text names (`passes.rule_sets`), which compute constants of up to `fold` elements.
     Raises RewriteError for a name of nothing."""
-    known = RULES[level] if not text else chosen(text, RULES[level], all_rules(level))
+    known = RULES[level]
+    if text:
+        named = chosen(text, RULES[level] + CONTRIB, all_rules(level) + CONTRIB)
+        known = tuple(r for r in named if r not in CONTRIB)
     return known if fold is None else with_limit(known, fold)
+
+
+@lru_cache(maxsize=64)
+def selected_fusions(text: str) -> Rules:
+    """The rules into ONNX Runtime's own operators that a text names, all of them where it is empty. Raises RewriteError
+    for a name of nothing."""
+    named = chosen(text, REAL + CONTRIB, all_rules(2) + CONTRIB) if text else CONTRIB
+    return tuple(r for r in named if r in CONTRIB)
 
 
 def several(rules: Any) -> tuple[Rule | str, ...]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import irkit
@@ -18,9 +19,10 @@ from irkit.pattern import hole, p
 from irkit.testing import assert_equivalent
 from irkit.types import tensor
 from passes import optimize, prepare
-from passes.rule_sets import families
+from passes.contrib import CONTRIB
+from passes.rule_sets import families, families_of
 from passes.rules.finite import FINITE
-from passes.standard import EXACT, REAL, all_rules, selected
+from passes.standard import EXACT, REAL, all_rules, selected, selected_fusions
 
 x = param(tensor("f32", "n", 8))
 
@@ -52,6 +54,25 @@ def test_rules_are_left_out_and_chosen_by_name() -> None:
         assert_equivalent(graph, each)
 
 
+def test_the_same_text_chooses_among_the_rules_of_a_target() -> None:
+    """Nothing is measured for this target, and so all of its rules are taken."""
+    wide, bias = param(tensor("f32", "n", "m", 8)), const(np.ones(8, np.float32))
+    graph = Graph((wide,), (op.Gelu(op.Add(wide, bias), approximate="tanh"),))
+    target = "onnx+com.microsoft"
+    assert ops(prepare(graph, target)) == ["com.microsoft::FastGelu"]
+    for text in ("-contrib", "default-gelu", "norms", "default-encoders"):
+        assert not any("::" in name for name in ops(prepare(graph, target, rules=text)))
+        assert ops(optimize(graph, rules=text))
+    for text in ("gelu", "default-norms", "contrib", "fast_gelu*"):
+        assert any("::" in name for name in ops(prepare(graph, target, rules=text))), text
+    assert optimize(graph, rules="contrib") == graph
+    with pytest.raises(RewriteError, match="near it: contrib"):
+        prepare(graph, target, rules="-contrb")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(approximate="tanh"))
+    program = irkit.to_onnx(model, (torch.randn(2, 3, 4),), target=target, rules="default-gelu")
+    assert not any("::" in name for name in ops(program.ready))
+
+
 def test_own_rules_stand_beside_a_text() -> None:
     @rule(p.Gelu(hole("v")), exact=False)
     def gelu_by_erf(m: irkit.Match):
@@ -77,6 +98,9 @@ def test_a_wrong_name_is_refused_with_names_near_it() -> None:
 
 def test_every_rule_is_in_a_family_and_is_found_by_its_name() -> None:
     known = all_rules(2)
+    for each in CONTRIB:
+        assert each in selected_fusions(each.name) and "contrib" in families_of(each)
+    assert selected_fusions("") == CONTRIB and selected_fusions("default-contrib") == ()
     assert set(map(id, known)) == {*map(id, REAL), *map(id, EXACT), *map(id, FINITE)}
     assert {id(r) for rules in families(known).values() for r in rules} == set(map(id, known))
     for each in known:
@@ -125,4 +149,5 @@ def test_the_command_line_chooses_and_lists_rules(tmp_path: Path) -> None:
     assert "LayerNormalization" in listed.output and "real" in listed.output
     every = CliRunner().invoke(app, ["rules", "--families"], env={"COLUMNS": "160"})
     assert every.exit_code == 0 and all(name in every.output for name in families(all_rules(2)))
+    assert "contrib" in every.output
     assert CliRunner().invoke(app, ["rules", "nrms"]).exit_code == 1
