@@ -47,7 +47,10 @@ class Range:
 
 @lru_cache(maxsize=CACHE)
 def symbol(name: str, signed: bool = False) -> sympy.Symbol:
-    """The symbol called `name`: one non-negative integer (any integer where `signed`). The only maker of symbols."""
+    """The symbol called `name`: one non-negative integer (any integer where `signed`). The only maker of symbols.
+
+    Raises DimensionError for an empty name.
+    """
     if not name:
         raise DimensionError("a dimension symbol needs a name", hint="leave the dimension an int, or name it")
     return sympy.Symbol(name, integer=True, nonnegative=None if signed else True)

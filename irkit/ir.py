@@ -166,6 +166,8 @@ class Graph:
     """A closed function: `results` reach no Param but `params`. Compared by structure (see `irkit.digest`).
 
     `symbols` maps each dimension symbol's name to its range. `name` is a display name, no part of equality.
+    `graph.order` are its values, operands first, `graph.users` who uses each, `len(graph)` is the number of operators,
+    `str(graph)` the text. Raises GraphError for parameters or results that are no tuple of values.
     """
 
     params: tuple[Value, ...] = attrs.field(converter=values)
@@ -294,7 +296,7 @@ def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
 
 
 def item(value: Value, index: int) -> Value:
-    """Result number `index` of an operator with several results."""
+    """Result number `index` of an operator with several results. Raises GraphError where there is none such."""
     if not isinstance(value.type, Tuple) or not 0 <= index < len(value.type.items):
         raise GraphError(f"{value!r} has no result number {index}")
     return Value(ITEM, (value,), (("index", index),), (), value.type.items[index])

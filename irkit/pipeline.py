@@ -58,8 +58,8 @@ def unchanged(graph: Graph, observe: Observer, depth: int) -> Graph:
 class Pass:
     """A function from graph to graph, with a name and options that can be printed and compared.
 
-    It returns the very same object where it changes nothing. Called with options only, it is the same pass with those
-    options: `merge_slices(at_least=3)`.
+    It returns the very same object where it changes nothing. `pass_(graph, observe=f)` tells `f` of each step. Called
+    with options only, it is the same pass with those options: `merge_slices(at_least=3)`.
     """
 
     name: str
@@ -139,7 +139,7 @@ def as_pass(function: Passes) -> Pass:
 
 
 def sequence(*passes: Passes, name: str = "sequence") -> Pass:
-    """The passes one after the other."""
+    """The passes one after the other, as one pass of that name. Raises TypeError for what is no pass."""
     steps = tuple(map(as_pass, passes))
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
@@ -169,7 +169,7 @@ def fixpoint(inner: Passes, *, limit: int = 10) -> Pass:
 
 
 def when(condition: Callable[[Graph], bool], inner: Passes) -> Pass:
-    """The pass, for graphs that the condition holds of."""
+    """The pass, for graphs that the condition holds of; others come back as they are."""
     step = as_pass(inner)
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
@@ -286,7 +286,11 @@ class Trace:
 
 
 def record(inner: Passes, graph: Graph) -> Trace:
-    """Every version that `graph` goes through under the pass: one for each innermost step that changed it."""
+    """Every version that `graph` goes through under the pass: one for each innermost step that changed it.
+
+    Each has `graph` and `made_by`, the name of the step, empty for the first; `record(...).bisect(is_good)` finds the
+    first bad one.
+    """
     versions = [Version("", graph)]
 
     def keep(step: Step) -> None:

@@ -23,7 +23,8 @@ class Decline:
 
 
 def decline(reason: str) -> Any:
-    """What a rule's function returns where the equation does not hold, or does not pay."""
+    """What a rule's function returns where the equation does not hold, or does not pay: `return decline("not along one
+    axis")`. The reason is told by `irkit.explain` and counted by `irkit.check`."""
     return Decline(reason)
 
 

@@ -16,7 +16,8 @@ from irkit.errors import DimensionError, TypeRuleError
 
 
 class DType(enum.IntEnum):
-    """An ONNX element type; the number is that of `onnx.TensorProto.DataType`."""
+    """An ONNX element type; the number is that of `onnx.TensorProto.DataType`. `DType.of` finds one by the short name
+    that texts and errors use, `DType.of("f32")`, or by a numpy dtype."""
 
     FLOAT = 1
     UINT8 = 2

@@ -53,7 +53,8 @@ class Program:
         return to_proto(self.ready, opset=self.opset)
 
     def save(self, path: str | Path, *, external: Any = "auto") -> Path:
-        """Writes the model, with weights beside it where they are large or `external` asks for it; returns the path."""
+        """Writes the model, with weights beside it where they are large or `external` asks for it; returns the path.
+        Raises SerializeError where no file can be written there. `irkit.save(program.ready, ...)` has more options."""
         save(self.ready, path, opset=self.opset, external=external)
         return Path(path)
 
@@ -80,7 +81,8 @@ class Program:
     ) -> tuple[Any, dict[str, torch.Tensor]]:
         """(result, state): the model's result and the content that written buffers and inputs have afterwards.
 
-        `state`, of an earlier run, stands in for these buffers and inputs; what is written goes on from there.
+        `state`, of an earlier run, stands in for these buffers and inputs; what is written goes on from there. Raises
+        ContractError as a call does, and for a state that the model does not have.
         """
         feeds = self.feeds(args, dict(kwargs or {}), state)
         ports = self.graph.signature.results
@@ -196,7 +198,7 @@ class Program:
     def check(self, n: int = 3, *, seed: int = 0) -> CheckReport:
         """Runs the torch model and the ONNX model on the traced sizes and on `n` other assignments of the dimensions,
         and compares structure, element types, shapes and values. The report is true where all agree; printing it shows
-        the largest error of each output."""
+        the largest error at each assignment. Raises LoweringError where no torch model is at hand."""
         return checked(self, n, seed)
 
     def __repr__(self) -> str:

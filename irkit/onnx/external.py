@@ -59,7 +59,7 @@ def save(
         functions: the bodies of Calls become local functions, each once, rather than being written out at each Call.
 
     Both files appear under their names only when they are complete: a failed save leaves the old ones.
-    Raises SerializeError for what the opset cannot say or one message cannot hold.
+    Raises SerializeError for what the opset cannot say or one message cannot hold, and where no file can be written.
     """
     if not Path(path).name:
         raise SerializeError(f"{str(path)!r} names no file", hint="give the name of a file")

@@ -106,9 +106,11 @@ class Sample:
         self.ids = self.order = self.lengths = None
 
     def maybe(self) -> bool:
+        """True every other time, at random."""
         return bool(self.rng.random() < 0.5)
 
     def weight(self, *shape: int) -> Value:
+        """A constant of random f32."""
         return const(self.rng.standard_normal(shape).astype(np.float32))
 
     def made(self) -> Value:
@@ -130,6 +132,7 @@ class Sample:
         return self.summed(op.Gather(op.Mul(found, of_pairs), back), whole)
 
     def summed(self, pairs: Value, whole: Value) -> Value:
+        """The sum over the experts of each row, of pairs of a row and an expert."""
         return op.ReduceSum(op.Reshape(pairs, whole), np.array([1]), keepdims=0)
 
     def routed(self, logits: Value) -> tuple[Value, Value]:
