@@ -33,11 +33,12 @@ from passes.restate import (
     one_mask_for_all,
     reduced_axes,
     scaled_roughly,
+    spectrum,
     spelled_least,
 )
 from passes.rules.common import axes_of, is_known, number, vector
 from passes.rules.hidden import LEAST, may_be_blind
-from passes.rules.sizes import bound_by, built, is_bound
+from passes.rules.sizes import bound_by, built, is_bound, read
 
 Expansion = Callable[[Match, Value], Any]
 
@@ -416,6 +417,18 @@ def bit_cast(m: Match, value: Value) -> Any:
     return op.Cast(x, to=value.dtype)
 
 
+def cut_spectrum(m: Match, value: Value) -> Any:
+    """The inverse to real numbers of as much as its length takes"""
+    found, x = spectrum(value), value.inputs[0]
+    if found is None or x is None:
+        return None
+    (axis, size), sources = found, (bound_by(x), read(operand(value, 1)) or bound_by())
+    if not is_bound(m, (size,), *sources):
+        return None
+    taken = op.Slice(x, vector([0]), built(m, (size,), 1, *sources), vector([axis]))
+    return value.with_inputs((taken, *value.inputs[1:]))
+
+
 def squeeze(m: Match, value: Value) -> Any:
     """x, where no axis is dropped"""
     return op.Identity(value.inputs[0]) if names_no_axis(value) else None
@@ -547,7 +560,7 @@ EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Squeeze": squeeze, "ConvInteger": conv_integer, "MaxUnpool": max_unpool,
     **int64.EXPANSIONS, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,
-    "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast, "OneHot": one_hot,
+    "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast, "DFT": cut_spectrum, "OneHot": one_hot,
     "SoftmaxCrossEntropyLoss": softmax_cross_entropy,
     **dict.fromkeys((*REDUCTIONS, *PLACES), reduction), **draws.EXPANSIONS,
 })  # fmt: skip

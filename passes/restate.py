@@ -15,7 +15,7 @@ from irkit.pattern import attribute_of
 from irkit.types import DType, Tensor, Tuple
 from irkit.vocabulary import CONSTANT
 from passes.int64 import ORDERED, is_confused
-from passes.rules.common import axes_of
+from passes.rules.common import axes_of, is_known
 from passes.rules.hidden import EXTREMES, LEAST, may_hold_least, number_of, reach
 
 VALUES: Mapping[str, tuple[tuple[str, Any, int], ...]] = {
@@ -86,7 +86,7 @@ def counts_otherwise(value: Value) -> bool:
 
 ODD = REDUCTIONS | SCATTERS | PLACES | ORDERED | {
     "Mod", "RNN", "GRU", "LSTM", "MatMul", "Mul", "Div", "Pad", "Attention", "Squeeze", "BatchNormalization",
-    "ConvInteger", "MaxUnpool", "LogSoftmax", "Add",
+    "ConvInteger", "MaxUnpool", "LogSoftmax", "Add", "DFT",
 }  # fmt: skip
 """The operators of which `refused` asks anything."""
 
@@ -121,6 +121,8 @@ def refused(value: Value) -> str:
         return "ONNX Runtime has ConvInteger for one zero point of all kernels only"
     if value.op == "MaxUnpool" and len(value.inputs) > 2:
         return "ONNX Runtime counts the places of MaxUnpool in the shape that is asked for"
+    if spectrum(value) is not None:
+        return "ONNX Runtime errs in the inverse DFT of a half that its length cuts off"
     if names_no_axis(value):
         return "ONNX Runtime drops all axes of size 1 where Squeeze names none"
     if one_mask_for_all(value):
@@ -145,6 +147,19 @@ def has_many(value: Value, index: int) -> bool:
     """True for an operand that is a vector, be it of one element."""
     given = value.inputs[index] if len(value.inputs) > index else None
     return given is not None and given.rank > 0 and given.shape != (1,)
+
+
+def spectrum(value: Value) -> tuple[int, Dim] | None:
+    """(axis, size): how much an inverse DFT to real numbers takes of its operand, where that may be less than all; None
+    for every other value."""
+    axes = axes_of(value.inputs[2]) if len(value.inputs) > 2 and value.inputs[2] is not None else (-2,)
+    if value.op != "DFT" or not (value.attribute("inverse") and value.attribute("onesided")) or axes is None:
+        return None
+    axis = axes[0] % value.rank
+    size, half = value.inputs[0].shape[axis], dims.add(dims.floordiv(value.shape[axis], 2), 1)  # type: ignore[union-attr]
+    if not is_known((size, half)) or dims.same(dims.minimum(size, half), size) is True:
+        return None
+    return axis, half
 
 
 def names_no_axis(value: Value) -> bool:

@@ -23,9 +23,10 @@ from irkit.errors import RewriteError
 from irkit.ir import Graph
 from lowering.capture import capture
 from lowering.entry import Lowered, lowered
-from lowering.export import Clock, finished
+from lowering.export import report_of
 from lowering.program import Program
 from passes import optimize
+from passes.prepare import prepare
 from passes.targets import OLDEST, OPSET, target_of
 from tests.converters.oracle import OPS
 from tests.coverage.measure import (
@@ -61,7 +62,9 @@ class Optimized:
 
     def at(self, target: str, opset: int) -> Program:
         """The program for a target and an opset. Raises RewriteError where the opset cannot say it."""
-        return finished(self.low, self.graph, None, target_of(target, opset), Clock({}), False, self.model)
+        chosen = target_of(target, opset)
+        ready = prepare(self.graph, chosen)
+        return Program(self.low.graph, ready, self.low, opset, report_of(self.low, ready, chosen, {}, {}), self.model)
 
 
 def of_model(case: Case) -> Optimized:

@@ -366,10 +366,38 @@ def turned_sizes(rng: np.random.Generator) -> Instance:
     return Instance((op.Reshape(x, shape_vector(shapes[int(rng.integers(len(shapes)))])),), {x: data})
 
 
+def cut_spectrum(rng: np.random.Generator) -> Instance:
+    """The inverse DFT of a half, to real numbers, of fewer places than the half has."""
+    x, length = param(tensor("f32", 2, "n", 2)), int(rng.integers(1, 7))
+    root = op.DFT(x, const(np.array(length)), const(np.array(1)), inverse=1, onesided=1)
+    n = length // 2 + 1 + int(rng.integers(0, 3))
+    return Instance((root,), {x: rng.standard_normal((2, n, 2)).astype(np.float32)})
+
+
+def columns(rng: np.random.Generator) -> Instance:
+    """Overlapping blocks of floats or of integers."""
+    x = param(tensor(str(rng.choice(["f32", "i32"])), "n", 8, 9))
+    data = (rng.standard_normal((int(rng.integers(0, 3)), 8, 9)) * 9).astype(x.dtype.numpy)
+    return Instance((op.Col2Im(x, const(np.array([4, 4])), const(np.array([2, 2]))),), {x: data})
+
+
+def mel_weights(rng: np.random.Generator) -> Instance:
+    """Computed or constant operands, of f32 or f16."""
+    numbers = [int(rng.integers(1, 9)), int(rng.choice([16, 17, 64])), 8000]
+    given = [np.array(n, np.int64) for n in numbers]
+    given += [np.array(edge, np.float32) for edge in (rng.choice([0, 20.5]), rng.choice([3000, 4000]))]
+    operands = [
+        const(g) if rng.random() < 0.5 else param(tensor("i64" if g.dtype == np.int64 else "f32")) for g in given
+    ]
+    root = op.MelWeightMatrix(*operands, output_datatype=int(rng.choice([1, 10])))
+    return Instance((root,), {v: g for v, g in zip(operands, given, strict=True) if v.op == PARAM})
+
+
 OF_RULES: Mapping[str, Callable[[np.random.Generator], Instance]] = {
     "scan_of_other_axes": scan, "scan_of_nothing": scan, "expand Mul": lambda rng: rough_factor(rng, "Mul"),
     "expand Div": lambda rng: rough_factor(rng, "Div"), "product_of_no_batch": turned_product,
-    "plain_reshapes": turned_sizes, "expand Add": linear_of_halves,
+    "plain_reshapes": turned_sizes, "expand Add": linear_of_halves, "expand DFT": cut_spectrum,
+    "older Col2Im": columns, "older MelWeightMatrix": mel_weights,
 }  # fmt: skip
 """Samples of expansions by the name of their rule, where an operator alone is no instance."""
 

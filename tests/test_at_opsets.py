@@ -23,6 +23,8 @@ OPERATORS, OPSETS = 16, 3
 ONCE_FAILED_MODELS = (("max_pool2d", 18, "onnxruntime-cpu"), ("transformer_encoder", 13, "onnxruntime-cpu"))
 ONCE_FAILED = (
     ("nn.functional.adaptive_avg_pool3d", "dynamic", 18, "onnxruntime-cpu+com.microsoft"),
+    ("fft.fft", "dynamic", 13, "onnxruntime-cpu"), ("fft.irfft", "dynamic", 13, "onnxruntime-cpu"),
+    ("fft.rfftn", "dynamic", 13, "onnx"),
 )  # fmt: skip
 
 

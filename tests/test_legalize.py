@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.compare import compare
 from irkit.errors import RewriteError
@@ -164,6 +165,17 @@ def transformed(**more: Any) -> tuple[list[Value], list[Value]]:
     ]
 
 
+def waves() -> tuple[list[Value], list[Value]]:
+    """Transforms of which no length is a number."""
+    x, y = value("b", "t", 2), value("t", 3, 1)
+    t = x.shape[1]
+    lengths = [op.Squeeze(shape_vector((d,)), [0]) for d in (dims.floordiv(t, 2), dims.add(t, 3))]
+    results = [op.DFT(x, length, np.array(1), inverse=i) for length in (None, *lengths) for i in (0, 1)]
+    results += [op.DFT(y, length, np.array(0), onesided=1) for length in (None, *lengths)]
+    results += [op.DFT(x, length, np.array(1), inverse=1, onesided=1) for length in lengths]
+    return [x, y], [*results, op.DFT(x, np.array(5), np.array(1))]
+
+
 def deformed() -> tuple[list[Value], list[Value]]:
     x, weight, offset, mask = value("b", 4, 6, 5), value(6, 2, 3, 2), value("b", 24, 3, 3), value("b", 12, 3, 3)
     made = op.DeformConv(x, weight, offset, np.ones(6, np.float32), mask, group=2, offset_group=2, strides=(2, 2),
@@ -186,7 +198,8 @@ OLD: dict[str, Callable[[], tuple[list[Value], list[Value]]]] = {
     **{f"{name} {how}": lambda name=name, how=how: scattered(name, how)
        for name in ("ScatterND", "ScatterElements") for how in ("add", "mul", "max", "min")},
     "training": trained, "quantized": lambda: quantized("int8"), "quantized to 16 bits": lambda: quantized("uint16"),
-    "fourier": transformed, "half of fourier": lambda: transformed(onesided=1), "columns": columns,
+    "fourier": transformed, "half of fourier": lambda: transformed(onesided=1), "waves": waves,
+    "columns": columns,
     "pad some": lambda: ([x := value("b", "s", "t")], [op.Pad(x, [1, 2], 5.0, [-1])]),
     "uneven split": lambda: ([x := value("b", "s")], list(op.Split(x, None, axis=1, num_outputs=2, outputs=2))),
     "part of a shape": lambda: ([x := value("b", "s", "t")], [op.Add(op.Shape(x, start=1, end=-1), 1)]),
