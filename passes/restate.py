@@ -152,8 +152,10 @@ def has_many(value: Value, index: int) -> bool:
 def spectrum(value: Value) -> tuple[int, Dim] | None:
     """(axis, size): how much an inverse DFT to real numbers takes of its operand, where that may be less than all; None
     for every other value."""
+    if value.op != "DFT" or not (value.attribute("inverse") and value.attribute("onesided")):
+        return None
     axes = axes_of(value.inputs[2]) if len(value.inputs) > 2 and value.inputs[2] is not None else (-2,)
-    if value.op != "DFT" or not (value.attribute("inverse") and value.attribute("onesided")) or axes is None:
+    if axes is None:
         return None
     axis = axes[0] % value.rank
     size, half = value.inputs[0].shape[axis], dims.add(dims.floordiv(value.shape[axis], 2), 1)  # type: ignore[union-attr]
