@@ -237,6 +237,8 @@ def spread(source: Value, pairs: Pairs, rows: Dim) -> Value:
 
 def is_row_of(value: Value | None, pairs: Pairs) -> bool:
     """True for the row of each sorted pair: where it stood by k, rounded down."""
+    if value is not None and value.op == "Sub":
+        value = rounded_down(value)
     if value is None or value.op != "Div" or factor(value.inputs[1]) != pairs.k:
         return False
     place = value.inputs[0]
@@ -246,6 +248,17 @@ def is_row_of(value: Value | None, pairs: Pairs) -> bool:
             return False
         place = left
     return part_of(place, 1) is pairs.top
+
+
+def rounded_down(value: Value) -> Value | None:
+    """The Div in `q - (q * k > x)`, where q is x / k: how a quotient of i64 is rounded down. None for another Sub."""
+    quotient, less = value.inputs
+    above = less.inputs[0] if less is not None and less.op == "Cast" else None
+    if quotient is None or quotient.op != "Div" or above is None or above.op != "Greater":
+        return None
+    product, x = above.inputs
+    again = product is not None and product.op == "Mul" and product.inputs == (quotient, quotient.inputs[1])
+    return quotient if again and x is quotient.inputs[0] else None
 
 
 # ---------------------------------------------------------------------------------------------- layers
