@@ -34,6 +34,7 @@ from passes.precision import Mixed, Precision
 from passes.prepare import fitted
 from passes.rule_sets import text_of
 from passes.seeded import seeded
+from passes.standard import several
 from passes.targets import Target, target_of
 
 Progress = Callable[[str, int, int], None]
@@ -62,7 +63,7 @@ def to_onnx(
 ) -> Program:
     """What `irkit.to_onnx` does; its documentation says what the arguments mean and what is raised."""
     options = {"scalar_inputs": scalar_inputs, "specialization": specialization, "widen": widen}
-    chosen = target_of(target, opset)
+    chosen, rules = target_of(target, opset), several(rules)
     half = DTYPES.get(precision, str(precision)) if isinstance(precision, torch.dtype) else precision
     wanted = None if half is None else Precision.of(half)
     seconds: dict[str, float] = {}
