@@ -410,11 +410,12 @@ def recurrent(m: Match, value: Value) -> Any:
 
 
 def bit_cast(m: Match, value: Value) -> Any:
-    """A bool seen as a number of 8 bits is 0 or 1"""
+    """A bool seen as a number of 8 bits is 0 or 1; of integers a Cast keeps the bits"""
     x = value.inputs[0]
-    if x is None or x.dtype is not DType.BOOL or value.dtype.bits != 8 or not value.dtype.is_integer:
+    if x is None or not value.dtype.is_integer or value.dtype.bits < 8:
         return None
-    return op.Cast(x, to=value.dtype)
+    same = x.dtype.is_integer and x.dtype.bits == value.dtype.bits
+    return op.Cast(x, to=value.dtype) if same or (x.dtype is DType.BOOL and value.dtype.bits == 8) else None
 
 
 def cut_spectrum(m: Match, value: Value) -> Any:

@@ -199,7 +199,8 @@ OLD: dict[str, Callable[[], tuple[list[Value], list[Value]]]] = {
        for name in ("ScatterND", "ScatterElements") for how in ("add", "mul", "max", "min")},
     "training": trained, "quantized": lambda: quantized("int8"), "quantized to 16 bits": lambda: quantized("uint16"),
     "fourier": transformed, "half of fourier": lambda: transformed(onesided=1), "waves": waves,
-    "columns": columns,
+    "columns": columns, "bits": lambda: ([x := value("b", dtype="i64"), y := value("s", dtype="u8")], [
+        op.BitCast(op.Sub(x, 2), to=13), op.BitCast(op.Sub(y, np.uint8(2)), to=3)]),
     "pad some": lambda: ([x := value("b", "s", "t")], [op.Pad(x, [1, 2], 5.0, [-1])]),
     "uneven split": lambda: ([x := value("b", "s")], list(op.Split(x, None, axis=1, num_outputs=2, outputs=2))),
     "part of a shape": lambda: ([x := value("b", "s", "t")], [op.Add(op.Shape(x, start=1, end=-1), 1)]),
