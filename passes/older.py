@@ -21,6 +21,7 @@ from irkit.types import DType, Optional, Sequence, Tensor, Tuple
 from irkit.vocabulary import SHAPE_VECTOR
 from passes.expand import Expansion, operand, ordinals, reshaped
 from passes.functions import inlined
+from passes.mel import mel_in_float, mel_weights
 from passes.older_images import affine_grid, deform_conv, grid_sample, resize
 from passes.older_signals import dft, stft
 from passes.restate import HALVES, may_be_empty
@@ -422,6 +423,11 @@ def computed(m: Match, value: Value) -> Any:
     return const(evaluate(Graph((), (value,)), [])[0])
 
 
+def columns_of_integers(m: Match, value: Value) -> Any:
+    """Col2Im by sums where there is no kernel that holds all numbers"""
+    return None if value.dtype.is_float else col2im(m, value)
+
+
 NEVER = 1 << 10
 """Above every opset: what ONNX Runtime asks for, at whichever."""
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
@@ -431,9 +437,10 @@ OLDER: Mapping[str, tuple[tuple[int, Expansion], ...]] = MappingProxyType({
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), ((18, bitwise),)), "BitwiseNot": ((18, bitwise_not),),
     "BatchNormalization": ((NEVER, batch_normalization),), "LpPool": ((18, lp_pool),),
     "AveragePool": ((22, laid_out_pool), (19, without_gaps)),
-    "MaxPool": ((22, max_pool),), "Col2Im": ((18, col2im),), "ScatterND": ((18, scatter_nd),),
+    "MaxPool": ((22, max_pool),), "Col2Im": ((18, col2im), (NEVER, columns_of_integers)),
+    "MelWeightMatrix": ((NEVER, mel_in_float), (17, computed), (17, mel_weights)), "ScatterND": ((18, scatter_nd),),
     "ScatterElements": ((18, scatter_elements),), "DequantizeLinear": ((23, dequantize),),
-    "QuantizeLinear": ((23, quantize),), "MelWeightMatrix": ((17, computed),), "DeformConv": ((19, deform_conv),),
+    "QuantizeLinear": ((23, quantize),), "DeformConv": ((19, deform_conv),),
     "Resize": ((19, resize),),
     "OptionalHasElement": ((18, has_element),), "OptionalGetElement": ((18, element),),
     "QLinearMatMul": ((21, quantized_product),), "GridSample": ((20, grid_sample),),

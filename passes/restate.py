@@ -86,7 +86,7 @@ def counts_otherwise(value: Value) -> bool:
 
 ODD = REDUCTIONS | SCATTERS | PLACES | ORDERED | {
     "Mod", "RNN", "GRU", "LSTM", "MatMul", "Mul", "Div", "Pad", "Attention", "Squeeze", "BatchNormalization",
-    "ConvInteger", "MaxUnpool", "LogSoftmax", "Add", "DFT",
+    "ConvInteger", "MaxUnpool", "LogSoftmax", "Add", "DFT", "MelWeightMatrix",
 }  # fmt: skip
 """The operators of which `refused` asks anything."""
 
@@ -123,6 +123,8 @@ def refused(value: Value) -> str:
         return "ONNX Runtime counts the places of MaxUnpool in the shape that is asked for"
     if spectrum(value) is not None:
         return "ONNX Runtime errs in the inverse DFT of a half that its length cuts off"
+    if value.op == "MelWeightMatrix" and value.dtype in HALVES:
+        return "ONNX Runtime makes a MelWeightMatrix of no 16 bits"
     if names_no_axis(value):
         return "ONNX Runtime drops all axes of size 1 where Squeeze names none"
     if one_mask_for_all(value):

@@ -382,13 +382,12 @@ def columns(rng: np.random.Generator) -> Instance:
 
 
 def mel_weights(rng: np.random.Generator) -> Instance:
-    """Computed or constant operands, of f32 or f16."""
+    """Of computed operands, or of constants, in f32 or f16."""
     numbers = [int(rng.integers(1, 9)), int(rng.choice([16, 17, 64])), 8000]
     given = [np.array(n, np.int64) for n in numbers]
     given += [np.array(edge, np.float32) for edge in (rng.choice([0, 20.5]), rng.choice([3000, 4000]))]
-    operands = [
-        const(g) if rng.random() < 0.5 else param(tensor("i64" if g.dtype == np.int64 else "f32")) for g in given
-    ]
+    free = [param(tensor("i64" if g.dtype == np.int64 else "f32")) for g in given]
+    operands = free if rng.random() < 0.5 else [const(g) for g in given]
     root = op.MelWeightMatrix(*operands, output_datatype=int(rng.choice([1, 10])))
     return Instance((root,), {v: g for v, g in zip(operands, given, strict=True) if v.op == PARAM})
 
