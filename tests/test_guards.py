@@ -385,7 +385,7 @@ def test_a_guard_on_a_number_is_enforced() -> None:
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [(["y"], "'y', and no input is called so"), (["x"], "'x', which is tensor"), ("n", "is the string 'n'")],
+    [(["y"], "'y', and no input is called so"), (["x"], "'x', which is a tensor"), ("n", "is the string 'n'")],
 )
 def test_numbers_that_are_none_are_refused(names: Any, message: str) -> None:
     with pytest.raises(CaptureError, match=message):
