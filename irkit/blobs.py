@@ -69,6 +69,19 @@ class Blob:
         return (float(numbers.min()), float(numbers.max())) if self.size else (0.0, 0.0)
 
     @cached_property
+    def uniform(self) -> Any:
+        """The number that every element of numbers is, as a Python number; None where there is none, and for NaN. Kept
+        once asked for."""
+        array = self.array
+        first = array.reshape(-1)[0]
+        if self.size > 1 and array.tobytes() != first.tobytes() * self.size:
+            return None
+        number = first.item() if self.dtype.bits > 16 or not self.dtype.is_float else float(first)
+        if self.dtype.is_integer:
+            number = int(first)
+        return None if number != number else number
+
+    @cached_property
     def nbytes(self) -> int:
         """Bytes that the content takes in an ONNX file (0 for strings)."""
         return (math.prod(self.shape) * self.dtype.bits + 7) // 8

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from irkit.blobs import SMALL, Blob
-from irkit.ir import Graph, Value, constant
+from irkit.ir import Graph, Value, constant, substitute
 from irkit.pipeline import Observer, Pass, in_bodies
 from irkit.types import DType
 from irkit.vocabulary import CONSTANT
@@ -89,12 +89,7 @@ def share_contents_here(graph: Graph, table: Contents, *, names: bool) -> Graph:
         found = table.first(blob)
         if found is not blob and found.key != blob.key:
             swaps[value] = constant(found).with_origin(value.origin)
-    if not swaps:
-        return graph
-    for value in graph.order:
-        if not swaps.keys().isdisjoint(value.inputs):
-            swaps[value] = value.with_inputs(tuple([swaps.get(v, v) for v in value.inputs]))  # type: ignore[arg-type]
-    return graph.with_results(swaps.get(r, r) for r in graph.results)
+    return substitute(graph, swaps) if swaps else graph
 
 
 def made(names: bool = True) -> Pass:

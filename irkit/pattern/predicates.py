@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from types import EllipsisType
 from typing import Any
 
@@ -58,19 +57,7 @@ def uniform(value: Value) -> Any:
     size = blob.size
     if not 0 < size <= LIMIT or (size > 1 and blob.is_weight) or blob.dtype is DType.STRING:
         return None
-    return _uniform(blob)
-
-
-@lru_cache(maxsize=1 << 15)
-def _uniform(blob: Any) -> Any:
-    array = blob.array
-    first = array.reshape(-1)[0]
-    if blob.size > 1 and array.tobytes() != first.tobytes() * blob.size:
-        return None
-    number = first.item() if blob.dtype.bits > 16 or not blob.dtype.is_float else float(first)
-    if blob.dtype.is_integer:
-        number = int(first)
-    return None if number != number else number
+    return blob.uniform
 
 
 is_all_ones = Is("is_all_ones", lambda value: uniform(value) == 1, (1,))

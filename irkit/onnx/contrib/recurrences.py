@@ -70,7 +70,7 @@ def linear_attention(
     length, heads) or (batch, length, 1). Heads of queries and of states are repeated to the larger number of them.
     """
     a.refuse("state_window")
-    step = Step(a, query, key, value, past, decay, beta)
+    step = Step(a, [query, key, value], past, {"decay": decay, "beta": beta})
     state = step.begin()
     if dims.same(query.shape[1], 1) is True:
         rows = [op.Squeeze(wide(v), vector(1)) for v in step.rows]
@@ -84,33 +84,27 @@ def linear_attention(
     return narrow(found, query), narrow(ended, query if past is None else past)
 
 
-class Step:
-    """One token after the other."""
+NEEDED = {"decay": "gated", "beta": "delta"}
+"""What must stand in the name of a rule that takes an operand."""
 
-    def __init__(
-        self,
-        a: Application,
-        query: Value,
-        key: Value,
-        value: Value,
-        past: Value | None,
-        decay: Value | None,
-        beta: Value | None,
-    ) -> None:
+
+class Step:
+    """One token after the other: `rows` are queries, keys and values, behind which come the operands of the rule."""
+
+    def __init__(self, a: Application, rows: list[Value], past: Value | None, more: dict[str, Value | None]) -> None:
         self.a, self.past = a, past
         rule = a.attr("update_rule")
         if rule not in ("linear", "gated", "delta", "gated_delta"):
             raise a.fail(f"the rule {rule} is not defined")
-        self.rows = [query, key, value]
-        for given, name, wanted in ((decay, "decay", "gated" in rule), (beta, "beta", "delta" in rule)):
-            if (given is not None) is not wanted:
+        for name, given in more.items():
+            if (given is not None) is not (NEEDED[name] in rule):
                 raise a.fail(f"{name} goes with the rule {rule}, or does not")
-            self.rows += [] if given is None else [given]
+        self.rows = [*rows, *(given for given in more.values() if given is not None)]
         if any(v.rank != 3 for v in self.rows) or (past is not None and past.rank != 4):
             raise a.fail("an operand has another rank")
-        self.gated, self.delta = decay is not None, beta is not None
+        self.gated, self.delta = (NEEDED[name] in rule for name in ("decay", "beta"))
         self.queries, self.heads = a.attr("q_num_heads"), a.attr("kv_num_heads")
-        self.keys, self.values = self.part(query, self.queries), self.part(value, self.heads)
+        self.keys, self.values = self.part(rows[0], self.queries), self.part(rows[2], self.heads)
         self.scale = a.attr("scale") or 1 / math.sqrt(max(self.keys, 1))
 
     def part(self, x: Value, count: int) -> int:
