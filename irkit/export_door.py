@@ -25,7 +25,7 @@ def upstairs(module: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name in ("torch", "transformers"):
             raise IrkitError(
-                f"{module} needs {error.name}, which is not installed", hint="pip install 'irkit[torch]'"
+                f"{module} needs {error.name}, which is not installed", hint=f"pip install {error.name}"
             ) from error
         raise
 
