@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from irkit import dims, dims_text
@@ -17,6 +18,8 @@ _COMPARE: Mapping[type, Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
+Truth = Callable[[Mapping[str, int]], bool | None]
+Size = Callable[[Mapping[str, int]], int | float | None]
 
 
 def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
@@ -27,37 +30,67 @@ def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
     """
     if len(condition) > 10_000:
         raise DimensionError("a condition of more than 10,000 characters is refused")
+    return _truth_of(condition)(sizes)
+
+
+@lru_cache(maxsize=1024)  # a program asks the same of every call
+def _truth_of(condition: str) -> Truth:
+    """What tells whether a condition holds."""
     try:
         tree = ast.parse(condition.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise DimensionError(f"{condition!r} is no condition") from error
-    return _truth(tree, condition, sizes)
+    return _truth(tree, condition)
 
 
-def _truth(node: ast.expr, source: str, sizes: Mapping[str, int]) -> bool | None:
+def _truth(node: ast.expr, source: str) -> Truth:
     if isinstance(node, ast.BoolOp):
-        answers = [_truth(v, source, sizes) for v in node.values]
-        decisive = isinstance(node.op, ast.Or)
-        if decisive in answers:
-            return decisive
-        return None if None in answers else not decisive
+        return _joined([_truth(v, source) for v in node.values], isinstance(node.op, ast.Or))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        answer = _truth(node.operand, source, sizes)
-        return None if answer is None else not answer
+        inner = _truth(node.operand, source)
+
+        def negated(sizes: Mapping[str, int]) -> bool | None:
+            answer = inner(sizes)
+            return None if answer is None else not answer
+
+        return negated
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        return node.value
+        value = node.value
+        return lambda sizes: value
     if isinstance(node, ast.Compare) and all(type(o) in _COMPARE for o in node.ops):
-        sides = [_size(side, source, sizes) for side in (node.left, *node.comparators)]
-        if None in sides:
-            return None
-        return all(_COMPARE[type(o)](a, b) for o, a, b in zip(node.ops, sides[:-1], sides[1:], strict=True))
+        return _compared([_COMPARE[type(o)] for o in node.ops], [_size(e) for e in (node.left, *node.comparators)])
     raise DimensionError(f"{source!r} is no condition", hint="compare dimensions, join with and, or, not")
 
 
-def _size(node: ast.expr, source: str, sizes: Mapping[str, int]) -> int | float | None:
+def _joined(parts: Sequence[Truth], decisive: bool) -> Truth:
+    """`or` of the parts where `decisive`, else `and`."""
+
+    def joined(sizes: Mapping[str, int]) -> bool | None:
+        answers = [part(sizes) for part in parts]
+        if decisive in answers:
+            return decisive
+        return None if None in answers else not decisive
+
+    return joined
+
+
+def _compared(relations: Sequence[Callable[[Any, Any], bool]], sides: Sequence[Size]) -> Truth:
+    """Whether each relation holds between two sides that follow one another."""
+
+    def compared(sizes: Mapping[str, int]) -> bool | None:
+        found = [side(sizes) for side in sides]
+        if None in found:
+            return None
+        return all(relation(a, b) for relation, a, b in zip(relations, found[:-1], found[1:], strict=True))
+
+    return compared
+
+
+def _size(node: ast.expr) -> Size:
+    """The value of an expression over dimensions; None where a symbol has no value."""
     expression = dims_text.parse(ast.unparse(node))
     names = [s.name for s in dims.symbols_of(expression)]
-    return dims.evaluate(expression, sizes) if all(n in sizes for n in names) else None
+    return lambda sizes: dims.evaluate(expression, sizes) if all(n in sizes for n in names) else None
 
 
 def binding_of(
