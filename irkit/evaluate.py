@@ -15,7 +15,7 @@ import numpy as np
 from irkit import dims
 from irkit.binding import Binding, complaint
 from irkit.errors import EvaluateError
-from irkit.ir import Graph, Value
+from irkit.ir import Graph, Value, require_graph
 from irkit.onnx import contrib
 from irkit.onnx.kernels.common import Array, Kernel, attr
 from irkit.onnx.kernels.table import DRAWS, KERNELS
@@ -46,6 +46,7 @@ def evaluate(
     Raises EvaluateError for feeds that do not fit the parameters' types, for an operator without a kernel, and for a
     result whose element type or shape contradicts the type of its value. Results may share memory with the feeds.
     """
+    require_graph(graph)
     run = Run(kernels, np.random.default_rng(seed), every)
     arrays = arranged(graph, feeds)
     binding = Binding()

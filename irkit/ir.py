@@ -295,6 +295,15 @@ def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
     return graph.with_results(built[r] for r in graph.results)
 
 
+def require_graph(graph: Any) -> None:
+    """Raises GraphError for what is no graph: a model of ONNX, a program, a path."""
+    if not isinstance(graph, Graph):
+        raise GraphError(
+            f"a {type(graph).__name__} is no irkit graph",
+            hint="irkit.load(model) makes one of an ONNX model or its path; that of a program is program.graph",
+        )
+
+
 def item(value: Value, index: int) -> Value:
     """Result number `index` of an operator with several results. Raises GraphError where there is none such."""
     if not isinstance(value.type, Tuple) or not 0 <= index < len(value.type.items):

@@ -33,7 +33,7 @@ from irkit.blobs import Blob
 from irkit.build import check_arity, check_dtypes, required
 from irkit.errors import TypeRuleError, VerifyError
 from irkit.instantiate import call_type
-from irkit.ir import Graph, Port, Value
+from irkit.ir import Graph, Port, Value, require_graph
 from irkit.onnx.schemas import BODIES, OpSpec, spec
 from irkit.reinfer import inferred
 from irkit.text.printer import excerpt
@@ -69,6 +69,7 @@ def verify(graph: Graph, *, vocabulary: Collection[str] | None = None) -> Graph:
 
     Raises VerifyError for the first value that breaks a law: the law's number, the line, and what to try.
     """
+    require_graph(graph)
     _Verifier(None if vocabulary is None else frozenset(vocabulary)).graph(graph, outermost=True)
     return graph
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irkit.ir import Graph
+from irkit.ir import Graph, require_graph
 from irkit.onnx.materialize import ALLOWZERO
 from irkit.rewrite import rewrite
 from passes.fuse import fuse
@@ -25,6 +25,7 @@ def prepare(
 
     Raises RewriteError for what the target cannot run.
     """
+    require_graph(graph)
     chosen = target_of(target, opset)
     return materialize_dims(fitted(graph, chosen, rules), chosen.opset)
 

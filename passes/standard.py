@@ -8,7 +8,7 @@ from typing import Any
 
 from irkit.check_rule import guarded
 from irkit.errors import RewriteError
-from irkit.ir import Graph
+from irkit.ir import Graph, require_graph
 from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody, rules_pass, sequence, when
 from irkit.rule import Rule, Rules
@@ -190,6 +190,7 @@ def optimize(
     `check` compares both sides of every application of every rule by numbers, on random content of what it fired on:
     a wrong one raises RewriteError, which names it. That is for finding what broke a graph, and slow.
     """
+    require_graph(graph)
     if level not in range(len(LEVELS)):
         raise RewriteError(f"there is no level {level!r}", hint="levels are 0, 1 and 2")
     given = several(rules)

@@ -16,6 +16,7 @@ from irkit import op
 from irkit.cli import app
 from irkit.pattern import hole, p
 from lowering.export import to_onnx
+from passes import optimize, prepare
 
 A = irkit.param(irkit.tensor("f32", "n", 4))
 GRAPH = irkit.Graph((A,), (op.Neg(A),))
@@ -122,6 +123,21 @@ SLIPS: dict[str, tuple[Callable[[], Any], str, str]] = {
         lambda: irkit.explain((), None),  # type: ignore[arg-type]
         "None is no value and no graph",
         "graph.results[0]",
+    ),
+    "an ONNX model for a graph": (
+        lambda: optimize(irkit.to_proto(GRAPH)),  # type: ignore[arg-type]
+        "a ModelProto is no irkit graph",
+        "irkit.load(model)",
+    ),
+    "a program for a graph": (
+        lambda: prepare(to_onnx(baked, (X,))),  # type: ignore[arg-type]
+        "a Program is no irkit graph",
+        "program.graph",
+    ),
+    "path and graph the wrong way round": (
+        lambda: irkit.save("model.onnx", GRAPH),  # type: ignore[arg-type]
+        "a str is no irkit graph",
+        "irkit.load(model)",
     ),
     "an opset of long ago": (
         lambda: to_onnx(baked, (X,), opset=9),

@@ -18,7 +18,7 @@ from onnx import ModelProto, StringStringEntryProto, TensorProto
 from irkit.blobs import SMALL, Blob
 from irkit.errors import SerializeError
 from irkit.files import replacing, write_together
-from irkit.ir import Graph
+from irkit.ir import Graph, require_graph
 from irkit.onnx.serialize import TOO_LARGE, skeleton, weights_of
 from irkit.onnx.tensors import chunks, header, pieces, tensor_proto, varint
 from irkit.types import DType
@@ -61,6 +61,7 @@ def save(
     Both files appear under their names only when they are complete: a failed save leaves the old ones.
     Raises SerializeError for what the opset cannot say or one message cannot hold, and where no file can be written.
     """
+    require_graph(graph)
     if not Path(path).name:
         raise SerializeError(f"{str(path)!r} names no file", hint="give the name of a file")
     target = Path(os.path.realpath(path)) if Path(path).is_symlink() else Path(path)

@@ -15,7 +15,7 @@ from irkit.build import dtype_complaint, required
 from irkit.digest import symbols_in
 from irkit.dims import is_fresh
 from irkit.errors import SerializeError
-from irkit.ir import Graph, Value
+from irkit.ir import Graph, Value, require_graph
 from irkit.onnx.downgrade import downgraded
 from irkit.onnx.expand import called, expand_calls
 from irkit.onnx.materialize import materialize
@@ -77,6 +77,7 @@ def to_proto(
 
     Raises SerializeError for what the opset cannot say, and for weights of 2 GiB and more (`irkit.save` takes those).
     """
+    require_graph(graph)
     total = sum(blob.nbytes for blob in weights_of(graph))
     if total > TOO_LARGE:
         raise SerializeError(
