@@ -168,11 +168,11 @@ def aten_cross_entropy_loss(
     lone = self.rank == 1
     x, t = (unsqueeze(self, 0), unsqueeze(target, 0)) if lone else (self, target)
     if target.dtype.is_float:
-        loss = of_probabilities(x, t, weight, label_smoothing)
+        shares = of_probabilities(x, t, weight, label_smoothing)
+        loss = op.Neg(total(shares, [1]) if reduction == 0 else total(shares))
         if reduction == 1:  # the mean is over items, classes not counted
             count = dims.floordiv(dims.product(x.shape), x.shape[1])
-            return op.Div(total(loss), cast(dim_scalar(count), loss.dtype))
-        loss = total(loss) if reduction == 2 else loss
+            return op.Div(loss, cast(dim_scalar(count), loss.dtype))
     elif label_smoothing:
         loss = smoothed(x, t, weight, reduction, ignore_index, label_smoothing)
     else:
@@ -188,13 +188,13 @@ def over_classes(x: Value, weight: Value) -> Value:
 
 
 def of_probabilities(x: Value, t: Value, weight: Value | None, smoothing: float) -> Value:
-    """-sum over classes of t * log_softmax(x) * weight"""
+    """t * log_softmax(x) * weight, of which a sum over classes or over all is rounded once"""
     logs = op.LogSoftmax(x, axis=1)
     if smoothing:
         share = op.Div(number(x, smoothing), cast(dim_scalar(x.shape[1]), x.dtype))
         t = op.Add(op.Mul(t, number(t, 1 - smoothing)), share)
     made = op.Mul(logs, t)
-    return op.Neg(total(made if weight is None else op.Mul(made, over_classes(x, weight)), [1]))
+    return made if weight is None else op.Mul(made, over_classes(x, weight))
 
 
 def smoothed(x: Value, t: Value, weight: Value | None, reduction: int, ignore: int, smoothing: float) -> Value:

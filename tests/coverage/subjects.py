@@ -23,6 +23,7 @@ from lowering.export import to_onnx
 from lowering.program import Program
 from tests.converters.oracle import array, tensors_of
 from tests.coverage.measure import Failed, Found, NotCaptured, Undetermined, clean, made, reason_of, since
+from tests.coverage.verdicts import doubled, shown_by
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -50,14 +51,15 @@ class Subject:
 
 def outcome_of(subjects: Iterable[Subject], samples: int | None) -> Found:
     """The outcome over the first `samples` subjects (all of them where None); the first failure ends it."""
-    start, compared, left_out, lacking = time.perf_counter(), 0, Found("no samples"), 0
+    start, compared, left_out, lacking, shown = time.perf_counter(), 0, Found("no samples"), 0, ("", "")
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for subject in islice(subjects, samples):
             try:
-                check(subject)
+                found = check(subject)
                 compared += 1
+                shown = shown if shown[0] else (found[0], f"{clean(found[1])} [{clean(subject.words)[:120]}]")
             except Failed as failed:
                 reason, detail = failed.args
                 return Found("fail", reason, f"{clean(detail)} [{clean(subject.words)[:120]}]", compared, since(start))
@@ -70,18 +72,44 @@ def outcome_of(subjects: Iterable[Subject], samples: int | None) -> Found:
     if not compared:
         return attrs.evolve(left_out, seconds=since(start))
     apart = f"torch.export captures {compared} of {compared + lacking} samples" if lacking else ""
-    return Found("pass", "", apart, compared, since(start))
+    return Found("pass", shown[0], shown[1] if shown[0] else apart, compared, since(start))
 
 
-def check(subject: Subject) -> None:
-    """Raises Failed where the program differs from eager, NotCaptured or Undetermined where nothing can be compared."""
+def check(subject: Subject) -> tuple[str, str]:
+    """(why, difference) where a result differs from eager and is shown to be right, else two empty texts.
+
+    Raises Failed where the program differs, NotCaptured or Undetermined where nothing can be compared.
+    """
     determined(subject, (subject.args, subject.kwargs))
     program = exported(subject)
+    shown = ("", "")
     for args, kwargs in calls_of(subject, program):
         problem = run(program, args, kwargs).problem
         if problem:
             sizes = [list(t.shape) for t in tensors_of((args, kwargs))]
-            raise Failed(reason_of(problem), f"at {sizes}: {problem}")
+            why = verdict_of(subject, program, (args, kwargs)) if reason_of(problem) == "value" else ""
+            if not why:
+                raise Failed(reason_of(problem), f"at {sizes}: {problem}")
+            shown = shown if shown[0] else (why, f"at {sizes}: {problem}")
+    return shown
+
+
+def verdict_of(subject: Subject, program: Program, arguments: Arguments) -> str:
+    """What the module in float64 shows of results that differ (`verdicts.shown_by`); empty where that is nothing."""
+
+    def results(call: Any, arguments: Arguments) -> list[Any]:
+        args, kwargs = copy.deepcopy(arguments)
+        with torch.no_grad():
+            return [array(t) for t in tensors_of(call(*args, **kwargs))]
+
+    theirs, ours = results(copy.deepcopy(subject.model), arguments), results(program, arguments)
+    if [(a.dtype, a.shape) for a in theirs] != [(a.dtype, a.shape) for a in ours]:
+        return ""
+    try:
+        exact = results(copy.deepcopy(subject.model).double(), pytree.tree_map(doubled, arguments))
+    except Exception:  # torch has no such kernel in float64
+        return ""
+    return shown_by(exact, theirs, ours)
 
 
 def determined(subject: Subject, arguments: Arguments) -> None:

@@ -115,9 +115,14 @@ def verdict(case: Case, args: Sequence[torch.Tensor], expected: Any, actual: Any
             exact = [array(t) for t in tensors_of(case.exact(*(doubled(a).clone() for a in args)))]
         except Exception:  # torch has no such kernel in float64
             return ""
+    return shown_by(exact, theirs, ours, case.certain)
+
+
+def shown_by(exact: list[np.ndarray], theirs: list[np.ndarray], ours: list[np.ndarray], certain: bool = False) -> str:
+    """What the float64 evaluation shows of results that differ; empty where that is nothing."""
     if [a.shape for a in exact] != [a.shape for a in ours]:
         return ""
-    shown = {shown_of(e, a, x, case.certain) for e, a, x in zip(theirs, ours, exact, strict=True)}
+    shown = {shown_of(e, a, x, certain) for e, a, x in zip(theirs, ours, exact, strict=True)}
     return next((words for words in ("", OFF, OFF_THERE_TOO, NO_NEARER) if (words or None) in shown), "")
 
 
