@@ -415,8 +415,8 @@ def test_the_version_of_a_domain_of_ones_own_is_kept() -> None:
 
 def test_the_description_of_a_model_comes_back() -> None:
     node = helper.make_node("Relu", ["x"], ["y"])
-    ends = [helper.make_tensor_value_info(name, FLOAT, [2]) for name in "xy"]
-    model = helper.make_model(helper.make_graph([node], "g", *([each] for each in ends)), doc_string="what it is for")
+    x, y = (helper.make_tensor_value_info(name, FLOAT, [2]) for name in "xy")
+    model = helper.make_model(helper.make_graph([node], "g", [x], [y]), doc_string="what it is for")
     graph = irkit.load(model)
     assert irkit.parse(str(graph)) == graph and "what it is for" in str(graph)
     proto = irkit.to_proto(graph)
