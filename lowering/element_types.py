@@ -31,7 +31,8 @@ def guards_of_element_types(module: GraphModule) -> Iterator[Guard]:
 
 def conditions(node: Node) -> Iterator[Any]:
     """Relations over torch's symbols that hold where the node has the element type that was recorded."""
-    operands: list[Any] = [each.meta["val"] for each in node.args[1]]  # pyright: ignore[reportOptionalIterable, reportGeneralTypeIssues, reportAttributeAccessIssue]
+    given: Any = node.args[1]
+    operands: list[Any] = [each.meta["val"] for each in given]
     recorded = node.meta["val"].dtype
     if recorded.is_floating_point or recorded.is_complex or all(each.dtype is torch.int64 for each in operands):
         return

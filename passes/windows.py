@@ -278,7 +278,7 @@ def resize(m: Match, value: Value) -> Any:
     return found if outside is None else op.Where(outside, attribute_of(value, "extrapolation_value"), found)
 
 
-def factors_of(value: Value, axes: Sequence[int]) -> list[float | None] | None:
+def factors_of(value: Value, axes: Sequence[int]) -> Sequence[float | None] | None:
     """The scale of each axis, None where it is that of the sizes; None in all where no constants tell."""
     scales, given = operand(value, 2), [value.inputs[0].shape[axis] for axis in axes]  # type: ignore[union-attr]
     if scales is not None:
