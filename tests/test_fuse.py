@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import irkit
@@ -147,6 +148,25 @@ def test_products_of_shared_heads_make_no_copies_of_them() -> None:
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(s).astype("f4") for s in ((2, 6, 3, 4), (2, 2, 5, 4))]
     np.testing.assert_allclose(irkit.evaluate(after, inputs)[0], irkit.evaluate(graph, inputs)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_rows_with_matrices_of_their_own_are_sorted_where_that_pays() -> None:
+    rng = np.random.default_rng(0)
+    for height, sorts in ((512, True), (16, False)):
+        logits = param(tensor("f32", "n", 3))
+        ids = op.Reshape(op.TopK(logits, [2])[1], [-1])
+        weight = const((rng.standard_normal((3, height, 96)) / 8).astype("f4"))
+        rows = op.Expand(op.Unsqueeze(x := param(tensor("f32", "n", 96)), [1, 3]), [1, 2, 1, 1])
+        flat = op.Reshape(rows, [-1, 96, 1])
+        graph = passes.optimize(Graph((logits, x), (op.MatMul(op.Gather(weight, ids), flat),)))
+        after = passes.prepare(graph)
+        assert any(v.op == "Split" for v in after.order) is sorts
+        session = onnxruntime.InferenceSession(irkit.to_proto(after).SerializeToString())
+        for count in (0, 1, 7):
+            given = [rng.standard_normal((count, size)).astype("f4") for size in (3, 96)]
+            feeds = dict(zip([each.name for each in session.get_inputs()], given, strict=True))
+            (found,) = session.run(None, feeds)
+            np.testing.assert_allclose(found, irkit.evaluate(graph, given)[0], rtol=1e-4, atol=1e-5)
 
 
 def test_an_operator_that_is_slow_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
