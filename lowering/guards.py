@@ -529,7 +529,7 @@ def equal_symbols(symbol: Any, env: Any) -> list[Any]:
     """The symbol, and those that it was made equal to: by the user's names, which have no line of the model's."""
     found = [symbol]
     for each in found:
-        pairs = [guard.expr.args for guard in env.guards if isinstance(guard.expr, sympy.Eq)]
+        pairs: list[Any] = [guard.expr.args for guard in env.guards if isinstance(guard.expr, sympy.Eq)]
         pairs.append((each, (getattr(env, "replacements", None) or {}).get(each)))
         for pair in pairs:
             if each in pair:
