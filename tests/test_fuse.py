@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -165,7 +167,7 @@ def test_rows_with_matrices_of_their_own_are_sorted_where_that_pays() -> None:
         for count in (0, 1, 7):
             given = [rng.standard_normal((count, size)).astype("f4") for size in (3, 96)]
             feeds = dict(zip([each.name for each in session.get_inputs()], given, strict=True))
-            (found,) = session.run(None, feeds)
+            found: Any = session.run(None, feeds)[0]
             np.testing.assert_allclose(found, irkit.evaluate(graph, given)[0], rtol=1e-4, atol=1e-5)
 
 

@@ -308,9 +308,10 @@ def test_to_onnx_takes_a_precision(name: str, dtype: str, keep_io: bool) -> None
     model, args, kwargs, shapes = MODELS[name]()
     asked: Any = Precision(dtype, keep_io=keep_io) if not keep_io else dtype
     program = irkit.to_onnx(model.eval(), args, kwargs, dynamic_shapes=shapes, precision=asked)
-    assert program.precision is DType[dtype.upper()] and str(program.precision.short) in program.report.precision
+    made = DType[dtype.upper()]
+    assert program.precision is made and made.short in program.report.precision
     given = {v.dtype for v in (*program.ready.params, *program.ready.results) if v.dtype.is_float}
-    assert given == {DType.FLOAT if keep_io else program.precision}
+    assert given == {DType.FLOAT if keep_io else made}
     report = program.check(1)  # against the torch model in float32, at its own sizes and at others
     assert report, report
     errors = [relative for run in report.runs for _, _, relative in run.errors]
