@@ -162,7 +162,7 @@ def once(source: Path, output: Path, target: Any, times: dict[str, float]) -> tu
     if timed(times, "again", lambda: optimize(after)) is not after:
         raise SystemExit("a second run changes the graph")
     fresh = attrs.evolve(after)  # of which nothing is remembered
-    if timed(times, "sweep", lambda: optimize(fresh)) != fresh:  # an equal one comes back, which knows that it is settled
+    if timed(times, "sweep", lambda: optimize(fresh)) != fresh:  # an equal one comes back, marked
         raise SystemExit("a sweep of the optimized graph changes it")
     legal = timed(times, "legalize", lambda: legalize(after, target))
     ready = timed(times, "materialize", lambda: materialize_dims(legal))
