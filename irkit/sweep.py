@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from operator import attrgetter
 from typing import Any
 
@@ -170,19 +170,19 @@ class Sweep:
     """
 
     def __init__(self, graph: Graph, plan: Plan) -> None:
+        # Nothing that a rule may keep refers to this: a weight that is computed late would hold all graphs of the way.
         self.graph, self.plan = graph, plan
         self.table = Numbering()
         self.settled: set[Value] = set(graph.params)
         self.swaps: dict[Value, Any] = {}
         self.active: set[Value] = set()
-        self._symbols: frozenset[Any] | None = None
+        self.symbols = cache(partial(symbols_of, graph))
         self._olds: dict[Value, list[Value]] = {}
         self.fired_rules: set[str] = set()
         self._shared: set[Value] = set()
         self._results: Counter[Value] | None = None
         self._tried = plan.tried.setdefault(graph.params, set())
         self._kept_back = 0
-        self._ask = self.users if plan.asks_users else None
 
     def run(self) -> Graph:
         """The graph rewritten; the very same object where nothing changes."""
@@ -359,7 +359,7 @@ class Sweep:
 
     def applied(self, rule: Rule, pattern: Pattern, value: Value) -> Any:
         """What the rule makes of `value`, an instance of `pattern`, checked; None where it is none, or declined."""
-        bound = match(pattern, value, self._ask)
+        bound = match(pattern, value, self.users if self.plan.asks_users else None)  # kept, it would be a cycle
         if bound is None:
             return None
         try:
@@ -389,12 +389,6 @@ class Sweep:
             if type(new) is not Value or same_types(new.type, type_) is False:
                 raise broken(rule, value, f"turns a {type_!r} into {new!r}")
         return found
-
-    def symbols(self) -> frozenset[Any]:
-        """The symbols that the parameters' types bind."""
-        if self._symbols is None:
-            self._symbols = symbols_of(self.graph)
-        return self._symbols
 
     def users(self, value: Value) -> int:
         """How many values of the graph use `value`, or what it stands for; being a result counts as a use."""

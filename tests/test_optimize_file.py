@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from irkit.errors import LoadError
+from irkit.ir import Graph, Value
 from passes import optimize_file
 
 
@@ -54,3 +55,20 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LoadError):
         optimize_file(given, tmp_path / "smaller.onnx")
     assert not (tmp_path / "smaller.onnx").exists() and gc.isenabled()
+
+
+def test_graphs_are_freed_without_the_collector(tmp_path: Path) -> None:
+    """No cycle holds the graphs of the way, and with them a mapped file."""
+    given = written(tmp_path)
+    gc.collect()
+    gc.disable()
+    try:
+        optimize_file(given, tmp_path / "smaller.onnx")
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        left = [each for each in gc.garbage if isinstance(each, Value | Graph)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not left
