@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from irkit.ir import Graph, require_graph
 from irkit.onnx.materialize import ALLOWZERO
-from irkit.rewrite import rewrite
+from irkit.sweep import Plan
 from passes.fuse import fuse
 from passes.legalize import legalize
 from passes.materialize_dims import materialize_dims
@@ -39,6 +39,6 @@ def fitted(graph: Graph, target: Target, rules: str = "") -> Graph:
     """
     legal = steer(legalize(fuse(graph, target, rules=rules), target), target)
     placed = rows(legal, target)
-    if target.opset < ALLOWZERO and rewrite(placed, (plain_reshapes(placed.symbols),)) is not placed:
+    if target.opset < ALLOWZERO and Plan((plain_reshapes(placed.symbols),)).applies(placed):
         return legal  # from rows back to sizes that may be 0, for which the opset has no word
     return placed

@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
+import numpy as np
+
 from irkit import dims
 from irkit.build import op
 from irkit.dims import Dim
@@ -86,6 +89,24 @@ def aten_randint_like(self: Value, high: Dim, *, dtype: DType | None = None) -> 
 def aten_randint_like_low_dtype(self: Value, low: Dim, high: Dim, *, dtype: DType | None = None) -> Value:
     """Whole numbers from [low, high), in the shape of self."""
     return whole_numbers(low, high, self.shape, dtype or self.dtype)
+
+
+def aten_random_to(self: Value, to: Dim) -> Value:
+    """Whole numbers from [0, to), in the shape of self."""
+    return whole_numbers(0, to, self.shape, self.dtype)
+
+
+def aten_random(self: Value) -> Value:
+    """Whole numbers from 0 to the largest that self holds, or up to which a float holds all, in the shape of self."""
+    dtype = self.dtype
+    if dtype is DType.INT64:  # more digits than one draw has
+        high, low = (whole_numbers(0, 1 << bits, self.shape, dtype) for bits in (31, 32))
+        return op.Add(op.Mul(high, scalar(1 << 32, dtype)), low)
+    if dtype is DType.BOOL:
+        return aten_random_to(self, 2)
+    if dtype.is_float:
+        return aten_random_to(self, (1 << ml_dtypes.finfo(dtype.numpy).nmant + 1) + 1)
+    return aten_random_to(self, int(np.iinfo(dtype.numpy).max) + 1)
 
 
 def aten_randperm(n: Dim, *, dtype: DType | None = None, expected: Any = None) -> Value:

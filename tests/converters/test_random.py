@@ -30,6 +30,7 @@ MOMENTS: dict[str, tuple[Callable[..., Any], float, float]] = {
     "rand": (lambda x: torch.rand(x.shape[0]), 0.5, 12**-0.5),
     "randn": (lambda x: torch.randn(x.shape[0]), 0.0, 1.0),
     "randint": (lambda x: torch.randint(-2, 3, x.shape).float(), 0.0, 2**0.5),
+    "random_in_place": (lambda x: x.clone().random_(7), 3.0, 2.0),
     "normal": (lambda x: torch.normal(x + 3, 2.0), 3.0, 2.0),
     "normal_in_place": (lambda x: x.clone().normal_(1.0, 0.5), 1.0, 0.5),
     "uniform_in_place": (lambda x: x.clone().uniform_(), 0.5, 12**-0.5),
@@ -49,6 +50,18 @@ def test_mean_and_deviation(name: str, symbolic: bool) -> None:
     assert numbers.shape == (SIZE,) and numbers.dtype == np.float32
     assert abs(numbers.mean() - mean) < 6 * deviation / SIZE**0.5
     assert abs(numbers.std() - deviation) < 0.05
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "int32", "int8", "uint8", "bool"])
+def test_random_draws_up_to_what_its_type_holds(dtype: str) -> None:
+    kind = getattr(torch, dtype)
+    (numbers,) = drawn(lambda x: x.clone().random_(), torch.zeros(SIZE, dtype=kind))
+    theirs = torch.zeros(SIZE, dtype=kind).random_().numpy()
+    assert numbers.dtype == theirs.dtype and numbers.min() >= 0
+    largest = 1 if dtype == "bool" else 2 / torch.finfo(kind).eps if kind.is_floating_point else torch.iinfo(kind).max
+    scaled = numbers.astype(np.float64) / largest
+    assert 0.98 < scaled.max() <= 1 and abs(scaled.mean() - 0.5) < 6 * 0.5 / SIZE**0.5
 
 
 def test_two_draws_differ_and_one_draw_is_used_twice() -> None:
