@@ -35,6 +35,7 @@ from irkit.onnx.runtime_table import is_contrib
 from irkit.types import DType, Tensor
 from irkit.walk import post_order
 from passes.costs import fusion_of
+from passes.group_products import group_products
 from passes.legalize import legalize
 from passes.materialize_dims import materialize_dims
 from passes.steer import steer
@@ -112,7 +113,7 @@ def graph_of(
         found = form(maker)
         results += found if isinstance(found, tuple) else (found,)
     graph = Graph(tuple(maker.params), tuple(results))
-    ready = graph if target is None else steer(legalize(graph, target), target)
+    ready = graph if target is None else group_products(steer(legalize(graph, target), target), target)
     return materialize_dims(ready), maker.arrays, results[0]
 
 

@@ -48,6 +48,8 @@ class Index:
         alone = tuple(each for each in rules if not each.others)
         self.asks_users = any(asks_users(each.pattern) for each in alone)
         self._roots = [(each, root_ops(each.pattern)) for each in alone]
+        anywhere = any(ops is None for _, ops in self._roots)
+        self.roots = None if anywhere else frozenset(op for _, ops in self._roots for op in ops or ())
         self._by_op: dict[str, Rules] = {}
         self._candidates: dict[Any, Attempts] = {}
 
@@ -94,6 +96,7 @@ class Plan:
         self.rules, self.depth = rules, depth
         index = index_of(rules + tidy)
         self.asks_users, self.candidates, self.joint = index.asks_users, index.candidates, index.joint
+        self.roots = index.roots
         self.first_candidates = index_of(rules).candidates if tidy else index.candidates
         self.tried: dict[tuple[Value, ...], set[Value]] = {}
         self._bodies = Bodies()
@@ -122,10 +125,13 @@ class Plan:
 
     def applies(self, graph: Graph) -> bool:
         """True where a rule of one root applies to a value of a graph or of its bodies."""
-        sweep = Sweep(graph, self)
+        sweep, roots = Sweep(graph, self), self.roots
         for value in graph.order:
-            rules = self.candidates(value) if value.op != PARAM else ()
-            if (rules and sweep.fired(value, rules) is not None) or any(map(self.applies, value.bodies)):
+            op = value.op
+            rules = self.candidates(value) if op != PARAM and (roots is None or op in roots) else ()
+            if rules and sweep.fired(value, rules) is not None:
+                return True
+            if value.bodies and any(map(self.applies, value.bodies)):
                 return True
         return False
 

@@ -6,6 +6,7 @@ from irkit.ir import Graph, require_graph
 from irkit.onnx.materialize import ALLOWZERO
 from irkit.sweep import Plan
 from passes.fuse import fuse
+from passes.group_products import group_products
 from passes.legalize import legalize
 from passes.materialize_dims import materialize_dims
 from passes.older import plain_reshapes
@@ -32,12 +33,13 @@ def prepare(
 
 def fitted(graph: Graph, target: Target, rules: str = "") -> Graph:
     """The graph in the operators that the target runs, and of those the ones that it runs fastest: fused where that
-    pays (`passes.fuse`), legalized (`passes.legalize`), kept from being fused where it does not (`passes.steer`), its
-    linear layers on rows where that pays (`passes.rows`).
+    pays (`passes.fuse`), legalized (`passes.legalize`), kept from being fused where it does not (`passes.steer`), rows
+    that meet the same matrix put together (`passes.group_products`), its linear layers on rows where that pays
+    (`passes.rows`).
 
     Raises RewriteError for what the target cannot run.
     """
-    legal = steer(legalize(fuse(graph, target, rules=rules), target), target)
+    legal = group_products(steer(legalize(fuse(graph, target, rules=rules), target), target), target)
     placed = rows(legal, target)
     if target.opset < ALLOWZERO and Plan((plain_reshapes(placed.symbols),)).applies(placed):
         return legal  # from rows back to sizes that may be 0, for which the opset has no word

@@ -3,9 +3,7 @@
 Its kernel of a LayerNormalization with the sum before it (SkipLayerNormalization) takes several times as long as both
 by themselves (`benchmarks/kernel_costs.py`, "Add before LayerNormalization"), and nothing in a model turns that fusion
 off. It looks for an Add: a Sum of two is the same, bit for bit, and is left alone. Sums of more, such as those of a
-product, its bias and what goes around it, are computed in one go, to the same bits again. Products that are left of
-attention with shared heads take these as they are, and not copied for each head of the queries; and rows that each come
-with the matrix of an expert are sorted by expert, where that pays.
+product, its bias and what goes around it, are computed in one go, to the same bits again.
 """
 
 from __future__ import annotations
@@ -22,8 +20,6 @@ from irkit.pipeline import Observer, Pass, nobody
 from irkit.rewrite import Match, Rules, decline, rewrite, rule
 from irkit.types import DType, Tensor, tensor
 from passes.rules.common import same_shape
-from passes.rules.shared_heads import SHARED_HEADS
-from passes.rules.sorted_rows import SORTED_ROWS
 from passes.targets import Target
 
 x, y = hole("x"), hole("y")
@@ -66,7 +62,7 @@ def sum_of_more(m: Match) -> Any:
     return op.Sum(*m.terms, m.c)
 
 
-STEERING: Rules = (sum_of_three, sum_of_more, sum_before_norm, *SHARED_HEADS, *SORTED_ROWS)
+STEERING: Rules = (sum_of_three, sum_of_more, sum_before_norm)
 """All such rules."""
 
 

@@ -23,13 +23,15 @@ from irkit.types import DType, Tensor, dims_of
 from irkit.vocabulary import CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.walk import post_order
 from passes.contrib import CONTRIB
+from passes.group_products import GROUPING
 from passes.rules.finite import FINITE
 from passes.standard import EXACT, REAL
 from passes.steer import STEERING
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "rules.md"
-RULES: tuple[Rule, ...] = tuple({id(r): r for r in (*REAL, *EXACT, *FINITE, *CONTRIB, *STEERING)}.values())
+PREPARING: tuple[Rule, ...] = (*STEERING, *GROUPING)
+RULES: tuple[Rule, ...] = tuple({id(r): r for r in (*REAL, *EXACT, *FINITE, *CONTRIB, *PREPARING)}.values())
 
 HEAD = """# All rules
 
@@ -37,8 +39,8 @@ HEAD = """# All rules
 instances, near misses among them, on the evaluator and on ONNX Runtime (tests/test_rules.py). `bits` says what they
 keep: *all* bits of every result, or *real*: true of real numbers, so that the last bits may differ. Where: level 1 and
 2 are those of `passes.optimize(graph, level)`; *asked* is of no level, and taken where it is named; *fuse* goes into
-ONNX Runtime's own operators, where a target has them and it was measured to pay. Examples are instances that `check`
-made, as expressions; `a: f32[n, 4]` is a parameter.
+ONNX Runtime's own operators, where a target has them and it was measured to pay; *prepare* is the choice of words for
+ONNX Runtime on the CPU. Examples are instances that `check` made, as expressions; `a: f32[n, 4]` is a parameter.
 """
 WIDEST = 260
 """Examples with longer text are left out of the table: the equation stands for them."""
@@ -153,8 +155,10 @@ def _file_of(rule: Rule) -> str:
 
 def _row(rule: Rule) -> str:
     where = "1, 2" if any(r is rule for r in EXACT) else "2"
-    if any(r is rule for r in (*CONTRIB, *STEERING)):
+    if any(r is rule for r in CONTRIB):
         where = "fuse"
+    if any(r is rule for r in PREPARING):
+        where = "prepare"
     if any(r is rule for r in FINITE):
         where = "asked"
     equation = rule.doc.replace("|", "\\|")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import onnxruntime
 import pytest
 
 import irkit
 import passes
 from irkit import const, op, param, tensor
-from irkit.build import shape_vector
 from irkit.errors import RewriteError
 from irkit.ir import Graph, Value
 from irkit.onnx.contrib.limits import limit
@@ -134,41 +130,6 @@ def test_steering_writes_sum_for_add_before_a_norm() -> None:
     assert steer(graph, target_of("onnx")) is graph
     twice = Graph((a, b), (norm, norm.inputs[0]))
     assert steer(twice, PLAIN) is twice, "the sum is needed by itself, and ONNX Runtime leaves it alone"
-
-
-def test_products_of_shared_heads_make_no_copies_of_them() -> None:
-    """Attention with a sink is no ONNX Attention: its softmax has a column more than there are keys."""
-    q, k = param(tensor("f32", "b", 6, "n", 4)), param(tensor("f32", "b", 2, "t", 4))
-    wide = op.Expand(op.Unsqueeze(k, [2]), shape_vector((k.shape[0], 2, 3, *k.shape[2:]), k))
-    every = op.Reshape(wide, shape_vector((k.shape[0], 6, *k.shape[2:]), k))
-    sink = op.Expand(np.zeros((1, 6, 1, 1), "f4"), shape_vector((*q.shape[:3], 1), q))
-    scores = op.Concat(op.MatMul(q, op.Transpose(every, perm=(0, 1, 3, 2))), sink, axis=3)
-    shares = op.Softmax(op.Sub(scores, op.ReduceMax(scores, [3])), axis=3)
-    graph = Graph((q, k), (op.MatMul(op.Slice(shares, [0], [-1], [3]), every),))
-    after = passes.prepare(passes.optimize(graph))
-    assert [v.op for v in after.order].count("Expand") == 1 and not any(v.op == "ReduceMax" for v in after.order)
-    rng = np.random.default_rng(0)
-    inputs = [rng.standard_normal(s).astype("f4") for s in ((2, 6, 3, 4), (2, 2, 5, 4))]
-    np.testing.assert_allclose(irkit.evaluate(after, inputs)[0], irkit.evaluate(graph, inputs)[0], rtol=1e-5, atol=1e-6)
-
-
-def test_rows_with_matrices_of_their_own_are_sorted_where_that_pays() -> None:
-    rng = np.random.default_rng(0)
-    for height, sorts in ((512, True), (16, False)):
-        logits = param(tensor("f32", "n", 3))
-        ids = op.Reshape(op.TopK(logits, [2])[1], [-1])
-        weight = const((rng.standard_normal((3, height, 96)) / 8).astype("f4"))
-        rows = op.Expand(op.Unsqueeze(x := param(tensor("f32", "n", 96)), [1, 3]), [1, 2, 1, 1])
-        flat = op.Reshape(rows, [-1, 96, 1])
-        graph = passes.optimize(Graph((logits, x), (op.MatMul(op.Gather(weight, ids), flat),)))
-        after = passes.prepare(graph)
-        assert any(v.op == "Split" for v in after.order) is sorts
-        session = onnxruntime.InferenceSession(irkit.to_proto(after).SerializeToString())
-        for count in (0, 1, 7):
-            given = [rng.standard_normal((count, size)).astype("f4") for size in (3, 96)]
-            feeds = dict(zip([each.name for each in session.get_inputs()], given, strict=True))
-            found: Any = session.run(None, feeds)[0]
-            np.testing.assert_allclose(found, irkit.evaluate(graph, given)[0], rtol=1e-4, atol=1e-5)
 
 
 def test_an_operator_that_is_slow_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -465,7 +465,9 @@ def test_the_page_of_passes_names_each() -> None:
         "decide", "hoist", "layouts", "merge_siblings", "fuse_caches", "order", "share_contents", "trim",
     )]  # fmt: skip
     named = {name for module in modules for name, found in vars(module).items() if isinstance(found, Pass)}
-    functions = {"fuse", "legalize", "materialize_dims", "rows", "seeded", "simplify", "steer", "to_precision"}
+    functions = {
+        "fuse", "group_products", "legalize", "materialize_dims", "rows", "seeded", "simplify", "steer", "to_precision",
+    }  # fmt: skip
     assert {row.split("`")[1] for row in page.splitlines() if row.startswith("| `")} == named | functions
     steps: list[str] = []
     u = x(3)
