@@ -57,6 +57,23 @@ def test_rows_with_matrices_of_their_own_are_sorted_where_that_pays() -> None:
             np.testing.assert_allclose(found, irkit.evaluate(graph, given)[0], rtol=1e-4, atol=1e-5)
 
 
+def test_rows_that_were_sorted_before_are_sorted_again_for_less() -> None:
+    rng = np.random.default_rng(0)
+    logits, x = param(tensor("f32", "n", 4)), param(tensor("f32", "n", 128))
+    ids = op.Reshape(op.TopK(logits, [2])[1], [-1])
+    up, down = (const((rng.standard_normal((4, *size)) / 16).astype("f4")) for size in ((512, 128), (128, 256)))
+    rows = op.Reshape(op.Expand(op.Unsqueeze(x, [1, 3]), [1, 2, 1, 1]), [-1, 128, 1])
+    a, b = op.Split(op.MatMul(op.Gather(up, ids), rows), axis=1, num_outputs=2, outputs=2)
+    hidden = op.Mul(op.Mul(a, op.Sigmoid(a)), b)
+    both = Graph((logits, x), (op.MatMul(op.Gather(down, ids), hidden),))
+    alone = Graph((logits, x), (op.MatMul(op.Gather(down, ids), op.Concat(rows, rows, axis=1)),))
+    counts = [[v.op for v in passes.prepare(passes.optimize(g)).order].count("Gemm") for g in (both, alone)]
+    assert counts == [8, 0]
+    given = [rng.standard_normal((5, size)).astype("f4") for size in (4, 128)]
+    found = irkit.evaluate(passes.prepare(passes.optimize(both)), given)[0]
+    np.testing.assert_allclose(found, irkit.evaluate(both, given)[0], rtol=1e-4, atol=1e-5)
+
+
 def test_what_copies_no_matrix_comes_back_as_the_same_object() -> None:
     q, k = param(tensor("f32", "b", 6, "n", 4)), param(tensor("f32", "b", 2, "t", 4))
     plain = Graph((q,), (op.MatMul(q, np.eye(4, dtype="f4")),))

@@ -21,9 +21,13 @@ from passes.rules.common import axes_of
 from passes.rules.shapes import VIEWS
 from passes.rules.sizes import bound_by, built, is_bound
 
-SORTING, EACH = 1 << 15, 6 << 10
+SORTING, AGAIN, EACH = 1 << 16, 8 << 10, 6 << 10
 """How many elements of matrices must not be copied for one row, all of its experts together, so that sorting pays, and
-a product with each matrix: so many, and so many for each matrix."""
+a product with each matrix: so many for the order, or so many where another product needs it anyway, and so many for
+each matrix. Measured for a single row, on one thread; two rows and more gain from less."""
+
+NEAR = 48
+"""How many values are looked at to see whether rows come from others that were sorted."""
 
 
 def _experts(rng: np.random.Generator) -> Value:
@@ -60,20 +64,33 @@ def product_of_sorted_rows(m: Match) -> Any:
     count, (height, width), pairs = found[0], blob.shape[1:], m.rows.shape[0]
     if dims.same(pairs, m.ids.shape[0]) is not True:
         return decline("rows broadcast")
-    if count < 2 or found[1] * height * width < SORTING + EACH * count:
+    least = EACH * count + (AGAIN if sorted_before(m.rows, m.ids) else SORTING)
+    if count < 2 or found[1] * height * width < least:
         return decline("copying the matrices costs less than sorting")
     sources = bound_by(m.ids, m.rows)
     if not is_bound(m, (pairs,), sources):
         return decline("the number of rows is not bound")
     every = built(m, (pairs,), 1, sources)
-    ids, order = op.TopK(m.ids, every, axis=0, largest=0)
+    order = op.TopK(m.ids, every, axis=0, largest=0)[1]
     back = op.TopK(order, every, axis=0, largest=0)[1]
-    own = op.Cast(op.Equal(op.Unsqueeze(ids, [1]), np.arange(count)), to=DType.INT64)
+    lengths = op.ReduceSum(op.OneHot(m.ids, count, np.array([0, 1])), [0], keepdims=0)
     rows = op.Gather(op.Reshape(m.rows, built(m, (pairs, width), 1, sources)), order)
-    parts = op.Split(rows, op.ReduceSum(own, [0], keepdims=0), axis=0, outputs=count)
+    parts = op.Split(rows, lengths, axis=0, outputs=count)
     made = op.Concat(*(op.Gemm(x, one_of_them(blob, i), transB=1) for i, x in enumerate(parts)), axis=0)
-    whole = op.Reshape(made, built(m, (pairs, height), 1, sources))
-    return op.Unsqueeze(op.Gather(whole, back), [2])
+    return op.Unsqueeze(op.Gather(made, back), [2])
+
+
+def sorted_before(rows: Value, ids: Value) -> bool:
+    """True where the rows come from a product whose rows were sorted by these ids."""
+    pending, seen = [rows], {rows}
+    for value in pending:
+        if value.op == "TopK" and value.inputs[0] is ids:
+            return True
+        if len(pending) < NEAR and value.op != "Concat":  # of the products with each matrix
+            new = [v for v in value.inputs if v is not None and v not in seen]
+            seen.update(new)
+            pending += new
+    return False
 
 
 def one_of_them(matrices: Blob, index: int) -> Value:
