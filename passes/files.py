@@ -8,10 +8,12 @@ from irkit.ir import Graph
 from irkit.onnx.external import save
 from irkit.onnx.load import load
 from irkit.pause import uncollected
+from irkit.rule import Rule, Rules
 from passes.definitions import written_out
 from passes.legalize import newest_for
 from passes.prepare import prepare
-from passes.standard import optimize
+from passes.rule_sets import text_of
+from passes.standard import optimize, several
 from passes.targets import Target, target_of
 
 
@@ -22,17 +24,20 @@ def optimize_file(
     target: str | Target = "onnxruntime-cpu",
     opset: int | None = None,
     level: int = 2,
+    *,
+    rules: Rules | Rule | str | tuple[Rule | str, ...] = (),
 ) -> Graph:
     """Reads an ONNX file, optimizes it, and writes one that the target runs; the graph that was written.
 
     It is `irkit.load`, `passes.optimize`, `passes.prepare` and `irkit.save` one after the other, with the collector
-    paused over all of them. `target`, `opset` and `level` are what these take; without an opset the file is of the
-    newest at which the target runs all of it. The output may be the source itself. Raises LoadError for what is no
-    model, RewriteError for what the target cannot run.
+    paused over all of them. `target`, `opset`, `level` and `rules`, of which a text such as "default+finite" chooses
+    among those of the target too, are what these take; without an opset the file is of the newest at which the target
+    runs all of it. The output may be the source itself. Raises LoadError for what is no model, RewriteError for what
+    the target cannot run, and for rules and levels that there are not.
     """
-    chosen = target_of(target, opset)
-    better = optimize(written_out(load(source), chosen), level)
+    chosen, rules = target_of(target, opset), several(rules)
+    better = optimize(written_out(load(source), chosen), level, rules=rules)
     chosen = newest_for(better, chosen) if opset is None else chosen
-    ready = prepare(better, chosen)
+    ready = prepare(better, chosen, rules=text_of(rules))
     save(ready, output, opset=chosen.opset)
     return ready

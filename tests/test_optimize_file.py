@@ -11,8 +11,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from irkit.errors import LoadError
+from irkit.build import op
+from irkit.errors import LoadError, RewriteError
 from irkit.ir import Graph, Value
+from irkit.pattern import hole, p
+from irkit.rewrite import Match, rule
 from passes import optimize_file
 
 
@@ -46,6 +49,24 @@ def test_a_file_is_optimized(tmp_path: Path, opset: int | None) -> None:
     x = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
     found = onnxruntime.InferenceSession(output, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
     np.testing.assert_array_equal(np.asarray(found), x + np.arange(3, dtype=np.float32))
+
+
+def test_rules_are_chosen_as_an_export_chooses_them(tmp_path: Path) -> None:
+    """By a text, by a rule of the caller's own, or both; what names no rule is refused."""
+    given, output = written(tmp_path), tmp_path / "smaller.onnx"
+    kinds = [v.op for v in optimize_file(given, output, rules="default-movement").order if v.inputs]
+    assert kinds == ["Transpose", "Transpose", "Add"]
+
+    @rule(p.Add(hole("x"), hole("y")))
+    def turned(m: Match) -> Value:
+        """x + y -> -(-x - y)"""
+        return op.Neg(op.Sub(op.Neg(m.x), m.y))
+
+    graph = optimize_file(given, output, rules=(turned, "default-algebra"))
+    assert [v.op for v in graph.order if v.inputs] == ["Neg", "Sub", "Neg"]
+    for wrong in ("defualt", 3):
+        with pytest.raises(RewriteError):
+            optimize_file(given, output, rules=wrong)  # pyright: ignore[reportArgumentType]
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
