@@ -58,7 +58,8 @@ Target = Annotated[
 
 
 class Commands(TyperGroup):
-    """The commands. An irkit error, or one of the file system, is printed without a traceback, and exits with 1."""
+    """The commands. An irkit error, or one of the file system, is printed without a traceback, and exits with 1; an
+    interrupt ends in one line, and exits with 130."""
 
     def invoke(self, ctx: Any) -> Any:
         """What the command returns."""
@@ -69,6 +70,9 @@ class Commands(TyperGroup):
                 raise
             Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"error: {error}")
             raise typer.Exit(1) from error
+        except KeyboardInterrupt as error:
+            Console(stderr=True).print("interrupted")
+            raise typer.Exit(130) from error
 
 
 app = typer.Typer(
@@ -385,3 +389,7 @@ class stages(Progress):
 def app_main() -> None:
     """Runs the command line."""
     app()
+
+
+if __name__ == "__main__":
+    app_main()

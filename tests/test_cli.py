@@ -7,7 +7,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
-from importlib.metadata import entry_points, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -271,11 +271,30 @@ def test_the_process_prints_and_exits_as_a_shell_expects(folder: Path) -> None:
 
 
 def test_the_installed_script_is_the_command_line() -> None:
-    (script,) = entry_points(group="console_scripts", name="irkit")
-    assert script.load().__module__ == "irkit.cli"
     installed = Path(sys.executable).with_name("irkit")
     done = subprocess.run([installed, "--help"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, "optimize" in done.stdout) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize("module", ["irkit", "irkit.cli", "irkit_command"])
+def test_modules_run_the_command_line_too(module: str) -> None:
+    command = [sys.executable, "-m", module, "--version"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"irkit {version('irkit')}\n", "")
+
+
+@pytest.mark.parametrize("when", ["imports", "command"])
+def test_an_interrupt_ends_in_one_line(when: str) -> None:
+    """While modules are imported, and later: the process interrupts itself, so that the moment is certain."""
+    code = "import os, signal, sys, irkit_command\nhit = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n"
+    if when == "imports":
+        code += "class Finder:\n    find_spec = staticmethod(lambda name, *_: name == 'sympy' and hit() or None)\n"
+        code += "sys.meta_path.insert(0, Finder)\n"
+    else:
+        code += "import irkit.cli\nirkit.cli.read = hit\n"
+    code += f"sys.argv = ['irkit', 'show', {__file__!r}]\nirkit_command.main()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
 def test_the_version_is_told() -> None:
