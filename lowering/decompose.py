@@ -16,8 +16,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
+from irkit.ir import Value
+from irkit.types import Tensor
 from lowering.errors import LoweringError
 from lowering.exporting import oblivious_of_examples
+from lowering.fx_types import DTYPES, TORCH
 from lowering.provenance import source_of
 from lowering.scope import Scope
 from lowering.written import WRITTEN
@@ -83,7 +86,7 @@ def written_out(
         positional, keyword = pytree.tree_unflatten(filled, spec)
         return function(*positional, **keyword)
 
-    module, guards = traced(run, [flat[i] for i in inputs], target, node)
+    module, guards = traced(run, [of_type(flat[i], leaves[i]) for i in inputs], target, node)
     scope.guards.extend((guard, source_of(node)) for guard in guards)
     scope.decomposed[str(target)] += 1
     if scope.lower is None:
@@ -102,6 +105,17 @@ def recorded_arguments(node: Node) -> Any:
     args: Any = map_arg(node.args, recorded)
     kwargs: Any = map_arg(node.kwargs, recorded)
     return [list(args), dict(kwargs)]
+
+
+def of_type(recorded: Any, given: Any) -> Any:
+    """What torch recorded of an argument, in the element type of what is given for it: a view that is decomposed is
+    taken of numbers that stand for positions too."""
+    if not isinstance(recorded, FakeTensor) or not isinstance(given, Value) or not isinstance(given.type, Tensor):
+        return recorded
+    if DTYPES[recorded.dtype] is given.dtype:
+        return recorded
+    with recorded.fake_mode:
+        return torch.empty_strided(recorded.shape, recorded.stride(), dtype=TORCH[given.dtype])
 
 
 def in_one_mode(inputs: list[Any]) -> list[Any]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import sympy
 import torch
 from torch.fx import Node
 
 from irkit import dims
+from irkit.dims import Dim
 from irkit.ir import Value
-from irkit.types import dims_of, same_types
+from irkit.types import Tensor, dims_of, same_types
 from lowering import storage
 from lowering.aten.norm import instance_norm_with_update
-from lowering.complexes import as_type, expanded
+from lowering.complexes import as_type, expanded, pair, parts
 from lowering.convert import convert
 from lowering.errors import LoweringError
 from lowering.fx_types import type_of
+from lowering.provenance import source_of
 from lowering.registry import operator_of, writing
 from lowering.scope import Scope, hold, read_arguments, settled
 from lowering.storage import Location
@@ -29,12 +32,13 @@ def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
     if base is None or base is node or not isinstance(source, Node) or source not in scope.places:
         return
     target, rest = operator_of(node.target), args[1:]
-
-    def get(value: Value) -> Value:
-        return convert(scope, node, target, (value, *rest), kwargs, None)
-
     place = scope.places[source]
     before, after = scope.read(source).shape, dims_of(type_of(node.meta["val"], scope.sizes))
+    scope.guards.extend((condition, source_of(node)) for condition in place_within(scope, node))
+
+    def get(value: Value) -> Value:
+        return told(convert(scope, node, target, (value, *rest), kwargs, None), after)
+
     same = all(dims.same(a, b) is True for a, b in zip(before, after, strict=False))
     if same and target._schema.name in storage.SAME:
         scope.places[node] = place
@@ -42,6 +46,28 @@ def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
     grows = target._schema.name in storage.EXPANSIONS and dims.same(*map(dims.product, (before, after))) is not True
     lens = storage.lens_of(target, get, positional(target, rest, kwargs), grows)
     scope.places[node] = Location(place.base, (*place.lenses, lens))
+
+
+def place_within(scope: Scope, node: Node) -> Iterator[Any]:
+    """For a place that hangs on sizes, the conditions that the dimension has it: torch raises otherwise, and does not
+    record them."""
+    if node.target is not torch.ops.aten.select.int or not isinstance(node.args[2], Node):
+        return
+    recorded, index = node.args[0].meta["val"], node.args[2].meta["val"]  # type: ignore[union-attr]
+    if isinstance(index, torch.SymInt) and scope.sizes.at_trace(scope.sizes.dim(index)) is not None:
+        size = recorded.shape[node.args[1]]
+        size = size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+        yield index.node.expr < size
+        yield index.node.expr >= -size
+
+
+def told(value: Value, shape: tuple[Dim, ...]) -> Value:
+    """The value with the dimensions that torch recorded, where one of its own is not known."""
+    if not dims.any_fresh(value.shape) or len(shape) != value.rank:
+        return value
+    if value.dtype.is_complex:
+        return pair(*(told(part, shape) for part in parts(value)))
+    return value.with_type(Tensor(value.dtype, shape))
 
 
 def positional(target: Any, rest: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -61,10 +87,11 @@ def view_of_several(scope: Scope, node: Node, source: Node, index: int) -> None:
     if not isinstance(base, Node) or base not in scope.places or source.op != "call_function":
         return
     args, kwargs = read_arguments(scope, source)
-    place = scope.places[base]
+    place, types = scope.places[base], type_of(source.meta["val"], scope.sizes)
 
     def get(value: Value) -> Value:
-        return convert(scope, source, source.target, (value, *args[1:]), kwargs, None)[index]
+        every = tuple(Tensor(value.dtype, each.shape) for each in types)
+        return told(convert(scope, source, source.target, (value, *args[1:]), kwargs, every)[index], every[index].shape)
 
     lens = storage.by_position(get)
     scope.places[node] = Location(place.base, (*place.lenses, lens))

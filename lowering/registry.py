@@ -142,9 +142,16 @@ def names_of(target: Any) -> tuple[str, ...]:
 
 
 def writing(registry: Registry, target: Any) -> Any:
-    """The operator whose converter serves a call that writes arguments: itself where the caller hands one in for it
-    (which returns the results, then the new contents), else torch's functional form of it; None where there is none."""
-    return functional_of(target) if registry.handed_in(target) is None else target
+    """The operator whose converter serves a call that writes arguments: itself where the caller hands one in for it, or
+    irkit has one for just that (which returns the results, then the new contents), else torch's functional form of it;
+    None where there is none."""
+    own = registry.handed_in(target) is not None or (ends_in_place(target) and registry.find(target) is not None)
+    return target if own else functional_of(target)
+
+
+def ends_in_place(target: Any) -> bool:
+    """True for `fill_diagonal_`, by its name; False for `add.out`, which the converter of `add` does not serve."""
+    return target._schema.name.endswith("_")
 
 
 def operator_of(target: Any) -> Any:
@@ -153,8 +160,10 @@ def operator_of(target: Any) -> Any:
 
 
 def meaningful(target: Any) -> list[str]:
-    """The names of an operator's arguments, without results to write to and those that only say where and as what."""
-    return [a.name for a in target._schema.arguments if not a.is_out and a.name not in PLACEMENT]
+    """The names of an operator's arguments, without results to write to and those that only say where and as what. What
+    `dropout` calls input, `dropout_` calls self."""
+    names = [a.name for a in target._schema.arguments if not a.is_out and a.name not in PLACEMENT]
+    return ["self" if name == "input" else name for name in names]
 
 
 PLACEMENT = frozenset(("dtype", "layout", "device", "pin_memory", "memory_format", "generator"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import sympy
 
 from irkit import dims
 from irkit.build import const, dim_scalar, op, shape_vector
@@ -115,6 +116,57 @@ def sliced(x: Value, dim: int, start: Dim | None, stop: Dim | None, step: Dim = 
         return x
     bounds = (shape_vector((0 if start is None else start,)), shape_vector((LAST if stop is None else stop,)))
     return op.Slice(x, *bounds, ints(dim), *(() if _is(step, 1) else (shape_vector((step,)),)))
+
+
+def place_of(index: Dim, size: Dim) -> Dim:
+    """An index as a place from the front: `index + size` where it counts from the end. Of a dimension without elements
+    it says nothing.
+
+    Where the sign hangs on sizes, the place says so: torch records no guard for it.
+    """
+    if type(index) is int:
+        return index if index >= 0 else dims.add(index, size)
+    if index.is_negative:  # type: ignore[union-attr]
+        return dims.add(index, size)
+    if _is_no_end(index, size):
+        return index
+    from_end = dims.minimum(1, dims.maximum(0, dims.mul(index, -1)))
+    return dims.add(index, dims.mul(size, from_end))
+
+
+def _is_no_end(index: sympy.Expr, size: Dim) -> bool:
+    """True for an index that is known to count from the front wherever the dimension has an element: `size - 1`."""
+    if index.is_nonnegative:
+        return True
+    return isinstance(size, sympy.Symbol) and bool(sympy.expand(index.subs(size, size + 1)).is_nonnegative)
+
+
+def slice_bounds(start: Dim | None, stop: Dim | None, size: Dim) -> tuple[Dim, Dim]:
+    """(low, high): `[start:stop]` of a dimension takes places from low on, below high; 0 <= low <= high <= size."""
+    low = 0 if start is None else _clamped(start, size)
+    high = size if stop is None else _clamped(stop, size)
+    if type(start) is type(stop) is int and (start < 0) == (stop < 0):
+        return low, high if start <= stop else low
+    above = dims.same(low, 0) is True or dims.same(high, size) is True
+    return low, high if above else dims.maximum(low, high)
+
+
+def _clamped(index: Dim, size: Dim) -> Dim:
+    if type(index) is int and index >= 2**31:
+        return size
+    at = place_of(index, size)
+    return size if dims.same(at, size) is True else dims.maximum(0, dims.minimum(at, size))
+
+
+def replaced(x: Value, part: Value, at: int, low: Dim, high: Dim) -> Value:
+    """x with the places from low on and below high along an axis replaced by `part`, of that very shape."""
+    before = [] if _same(low, 0) else [sliced(x, at, None, low)]
+    after = [] if _same(high, x.shape[at]) else [sliced(x, at, high, None)]
+    return concat([*before, part, *after], at)
+
+
+def _same(a: Dim, b: Dim) -> bool:
+    return dims.same(a, b) is True
 
 
 def _is(dim: Dim, number: int) -> bool:

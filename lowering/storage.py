@@ -20,6 +20,7 @@ from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.ir import Value
 from lowering.complexes import entered, left, pair, parts
+from lowering.shaping import place_of, replaced, reshape, slice_bounds
 
 Get = Callable[[Value], Value]
 Put = Callable[[Value, Value], Value]
@@ -228,39 +229,11 @@ def put_slice(args: tuple[Any, ...], get: Get) -> Put:
 
     def put(base: Value, new: Value) -> Value:
         axis = dim % base.rank
-        size = base.shape[axis]
-        low = 0 if start is None else clamped(start, size)
-        high = size if end is None else clamped(end, size)
         if step != 1:
             return put_by_position(base, new, get)
-        return replaced(base, axis, low, high, new)
+        return replaced(base, new, axis, *slice_bounds(start, end, base.shape[axis]))
 
     return put
-
-
-def replaced(base: Value, axis: int, low: Any, high: Any, new: Value) -> Value:
-    """base[low:high] along an axis replaced by `new`; the bounds lie within the axis."""
-    size = base.shape[axis]
-    before = op.Slice(base, [0], shape_vector((low,)), [axis])
-    after = op.Slice(base, shape_vector((high,)), shape_vector((size,)), [axis])
-    ends = [dims.same(low, 0) is True, dims.same(high, size) is True]
-    parts = [*([] if ends[0] else [before]), new, *([] if ends[1] else [after])]
-    return op.Concat(*parts, axis=axis) if len(parts) > 1 else new
-
-
-def is_negative(index: Any) -> bool:
-    """True for an index that is known to count from the end."""
-    return index < 0 if type(index) is int else bool(index.is_negative)
-
-
-def clamped(index: Any, size: Any) -> Any:
-    """A slice bound counted from the front and kept within [0, size]."""
-    if type(index) is int and index >= 2**31:
-        return size
-    at = dims.add(index, size) if is_negative(index) else index
-    if dims.same(at, size) is True:
-        return size
-    return dims.maximum(0, dims.minimum(at, size))
 
 
 def put_select(args: tuple[Any, ...], get: Get) -> Put:
@@ -269,10 +242,8 @@ def put_select(args: tuple[Any, ...], get: Get) -> Put:
 
     def put(base: Value, new: Value) -> Value:
         axis = dim % base.rank
-        size = base.shape[axis]
-        at = dims.add(index, size) if is_negative(index) else index
-        row = op.Unsqueeze(new, [axis])
-        return replaced(base, axis, at, dims.add(at, 1), row)
+        at = place_of(index, base.shape[axis])
+        return replaced(base, op.Unsqueeze(new, [axis]), axis, at, dims.add(at, 1))
 
     return put
 
@@ -315,6 +286,6 @@ def put_by_position(base: Value, new: Value, get: Get) -> Value:
         if type(count) is int
         else op.Range(const(0), op.Squeeze(shape_vector((count,)), [0]), const(1))
     )
-    positions = get(op.Reshape(numbers, shape_vector(base.shape)))
+    positions = get(reshape(numbers, base.shape))
     flat = op.ScatterElements(op.Reshape(base, [-1]), op.Reshape(positions, [-1]), op.Reshape(new, [-1]), axis=0)
-    return op.Reshape(flat, shape_vector(base.shape))
+    return reshape(flat, base.shape)

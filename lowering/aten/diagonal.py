@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from irkit import dims
-from irkit.build import op, shape_vector
+from irkit.build import dim_scalar, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from lowering.aten.elementwise import chosen
-from lowering.promotion import cast, scalar
-from lowering.shaping import axis, ints, iota, permute, reshape, sliced, unsqueeze
+from lowering.promotion import Number, cast, scalar
+from lowering.shaping import aligned, axis, ints, iota, permute, reshape, sliced, unsqueeze
 
 
 def last_two(x: Value, dim1: int, dim2: int) -> Value:
@@ -57,6 +59,19 @@ def aten_diag(self: Value, diagonal: int = 0) -> Value:
 def on_diagonal(rows: Dim, columns: Dim, offset: int) -> Value:
     """True where column - row is offset: (rows, columns)."""
     return op.Equal(op.Add(unsqueeze(iota(rows), 1), offset), iota(columns))
+
+
+def aten_fill_diagonal_(self: Value, fill_value: Number, wrap: bool = False) -> Value:
+    """self with `fill_value` where all indices are equal; in a matrix of more rows than columns, with `wrap`, once more
+    after each row that is left out below the diagonal."""
+    if self.rank == 2 and wrap:
+        columns = self.shape[1]
+        row = op.Mod(iota(self.shape[0]), dim_scalar(dims.add(columns, 1)))
+        at = op.Equal(unsqueeze(row, 1), iota(columns))
+    else:
+        first = aligned(iota(self.shape[0]), 0, self.rank)
+        at = reduce(op.And, (op.Equal(first, aligned(iota(n), i, self.rank)) for i, n in enumerate(self.shape) if i))
+    return chosen(at, scalar(fill_value, self.dtype), self)
 
 
 def aten_diag_embed(self: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:

@@ -62,6 +62,11 @@ def aten_rsub(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
     return aten_sub(other, self, alpha=alpha)
 
 
+def aten_rsub_Scalar(self: Value, other: Number, alpha: Number = 1) -> Value:
+    """other - alpha * self."""
+    return aten_sub(other, self, alpha=alpha)
+
+
 def aten_subtract(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
     """self - alpha * other, broadcast."""
     return aten_sub(self, other, alpha=alpha)

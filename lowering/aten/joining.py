@@ -13,7 +13,6 @@ from irkit.types import DType
 from lowering.aten.elementwise import multiply
 from lowering.promotion import cast, promoted, result_dtype
 from lowering.shaping import (
-    LAST,
     aligned,
     axis,
     concat,
@@ -23,8 +22,10 @@ from lowering.shaping import (
     iota,
     moved,
     numel,
+    place_of,
+    replaced,
     reshape,
-    sliced,
+    slice_bounds,
     unsqueeze,
     vector,
 )
@@ -156,36 +157,13 @@ def aten_kron(self: Value, other: Value) -> Value:
 # ---------------------------------------------------------------------------------------------- replacement of a part
 
 
-def bound(index: Dim | None, size: Dim, default: Dim) -> Dim:
-    """A slice bound counted from the front and kept within [0, size]."""
-    if index is None:
-        return default
-    if type(index) is int and index >= LAST:
-        return size
-    below = index < 0 if type(index) is int else bool(index.is_negative)  # type: ignore[union-attr]
-    at = dims.add(index, size) if below else index
-    return at if dims.same(at, size) is True else dims.maximum(0, dims.minimum(at, size))
-
-
-def replaced(x: Value, part: Value, at: int, start: Dim, stop: Dim) -> Value:
-    """x with x[start:stop] along an axis replaced by `part`, which has that very shape."""
-    pieces = []
-    if dims.same(start, 0) is not True:
-        pieces.append(sliced(x, at, None, start))
-    pieces.append(part)
-    if dims.same(stop, x.shape[at]) is not True:
-        pieces.append(sliced(x, at, stop, None))
-    return concat(pieces, at)
-
-
 def aten_slice_scatter(
     self: Value, src: Value, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: Dim = 1
 ) -> Value:
     """self with self[start:end:step] along `dim` replaced by `src`."""
     at = axis(dim, self.rank)
     size = self.shape[at]
-    low = bound(start, size, 0)
-    high = dims.maximum(bound(end, size, size), low)
+    low, high = slice_bounds(start, end, size)
     part = cast(src, self.dtype)
     if type(step) is int and step == 1:
         length = dims.sub(high, low)
@@ -199,7 +177,7 @@ def aten_slice_scatter(
 def aten_select_scatter(self: Value, src: Value, dim: int, index: Dim) -> Value:
     """self with self[index] along `dim` replaced by `src`."""
     at = axis(dim, self.rank)
-    low = bound(index, self.shape[at], 0)
+    low = place_of(index, self.shape[at])
     shape = (*self.shape[:at], 1, *self.shape[at + 1 :])
     return replaced(self, expand(unsqueeze(cast(src, self.dtype), at), shape), at, low, dims.add(low, 1))
 

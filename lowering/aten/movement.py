@@ -27,6 +27,7 @@ from lowering.shaping import (
     numel,
     permute,
     picked,
+    place_of,
     reshape,
     sliced,
     squeeze,
@@ -308,12 +309,8 @@ def aten_narrow(self: Value, dim: int, start: Dim | Value, length: Dim) -> Value
     if isinstance(start, Value):
         first = reshape(cast(start, const(0).dtype), (1,))
         return op.Slice(self, first, op.Add(first, shape_vector((length,))), [at])
-    begin = dims.add(start, self.shape[at]) if _below_zero(start) else start
+    begin = place_of(start, self.shape[at])
     return aten_slice(self, at, begin, dims.add(begin, length))
-
-
-def _below_zero(dim: Dim) -> bool:
-    return dim < 0 if type(dim) is int else bool(dim.is_negative)  # type: ignore[union-attr]
 
 
 def aten_narrow_copy(self: Value, dim: int, start: Dim, length: Dim) -> Value:
