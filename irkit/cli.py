@@ -116,6 +116,9 @@ def export(
         str | None,
         typer.Option(help="'error' refuses named dimensions that the program fixes, 'report' lists them and goes on"),
     ] = None,
+    checks: Annotated[
+        bool, typer.Option("--checks", help="an output more for each condition that only the data decides")
+    ] = False,
     rules: Chosen = "",
     precision: Half = None,
     keep: Keep = None,
@@ -137,7 +140,7 @@ def export(
     console.print(program.report.render(), soft_wrap=False)
     if check:
         said(console, program.check())
-    write(program.ready, output, program.opset)
+    write(program.watched if checks else program.ready, output, program.opset)
     console.print(f"wrote {output}")
 
 

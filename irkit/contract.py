@@ -7,7 +7,7 @@ and sqrt. docs/contract.md describes the format.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from irkit import dims, dims_text
@@ -21,11 +21,14 @@ VERSION = 1
 
 
 def contract_of(graph: Graph) -> dict[str, Any]:
-    """The contract of a graph, ready for `json.dumps`: inputs, outputs, dimensions, conditions, constants, state."""
+    """The contract of a graph, ready for `json.dumps`: inputs, outputs, dimensions, conditions, constants, state,
+    and the outputs that tell whether conditions on the data held."""
     bound = bindings(graph)
     facts = graph.signature.facts
     checkable = [fact for fact in facts if fact.kind in ("guard", "relation") and names_in(fact.text) <= set(bound)]
     results = graph.signature.results
+    checks = [{"output": port.name, **checked(port, facts)} for port in results if port.role == "check"]
+    seen = {check["text"] for check in checks}
     return {
         "format": "irkit.contract",
         "version": VERSION,
@@ -47,8 +50,11 @@ def contract_of(graph: Graph) -> dict[str, Any]:
         "baked": [baked(fact) for fact in facts if fact.kind == "baked"],
         "lengths": [length(fact) for fact in facts if fact.kind == "length"],
         "state": [{"input": port.binds, "output": port.name} for port in results if port.role == "state"],
+        "checks": checks,
         "unchecked": [
-            condition(fact) for fact in facts if fact.kind not in ("baked", "length") and fact not in checkable
+            condition(fact)
+            for fact in facts
+            if fact.kind not in ("baked", "length") and fact not in checkable and fact.text not in seen
         ],
     }
 
@@ -123,6 +129,11 @@ def names_in(text: str) -> set[str]:
 def condition(fact: Fact) -> dict[str, str]:
     """A fact as its text and the user's line."""
     return {"text": fact.text, "source": fact.source}
+
+
+def checked(port: Port, facts: Sequence[Fact]) -> dict[str, str]:
+    """The condition that a boolean output tells of, with the user's line."""
+    return next((condition(fact) for fact in facts if fact.text == port.binds), {"text": port.binds, "source": ""})
 
 
 def baked(fact: Fact) -> Mapping[str, Any]:

@@ -28,6 +28,10 @@ TERMS = 4096
 CACHE = 1 << 16  # entries that a memo of this file keeps; every memo is of a pure function
 
 
+LEAST = -(1 << 63)
+"""The lower end of a range that has none: of a number that depends on data and may be negative."""
+
+
 @attrs.frozen
 class Range:
     """What is known of a symbol: lo <= symbol <= hi; `hi` None means unbounded. Both are counts of elements."""
@@ -39,7 +43,7 @@ class Range:
         return self.lo <= value and (self.hi is None or value <= self.hi)
 
     def __str__(self) -> str:
-        return f"[{self.lo}, {'inf' if self.hi is None else self.hi}]"
+        return f"[{'-inf' if self.lo <= LEAST else self.lo}, {'inf' if self.hi is None else self.hi}]"
 
 
 # ---------------------------------------------------------------------------------------------- symbols
@@ -47,7 +51,7 @@ class Range:
 
 @lru_cache(maxsize=CACHE)
 def symbol(name: str, signed: bool = False) -> sympy.Symbol:
-    """The symbol called `name`: one non-negative integer (any integer where `signed`). The only maker of symbols.
+    """The symbol called `name`: one non-negative integer (any integer where `signed`). The only maker of dimensions.
 
     Raises DimensionError for an empty name.
     """

@@ -118,7 +118,8 @@ class Value(_Fields):
 class Port:
     """The public face of one parameter or result: its name and, for state, the name of what it carries on.
 
-    `role` is "input", "output", or "state": a state result is the new content of `binds`, the name of a parameter.
+    `role` is "input", "output", "state" or "check". A state result is the new content of `binds`, the name of a
+    parameter. A check is a boolean scalar that is true where the condition `binds`, the text of a fact, holds.
     """
 
     name: str

@@ -334,7 +334,7 @@ def law_7_signature(graph: Graph, outermost: bool) -> str:
     signature = graph.signature
     for what, ports, values, roles in (
         ("parameters", signature.params, graph.params, ("input", "state")),
-        ("results", signature.results, graph.results, ("output", "state")),
+        ("results", signature.results, graph.results, ("output", "state", "check")),
     ):
         if len(ports) > len(values) or (ports and outermost and len(ports) != len(values)):
             return f"there are {len(values)} {what}, and {len(ports)} public names"
@@ -346,6 +346,10 @@ def law_7_signature(graph: Graph, outermost: bool) -> str:
             return f"{wrong.name!r} among the {what} has the role {wrong.role!r}; it is one of {roles}"
     names = {port.name: param.type for port, param in zip(signature.params, graph.params, strict=False)}
     for port, result in zip(signature.results, graph.results, strict=False):
+        if port.role == "check":
+            if not port.binds or same_types(result.type, Tensor(DType.BOOL, ())) is False:
+                return f"the check {port.name!r} is a {result.type!r} of {port.binds!r}, not a bool[] of a condition"
+            continue
         if (port.role == "state") != bool(port.binds) or (port.binds and port.binds not in names):
             return f"the result {port.name!r} has the role {port.role!r} and binds {port.binds!r}"
         if port.binds and same_types(result.type, names[port.binds]) is False:

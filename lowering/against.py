@@ -145,7 +145,9 @@ def contract_of(captured: Captured) -> tuple[Graph, dict[str, torch.Tensor]]:
     graph = Graph(
         tuple(value for _, value in inputs.params),
         (),
-        signature=Signature(ports, (), facts_of(captured, sizes), metadata_of(captured, inputs.complex_names)),
+        signature=Signature(
+            ports, (), facts_of(captured, sizes, captured.guards), metadata_of(captured, inputs.complex_names)
+        ),
         name=captured.name,
     )
     ranges, present = ranges_by_name(captured, sizes), {s.name for s in symbols_in(graph)}

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
-import sympy
 import torch
 from torch._higher_order_ops.flex_attention import math_attention
 from torch.fx import GraphModule, Node
 
-from irkit.build import call, op, shape_vector
+from irkit.build import call, const, op, shape_vector
 from irkit.ir import Graph, Value, param
 from irkit.types import DType, Tensor
+from lowering.asserted import all_of, condition, in_every_round, settled_checks
+from lowering.asserted import together as joined
 from lowering.complexes import apart, is_complex, pair, real_type, together
 from lowering.decompose import written_out
 from lowering.errors import LoweringError
 from lowering.functionalized import auto_functionalized, with_effects
 from lowering.fx_types import type_of
-from lowering.promotion import scalar
-from lowering.scope import Scope, read_arguments
+from lowering.promotion import folded
+from lowering.provenance import origin_of
+from lowering.scope import Check, Scope, read_arguments
 
 INLINED = frozenset(
     "wrap_with_set_grad_enabled wrap_with_autocast wrap hints_wrapper tag_activation_checkpoint "
@@ -63,9 +66,17 @@ def higher_order(scope: Scope, node: Node) -> Any:
     return handlers[name](scope, node)
 
 
-def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any] | None = None) -> Graph:
-    """The closed graph of a body applied to operands: tensors become parameters, complex ones two of them, sizes and
-    numbers stay what they are.
+@attrs.frozen(eq=False)
+class Body:
+    """A closed graph, and what it asserts of its data: whether all of that holds is then its last result."""
+
+    graph: Graph
+    checks: Sequence[Check]
+
+
+def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any] | None = None) -> Body:
+    """A body applied to operands: tensors become parameters, complex ones two of them, sizes and numbers stay what they
+    are.
 
     `types` replaces the types of tensor operands (an element of a scanned tensor, say).
     """
@@ -81,9 +92,11 @@ def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any
             given.append(operand)
     if scope.lower is None:
         raise LoweringError("a body cannot be lowered outside a fold")
-    results, _ = scope.lower(module, given, scope.sizes, scope.options, scope, closed=True)
+    results, inner = scope.lower(module, given, scope.sizes, scope.options, scope, closed=True)
     flat = results if isinstance(results, tuple | list) else (results,)
-    return Graph(tuple(params), apart(as_tensor(r) for r in flat), name=module.__class__.__name__)
+    checks = settled_checks(inner, inner.checks)
+    held = [all_of(checks)] if checks else []
+    return Body(Graph(tuple(params), (*apart(as_tensor(r) for r in flat), *held), name=type(module).__name__), checks)
 
 
 def as_tensor(result: Any) -> Value:
@@ -98,26 +111,23 @@ def cond(scope: Scope, node: Node) -> Any:
     (pred, yes, no, operands), _ = read_arguments(scope, node)
     values = apart(v for v in operands if isinstance(v, Value))
     if not isinstance(pred, Value):
-        pred = truth(scope, pred)
+        pred = condition(scope, pred, origin_of(node))
     branches = [body(scope, branch, list(operands)) for branch in (yes, no)]
-    result = call("If", [pred, *values], {
-        "then_branch": branches[0], "else_branch": branches[1], "captures": len(values),
-    }, outputs=len(branches[0].results))  # fmt: skip
-    return refined(scope, node, result if isinstance(result, tuple) else (result,))
+    checks = [check for branch in branches for check in branch.checks]
+    true = [] if not checks else [const(True)]
+    graphs = [b.graph if b.checks else b.graph.with_results((*b.graph.results, *true)) for b in branches]
+    results = several(call("If", [pred, *values], {
+        "then_branch": graphs[0], "else_branch": graphs[1], "captures": len(values),
+    }, outputs=len(graphs[0].results)))  # fmt: skip
+    if checks:
+        *results, held = results
+        scope.checks.append(joined(checks, held, "in the branch that is taken"))
+    return refined(scope, node, tuple(results))
 
 
-def truth(scope: Scope, condition: Any) -> Value:
-    """A condition on sizes, over torch's symbols, as a boolean scalar."""
-    return scalar(over_sizes(scope, condition), DType.BOOL)
-
-
-def over_sizes(scope: Scope, condition: Any) -> Any:
-    """The same condition over irkit's symbols."""
-    if isinstance(condition, sympy.core.relational.Relational):
-        return condition.func(*(sympy.sympify(scope.sizes.number(side)) for side in condition.args))
-    if isinstance(condition, sympy.Basic) and condition.args:
-        return condition.func(*(over_sizes(scope, part) for part in condition.args))
-    return condition
+def several(result: Any) -> tuple[Value, ...]:
+    """The results of a call that may have one only."""
+    return result if isinstance(result, tuple) else (result,)
 
 
 def printed(scope: Scope, node: Node) -> None:
@@ -163,19 +173,24 @@ def looped(scope: Scope, node: Node, *, stacked: bool) -> Any:
     test_graph = body(scope, test, [*carried, *extra], types)
     step_graph = body(scope, step, [*carried, *extra], types)
     carried = apart(carried)
-    first = inline(test_graph, [*carried, *values])[0]
-    params = [param(p.type) for p in step_graph.params]
-    after = inline(step_graph, params)
-    again = inline(test_graph, [*after, *params[len(carried) :]])[0]
+    first, *held_first = inline(test_graph.graph, [*carried, *values])
+    params = [param(p.type) for p in step_graph.graph.params]
+    after = inline(step_graph.graph, params)
+    after, held = after[: len(carried)], after[len(carried) :]
+    again, *held_again = inline(test_graph.graph, [*after, *params[len(carried) :]])
     head = (param(Tensor(DType.INT64, ())), param(Tensor(DType.BOOL, ())))
     rounds = after if stacked else ()
-    loop = Graph((*head, *params), (op.Reshape(again, []), *after, *rounds), name="while")
-    result = call(
+    checks, flags = [*step_graph.checks, *test_graph.checks], [*held, *held_again]
+    told = [folded(op.And, flags)] if flags else []
+    loop = Graph((*head, *params), (op.Reshape(again, []), *after, *rounds, *told), name="while")
+    results = several(call(
         "Loop", [None, op.Reshape(first, []), *carried, *values], {"body": loop, "captures": len(values)},
-        outputs=len(carried) + len(rounds),
-    )  # fmt: skip
-    results = result if isinstance(result, tuple) else (result,)
-    return refined(scope, node, results[len(carried) :] if stacked else results)
+        outputs=len(carried) + len(rounds) + len(told),
+    ))  # fmt: skip
+    if told:
+        *results, each = results
+        scope.checks.append(joined(checks, folded(op.And, [*held_first, in_every_round(each)]), "in every round"))
+    return refined(scope, node, tuple(results[len(carried) :] if stacked else results))
 
 
 def inline(graph: Graph, operands: list[Any]) -> tuple[Value, ...]:
@@ -203,12 +218,15 @@ def scanned(scope: Scope, node: Node, function: Any, init: list[Any], xs: list[A
     """A Scan of `function(*state, *elements, *extra) -> (*state, *outputs)` over the leading dimension of `xs`."""
     elements = [Tensor(x.dtype, x.shape[1:]) for x in xs]
     types = [None] * len(init) + elements + [None] * len(extra)
-    graph = body(scope, function, [*init, *xs, *extra], types)
+    step = body(scope, function, [*init, *xs, *extra], types)
     init, xs, values = apart(init), apart(xs), apart(v for v in extra if isinstance(v, Value))
-    result = call("Scan", [*init, *xs, *values], {
-        "body": graph, "num_scan_inputs": len(xs), "captures": len(values),
-    }, outputs=len(graph.results))  # fmt: skip
-    return refined(scope, node, result if isinstance(result, tuple) else (result,))
+    results = several(call("Scan", [*init, *xs, *values], {
+        "body": step.graph, "num_scan_inputs": len(xs), "captures": len(values),
+    }, outputs=len(step.graph.results)))  # fmt: skip
+    if step.checks:
+        *results, each = results
+        scope.checks.append(joined(step.checks, in_every_round(each), "in every round"))
+    return refined(scope, node, tuple(results))
 
 
 def is_region(target: Any) -> bool:

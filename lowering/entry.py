@@ -24,16 +24,19 @@ from irkit.origins import Origin
 from irkit.pause import uncollected
 from irkit.types import DType, Tensor
 from lowering import storage
+from lowering.asserted import as_facts, noted, settled_checks, told_by
 from lowering.capture import Captured, capture
 from lowering.complexes import COMPLEX_KEY, boundary_type, entered, is_complex, left, pair, parts
 from lowering.errors import LoweringError
 from lowering.facts import facts_of, ranges_by_name
 from lowering.fold import lower_graph, reached, require_converters
 from lowering.fx_types import type_of
+from lowering.guards import Guard
 from lowering.naming import output_names_of, unique
+from lowering.promotion import scalar
 from lowering.registry import STANDARD, Converter, Registry, by_operator
 from lowering.relied import relying
-from lowering.scope import Options, Scope, is_unbacked, stamped, tensor_constant
+from lowering.scope import Check, Options, Scope, is_unbacked, stamped, tensor_constant
 from lowering.symints import Sizes
 
 ITEM, SCALAR = torch.ops.aten.item, torch.ops.aten._local_scalar_dense
@@ -45,6 +48,7 @@ class Lowered:
 
     `outputs` says for each leaf of the model's result which result of the graph it is, as a tensor ("result") or as a
     Python number ("number"), or the constant it always is ("constant").
+    `checks` are the conditions that only the data decides, as boolean scalars beside the results of the graph.
     `state` names, for each result that carries state on, the state it is the new content of.
     """
 
@@ -55,6 +59,7 @@ class Lowered:
     initial_state: Mapping[str, torch.Tensor]
     fx_nodes: int
     seconds: float
+    checks: tuple[Check, ...] = ()
 
     def leaves_from(self, results: Sequence[Any]) -> list[Any]:
         """The leaves of the model's result, from the results of the graph as tensors."""
@@ -133,13 +138,15 @@ def lowered(
     ports, values, outputs = results_of(captured, scope, inputs, results, output_names)
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
     values = [boundary(scope, value) for value in values]
+    guards = (*captured.guards, *(Guard(expr, str(expr), source) for expr, source in scope.guards))
+    checks = settled_checks(scope, [*scope.checks, *noted(scope, guards)], told_by(inputs.params, values))
     graph = Graph(
         tuple(value for _, value in inputs.params),
         tuple(values),
         signature=Signature(
             tuple(port for port, _ in inputs.params),
             ports,
-            facts_of(captured, as_told, scope.guards),
+            as_facts(facts_of(captured, as_told, guards), checks),
             metadata_of(captured, [*inputs.complex_names, *complex_results]),
         ),
         name=captured.name,
@@ -149,7 +156,8 @@ def lowered(
     graph = attrs.evolve(graph, symbols=pmap({name: known[name] for name in sorted(present) if name in known}))
     state = {port.name: inputs.state[port.name] for port, _ in inputs.params if port.name in inputs.state}
     count = sum(1 for n in reached(captured.graph_module) if n.op == "call_function")
-    return Lowered(graph, captured, outputs, Counter(scope.decomposed), state, count, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    return Lowered(graph, captured, outputs, Counter(scope.decomposed), state, count, seconds, tuple(checks))
 
 
 def traced_sizes(captured: Captured) -> dict[str, int]:
@@ -302,10 +310,12 @@ def results_of(
     values: list[Value] = []
     outputs: list[Any] = []
     fx_names: list[str] = []
+    nodes = captured.graph_module.graph.nodes
+    numbers = {n.name for n in nodes if isinstance(n.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool)}
     for i, result in enumerate(user):
         value = as_result(scope, result)
         if isinstance(value, Value):
-            outputs.append(("result" if isinstance(result, Value) else "number", len(values)))
+            outputs.append(("number" if captured.output_fx_names[i] in numbers else "result", len(values)))
             values.append(value)
             fx_names.append(captured.output_fx_names[i])
         elif value is None and captured.output_fx_names[i]:
@@ -326,12 +336,14 @@ def results_of(
 
 
 def as_result(scope: Scope, result: Any) -> Any:
-    """A result as a tensor where it depends on the inputs (a symbolic size becomes an int64 scalar), else itself."""
+    """A result as a tensor where it depends on the inputs (a symbolic size becomes an int64 scalar, any other number a
+    float64 one), else itself."""
     if isinstance(result, Value) or not hasattr(result, "free_symbols"):
         return result
     if not result.free_symbols:
         return int(result) if result.is_integer else float(result)
-    return stamped(scope, dim_scalar(result), Origin(target="size"))
+    value = dim_scalar(result) if result.is_integer else scalar(result, DType.DOUBLE, scope.numbers)
+    return stamped(scope, value, Origin(target="size"))
 
 
 def boundary(scope: Scope, value: Value) -> Value:

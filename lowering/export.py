@@ -19,6 +19,7 @@ from irkit.origins import Origin
 from irkit.rule import Rule, Rules
 from irkit.types import DType
 from irkit.vocabulary import CONSTANT
+from lowering.asserted import apart, watched
 from lowering.capture import capture
 from lowering.complexes import boundary_text
 from lowering.entry import Lowered, lowered
@@ -74,7 +75,8 @@ def to_onnx(
                 progress=None if progress is None else lambda i, n: progress("lower", i, n))  # fmt: skip
     if not low.graph.results:
         raise LoweringError("the program returns no tensor, and an ONNX model must have a result", hint="return one")
-    drawn = low.graph if seed is None else seeded(low.graph, seed)
+    whole = watched(low.graph, low.checks)
+    drawn = whole if seed is None else seeded(whole, seed)
     better = clock("optimize", optimized, drawn, rules=rules) if optimize else drawn
     mixed = None if wanted is None else clock("precision", wanted.mixed, better)
     free = opset is None and isinstance(target, str)
@@ -89,13 +91,13 @@ def finished(
     better = better if mixed is None else mixed.graph
     chosen = newest_for(better, target) if free else target
     legal = clock("legalize", fitted, better, chosen, rules)
-    ready = clock("materialize", materialize_dims, legal, chosen.opset)
-    counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better), "ONNX": len(ready)}
+    ready, checks = apart(clock("materialize", materialize_dims, legal, chosen.opset))
+    counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(apart(better)[0]), "ONNX": len(ready)}
     report = report_of(low, ready, chosen, counts, clock.seconds)
     if mixed is None:
-        return Program(low.graph, ready, low, chosen.opset, report, model)
+        return Program(low.graph, ready, low, chosen.opset, report, model, checks=checks)
     report = attrs.evolve(report, precision=str(mixed))
-    return Program(low.graph, ready, low, chosen.opset, report, model, mixed.dtype)
+    return Program(low.graph, ready, low, chosen.opset, report, model, mixed.dtype, checks)
 
 
 def runnable(model: Any) -> Any:

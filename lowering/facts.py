@@ -19,13 +19,10 @@ UNBOUNDED = 2**40
 """A greatest size beyond this is none: torch writes some of its infinities as numbers."""
 
 
-def facts_of(captured: Captured, sizes: Sizes, assumed: Sequence[tuple[Any, str]] = ()) -> tuple[Fact, ...]:
-    """Guards, relations and baked scalars, each once; of those that a range says already, the ones with a line.
-
-    `assumed` are further guards, of decompositions, with the user's line.
-    """
+def facts_of(captured: Captured, sizes: Sizes, guards: Sequence[Guard]) -> tuple[Fact, ...]:
+    """Guards, relations and baked scalars, each once; of those that a range says already, the ones with a line."""
     found: dict[tuple[str, str], Fact] = {}
-    for guard in (*captured.guards, *(Guard(expr, str(expr), source) for expr, source in assumed)):
+    for guard in guards:
         kind = KINDS.get(guard.kind, guard.kind)
         if guard.expr is None:
             found.setdefault(("note", guard.text), Fact("note", guard.text, guard.source))
@@ -34,6 +31,7 @@ def facts_of(captured: Captured, sizes: Sizes, assumed: Sequence[tuple[Any, str]
             continue
         try:
             text = sizes.condition(guard.expr)
+            kind = kind if all(symbol.is_integer for symbol in guard.expr.free_symbols) else "note"
         except LoweringError:
             found.setdefault(("note", guard.text), Fact("note", guard.text, guard.source))
             continue

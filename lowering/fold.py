@@ -18,6 +18,7 @@ from irkit.errors import IrkitError
 from irkit.ir import Value
 from irkit.types import DType
 from lowering import control, storage
+from lowering.asserted import note
 from lowering.complex_dispatch import has_converter
 from lowering.control import Inlined
 from lowering.convert import convert
@@ -25,6 +26,7 @@ from lowering.decompose import can_decompose
 from lowering.errors import LoweringError, MissingConverters
 from lowering.fx_types import type_of
 from lowering.mutation import call_inplace, call_norm, view, view_of_several
+from lowering.promotion import cast, scalar
 from lowering.provenance import source_of
 from lowering.registry import operator_of, writing
 from lowering.scope import Options, Scope, hold, read_arguments, settled, tensor_constant
@@ -35,7 +37,7 @@ EFFECTS = frozenset(
     "aten::sym_constrain_range_for_size aten::_functional_assert_async aten::_functional_assert_scalar "
     "aten::record_stream".split()
 )
-"""Operators that compute nothing: what they assert is kept as facts by `lowering.facts`."""
+"""Operators that compute nothing: what they assert is kept by `lowering.facts` and `lowering.asserted`."""
 
 _SIZES = (torch.SymInt, torch.SymBool, torch.SymFloat, int, float, bool)
 _SQUEEZES = frozenset(("aten::squeeze", "aten::squeeze_copy"))
@@ -60,6 +62,7 @@ def lower_graph(
         # A body is closed: what binds symbols outside is no value of its own. A decomposition is no body.
         scope.binders = {} if closed else outer.binders
         scope.decomposed, scope.constants, scope.guards = outer.decomposed, outer.constants, outer.guards
+        scope.checks, scope.numbers = ([], {}) if closed else (outer.checks, outer.numbers)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     if len(placeholders) != len(given):
         raise LoweringError(f"the graph takes {len(placeholders)} inputs, and was given {len(given)}")
@@ -114,11 +117,12 @@ def call_function(scope: Scope, node: Node) -> None:
     if target is operator.getitem:
         getitem(scope, node)
     elif computes_nothing(target):
+        note(scope, node)
         scope.env[node] = None
     elif isinstance(target, torch._ops.OpOverload) and target._schema.name in _ITEMS:
         hold(scope, node, item(scope, node))
     elif isinstance(recorded, _SIZES):
-        scope.env[node] = size_of(scope, recorded)
+        scope.env[node] = number_of(scope, node, size_of(scope, recorded))
     elif isinstance(recorded, list) and all(isinstance(each, _SIZES) for each in recorded) and recorded:
         scope.env[node] = [size_of(scope, each) for each in recorded]
     elif control.is_region(target):
@@ -149,6 +153,21 @@ def size_of(scope: Scope, recorded: Any) -> Any:
     if isinstance(recorded, torch.SymFloat):
         return scope.sizes.number(recorded.node.expr)
     return recorded.node.expr if isinstance(recorded, torch.SymBool) else recorded
+
+
+def number_of(scope: Scope, node: Node, number: Any) -> Any:
+    """A number; as a float64 scalar where it hangs on numbers in tensors that are no integers. What is rounded of these
+    is bound to its symbol."""
+    symbols = getattr(number, "free_symbols", frozenset()) if scope.numbers else frozenset()
+    for symbol in symbols - scope.binders.keys():
+        made = scope.sizes.rounded(symbol)
+        if made is not None:
+            how, exact = made
+            value = scalar(exact, DType.DOUBLE, scope.numbers)
+            bind(scope, node, symbol, getattr(op, how)(value) if how else value)
+    if not symbols & scope.numbers.keys():
+        return number
+    return settled(scope, node, scalar(number, DType.DOUBLE, scope.numbers), None)
 
 
 def getitem(scope: Scope, node: Node) -> None:
@@ -194,7 +213,12 @@ def item(scope: Scope, node: Node) -> Any:
     if truth is not None:
         bind(scope, node, scope.sizes.symbol(truth), value)
     if not isinstance(recorded, torch.SymInt):
-        return op.Reshape(value, []) if isinstance(value, Value) and value.rank else value
+        number = op.Reshape(value, []) if isinstance(value, Value) and value.rank else value
+        if not isinstance(recorded, torch.SymFloat) or not isinstance(number, Value):
+            return number
+        symbol = scope.sizes.number(recorded.node.expr)
+        scope.numbers[symbol] = settled(scope, node, cast(number, DType.DOUBLE), None)
+        return scope.numbers[symbol]
     symbol = scope.sizes.dim(recorded)
     bind(scope, node, symbol, value)
     return symbol
@@ -211,12 +235,32 @@ def call_operator(scope: Scope, node: Node) -> None:
     """Lowers a call of an operator that writes nothing."""
     expected = type_of(node.meta.get("val"), scope.sizes)
     args, kwargs = read_arguments(scope, node)
+    if scope.numbers:
+        args, kwargs = with_numbers(node, args, kwargs, expected)
     result = settled(scope, node, convert(scope, node, operator_of(node.target), args, kwargs, expected), expected)
     if scope.bases and isinstance(result, Value):
         view(scope, node, args, kwargs)
     if name_of_operator(node.target) in _SQUEEZES:
         scope.guards.extend((condition, source_of(node)) for condition in kept_dimensions(node))
     hold(scope, node, result)
+
+
+def with_numbers(node: Node, args: Any, kwargs: Any, expected: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, with numbers out of tensors in the element type that torch takes a Python float for."""
+    types = [v.dtype for v, n in zip(args, node.args, strict=True) if isinstance(v, Value) and not is_float(n)]
+    if DType.DOUBLE in (*types, getattr(expected, "dtype", None)):
+        return args, kwargs
+
+    def single(value: Any, given: Any) -> Any:
+        return cast(value, DType.FLOAT) if isinstance(value, Value) and is_float(given) else value
+
+    positional = tuple(single(v, n) for v, n in zip(args, node.args, strict=True))
+    return positional, {key: single(value, node.kwargs[key]) for key, value in kwargs.items()}
+
+
+def is_float(given: Any) -> bool:
+    """Whether an argument of a node is a number that is no integer."""
+    return isinstance(given, Node) and isinstance(given.meta.get("val"), torch.SymFloat)
 
 
 def name_of_operator(target: Any) -> str:

@@ -21,13 +21,15 @@ from torch.export import Dim
 from torch.utils._sympy import functions as torch_functions
 
 from irkit import dims, dims_text
+from irkit.dims import LEAST
 from lowering.dynamic_shapes import Leaf, Place, value_of
 from lowering.errors import CaptureError
 from lowering.provenance import line_of
 
 TORCH = str(Path(torch.__file__).parent)
-LEAST = -(1 << 63)  # of a number that depends on data and may be negative
 HERE = str(Path(__file__).parent)
+CONTENT = "(asserted of the content of a tensor)"
+TRUTH = "a truth value that the model computes is True"
 Metas = Sequence[Any]  # for each leaf what torch recorded: a FakeTensor, a SymInt, a number
 
 
@@ -203,9 +205,9 @@ def assertions_of(module: torch.fx.GraphModule) -> list[Guard]:
         line = line_of(node.meta.get("stack_trace") or "")
         if name in ("_assert_async.default", "_assert_async.msg"):
             message = node.args[1] if len(node.args) > 1 else "all is true"
-            found.append(Guard(None, f"{message} (asserted of the content of a tensor)", line, "assertion"))
+            found.append(Guard(None, f"{message} {CONTENT}", line, "assertion"))
         elif name == "_assert_scalar.default" and is_truth(node.args[0]):
-            found.append(Guard(None, "a truth value that the model computes is True", line, "assertion"))
+            found.append(Guard(None, TRUTH, line, "assertion"))
         elif name == "_assert_scalar.default":
             asserted = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else node.args[0]
             expr = closed(asserted.node.expr if isinstance(asserted, torch.SymBool) else sympy.sympify(asserted))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ from irkit.onnx.check import session
 from irkit.onnx.external import save
 from irkit.onnx.serialize import to_proto
 from irkit.types import DType, Tensor, dims_of
+from lowering.asserted import watched
 from lowering.checking import CheckReport, checked
 from lowering.complexes import WHOLES, complex_names
 from lowering.entry import Lowered
 from lowering.errors import CaptureError
 from lowering.fx_types import DTYPES, array_of, as_pairs, from_pairs, tensor_of
 from lowering.report import Report
+from lowering.scope import Check
 from lowering.stored import HINT, lines_that_count, stores_zero
 
 
@@ -35,8 +37,9 @@ class Program:
     """What `irkit.to_onnx` returns.
 
     `graph` is the graph as lowered, `ready` the same optimized, legalized and materialized for its target; `lowered`
-    the record of capture and lowering; `report` what an export says about itself; `precision` is float16 or bfloat16
-    for a program that computes in it. A call takes and gives the element types of the torch model in any case.
+    the record of capture and lowering; `report` what an export says about itself; `checks` the conditions that only the
+    data decides, as boolean scalars that a call computes beside the results of `ready`; `precision` is float16 or
+    bfloat16 for a program that computes in it. A call takes and gives the element types of the torch model in any case.
     """
 
     graph: Graph
@@ -46,22 +49,32 @@ class Program:
     report: Report
     model: Any = None
     precision: DType | None = None
+    checks: tuple[Check, ...] = ()
 
     @cached_property
     def proto(self) -> onnx.ModelProto:
         """The ONNX model, weights inside. Models above 2 GB have no such form: save them."""
         return to_proto(self.ready, opset=self.opset)
 
-    def save(self, path: str | Path, *, external: Any = "auto") -> Path:
+    def save(self, path: str | Path, *, external: Any = "auto", checks: bool = False) -> Path:
         """Writes the model, with weights beside it where they are large or `external` asks for it; returns the path.
-        Raises SerializeError where no file can be written there. `irkit.save(program.ready, ...)` has more options."""
-        save(self.ready, path, opset=self.opset, external=external)
+
+        With `checks` the file has an output more for each condition that only the data decides, which is true where the
+        condition holds; its contract says which. Raises SerializeError where no file can be written there.
+        `irkit.save(program.ready, ...)` has more options.
+        """
+        save(self.watched if checks else self.ready, path, opset=self.opset, external=external)
         return Path(path)
+
+    @cached_property
+    def watched(self) -> Graph:
+        """`ready` with a result more for each of the `checks`; `ready` itself where there is none."""
+        return watched(self.ready, self.checks)
 
     @cached_property
     def session(self) -> Any:
         """The ONNX Runtime session that a call runs, on the CPU."""
-        return session(self.ready, opset=self.opset)
+        return session(self.watched, opset=self.opset)
 
     @property
     def state(self) -> dict[str, torch.Tensor]:
@@ -72,7 +85,7 @@ class Program:
         """The model's result, in its own structure, computed by ONNX Runtime.
 
         Raises ContractError for inputs whose structure, element types, sizes or baked values are not those that the
-        model was captured for.
+        model was captured for, and for data that breaks what the model asserts.
         """
         return self.run(args, kwargs)[0]
 
@@ -86,7 +99,7 @@ class Program:
         """
         feeds = self.feeds(args, dict(kwargs or {}), state)
         ports = self.graph.signature.results
-        found = self.session.run(self.narrowed(feeds))
+        found = self.kept(self.session.run(self.narrowed(feeds)))
         if self.is_sized_by_data:
             check_sizes(self.graph, sizes_after(self.graph, self.sizes_of(feeds), [r.shape for r in found]))
         if self.precision is not None:
@@ -97,6 +110,18 @@ class Program:
             if port.role == "state":
                 after[port.binds] = result
         return self.lowered.captured.result_of(self.lowered.leaves_from(results)), after
+
+    def kept(self, found: Sequence[Any]) -> Sequence[Any]:
+        """The results of a run without its checks. Raises ContractError where one of these does not hold."""
+        count = len(found) - len(self.checks)
+        for check, holds in zip(self.checks, found[count:], strict=True):
+            if not holds:
+                raise ContractError(
+                    f"the data of this call breaks what the model asserts: {check.text}",
+                    source=check.source,
+                    hint="look at the numbers that the line works on, in the inputs",
+                )
+        return found[:count]
 
     def feeds(
         self, args: Any, kwargs: dict[str, Any], state: Mapping[str, torch.Tensor] | None = None

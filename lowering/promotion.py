@@ -7,6 +7,8 @@ decides only where its kind of number (bool < integer < float < complex) is abov
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
@@ -28,6 +30,7 @@ Operand = Value | Number
 DEFAULT = DType.FLOAT
 """What torch makes of a Python float, and of integers where a float is needed."""
 
+NONE: Mapping[Any, Value] = MappingProxyType({})
 _KIND = {DType.BOOL: 0}
 _SIGNED = (DType.INT8, DType.INT16, DType.INT32, DType.INT64)
 _WIDE = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT, DType.DOUBLE)
@@ -178,14 +181,14 @@ def truth(x: Value) -> Value:
 # ---------------------------------------------------------------------------------------------- numbers
 
 
-def scalar(number: Number, dtype: DType) -> Value:
+def scalar(number: Number, dtype: DType, numbers: Mapping[Any, Value] = NONE) -> Value:
     """A number as a tensor without dimensions. A symbolic one becomes arithmetic on dimensions, in float64 where it is
-    no integer."""
+    no integer; `numbers` are the scalars that symbols stand for which are no integers."""
     if not isinstance(number, sympy.Basic):
         return const(filled((), number, dtype))
     if number.is_number and not is_truth(number):
         return const(filled((), int(number) if number.is_integer else float(number), dtype))  # type: ignore[arg-type]
-    return cast(symbolic(number), dtype)
+    return cast(symbolic(number, numbers), dtype)
 
 
 def filled(shape: tuple[int, ...], number: Any, dtype: DType) -> np.ndarray:
@@ -198,17 +201,25 @@ def filled(shape: tuple[int, ...], number: Any, dtype: DType) -> np.ndarray:
     return np.broadcast_to(array.astype(dtype.numpy), shape).copy()
 
 
-def symbolic(expr: Any) -> Value:
-    """A sympy expression as a tensor without dimensions: i64 for an integer, bool for a comparison, else f64."""
+def symbolic(expr: Any, numbers: Mapping[Any, Value] = NONE) -> Value:
+    """A sympy expression as a tensor without dimensions: i64 for an integer, bool for a comparison, else f64.
+
+    Raises Unsupported for what ONNX cannot say, and for a symbol that is neither an integer nor one of `numbers`.
+    """
     if expr in (sympy.true, sympy.false):
         return const(np.array(bool(expr)))
     if is_truth(expr):
-        return comparison(expr)
-    if expr.is_integer:
+        return comparison(expr, numbers)
+    if expr in numbers:
+        return numbers[expr]
+    if expr.is_integer and not expr.free_symbols & numbers.keys():
         return dim_scalar(dims.dim(expr))
     if expr.is_number:
         return const(np.array(float(expr)))
-    parts = [cast(symbolic(part), DType.DOUBLE) for part in expr.args]
+    top, bottom = sympy.fraction(expr) if isinstance(expr, sympy.Mul) else (expr, sympy.S.One)
+    if bottom != 1:  # n / 3 is rounded once, n * (1 / 3) twice
+        return op.Div(*(cast(symbolic(part, numbers), DType.DOUBLE) for part in (top, bottom)))
+    parts = [cast(symbolic(part, numbers), DType.DOUBLE) for part in expr.args]
     if isinstance(expr, sympy.Add):
         return folded(op.Add, parts)
     if isinstance(expr, sympy.Mul):
@@ -247,9 +258,9 @@ def kind_of(expr: Any) -> str:
     return type(expr).__name__
 
 
-def comparison(expr: Any) -> Value:
+def comparison(expr: Any, numbers: Mapping[Any, Value] = NONE) -> Value:
     """A sympy truth value as a bool."""
-    parts = [symbolic(part) for part in expr.args]
+    parts = [symbolic(part, numbers) for part in expr.args]
     if isinstance(expr, sympy.Rel):
         both = promoted(*parts, to=result_dtype(*parts))
         return (

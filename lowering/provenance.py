@@ -12,6 +12,7 @@ import torch
 from irkit.origins import Origin
 
 TORCH = str(Path(torch.__file__).parent)
+GENERATED = "<eval_with_key>"  # what torch calls code that it wrote itself
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ([^\n]+)\n\s+([^\n]*)')
 
 
@@ -36,9 +37,12 @@ def module_of(node: Any) -> str:
 def line_of(trace: str) -> str:
     """`file.py:12 x = f(y)`: the innermost frame of a stack trace outside of torch; the file by its last two parts."""
     frames = _FRAME.findall(trace)
+    frames = [f for f in frames if not f[0].startswith(GENERATED)] or frames
     if not frames:
         return ""
     file, line, _, code = next((f for f in reversed(frames) if not f[0].startswith(TORCH)), frames[-1])
+    if file.startswith(GENERATED):
+        return ""
     return f"{'/'.join(PurePath(file).parts[-2:])}:{line} {code.strip()}"
 
 

@@ -40,13 +40,23 @@ class Options:
     progress: Callable[[int, int], None] | None = None
 
 
+@attrs.frozen(eq=False)
+class Check:
+    """A condition that data decides: torch's expression, or what must be true; its text, and the user's line."""
+
+    condition: Any
+    text: str
+    source: str = ""
+
+
 @attrs.define(eq=False)
 class Scope:
     """The state of lowering one FX graph; made by `lower_graph`, seen by nobody else once it returns.
 
     `env` holds what nodes are, `places` where the tensors live that some node writes, `store` what those hold now;
-    `binders` what binds each data-dependent symbol (by its content where the flag says so); `guards` what
-    decompositions assumed of torch's sizes, with the user's line; `lower` is `lower_graph`, for those who need it from
+    `binders` what binds each data-dependent symbol (by its content where the flag says so), `numbers` the float64
+    scalars that those stand for which are no integers; `guards` what decompositions assumed of torch's sizes, with the
+    user's line, `checks` what the program asserts of its data; `lower` is `lower_graph`, for those who need it from
     below.
     """
 
@@ -57,9 +67,11 @@ class Scope:
     places: dict[Node, Location] = attrs.field(factory=dict)
     store: dict[Node, Value] = attrs.field(factory=dict)
     binders: dict[Any, tuple[Value, bool]] = attrs.field(factory=dict)
+    numbers: dict[Any, Value] = attrs.field(factory=dict)
     decomposed: Counter[str] = attrs.field(factory=Counter)
     constants: dict[Any, Value] = attrs.field(factory=dict)
     guards: list[tuple[Any, str]] = attrs.field(factory=list)
+    checks: list[Check] = attrs.field(factory=list)
     lower: Callable[..., Any] | None = None
 
     def read(self, node: Node) -> Any:
@@ -93,12 +105,13 @@ def bind_symbols(scope: Scope, value: Value) -> None:
 
 
 def is_unbacked(name: str) -> bool:
-    """True for the names that torch gives to symbols that depend on data: `u0`, `zuf3`."""
+    """True for the names that torch gives to symbols that depend on data, `u0` and `zuf3`, and for `zui3`, which is
+    rounded of one."""
     return _UNBACKED.match(name) is not None
 
 
 WRONG = "the converter is wrong; hand lower() another one with converters={...}"
-_UNBACKED = re.compile(r"u\d+$|zuf\d+$")
+_UNBACKED = re.compile(r"u\d+$|zu[fi]\d+$")
 
 
 def read_arguments(scope: Scope, node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:

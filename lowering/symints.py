@@ -25,6 +25,9 @@ _CALLS: Mapping[str, Any] = {
 }  # fmt: skip
 """torch.utils._sympy.functions by name. Sizes are far below 2**53, so true division is taken as exact."""
 
+_ROUNDED = {"CeilToInt": "Ceil", "FloorToInt": "Floor", "TruncToInt": "", "RoundToInt": "Round"}
+"""torch's ways from a number to an integer, as ONNX operators; a cast cuts off what is behind the point."""
+
 _RELATIONS = {"Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
               "StrictGreaterThan": ">", "GreaterThan": ">="}  # fmt: skip
 
@@ -49,6 +52,7 @@ class Sizes:
     traced: Mapping[str, int] = MappingProxyType({})
     relied: Callable[[Any], Any] = as_it_is
     _known: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
+    _rounded: dict[Any, tuple[str, Any]] = attrs.field(factory=dict, init=False, repr=False)
 
     def dim(self, size: Any) -> Dim:
         """The dimension that an int or a torch.SymInt stands for. Raises LoweringError for an unknown function."""
@@ -81,7 +85,9 @@ class Sizes:
         return dims.evaluate(dim, self.traced)
 
     def symbol(self, expr: Any) -> Any:
-        """The irkit symbol for a torch symbol."""
+        """The irkit symbol for a torch symbol; one of a number that is no integer is no dimension."""
+        if not expr.is_integer:
+            return sympy.Symbol(self.names.get(expr.name, expr.name), real=True)
         return dims.symbol(self.names.get(expr.name, expr.name), signed=expr.name in self.signed)
 
     def _translate(self, expr: Any) -> Any:
@@ -95,10 +101,24 @@ class Sizes:
         kind = type(expr)
         if kind in (sympy.Add, sympy.Mul, sympy.Pow):
             return kind(*args)
+        if kind.__name__ in _ROUNDED and any(not s.is_integer for s in args[0].free_symbols):
+            return self._integer(_ROUNDED[kind.__name__], args[0])
         call = _CALLS.get(kind.__name__)
         if call is None:
             raise LoweringError(f"the size expression {expr} uses {kind.__name__}, which irkit cannot express")
         return call(*args)
+
+    def _integer(self, how: str, number: Any) -> Any:
+        """A symbol for a rounded number of the data."""
+        known = {made: symbol for symbol, made in self._rounded.items()}
+        symbol = known.get((how, number), dims.symbol(f"zui{len(known)}", signed=True))
+        self._rounded.setdefault(symbol, (how, number))
+        return symbol
+
+    def rounded(self, symbol: Any) -> tuple[str, Any] | None:
+        """(ONNX operator, number) of a symbol that stands for a rounded number of the data; the operator is empty for
+        one that is cut off. None for every other symbol."""
+        return self._rounded.get(symbol)
 
     def condition(self, expr: Any) -> str:
         """A torch boolean expression as Python text over the user's symbols: `batch >= 4 and seq % 8 == 0`."""

@@ -176,7 +176,7 @@ class _Reader:
         return self.frames[0].graph()
 
     def symbol_line(self, c: Cursor, frame: _Frame) -> None:
-        """symbol batch in [1, inf] signed"""
+        """symbol batch in [1, inf] signed; from -inf for a number of the data"""
         c.take()
         token = c.peek()
         name = c.name("the name of the symbol")
@@ -184,7 +184,7 @@ class _Reader:
             if name in frame.symbols:
                 c.fail(f"the symbol {name} is declared twice", token)
             c.expect("[")
-            low = c.integer()
+            low = dims.LEAST if c.accept("number", "-inf") else c.integer()
             c.expect(",")
             high = None if c.accept("number", "inf") else c.integer()
             c.expect("]")

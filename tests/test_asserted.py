@@ -1,0 +1,203 @@
+"""Conditions that only the data decides: a program computes them beside its results, and refuses what breaks them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from torch._higher_order_ops.map import map as mapped
+from torch._higher_order_ops.while_loop import while_loop
+
+import irkit
+from irkit.contract import contract_of
+from lowering import lower
+
+FOUR = torch.ones(4)
+
+
+def at_least_four(x: Any, y: Any) -> Any:
+    n = x.sum().item()
+    torch._check(n > 3)
+    torch._check(n < 100)
+    return y * n
+
+
+def not_negative(x: Any, y: Any) -> Any:
+    n = x.sum().item()
+    torch._check(n >= 0)
+    return y * n
+
+
+def two_numbers(x: Any, y: Any) -> Any:
+    n, m = x.sum().item(), x.max().item()
+    torch._check(n > m)
+    torch._check(n * 2 < y.shape[0] * 10)
+    return y * n
+
+
+def three_places(x: Any, y: Any) -> Any:
+    n = x.nonzero().shape[0]
+    torch._check(n > 2)
+    return y * n
+
+
+def a_float(x: Any, y: Any) -> Any:
+    v = x.max().item()
+    torch._check(v * 2 > 0.5)
+    return y * v
+
+
+def content(x: Any, y: Any) -> Any:
+    torch.ops.aten._assert_async.msg((x > 0).all(), "x must be positive")
+    return y * x
+
+
+def truth(x: Any, y: Any) -> Any:
+    torch._check((x > 0).all().item())
+    return y * x
+
+
+def in_a_branch(x: Any, y: Any) -> Any:
+    def positive(x: Any) -> Any:
+        torch.ops.aten._assert_async.msg((x > 0).all(), "x must be positive")
+        return x * 2
+
+    return torch.cond(y.sum() > 0, positive, lambda x: x.clone(), (x,))
+
+
+def number_in_a_branch(x: Any, y: Any) -> Any:
+    n = x.sum().item()
+    torch._check(n > 3)
+
+    def scaled(y: Any) -> Any:
+        m = x.max().item()
+        torch._check(m > 4)
+        return y * m
+
+    return torch.cond(n > 5, scaled, lambda y: y.clone(), (y,))
+
+
+def in_a_loop(x: Any, y: Any) -> Any:
+    def step(i: Any, y: Any) -> Any:
+        torch.ops.aten._assert_async.msg((y < 100).all(), "below 100")
+        return i + 1, y * 2
+
+    return while_loop(lambda i, y: i < 3, step, (x, y))[1]
+
+
+def in_each_row(x: Any, y: Any) -> Any:
+    def row(a: Any, y: Any) -> Any:
+        torch.ops.aten._assert_async.msg(a.sum() < 10, "below 10")
+        return a * y
+
+    return mapped(row, x, y)
+
+
+ints = torch.tensor
+CASES: list[tuple[Callable[..., Any], str, list[tuple[Any, Any]], list[tuple[Any, Any]]]] = [
+    (at_least_four, "u0 >= 4", [(ints([2, 3]), FOUR), (ints([2, 2]), FOUR)], [(ints([1, 2]), FOUR)]),
+    (at_least_four, "u0 <= 99", [(ints([2, 97]), FOUR)], [(ints([50, 50]), FOUR)]),
+    (not_negative, "u0 >= 0", [(ints([2, -2]), FOUR)], [(ints([-2, 1]), FOUR)]),
+    (two_numbers, "u1 < u0", [(ints([2, 3]), FOUR)], [(ints([3, 0]), FOUR)]),
+    (two_numbers, "u0 < 5*b", [(ints([9, 10]), FOUR)], [(ints([10, 10]), FOUR)]),
+    (three_places, "u0 >= 3", [(ints([0, 1, 1, 1]), FOUR)], [(ints([0, 0, 1, 1]), FOUR)]),
+    (a_float, "2.0*zuf0 > 0.5", [(FOUR, FOUR), (FOUR * 0.3, FOUR)], [(FOUR * 0.25, FOUR)]),
+    (content, "x must be positive", [(FOUR, FOUR)], [(FOUR - 1, FOUR)]),
+    (truth, "a truth value", [(FOUR, FOUR)], [(FOUR - 1, FOUR)]),
+    (in_a_branch, "x must be positive", [(FOUR, FOUR), (-FOUR, -FOUR)], [(-FOUR, FOUR)]),
+    (number_in_a_branch, "u1 >= 5", [(ints([2, 3]), FOUR), (ints([1, 5]), FOUR)], [(ints([3, 3]), FOUR)]),
+    (in_a_loop, "below 100", [(ints(0), FOUR), (ints(3), FOUR * 200)], [(ints(0), FOUR * 60)]),
+    (in_each_row, "below 10", [(torch.ones(3, 4), FOUR)], [(torch.ones(3, 4) * 5, FOUR)]),
+]
+
+
+@pytest.mark.parametrize(("function", "text", "good", "bad"), CASES, ids=[f"{c[0].__name__}-{c[1]}" for c in CASES])
+def test_data_that_breaks_a_condition_is_refused(function: Any, text: str, good: Any, bad: Any) -> None:
+    sizes = {"x": None, "y": {0: "b"}} if function is two_numbers else None
+    program = irkit.to_onnx(function, good[0], dynamic_shapes=sizes)
+    irkit.verify(program.graph)
+    irkit.verify(program.watched)
+    assert any(text in fact.text for fact in program.graph.signature.facts)
+    for inputs in good:
+        torch.testing.assert_close(program(*inputs), function(*inputs))
+    for inputs in bad:
+        with pytest.raises(irkit.ContractError, match="the data of this call breaks what the model asserts") as refusal:
+            program(*inputs)
+        assert text in refusal.value.what and Path(__file__).name in refusal.value.source
+        if (
+            function is not in_a_loop and function is not in_each_row
+        ):  # torch compiles these anew, without the condition
+            with pytest.raises(Exception, match=r"(?i)fail|expected|must|branch"):
+                function(*inputs)
+
+
+def test_files_have_the_outputs_of_the_model_unless_checks_are_asked_for(tmp_path: Path) -> None:
+    program = irkit.to_onnx(two_numbers, (ints([2, 3]), FOUR), dynamic_shapes={"x": None, "y": {0: "b"}})
+    plain = onnxruntime.InferenceSession(program.save(tmp_path / "plain.onnx"))
+    assert [output.name for output in plain.get_outputs()] == [port.name for port in program.graph.signature.results]
+    assert program.contract()["checks"] == [] and len(program.contract()["unchecked"]) == 2
+    path = program.save(tmp_path / "checked.onnx", checks=True)
+    loaded = irkit.load(path)
+    assert irkit.parse(str(loaded)) == loaded
+    contract = contract_of(loaded)
+    assert contract["unchecked"] == [] and len(contract["outputs"]) == 3
+    session = onnxruntime.InferenceSession(path)
+    for numbers, expected in (([2, 3], [True, True]), ([3, 0], [True, False]), ([10, 10], [False, True])):
+        found = session.run([c["output"] for c in contract["checks"]], {"x": np.array(numbers), "y": np.ones(4, "f4")})
+        told = {c["text"]: bool(f) for c, f in zip(contract["checks"], found, strict=True)}
+        assert [told["u0 < 5*b"], told["u1 < u0"]] == expected
+
+
+def test_what_results_and_inputs_tell_needs_no_output() -> None:
+    def places(x: Any) -> Any:
+        found = x.nonzero()
+        torch._check(found.shape[0] > 2)
+        return found
+
+    program = irkit.to_onnx(places, (FOUR,))
+    assert program.checks == () and program.watched is program.ready
+    with pytest.raises(irkit.ContractError):
+        program(torch.zeros(4))
+    plain = irkit.to_onnx(lambda x: x.nonzero().shape[0] * x, (FOUR,))
+    assert not any(">= 0" in check.text for check in plain.checks)
+
+
+def test_a_graph_has_the_results_of_the_model() -> None:
+    graph = lower(at_least_four, (ints([2, 3]), FOUR))
+    assert len(graph.results) == 1 and [fact.text for fact in graph.signature.facts] == ["u0 >= 4", "u0 <= 99"]
+
+
+def numbers(x: Any, y: Any) -> Any:
+    v = x.max().item()
+    halves, longs = y.to(torch.float16), y.to(torch.int64)
+    several = (
+        y + v,
+        halves * v,
+        longs * v,
+        halves * (v * 3),
+        longs * (v * 3),
+        y.to(torch.bool) + v,
+        y.double() * (v / 3),
+    )
+    return *several, v, v * 2 + 1, math.floor(v), math.ceil(v * 2), round(v), torch.sym_int(v), y * math.floor(v)
+
+
+@pytest.mark.parametrize("value", [1.25, -1.25, 2.5, 0.1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_arithmetic_on_a_number_out_of_a_tensor(value: float, dtype: torch.dtype) -> None:
+    program = irkit.to_onnx(numbers, (torch.ones(4, dtype=dtype), FOUR))
+    given = (torch.full((4,), value, dtype=dtype), FOUR * 3)
+    expected, found = numbers(*given), program(*given)
+    assert [type(each) for each in found] == [type(each) for each in expected]
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+
+
+def test_a_quotient_of_sizes_is_no_integer() -> None:
+    program = irkit.to_onnx(lambda y: (y.shape[0] / 3, y.shape[0] * 2), (FOUR,), dynamic_shapes=({0: "n"},))
+    assert program(torch.ones(7)) == (7 / 3, 14) and program.check()
