@@ -35,6 +35,8 @@ def empty_rules(ranges: Ranges) -> Rules:
              lambda m: with_vector(m, ranges), True, "MatMul(x, v) -> Squeeze(MatMul(x, Unsqueeze(v)))"),
         Rule("products_of_no_matrices", p.MatMul(hole("a"), hole("b", where=is_a_stack)),
              lambda m: products(m, ranges), True, "MatMul(x, y) -> MatMul(x[:b], y), one matrix for all b"),
+        Rule("einsum_of_nothing", hole("einsum", ops=("Einsum",)), lambda m: einsum(m, ranges), True,
+             "Einsum -> If(n > 0, Einsum, 0)"),
     )  # fmt: skip
 
 
@@ -201,3 +203,31 @@ def products(m: Match, ranges: Ranges) -> Any:
         for v, e in zip(parts, ends, strict=True)
     ]
     return op.Reshape(op.MatMul(*taken), built(m, whole, 1, sources), allowzero=1)
+
+
+def einsum(m: Match, ranges: Ranges) -> Any:
+    """Sums of products where every operand has elements; else zeros: ONNX Runtime divides by a size there, which ends
+    the process"""
+    value = m.root
+    operands = [v for v in value.inputs if v is not None]
+    shape = value.shape
+    doubtful = list(dict.fromkeys(d for v in operands for d in v.shape if not is_positive(d, ranges)))
+    if not doubtful:
+        return decline("there are elements")
+    sources = bound_by(*operands)
+    if not is_bound(m, (*doubtful, *shape), sources):
+        return decline("nothing tells the sizes")
+
+    def zeros() -> Value:
+        return op.Expand(const(0, value.dtype), built(m, shape, 1, sources))
+
+    def sums() -> Value:
+        some = [op.Reshape(v, built(m, [dims.maximum(d, 1) if d in doubtful else d for d in v.shape], 1, sources))
+                for v in operands]  # fmt: skip
+        found = op.Einsum(*some, equation=value.attribute("equation"))
+        return op.Reshape(found, built(m, shape, 1, sources), allowzero=1)
+
+    if any(type(d) is int for d in doubtful):
+        return zeros()
+    there = op.Greater(built(m, (dims.product(doubtful),), 0, sources), const(0))
+    return op.If(there, then_branch=lambda: (sums(),), else_branch=lambda: (zeros(),))[0]

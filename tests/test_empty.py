@@ -126,3 +126,25 @@ def test_products_that_meet_no_empty_batch_stay_as_they_are() -> None:
     left, right = param(Tensor(DType.FLOAT, (B, 3, 4))), param(Tensor(DType.FLOAT, (4, 5)))
     product = op.MatMul(left, right)
     assert [v.op for v in legalize(Graph((left, right), (product,)), CPU).order if v.op != "Param"] == ["MatMul"]
+
+
+@pytest.mark.parametrize("equation", ("ijk,mnk->ij", "bhwc,hkc->bhwk", "ii->i", "ij,jk,kl->il"))
+def test_sums_of_products_of_any_size(equation: str) -> None:
+    """Einsum of nothing ends the process of ONNX Runtime, so zeros are put in its place."""
+    terms = equation.partition("->")[0].split(",")
+    letters = sorted(set("".join(terms)))
+    operands = [param(Tensor(DType.FLOAT, tuple(map(dims.symbol, term)))) for term in terms]
+    graph = Graph(tuple(operands), (op.Einsum(*operands, equation=equation),))
+    made = legalize(graph, CPU)
+    assert sum(v.op == "If" for v in made.order) == 1 and legalize(made, CPU) is made
+    runner = session(made)
+    for empty in (*letters, ""):
+        arrays = [np.ones([0 if c == empty else 2 for c in term], np.float32) for term in terms]
+        (found,) = runner.run(dict(zip(runner.inputs, arrays, strict=True)))
+        np.testing.assert_array_equal(found, np.einsum(equation, *arrays))
+
+
+def test_sums_of_products_of_known_sizes_stay() -> None:
+    operands = [param(Tensor(DType.FLOAT, shape)) for shape in ((2, 3), (3, 3))]
+    graph = Graph(tuple(operands), (op.Einsum(*operands, equation="ij,kk->ik"),))
+    assert legalize(graph, CPU) is graph
