@@ -35,16 +35,19 @@ POOL = (1, 2, 3, 5, 7, 4, 8, 6, 16)
 
 @attrs.frozen
 class SizeReport:
-    """One assignment: the sizes, the largest absolute and relative error of each output, and what went wrong."""
+    """One assignment: the sizes, the largest absolute and relative error of each output, and what went wrong; or why
+    torch and the program both refuse the inputs."""
 
     sizes: tuple[tuple[str, int], ...]
     errors: tuple[tuple[str, float, float], ...]
     problem: str = ""
+    refusal: str = ""
 
     def __str__(self) -> str:
         at = ", ".join(f"{k}={v}" for k, v in self.sizes) or "static sizes"
         worst = max((e[1] for e in self.errors), default=0.0)
-        return f"{at}: {self.problem or f'agrees, largest error {worst:.2g}'}"
+        agreed = f"both refuse it: {self.refusal}" if self.refusal else f"agrees, largest error {worst:.2g}"
+        return f"{at}: {self.problem or agreed}"
 
 
 @attrs.frozen
@@ -84,13 +87,26 @@ def run(program: Program, args: Any, kwargs: Mapping[str, Any], rtol: float | No
         expected, left = reference(program, copied(args), copied(dict(kwargs)))
         actual, after = program.run(copied(args), copied(dict(kwargs)))
     except Exception as error:  # ONNX Runtime's own classes have no common base
-        return SizeReport(sizes, (), f"{type(error).__name__}: {error}")
+        refusal = "" if not sizes or isinstance(error, ContractError) else refused(program, args, kwargs)
+        problem = "" if refusal else f"{type(error).__name__}: {error}"
+        return SizeReport(sizes, (), problem, refusal)
     report = compared(program, expected, actual, sizes, rtol)
     for name, mine in () if report.problem else after.items():
         difference = compare(array_of(left[name]), array_of(mine), rtol=rtol, atol=rtol) if name in left else None
         if difference is not None:
             return attrs.evolve(report, problem=f"state {name}: {difference}")
     return report
+
+
+def refused(program: Program, args: Any, kwargs: Mapping[str, Any]) -> str:
+    """Why a program refuses data whose sizes it takes; empty where it does not."""
+    try:
+        program.run(copied(args), copied(dict(kwargs)))
+    except ContractError as error:
+        return error.what
+    except Exception:  # ONNX Runtime's own classes have no common base
+        return ""
+    return ""
 
 
 def reference(program: Program, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, torch.Tensor]]:

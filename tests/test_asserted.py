@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import onnxruntime
 import pytest
@@ -201,3 +202,37 @@ def test_arithmetic_on_a_number_out_of_a_tensor(value: float, dtype: torch.dtype
 def test_a_quotient_of_sizes_is_no_integer() -> None:
     program = irkit.to_onnx(lambda y: (y.shape[0] / 3, y.shape[0] * 2), (FOUR,), dynamic_shapes=({0: "n"},))
     assert program(torch.ones(7)) == (7 / 3, 14) and program.check()
+
+
+def test_the_element_type_of_an_einsum_hangs_on_a_size_of_the_data() -> None:
+    def summed(x: Any, y: Any) -> Any:
+        return torch.einsum("ij,k->ik", x[:, y.nonzero().squeeze(1)], x[0])
+
+    x = torch.arange(12, dtype=torch.int32).reshape(3, 4)
+    program = irkit.to_onnx(summed, (x, FOUR))
+    for y in (FOUR, torch.zeros(4)):
+        torch.testing.assert_close(program(x, y), summed(x, y))
+    with pytest.raises(irkit.ContractError, match="u0 != 1"):
+        program(x, torch.tensor([0.0, 1, 0, 0]))
+
+
+def test_a_check_agrees_where_torch_and_the_program_refuse_the_same_data() -> None:
+    def above_one(x: Any, y: Any) -> Any:
+        n = (x > -9).sum().item()
+        torch._check(n > 1)
+        return y * n + x.shape[0]
+
+    report = irkit.to_onnx(above_one, (FOUR, FOUR), dynamic_shapes={"x": {0: "a"}, "y": None}).check(4)
+    assert report and [run.sizes for run in report.runs if run.refusal] == [(("a", 1),)]
+    assert "a=1: both refuse it: the data of this call breaks" in str(report)
+
+
+def test_a_check_tells_of_data_that_only_one_side_refuses() -> None:
+    def above_one(x: Any) -> Any:
+        n = (x > -9).sum().item()
+        torch._check(n > 1)
+        return x * n
+
+    program = irkit.to_onnx(above_one, (FOUR,), dynamic_shapes={"x": {0: "a"}})
+    careless = attrs.evolve(program, checks=())
+    assert program.check(4) and "RuntimeError" in str(careless.check(4)) and not careless.check(4)
