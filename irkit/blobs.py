@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 
 from irkit.errors import TypeRuleError
+from irkit.once import once
 from irkit.types import DType, Tensor, element_type
 
 SMALL = 1024
 """Blobs of up to this many bytes are compared and shared by content; larger ones by identity."""
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class Blob:
     """The content of a constant: dtype and shape now, the array when asked.
 
@@ -37,7 +37,7 @@ class Blob:
     turned: Blob | None = None
     parts: tuple[Blob, ...] = ()
 
-    @cached_property
+    @once
     def array(self) -> np.ndarray:
         """The content, read-only. Kept once it was asked for."""
         found = self.load()
@@ -47,7 +47,7 @@ class Blob:
         view.flags.writeable = False
         return view
 
-    @cached_property
+    @once
     def integers(self) -> tuple[int, ...] | None:
         """The elements, flat, of integers and flags; None for other element types. Kept once they were asked for."""
         kind = self.dtype
@@ -56,19 +56,19 @@ class Blob:
         found = self.array.ravel().tolist()
         return tuple(found if kind is DType.INT64 else map(int, found))
 
-    @property
+    @once
     def size(self) -> int:
         """How many elements there are."""
         return math.prod(self.shape)
 
-    @cached_property
+    @once
     def extremes(self) -> tuple[float, float]:
         """The least and the greatest of the numbers, NaN where one is NaN; zeros where there are none. Kept once asked
         for."""
         numbers = self.array.astype(np.float64, copy=False)  # those of ml_dtypes warn of NaN
         return (float(numbers.min()), float(numbers.max())) if self.size else (0.0, 0.0)
 
-    @cached_property
+    @once
     def uniform(self) -> Any:
         """The number that every element of numbers is, as a Python number; None where there is none, and for NaN. Kept
         once asked for."""
@@ -81,10 +81,10 @@ class Blob:
             number = int(first)
         return None if number != number else number
 
-    @cached_property
+    @once
     def nbytes(self) -> int:
         """Bytes that the content takes in an ONNX file (0 for strings)."""
-        return (math.prod(self.shape) * self.dtype.bits + 7) // 8
+        return (self.size * self.dtype.bits + 7) // 8
 
     @property
     def is_weight(self) -> bool:
@@ -96,16 +96,16 @@ class Blob:
         """The tensor type of the content."""
         return Tensor(self.dtype, self.shape)
 
-    @cached_property
+    @once
     def key(self) -> Any:
         """Equal for blobs that may be taken for one: content for small ones, storage identity for large ones and for
         weights, which keep their names even where they hold the same numbers."""
-        dtype, shape, size = self.dtype, self.shape, self.size
-        if (size * dtype.bits + 7) // 8 <= SMALL and not (self.name and size > 1 and dtype.is_float):
+        dtype, shape = self.dtype, self.shape
+        if self.nbytes <= SMALL and not (self.name and dtype.is_float and self.size > 1):
             return (dtype, shape, content(self.array))
         return (dtype, shape, id(self if self.source is None else self.source))
 
-    @cached_property
+    @once
     def digest(self) -> bytes:
         """A hash of dtype, shape and content; reads the content, once."""
         hasher = hashlib.blake2b(repr((int(self.dtype), self.shape)).encode(), digest_size=16)

@@ -17,7 +17,7 @@ from irkit.blobs import Blob, blob
 from irkit.bodies import with_bodies
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
-from irkit.ir import Graph, Value, constant, item
+from irkit.ir import Graph, Value, constant, item, vertex
 from irkit.onnx import rules
 from irkit.onnx.infer.context import Context
 from irkit.onnx.schemas import BODIES, TYPE_STRINGS, AttributeSpec, OpSpec, dtype_of, spec
@@ -53,7 +53,7 @@ def call(
     if isinstance(found, tuple):
         several = len(found) != 1 or known.min_outputs > 1 or is_variadic(known)
         found = Tuple(found) if several else next(iter(found))
-    value = Value(op, operands, frozen, bodies, found)
+    value = vertex(op, operands, frozen, bodies, found)
     if type(found) is Tuple:
         return tuple(item(value, i) for i in range(len(found.items)))
     return value
@@ -85,7 +85,7 @@ def shape_vector(shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[A
     if scalars:
         attributes = (*attributes, ("scalars", tuple(scalars)))
         binders = (*binders, *scalars.values())
-    return Value(SHAPE_VECTOR, binders, attributes, (), Tensor(DType.INT64, (len(sizes),)))
+    return vertex(SHAPE_VECTOR, binders, attributes, (), Tensor(DType.INT64, (len(sizes),)))
 
 
 def dim_scalar(dim: Dim, *binders: Value) -> Value:

@@ -53,11 +53,7 @@ class Value(_Fields):
         type: Type,
         origin: Origin = NOWHERE,
     ) -> Value:
-        made: Any = _allocated(_Fields)
-        made.op, made.inputs, made.attributes, made.bodies = op, inputs, attributes, bodies
-        made.type, made.origin = type, origin
-        made.__class__ = cls  # from here on nothing can be set
-        return made
+        return vertex(op, inputs, attributes, bodies, type, origin)
 
     def attribute(self, name: str, default: Attribute = None) -> Attribute:
         """The attribute called `name` as it was given, or `default`; schema defaults are not filled in here."""
@@ -68,15 +64,15 @@ class Value(_Fields):
 
     def with_inputs(self, inputs: tuple[Value | None, ...]) -> Value:
         """The same operator over other operands of the same types."""
-        return Value(self.op, inputs, self.attributes, self.bodies, self.type, self.origin)
+        return vertex(self.op, inputs, self.attributes, self.bodies, self.type, self.origin)
 
     def with_type(self, type: Type) -> Value:
         """The same value with a type that says more about its dimensions."""
-        return Value(self.op, self.inputs, self.attributes, self.bodies, type, self.origin)
+        return vertex(self.op, self.inputs, self.attributes, self.bodies, type, self.origin)
 
     def with_origin(self, origin: Origin) -> Value:
         """The same value with other provenance."""
-        return Value(self.op, self.inputs, self.attributes, self.bodies, self.type, origin)
+        return vertex(self.op, self.inputs, self.attributes, self.bodies, self.type, origin)
 
     @property
     def shape(self) -> tuple[Any, ...]:
@@ -89,7 +85,10 @@ class Value(_Fields):
     @property
     def rank(self) -> int:
         """How many dimensions a tensor has."""
-        return len(self.shape)
+        try:
+            return len(self.type.shape)  # type: ignore[union-attr]
+        except AttributeError:
+            return len(self.shape)  # which says what is wrong
 
     @property
     def dtype(self) -> Any:
@@ -112,6 +111,22 @@ class Value(_Fields):
 
     def __reduce__(self) -> Any:
         raise TypeError("values are pickled as part of a Graph, as rows: pickle the graph")
+
+
+def vertex(
+    op: str,
+    inputs: tuple[Value | None, ...],
+    attributes: Attributes,
+    bodies: tuple[Graph, ...],
+    type: Type,
+    origin: Origin = NOWHERE,
+) -> Value:
+    """What `Value(...)` makes, in half the time: a class takes that long to be called."""
+    made: Any = _allocated(_Fields)
+    made.op, made.inputs, made.attributes, made.bodies = op, inputs, attributes, bodies
+    made.type, made.origin = type, origin
+    made.__class__ = Value  # from here on nothing can be set
+    return made
 
 
 @attrs.frozen
@@ -183,7 +198,7 @@ class Graph:
         walk from the results meets them: what two equal graphs have in common."""
         reached = walk.post_order(self.results)
         own = set(self.params)
-        return self.params + tuple(v for v in reached if v not in own)
+        return self.params + tuple([v for v in reached if v not in own])
 
     @cached_property
     def order(self) -> tuple[Value, ...]:
@@ -309,7 +324,7 @@ def item(value: Value, index: int) -> Value:
     """Result number `index` of an operator with several results. Raises GraphError where there is none such."""
     if not isinstance(value.type, Tuple) or not 0 <= index < len(value.type.items):
         raise GraphError(f"{value!r} has no result number {index}")
-    return Value(ITEM, (value,), (("index", index),), (), value.type.items[index])
+    return vertex(ITEM, (value,), (("index", index),), (), value.type.items[index])
 
 
 def param(type: Type) -> Value:
@@ -321,4 +336,4 @@ def param(type: Type) -> Value:
 
 def constant(blob: Blob) -> Value:
     """The value that holds a blob; `const` makes one of numbers and arrays."""
-    return Value(CONSTANT, (), (("value", blob),), (), blob.type)
+    return vertex(CONSTANT, (), (("value", blob),), (), blob.type)

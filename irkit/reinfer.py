@@ -7,7 +7,7 @@ from typing import Any
 from irkit import dims
 from irkit.errors import TypeRuleError
 from irkit.instantiate import call_type
-from irkit.ir import Value
+from irkit.ir import Value, vertex
 from irkit.onnx import contrib, rules
 from irkit.onnx.infer.context import Context
 from irkit.onnx.schemas import spec
@@ -29,17 +29,18 @@ def over(value: Value, inputs: Operands, origin: Origin | None = None) -> Value:
         return _vector_over(value, inputs, origin)
     found = value.type
     for new, old in zip(inputs, value.inputs, strict=True):
-        if new is not old and new is not None and old is not None and _says_more(new, old, found):
+        if new is old or new is None or old is None:
+            continue
+        now, before = new.type, old.type
+        differ = now is not before and not now == before  # noqa: SIM201 (`!=` takes twice as long)
+        if differ or (new.op in _KNOWN and new.op != old.op and has_fresh(found)):
             found = refined(inferred(value, inputs), found, _named(inputs))
             break
-    return Value(value.op, inputs, value.attributes, value.bodies, found, origin)
+    return vertex(value.op, inputs, value.attributes, value.bodies, found, origin)
 
 
-def _says_more(new: Value, old: Value, result: Type) -> bool:
-    """True where an operand may tell more about a result than the one before it."""
-    if new.type is not old.type and not new.type == old.type:  # noqa: SIM201 (`!=` takes twice as long)
-        return True
-    return new.op in (CONSTANT, SHAPE_VECTOR) and new.op != old.op and has_fresh(result)
+_KNOWN = (CONSTANT, SHAPE_VECTOR)
+"""Operators whose elements may tell more about a result than those of the operand before."""
 
 
 def inferred(value: Value, inputs: Operands) -> Type:

@@ -18,7 +18,7 @@ from irkit.roots import broken, together
 from irkit.rule import Decline, Match, Rule, Rules
 from irkit.share import Bodies, Numbering, with_bodies
 from irkit.types import Tuple, dims_of, same_types
-from irkit.vocabulary import ITEM, PARAM
+from irkit.vocabulary import CONSTANT, ITEM, PARAM
 
 DEPTH = 500
 """How many replacements in a row may grow out of one value before the rules are said to run in a circle."""
@@ -215,7 +215,7 @@ class Sweep:
             fired = self.fired(new, rules) if rules else None
             if fired is not None:
                 made, rule = fired
-                if type(made) is Value and (made in settled or made in swaps):
+                if type(made) is Value and (made in settled or made in swaps or self.placed(made, value, rule)):
                     self.fired_rules.add(rule.name)
                     found = swaps.get(made, made)
                     self.note(value, found)
@@ -230,6 +230,18 @@ class Sweep:
         if not swaps:
             return self.graph
         return self.graph.with_results(swaps.get(r, r) for r in self.graph.results)
+
+    def placed(self, made: Value, root: Value, rule: Rule) -> bool:
+        """Settles a replacement of `root` that is a constant to which no rule applies. False for any other."""
+        if made.op != CONSTANT or self.plan.candidates(made):
+            return False
+        new = made.with_origin(root.origin.after(rule.name)) if made.origin is NOWHERE else made
+        found = self.table.first(new)
+        if found is new:
+            self.settled.add(new)
+        if found is not made:
+            self.note(made, self.swaps.get(found, found))
+        return True
 
     def note(self, old: Value, new: Any) -> None:
         """`new` stands for `old` from now on."""
@@ -378,6 +390,8 @@ class Sweep:
             return self.checked_results(rule, value, found)
         if type(found) is not Value:
             raise broken(rule, value, f"returned {found!r}", hint="return a Value, or decline('why')")
+        if found.type == value.type:
+            return found
         if same_types(found.type, value.type) is False:
             raise broken(rule, value, f"turns a {value.type!r} into a {found.type!r}")
         if reinfer.loses(found.type, value.type):

@@ -17,71 +17,62 @@ from irkit.errors import DimensionError, TypeRuleError
 
 class DType(enum.IntEnum):
     """An ONNX element type; the number is that of `onnx.TensorProto.DataType`. `DType.of` finds one by the short name
-    that texts and errors use, `DType.of("f32")`, or by a numpy dtype."""
+    that texts and errors use, `DType.of("f32")`, or by a numpy dtype.
 
-    FLOAT = 1
-    UINT8 = 2
-    INT8 = 3
-    UINT16 = 4
-    INT16 = 5
-    INT32 = 6
-    INT64 = 7
-    STRING = 8
-    BOOL = 9
-    FLOAT16 = 10
-    DOUBLE = 11
-    UINT32 = 12
-    UINT64 = 13
-    COMPLEX64 = 14
-    COMPLEX128 = 15
-    BFLOAT16 = 16
-    FLOAT8E4M3FN = 17
-    FLOAT8E4M3FNUZ = 18
-    FLOAT8E5M2 = 19
-    FLOAT8E5M2FNUZ = 20
-    UINT4 = 21
-    INT4 = 22
-    FLOAT4E2M1 = 23
-    FLOAT8E8M0 = 24
-    UINT2 = 25
-    INT2 = 26
-    FLOAT6E2M3 = 27
-    FLOAT6E3M2 = 28
+    Attributes:
+        short: the name used in text: `f32`, `i64`, `bf16`, `bool`.
+        numpy: the numpy dtype (from ml_dtypes where numpy has none; `object` for strings).
+        bits: bits that one element takes in an ONNX file; 0 for strings.
+        is_float: True for real floating-point types of any width.
+        is_integer: True for signed and unsigned integers (not bool).
+        is_unsigned: True for unsigned integers.
+        is_complex: True for complex64 and complex128.
+    """
 
-    @property
-    def short(self) -> str:
-        """The name used in text: `f32`, `i64`, `bf16`, `bool`."""
-        return _ROWS[self][0]
+    _value_: int
+    short: str
+    numpy: np.dtype[Any]
+    bits: int
+    is_float: bool
+    is_integer: bool
+    is_unsigned: bool
+    is_complex: bool
 
-    @property
-    def numpy(self) -> np.dtype[Any]:
-        """The numpy dtype (from ml_dtypes where numpy has none; `object` for strings)."""
-        return _NUMPY[self]
+    def __new__(cls, number: int, short: str, numpy: Any, bits: int, kind: str) -> DType:
+        made = int.__new__(cls, number)
+        made._value_, made.short, made.numpy, made.bits = number, short, np.dtype(numpy), bits
+        made.is_float, made.is_integer, made.is_unsigned = kind == "f", kind in "iu", kind == "u"
+        made.is_complex = kind == "c"
+        return made
 
-    @property
-    def bits(self) -> int:
-        """Bits that one element takes in an ONNX file; 0 for strings."""
-        return _ROWS[self][2]
-
-    @property
-    def is_float(self) -> bool:
-        """True for real floating-point types of any width."""
-        return _ROWS[self][3] == "f"
-
-    @property
-    def is_integer(self) -> bool:
-        """True for signed and unsigned integers (not bool)."""
-        return _ROWS[self][3] in "iu"
-
-    @property
-    def is_unsigned(self) -> bool:
-        """True for unsigned integers."""
-        return _ROWS[self][3] == "u"
-
-    @property
-    def is_complex(self) -> bool:
-        """True for complex64 and complex128."""
-        return _ROWS[self][3] == "c"
+    FLOAT = 1, "f32", np.float32, 32, "f"
+    UINT8 = 2, "u8", np.uint8, 8, "u"
+    INT8 = 3, "i8", np.int8, 8, "i"
+    UINT16 = 4, "u16", np.uint16, 16, "u"
+    INT16 = 5, "i16", np.int16, 16, "i"
+    INT32 = 6, "i32", np.int32, 32, "i"
+    INT64 = 7, "i64", np.int64, 64, "i"
+    STRING = 8, "str", np.object_, 0, "s"
+    BOOL = 9, "bool", np.bool_, 8, "b"
+    FLOAT16 = 10, "f16", np.float16, 16, "f"
+    DOUBLE = 11, "f64", np.float64, 64, "f"
+    UINT32 = 12, "u32", np.uint32, 32, "u"
+    UINT64 = 13, "u64", np.uint64, 64, "u"
+    COMPLEX64 = 14, "c64", np.complex64, 64, "c"
+    COMPLEX128 = 15, "c128", np.complex128, 128, "c"
+    BFLOAT16 = 16, "bf16", ml_dtypes.bfloat16, 16, "f"
+    FLOAT8E4M3FN = 17, "f8e4m3fn", ml_dtypes.float8_e4m3fn, 8, "f"
+    FLOAT8E4M3FNUZ = 18, "f8e4m3fnuz", ml_dtypes.float8_e4m3fnuz, 8, "f"
+    FLOAT8E5M2 = 19, "f8e5m2", ml_dtypes.float8_e5m2, 8, "f"
+    FLOAT8E5M2FNUZ = 20, "f8e5m2fnuz", ml_dtypes.float8_e5m2fnuz, 8, "f"
+    UINT4 = 21, "u4", ml_dtypes.uint4, 4, "u"
+    INT4 = 22, "i4", ml_dtypes.int4, 4, "i"
+    FLOAT4E2M1 = 23, "f4e2m1", ml_dtypes.float4_e2m1fn, 4, "f"
+    FLOAT8E8M0 = 24, "f8e8m0", ml_dtypes.float8_e8m0fnu, 8, "f"
+    UINT2 = 25, "u2", ml_dtypes.uint2, 2, "u"
+    INT2 = 26, "i2", ml_dtypes.int2, 2, "i"
+    FLOAT6E2M3 = 27, "f6e2m3", ml_dtypes.float6_e2m3fn, 6, "f"
+    FLOAT6E3M2 = 28, "f6e3m2", ml_dtypes.float6_e3m2fn, 6, "f"
 
     @classmethod
     def of(cls, dtype: Any) -> DType:
@@ -100,39 +91,8 @@ class DType(enum.IntEnum):
         return _of_numpy(np.dtype(dtype))
 
 
-_ROWS: dict[DType, tuple[str, Any, int, str]] = {
-    DType.FLOAT: ("f32", np.float32, 32, "f"),
-    DType.UINT8: ("u8", np.uint8, 8, "u"),
-    DType.INT8: ("i8", np.int8, 8, "i"),
-    DType.UINT16: ("u16", np.uint16, 16, "u"),
-    DType.INT16: ("i16", np.int16, 16, "i"),
-    DType.INT32: ("i32", np.int32, 32, "i"),
-    DType.INT64: ("i64", np.int64, 64, "i"),
-    DType.STRING: ("str", np.object_, 0, "s"),
-    DType.BOOL: ("bool", np.bool_, 8, "b"),
-    DType.FLOAT16: ("f16", np.float16, 16, "f"),
-    DType.DOUBLE: ("f64", np.float64, 64, "f"),
-    DType.UINT32: ("u32", np.uint32, 32, "u"),
-    DType.UINT64: ("u64", np.uint64, 64, "u"),
-    DType.COMPLEX64: ("c64", np.complex64, 64, "c"),
-    DType.COMPLEX128: ("c128", np.complex128, 128, "c"),
-    DType.BFLOAT16: ("bf16", ml_dtypes.bfloat16, 16, "f"),
-    DType.FLOAT8E4M3FN: ("f8e4m3fn", ml_dtypes.float8_e4m3fn, 8, "f"),
-    DType.FLOAT8E4M3FNUZ: ("f8e4m3fnuz", ml_dtypes.float8_e4m3fnuz, 8, "f"),
-    DType.FLOAT8E5M2: ("f8e5m2", ml_dtypes.float8_e5m2, 8, "f"),
-    DType.FLOAT8E5M2FNUZ: ("f8e5m2fnuz", ml_dtypes.float8_e5m2fnuz, 8, "f"),
-    DType.UINT4: ("u4", ml_dtypes.uint4, 4, "u"),
-    DType.INT4: ("i4", ml_dtypes.int4, 4, "i"),
-    DType.FLOAT4E2M1: ("f4e2m1", ml_dtypes.float4_e2m1fn, 4, "f"),
-    DType.FLOAT8E8M0: ("f8e8m0", ml_dtypes.float8_e8m0fnu, 8, "f"),
-    DType.UINT2: ("u2", ml_dtypes.uint2, 2, "u"),
-    DType.INT2: ("i2", ml_dtypes.int2, 2, "i"),
-    DType.FLOAT6E2M3: ("f6e2m3", ml_dtypes.float6_e2m3fn, 6, "f"),
-    DType.FLOAT6E3M2: ("f6e3m2", ml_dtypes.float6_e3m2fn, 6, "f"),
-}
-_NUMPY = {dtype: np.dtype(row[1]) for dtype, row in _ROWS.items()}
-_BY_SHORT = {row[0]: dtype for dtype, row in _ROWS.items()}
-_BY_NUMPY = {np.dtype(row[1]): dtype for dtype, row in _ROWS.items()}
+_BY_SHORT = {dtype.short: dtype for dtype in DType}
+_BY_NUMPY = {dtype.numpy: dtype for dtype in DType}
 
 
 @cache
@@ -220,14 +180,17 @@ def same_types(a: Type, b: Type) -> bool | None:
     """True where the types are equal, False where they cannot be, None where some dimension leaves it open."""
     if a is b:
         return True
-    if type(a) is not type(b):
+    kind = type(a)
+    if kind is not type(b):
         return False
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        if a.dtype is not b.dtype or len(a.shape) != len(b.shape):
+    if kind is Tensor:
+        if a.dtype is not b.dtype:  # type: ignore[union-attr]
             return False
-        if a.shape == b.shape:
+        if a.shape == b.shape:  # type: ignore[union-attr]
             return True
-        return _all([dims.same(x, y) for x, y in zip(a.shape, b.shape, strict=True) if x is not y])
+        if len(a.shape) != len(b.shape):  # type: ignore[union-attr]
+            return False
+        return _all([dims.same(x, y) for x, y in zip(a.shape, b.shape, strict=True) if x is not y])  # type: ignore[union-attr]
     if isinstance(a, Tuple) and isinstance(b, Tuple):
         if len(a.items) != len(b.items):
             return False

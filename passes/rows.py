@@ -23,7 +23,7 @@ import numpy as np
 from irkit import dims
 from irkit.blobs import Blob, joined
 from irkit.build import call, shape_vector
-from irkit.ir import Graph, Value, constant, param
+from irkit.ir import Graph, Value, constant, param, vertex
 from irkit.pattern import attribute_of
 from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, in_bodies, nobody
@@ -386,7 +386,7 @@ class Builder:
         if value.op in NORMS:  # along the last axis, which is the default of all of them
             attributes = tuple(each for each in attributes if each[0] != "axis")
         type_ = Tensor(value.dtype, flattened(value.shape))
-        self.flat[value] = Value(value.op, tuple(operands), attributes, (), type_, origin)
+        self.flat[value] = vertex(value.op, tuple(operands), attributes, (), type_, origin)
 
     def split(self, group: list[Form], x: Value) -> None:
         """Layers of one operand as one: each result is a part of it."""
@@ -419,12 +419,12 @@ def gemm(x: Value, weight: Value, transposed: int, bias: Value | None) -> Value:
     """x @ weight + bias, for matrices; `transposed` for a weight that is held so."""
     type_ = Tensor(x.dtype, (x.shape[0], weight.shape[0 if transposed else 1]))
     operands = (x, weight) if bias is None else (x, weight, bias)
-    return Value("Gemm", operands, (("transB", 1),) if transposed else (), (), type_)
+    return vertex("Gemm", operands, (("transB", 1),) if transposed else (), (), type_)
 
 
 def shaped(value: Value, shape: tuple[dims.Dim, ...], binders: tuple[Value, ...]) -> Value:
     """A value under other dimensions, of which none is the number 0."""
-    return Value("Reshape", (value, shape_vector(shape, *binders)), (), (), Tensor(value.dtype, shape))
+    return vertex("Reshape", (value, shape_vector(shape, *binders)), (), (), Tensor(value.dtype, shape))
 
 
 def bias_of(layer: Linear) -> Blob:

@@ -15,7 +15,7 @@ from irkit.attributes import freeze
 from irkit.blobs import Blob, blob, whole
 from irkit.build import call
 from irkit.errors import IrkitError, LoadError, TypeRuleError
-from irkit.ir import Value, constant, item, param
+from irkit.ir import Value, constant, item, param, vertex
 from irkit.onnx.contrib import RULES
 from irkit.onnx.known import Known
 from irkit.onnx.read_bodies import read_control
@@ -278,7 +278,7 @@ class Reader:
         if value.origin.node or value.op == "Param":
             return value
         type_ = self.refined(value.type, name, scope)
-        made = Value(value.op, value.inputs, value.attributes, value.bodies, type_, origin)
+        made = vertex(value.op, value.inputs, value.attributes, value.bodies, type_, origin)
         self.known.follow(value, made)
         return made
 

@@ -10,7 +10,7 @@ from onnx import AttributeProto
 
 from irkit import dims
 from irkit.attributes import Attributes
-from irkit.ir import Value
+from irkit.ir import Value, vertex
 from irkit.onnx.infer.contents import seen
 from irkit.onnx.known import Content, Known
 from irkit.origins import NOWHERE, Origin
@@ -67,7 +67,7 @@ class Repeats:
 
     def value(self, came: Came, inputs: tuple[Value | None, ...], origin: Origin) -> Value:
         """The value, which is no leaf, of a node that came to the same over its own operands."""
-        value = Value(came.op, inputs, came.attributes, (), came.type, origin)
+        value = vertex(came.op, inputs, came.attributes, (), came.type, origin)
         self._looks[value] = came.look
         if came.content is not None:
             self.known.keep(value, came.content)
