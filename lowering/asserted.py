@@ -91,9 +91,9 @@ def text_of(scope: Scope, expr: Any, otherwise: str) -> str:
 
 
 def noted(scope: Scope, guards: Iterable[Guard]) -> Iterator[Check]:
-    """The conditions that torch keeps elsewhere than in a node."""
+    """The conditions on data that torch keeps elsewhere than in a node."""
     for guard in guards:
-        if guard.expr is not None:
+        if any(is_unbacked(symbol.name) for symbol in getattr(guard.expr, "free_symbols", ())):
             yield Check(guard.expr, text_of(scope, guard.expr, guard.text), guard.source)
 
 
