@@ -111,7 +111,10 @@ def binding_of(
         if not isinstance(param.type, Tensor) or shape is None:
             continue
         if len(shape) != param.type.rank:
-            raise ContractError(f"{name} has {len(shape)} dimensions, and must be a {param.type!r}")
+            raise ContractError(
+                f"{name} has {len(shape)} dimensions, and must be a {param.type!r}",
+                hint="give it in that form, or capture the model again with an example like it",
+            )
         for axis, (dim, size) in enumerate(zip(param.type.shape, shape, strict=True)):
             found = solved(name, axis, dim, size)
             if found is None:
@@ -125,7 +128,8 @@ def binding_of(
         expected = dims.evaluate(dim, sizes) if all(s.name in sizes for s in dims.symbols_of(dim)) else size
         if expected != size:
             wanted = str(dim) if type(dim) is int else f"{dims_text.text(dim)} = {expected}"
-            raise ContractError(f"dimension {axis} of {name} is {size}, and must be {wanted}")
+            hint = "where it may vary, name it in dynamic_shapes when the model is captured" if type(dim) is int else ""
+            raise ContractError(f"dimension {axis} of {name} is {size}, and must be {wanted}", hint=hint)
     return sizes
 
 

@@ -150,11 +150,12 @@ class Captured:
         missing = [name for name in names if name not in given]
         unknown = [name for name, each in given.items() if name not in names and each is not None]
         if missing or unknown or len(args) > len(self.arguments):
-            what = (
-                f"lacks {missing[0]!r}" if missing else f"has {unknown[0]!r}" if unknown else "has too many arguments"
-            )
+            too_many = f"has {len(args)} arguments, and the model takes {len(self.arguments)}"
+            what = f"lacks {missing[0]!r}" if missing else f"has {unknown[0]!r}" if unknown else too_many
             raise CaptureError(
-                f"the call {what}", hint=f"the model was captured with the arguments {', '.join(names) or 'none'}"
+                f"the call {what}",
+                hint=f"the model was captured with the arguments {', '.join(names) or 'none'}; capture it with "
+                "all that shall be given",
             )
         arranged = tuple(given[name] for name in names[: positional.num_children])
         with self.pytrees():

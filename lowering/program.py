@@ -22,11 +22,12 @@ from irkit.onnx.external import save
 from irkit.onnx.serialize import to_proto
 from irkit.types import DType, Tensor, dims_of
 from lowering.asserted import watched
+from lowering.call_inputs import array_of_number, require_sequence, require_tensor
 from lowering.checking import CheckReport, checked
 from lowering.complexes import WHOLES, complex_names
 from lowering.entry import Lowered
 from lowering.errors import CaptureError
-from lowering.fx_types import DTYPES, array_of, as_pairs, from_pairs, tensor_of
+from lowering.fx_types import array_of, as_pairs, from_pairs, tensor_of
 from lowering.report import Report
 from lowering.scope import Check
 from lowering.stored import HINT, lines_that_count, stores_zero
@@ -128,6 +129,7 @@ class Program:
     ) -> dict[str, np.ndarray]:
         """The arrays that ONNX Runtime is given for a call, by input name. Raises ContractError as a call does."""
         captured = self.lowered.captured
+        require_sequence(args)
         try:
             leaves = captured.leaves_of(args, kwargs)
         except CaptureError as error:
@@ -181,28 +183,26 @@ class Program:
         """The inputs and outputs that are complex: in ONNX, real ones of a last dimension of 2."""
         return complex_names(self.graph)
 
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """The inputs that are Python numbers to the caller."""
+        captured = self.lowered.captured
+        return frozenset(captured.numbers) | {leaf.name for leaf in captured.leaves if not leaf.is_tensor}
+
     def leaf(self, name: str, result: torch.Tensor) -> torch.Tensor:
         """One result as the model gives it."""
         return from_pairs(result) if name in self.complex_names else result
 
     def array(self, name: str, leaf: Any) -> np.ndarray:
-        """One argument as an array of the element type that the graph takes."""
+        """One argument as an array of the element type that the graph takes. Raises ContractError for any other."""
         part = self.inputs[name].dtype
         wanted = WHOLES[part] if name in self.complex_names else part
-        if isinstance(leaf, torch.Tensor):
-            if DTYPES[leaf.dtype] is not wanted:
-                raise ContractError(f"{name} is {leaf.dtype}, and the model takes {wanted.short}")
-            if stores_zero(leaf) and any(True for _ in lines_that_count(self.lowered.captured.graph_module)):
-                raise ContractError(f"{name} stores a 0, and the model counts what is stored", hint=HINT)
-            return array_of(as_pairs(leaf) if wanted.is_complex else leaf)
-        if isinstance(leaf, int | float) and not isinstance(leaf, bool):
-            if isinstance(leaf, float) and not wanted.is_float:
-                raise ContractError(f"{name} is {leaf!r}, and the model takes an int")
-            return np.array(leaf, dtype=wanted.numpy)
-        raise ContractError(
-            f"{name} is a {type(leaf).__name__}, and the model takes a tensor {self.inputs[name]!r}",
-            hint="give torch.from_numpy(array)" if isinstance(leaf, np.ndarray) else "",
-        )
+        if name in self.numbers and not isinstance(leaf, torch.Tensor):
+            return array_of_number(name, leaf, wanted)
+        require_tensor(name, leaf, wanted, self.inputs[name])
+        if stores_zero(leaf) and any(True for _ in lines_that_count(self.lowered.captured.graph_module)):
+            raise ContractError(f"{name} stores a 0, and the model counts what is stored", hint=HINT)
+        return array_of(as_pairs(leaf) if wanted.is_complex else leaf)
 
     def contract(self) -> dict[str, Any]:
         """What another runtime must check before it runs the model, ready for `json.dumps`. docs/contract.md describes

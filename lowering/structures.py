@@ -34,7 +34,7 @@ def difference(given: pytree.TreeSpec, wanted: pytree.TreeSpec, path: Path) -> s
 
 def kind_of(spec: pytree.TreeSpec) -> str:
     """A node in words."""
-    return "no container" if spec.is_leaf() else f"a {spec.type.__name__}" if spec.type else "None"
+    return "a single value" if spec.is_leaf() else f"a {spec.type.__name__}" if spec.type else "None"
 
 
 def encoded_difference(given: Any, wanted: Any, path: Path) -> str:

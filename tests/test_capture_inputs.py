@@ -316,8 +316,8 @@ def test_a_full_sliding_window_counts_on() -> None:
     [
         (([X, X, X], {"a": X}), "xs is not what it was: it has 2 too"),
         (([X, X], {"b": X}), "named is not what it was: it has b too and it lacks a"),
-        (([X, X], {"a": [X]}), "named.a is a list, and was no container"),
-        ((X, {"a": X}), "xs is no container, and was a list"),
+        (([X, X], {"a": [X]}), "named.a is a list, and was a single value"),
+        ((X, {"a": X}), "xs is a single value, and was a list"),
     ],
 )
 def test_a_call_of_another_structure_says_where(given: Any, difference: str) -> None:

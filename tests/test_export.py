@@ -386,7 +386,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
         "name ints",
     ),
     "an array": (lambda: irkit.to_onnx(torch.nn.ReLU(), (torch.ones(2).numpy(),)), "numpy.ndarray", "torch.from_numpy"),
-    "an array in a call": (lambda: given()(torch.ones(3).numpy()), "is a ndarray", "torch.from_numpy"),
+    "an array in a call": (lambda: given()(torch.ones(3).numpy()), "is a numpy array", "torch.from_numpy"),
     "an object as result": (
         lambda: irkit.to_onnx(lambda x: Opaque(), (torch.ones(2),)),
         "is not a known type",

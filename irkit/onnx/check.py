@@ -6,6 +6,7 @@ import ctypes
 import math
 import os
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ import onnxruntime
 from onnx import ModelProto, TensorProto
 
 from irkit.blobs import Blob, blob
-from irkit.errors import SerializeError
+from irkit.errors import ContractError, SerializeError
 from irkit.ir import Graph
 from irkit.onnx.read_tensors import from_bytes
+from irkit.onnx.schemas import dtype_of
 from irkit.onnx.serialize import skeleton, to_proto, weights_of
 from irkit.onnx.tensors import chunks, header, loaded, tensor_proto
 from irkit.types import DType
@@ -55,8 +57,9 @@ class Session:
 
     def run(self, feeds: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for some inputs: arrays (ml_dtypes where numpy lacks the type), lists for sequences, None for an
-        empty optional. Raises what ONNX Runtime raises."""
-        given = dict(feeds) if isinstance(feeds, Mapping) else dict(zip(self.inputs, feeds, strict=True))
+        empty optional. Raises ContractError for arrays that the model does not take, and what ONNX Runtime raises."""
+        given = dict(feeds) if isinstance(feeds, Mapping) else dict(zip(self.inputs, feeds, strict=False))
+        self.check_feeds(given, len(feeds))
         ports = (*self.inner.get_inputs(), *self.inner.get_outputs())
         if any(port.type == "tensor(string)" for port in ports):  # of which there are no OrtValues
             return tuple(self.inner.run(None, given))
@@ -66,6 +69,40 @@ class Session:
             plain = {name: v if isinstance(v, list) or v is None else given[name] for name, v in values.items()}
             return tuple(self.inner.run(None, plain))
         return tuple(array_of(found) for found in self.inner.run_with_ort_values(None, values))
+
+    @cached_property
+    def ports(self) -> Mapping[str, tuple[str, tuple[Any, ...], bool]]:
+        """The element type of each input by name, its shape, and whether it may be left out."""
+        needed, others = self.inner.get_inputs(), self.inner.get_overridable_initializers()
+        found = ((port, optional) for ports, optional in ((needed, False), (others, True)) for port in ports)
+        return {
+            p.name: (p.type, tuple(p.shape or ()), optional or p.type.startswith("optional")) for p, optional in found
+        }
+
+    def check_feeds(self, given: Mapping[str, Any], count: int) -> None:
+        """Raises ContractError for inputs that are missing or unknown, and for arrays of another element type, rank or
+        fixed size than the model takes."""
+        known = f"the inputs are {', '.join(self.inputs) or 'none'}"
+        missing = [name for name, (_, _, optional) in self.ports.items() if name not in given and not optional]
+        unknown = [name for name in given if name not in self.ports]
+        if missing or unknown:
+            what = f"lack {missing[0]!r}" if missing else f"have {unknown[0]!r}, which is no input"
+            raise ContractError(f"the feeds {what}", hint=known)
+        if count > len(given):
+            raise ContractError(f"{count} arrays are fed to a model of {len(given)} inputs", hint=known)
+        for name, value in given.items():
+            kind, shape, _ = self.ports[name]
+            wanted = dtype_of(kind)
+            if wanted is None or value is None or isinstance(value, list | onnxruntime.OrtValue):
+                continue  # of which ONNX Runtime itself says what is wrong
+            array = np.asarray(value)
+            dtype = DType.STRING if array.dtype.kind in "USO" else DType.of(array.dtype)
+            sizes = zip(shape, array.shape, strict=False)
+            if dtype is wanted and len(shape) == array.ndim and all(type(a) is not int or a == b for a, b in sizes):
+                continue
+            takes = f"{wanted.short}[{', '.join(str(size) for size in shape)}]"
+            hint = f"give it as {wanted.numpy}, by .astype" if dtype is not wanted else "give it in that form"
+            raise ContractError(f"{name} is {dtype.short}{list(array.shape)}, and the model takes {takes}", hint=hint)
 
 
 def session(model: Any, providers: Sequence[Any] = CPU, *, options: Any = None, opset: int | None = None) -> Session:
