@@ -108,9 +108,11 @@ def settled_checks(scope: Scope, checks: Iterable[Check], told: frozenset[str] =
     """
     found: dict[str, Check] = {}
     for check in checks:
-        if check.text in found and (found[check.text].source or not check.source):
-            continue
-        value = truth_of(scope, check, told)
+        known, value = found.get(check.text), None
+        if known is None or isinstance(check.condition, Value) or (check.source and not known.source):
+            value = truth_of(scope, check, told)
+        if value is not None and known is not None and isinstance(check.condition, Value):
+            value = stamped(scope, op.And(known.condition, value), Origin(target="assert"))  # of another tensor
         if value is not None:
             found[check.text] = attrs.evolve(check, condition=value)
     return list(found.values())

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import sympy
 import torch
 from torch._higher_order_ops.flex_attention import math_attention
 from torch.fx import GraphModule, Node
 
-from irkit.build import call, const, op, shape_vector
+from irkit import dims
+from irkit.build import call, const, op
 from irkit.ir import Graph, Value, param
-from irkit.types import DType, Tensor
+from irkit.origins import Origin
+from irkit.types import DType, Tensor, map_dims
+from irkit.vocabulary import SHAPE_VECTOR
 from lowering.asserted import all_of, condition, in_every_round, settled_checks
 from lowering.asserted import together as joined
 from lowering.complexes import apart, is_complex, pair, real_type, together
@@ -20,9 +24,9 @@ from lowering.decompose import written_out
 from lowering.errors import LoweringError
 from lowering.functionalized import auto_functionalized, with_effects
 from lowering.fx_types import type_of
-from lowering.promotion import folded
+from lowering.promotion import folded, is_truth, scalar
 from lowering.provenance import origin_of
-from lowering.scope import Check, Scope, read_arguments
+from lowering.scope import Check, Scope, is_unbacked, read_arguments, stamped
 
 INLINED = frozenset(
     "wrap_with_set_grad_enabled wrap_with_autocast wrap hints_wrapper tag_activation_checkpoint "
@@ -96,14 +100,19 @@ def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any
     flat = results if isinstance(results, tuple | list) else (results,)
     checks = settled_checks(inner, inner.checks)
     held = [all_of(checks)] if checks else []
-    return Body(Graph(tuple(params), (*apart(as_tensor(r) for r in flat), *held), name=type(module).__name__), checks)
+    where = Origin(target="body")
+    tensors = apart(stamped(inner, as_tensor(inner, r, where), where) for r in flat)
+    return Body(Graph(tuple(params), (*tensors, *held), name=type(module).__name__), checks)
 
 
-def as_tensor(result: Any) -> Value:
-    """A size or number that a body returns, as a tensor."""
+def as_tensor(scope: Scope, result: Any, where: Origin) -> Value:
+    """A size, number or condition that a body takes or returns, as a tensor."""
     if isinstance(result, Value):
         return result
-    return op.Squeeze(shape_vector((result,)), [0])
+    if isinstance(result, bool) or is_truth(result):
+        return condition(scope, result, where)
+    whole = result.is_integer if isinstance(result, sympy.Basic) else isinstance(result, int)
+    return scalar(result, DType.INT64 if whole else DType.DOUBLE, scope.numbers)
 
 
 def cond(scope: Scope, node: Node) -> Any:
@@ -165,7 +174,8 @@ def while_loop_stacked(scope: Scope, node: Node) -> Any:
 def looped(scope: Scope, node: Node, *, stacked: bool) -> Any:
     """A Loop of (cond, body, carried, additional): what is carried in the end, or after each round"""
     (test, step, carried, extra), _ = read_arguments(scope, node)
-    carried, extra = [as_tensor(c) for c in carried], list(extra)
+    where = origin_of(node)
+    carried, extra = [stamped(scope, as_tensor(scope, c, where), where) for c in carried], list(extra)
     values = apart(v for v in extra if isinstance(v, Value))
     recorded = type_of(node.meta.get("val"), scope.sizes)
     kept = [Tensor(t.dtype, t.shape[1:]) if stacked else t if isinstance(t, Tensor) else None for t in recorded]
@@ -177,7 +187,7 @@ def looped(scope: Scope, node: Node, *, stacked: bool) -> Any:
     params = [param(p.type) for p in step_graph.graph.params]
     after = inline(step_graph.graph, params)
     after, held = after[: len(carried)], after[len(carried) :]
-    again, *held_again = inline(test_graph.graph, [*after, *params[len(carried) :]])
+    again, *held_again = inline(anew(test_graph.graph), [*after, *params[len(carried) :]])
     head = (param(Tensor(DType.INT64, ())), param(Tensor(DType.BOOL, ())))
     rounds = after if stacked else ()
     checks, flags = [*step_graph.checks, *test_graph.checks], [*held, *held_again]
@@ -199,6 +209,26 @@ def inline(graph: Graph, operands: list[Any]) -> tuple[Value, ...]:
 
     built = rebuild(graph.results, dict(zip(graph.params, operands, strict=True)))
     return tuple(built[r] for r in graph.results)
+
+
+def anew(graph: Graph) -> Graph:
+    """The graph with other symbols for what depends on data: in a round, these stand for other numbers than before."""
+    known: dict[Any, Any] = {}
+
+    def renamed(size: Any) -> Any:
+        for symbol in dims.symbols_of(size):
+            if is_unbacked(symbol.name):
+                known.setdefault(symbol, dims.symbol(f"{symbol.name}_next", signed=not symbol.is_nonnegative))
+        return dims.substitute(size, known)
+
+    new: dict[Value, Value] = {p: p for p in graph.params}
+    for value in graph.order[len(graph.params) :]:
+        inputs = tuple(None if v is None else new[v] for v in value.inputs)
+        attributes = value.attributes
+        if value.op == SHAPE_VECTOR:
+            attributes = tuple((name, tuple(map(renamed, sizes))) for name, sizes in attributes)
+        new[value] = Value(value.op, inputs, attributes, value.bodies, map_dims(value.type, renamed), value.origin)
+    return graph.with_results(new[r] for r in graph.results)
 
 
 def scan(scope: Scope, node: Node) -> Any:

@@ -67,7 +67,7 @@ def lower_graph(
     if len(placeholders) != len(given):
         raise LoweringError(f"the graph takes {len(placeholders)} inputs, and was given {len(given)}")
     for node, value in zip(placeholders, given, strict=True):
-        hold(scope, node, value)
+        hold_result(scope, node, value)
     output = lower_nodes(scope, module)
     return map_arg(output.args[0], scope.read), scope
 
@@ -179,7 +179,17 @@ def getitem(scope: Scope, node: Node) -> None:
         return
     if scope.bases and isinstance(source, Node) and storage.storage_of(node) in scope.bases:
         view_of_several(scope, node, source, int(index))  # type: ignore[arg-type]
-    hold(scope, node, held[index])
+    hold_result(scope, node, held[index])
+
+
+def hold_result(scope: Scope, node: Node, value: Any) -> None:
+    """`hold`, of what may be a number that a body of control flow takes or gives as a tensor."""
+    recorded = node.meta.get("val")
+    if isinstance(value, Value) and isinstance(recorded, torch.SymInt):
+        value = bound(scope, node, scope.sizes.dim(recorded), value)
+    elif isinstance(value, Value) and isinstance(recorded, torch.SymFloat):
+        value = float_bound(scope, node, scope.sizes.number(recorded.node.expr), value)
+    hold(scope, node, value)
 
 
 def alias(scope: Scope, node: Node, of: Any) -> None:
@@ -216,10 +226,18 @@ def item(scope: Scope, node: Node) -> Any:
         number = op.Reshape(value, []) if isinstance(value, Value) and value.rank else value
         if not isinstance(recorded, torch.SymFloat) or not isinstance(number, Value):
             return number
-        symbol = scope.sizes.number(recorded.node.expr)
-        scope.numbers[symbol] = settled(scope, node, cast(number, DType.DOUBLE), None)
-        return scope.numbers[symbol]
-    symbol = scope.sizes.dim(recorded)
+        return float_bound(scope, node, scope.sizes.number(recorded.node.expr), number)
+    return bound(scope, node, scope.sizes.dim(recorded), value)
+
+
+def float_bound(scope: Scope, node: Node, symbol: Any, value: Value) -> Value:
+    """A scalar tensor as the float64 that a symbol stands for."""
+    scope.numbers[symbol] = settled(scope, node, cast(value, DType.DOUBLE), None)
+    return scope.numbers[symbol]
+
+
+def bound(scope: Scope, node: Node, symbol: Any, value: Value) -> Any:
+    """A symbol, whose binder a scalar tensor becomes: the symbol stands for its content."""
     bind(scope, node, symbol, value)
     return symbol
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,36 +173,6 @@ def test_a_graph_has_the_results_of_the_model() -> None:
     assert len(graph.results) == 1 and [fact.text for fact in graph.signature.facts] == ["u0 >= 4", "u0 <= 99"]
 
 
-def numbers(x: Any, y: Any) -> Any:
-    v = x.max().item()
-    halves, longs = y.to(torch.float16), y.to(torch.int64)
-    several = (
-        y + v,
-        halves * v,
-        longs * v,
-        halves * (v * 3),
-        longs * (v * 3),
-        y.to(torch.bool) + v,
-        y.double() * (v / 3),
-    )
-    return *several, v, v * 2 + 1, math.floor(v), math.ceil(v * 2), round(v), torch.sym_int(v), y * math.floor(v)
-
-
-@pytest.mark.parametrize("value", [1.25, -1.25, 2.5, 0.1])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
-def test_arithmetic_on_a_number_out_of_a_tensor(value: float, dtype: torch.dtype) -> None:
-    program = irkit.to_onnx(numbers, (torch.ones(4, dtype=dtype), FOUR))
-    given = (torch.full((4,), value, dtype=dtype), FOUR * 3)
-    expected, found = numbers(*given), program(*given)
-    assert [type(each) for each in found] == [type(each) for each in expected]
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
-
-
-def test_a_quotient_of_sizes_is_no_integer() -> None:
-    program = irkit.to_onnx(lambda y: (y.shape[0] / 3, y.shape[0] * 2), (FOUR,), dynamic_shapes=({0: "n"},))
-    assert program(torch.ones(7)) == (7 / 3, 14) and program.check()
-
-
 def test_the_element_type_of_an_einsum_hangs_on_a_size_of_the_data() -> None:
     def summed(x: Any, y: Any) -> Any:
         return torch.einsum("ij,k->ik", x[:, y.nonzero().squeeze(1)], x[0])
@@ -236,3 +205,29 @@ def test_a_check_tells_of_data_that_only_one_side_refuses() -> None:
     program = irkit.to_onnx(above_one, (FOUR,), dynamic_shapes={"x": {0: "a"}})
     careless = attrs.evolve(program, checks=())
     assert program.check(4) and "RuntimeError" in str(careless.check(4)) and not careless.check(4)
+
+
+def test_two_tensors_are_checked_under_one_message() -> None:
+    def positive(x: Any, y: Any) -> Any:
+        for each in (x, y):
+            torch.ops.aten._assert_async.msg((each > 0).all(), "positive")
+        return x + y
+
+    program = irkit.to_onnx(positive, (FOUR, FOUR))
+    assert len(program.checks) == 1 and program(FOUR, FOUR).tolist() == [2, 2, 2, 2]
+    for x, y in ((FOUR, -FOUR), (-FOUR, FOUR)):
+        with pytest.raises(irkit.ContractError, match="positive"):
+            program(x, y)
+
+
+def test_a_number_that_a_loop_carries_is_checked_in_every_round() -> None:
+    def limited(x: Any, limit: int) -> Any:
+        def step(i: Any, x: Any) -> Any:
+            torch._check(i < limit)
+            return i + 1, x * 2
+
+        return while_loop(lambda i, x: i < 3, step, (0, x))
+
+    assert irkit.to_onnx(limited, (FOUR, 3))(FOUR, 3)[1].tolist() == [8, 8, 8, 8]
+    with pytest.raises(irkit.ContractError, match="in every round: u0 <= 1"):
+        irkit.to_onnx(limited, (FOUR, 2))(FOUR, 2)
