@@ -25,6 +25,8 @@ from irkit.export_door import upstairs
 from irkit.ir import Graph
 from irkit.onnx.external import save
 from irkit.onnx.load import load
+from irkit.onnx.read_tensors import mapped
+from irkit.onnx.wire import nodes_in
 from irkit.pause import uncollected
 from irkit.text.files import load_text, save_text
 
@@ -78,6 +80,7 @@ class Commands(TyperGroup):
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     pretty_exceptions_enable=False,
     help="PyTorch programs as immutable graphs, and as ONNX models.",
@@ -136,11 +139,13 @@ def export(
             model, opset=opset, target=target, strict=strict, progress=show, dynamic_shapes=named(dim or ()),
             specialization=specialization, rules=rules, precision=half(precision, keep, keep_io, sample),
         )  # fmt: skip
+    report = program.check() if check else None
+    if report is None or report:  # before anything is printed: a closed pipe shall not keep the file from being written
+        write(program.watched if checks else program.ready, output, program.opset)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(program.report.render(), soft_wrap=False)
-    if check:
-        said(console, program.check())
-    write(program.watched if checks else program.ready, output, program.opset)
+    if report is not None:
+        said(console, report)
     console.print(f"wrote {output}")
 
 
@@ -175,18 +180,18 @@ def optimize(
     plain = upstairs("passes.definitions").written_out(graph, chosen)
     shared = upstairs("passes.share_contents").share_contents(names=not share_weights).run(plain, done.append)
     better = passes.optimize(shared, level, rules=rules, fold=fold, observe=done.append)
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    for line in changes_of(done):
-        console.print(line)
+    lines = changes_of(done)
     if wanted is not None:
         mixed = wanted.mixed(better)
         better = mixed.graph
-        console.print(str(mixed))
+        lines.append(str(mixed))
     if opset is None:
         chosen = upstairs("passes.legalize").newest_for(better, chosen)
-    ready = passes.prepare(better, chosen, rules=rules)
+    ready, before = passes.prepare(better, chosen, rules=rules), nodes_of(model, graph)
     write(ready, output, chosen.opset)
-    console.print(f"{counted(graph)} to {len(ready)}: wrote {output}")
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    for line in (*lines, f"{before} to {len(ready)}: wrote {output}"):
+        console.print(line)
 
 
 def half(name: str | None, keep: Sequence[str] | None, keep_io: bool, sample: Path | None) -> Any:
@@ -239,6 +244,15 @@ def counted(graph: Graph) -> str:
     return "1 node" if len(graph) == 1 else f"{len(graph)} nodes"
 
 
+def nodes_of(path: Path, graph: Graph) -> str:
+    """How many nodes a file has, in words; those of its graph where it is no ONNX model. A size that a model computes
+    is no node in a graph."""
+    if path.suffix in (".irkit", ".pt2"):
+        return counted(graph)
+    number = nodes_in(mapped(path.resolve(), "the model"))
+    return "1 ONNX node" if number == 1 else f"{number} ONNX nodes"
+
+
 def values_of(graph: Graph) -> Iterator[Any]:
     """The constants of a graph and of the bodies in it."""
     for value in graph.order:
@@ -287,10 +301,10 @@ def convert(
     """
     require_writable(output)
     graph = read(model)
-    ready = upstairs("passes").prepare(graph, target, opset)
+    ready, before = upstairs("passes").prepare(graph, target, opset), nodes_of(model, graph)
     write(ready, output, opset)
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    console.print(f"{counted(graph)} to {len(ready)} at opset {opset}: wrote {output}")
+    console.print(f"{before} to {len(ready)} at opset {opset}: wrote {output}")
 
 
 def named(given: Sequence[str]) -> dict[str, dict[int, str]] | None:
@@ -360,7 +374,11 @@ def write(graph: Graph, path: Path, opset: int) -> None:
 
 
 def require_writable(output: Path) -> None:
-    """Raises IrkitError where no file can be made there, before the work rather than after it."""
+    """Raises IrkitError where no file can be made there, or none of ONNX, before the work rather than after it."""
+    if output.suffix in (".pt2", ".pt", ".pth"):
+        raise IrkitError(
+            f"{output.name} is the name of a file of torch's", hint="let the output end in .onnx or .irkit"
+        )
     folder = output.parent
     if not folder.is_dir():
         raise IrkitError(f"there is no folder {str(folder)!r}", hint="make it first, or choose another output")

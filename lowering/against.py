@@ -54,7 +54,10 @@ def check_file(onnx_path: str | Path, pt2_path: str | Path, runs: int = 3, *, se
     try:
         file = session(Path(onnx_path))
     except Exception as error:
-        raise LoadError(f"ONNX Runtime cannot run {Path(onnx_path).name}: {error}") from error
+        raise LoadError(
+            f"ONNX Runtime cannot run {Path(onnx_path).name}: {error}",
+            hint="see whether it is a whole ONNX model, of operators that ONNX Runtime has",
+        ) from error
     contract, state = contract_of(captured)
     low = Lowered(contract, captured, outputs_of(captured), {}, state, 0, 0.0)
     model = captured.program.module() if captured.program is not None else None

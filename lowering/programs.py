@@ -102,9 +102,10 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
     if not path.exists():
         raise CaptureError(f"there is no file {path}", hint="save one by torch.export.save(program, path)")
     if not zipfile.is_zipfile(path):
-        raise CaptureError(
-            f"{path} holds no torch program: it is no .pt2 archive", hint="save one by torch.export.save(program, path)"
-        )
+        hint = "save one by torch.export.save(program, path)"
+        if path.suffix == ".onnx":
+            hint += "; ONNX models are read by irkit.load, and by `irkit optimize`"
+        raise CaptureError(f"{path} holds no torch program: it is no .pt2 archive", hint=hint)
     require_program(path)
     errors: list[BaseException] = []
     for prepare in (lambda: None, lambda: register_caches(known), register_as_transformers_does(known)):

@@ -212,8 +212,9 @@ WRONG = {
     ),
     "a missing program": (["export", "{missing.pt2}", "-o", "{out.onnx}"], 2, "does not exist"),
     "no output": (["export", "{model.pt2}"], 2, "--output"),
+    "an output of torch's": (["export", "{model.pt2}", "-o", "{out.pt2}"], 1, "a file of torch's"),
+    "an ONNX model to export": (["export", "{model.onnx}", "-o", "{out.onnx}"], 1, "irkit optimize"),
     "an output in no folder": (["export", "{model.pt2}", "-o", "{nowhere/out.onnx}"], 1, "no folder"),
-    "an ONNX model to export": (["export", "{model.onnx}", "-o", "{out.onnx}"], 1, "torch.export.save"),
     "a level that is none": (["optimize", "{model.onnx}", "-o", "{out.onnx}", "--level", "3"], 1, "no level 3"),
     "a text to optimize": (["optimize", "{notes.txt}", "-o", "{out.onnx}"], 1, "no ONNX model"),
     "an empty file": (["optimize", "{empty.onnx}", "-o", "{out.onnx}"], 1, "empty.onnx': it has no graph"),
@@ -276,7 +277,28 @@ def test_the_installed_script_is_the_command_line() -> None:
     assert (done.returncode, "optimize" in done.stdout) == (0, True), done.stderr
 
 
-@pytest.mark.parametrize("module", ["irkit", "irkit.cli", "irkit_command"])
+def test_a_closed_pipe_keeps_no_file_from_being_written(folder: Path, tmp_path: Path) -> None:
+    """`irkit optimize ... | head`, where the reader is gone at once."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "irkit", "optimize", str(folder / "model.onnx"), "-o", str(tmp_path / "out.onnx")]
+    done = subprocess.run(command, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert names(tmp_path) == {"out.onnx"} and "Traceback" not in done.stderr
+
+
+def test_the_nodes_of_a_file_are_counted_as_they_stand_in_it(folder: Path, tmp_path: Path) -> None:
+    model = onnx.load(folder / "model.onnx")
+    for command in (["optimize"], ["convert", "--opset", "17"]):
+        result = irkit_([*command, str(folder / "model.onnx"), "-o", str(tmp_path / "model.onnx")])
+        assert f"{len(model.graph.node)} ONNX nodes to " in result.output
+
+
+def test_help_has_a_short_name() -> None:
+    assert irkit_(["show", "-h"]).output == irkit_(["show", "--help"]).output
+
+
+@pytest.mark.parametrize("module", ["irkit", "irkit.cli"])
 def test_modules_run_the_command_line_too(module: str) -> None:
     command = [sys.executable, "-m", module, "--version"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -21,7 +21,7 @@ from irkit.onnx.tensors import varint
 
 LARGE = 1 << 12
 """Initializers of fewer bytes are left in the message."""
-_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
+_GRAPH, _NODE, _INITIALIZER, _RAW_DATA = 7, 1, 5, 9
 _NUMBER, _BYTES = 0, 2
 _FIXED = {1: 8, 5: 4}  # wire types of a fixed number of bytes
 
@@ -45,6 +45,13 @@ def split(data: Any) -> tuple[bytes, dict[str, Blob]]:
         else:
             parts.append(view[start:end])
     return b"".join(parts), blobs
+
+
+def nodes_in(data: Any) -> int:
+    """How many nodes the graph of a model has, those of bodies and functions not counted. Raises DecodeError for bytes
+    that are no message."""
+    graphs = (place for place in fields(data, 0, len(data)) if place[0] == _GRAPH)
+    return sum(field[0] == _NODE for _, _, start, stop in graphs for field in fields(data, start, stop))
 
 
 def graph_parts(data: Any, start: int, stop: int, blobs: dict[str, Blob]) -> Iterator[Any]:
