@@ -309,6 +309,7 @@ def test_modules_run_the_command_line_too(module: str) -> None:
 def test_an_interrupt_ends_in_one_line(when: str) -> None:
     """While modules are imported, and later: the process interrupts itself, so that the moment is certain."""
     code = "import os, signal, sys, irkit_command\nhit = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n"
+    code += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background ignores interrupts
     if when == "imports":
         code += "class Finder:\n    find_spec = staticmethod(lambda name, *_: name == 'sympy' and hit() or None)\n"
         code += "sys.meta_path.insert(0, Finder)\n"
