@@ -314,6 +314,14 @@ def test_every_door_gives_the_same_graph(tmp_path: Path) -> None:
         irkit.load(3)
 
 
+@pytest.mark.parametrize(("name", "reader"), [("m.irkit", "irkit.load_text"), ("m.pt2", "irkit.to_onnx")])
+def test_a_file_of_another_kind_is_refused_with_its_reader(name: str, reader: str, tmp_path: Path) -> None:
+    irkit.save_text(small(), tmp_path / name)
+    with pytest.raises(LoadError, match="there is no ONNX model") as caught:
+        irkit.load(tmp_path / name)
+    assert reader in caught.value.hint
+
+
 def test_onnx_ir_models_share_the_weights() -> None:
     onnx_ir = pytest.importorskip("onnx_ir")
     from irkit.onnx.interop import from_onnx_ir, to_onnx_ir

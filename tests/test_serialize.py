@@ -208,6 +208,12 @@ def test_saved_models_run(tmp_path: Path, external: Any) -> None:
     assert share(irkit.load(path)) == share(graph)
 
 
+def test_external_is_one_of_three(tmp_path: Path) -> None:
+    with pytest.raises(SerializeError, match="external is 'beside'"):
+        irkit.save(weighty(), tmp_path / "m.onnx", external="beside")  # pyright: ignore[reportArgumentType]
+    assert not list(tmp_path.iterdir())
+
+
 def test_weights_beside_are_aligned_and_written_once(tmp_path: Path) -> None:
     array, storage = np.arange(2048, dtype=np.float32), object()
     tied = [irkit.Blob(DType.FLOAT, (2048,), lambda: array, name, storage) for name in ("embed", "head")]

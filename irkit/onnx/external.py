@@ -64,6 +64,8 @@ def save(
     require_graph(graph)
     if not Path(path).name:
         raise SerializeError(f"{str(path)!r} names no file", hint="give the name of a file")
+    if external not in (True, False, "auto"):
+        raise SerializeError(f"external is {external!r}", hint='give True, False or "auto"')
     target = Path(os.path.realpath(path)) if Path(path).is_symlink() else Path(path)
     total = sum(blob.nbytes for blob in weights_of(graph))
     beside = total > AUTO_LIMIT if external == "auto" else bool(external)

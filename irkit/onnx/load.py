@@ -67,10 +67,19 @@ def read_file(path: Path) -> Graph:
         try:
             data, blobs = split(mapped(real, "the model"))
         except DecodeError as error:
-            raise no_model(what, error) from error
-    model = parsed(data, what)
+            raise hinted(no_model(what, error), path) from error
+    try:
+        model = parsed(data, what)
+    except LoadError as error:
+        raise hinted(error, path) from error
     store = real.parent if path.is_symlink() else None
     return read_model(model, path.absolute().parent, blobs, store=store, noted=marked(model, data))
+
+
+def hinted(error: LoadError, path: Path) -> LoadError:
+    """The error, saying what reads the file where its name tells that it is of another kind."""
+    reader = {".irkit": "irkit.load_text", ".pt2": "lowering.lower, or irkit.to_onnx,"}.get(path.suffix)
+    return LoadError(error.what, hint=f"{reader} reads such files") if reader else error
 
 
 def marked(model: ModelProto, data: bytes) -> bool:
