@@ -54,7 +54,8 @@ class SerializeError(IrkitError, ValueError):
 
 
 class EvaluateError(IrkitError, ValueError):
-    """The evaluator was given feeds that do not fit the graph, or met an operator without a kernel."""
+    """The evaluator was given feeds that do not fit the graph, or met an operator without a kernel; or ONNX Runtime
+    failed on a program's inputs."""
 
 
 class RewriteError(IrkitError, ValueError):

@@ -14,7 +14,7 @@ import torch
 
 from irkit.contract import contract_of
 from irkit.dims import symbols_of
-from irkit.errors import ContractError
+from irkit.errors import ContractError, IrkitError
 from irkit.facts import binding_of, check_sizes, names_of, sizes_after
 from irkit.ir import Graph
 from irkit.onnx.check import session
@@ -29,6 +29,7 @@ from lowering.entry import Lowered
 from lowering.errors import CaptureError
 from lowering.fx_types import array_of, as_pairs, from_pairs, tensor_of
 from lowering.report import Report
+from lowering.running import breach, refusal
 from lowering.scope import Check
 from lowering.stored import HINT, lines_that_count, stores_zero
 
@@ -96,11 +97,12 @@ class Program:
         """(result, state): the model's result and the content that written buffers and inputs have afterwards.
 
         `state`, of an earlier run, stands in for these buffers and inputs; what is written goes on from there. Raises
-        ContractError as a call does, and for a state that the model does not have.
+        ContractError as a call does, and for a state that the model does not have; EvaluateError where ONNX Runtime
+        cannot run the model on what the contract allows.
         """
         feeds = self.feeds(args, dict(kwargs or {}), state)
         ports = self.graph.signature.results
-        found = self.kept(self.session.run(self.narrowed(feeds)))
+        found = self.kept(self.found(self.narrowed(feeds)))
         if self.is_sized_by_data:
             check_sizes(self.graph, sizes_after(self.graph, self.sizes_of(feeds), [r.shape for r in found]))
         if self.precision is not None:
@@ -112,16 +114,21 @@ class Program:
                 after[port.binds] = result
         return self.lowered.captured.result_of(self.lowered.leaves_from(results)), after
 
+    def found(self, feeds: Mapping[str, np.ndarray]) -> Sequence[Any]:
+        """What ONNX Runtime gives, checks included. Raises ContractError or EvaluateError where it cannot run."""
+        try:
+            return self.session.run(feeds)
+        except IrkitError:
+            raise
+        except Exception as error:  # ONNX Runtime's own classes have no common base
+            raise refusal(error, self.ready, self.checks, self.opset, feeds) from error
+
     def kept(self, found: Sequence[Any]) -> Sequence[Any]:
         """The results of a run without its checks. Raises ContractError where one of these does not hold."""
         count = len(found) - len(self.checks)
         for check, holds in zip(self.checks, found[count:], strict=True):
             if not holds:
-                raise ContractError(
-                    f"the data of this call breaks what the model asserts: {check.text}",
-                    source=check.source,
-                    hint="look at the numbers that the line works on, in the inputs",
-                )
+                raise breach(check)
         return found[:count]
 
     def feeds(

@@ -231,3 +231,24 @@ def test_a_number_that_a_loop_carries_is_checked_in_every_round() -> None:
     assert irkit.to_onnx(limited, (FOUR, 3))(FOUR, 3)[1].tolist() == [8, 8, 8, 8]
     with pytest.raises(irkit.ContractError, match="in every round: u0 <= 1"):
         irkit.to_onnx(limited, (FOUR, 2))(FOUR, 2)
+
+
+def test_the_broken_condition_is_told_where_the_runtime_fails_first() -> None:
+    def taken(x: Any, i: Any) -> Any:
+        torch._check_tensor_all(i < x.shape[0])
+        return x[i]
+
+    program = irkit.to_onnx(taken, (FOUR, ints([1, 2])))
+    with pytest.raises(irkit.ContractError, match="breaks what the model asserts"):
+        program(FOUR, ints([1, 5]))
+
+
+def test_the_line_is_told_where_the_runtime_fails() -> None:
+    def split(x: Any, sizes: Any) -> Any:
+        return torch.split(x, sizes.tolist())
+
+    program = irkit.to_onnx(split, (FOUR, ints([1, 3])))
+    assert [part.tolist() for part in program(FOUR, ints([2, 2]))] == [[1, 1], [1, 1]]
+    with pytest.raises(irkit.EvaluateError, match="ONNX Runtime cannot run the model on these inputs") as failure:
+        program(FOUR, ints([2, 3]))
+    assert "torch.split(x, sizes.tolist())" in failure.value.source
