@@ -78,8 +78,19 @@ def note(scope: Scope, node: Node) -> None:
             return
         recorded = asked.meta.get("val")
         if isinstance(recorded, torch.SymBool):
-            expr = closed(recorded.node.expr)
-            scope.checks.append(Check(expr, text_of(scope, expr, str(expr)), line))
+            scope.checks.append(said(scope, recorded.node.expr, line))
+    elif name in ("sym_constrain_range", "sym_constrain_range_for_size") and isinstance(node.args[0], Node):
+        recorded = node.args[0].meta.get("val")
+        ends = {"min": sympy.Ge, "max": sympy.Le}
+        if isinstance(recorded, torch.SymInt):
+            named = {key: relation for key, relation in ends.items() if isinstance(node.kwargs.get(key), int)}
+            scope.checks.extend(said(scope, r(recorded.node.expr, node.kwargs[k]), line) for k, r in named.items())
+
+
+def said(scope: Scope, condition: Any, line: str) -> Check:
+    """A condition on numbers, over torch's symbols, as it is kept."""
+    expr = closed(condition)
+    return Check(expr, text_of(scope, expr, str(expr)), line)
 
 
 def text_of(scope: Scope, expr: Any, otherwise: str) -> str:

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch._higher_order_ops.map import map as mapped
 from torch._higher_order_ops.while_loop import while_loop
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import irkit
 from irkit.contract import contract_of
@@ -252,3 +253,18 @@ def test_the_line_is_told_where_the_runtime_fails() -> None:
     with pytest.raises(irkit.EvaluateError, match="ONNX Runtime cannot run the model on these inputs") as failure:
         program(FOUR, ints([2, 3]))
     assert "torch.split(x, sizes.tolist())" in failure.value.source
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_the_range_of_a_number_is_checked(traced: bool) -> None:
+    def ranged(x: Any, i: Any) -> Any:
+        n = i.sum().item()
+        torch.sym_constrain_range(n, min=3, max=9)
+        return x * n
+
+    example = (FOUR, ints([2, 3]))
+    program = irkit.to_onnx(make_fx(ranged, tracing_mode="symbolic")(*example) if traced else ranged, example)
+    assert program(*example).tolist() == [5, 5, 5, 5]
+    for broken in ([0, 1], [9, 1]):
+        with pytest.raises(irkit.ContractError, match="breaks what the model asserts: u0"):
+            program(FOUR, ints(broken))
