@@ -78,8 +78,8 @@ def shape_vector(shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[A
 
     Raises DimensionError for what is no dimension.
     """
-    sizes = tuple(dims_text.parse(d) if isinstance(d, str) else dims.dim(d) for d in shape)
-    if all(type(d) is int for d in sizes):
+    sizes = tuple([dims_text.parse(d) if type(d) is str else dims.dim(d) for d in shape])
+    if dims.are_numbers(sizes):
         return const(np.array(sizes, dtype=np.int64))
     attributes: tuple[tuple[str, Any], ...] = (("dims", sizes),)
     if scalars:
@@ -179,7 +179,8 @@ def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[
         if value is None:
             continue
         row = known.attributes.get(name)  # none for `captures`
-        value = of_kind(op, known, row, name, value)
+        if row is None or _PLAIN.get(row.kind) is not type(value):
+            value = of_kind(op, known, row, name, value)
         if row is None or row.required or value != row.default:
             found.append((name, value))
     for name in required(known):
@@ -207,6 +208,10 @@ _CASTS: Mapping[str, Callable[[Any], Any]] = {
     "STRINGS": lambda v: tuple(x.decode() if isinstance(x, bytes) else str(x) for x in v),
     "TENSOR": lambda v: v if isinstance(v, Blob) else blob(v),
 }  # fmt: skip
+
+
+_PLAIN: Mapping[str, type] = {"INT": int, "STRING": str, "TENSOR": Blob}
+"""Kinds of attributes that are held as they are given, where they are of that type."""
 
 
 def of_kind(op: str, known: OpSpec, row: AttributeSpec | None, name: str, value: Any) -> Any:

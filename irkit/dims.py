@@ -60,6 +60,9 @@ def symbol(name: str, signed: bool = False) -> sympy.Symbol:
     return sympy.Symbol(name, integer=True, nonnegative=None if signed else True)
 
 
+_INT = frozenset((int,))
+
+
 def fresh() -> sympy.Dummy:
     """A new symbol equal to no other: a dimension that nothing is known of."""
     return sympy.Dummy("unknown", integer=True, nonnegative=True)
@@ -73,6 +76,11 @@ def is_fresh(dim: Dim) -> bool:
 def any_fresh(shape: Iterable[Dim]) -> bool:
     """True where one of the dimensions is a symbol made by `fresh`."""
     return sympy.Dummy in map(type, shape)
+
+
+def are_numbers(sizes: Iterable[Dim]) -> bool:
+    """True where every dimension is a number."""
+    return _INT.issuperset(map(type, sizes))
 
 
 def label(symbol: sympy.Symbol) -> str:
@@ -420,6 +428,11 @@ def same(a: Dim, b: Dim) -> bool | None:
         return True
     if type(a) is int and type(b) is int:
         return a == b
+    return _same(a, b)
+
+
+@lru_cache(maxsize=CACHE)
+def _same(a: Dim, b: Dim) -> bool | None:
     if a == b:
         return True
     if (isinstance(a, sympy.Symbol) and isinstance(b, sympy.Symbol)) or is_fresh(a) or is_fresh(b):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -38,7 +37,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
                 f"{str(path)!r} is no ordinary file, and cannot be replaced", hint="name another output"
             )
     target = Path(os.path.realpath(path)) if path.is_symlink() else path  # a link stays one
-    scratch = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    scratch = target.with_name(f".{target.name}.{os.urandom(16).hex()}")
     try:
         file = scratch.open("xb")
     except OSError as error:

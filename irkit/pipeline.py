@@ -10,11 +10,11 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterator
-from operator import attrgetter
 from typing import Any
 
 import attrs
 
+from irkit import walk
 from irkit.errors import RewriteError
 from irkit.ir import Graph
 from irkit.rule import Rule, Rules, rule_set
@@ -192,7 +192,7 @@ def in_bodies(inner: Passes) -> Pass:
 
 
 def _everywhere(graph: Graph, function: Callable[[Graph], Graph], bodies: Bodies) -> Graph:
-    if not any(map(attrgetter("bodies"), graph.order)):
+    if next(walk.bodies(graph.order), None) is None:
         return function(graph)
     built: dict[Any, Any] = {}
     for value in graph.order:

@@ -117,7 +117,7 @@ class Tensor:
     @property
     def is_static(self) -> bool:
         """True where every dimension is a number."""
-        return all(type(d) is int for d in self.shape)
+        return dims.are_numbers(self.shape)
 
     def __repr__(self) -> str:
         return f"{self.dtype.short}[{', '.join(dims_text.text(d) for d in self.shape)}]"

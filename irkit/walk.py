@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from irkit.pause import uncollected
 
 if TYPE_CHECKING:
-    from irkit.ir import Value
+    from irkit.ir import Graph, Value
 
 
 @uncollected
@@ -25,9 +27,7 @@ def post_order(roots: Iterable[Value], stop: Callable[[Value], bool] | None = No
     rest: Iterator[Value | None] = iter(tuple(roots))
     while True:
         for operand in rest:
-            if operand in seen or operand is None:
-                continue
-            if stop is not None and stop(operand):
+            if operand in seen or operand is None or (stop is not None and stop(operand)):
                 continue
             if operand.inputs:
                 path.append((value, rest))
@@ -41,6 +41,11 @@ def post_order(roots: Iterable[Value], stop: Callable[[Value], bool] | None = No
             seen.add(value)
             order.append(value)
             value, rest = path.pop()
+
+
+def bodies(order: Iterable[Value]) -> Iterator[Graph]:
+    """The bodies that values of `order` hold themselves."""
+    return chain.from_iterable(map(attrgetter("bodies"), order))
 
 
 def users(order: Iterable[Value]) -> dict[Value, tuple[Value, ...]]:

@@ -125,7 +125,7 @@ def plain_captures(m: Match) -> Any:
 
 def has_bodies(graph: Graph) -> bool:
     """True for a graph that holds another."""
-    return any(value.bodies for value in graph.order)
+    return next(walk.bodies(graph.order), None) is not None
 
 
 def is_leaf(value: Value) -> bool:

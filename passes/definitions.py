@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
+from irkit import walk
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.ir import Graph, Value
@@ -42,7 +44,8 @@ def by_definition(m: Match, value: Value) -> Any:
 
 def holds_defined(graph: Graph) -> bool:
     """True for a graph that has, itself or in a body, an operator of which irkit has a definition."""
-    return any(v.op in DEFINITIONS or (v.bodies and any(map(holds_defined, v.bodies))) for v in graph.order)
+    here = not DEFINITIONS.keys().isdisjoint(map(attrgetter("op"), graph.order))
+    return here or any(map(holds_defined, walk.bodies(graph.order)))
 
 
 @uncollected

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from irkit import dims
+from irkit import dims, walk
 from irkit.dims import Dim
 from irkit.instantiate import substitution
 from irkit.ir import Graph, Value
@@ -49,7 +49,7 @@ def map_bodies(value: Value, function: Callable[[Graph], Graph]) -> Value:
 
 def _expanded(graph: Graph, memo: dict[int, Graph]) -> Graph:
     """`graph` expanded; `memo` holds bodies that were, by identity."""
-    if not any(value.bodies for value in graph.order):
+    if next(walk.bodies(graph.order), None) is None:
         return graph
 
     def inner(body: Graph) -> Graph:

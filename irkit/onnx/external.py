@@ -62,11 +62,12 @@ def save(
     Raises SerializeError for what the opset cannot say or one message cannot hold, and where no file can be written.
     """
     require_graph(graph)
-    if not Path(path).name:
+    target = Path(path)
+    if not target.name:
         raise SerializeError(f"{str(path)!r} names no file", hint="give the name of a file")
     if external not in (True, False, "auto"):
         raise SerializeError(f"external is {external!r}", hint='give True, False or "auto"')
-    target = Path(os.path.realpath(path)) if Path(path).is_symlink() else Path(path)
+    target = Path(os.path.realpath(target)) if target.is_symlink() else target
     total = sum(blob.nbytes for blob in weights_of(graph))
     beside = total > AUTO_LIMIT if external == "auto" else bool(external)
     data = target.with_name(target.name + ".data")

@@ -75,7 +75,7 @@ class Known:
 
     def value(self, content: Content) -> Value | None:
         """An int64 value with that content."""
-        if all(type(d) is int for d in content.elements):
+        if dims.are_numbers(content.elements):
             return constant(self._blob(content.elements, content.rank))
         needed = {s for d in content.elements for s in dims.symbols_of(d) if s not in self.free}
         binders: tuple[Value, ...] = ()

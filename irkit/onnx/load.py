@@ -62,7 +62,8 @@ def read_file(path: Path) -> Graph:
         data = path.read_bytes() if size < LARGE else b""
     except (OSError, ValueError) as error:
         raise LoadError(f"the file {str(path)!r} cannot be read: {getattr(error, 'strerror', '') or error}") from error
-    blobs, real, what = None, path.resolve(), f"the file {path.name!r}"
+    linked = path.is_symlink()
+    blobs, real, what = None, path.resolve() if linked else path, f"the file {path.name!r}"
     if size >= LARGE:
         try:
             data, blobs = split(mapped(real, "the model"))
@@ -72,7 +73,7 @@ def read_file(path: Path) -> Graph:
         model = parsed(data, what)
     except LoadError as error:
         raise hinted(error, path) from error
-    store = real.parent if path.is_symlink() else None
+    store = real.parent if linked else None
     return read_model(model, path.absolute().parent, blobs, store=store, noted=marked(model, data))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 import attrs
 
-from irkit import dims
+from irkit import dims, walk
 from irkit.dims import Dim, Range
 from irkit.ir import Graph, Value, param
 from irkit.onnx.schemas import OPSET
@@ -37,7 +38,7 @@ def materialize(graph: Graph, opset: int = OPSET) -> Graph:
 
 def has_vectors(graph: Graph) -> bool:
     """True where a ShapeVector stands in the graph or in a body of it."""
-    return any(v.op == SHAPE_VECTOR or (v.bodies and any(map(has_vectors, v.bodies))) for v in graph.order)
+    return SHAPE_VECTOR in map(attrgetter("op"), graph.order) or any(map(has_vectors, walk.bodies(graph.order)))
 
 
 @attrs.define(eq=False)

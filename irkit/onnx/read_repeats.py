@@ -84,7 +84,7 @@ class Repeats:
         if not (leaf or found.inputs == inputs) or (content is not None and content.binders):
             return None
         for size in found.type.shape:
-            if type(size) is not int and any(map(dims.is_fresh, dims.symbols_of(size))):
+            if type(size) is not int and dims.any_fresh(dims.symbols_of(size)):
                 return None
         if (len(key[1]) if type(key[1]) is bytes else sum(map(len, key[1]))) > LONG:
             return None

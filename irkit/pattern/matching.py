@@ -308,19 +308,19 @@ def _operands(
 ) -> tuple[Why, Any]:
     wanted, at = pattern.operands, pattern.rest_at
     given: tuple[Any, ...] = node.inputs
-    if (len(wanted) > 2 or (at is not None and len(wanted) > 1 < len(given))) and node.op in COMMUTATIVE:
+    count, size, commutes = len(given), len(wanted), node.op in COMMUTATIVE
+    if commutes and (size > 2 or (at is not None and size > 1 < count)):
         return _any_order(wanted, given, at, path, goals)
     if at is not None:
-        after = len(wanted) - at - 1
-        if len(given) < at + after:
-            return ("it has {} operands, fewer than {}", len(given), at + after), None
-        middle = given[at : len(given) - after]
-        given = (*given[:at], middle, *given[len(given) - after :])
-    elif len(given) != len(wanted):
-        if len(given) > len(wanted):
-            return ("it has {} operands, more than {}", len(given), len(wanted)), None
-        given = given + (None,) * (len(wanted) - len(given))
-    if len(wanted) == 2 and node.op in COMMUTATIVE and at is None:
+        after = size - at - 1
+        if count < at + after:
+            return ("it has {} operands, fewer than {}", count, at + after), None
+        given = (*given[:at], given[at : count - after], *given[count - after :])
+    elif count != size:
+        if count > size:
+            return ("it has {} operands, more than {}", count, size), None
+        given = given + (None,) * (size - count)
+    if commutes and size == 2 and at is None:
         (first, second), (a, b) = wanted, given
         crossed = fits(second, a) and fits(first, b)
         if not (fits(first, a) and fits(second, b)):
@@ -334,7 +334,7 @@ def _operands(
             ]  # fmt: skip
     if search.misses is None and search.seen is None:
         return _at_once(wanted, given, goals, bound, search)
-    for index in reversed(range(len(wanted))):
+    for index in reversed(range(size)):
         goals = (wanted[index], given[index], (*path, index), goals)
     return None, goals
 
@@ -344,9 +344,9 @@ def _at_once(
 ) -> tuple[Why, Any]:
     """The goals of operands in this order, where nobody asks how far the match came: leaves are bound at once, so that
     most of what fails does so here."""
-    for index in range(len(wanted) - 1, -1, -1):
-        part: Any = wanted[index]
-        value, kind = given[index], type(part)
+    part: Any
+    for part, value in zip(reversed(wanted), reversed(given), strict=True):
+        kind = type(part)
         if kind is Hole and part.is_free and value is not None:
             if bound.setdefault(part.name, value) is not value:
                 return ("{} stands for another value already", part.name), None

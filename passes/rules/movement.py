@@ -38,7 +38,8 @@ def moves_only_ones(turn: Value) -> bool:
     source = turn.inputs[0]
     if source is None:
         return False
-    kept = [i for i in order(turn.attribute("perm"), turn.rank) if not _is_one(source.shape[i])]
+    shape = source.shape
+    kept = [i for i in order(turn.attribute("perm"), len(shape)) if type(shape[i]) is not int or shape[i] != 1]
     return kept == sorted(kept)
 
 

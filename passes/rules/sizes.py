@@ -72,7 +72,7 @@ def known(value: Value | None) -> Sizes:
 def built(m: Match, sizes: Iterable[Dim], rank: int, *sources: Sizes) -> Value:
     """The value that holds those sizes, bound by what binds the sources."""
     found = tuple(sizes)
-    if all(type(d) is int for d in found):
+    if dims.are_numbers(found):
         return const(np.array(found, dtype=np.int64).reshape((-1,) if rank else ()))
     scalars, others, candidates = _parts(found, sources)
     vector = shape_vector(found, *m.binders(others, *candidates), scalars=scalars)
@@ -81,7 +81,7 @@ def built(m: Match, sizes: Iterable[Dim], rank: int, *sources: Sizes) -> Value:
 
 def built_if_bound(m: Match, sizes: tuple[Dim, ...], *sources: Sizes) -> Value | None:
     """The vector of those sizes, bound by what binds the sources; None where something binds no symbol of theirs."""
-    if all(type(d) is int for d in sizes):
+    if dims.are_numbers(sizes):
         return const(np.array(sizes, dtype=np.int64))
     scalars, others, candidates = _parts(sizes, sources)
     binders = m.binding(others, *candidates)

@@ -65,10 +65,10 @@ class Context:
 
     def tensor(self, index: int) -> Tensor:
         """The type of an operand that must be a tensor."""
-        found = self.type(index)
-        if type(found) is not Tensor:
-            raise self.fail(f"operand {index} is a {found!r}, where a tensor is needed")
-        return found
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is not None and type(value.type) is Tensor:
+            return value.type
+        raise self.fail(f"operand {index} is a {self.type(index)!r}, where a tensor is needed")
 
     def ranked(self, index: int, *ranks: int) -> Tensor:
         """The type of a tensor operand whose rank must be one of `ranks`."""

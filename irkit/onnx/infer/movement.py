@@ -15,9 +15,10 @@ def infer_Transpose(c: Context) -> Type:
     perm = c.attr("perm")
     if perm is None:
         return Tensor(x.dtype, x.shape[::-1])
-    if sorted(perm) != list(range(len(x.shape))):
-        raise c.fail(f"perm {perm} is no order of {len(x.shape)} axes")
-    return Tensor(x.dtype, tuple(x.shape[i] for i in perm))
+    shape = x.shape
+    if sorted(perm) != list(range(len(shape))):
+        raise c.fail(f"perm {perm} is no order of {len(shape)} axes")
+    return Tensor(x.dtype, tuple([shape[i] for i in perm]))
 
 
 def infer_Expand(c: Context) -> Type:
