@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import traceback
 import warnings
@@ -12,7 +13,7 @@ from typing import Any
 import attrs
 import torch
 from torch._guards import TracingContext, tracing
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, _trace
 from torch.fx.experimental import _config as symbolic_config
 from torch.nn.modules import transformer
 from torch.utils import _pytree as pytree
@@ -169,11 +170,30 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
             stack.enter_context(tracing(None))
         if not request.strict:
             stack.enter_context(Sharing())
+        stack.enter_context(failing_quietly())
         asked = stack.enter_context(listening())
         program = torch.export.export(
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
         )
         return carried_out(program), asked
+
+
+@contextmanager
+def failing_quietly() -> Iterator[None]:
+    """A block in which torch.export does not print the whole graph that it had when it failed, nor log that it knows no
+    line of the model: the error that is raised says where it was."""
+    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+
+    def wanted(record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith("Unable to find user code")
+
+    logger.addFilter(wanted)
+    setattr(_trace, "print", lambda *_, **__: None)  # noqa: B010  (the module's own, before Python's)
+    try:
+        yield
+    finally:
+        delattr(_trace, "print")
+        logger.removeFilter(wanted)
 
 
 def for_torch(request: Request) -> Any:

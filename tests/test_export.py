@@ -415,5 +415,19 @@ def test_what_is_wrong_is_said_with_what_to_try(case: str) -> None:
     assert what in caught.value.what and hint in caught.value.hint
 
 
+def test_a_check_of_random_draws_says_why_they_differ() -> None:
+    drawing = irkit.to_onnx(torch.nn.Dropout().train(), (torch.ones(100),)).check(0)
+    assert not drawing and drawing.runs[0].problem.endswith("the model draws random numbers, and torch draws others")
+    assert "draws" not in str(irkit.to_onnx(torch.nn.ReLU(), (torch.ones(3),)).check(0))
+
+
+def test_a_failed_capture_leaves_the_saying_to_its_error(capfd: pytest.CaptureFixture[str]) -> None:
+    """torch prints the whole graph that it had, on each attempt."""
+    with pytest.raises(IrkitError, match="data-dependent") as caught:
+        irkit.to_onnx(lambda x: x + 1 if x.sum() > 0 else x - 1, (torch.ones(3),))
+    assert "torch.cond" in caught.value.hint and "test_export.py" in caught.value.source
+    assert not any(capfd.readouterr())
+
+
 def test_a_precision_may_be_torchs() -> None:
     assert given(torch.nn.Linear(3, 2), precision=torch.bfloat16).precision is irkit.DType.BFLOAT16
