@@ -25,7 +25,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.processes import in_process
 
-TOOLS = ("irkit", "torch.onnx", "torch.onnx optimized")
+TARGETS = {"irkit": "onnxruntime-cpu", "irkit ort": "onnxruntime-cpu+com.microsoft"}
+"""irkit's targets: plain ONNX, and with ONNX Runtime's operators."""
+
+TOOLS = (*TARGETS, "torch.onnx", "torch.onnx optimized")
 
 
 def cpu(function: Callable[[], Any]) -> tuple[float, Any]:
@@ -58,8 +61,8 @@ def job(model_name: str, tool: str, repeat: int) -> dict[str, Any]:
     before = peak()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
-        if tool == "irkit":
-            row |= irkit_job(captured, path, repeat)
+        if tool in TARGETS:
+            row |= irkit_job(captured, path, repeat, TARGETS[tool])
         else:
             row |= torch_job(captured, path, optimize=tool.endswith("optimized"))
         row["memory"] = peak() - before
@@ -69,7 +72,7 @@ def job(model_name: str, tool: str, repeat: int) -> dict[str, Any]:
     return row
 
 
-def irkit_job(captured: Any, path: Path, repeat: int) -> dict[str, Any]:
+def irkit_job(captured: Any, path: Path, repeat: int, name: str) -> dict[str, Any]:
     """irkit's stages from the captured program to the file."""
     from irkit.onnx.external import save
     from lowering.entry import lowered
@@ -79,7 +82,7 @@ def irkit_job(captured: Any, path: Path, repeat: int) -> dict[str, Any]:
     from passes.targets import target_of
 
     best: dict[str, float] = {}
-    target = target_of("onnxruntime-cpu", None)
+    target = target_of(name, None)
     for _ in range(repeat):
         low = cpu(partial(lowered, captured))
         better = cpu(partial(optimize, low[1].graph))
@@ -171,7 +174,8 @@ def main() -> int:
     rows = []
     for model in options.models or list(MODELS):
         ours: dict[str, Any] = {}
-        for tool in TOOLS[:1] if options.no_peer or model == "linear-2GB" else TOOLS:
+        peerless = options.no_peer or model == "linear-2GB"
+        for tool in TARGETS if peerless else TOOLS:
             found = {"model": model, "tool": tool}
             found |= in_process(__file__, "--job", model, tool, "--repeat", str(options.repeat))
             rows.append(found)
