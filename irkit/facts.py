@@ -25,12 +25,15 @@ Size = Callable[[Mapping[str, int]], int | float | None]
 def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
     """Whether a condition over dimension symbols (`batch >= 4 and seq % 8 == 0`) holds under an assignment.
 
-    None where it speaks of a symbol without a value. Raises DimensionError for what is no condition. The text is
-    parsed, never executed, so that it may come from a file.
+    None where it speaks of a symbol without a value, False where it divides by 0. Raises DimensionError for what is no
+    condition. The text is parsed, never executed, so that it may come from a file.
     """
     if len(condition) > 10_000:
         raise DimensionError("a condition of more than 10,000 characters is refused")
-    return _truth_of(condition)(sizes)
+    try:
+        return _truth_of(condition)(sizes)
+    except ZeroDivisionError:
+        return False
 
 
 @lru_cache(maxsize=1024)  # a program asks the same of every call
@@ -63,13 +66,16 @@ def _truth(node: ast.expr, source: str) -> Truth:
 
 
 def _joined(parts: Sequence[Truth], decisive: bool) -> Truth:
-    """`or` of the parts where `decisive`, else `and`."""
+    """`or` of the parts where `decisive`, else `and`; as in Python, what follows the part that decides is not asked."""
 
     def joined(sizes: Mapping[str, int]) -> bool | None:
-        answers = [part(sizes) for part in parts]
-        if decisive in answers:
-            return decisive
-        return None if None in answers else not decisive
+        unknown = False
+        for part in parts:
+            answer = part(sizes)
+            if answer is decisive:
+                return decisive
+            unknown = unknown or answer is None
+        return None if unknown else not decisive
 
     return joined
 

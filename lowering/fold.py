@@ -25,6 +25,7 @@ from lowering.convert import convert
 from lowering.decompose import can_decompose
 from lowering.errors import LoweringError, MissingConverters
 from lowering.fx_types import type_of
+from lowering.granted import taken_for_granted
 from lowering.mutation import call_inplace, call_norm, view, view_of_several
 from lowering.promotion import cast, scalar
 from lowering.provenance import source_of
@@ -40,7 +41,6 @@ EFFECTS = frozenset(
 """Operators that compute nothing: what they assert is kept by `lowering.facts` and `lowering.asserted`."""
 
 _SIZES = (torch.SymInt, torch.SymBool, torch.SymFloat, int, float, bool)
-_SQUEEZES = frozenset(("aten::squeeze", "aten::squeeze_copy"))
 _ITEMS = frozenset(("aten::item", "aten::_local_scalar_dense"))
 
 
@@ -69,7 +69,13 @@ def lower_graph(
     for node, value in zip(placeholders, given, strict=True):
         hold_result(scope, node, value)
     output = lower_nodes(scope, module)
-    return map_arg(output.args[0], scope.read), scope
+    return map_arg(output.args[0], lambda node: at_last(scope, node)), scope
+
+
+def at_last(scope: Scope, node: Node) -> Any:
+    """What a result of the graph holds once everything is written: of a view, read with what binds its symbols."""
+    value = scope.read(node)
+    return settled(scope, node, value, None) if node in scope.places and isinstance(value, Value) else value
 
 
 def lower_nodes(scope: Scope, module: GraphModule) -> Node:
@@ -258,8 +264,7 @@ def call_operator(scope: Scope, node: Node) -> None:
     result = settled(scope, node, convert(scope, node, operator_of(node.target), args, kwargs, expected), expected)
     if scope.bases and isinstance(result, Value):
         view(scope, node, args, kwargs)
-    if name_of_operator(node.target) in _SQUEEZES:
-        scope.guards.extend((condition, source_of(node)) for condition in kept_dimensions(node))
+    scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
     hold(scope, node, result)
 
 
@@ -284,19 +289,6 @@ def is_float(given: Any) -> bool:
 def name_of_operator(target: Any) -> str:
     """`aten::squeeze` for any of its overloads; empty for what is no operator of torch."""
     return target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
-
-
-def kept_dimensions(node: Node) -> Iterator[Any]:
-    """For each dynamic dimension that a squeeze names and keeps, the condition that it is not 1: torch takes that for
-    granted while it traces, and does not say so."""
-    recorded = node.args[0].meta.get("val") if isinstance(node.args[0], Node) else None
-    if not isinstance(recorded, torch.Tensor):
-        return
-    named: Any = node.args[1] if len(node.args) > 1 else range(recorded.ndim)
-    for axis in (named,) if isinstance(named, int) else named:
-        size = recorded.shape[axis] if recorded.ndim else 1
-        if isinstance(size, torch.SymInt) and size.node.expr.free_symbols:
-            yield sympy.Or(size.node.expr < 1, size.node.expr > 1)
 
 
 def reached(module: GraphModule) -> Iterator[Node]:

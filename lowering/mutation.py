@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import sympy
 import torch
 from torch.fx import Node
 
@@ -19,7 +18,6 @@ from lowering.complexes import as_type, expanded, pair, parts
 from lowering.convert import convert
 from lowering.errors import LoweringError
 from lowering.fx_types import type_of
-from lowering.provenance import source_of
 from lowering.registry import operator_of, writing
 from lowering.scope import Scope, hold, read_arguments, settled
 from lowering.storage import Location
@@ -33,11 +31,12 @@ def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
         return
     target, rest = operator_of(node.target), args[1:]
     place = scope.places[source]
-    before, after = scope.read(source).shape, dims_of(type_of(node.meta["val"], scope.sizes))
-    scope.guards.extend((condition, source_of(node)) for condition in place_within(scope, node))
+    held, recorded = scope.read(source), type_of(node.meta["val"], scope.sizes)
+    before, after = held.shape, dims_of(recorded)
 
     def get(value: Value) -> Value:
-        return told(convert(scope, node, target, (value, *rest), kwargs, None), after)
+        expected = recorded if value.dtype is held.dtype else Tensor(value.dtype, after)
+        return told(convert(scope, node, target, (value, *rest), kwargs, expected), after)
 
     same = all(dims.same(a, b) is True for a, b in zip(before, after, strict=False))
     if same and target._schema.name in storage.SAME:
@@ -46,19 +45,6 @@ def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
     grows = target._schema.name in storage.EXPANSIONS and dims.same(*map(dims.product, (before, after))) is not True
     lens = storage.lens_of(target, get, positional(target, rest, kwargs), grows)
     scope.places[node] = Location(place.base, (*place.lenses, lens))
-
-
-def place_within(scope: Scope, node: Node) -> Iterator[Any]:
-    """For a place that hangs on sizes, the conditions that the dimension has it: torch raises otherwise, and does not
-    record them."""
-    if node.target is not torch.ops.aten.select.int or not isinstance(node.args[2], Node):
-        return
-    recorded, index = node.args[0].meta["val"], node.args[2].meta["val"]  # type: ignore[union-attr]
-    if isinstance(index, torch.SymInt) and scope.sizes.at_trace(scope.sizes.dim(index)) is not None:
-        size = recorded.shape[node.args[1]]
-        size = size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
-        yield index.node.expr < size
-        yield index.node.expr >= -size
 
 
 def told(value: Value, shape: tuple[Dim, ...]) -> Value:

@@ -47,15 +47,17 @@ def agrees(function: Callable[..., Any], args: tuple[Tensor, ...], sizes: dict[i
 
 
 @st.composite
-def steps(draw: Any, shape: tuple[int, ...], dynamic: bool) -> tuple[Step, tuple[int, ...]]:
-    """One view of a tensor of a shape, and its shape. Where sizes vary, the first axis is left whole."""
+def steps(draw: Any, shape: tuple[int, ...], dynamic: bool, first: bool) -> tuple[Step, tuple[int, ...]]:
+    """One view of a tensor of a shape, and its shape. Where sizes vary, the first axis is left whole; memory is
+    addressed in the first view only, which is laid out as its elements are."""
     rank = len(shape)
     axis = draw(st.integers(1 if dynamic and rank > 1 else 0, rank - 1))
     names = ["slice", "negative", "unsqueeze"]
     names += ["step"] if shape[axis] > 2 else []
-    names += ["select", "transpose", "diagonal", "permute", "flatten", "chunk", "unbind", "view", "strided"] * (
+    names += ["select", "transpose", "diagonal", "permute", "flatten", "chunk", "unbind", "view"] * (
         rank > 1 and not dynamic
     )
+    names += ["strided"] if rank > 1 and not dynamic and first else []
     names += ["select"] if rank > 2 else []
     name, size = draw(st.sampled_from(names)), shape[axis]
     if name in ("slice", "negative"):
@@ -114,7 +116,7 @@ def chains(draw: Any, dynamic: bool) -> tuple[list[Step], str, str]:
     for _ in range(draw(st.integers(1, 3))):
         if not shape or 0 in shape:
             break
-        step, shape = draw(steps(shape, dynamic))
+        step, shape = draw(steps(shape, dynamic, not found))
         found.append(step)
     return found, draw(st.sampled_from(sorted(WRITES))), draw(st.sampled_from(sorted(WRITES)))
 

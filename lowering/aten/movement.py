@@ -105,13 +105,20 @@ def aten_unflatten(self: Value, dim: int, sizes: Sequence[Dim], *, expected: Any
 
 
 def aten_squeeze(self: Value, dim: int | Sequence[int] | None = None, *, expected: Any = None) -> Value:
-    """self without dimensions of size 1: those named, or all."""
+    """self without dimensions of size 1: those named, or all.
+
+    What torch found to be 1 may be more than its expression tells; then so many dimensions go as torch recorded.
+    """
     if self.rank == 0:
         return self
     where = axes(dim, self.rank) if dim is not None else tuple(range(self.rank))
     if dim is not None and not isinstance(dim, int) and len(dim) == 0:
         return self
-    return squeeze(self, *(a for a in where if self.shape[a] == 1))
+    gone = [a for a in where if self.shape[a] == 1]
+    if isinstance(expected, Tensor) and self.rank - expected.rank > len(gone):
+        perhaps = [a for a in where if dims.same(self.shape[a], 1) is not False]
+        gone = perhaps if len(perhaps) == self.rank - expected.rank else gone
+    return squeeze(self, *gone)
 
 
 def aten_unsqueeze(self: Value, dim: int) -> Value:
