@@ -314,6 +314,22 @@ def test_every_door_gives_the_same_graph(tmp_path: Path) -> None:
         irkit.load(3)
 
 
+@pytest.mark.parametrize(
+    ("kind", "opset", "what", "hint"),
+    [
+        ("Relu", 999, "the model is of opset 999, and onnx", "an older opset"),
+        ("Reluu", 17, "ONNX has no operator 'Reluu' at opset 17", "did you mean Relu?"),
+        ("Wxyz", 17, "ONNX has no operator 'Wxyz' at opset 17", "a domain of its own"),
+    ],
+)
+def test_what_onnx_does_not_know_is_refused(kind: str, opset: int, what: str, hint: str) -> None:
+    x, y = (onnx.helper.make_tensor_value_info(name, 1, [2]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node(kind, ["x"], ["y"])], "g", [x], [y])
+    with pytest.raises(LoadError) as caught:
+        irkit.load(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)]))
+    assert what in caught.value.what and hint in caught.value.hint
+
+
 @pytest.mark.parametrize(("name", "reader"), [("m.irkit", "irkit.load_text"), ("m.pt2", "irkit.to_onnx")])
 def test_a_file_of_another_kind_is_refused_with_its_reader(name: str, reader: str, tmp_path: Path) -> None:
     irkit.save_text(small(), tmp_path / name)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
 import attrs
+import onnx
 import onnx.defs
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 
@@ -24,7 +26,7 @@ from irkit.onnx.read_scope import Frame, Scope, define, readable
 from irkit.onnx.read_tensors import Files, blob_of, dense
 from irkit.onnx.read_types import Types
 from irkit.onnx.runtime_table import STOWAWAYS
-from irkit.onnx.schemas import BODIES, OPSET
+from irkit.onnx.schemas import BODIES, OPSET, names
 from irkit.onnx.serialize import COPY_KEY, NODE_KEYS
 from irkit.onnx.upgrade import Old, is_upgraded, upgraded
 from irkit.origins import NOWHERE, Origin
@@ -412,8 +414,16 @@ def text(raw: bytes) -> str | bytes:
 
 
 def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
-    """The version of each domain."""
-    return {("" if entry.domain == "ai.onnx" else entry.domain): entry.version for entry in imports}
+    """The version of each domain. Raises LoadError for an opset that the installed onnx does not know: its operators
+    may say something else than those of the same name."""
+    found = {("" if entry.domain == "ai.onnx" else entry.domain): entry.version for entry in imports}
+    if found.get("", 0) > onnx.defs.onnx_opset_version():
+        raise LoadError(
+            f"the model is of opset {found['']}, and onnx {onnx.__version__} knows those up to "
+            f"{onnx.defs.onnx_opset_version()}",
+            hint="write the model at an older opset, or install a newer onnx",
+        )
+    return found
 
 
 @cache
@@ -427,7 +437,9 @@ def _since(op: str, opset: int) -> int:
     try:
         return onnx.defs.get_schema(op, opset, "").since_version
     except onnx.defs.SchemaError:
-        raise LoadError(f"ONNX has no operator {op!r} at opset {opset}") from None
+        near = get_close_matches(op, names(), 1)
+        hint = f"did you mean {near[0]}?" if near else "an operator of your own needs a domain of its own"
+        raise LoadError(f"ONNX has no operator {op!r} at opset {opset}", hint=hint) from None
 
 
 @cache
