@@ -11,8 +11,10 @@ from typing import Any
 from unittest import mock
 
 import attrs
+import numpy as np
 import torch
 from torch.export import Dim
+from torch.utils import _pytree as pytree
 
 from irkit.compare import compare
 from irkit.errors import ContractError, IrkitError
@@ -195,13 +197,18 @@ def compared_on(program: Program, case: Case, args: tuple[torch.Tensor, ...], wh
 
 
 def determined(case: Case) -> None:
-    """Raises Undetermined where eager refuses the sample, returns no tensor, or another result for another seed."""
+    """Raises Undetermined where eager refuses the sample, returns neither a tensor nor a number, or another result for
+    another seed."""
     found: list[list[Any]] = []
     for seed in (1, 2, 3):
         torch.manual_seed(seed)
         try:
             with mock.patch.object(torch, "manual_seed", lambda seed: None):  # OpInfo seeds some operators itself
-                found.append([array(t) for t in tensors_of(case.model(*clones(case.args)))])
+                result = case.model(*clones(case.args))
+                numbers = [
+                    np.asarray(n) for n in pytree.tree_leaves(result) if isinstance(n, bool | int | float | complex)
+                ]
+                found.append([*(array(t) for t in tensors_of(result)), *numbers])
         except Exception as error:
             raise Undetermined(str(error)) from error
     if not found[0]:
@@ -235,6 +242,8 @@ def made(export: Callable[[], Program]) -> Program:
         names = ", ".join(name for name, _ in error.missing)
         raise Failed("converter", f"no converter for {names}") from error
     except LoweringError as error:
+        if error.what.startswith("the program returns no tensor"):  # but sizes that are what they are
+            raise Undetermined(NO_TENSOR) from error
         raise Failed("refused", error.what) from error
     except IrkitError as error:
         raise Failed("legalize", f"{type(error).__name__}: {error.what}") from error
