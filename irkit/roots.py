@@ -42,14 +42,13 @@ class Joint:
 def together(graph: Graph, rules: Rules, symbols: Callable[[], frozenset[Any]]) -> tuple[Graph, tuple[str, ...]]:
     """(graph, names): the graph with rules of several roots applied wherever they match, once; and which did. The very
     same object where none does."""
-    places = {value: index for index, value in enumerate(graph.order)}
+    places: dict[Value, int] = {}
     stretches: list[tuple[int, int]] = []
     taken: list[Joint] = []
     for each in rules:
         ops = root_ops(each.pattern)
-        for value in graph.order:
-            if ops is not None and value.op not in ops:
-                continue
+        for value in graph.order if ops is None else [v for v in graph.order if v.op in ops]:
+            places = places or {v: index for index, v in enumerate(graph.order)}
             found = applied(each, value, graph, places, symbols, stretches)
             if found is not None:
                 insort(stretches, (found.first, found.last))

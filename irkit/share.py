@@ -28,8 +28,12 @@ class Numbering:
         Parameters and random draws equal nothing else. Two values whose types differ are kept apart: each may bind
         a dimension symbol of its own.
         """
-        plain = not value.attributes and not value.bodies and value.op not in UNSHARED
-        key = (value.op, value.inputs) if plain else key_of(value)
+        op = value.op
+        if op == CONSTANT:
+            key = value.attributes[0][1].key
+        else:
+            plain = not value.attributes and not value.bodies and op not in UNSHARED
+            key = (op, value.inputs) if plain else key_of(value)
         if key is None:
             return value
         found = self._first.setdefault(key, value)

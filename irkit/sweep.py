@@ -193,7 +193,7 @@ class Sweep:
     def run(self) -> Graph:
         """The graph rewritten; the very same object where nothing changes."""
         swaps, settled, tried, first = self.swaps, self.settled, self._tried, self.table.first
-        candidates, first_candidates = self.plan.candidates, self.plan.first_candidates
+        candidates, first_candidates, roots = self.plan.candidates, self.plan.first_candidates, self.plan.roots
         for value in self.graph.order:
             op = value.op
             if op == PARAM:
@@ -211,7 +211,9 @@ class Sweep:
             if found is not new:
                 self.note(value, swaps.get(found, found))
                 continue
-            rules = () if new in tried else first_candidates(new) if new is value else candidates(new)
+            rules: Attempts = ()
+            if (roots is None or op in roots) and new not in tried:
+                rules = first_candidates(new) if new is value else candidates(new)
             fired = self.fired(new, rules) if rules else None
             if fired is not None:
                 made, rule = fired

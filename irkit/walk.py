@@ -59,7 +59,7 @@ def users(order: Iterable[Value]) -> dict[Value, tuple[Value, ...]]:
                     found[operand] = [value]
                 elif not using or using[-1] is not value:
                     using.append(value)
-    return {value: tuple(using) for value, using in found.items()}
+    return dict(zip(found, map(tuple, found.values()), strict=True))
 
 
 def rebuild(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value, Value]:

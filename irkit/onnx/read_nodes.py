@@ -29,7 +29,7 @@ from irkit.onnx.runtime_table import STOWAWAYS
 from irkit.onnx.schemas import BODIES, OPSET, names
 from irkit.onnx.serialize import COPY_KEY, NODE_KEYS
 from irkit.onnx.upgrade import Old, is_upgraded, upgraded
-from irkit.origins import NOWHERE, Origin
+from irkit.origins import NOWHERE, Origin, provenance
 from irkit.types import DType, Tensor, Tuple, Type, dims_of, map_dims, same_types
 from irkit.vocabulary import CONSTANT, ITEM, SHAPE_VECTOR
 
@@ -161,7 +161,7 @@ class Reader:
             if came is not None and came.leaf is not None:
                 define(scope, names[0], came.leaf)
                 return
-        origin = Origin(names[0]) if notes is None and names and names[0] else origin_of(names, notes)
+        origin = provenance(names[0]) if notes is None and names and names[0] else origin_of(names, notes)
         if came is not None:
             define(scope, names[0], self.repeats.value(came, inputs, origin))
             return
