@@ -52,7 +52,7 @@ UP_TO_PHASE = frozenset(("svd", "linalg.svd", "linalg.eig", "linalg.eigh"))
 """Operators that determine vectors up to a sign or a phase: what torch's own tests make of a sample's result is
 compared, absolute values or products of them."""
 
-NO_TENSOR = "returns no tensor, and so nothing that a model could have as its result"
+NO_TENSOR = "returns nothing that hangs on the numbers in tensors, and so nothing for a model to compute"
 
 MEANT: Mapping[str, Callable[..., bool]] = {
     "_segment_reduce.lengths": lambda data, lengths: bool((lengths >= 0).all()) and int(lengths.sum()) == len(data),

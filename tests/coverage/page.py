@@ -33,7 +33,7 @@ float64 as well, against numbers of 30 digits, or torch's own for other shapes.
 Each such cell is listed.
 
 Left out of the percentages: what torch.export itself cannot capture (counted apart), and operators whose result is not
-determined (random draws, uninitialized memory) or holds no tensor.
+determined (random draws, uninitialized memory) or hangs on sizes alone.
 """
 
 REASONS = {
