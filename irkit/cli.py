@@ -119,8 +119,8 @@ def export(
         str | None,
         typer.Option(help="'error' refuses named dimensions that the program fixes, 'report' lists them and goes on"),
     ] = None,
-    checks: Annotated[
-        bool, typer.Option("--checks", help="an output more for each condition that only the data decides")
+    conditions: Annotated[
+        bool, typer.Option("--conditions", help="an output more for each condition that only the data decides")
     ] = False,
     rules: Chosen = "",
     precision: Half = None,
@@ -141,7 +141,7 @@ def export(
         )  # fmt: skip
     report = program.check() if check else None
     if report is None or report:  # before anything is printed: a closed pipe shall not keep the file from being written
-        write(program.watched if checks else program.ready, output, program.opset)
+        write(program.watched if conditions else program.ready, output, program.opset)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(program.report.render(), soft_wrap=False)
     if report is not None:

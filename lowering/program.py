@@ -58,14 +58,14 @@ class Program:
         """The ONNX model, weights inside. Models above 2 GB have no such form: save them."""
         return to_proto(self.ready, opset=self.opset)
 
-    def save(self, path: str | Path, *, external: Any = "auto", checks: bool = False) -> Path:
+    def save(self, path: str | Path, *, external: Any = "auto", conditions: bool = False) -> Path:
         """Writes the model, with weights beside it where they are large or `external` asks for it; returns the path.
 
-        With `checks` the file has an output more for each condition that only the data decides, which is true where the
-        condition holds; its contract says which. Raises SerializeError where no file can be written there.
+        With `conditions` the file has an output more for each condition that only the data decides, which is true where
+        it holds; its contract says which. Raises SerializeError where no file can be written there.
         `irkit.save(program.ready, ...)` has more options.
         """
-        save(self.watched if checks else self.ready, path, opset=self.opset, external=external)
+        save(self.watched if conditions else self.ready, path, opset=self.opset, external=external)
         return Path(path)
 
     @cached_property

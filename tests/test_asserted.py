@@ -143,7 +143,7 @@ def test_files_have_the_outputs_of_the_model_unless_checks_are_asked_for(tmp_pat
     plain = onnxruntime.InferenceSession(program.save(tmp_path / "plain.onnx"))
     assert [output.name for output in plain.get_outputs()] == [port.name for port in program.graph.signature.results]
     assert program.contract()["checks"] == [] and len(program.contract()["unchecked"]) == 2
-    path = program.save(tmp_path / "checked.onnx", checks=True)
+    path = program.save(tmp_path / "checked.onnx", conditions=True)
     loaded = irkit.load(path)
     assert irkit.parse(str(loaded)) == loaded
     contract = contract_of(loaded)
