@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
+
+import attrs
 
 from irkit.ir import Value
 from irkit.onnx.schemas import COMMUTATIVE
@@ -68,12 +70,28 @@ def narrowed(pattern: Pattern, op: str, operands: Ops) -> Pattern | None:
     rule out a match."""
     if not possible(pattern, op, operands):
         return None
+    if isinstance(pattern, Op) and pattern.item is None and op not in COMMUTATIVE:
+        return _narrowed_operands(pattern, operands[: pattern.rest_at])
     if not isinstance(pattern, Either):
         return pattern
     choices = tuple(each for each in pattern.choices if possible(each, op, operands))
     if len(choices) == 1:
         return narrowed(choices[0], op, operands)
     return pattern if len(choices) == len(pattern.choices) else Either(choices)
+
+
+@lru_cache(maxsize=1 << 12)
+def _narrowed_operands(pattern: Op, operands: Ops) -> Op:
+    """The pattern without those alternatives that its first operands, up to a rest, rule out by their operators."""
+    fixed = pattern.operands[: pattern.rest_at]
+    given = operands + (None,) * (len(fixed) - len(operands))
+    if not any(isinstance(w, Either) for w in fixed):
+        return pattern
+    chosen: list[Pattern] = []
+    for wanted, each in zip(fixed, given, strict=False):
+        left = tuple(c for c in wanted.choices if _head_fits(c, each)) if isinstance(wanted, Either) else (wanted,)
+        chosen.append(left[0] if len(left) == 1 else Either(left))
+    return attrs.evolve(pattern, operands=(*chosen, *pattern.operands[len(fixed) :]))
 
 
 def _operands_fit(pattern: Op, op: str, operands: Ops) -> bool:
@@ -116,12 +134,12 @@ def guards(pattern: Pattern) -> tuple[Guard, ...]:
         return ()
     found: list[Guard] = [] if pattern.type is None else [pattern.type.may_be]
     found += pattern.where
-    if pattern.rest_at is not None or (len(pattern.operands) > 2 and COMMUTATIVE.intersection(pattern.ops)):
+    commutes = bool(COMMUTATIVE.intersection(pattern.ops))
+    if commutes and (pattern.rest_at is not None or len(pattern.operands) > 2):
         return tuple(found)
-    for index, operand in enumerate(pattern.operands):
+    for index, operand in enumerate(pattern.operands[: pattern.rest_at]):
         if isinstance(operand, Hole | Constant) and operand.where and not operand.optional:
-            crossed = len(pattern.operands) == 2 and bool(COMMUTATIVE.intersection(pattern.ops))
-            found.append(_guard(operand, index, crossed))
+            found.append(_guard(operand, index, commutes and len(pattern.operands) == 2))
     return tuple(found)
 
 
