@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 import traceback
 import warnings
@@ -165,7 +166,9 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
         warnings.filterwarnings("ignore", NOISE)
         if not request.strict:
             stack.enter_context(watched(request))
-        if TracingContext.try_get() is not None:
+        if TracingContext.try_get() is None:
+            stack.enter_context(compiled_afresh())
+        else:
             # Inside a backend of torch.compile: torch.export would go on with dynamo's own symbols.
             stack.enter_context(tracing(None))
         if not request.strict:
@@ -176,6 +179,26 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
         )
         return carried_out(program), asked
+
+
+@contextmanager
+def compiled_afresh() -> Iterator[None]:
+    """A block after which dynamo remembers no frame, if it compiled one there.
+
+    torch.cond and its like are traced by dynamo. It asks of what it compiled before whether it fits, and these
+    questions become guards of the next capture: a second export of one model would refuse sizes that the first takes.
+    """
+    before = frames_compiled()
+    try:
+        yield
+    finally:
+        if frames_compiled() != before:
+            torch._dynamo.reset()
+
+
+def frames_compiled() -> int:
+    """How many frames dynamo has compiled in this process; 0 before it is imported, which takes seconds."""
+    return getattr(sys.modules.get("torch._dynamo.convert_frame"), "FRAME_COUNTER", 0)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.export import Dim
 
 import irkit
@@ -87,3 +87,20 @@ def test_a_dimension_of_1_by_a_long_expression_is_squeezed() -> None:
     for n in (1, 2, 5):
         x = torch.randn(n, 1)
         torch.testing.assert_close(program(x), function(x))
+
+
+def test_the_second_export_of_a_branch_takes_what_the_first_does() -> None:
+    """dynamo, which traces torch.cond, remembers nothing of the first."""
+    attention, linear = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 8)
+
+    def function(x: Tensor, mask: Tensor) -> Tensor:
+        y = torch.where(mask.unsqueeze(-1), attention(x, x, x)[0], linear(x))
+        return torch.cond(y.sum() > 0, lambda q: q.cumsum(1), lambda q: q * 2, (y,))
+
+    args = torch.randn(2, 5, 8), torch.ones(2, 5, dtype=torch.bool)
+    shapes = ({0: "b", 1: "s"}, {0: "b", 1: "s"})
+    first, second = (to_onnx(function, args, dynamic_shapes=shapes) for _ in range(2))
+    assert first.report.guards == second.report.guards
+    for b, s in ((2, 5), (3, 3), (1, 1), (1, 4), (4, 1)):
+        x, mask = torch.randn(b, s, 8), torch.rand(b, s) > 0.5
+        torch.testing.assert_close(second(x, mask), function(x, mask), atol=1e-5, rtol=1e-4)
