@@ -218,8 +218,8 @@ _RESHAPES = frozenset(
     "contiguous expand expand_as to _to_copy lift_fresh ravel view_copy".split()
 )
 EXPANSIONS = frozenset(("aten::expand", "aten::expand_as"))
-SAME = frozenset(("aten::alias", "aten::detach", "aten::contiguous", "aten::lift_fresh"))
-"""Operators that return the very tensor they were given."""
+SAME = frozenset(f"aten::{name}" for name in "alias detach contiguous lift_fresh to type_as".split())
+"""Operators that return the very tensor they were given, where they return its memory."""
 
 
 def put_slice(args: tuple[Any, ...], get: Get) -> Put:

@@ -133,3 +133,13 @@ def test_polygamma_in_place() -> None:
 def test_numbers_minus_a_multiple() -> None:
     """rsub of a number takes its alpha by position."""
     agrees_at(lambda x: (torch.rsub(x, 7, alpha=2), torch.rsub(x.long(), x.shape[0], alpha=3)), range(4))
+
+
+def test_a_cast_to_what_a_view_is_already_writes_through_it() -> None:
+    def function(x: Tensor) -> Any:
+        y = x * 1
+        part = y[0].expand(3, 2)[1].to(torch.float32).type_as(y)
+        part.fill_(2.0)
+        return y, part
+
+    agrees_at(function, range(1, 4))
