@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import sympy
@@ -128,14 +129,14 @@ def place_of(index: Dim, size: Dim) -> Dim:
         return index if index >= 0 else dims.add(index, size)
     if index.is_negative:  # type: ignore[union-attr]
         return dims.add(index, size)
-    if _is_no_end(index, size):
+    if _counts_from_the_front(index, size):
         return index
     from_end = dims.minimum(1, dims.maximum(0, dims.mul(index, -1)))
     return dims.add(index, dims.mul(size, from_end))
 
 
-def _is_no_end(index: sympy.Expr, size: Dim) -> bool:
-    """True for an index that is known to count from the front wherever the dimension has an element: `size - 1`."""
+def _counts_from_the_front(index: Any, size: Dim) -> bool:
+    """True for an index that is known to do so wherever the dimension has an element: `size - 1`."""
     if index.is_nonnegative:
         return True
     return isinstance(size, sympy.Symbol) and bool(sympy.expand(index.subs(size, size + 1)).is_nonnegative)
@@ -145,7 +146,7 @@ def slice_bounds(start: Dim | None, stop: Dim | None, size: Dim) -> tuple[Dim, D
     """(low, high): `[start:stop]` of a dimension takes places from low on, below high; 0 <= low <= high <= size."""
     low = 0 if start is None else _clamped(start, size)
     high = size if stop is None else _clamped(stop, size)
-    if type(start) is type(stop) is int and (start < 0) == (stop < 0):
+    if isinstance(start, int) and isinstance(stop, int) and (start < 0) == (stop < 0):
         return low, high if start <= stop else low
     above = dims.same(low, 0) is True or dims.same(high, size) is True
     return low, high if above else dims.maximum(low, high)
