@@ -25,7 +25,7 @@ from lowering.dynamic_shapes import Leaf, LeafStatement, Place, check_examples, 
 from lowering.element_types import guards_of_element_types
 from lowering.emptiness import without_empty
 from lowering.errors import CaptureError
-from lowering.exporting import Attempt, Request, exported
+from lowering.exporting import AnotherWay, Attempt, Request, exported
 from lowering.functional import carried_out
 from lowering.fx_graphs import examples_of, has_shapes, is_aten, leaves_of_graph, module_of_graph, state_of_graph
 from lowering.guards import (
@@ -290,11 +290,7 @@ def checked(captured: Captured, metas: Sequence[Any]) -> Captured:
     if broken is None:
         return captured
     at = ", ".join(f"{captured.dim_names.get(symbol.name, symbol.name)} = {size}" for symbol, size in sizes.items())
-    raise CaptureError(
-        f"the model takes another way for the example itself ({at}) than for other sizes",
-        source=broken.source,
-        hint="leave the dimension static, or give an example of more than 1; it will then be refused for 1",
-    )
+    raise AnotherWay.at(at, broken.source)
 
 
 def with_notes(captured: Captured, module: torch.nn.Module) -> Captured:

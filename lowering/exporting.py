@@ -31,9 +31,21 @@ from lowering.dynamic_shapes import (
 )
 from lowering.errors import CaptureError
 from lowering.functional import carried_out
-from lowering.guards import HERE, TORCH, frozen_error, frozen_places, guards_of, shape_env_of
+from lowering.granted import taken_for_granted
+from lowering.guards import (
+    HERE,
+    TORCH,
+    Guard,
+    broken_by,
+    example_of_symbols,
+    frozen_error,
+    frozen_places,
+    guards_of,
+    shape_env_of,
+)
 from lowering.packed import packed_sequences
 from lowering.programs import first_line, metas_of_program
+from lowering.provenance import line_of
 from lowering.pytrees import Registrations
 from lowering.questions import Question, listening
 from lowering.shape_kernels import shape_kernels
@@ -99,11 +111,12 @@ def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], list[Que
             failures.append(error)
         else:
             frozen = not_dynamic(request, program)
-            if frozen is None:
+            other = another_way(request, program) if frozen is None else None
+            if frozen is None and other is None:
                 attempts.append(Attempt(how, time.perf_counter() - start, oblivious=oblivious))
                 return program, attempts, asked
-            failures.append(frozen)
-            fallback = fallback or (program, oblivious, asked)
+            failures.append(frozen or other)  # type: ignore[arg-type]
+            fallback = fallback if other is not None else fallback or (program, oblivious, asked)
         attempts.append(Attempt(how, time.perf_counter() - start, first_line(failures[-1])))
     if fallback is not None and request.lenient:
         program, oblivious, asked = fallback
@@ -120,18 +133,19 @@ def plans(request: Request, failures: Sequence[Exception]) -> Iterator[tuple[str
     larger = enlarged(request)
     if larger is not None:
         yield f"{request.way}, with larger examples", larger, True
-    if not isinstance(failures[0], CaptureError) and varies_from_one(request):
+    if isinstance(failures[0], AnotherWay) or (not isinstance(failures[0], CaptureError) and varies_from_one(request)):
         yield f"{request.way}, where sizes 0 and 1 are fixed", given, False
 
 
 def varies_from_one(request: Request) -> bool:
     """Whether something is said of a dimension whose example is 0 or 1."""
-    return any(
-        leaf.value.shape[axis] <= 1
-        for leaf, said in zip(request.leaves, request.said, strict=True)
-        if isinstance(said, dict)
-        for axis in said
-    )
+    return any(True for _ in small(request))
+
+
+def small(request: Request) -> Iterator[tuple[Leaf, int]]:
+    """(leaf, axis) of each dimension that something is said of, and whose example is 0 or 1."""
+    for leaf, said in zip(request.leaves, request.said, strict=True):
+        yield from ((leaf, axis) for axis in said if leaf.value.shape[axis] <= 1) if isinstance(said, dict) else ()
 
 
 def not_dynamic(request: Request, program: ExportedProgram) -> CaptureError | None:
@@ -141,6 +155,35 @@ def not_dynamic(request: Request, program: ExportedProgram) -> CaptureError | No
     guards = guards_of(env, program._guards_code, request.leaves, metas)
     for place in frozen_places(request.places, request.leaves, metas, guards):
         return frozen_error(place, request.leaves, metas, env)
+    return None
+
+
+class AnotherWay(CaptureError):
+    """The program of other sizes is not that of the example itself."""
+
+    @classmethod
+    def at(cls, sizes: str, source: str) -> AnotherWay:
+        """The error for an example of these sizes, with the line that parts it from others."""
+        return cls(
+            f"the model takes another way for the example itself ({sizes}) than for other sizes",
+            source=source,
+            hint="leave the dimension static, or give an example of more than 1; it will then be refused for 1",
+        )
+
+
+def another_way(request: Request, program: ExportedProgram) -> AnotherWay | None:
+    """The error for an example of size 0 or 1 for which torch took for granted what does not hold of it: that `squeeze`
+    keeps a dimension. None where there is none."""
+    if not varies_from_one(request):
+        return None
+    sizes = example_of_symbols(request.leaves, metas_of_program(program))
+    for node in program.graph.nodes:
+        guards = [Guard(each, str(each)) for each in taken_for_granted(node)] if node.op == "call_function" else []
+        if broken_by(sizes, guards, {}) is not None:
+            at = ", ".join(
+                f"dimension {axis} of {leaf.name!r} is {leaf.value.shape[axis]}" for leaf, axis in small(request)
+            )
+            return AnotherWay.at(at, line_of(node.meta.get("stack_trace") or ""))
     return None
 
 

@@ -12,6 +12,7 @@ from torch.export import Dim
 
 import irkit
 from irkit.facts import holds
+from lowering.errors import CaptureError
 from lowering.export import to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -104,3 +105,12 @@ def test_the_second_export_of_a_branch_takes_what_the_first_does() -> None:
     for b, s in ((2, 5), (3, 3), (1, 1), (1, 4), (4, 1)):
         x, mask = torch.randn(b, s, 8), torch.rand(b, s) > 0.5
         torch.testing.assert_close(second(x, mask), function(x, mask), atol=1e-5, rtol=1e-4)
+
+
+def test_an_example_of_one_is_taken_at_its_word() -> None:
+    """torch keeps a dimension of unknown size where it squeezes; an example whose size is 1 loses it."""
+    auto = to_onnx(lambda x: x.squeeze(0), (torch.ones(1, 2),), dynamic_shapes=({0: Dim.AUTO},))
+    assert auto(torch.ones(1, 2)).shape == (2,)  # Dim.AUTO leaves it to torch, which fixes the dimension
+    for said in ("b", Dim.DYNAMIC):
+        with pytest.raises(CaptureError, match=r"another way for the example itself \(dimension 0 of 'x' is 1\)"):
+            to_onnx(lambda x: x.squeeze(0), (torch.ones(1, 2),), dynamic_shapes=({0: said},))
