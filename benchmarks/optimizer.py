@@ -1,9 +1,9 @@
 """`make bench`: optimizers over the same ONNX files, which torch.onnx wrote without optimizing them.
 
 For each file and tool: CPU seconds of load + optimize + save (imports left out, the best of `--repeat`, and of as many
-more runs as take `--seconds`), the nodes that
-are left, the latency on ONNX Runtime, and the largest difference of the results from those of the file as it was. Each
-(file, tool) pair runs in a process of its own. `python benchmarks/optimizer.py gpt2 vit` measures those files only.
+more runs as take `--seconds`), the nodes that are left, the latency on ONNX Runtime, and the largest difference of the
+results from those of the file as it was. Each (file, tool) pair runs in a process of its own. `python
+benchmarks/optimizer.py gpt2 vit` measures those files only.
 """
 
 from __future__ import annotations
