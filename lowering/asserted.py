@@ -180,7 +180,7 @@ def in_every_round(held: Value) -> Value:
     return op.Equal(broken, const(0, "i64"))
 
 
-def together(checks: Sequence[Check], held: Value, where: str) -> Check:
+def joined(checks: Sequence[Check], held: Value, where: str) -> Check:
     """The conditions of a body as one of the graph around it."""
     text = "; ".join(dict.fromkeys(check.text for check in checks))
     return Check(held, f"{where}: {text}", next((check.source for check in checks if check.source), ""))

@@ -17,8 +17,7 @@ from irkit.ir import Graph, Value, param
 from irkit.origins import Origin
 from irkit.types import DType, Tensor, map_dims
 from irkit.vocabulary import SHAPE_VECTOR
-from lowering.asserted import all_of, condition, in_every_round, settled_checks
-from lowering.asserted import together as joined
+from lowering.asserted import all_of, condition, in_every_round, joined, settled_checks
 from lowering.complexes import apart, is_complex, pair, real_type, together
 from lowering.decompose import written_out
 from lowering.errors import LoweringError
@@ -214,10 +213,11 @@ def inline(graph: Graph, operands: list[Any]) -> tuple[Value, ...]:
 def anew(graph: Graph) -> Graph:
     """The graph with other symbols for what depends on data: in a round, these stand for other numbers than before."""
     known: dict[Any, Any] = {}
+    content = {s for v in graph.order if v.op == SHAPE_VECTOR for s in v.attribute("scalars", ())}
 
     def renamed(size: Any) -> Any:
         for symbol in dims.symbols_of(size):
-            if is_unbacked(symbol.name):
+            if symbol in content or is_unbacked(symbol.name):
                 known.setdefault(symbol, dims.symbol(f"{symbol.name}_next", signed=not symbol.is_nonnegative))
         return dims.substitute(size, known)
 

@@ -268,3 +268,20 @@ def test_the_range_of_a_number_is_checked(traced: bool) -> None:
     for broken in ([0, 1], [9, 1]):
         with pytest.raises(irkit.ContractError, match="breaks what the model asserts: u0"):
             program(FOUR, ints(broken))
+
+
+def test_the_condition_of_a_loop_is_checked_with_the_numbers_after_a_round() -> None:
+    def limited(x: Any) -> Any:
+        def more(i: Any, x: Any) -> Any:
+            torch._check(i < 3)  # does not hold when the loop asks for the last time
+            return i < 3
+
+        def step(i: Any, x: Any) -> Any:
+            torch._check(i < 3)
+            return i + 1, x * 2
+
+        return while_loop(more, step, (0, x))
+
+    program = irkit.to_onnx(limited, (FOUR,))
+    with pytest.raises(irkit.ContractError, match="in every round: u0 <= 2"):
+        program(FOUR)
