@@ -178,6 +178,20 @@ def joined(parts: Sequence[Blob], name: str = "") -> Blob:
     return Blob(first.dtype, shape, lambda: np.concatenate([each.load() for each in kept]), name, parts=kept)
 
 
+def beside(parts: Sequence[Blob], name: str = "") -> Blob:
+    """The blob of matrices side by side, without a copy of them until it is loaded; where all of them are known to be
+    transposes, it is known to be that of their storage, one below the other. Raises ValueError for parts that are no
+    matrices of one element type with as many rows."""
+    first = parts[0]
+    if any(each.dtype is not first.dtype or each.shape[:-1] != first.shape[:1] for each in parts):
+        raise ValueError(f"{', '.join(map(repr, parts))} cannot stand side by side")
+    kept = tuple(parts)
+    lying = [each.turned for each in kept if each.turned is not None]
+    turned = joined(lying) if len(lying) == len(kept) else None
+    shape = (first.shape[0], sum(each.shape[1] for each in kept))
+    return Blob(first.dtype, shape, lambda: np.concatenate([each.load() for each in kept], 1), name, turned=turned)
+
+
 def content(array: np.ndarray) -> bytes:
     """The bytes of an array; strings are joined with their lengths, so that no two lists give the same bytes."""
     if array.dtype != object:

@@ -110,7 +110,10 @@ def solved(dim: Dim) -> tuple[str, str] | None:
     names = dims.symbols_of(dim)
     if len(names) != 1 or dims.is_fresh(names[0]):
         return None
-    slope, offset = (dims.evaluate(dim, {names[0].name: value}) for value in (1, 0))
+    try:
+        slope, offset = (dims.evaluate(dim, {names[0].name: value}) for value in (1, 0))
+    except ZeroDivisionError:  # n * m // m
+        return None
     slope -= offset
     if slope == 0 or dims.same(dim, dims.add(dims.mul(names[0], slope), offset)) is not True:
         return None

@@ -247,8 +247,9 @@ FUNCTIONS: Mapping[str, Any] = {
 
 
 def _rounded(x: Any, rounding: Callable[[Any], int]) -> Any:
-    if x.is_integer:
-        return x
+    exact = x.xreplace({each: Integer(int(each)) for each in x.atoms(sympy.Float) if float(each).is_integer()})
+    if exact.is_integer:  # 1.0*n is torch's float of n
+        return exact
     return Integer(rounding(x)) if x.is_number else None
 
 
@@ -514,12 +515,18 @@ def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
 
     Raises DimensionError where a symbol has no value or the result is no integer.
     """
-    if type(expr) is int:
-        return expr
-    number = _number(expr, values)
-    if number != int(number):
-        raise DimensionError(f"the dimension {expr} is {number}, no integer")
-    return int(number)
+    found = number(expr, values)
+    if found != int(found):
+        raise DimensionError(f"the dimension {expr} is {found}, no integer")
+    return int(found)
+
+
+def number(expr: Dim, values: Mapping[str, int]) -> int | float:
+    """The number that `expr`, which may be a ratio of sizes, is under an assignment of its symbols by name.
+
+    Raises DimensionError where a symbol has no value.
+    """
+    return expr if type(expr) is int else _number(expr, values)
 
 
 def _number(expr: Any, values: Mapping[str, int]) -> Any:

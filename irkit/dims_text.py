@@ -120,8 +120,7 @@ def parse(source: str, symbols: Mapping[str, Any] | None = None) -> Dim:
         raise DimensionError("a dimension of more than 10,000 characters is refused")
     try:
         tree = ast.parse(source.strip(), mode="eval").body
-        if max(_cost(tree)) > LIMIT:
-            raise DimensionError("a dimension expression that would expand to more than 1,000 terms or bits is refused")
+        _cost(tree)
         found = sympy.sympify(_read(tree, source, symbols or {}))
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError, ZeroDivisionError) as error:
         if isinstance(error, DimensionError):
@@ -133,7 +132,17 @@ def parse(source: str, symbols: Mapping[str, Any] | None = None) -> Dim:
 
 
 def _cost(node: ast.AST) -> tuple[int, int]:
-    """(terms, bits): bounds of how many terms the expanded expression has, and of how long its numbers are."""
+    """(terms, bits): bounds of how many terms the expanded expression has, and of how long its numbers are.
+
+    Raises DimensionError where one is beyond the limit, in a part too.
+    """
+    found = _bounds(node)
+    if max(found) > LIMIT:
+        raise DimensionError("a dimension expression that would expand to more than 1,000 terms or bits is refused")
+    return found
+
+
+def _bounds(node: ast.AST) -> tuple[int, int]:
     parts = [_cost(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
     if isinstance(node, ast.Constant):
         return 1, node.value.bit_length() if type(node.value) is int else 64
@@ -144,9 +153,12 @@ def _cost(node: ast.AST) -> tuple[int, int]:
         power = node.right.value if isinstance(node.right, ast.Constant) and type(node.right.value) is int else 1
         times = min(abs(power), LIMIT)
         return math.comb(left + times - 1, times), max(left_bits, 1) * max(times, 1)
+    bits = left_bits + right_bits
     if isinstance(node.op, ast.Mult):
-        return left * right, left_bits + right_bits
-    return left + right, left_bits + right_bits
+        return left * right, bits
+    if isinstance(node.op, ast.Mod):
+        return 1, bits
+    return left if isinstance(node.op, ast.FloorDiv | ast.Div) else left + right, bits
 
 
 _BINARY: dict[type, Any] = {

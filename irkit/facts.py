@@ -96,7 +96,7 @@ def _size(node: ast.expr) -> Size:
     """The value of an expression over dimensions; None where a symbol has no value."""
     expression = dims_text.parse(ast.unparse(node))
     names = [s.name for s in dims.symbols_of(expression)]
-    return lambda sizes: dims.evaluate(expression, sizes) if all(n in sizes for n in names) else None
+    return lambda sizes: dims.number(expression, sizes) if all(n in sizes for n in names) else None
 
 
 def binding_of(

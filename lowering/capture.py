@@ -25,7 +25,7 @@ from lowering.dynamic_shapes import Leaf, LeafStatement, Place, check_examples, 
 from lowering.element_types import guards_of_element_types
 from lowering.emptiness import without_empty
 from lowering.errors import CaptureError
-from lowering.exporting import AnotherWay, Attempt, Request, exported
+from lowering.exporting import AnotherWay, Attempt, Request, exported_somehow
 from lowering.functional import carried_out
 from lowering.fx_graphs import examples_of, has_shapes, is_aten, leaves_of_graph, module_of_graph, state_of_graph
 from lowering.guards import (
@@ -272,7 +272,7 @@ def traced(
         places = places_of(said)
         check_examples(places, leaves)
         request = Request(module, call, leaves, tuple(said), places, known, strict, specialization is not None)
-        program, attempts, asked = exported(request)
+        request, program, attempts, asked = exported_somehow(request)
         captured = of_program(
             program, name_of(model), call.arguments, leaves, places, known, attempts, said, specialization
         )

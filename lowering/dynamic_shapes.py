@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from irkit import dims, dims_text
 from irkit.errors import DimensionError
 from lowering.errors import CaptureError
-from lowering.pytrees import LENGTHS, SHORT_NAMES, Path
+from lowering.pytrees import LENGTHS, SHORT_NAMES, STATES, Path
 
 Hint = type(Dim.AUTO)
 Statement = Any  # None | int | str | Dim | Hint
@@ -147,9 +147,15 @@ def assign(rest: Rest, spec: Any, leaves: Sequence[Leaf], found: list[LeafStatem
         found[rest[0][1]] = leaf_statement(leaves[rest[0][1]], spec)
     elif is_dims(spec):
         # One dict for all of a container: for every tensor in it that has these axes.
-        able = [i for _, i in rest if leaves[i].is_tensor and all(-rank(i) <= axis < rank(i) for axis in spec)]
-        for i in able or [i for _, i in rest if leaves[i].is_tensor]:
+        states = {i for path, i in rest if STATES.intersection(path) and leaves[i].is_tensor}
+        others = [i for _, i in rest if leaves[i].is_tensor and i not in states]
+        able = [i for i in others if all(-rank(i) <= axis < rank(i) for axis in spec)]
+        for i in able or others:
             found[i] = leaf_statement(leaves[i], spec)
+        for i in states:
+            # What a layer remembers of all tokens does not grow with them.
+            batch = {axis: each for axis, each in spec.items() if axis in (0, -rank(i))}
+            found[i] = leaf_statement(leaves[i], batch)
         for layer, counter in full_windows(rest, leaves):
             # A sliding window that is full keeps its size; what goes on growing is the number of tokens counted.
             for i in layer:

@@ -20,6 +20,8 @@ from torch.nn.modules import transformer
 from torch.utils import _pytree as pytree
 
 from lowering.calls import Call, flat_signature, unchanged
+from lowering.constraints import conditions_left_open
+from lowering.conversions import converting_modules
 from lowering.dynamic_shapes import (
     Leaf,
     LeafStatement,
@@ -43,6 +45,7 @@ from lowering.guards import (
     guards_of,
     shape_env_of,
 )
+from lowering.kept_sizes import asks_for_sizes, sizes_kept
 from lowering.packed import packed_sequences
 from lowering.programs import first_line, metas_of_program
 from lowering.provenance import line_of
@@ -74,7 +77,8 @@ class Attempt:
 class Request:
     """What is to be exported, and what was said of its dimensions: one statement for each leaf.
 
-    `lenient` is True where dimensions that do not stay dynamic are no failure.
+    `lenient` is True where dimensions that do not stay dynamic are no failure, `keeping` where int() and len() in the
+    model's code shall keep sizes.
     """
 
     module: torch.nn.Module
@@ -85,11 +89,28 @@ class Request:
     known: Registrations
     strict: bool
     lenient: bool = False
+    keeping: bool = False
 
     @property
     def way(self) -> str:
         """How torch traces, in words."""
-        return "torch.export, strict" if self.strict else "torch.export, non-strict"
+        how = "torch.export, strict" if self.strict else "torch.export, non-strict"
+        return f"{how}, where int() and len() keep sizes" if self.keeping else how
+
+
+def exported_somehow(request: Request) -> tuple[Request, ExportedProgram, list[Attempt], list[Question]]:
+    """What `exported` gives, after the request that it was given for: where int() or len() fixed a size, that they
+    shall keep it. Raises the first CaptureError where that does not help."""
+    try:
+        return request, *exported(request)
+    except CaptureError as error:
+        if request.strict or not asks_for_sizes(error):
+            raise
+        keeping = attrs.evolve(request, keeping=True)
+        try:
+            return keeping, *exported(keeping)
+        except CaptureError:
+            raise error from error.__cause__
 
 
 def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], list[Question]]:
@@ -133,8 +154,12 @@ def plans(request: Request, failures: Sequence[Exception]) -> Iterator[tuple[str
     larger = enlarged(request)
     if larger is not None:
         yield f"{request.way}, with larger examples", larger, True
+    fixed = f"{request.way}, where sizes 0 and 1 are fixed"
     if isinstance(failures[0], AnotherWay) or (not isinstance(failures[0], CaptureError) and varies_from_one(request)):
-        yield f"{request.way}, where sizes 0 and 1 are fixed", given, False
+        yield fixed, given, False
+    elif type(failures[0]) is RuntimeError and any(request.said):
+        # Sizes that do not fit, it may be for want of knowing that 1 - max(0, 1 - n) is 1, which needs n > 0.
+        yield fixed, given, False
 
 
 def varies_from_one(request: Request) -> bool:
@@ -205,9 +230,13 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
         stack.enter_context(without_questions_of_masks())
         stack.enter_context(packed_sequences())
         stack.enter_context(shape_kernels())
+        if request.keeping:
+            stack.enter_context(sizes_kept(request.module))
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", NOISE)
         if not request.strict:
+            stack.enter_context(conditions_left_open())
+            stack.enter_context(converting_modules())
             stack.enter_context(watched(request))
         if TracingContext.try_get() is None:
             stack.enter_context(compiled_afresh())

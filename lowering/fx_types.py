@@ -48,7 +48,8 @@ def type_of(recorded: Any, sizes: Sizes) -> Any:
 
 def blob_of(tensor: torch.Tensor, name: str = "") -> Blob:
     """The blob over a torch tensor: a view of its memory where torch can give one, read when asked."""
-    return Blob(DTYPES[tensor.dtype], tuple(tensor.shape), lambda: array_of(tensor), name, source=tensor)
+    held = tensor.detach()  # a parameter gets other memory where its module is converted afterwards
+    return Blob(DTYPES[tensor.dtype], tuple(tensor.shape), lambda: array_of(held), name, source=tensor)
 
 
 def blobs_of_parts(tensor: torch.Tensor, name: str = "") -> tuple[Blob, Blob]:

@@ -233,6 +233,15 @@ class Program:
         the largest error at each assignment. Raises LoweringError where no torch model is at hand."""
         return checked(self, n, seed)
 
+    def __copy__(self) -> Program:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Program:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("programs are not pickled: save the program as a file, or pickle its graph, program.ready")
+
     def __repr__(self) -> str:
         return f"<Program {self.report.model}: {self.report.nodes.get('ONNX', 0)} ONNX nodes, opset {self.opset}>"
 

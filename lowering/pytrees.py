@@ -6,8 +6,8 @@ the table stays there for the time of one `registering(...)` block only: datacla
 never imported by name, so that a class which a version of transformers renames or drops is no business of ours). A
 class that is registered already, by its own library or by the user, is left as it is.
 
-Two captures in two threads that need the same unregistered class would step on each other: whoever registered it first
-takes it out again. Register the class for good (`torch.export.register_dataclass`) where that matters.
+One thread at a time is in such a block, since whoever leaves first would take out what another still needs. A capture
+is one block, as torch.export itself changes what all threads see; a call of a program has two short ones.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -30,26 +31,43 @@ Path = tuple[str, ...]
 SHORT_NAMES = {"keys": "key", "values": "value", "key_cache": "key", "value_cache": "value"}
 # Counters of tokens that follow from the length of the keys: never to be baked into a graph as numbers.
 LENGTHS = frozenset({"cumulative_length", "_seen_tokens"})
+# What a layer that reads token by token remembers of them, whose size does not grow with their number.
+STATES = frozenset({"conv_states", "recurrent_states"})
 # What torch.export puts in place of an int that varies is a leaf as well.
 WRAPPED = getattr(torch.export.dynamic_shapes, "_IntWrapper", torch.SymInt)
 LEAVES = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, WRAPPED)
+# Held by the thread that changes torch's tables: they are the process's, and so is their lock.
+TABLES = threading.RLock()
 
 
 class Registrations:
-    """The classes added to torch's pytree by this block; taken out again when the block ends."""
+    """The classes added to torch's pytree by this block, `types` and those inside `objects`; taken out again when the
+    block ends. Blocks may be nested; another thread waits for the outermost one."""
 
-    def __init__(self, *objects: object) -> None:
-        self.objects = objects
+    def __init__(self, objects: Iterable[object] = (), types: Iterable[type] = ()) -> None:
+        self.objects, self.kinds = tuple(objects), tuple(types)
         self.types: list[type] = []
 
     def __enter__(self) -> Registrations:
-        for each in self.objects:
-            self.include(each)
+        TABLES.acquire()
+        try:
+            for kind in self.kinds:
+                self.add(kind)
+            for each in self.objects:
+                self.include(each)
+        except BaseException:
+            self.end()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Takes out what was added, and lets others in."""
         while self.types:
             forget(self.types.pop())
+        TABLES.release()
 
     def include(self, tree: object) -> None:
         """Register every class met in `tree` that torch's pytree would take for a leaf and that can be opened."""
@@ -79,15 +97,12 @@ class Registrations:
 
 def registering(*objects: object) -> Registrations:
     """A block in which torch's pytree knows every class inside `objects` -> the block, to be told of more."""
-    return Registrations(*objects)
+    return Registrations(objects)
 
 
 def registering_types(types: Iterable[type]) -> Registrations:
     """A block in which torch's pytree knows `types` again, as it did when they were captured."""
-    block = Registrations()
-    for kind in types:
-        block.add(kind)
-    return block
+    return Registrations(types=types)
 
 
 def forget(kind: type) -> None:

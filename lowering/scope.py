@@ -28,7 +28,7 @@ from lowering.fx_types import blob_of, blobs_of_parts
 from lowering.provenance import origin_of
 from lowering.registry import Registry
 from lowering.storage import Location
-from lowering.symints import Sizes
+from lowering.symints import Sizes, inexact
 
 
 @attrs.frozen(eq=False)
@@ -116,8 +116,14 @@ _UNBACKED = re.compile(r"u\d+$|zu[fi]\d+$")
 
 def read_arguments(scope: Scope, node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a node with every node in them replaced by its current content."""
-    args: Any = map_arg(node.args, scope.read)
-    kwargs: Any = map_arg(node.kwargs, scope.read)
+
+    def content(given: Node) -> Any:
+        found = scope.read(given)
+        is_float = isinstance(given.meta.get("val"), torch.SymFloat) and not isinstance(found, Value)
+        return inexact(found) if is_float else found
+
+    args: Any = map_arg(node.args, content)
+    kwargs: Any = map_arg(node.kwargs, content)
     return args, kwargs
 
 

@@ -135,6 +135,13 @@ class Sizes:
         raise LoweringError(f"the condition {expr} uses {name}, which irkit cannot express")
 
 
+def inexact(number: Any) -> Any:
+    """A number that torch holds as a float, in a form that is none of an integer: 1.0 for what `n / n` has become."""
+    if isinstance(number, int) or getattr(number, "is_Integer", False):
+        return float(number)
+    return sympy.Float(1) * number if getattr(number, "is_integer", False) else number
+
+
 def truth_symbol(expr: Any) -> Any:
     """The symbol s of `s == 1`, which is how torch writes the content of a scalar of bool; None for anything else."""
     if isinstance(expr, sympy.Eq) and expr.args[0].is_Symbol and expr.args[1] == 1:

@@ -21,7 +21,7 @@ from irkit.pause import uncollected
 from irkit.pipeline import Observer, Pass, nobody
 from irkit.rewrite import Match, Rule, Rules, decline, rewrite
 from irkit.rule import Decline
-from passes.contrib import CONTRIB, PARTS, WHOLE
+from passes.contrib import CONTRIB, HELD, PARTS, WHOLE
 from passes.costs import dtype_of, fusion_of, pays
 from passes.standard import selected_fusions
 from passes.targets import Target
@@ -37,18 +37,31 @@ def fuse(graph: Graph, target: Target, *, rules: str = "", observe: Observer = n
     `rules` is a text that chooses among the rules by name (`passes.rule_sets`): "default-skip_layer_norm" is all but
     one, "-contrib" none. Raises RewriteError for a name of nothing.
     """
-    whole, parts = (fusions(target, each) for each in named(rules))
+    whole, parts = (fusions(target, named(rules, each)) for each in (WHOLE, PARTS))
     if not whole and not parts:
         return graph
     step = Pass("fuse", (("target", str(target)),), lambda before, *_: rewrite(rewrite(before, whole), parts))
     return step.run(graph, observe)
 
 
+@uncollected
+def hold(graph: Graph, target: Target, *, rules: str = "", observe: Observer = nobody) -> Graph:
+    """The graph with weights in products as they lie in memory, where the target has products of such: they need not be
+    turned when they are written. The very same object where nothing changes.
+
+    `rules` is as `fuse` takes it. This is for the end, when nothing looks for products any more.
+    """
+    held = fusions(target, named(rules, HELD))
+    if not held:
+        return graph
+    return Pass("hold", (("target", str(target)),), lambda before, *_: rewrite(before, held)).run(graph, observe)
+
+
 @lru_cache(maxsize=64)
-def named(text: str) -> tuple[Rules, Rules]:
-    """The rules that a text names, of those that are applied first and of the others."""
+def named(text: str, rules: Rules) -> Rules:
+    """Those of some rules that a text names."""
     chosen = frozenset(selected_fusions(text))
-    return tuple(r for r in WHOLE if r in chosen), tuple(r for r in PARTS if r in chosen)
+    return tuple(r for r in rules if r in chosen)
 
 
 @lru_cache(maxsize=16)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from irkit.ir import Graph, require_graph
 from irkit.onnx.materialize import ALLOWZERO
 from irkit.sweep import Plan
-from passes.fuse import fuse
+from passes.fuse import fuse, hold
 from passes.group_products import group_products
 from passes.legalize import legalize
 from passes.materialize_dims import materialize_dims
@@ -35,12 +35,12 @@ def fitted(graph: Graph, target: Target, rules: str = "") -> Graph:
     """The graph in the operators that the target runs, and of those the ones that it runs fastest: fused where that
     pays (`passes.fuse`), legalized (`passes.legalize`), kept from being fused where it does not (`passes.steer`), rows
     that meet the same matrix put together (`passes.group_products`), its linear layers on rows where that pays
-    (`passes.rows`).
+    (`passes.rows`), and the weights of the others as they lie in memory where the target takes them so.
 
     Raises RewriteError for what the target cannot run.
     """
     legal = group_products(steer(legalize(fuse(graph, target, rules=rules), target), target), target)
     placed = rows(legal, target)
     if target.opset < ALLOWZERO and Plan((plain_reshapes(placed.symbols),)).applies(placed):
-        return legal  # from rows back to sizes that may be 0, for which the opset has no word
-    return placed
+        placed = legal  # from rows back to sizes that may be 0, for which the opset has no word
+    return hold(placed, target, rules=rules)

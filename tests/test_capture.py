@@ -116,6 +116,20 @@ def test_broadcasting_that_is_meant_keeps_the_one_fixed() -> None:
     assert captured.how.endswith("where sizes 0 and 1 are fixed")
 
 
+def test_a_size_that_is_one_where_nothing_is_empty_broadcasts() -> None:
+    def biased(x: torch.Tensor, past: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        bias = bias[max(0, bias.shape[0] - past.shape[0] - 2 * x.shape[0]) :]
+        return x + bias
+
+    args = (X, torch.ones(7), Y[:1])
+    program = to_onnx(biased, args, dynamic_shapes=({0: "n"}, {0: "past"}, None))
+    assert program.report.capture.endswith("where sizes 0 and 1 are fixed")
+    assert program.report.dims == (("n", "[0, inf]"), ("past", "[0, inf]"))
+    for n, past in ((1, 0), (2, 7), (7, 1), (0, 0)):
+        x = torch.randn(n, 6)
+        assert torch.equal(program(x, torch.ones(past), Y[:1]), x + Y[:1])
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Guards
 # ---------------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -248,6 +250,33 @@ def test_a_class_that_is_registered_already_is_left_alone() -> None:
     assert Pair not in pytree.SUPPORTED_NODES
 
 
+class Swapped(nn.Module):
+    """A Pair in, a Pair out."""
+
+    def forward(self, pair: Pair) -> Pair:
+        return Pair(pair.right * 2, pair.left)
+
+
+def test_threads_export_and_call_without_meeting_in_the_tables_of_torch() -> None:
+    given, spec = Pair(X, Y), {"pair": {"left": N, "right": N}}
+    shared = to_onnx(Swapped(), (given,), dynamic_shapes=spec)
+
+    def work(number: int) -> None:
+        program = to_onnx(Swapped(), (given,), dynamic_shapes=spec) if number < 3 else shared
+        for _ in range(50):
+            result = program(given)
+            assert isinstance(result, Pair) and torch.equal(result.left, Y * 2) and torch.equal(result.right, X)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            assert list(pool.map(work, range(6))) == [None] * 6
+    finally:
+        sys.setswitchinterval(before)
+    assert Pair not in pytree.SUPPORTED_NODES
+
+
 def test_model_outputs_of_transformers_have_names() -> None:
     config = transformers.BertConfig(
         vocab_size=30, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
@@ -274,6 +303,26 @@ def test_a_file_that_holds_a_cache_is_read(tmp_path: Path) -> None:
     (tmp_path / "broken.pt2").write_bytes(b"nothing")
     with pytest.raises(CaptureError, match="holds no torch program"):
         capture(tmp_path / "broken.pt2")
+
+
+def test_states_of_a_cache_vary_in_their_batch_only() -> None:
+    config = transformers.Lfm2Config(
+        hidden_size=8, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, conv_L_cache=3,
+        layer_types=["conv", "full_attention"],
+    )  # fmt: skip
+    cache = transformers.DynamicCache(config=config)
+    cache.update_conv_state(torch.randn(2, 8, 3), 0)
+    cache.update(torch.randn(2, 2, 5, 4), torch.randn(2, 2, 5, 4), 1)
+
+    class Both(nn.Module):
+        def forward(self, x: torch.Tensor, cache: Any) -> torch.Tensor:
+            return cache.layers[0].conv_states[0].sum() + cache.layers[1].keys.sum((0, 2, 3)) * x
+
+    for tokens in (2, -2):
+        spec = {0: "b", tokens: "past"}
+        captured = capture(Both(), (torch.randn(2), cache), dynamic_shapes={"x": None, "cache": spec})
+        found = shapes(captured)
+        assert found["cache.0.conv_states.0"] == ("b", 8, 3) and found["cache.1.key"] == ("b", 2, "past", 4)
 
 
 def test_a_full_sliding_window_counts_on() -> None:

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import irkit
+from irkit import dims
 from irkit.cli import app
-from irkit.contract import contract_of
+from irkit.contract import contract_of, solved
 from irkit.errors import ContractError
 from lowering.export import to_onnx
 from lowering.program import Program
@@ -158,6 +159,12 @@ def test_a_graph_without_names_or_facts_has_a_contract() -> None:
     assert contract["inputs"] == [{"name": "input 0", "role": "input", "dtype": "float32", "shape": [2, None, "n"]}]
     assert contract["outputs"] == [{"dtype": "float32", "shape": [2, None, "n"]}]
     assert contract["bind"] == {"n": {"input": "input 0", "axis": 2, "value": "size"}}
+
+
+def test_a_size_divided_by_a_symbol_says_nothing_of_it() -> None:
+    n = dims.symbol("n")
+    assert solved(dims.floordiv(8, n)) is None and solved(dims.mod(8, n)) is None
+    assert solved(dims.add(dims.mul(2, n), 1)) == ("n", "(size - 1) // 2")
 
 
 def test_state_binds_each_output_to_its_input() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+import torch
 
 import irkit
 import passes
@@ -16,13 +17,14 @@ from irkit.ir import Graph, Value
 from irkit.rewrite import explain
 from irkit.rule import Rule
 from irkit.walk import post_order
-from passes.contrib.encoders import ENCODERS
-from passes.fuse import fuse
+from passes.contrib.encoders import ENCODERS, HELD
+from passes.fold_constants import transposed
+from passes.fuse import fuse, hold
 from passes.targets import target_of
 
 ORT = target_of("onnxruntime-cpu+com.microsoft")
 PLAIN = target_of("onnxruntime-cpu")
-RULES = {r.name: r for r in ENCODERS}
+RULES = {r.name: r for r in ENCODERS + HELD}
 LEAVES = ("Param", "Constant", "Item", "ShapeVector")
 
 
@@ -71,13 +73,13 @@ def agree(graph: Graph, *shapes: list[tuple[int, ...]]) -> list[str]:
     return ops(fuse(passes.optimize(graph), ORT))
 
 
-@pytest.mark.parametrize("rule", ENCODERS, ids=lambda r: r.name)
+@pytest.mark.parametrize("rule", ENCODERS + HELD, ids=lambda r: r.name)
 def test_both_sides_of_the_rule_are_equal(rule: Rule) -> None:
     check(rule, 10)
 
 
 def test_rules_say_what_they_do() -> None:
-    assert all("->" in r.doc for r in ENCODERS) and len(RULES) == len(ENCODERS)
+    assert all("->" in r.doc for r in RULES.values()) and len(RULES) == len(ENCODERS + HELD)
 
 
 # ---- attention ------------------------------------------------------------------------------------------------------
@@ -169,8 +171,38 @@ def test_joined_weights_are_named_after_what_they_hold() -> None:
     ]
     fused = fuse(graph_of(irkit.call("Attention", parts, {"q_num_heads": 3, "kv_num_heads": 3})), ORT)
     (found, bias) = [v.blob for v in fused.order if v.blob is not None]
-    assert found.name == "layers.0.self.qkv.weight" and found.shape == (12, 36)
+    assert found.name == "layers.0.self.q+k+v.weight" and found.shape == (12, 36)
     assert bias.shape == (36,) and not bias.array.any(), "ONNX Runtime crashes without a bias"
+
+
+# ---- weights as they lie --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_large_weights_are_written_as_they_lie(dtype: str) -> None:
+    rng, ends = np.random.default_rng(0), []
+    held = [const(rng.standard_normal(s).astype(f"float{dtype[1:]}"), name=str(s)) for s in ((140, 130), (8, 130))]
+    x, row = param(tensor(dtype, "batch", "length", 130)), param(tensor(dtype, 130))
+    for weight in held:
+        ends += [op.MatMul(x, transposed(weight)), op.MatMul(row, transposed(weight))]
+    graph = Graph((x, row), tuple(ends))
+    for shape in ((2, 3, 130), (1, 1, 130), (0, 3, 130), (2, 0, 130)):
+        agree(graph, [shape, (130,)])
+    after = hold(graph, ORT)
+    large = [v for v in after.order if v.op.endswith("FusedMatMul")]
+    taken = [v.inputs[1].blob for v in large if v.inputs[1] is not None]
+    assert taken == [held[0].blob], "the first alone: the others are small, or of a vector"
+    assert hold(graph, PLAIN) is graph and hold(after, ORT) == after and hold(graph, ORT, rules="-held_weight") == graph
+
+
+def test_layers_of_a_model_take_weights_as_torch_holds_them() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.TransformerEncoderLayer(128, 4, 256, batch_first=True, norm_first=True).eval()
+    dims = {0: "batch", 1: "length"}
+    program = irkit.to_onnx(model, (torch.randn(2, 3, 128),), dynamic_shapes=(dims,), target=ORT)
+    assert "MatMul" not in ops(program.ready) and program.check(n=3)
+    stored = {t.name: tuple(t.dims) for t in program.proto.graph.initializer}
+    assert stored["linear1.weight"] == (256, 128) and stored["linear2.weight"] == (128, 256)
 
 
 # ---- convolutions ---------------------------------------------------------------------------------------------------

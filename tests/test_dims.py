@@ -182,6 +182,12 @@ def test_evaluate_wants_every_symbol_and_an_integer() -> None:
     assert dims.evaluate(A / 2, {"a": 4}) == 2
     assert dims.evaluate(A * B / 6, {"a": 4, "b": 3}) == 2
     assert dims.evaluate(sympy.sqrt(A), {"a": 49}) == 7
+    assert dims.number(A / B, {"a": 3, "b": 2}) == 1.5 and dims.number(4, {}) == 4
+
+
+def test_a_float_of_a_size_is_rounded_to_the_size() -> None:
+    assert dims.Ceil(sympy.Float(1) * A) == A and dims.Floor(2.0 * A + 1.0) == 2 * A + 1
+    assert isinstance(dims.Round(0.5 * A), dims.Round)
 
 
 def test_solve_finds_the_only_symbol_of_a_linear_expression() -> None:
@@ -221,12 +227,23 @@ def test_text_is_python_and_reads_back(text: str) -> None:
     assert dims_text.parse(dims_text.text(found)) == found
 
 
+def test_what_windows_over_an_image_make_of_its_size_is_read() -> None:
+    """Quotients and remainders are not expanded: what they are of does not multiply."""
+    height, width = (f"(-({name} // 4 % 4) % 4 + {name} // 4) // 4" for name in "ab")
+    windows = f"16*({height})*({width})*c"
+    whole = f"{windows} // ((-(a // 4 % 4) % 4)*(b // 4) + (a // 4)*(-(b // 4 % 4) % 4) + (a // 4)*(b // 4))"
+    text = f"32*({whole})*(-(a // 4 % 4) % 4)*(b // 4) + 16*({whole})*(a // 4)*(b // 4) - {windows}"
+    for sizes in ({"a": 32, "b": 64, "c": 2}, {"a": 21, "b": 6, "c": 1}):
+        assert dims.evaluate(dims_text.parse(text), sizes) == eval(text, dict(sizes))
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "", "a +", "a b", "f(a)", "a.b", "[a]", "True", "1e999", "0.5", "a/0", "4 // 0", "max()",
         "sqrt(a, b)", "1j", "lambda: a",
-        "9**64**64", "((9**64)**64)**64", "(a+b+c)**64", "*".join(["(a+b)"] * 30), "-" * 9000 + "a", "a" * 20_000,
+        "9**64**64", "((9**64)**64)**64", "(a+b+c)**64", "*".join(["(a+b)"] * 30), "*".join(["((a+b)//c)"] * 30),
+        "-" * 9000 + "a", "a" * 20_000,
         "max(a, key=b)", "a if b else c", "a < b", "__import__('os')",
     ],
 )  # fmt: skip

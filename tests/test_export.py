@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import inspect
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -215,6 +217,14 @@ def test_a_saved_model_runs_and_loads_back(tmp_path: Path) -> None:
         irkit.verify(again)
 
 
+def test_the_graph_of_a_program_is_pickled_and_the_program_is_not() -> None:
+    program = to_onnx(torch.nn.Linear(3, 2), (torch.randn(4, 3),), dynamic_shapes=({0: "n"},))
+    with pytest.raises(TypeError, match="save the program as a file, or pickle its graph"):
+        pickle.dumps(program)
+    assert pickle.loads(pickle.dumps(program.ready)) == program.ready
+    assert copy.copy(program) is program and copy.deepcopy([program])[0] is program
+
+
 def test_the_file_carries_the_contract() -> None:
     def guarded(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.shape[0] > 3 else x - 1
@@ -413,6 +423,22 @@ def test_what_is_wrong_is_said_with_what_to_try(case: str) -> None:
     with pytest.raises(IrkitError) as caught:
         do()
     assert what in caught.value.what and hint in caught.value.hint
+
+
+def test_a_check_takes_from_the_example_where_torch_refuses_what_is_drawn() -> None:
+    class Widths(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = torch.nn.Embedding(8, 4)
+
+        def forward(self, intervals: torch.Tensor) -> torch.Tensor:
+            return self.embedding(intervals[:, 1] - intervals[:, 0])
+
+    intervals = torch.tensor([[1, 3], [0, 7], [2, 2], [5, 7]])
+    report = to_onnx(Widths(), (intervals,), dynamic_shapes=({0: "n"},)).check(n=5)
+    assert report and len(report.runs) == 6
+    taken = [run for run in report.runs if run.redrawn]
+    assert taken and all("torch refuses random ones: IndexError" in str(run) and run.errors for run in taken)
 
 
 def test_a_check_of_random_draws_says_why_they_differ() -> None:

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irkit import dims
-from irkit.blobs import Blob, blob, joined
+from irkit.blobs import Blob, beside, blob, joined
 from irkit.build import const, op, shape_vector
 from irkit.compare import compare
 from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
+from irkit.ir import Graph, Value, constant, param
 from irkit.onnx.external import save
 from irkit.onnx.serialize import to_proto
 from irkit.onnx.tensors import chunks
@@ -280,6 +280,28 @@ def test_joined_blobs_are_written_part_by_part() -> None:
     assert len(pieces) == 2 and b"".join(pieces) == np.concatenate(arrays).tobytes()
     with pytest.raises(ValueError, match="one after the other"):
         joined([blob(arrays[0]), Blob(DType.FLOAT, (2, 4), lambda: np.zeros((2, 4), np.float32))])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("sizes", [(300, 70, 256), (64, 3), (1, 2)])
+@pytest.mark.parametrize("known", [True, False])
+def test_blobs_side_by_side_are_written_in_order(dtype: type, sizes: tuple[int, ...], known: bool) -> None:
+    rng = np.random.default_rng(0)
+    lying = [rng.integers(-100, 100, size=(size, 200)).astype(dtype) for size in sizes]
+    parts = [transposed(constant(blob(a))).blob if known else blob(a.T.copy()) for a in lying]
+    made, expected = beside([each for each in parts if each is not None], "all"), np.concatenate(lying).T
+    assert made.name == "all" and made.shape == expected.shape and (made.turned is not None) is known
+    assert b"".join(bytes(piece) for piece in chunks(made)) == expected.tobytes()
+    np.testing.assert_array_equal(made.array, expected)
+    with pytest.raises(ValueError, match="side by side"):
+        beside([made, blob(np.zeros((3, 4), dtype))])
+
+
+def test_elements_narrower_than_a_byte_side_by_side_are_packed() -> None:
+    numbers = np.random.default_rng(0).integers(-8, 8, size=(128, 200)).astype(DType.INT4.numpy)
+    made = beside([held for v in (numbers, numbers) if (held := transposed(constant(blob(v))).blob) is not None])
+    whole = blob(np.concatenate([numbers, numbers]).T.copy())
+    assert b"".join(bytes(piece) for piece in chunks(made)) == b"".join(bytes(piece) for piece in chunks(whole))
 
 
 @pytest.mark.parametrize(

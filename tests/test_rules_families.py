@@ -211,6 +211,14 @@ def test_sequences_of_known_length_are_values() -> None:
     assert "SequenceAt" in ops(op.SequenceAt(parts, value(dtype="i64")))
 
 
+@pytest.mark.parametrize("heads", (1, 3))
+def test_heads_beside_each_other_are_rotated_by_one_operator(heads: int) -> None:
+    x, angle = value("n", "s", heads, 8), op.Concat(*[value(1, "s", 1, 4)] * 2, axis=-1)
+    turned = op.Concat(op.Neg(op.Slice(x, [4], [8], [3])), op.Slice(x, [0], [4], [3]), axis=-1)
+    found = Counter(ops(op.Add(op.Mul(x, op.Cos(angle)), op.Mul(turned, op.Sin(angle)))))
+    assert found["RotaryEmbedding"] == 1 and not set(found) & {"Neg", "Slice", "Concat", "Mul"}
+
+
 # ---- models ---------------------------------------------------------------------------------------------------------
 
 SMALL: dict[str, Any] = {

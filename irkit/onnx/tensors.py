@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,19 +63,28 @@ def chunks(blob: Blob) -> Iterator[Any]:
         for part in pieces(blob):
             yield from chunks(part)
         return
-    array = blob.array if blob.nbytes <= SMALL else loaded(blob)
     bits = blob.dtype.bits
+    if bits >= 8 and blob.turned is not None and blob.turned.parts:  # side by side: turned without being joined first
+        lying = [loaded(part) for part in blob.turned.parts]
+        if all(is_turned(each.T) for each in lying):
+            yield from map(raw, turned_rows(lying))
+            return
+    array = blob.array if blob.nbytes <= SMALL else loaded(blob)
     if bits >= 8 and array.flags.c_contiguous:
-        yield array.reshape(-1).view(np.uint8).data
+        yield raw(array)
         return
     if bits >= 8 and is_turned(array):
         for index in np.ndindex(array.shape[:-2]):
-            for rows in turned_rows(array[index]):
-                yield rows.reshape(-1).view(np.uint8).data
+            yield from map(raw, turned_rows([array[index].T]))
         return
     per_step = max(1, CHUNK // array.dtype.itemsize) // 8 * 8  # a multiple of 8 elements fills whole bytes
     for piece in _flat_pieces(array, max(per_step, 8)):
         yield (piece.view(np.uint8) if bits >= 8 else packed(piece.view(np.uint8), bits)).data
+
+
+def raw(array: np.ndarray) -> memoryview:
+    """The memory of an array without gaps, as bytes."""
+    return array.reshape(-1).view(np.uint8).data
 
 
 def loaded(blob: Blob) -> np.ndarray:
@@ -112,24 +121,27 @@ def is_turned(array: np.ndarray) -> bool:
     return array.strides[-2] == array.itemsize and array.strides[-1] >= array.shape[-2] * array.itemsize
 
 
-def turned_rows(matrix: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows of a matrix that lies in memory column by column, some at a time, in a buffer that is used again.
+def turned_rows(lying: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+    """The rows of the transpose of matrices that stand one below the other, some at a time, in a buffer that is used
+    again.
 
     Each tile is copied twice: as it lies, which reads memory in long runs, and then turned within the cache. Turning it
     where it lies takes more than twice the time.
     """
-    count, columns = matrix.shape
-    step = min(ROWS, max(16, CHUNK // (columns * matrix.itemsize) // 16 * 16))
-    buffer = np.empty((min(step, count), columns), matrix.dtype)
-    near = np.empty((COLUMNS, step + PADDING), matrix.dtype)
-    lying = matrix.T
+    count, dtype = lying[0].shape[1], lying[0].dtype
+    columns = sum(matrix.shape[0] for matrix in lying)
+    step = min(ROWS, max(16, CHUNK // (columns * dtype.itemsize) // 16 * 16))
+    buffer = np.empty((min(step, count), columns), dtype)
+    near = np.empty((COLUMNS, step + PADDING), dtype)
     for start in range(0, count, step):
-        rows = buffer[: count - start]
-        for left in range(0, columns, COLUMNS):
-            source = lying[left : left + COLUMNS, start : start + step]
-            tile = near[: source.shape[0], : source.shape[1]]
-            tile[...] = source
-            rows[:, left : left + COLUMNS] = tile.T
+        rows, left = buffer[: count - start], 0
+        for matrix in lying:
+            for top in range(0, len(matrix), COLUMNS):
+                source = matrix[top : top + COLUMNS, start : start + step]
+                tile = near[: len(source), : source.shape[1]]
+                tile[...] = source
+                rows[:, left : left + len(source)] = tile.T
+                left += len(source)
         yield rows
 
 

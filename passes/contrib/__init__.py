@@ -1,7 +1,7 @@
 """Rules into ONNX Runtime's own operators, which `passes.fuse` applies for targets that allow their domain."""
 
 from passes.contrib.decoders import DECODERS
-from passes.contrib.encoders import ENCODERS
+from passes.contrib.encoders import ENCODERS, HELD
 from passes.contrib.experts import EXPERTS
 from passes.contrib.recurrences import RECURRENCES
 
@@ -11,5 +11,5 @@ WHOLE = EXPERTS + RECURRENCES
 PARTS = DECODERS + ENCODERS
 """The others, in the order in which they are tried."""
 
-CONTRIB = WHOLE + PARTS
+CONTRIB = WHOLE + PARTS + HELD
 """All of them."""

@@ -13,14 +13,15 @@ import attrs
 import numpy as np
 
 from irkit import dims
-from irkit.blobs import Blob
+from irkit.blobs import beside, joined
 from irkit.build import call, const, op, shape_vector
 from irkit.ir import Value, param
 from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor, Tuple, tensor
-from passes.rules.common import axes_of, same_shape, same_type
+from passes.fold_constants import transposed
+from passes.rules.common import axes_of, joined_name, same_shape, same_type
 from passes.rules.hidden import NOTHING, may_be_blind, reach
 
 x = hole("x", dtype="f32")
@@ -188,6 +189,27 @@ def scaled_product(m: Match) -> Any:
     return call("com.microsoft::FusedMatMul", [m.x, m.y], {**dict(m.product.attributes), "alpha": float(alpha)})
 
 
+LARGE = 1 << 16
+"""Bytes of a weight from which on it takes longer to turn it than to say that it lies turned."""
+
+
+def _linear(rng: np.random.Generator) -> Value:
+    dtype = np.float32 if rng.random() < 0.7 else np.float64
+    held = const(rng.standard_normal((140, 130)).astype(dtype), name="weight")
+    return op.MatMul(param(tensor(held.dtype, "batch", "length", 130)), transposed(held))
+
+
+@rule(p.MatMul(hole("x"), constant("w", rank=2)), exact=False, sample=_linear)
+def held_weight(m: Match) -> Any:
+    """x @ w -> FusedMatMul(x, v, transB=1), for a weight w that is the transpose of what lies in memory, v"""
+    held = m.w.blob.turned
+    if held is None or held.nbytes < LARGE:
+        return decline("the weight is small, or known as no transpose")
+    if m.x.rank < 2 or m.w.dtype not in (DType.FLOAT, DType.DOUBLE):
+        return decline("a vector, or of an element type that ONNX Runtime casts")
+    return call("com.microsoft::FusedMatMul", [m.x, const(held).with_origin(m.w.origin)], {"transB": 1})
+
+
 # ---------------------------------------------------------------------------------------------- activations
 
 
@@ -268,7 +290,7 @@ def packed_attention(m: Match) -> Any:
     biases = [_bias(m, name) for name in "qkv"]
     if any(b is not None and b.shape != w.shape[1:] for b, w in zip(biases, weights, strict=True)):
         return decline("a bias broadcasts")
-    return _packed(m, _joined(weights, 1), _joined_biases(weights, biases), [w.shape[1] for w in weights])
+    return _packed(m, _joined_weights(weights), _joined_biases(weights, biases), [w.shape[1] for w in weights])
 
 
 @rule(one_of("Attention")(*_operands, *rest("more")), exact=False, sample=_projected)
@@ -279,7 +301,7 @@ def joined_projections(m: Match) -> Any:
     if any(b is not None and b.shape != w.shape[1:] for b, w in zip(biases, weights, strict=True)):
         return decline("a bias broadcasts")
     bias, sizes = _joined_biases(weights, biases), np.array([w.shape[1] for w in weights])
-    made = op.MatMul(m.x, _joined(weights, 1))
+    made = op.MatMul(m.x, _joined_weights(weights))
     parts = op.Split(made if bias is None else op.Add(made, bias), sizes, axis=2, outputs=3)
     count = len(m.root.type.items) if isinstance(m.root.type, Tuple) else None
     return call("Attention", [*parts, *m.more], dict(m.root.attributes), outputs=count)
@@ -294,23 +316,13 @@ def _joined_biases(weights: list[Value], biases: list[Value | None]) -> Value | 
     if all(b is None for b in biases):
         return None
     zeros = (const(np.zeros(w.shape[1:], np.float32)) for w in weights)
-    return _joined([z if b is None else b for b, z in zip(biases, zeros, strict=True)], 0)
+    whole = [z if b is None else b for b, z in zip(biases, zeros, strict=True)]
+    return const(joined([v.blob for v in whole if v.blob is not None], joined_name(biases)))
 
 
-def _joined(parts: list[Value], axis: int) -> Value:
-    """The constants one after the other, joined when they are asked for."""
-    blobs = [v.blob for v in parts if v.blob is not None]
-    shape = list(parts[0].shape)
-    shape[axis] = sum(v.shape[axis] for v in parts)
-    names = [b.name for b in blobs if b.name]
-    name = _joined_name([n.split(".") for n in names]) if len(names) > 1 else ""
-    return const(Blob(parts[0].dtype, tuple(shape), lambda: np.concatenate([b.array for b in blobs], axis), name))
-
-
-def _joined_name(names: list[list[str]]) -> str:
-    """What the names have in common at both ends, with `qkv` between: "layer.qkv.weight"."""
-    common = next((i for i, words in enumerate(zip(*names, strict=False)) if len(set(words)) > 1), 0)
-    return ".".join([*names[0][:common], "qkv", names[0][-1]])
+def _joined_weights(weights: list[Value]) -> Value:
+    """The matrices side by side."""
+    return const(beside([v.blob for v in weights if v.blob is not None], joined_name(weights)))
 
 
 def _packed(m: Match, weights: Value, bias: Value | None, sizes: list[int]) -> Any:
@@ -451,3 +463,7 @@ ENCODERS: tuple[Rule, ...] = (
     fast_gelu, quick_gelu, packed_attention, split_attention, joined_projections,
 )  # fmt: skip
 """Encoders and vision models in ONNX Runtime's own operators."""
+
+HELD: tuple[Rule, ...] = (held_weight,)
+"""Weights as torch holds them, which need not be turned when they are written: for what is still a plain product at the
+end, as all other rules look for such. It takes as long to run, and to load."""

@@ -14,7 +14,8 @@ from irkit.pattern import Op, attr, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import axes_of, positive, same_shape, same_type
+from passes.rules.common import axes_of, positive, same_shape
+from passes.rules.rotary import is_rotated, rotation
 from passes.rules.shapes import VIEWS
 from passes.rules.sizes import bound_by, built, is_bound
 
@@ -49,7 +50,7 @@ def scaled_doubled(m: Match) -> Any:
     return op.Concat(inner, inner, axis=m.axis)
 
 
-def _is_half(bounds: tuple[Value, Value, Value], size: int, rank: int, second: bool) -> bool:
+def _is_half(bounds: tuple[Value, ...], size: int, rank: int, second: int) -> bool:
     """True where a Slice with those starts, ends and axes takes one half of the last axis."""
     numbers = [axes_of(v) for v in bounds]
     if any(n is None or len(n) != 1 for n in numbers):
@@ -66,7 +67,6 @@ def _slice(prefix: str) -> Op:
     return p.Slice(x, *bounds, constant(f"{prefix}_step", where=lambda v: uniform(v) == 1, optional=True))
 
 
-_ROTATED = (DType.FLOAT, DType.FLOAT16, DType.BFLOAT16)
 _turned = p.Concat(p.Neg(_slice("second")), _slice("first"), axis=attr("axis"))
 _cos = p.Concat(hole("cos"), hole("cos"), axis=attr("cos_axis"))
 _sin = p.Concat(hole("sin"), hole("sin"), axis=attr("sin_axis"))
@@ -74,8 +74,10 @@ _sin = p.Concat(hole("sin"), hole("sin"), axis=attr("sin_axis"))
 
 def _rotation(rng: np.random.Generator) -> Value:
     batch, length = dims.symbol("batch"), dims.symbol("length")
-    x = param(Tensor(DType.FLOAT, (batch, 2, length, 4)))
-    angle = param(Tensor(DType.FLOAT, (batch if rng.random() < 0.5 else 1, 1, length, 2)))
+    beside, heads = rng.random() < 0.3, 1 if rng.random() < 0.3 else 2
+    x = param(Tensor(DType.FLOAT, (batch, length, heads, 4) if beside else (batch, 2, length, 4)))
+    first = batch if rng.random() < 0.5 else 1
+    angle = param(Tensor(DType.FLOAT, (first, length, 1, 2) if beside else (first, 1, length, 2)))
     cos, sin = (op.Concat(half, half, axis=-1) for half in (op.Cos(angle), op.Sin(angle)))
     low = op.Slice(x, np.array([0]), np.array([2]), np.array([3]))
     high = op.Slice(x, np.array([2]), np.array([2**63 - 1]), np.array([-1]))
@@ -86,32 +88,14 @@ def _rotation(rng: np.random.Generator) -> Value:
 @rule(p.Add(p.Mul(x, _cos), p.Mul(_turned, _sin)), exact=False, sample=_rotation)
 def rotary_embedding(m: Match) -> Any:
     """x * cos + Concat(-x[half:], x[:half]) * sin -> RotaryEmbedding(x, cos, sin)"""
-    size, rank = m.x.shape[-1], m.x.rank
-    if rank != 4 or type(size) is not int or size % 2 or m.x.dtype not in _ROTATED or not same_type(m.x, m.root):
+    if not is_rotated(m.x):
         return decline("x has not the form (batch, heads, sequence, size)")
     if any(a % 4 != 3 for a in (m.axis, m.cos_axis, m.sin_axis)):
         return decline("not along the last axis")
     halves = [tuple(m[f"{name}_{n}"] for n in ("start", "end", "axis")) for name in ("first", "second")]
-    if not (_is_half(halves[0], size, 4, False) and _is_half(halves[1], size, 4, True)):
+    if not all(_is_half(half, m.x.shape[-1], 4, second) for second, half in enumerate(halves)):
         return decline("the slices are not the two halves")
-    tables = [_table(m, m.cos), _table(m, m.sin)]
-    if any(t is None for t in tables):
-        return decline("cos and sin have not the form (batch or 1, 1, sequence, size / 2)")
-    return op.RotaryEmbedding(m.x, *tables)
-
-
-def _table(m: Match, value: Value) -> Value | None:
-    """cos or sin as (batch, sequence, size / 2)."""
-    batch, _, length, size = m.x.shape
-    if value.rank != 4 or not same_shape(value.shape[1:], (1, length, size // 2)):
-        return None
-    flat = op.Squeeze(value, np.array([1]))
-    if dims.same(value.shape[0], batch) is True:
-        return flat
-    if value.shape[0] != 1 or not m.is_bound(m.x.shape[:1] + value.shape[2:3], m.x):
-        return None
-    wanted = (batch, length, size // 2)
-    return op.Expand(flat, shape_vector(wanted, *m.binders(wanted, m.x)))
+    return rotation(m, m.x, m.cos, m.sin, interleaved=False)
 
 
 def _pairs(rng: np.random.Generator) -> Value:
@@ -167,7 +151,7 @@ _beside_each = p.Concat(
 def interleaved_rotary_embedding(m: Match) -> Any:
     """x * cos + (-x[1::2], x[::2] in turns) * sin -> RotaryEmbedding(x, cos, sin, interleaved=1)"""
     size = m.x.shape[-1]
-    if m.x.rank != 4 or type(size) is not int or size % 2 or m.x.dtype not in _ROTATED or not same_type(m.x, m.root):
+    if not is_rotated(m.x):
         return decline("x has not the form (batch, heads, sequence, size)")
     ends = m.axis % 5 == 4 and all(axes_of(m[n]) in ((4,), (-1,)) for n in ("odd_axes", "even_axes"))
     if not ends or not same_shape(m.turned.shape, m.x.shape):
@@ -179,13 +163,10 @@ def interleaved_rotary_embedding(m: Match) -> Any:
         (start,), (end,), (axis,), (step,) = (n for n in numbers if n is not None)
         if axis % 4 != 3 or slice(start, end, step).indices(size) != (first, size, 2):
             return decline("the slices are not every second element")
-    tables = [once_each(m.cos), once_each(m.sin)]
-    tables = [None if t is None else _table(m, t) for t in tables]
-    if any(t is None for t in tables):
-        return decline(
-            "cos and sin do not hold each number twice, or have not the form (batch or 1, 1, sequence, size)"
-        )
-    return op.RotaryEmbedding(m.x, *tables, interleaved=1)
+    cos, sin = once_each(m.cos), once_each(m.sin)
+    if cos is None or sin is None:
+        return decline("cos and sin do not hold each number twice")
+    return rotation(m, m.x, cos, sin, interleaved=True)
 
 
 # ---------------------------------------------------------------------------------------------- heads

@@ -69,8 +69,9 @@ def rotation(m: Match, x: Value, cos: Value, sin: Value, interleaved: bool) -> A
 
 
 def is_beside(table: Value, x: Value, half: int) -> bool:
-    """True for (batch or 1, sequence, 1, half) where x is (batch, sequence, heads, size), of several heads."""
-    return same_shape(table.shape[1:], (x.shape[1], 1, half)) and x.shape[2] != 1
+    """True for (batch or 1, sequence, 1, half) where x is (batch, sequence, heads, size)."""
+    _, first, second, _ = x.shape
+    return same_shape(table.shape[1:], (first, 1, half)) and not same_shape(table.shape[1:], (1, second, half))
 
 
 def _heads(rng: np.random.Generator, size: int = 4) -> tuple[Value, Value, Value]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.zoo import (
     torch_nn_functions,
     torch_nn_layers,
+    transformers_decoders,
+    transformers_encoders,
     transformers_further,
     transformers_seq2seq,
     transformers_text,
@@ -17,6 +19,8 @@ TRANSFORMERS: tuple[Case, ...] = (
     *transformers_seq2seq.CASES,
     *transformers_vision.CASES,
     *transformers_further.CASES,
+    *transformers_encoders.CASES,
+    *transformers_decoders.CASES,
 )
 TORCH_NN: tuple[Case, ...] = (*torch_nn_layers.CASES, *torch_nn_functions.CASES)
 CASES: tuple[Case, ...] = (*TRANSFORMERS, *TORCH_NN)

@@ -1,0 +1,49 @@
+"""Models that ask for their sizes by int() and len(), which keep them where the model cannot be captured otherwise."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import irkit
+
+
+class Padded(torch.nn.Module):
+    """Pads as convolutions of TensorFlow do, and takes the number of images by len."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        rows, columns = int(x.shape[-2]), int(x.shape[-1] / 2)
+        images = len(x)
+        steps = [len([rows, columns]), int("3", base=10), isinstance(rows, int)]
+        padded = F.pad(x, (0, rows % 4, 0, rows // 2))
+        return padded.reshape(images, rows + rows // 2, -1), x[:, :columns].reshape(images, -1), steps
+
+
+def test_int_and_len_keep_sizes():
+    shapes = ({0: "n", 1: "h", 2: "w"},)
+    program = irkit.to_onnx(Padded(), (torch.randn(2, 8, 6),), dynamic_shapes=shapes)
+    assert program.check(n=5)
+    assert "int() and len() keep sizes" in program.report.capture
+    outputs = [shape for _, shape in program.report.outputs]
+    assert outputs[0].startswith("f32[n, ") and outputs[1].startswith("f32[n, ")
+
+
+def test_modules_have_their_own_names_afterwards():
+    irkit.to_onnx(Padded(), (torch.randn(2, 8, 6),), dynamic_shapes=({0: "n"},))
+    names = vars(sys.modules[__name__])
+    assert "len" not in names and "int" not in names and len is builtins.len
+
+
+def test_what_needs_a_number_is_refused_as_before():
+    def rounds(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(int(x.shape[0])):
+            x = x + 1
+        return x
+
+    with pytest.raises(irkit.IrkitError, match="dimension 0 of 'x' was to vary as 'n', and the model works for 3 only"):
+        irkit.to_onnx(rounds, (torch.randn(3),), dynamic_shapes=({0: "n"},))
