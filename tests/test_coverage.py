@@ -64,8 +64,23 @@ def title(key: Key) -> str:
 
 @pytest.mark.parametrize("key", drawn(), ids=title)
 def test_what_the_table_says_passes_still_passes(key: Key) -> None:
-    found = measured(key, 1)
+    found = soonest(key)
     assert found.outcome == "pass", found
+
+
+def soonest(key: Key) -> Found:
+    """The outcome of the fewest samples that determine it: the first ones of some cells draw random numbers."""
+    for samples in (1, 8):
+        found = measured(key, samples)
+        if found.outcome in ("pass", "fail"):
+            return found
+    return measured(key, None)
+
+
+def test_a_cell_whose_first_sample_draws_random_numbers_is_measured_on_a_later_one() -> None:
+    key = Key("nn.functional.rrelu", "float64", "static")
+    assert measured(key, 1).outcome == "random"
+    assert soonest(key).outcome == "pass"
 
 
 @pytest.mark.parametrize(("key", "sample"), [pytest.param(*each, id=title(each[0])) for each in once_failed()])
