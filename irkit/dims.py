@@ -23,7 +23,7 @@ from irkit.errors import DimensionError
 Dim = int | sympy.Expr
 """An int, or a canonical sympy expression over `symbol`s."""
 
-TERMS = 4096
+TERMS = 1024
 """A product of sizes with more terms than this is refused: a file that asks for it means harm."""
 CACHE = 1 << 16  # entries that a memo of this file keeps; every memo is of a pure function
 

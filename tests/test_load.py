@@ -98,9 +98,9 @@ TEXTS = ["(a+b+c+d+e)**8**8", "*".join(f"(a{i}+b{i})" for i in range(20)), "(" *
 def test_dimension_texts_are_names_where_they_are_no_moderate_expression(text: str) -> None:
     x = helper.make_tensor_value_info("x", FLOAT, [text])
     graph = helper.make_graph([make("Relu", ["x"], ["y"])], "g", [x], [onnx.ValueInfoProto(name="y")])
-    began = time.perf_counter()
+    began = time.process_time()
     (size,) = irkit.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 26)])).params[0].shape
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert size == irkit.symbol(text) or text.startswith("((")
 
 

@@ -54,10 +54,10 @@ PLACES = ["../secret", "/etc/passwd", "sub/../../secret", "link", "out/secret", 
 @pytest.mark.parametrize("location", PLACES, ids=lambda p: ascii(p)[:30])
 def test_weights_never_come_from_elsewhere(folder: Path, location: str) -> None:
     (folder / "m.onnx").write_bytes(external(location).SerializeToString())
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(LoadError):
         irkit.load(folder / "m.onnx").results[0].inputs[0].blob.array  # type: ignore[union-attr]  # noqa: B018
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_a_good_place_is_read(folder: Path) -> None:

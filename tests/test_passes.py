@@ -130,10 +130,10 @@ def test_a_long_chain_takes_under_two_seconds(length: int) -> None:
     for i in range(length):
         v = (op.Relu, lambda t: op.Mul(t, 1.0), lambda t, i=i: op.Add(t, float(i)), op.Abs)[i % 4](v)
     g = Graph((a,), (v,))
-    start = time.perf_counter()
+    start = time.process_time()
     after = optimize(g)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
     assert len(after) == length // 2 + 1
-    start = time.perf_counter()
+    start = time.process_time()
     assert optimize(after) is after
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5

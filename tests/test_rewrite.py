@@ -285,9 +285,9 @@ def test_long_chains_take_linear_time_and_no_depth() -> None:
 
     def seconds(g: Graph) -> float:
         g.order  # noqa: B018
-        start = time.perf_counter()
+        start = time.process_time()
         rewrite(g, (mul_one, relu_twice))
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     small, large = chain(1000), chain(8000)
     times = min(seconds(small) for _ in range(3)), min(seconds(large) for _ in range(3))
