@@ -14,6 +14,7 @@ from irkit.check_rule import check
 from irkit.compare import Difference, Tolerance, compare
 from irkit.dims import Range, fresh, symbol
 from irkit.errors import (
+    AbsentError,
     ContractError,
     DimensionError,
     EvaluateError,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from irkit.export_door import to_onnx
 
 __all__ = [
+    "AbsentError",
     "Blob",
     "ContractError",
     "DType",

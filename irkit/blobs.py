@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit.errors import TypeRuleError
+from irkit.errors import AbsentError, TypeRuleError
 from irkit.once import once
 from irkit.types import DType, Tensor, element_type
 
@@ -26,7 +26,8 @@ class Blob:
     memory map of a file). `name` is the public name of a weight (`model.layers.0.weight`), or empty.
     `source` is any object whose identity says that two blobs are the same storage (tied weights). `turned` is the
     matrix that this one is the transpose of, and `parts` are what stands one after the other along its first axis,
-    where that is known: both can be written as they lie in memory, which this one cannot.
+    where that is known: both can be written as they lie in memory, which this one cannot. `load` raises AbsentError
+    where there are no numbers: for a weight of a model that was built without memory, and for what is made of one.
     """
 
     dtype: DType
@@ -39,13 +40,22 @@ class Blob:
 
     @once
     def array(self) -> np.ndarray:
-        """The content, read-only. Kept once it was asked for."""
+        """The content, read-only. Kept once it was asked for. Raises AbsentError where there is none."""
         found = self.load()
         if found.dtype != self.dtype.numpy or found.shape != self.shape:
             raise ValueError(f"blob {self!r} loaded a {found.dtype} array of shape {found.shape}")
         view = found.view()
         view.flags.writeable = False
         return view
+
+    @once
+    def absent(self) -> bool:
+        """Whether there is no content. Loads it to see."""
+        try:
+            self.array  # noqa: B018
+        except AbsentError:
+            return True
+        return False
 
     @once
     def integers(self) -> tuple[int, ...] | None:
@@ -102,14 +112,19 @@ class Blob:
         weights, which keep their names even where they hold the same numbers."""
         dtype, shape = self.dtype, self.shape
         if self.nbytes <= SMALL and not (self.name and dtype.is_float and self.size > 1):
-            return (dtype, shape, content(self.array))
+            try:
+                return (dtype, shape, content(self.array))
+            except AbsentError:
+                pass
         return (dtype, shape, id(self if self.source is None else self.source))
 
     @once
     def digest(self) -> bytes:
-        """A hash of dtype, shape and content; reads the content, once."""
+        """A hash of dtype, shape and content, or name where that is absent; reads the content, once."""
         hasher = hashlib.blake2b(repr((int(self.dtype), self.shape)).encode(), digest_size=16)
-        if self.dtype is DType.STRING:
+        if self.absent:
+            hasher.update(b"absent" + self.name.encode())
+        elif self.dtype is DType.STRING:
             hasher.update(content(self.array))
         else:
             hasher.update(np.ascontiguousarray(self.array).view(np.uint8).data if self.size else b"")

@@ -58,6 +58,10 @@ class EvaluateError(IrkitError, ValueError):
     failed on a program's inputs."""
 
 
+class AbsentError(IrkitError, ValueError):
+    """The numbers of a constant were asked for that has none: a weight of a model that was built without memory."""
+
+
 class RewriteError(IrkitError, ValueError):
     """A rule or pass produced something that breaks its contract."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from irkit import dims, reinfer
-from irkit.errors import RewriteError, TypeRuleError
+from irkit.errors import AbsentError, RewriteError, TypeRuleError
 from irkit.ir import Graph, Value
 from irkit.origins import NOWHERE, Origin
 from irkit.pattern import Guard, Pattern, asks_users, guards, match, narrowed, root_ops
@@ -332,7 +332,10 @@ class Sweep:
                 if not guard(value):
                     break
             else:
-                replacement = self.applied(rule, pattern, value)
+                try:
+                    replacement = self.applied(rule, pattern, value)
+                except AbsentError:  # a rule that depends on the numbers of a weight cannot apply without them
+                    replacement = None
                 if replacement is not None:
                     return replacement, rule
         if self._kept_back == kept_back:  # else a user may go, and the rule that minded it apply

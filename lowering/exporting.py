@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import sysconfig
 import time
 import traceback
 import warnings
@@ -438,6 +439,15 @@ def explained(request: Request, error: Exception) -> CaptureError:
 BY_TEXT = (
     ("is not a known type", "return tensors, or tuples, lists, dicts and dataclasses of them"),
     ("Unsupported input type <class 'numpy.ndarray'>", "give tensors: torch.from_numpy(array)"),
+    (
+        "does not have a field with name '__obj_flatten__'",
+        "this is an object of C++, such as the packed weights of torch.ao's quantized modules: export the model before "
+        "it is quantized, and quantize the ONNX file",
+    ),
+    (
+        "at least two devices, cpu and meta!",
+        "weights on the meta device have no numbers: load them, or look at the graph, with inputs of that device",
+    ),
 )
 """What torch says at greater length than it helps, up to these words, and what to try."""
 
@@ -452,9 +462,13 @@ HINTS = {
 }
 
 
+STDLIB = sysconfig.get_path("stdlib")
+
+
 def user_frames(error: Exception) -> str:
-    """The innermost line outside torch that an error went through; empty where there is none."""
+    """The innermost line outside torch and Python itself that an error went through; empty where there is none."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith((TORCH, HERE, "<")):
+        of_python = frame.filename.startswith(STDLIB) and "site-packages" not in frame.filename
+        if not of_python and not frame.filename.startswith((TORCH, HERE, "<")):
             return f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}"
     return ""

@@ -8,10 +8,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from irkit.blobs import Blob
+from irkit.errors import AbsentError
 from irkit.types import DType, Tensor, Type
-from lowering.errors import LoweringError
 from lowering.promotion import COMPLEX32
 from lowering.symints import Sizes
 
@@ -52,6 +53,11 @@ def blob_of(tensor: torch.Tensor, name: str = "") -> Blob:
     return Blob(DTYPES[tensor.dtype], tuple(tensor.shape), lambda: array_of(held), name, source=tensor)
 
 
+def is_absent(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has no numbers: it is on the meta device, or a fake one."""
+    return tensor.is_meta or isinstance(tensor, FakeTensor)
+
+
 def blobs_of_parts(tensor: torch.Tensor, name: str = "") -> tuple[Blob, Blob]:
     """The blobs of the real and of the imaginary part of a complex tensor, copied when asked."""
     pairs = torch.view_as_real(tensor.detach().resolve_conj())
@@ -80,12 +86,14 @@ def from_pairs(tensor: torch.Tensor) -> torch.Tensor:
 def array_of(tensor: torch.Tensor) -> np.ndarray:
     """The numpy array over a tensor's memory; tensors on other devices, and sparse or conjugated ones, are copied.
 
-    numpy has no complex32: its numbers come as pairs of float16. Raises LoweringError for a tensor without content.
+    numpy has no complex32: its numbers come as pairs of float16. Raises AbsentError for a tensor without content.
     """
-    if tensor.is_meta:
-        raise LoweringError(
-            f"a tensor {tuple(tensor.shape)} on the meta device has no numbers",
-            hint="load the weights first, or look at the graph only, which is complete without them",
+    if is_absent(tensor):
+        what = "a tensor {} on the meta device" if tensor.is_meta else "the fake tensor {}"
+        raise AbsentError(
+            f"{what.format(tuple(tensor.shape))} has no numbers",
+            hint="load the weights before the model is captured; without them its graph can be looked at and "
+            "optimized, not run or written",
         )
     plain = tensor.detach()
     if plain.layout is not torch.strided:

@@ -24,7 +24,7 @@ from irkit.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from lowering import storage
 from lowering.complexes import PAIR, pair, parts
 from lowering.errors import LoweringError
-from lowering.fx_types import blob_of, blobs_of_parts
+from lowering.fx_types import blob_of, blobs_of_parts, is_absent
 from lowering.provenance import origin_of
 from lowering.registry import Registry
 from lowering.storage import Location
@@ -127,10 +127,17 @@ def read_arguments(scope: Scope, node: Node) -> tuple[tuple[Any, ...], dict[str,
     return args, kwargs
 
 
+def memory(tensor: torch.Tensor) -> Any:
+    """Equal for tensors that begin at one place of one memory; those without numbers have a storage and no address."""
+    if is_absent(tensor):
+        return tensor.untyped_storage()._cdata, tensor.storage_offset()
+    return tensor.data_ptr()
+
+
 def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str) -> Value:
     """The constant over a tensor's memory; one value for tensors that are the same memory (tied weights)."""
     tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
-    key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.is_conj())
+    key = (memory(tensor), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.is_conj())
     if key not in known or tensor.numel() == 0:
         where = Origin(node=name, target="weight")
         if tensor.is_complex():

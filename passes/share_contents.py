@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 
 from irkit.blobs import SMALL, Blob
+from irkit.errors import AbsentError
 from irkit.ir import Graph, Value, constant, substitute
 from irkit.pipeline import Observer, Pass, in_bodies
 from irkit.types import DType
@@ -51,8 +52,11 @@ class Contents:
 
 
 def sample(blob: Blob) -> bytes:
-    """The bytes of elements that are spread over a tensor."""
-    array = blob.load()
+    """The bytes of elements that are spread over a tensor; its own key where it has no content."""
+    try:
+        array = blob.load()
+    except AbsentError:
+        return repr(blob.key).encode()
     left = SAMPLES
     places = []
     for size in reversed(array.shape):

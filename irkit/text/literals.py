@@ -83,9 +83,10 @@ def finite(token: str) -> float:
 
 
 def is_large(blob: Blob) -> bool:
-    """True for a blob whose content stays out of the text: more than 1 KiB. Only strings are looked at for it."""
+    """True for a blob whose content stays out of the text: more than 1 KiB, or absent. Numbers of larger ones are not
+    looked at for it."""
     if blob.dtype is not DType.STRING:
-        return blob.nbytes > SMALL or blob.size > SMALL
+        return blob.nbytes > SMALL or blob.size > SMALL or blob.absent
     return blob.size > SMALL or len(content(blob.array)) > SMALL
 
 
