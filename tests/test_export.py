@@ -6,6 +6,8 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import statistics
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -408,7 +410,20 @@ WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
         "has no numbers",
         "load the weights",
     ),
+    "weights without content and an input with": (
+        lambda: to_onnx(torch.nn.Linear(3, 2, device="meta"), (torch.ones(3),)),
+        "at least two devices, cpu and meta!",
+        "load them",
+    ),
+    "quantized modules": (lambda: to_onnx(quantized(), (torch.ones(2, 3),)), "LinearPackedParams", "before it is"),
 }
+
+
+def quantized() -> torch.nn.Module:
+    """Modules of torch.ao, whose weights are objects of C++."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch names its successor
+        return torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(3, 2)))
 
 
 def given(model: torch.nn.Module | None = None, **options: Any) -> Any:
@@ -423,6 +438,16 @@ def test_what_is_wrong_is_said_with_what_to_try(case: str) -> None:
     with pytest.raises(IrkitError) as caught:
         do()
     assert what in caught.value.what and hint in caught.value.hint
+
+
+def test_no_line_of_python_itself_is_shown_as_one_of_the_model() -> None:
+    with pytest.raises(IrkitError) as packed:
+        to_onnx(quantized(), (torch.ones(2, 3),))
+    assert packed.value.source == ""
+
+    with pytest.raises(IrkitError) as caught:
+        to_onnx(lambda x: x * statistics.fmean(x.unbind()), (torch.ones(3),))
+    assert "test_export.py" in caught.value.source
 
 
 def test_a_check_takes_from_the_example_where_torch_refuses_what_is_drawn() -> None:
