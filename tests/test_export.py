@@ -466,6 +466,15 @@ def test_a_check_takes_from_the_example_where_torch_refuses_what_is_drawn() -> N
     assert taken and all("torch refuses random ones: IndexError" in str(run) and run.errors for run in taken)
 
 
+def test_a_check_says_where_torch_refuses_every_input_of_a_size() -> None:
+    args = torch.randint(0, 10, (6,)), torch.tensor([0, 2, 5])
+    program = to_onnx(torch.nn.EmbeddingBag(10, 4), args, dynamic_shapes=({0: "n"}, {0: "m"}))
+    report = program.check(n=4)
+    short = [run for run in report.runs if dict(run.sizes)["n"] == 1 and dict(run.sizes)["m"] > 2]
+    assert not report and short and all("nothing was compared, as torch refuses" in run.problem for run in short)
+    assert all(not run.problem for run in report.runs if run not in short)
+
+
 def test_a_check_of_random_draws_says_why_they_differ() -> None:
     drawing = irkit.to_onnx(torch.nn.Dropout().train(), (torch.ones(100),)).check(0)
     assert not drawing and drawing.runs[0].problem.endswith("the model draws random numbers, and torch draws others")
