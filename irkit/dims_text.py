@@ -132,7 +132,8 @@ def parse(source: str, symbols: Mapping[str, Any] | None = None) -> Dim:
 
 
 def _cost(node: ast.AST) -> tuple[int, int]:
-    """(terms, bits): bounds of how many terms the expanded expression has, and of how long its numbers are.
+    """(terms, bits): bounds of how many terms the expanded expression has, and of how long its numbers are: the sum of
+    their absolute values is at most 2**bits.
 
     Raises DimensionError where one is beyond the limit, in a part too.
     """
@@ -147,18 +148,18 @@ def _bounds(node: ast.AST) -> tuple[int, int]:
     if isinstance(node, ast.Constant):
         return 1, node.value.bit_length() if type(node.value) is int else 64
     if not isinstance(node, ast.BinOp):
-        return max([1, *(p[0] for p in parts)]), sum(p[1] for p in parts)
+        return max([1, *(p[0] for p in parts)]), max([0, *(p[1] for p in parts)])
     (left, left_bits), (right, right_bits) = parts
     if isinstance(node.op, ast.Pow):
         power = node.right.value if isinstance(node.right, ast.Constant) and type(node.right.value) is int else 1
         times = min(abs(power), LIMIT)
         return math.comb(left + times - 1, times), max(left_bits, 1) * max(times, 1)
-    bits = left_bits + right_bits
+    if isinstance(node.op, ast.Add | ast.Sub):
+        return left + right, max(left_bits, right_bits) + 1
     if isinstance(node.op, ast.Mult):
-        return left * right, bits
-    if isinstance(node.op, ast.Mod):
-        return 1, bits
-    return left if isinstance(node.op, ast.FloorDiv | ast.Div) else left + right, bits
+        return left * right, left_bits + right_bits
+    # A remainder is one factor; what a quotient is divided by is multiplied where quotients stand in one another.
+    return (1, right_bits) if isinstance(node.op, ast.Mod) else (left, left_bits + right_bits)
 
 
 _BINARY: dict[type, Any] = {

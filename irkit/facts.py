@@ -2,101 +2,15 @@
 
 from __future__ import annotations
 
-import ast
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from irkit import dims, dims_text
+from irkit.conditions import holds
 from irkit.dims import Range
 from irkit.errors import ContractError, DimensionError
 from irkit.ir import Graph
 from irkit.types import Tensor
-
-_COMPARE: Mapping[type, Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
-Truth = Callable[[Mapping[str, int]], bool | None]
-Size = Callable[[Mapping[str, int]], int | float | None]
-
-
-def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
-    """Whether a condition over dimension symbols (`batch >= 4 and seq % 8 == 0`) holds under an assignment.
-
-    None where it speaks of a symbol without a value, False where it divides by 0. Raises DimensionError for what is no
-    condition. The text is parsed, never executed, so that it may come from a file.
-    """
-    if len(condition) > 10_000:
-        raise DimensionError("a condition of more than 10,000 characters is refused")
-    try:
-        return _truth_of(condition)(sizes)
-    except ZeroDivisionError:
-        return False
-
-
-@lru_cache(maxsize=1024)  # a program asks the same of every call
-def _truth_of(condition: str) -> Truth:
-    """What tells whether a condition holds."""
-    try:
-        tree = ast.parse(condition.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise DimensionError(f"{condition!r} is no condition") from error
-    return _truth(tree, condition)
-
-
-def _truth(node: ast.expr, source: str) -> Truth:
-    if isinstance(node, ast.BoolOp):
-        return _joined([_truth(v, source) for v in node.values], isinstance(node.op, ast.Or))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = _truth(node.operand, source)
-
-        def negated(sizes: Mapping[str, int]) -> bool | None:
-            answer = inner(sizes)
-            return None if answer is None else not answer
-
-        return negated
-    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        value = node.value
-        return lambda sizes: value
-    if isinstance(node, ast.Compare) and all(type(o) in _COMPARE for o in node.ops):
-        return _compared([_COMPARE[type(o)] for o in node.ops], [_size(e) for e in (node.left, *node.comparators)])
-    raise DimensionError(f"{source!r} is no condition", hint="compare dimensions, join with and, or, not")
-
-
-def _joined(parts: Sequence[Truth], decisive: bool) -> Truth:
-    """`or` of the parts where `decisive`, else `and`; as in Python, what follows the part that decides is not asked."""
-
-    def joined(sizes: Mapping[str, int]) -> bool | None:
-        unknown = False
-        for part in parts:
-            answer = part(sizes)
-            if answer is decisive:
-                return decisive
-            unknown = unknown or answer is None
-        return None if unknown else not decisive
-
-    return joined
-
-
-def _compared(relations: Sequence[Callable[[Any, Any], bool]], sides: Sequence[Size]) -> Truth:
-    """Whether each relation holds between two sides that follow one another."""
-
-    def compared(sizes: Mapping[str, int]) -> bool | None:
-        found = [side(sizes) for side in sides]
-        if None in found:
-            return None
-        return all(relation(a, b) for relation, a, b in zip(relations, found[:-1], found[1:], strict=True))
-
-    return compared
-
-
-def _size(node: ast.expr) -> Size:
-    """The value of an expression over dimensions; None where a symbol has no value."""
-    expression = dims_text.parse(ast.unparse(node))
-    names = [s.name for s in dims.symbols_of(expression)]
-    return lambda sizes: dims.number(expression, sizes) if all(n in sizes for n in names) else None
 
 
 def binding_of(

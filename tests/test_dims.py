@@ -237,6 +237,13 @@ def test_what_windows_over_an_image_make_of_its_size_is_read() -> None:
         assert dims.evaluate(dims_text.parse(text), sizes) == eval(text, dict(sizes))
 
 
+def test_what_many_windows_make_of_a_size_is_read() -> None:
+    """A long sum of small numbers is no large number."""
+    height, width = (f"(-((-({n} % 4) % 4 + {n}) % 4) % 4 + -({n} % 4) % 4 + {n})" for n in "ab")
+    text = dims_text.text(dims_text.parse(f"{height}*{width}*(16*{height}*{width}*c // ({height}*{width}))"))
+    assert len(text) > 5_000 and dims_text.text(dims_text.parse(text)) == text
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -1,0 +1,68 @@
+"""Conditions over sizes as text: that they mean what Python means, at any length, and that nothing is executed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from irkit.conditions import holds
+from irkit.errors import DimensionError
+
+FUNCTIONS = {"max": max, "min": min, "ceil": math.ceil, "floor": math.floor, "trunc": math.trunc, "round": round}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a - b - 2 == 1", "-a // 2 < -b", "-(a % 4) % 4 < b", "2 <= a < b*b", "not a == b", "a // b*b + a % b == a",
+        "max(a // 4, 1) != 1 or a < 8", "min(a, b, 3) == 3", "a**2 > b", "floor(0.5*a) == ceil(a*0.5)",
+        "trunc(1.5*b) == round(1.5*b)", "0.5 < a", "2*a - (b - 1) > 0", "a == b == 1", "False or True",
+    ],
+)  # fmt: skip
+def test_a_condition_means_what_python_means(text: str) -> None:
+    for a in range(1, 12):
+        for b in range(1, 6):
+            assert holds(text, {"a": a, "b": b}) is eval(text, dict(FUNCTIONS), {"a": a, "b": b}), (a, b)
+
+
+def test_ratios_are_exact() -> None:
+    n = 3**50
+    assert holds("n/3*3 == n and (1/3)*n == n // 3 and n**-1*n == 1", {"n": n}) is True
+    assert holds("floor(n/2) == n // 2", {"n": n}) is True
+    assert holds("sqrt(a) == 3 and a**(1/2) == 3", {"a": 9}) is True
+
+
+def test_names_that_are_no_identifiers_stand_in_quotes() -> None:
+    assert holds('"max" == 2*"odd name"', {"max": 4, "odd name": 2}) is True
+    assert holds('"max" == 2*"odd name"', {"max": 4}) is None
+
+
+def test_a_side_that_is_no_number_breaks_the_condition() -> None:
+    assert holds("sqrt(a - 2) >= 0", {"a": 1}) is False
+    assert holds("(a - 2)**(1/2) != 5", {"a": 1}) is False
+    assert holds("4 % a != 5", {"a": 0}) is False
+
+
+def test_a_long_condition_is_computed() -> None:
+    """Windows over windows over an image make such sums; expanded, this one would have 6561 terms."""
+    sides = [f"(-((-({n} % 4) % 4 + {n}) % 4) % 4 + -({n} % 4) % 4 + {n})" for n in "ab"] * 4
+    assert holds("*".join(sides) + " == (a*b)**4", {"a": 8, "b": 4}) is True
+    assert holds("*".join(sides) + " == (a*b)**4", {"a": 7, "b": 4}) is False
+    assert holds(" + ".join(["a*b - b"] * 900) + " == 900*b*(a - 1)", {"a": 7, "b": 4}) is True
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "a", "a +", "a == ", "f(a) == 1", "a.b == 1", "[a] == 1", "max() == 1", "floor(a, a) == 1",
+        "max(a, key=b) == 1", "__import__('os') == 1", "a == 1e999", "a == 1j", "a == (lambda: a)",
+        "(a if a else a) == 1", "a << 2 == 1", "9**64**64 == 1", "((9**64)**64)**64**64 == 1", "a in b",
+        "-" * 9000 + "a == 1", "a == " + "*".join(["9**3000"] * 9), "(" * 500 + "a" + ")" * 500 + " == 1",
+        "a == 1 or " * 200_000 + "a == 2",
+    ],
+)  # fmt: skip
+def test_what_is_no_condition_is_refused(text: str) -> None:
+    with pytest.raises(DimensionError) as caught:
+        holds(text, {"a": 2, "b": 3})
+    assert len(str(caught.value)) < 600
