@@ -41,6 +41,7 @@ from passes.rules.parts import PARTS
 from passes.rules.penalties import PENALTIES
 from passes.rules.products import PRODUCTS
 from passes.rules.reductions import REAL_REDUCED, REDUCED
+from passes.rules.repeated import REAL_REPEATED, REPEATED
 from passes.rules.rotary import ROTARY
 from passes.rules.scatters import SCATTERS
 from passes.rules.scores import FACTORED, SPREAD
@@ -54,7 +55,7 @@ from passes.trim import trim
 
 SHARED = (
     SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + NUMBERS + SPREAD + ALGEBRA + CLIPS + CASTS + AROUND + MOVEMENT
-    + REDUCED + SCATTERS + SEQUENCES + DOUBLED
+    + REDUCED + SCATTERS + SEQUENCES + DOUBLED + REPEATED
 )  # fmt: skip
 """Rules of both levels."""
 
@@ -64,7 +65,7 @@ EXACT = SHARED + EXACT_FOLDING
 REAL = (
     SHARED + FOLDING + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + PRODUCTS + FUSIONS + NORMS + ACTIVATIONS
     + REAL_REDUCED + WRITTEN_OUT + ATTENTION + ROTARY + CAUSAL + MASKS + CONVOLUTION + AFFINE + WEIGHTS + FACTORED
-    + INTERLEAVED + PENALTIES
+    + INTERLEAVED + PENALTIES + REAL_REPEATED
 )  # fmt: skip
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 
