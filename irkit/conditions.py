@@ -44,6 +44,8 @@ def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
         raise
     except (ZeroDivisionError, ValueError, OverflowError):
         return False
+    except RecursionError as error:
+        raise DimensionError(f"{_short(condition)} is nested too deeply") from error
 
 
 @lru_cache(maxsize=1024)  # a program asks the same of every call
@@ -155,14 +157,10 @@ def _chain(node: ast.expr, source: str) -> Size:
     def computed(sizes: Mapping[str, int]) -> Number:
         found = first(sizes)
         for function, operand in steps:
-            found = function(found, operand(sizes))
+            found = _moderate(function(found, operand(sizes)))
         return found
 
     return computed
-
-
-def _times(a: Number, b: Number) -> Number:
-    return _moderate(a * b)
 
 
 def _ratio(a: Number, b: Number) -> Number:
@@ -170,16 +168,23 @@ def _ratio(a: Number, b: Number) -> Number:
 
 
 def _power(a: Number, b: Number) -> Number:
-    if isinstance(a, int) and isinstance(b, int) and a.bit_length() * abs(b) > BITS:
-        raise DimensionError(f"{a} ** {b} is too large for a size")
-    return _moderate(Fraction(a) ** b if isinstance(b, int) and b < 0 and not isinstance(a, float) else a**b)
+    if isinstance(b, int) and _bits(a) * abs(b) > BITS:
+        raise DimensionError(f"a power of more than {BITS:,} bits is refused in a condition")
+    return Fraction(a) ** b if isinstance(b, int) and b < 0 and not isinstance(a, float) else a**b
+
+
+def _bits(number: Number) -> int:
+    """How long the parts of an exact number are; 0 for a float."""
+    if isinstance(number, float):
+        return 0
+    return max(number.numerator.bit_length(), number.denominator.bit_length())
 
 
 def _moderate(found: Number) -> Number:
     """The number, where it is none that only a file which means harm asks for."""
     if isinstance(found, complex):
         raise ValueError("a root of a negative number")
-    if isinstance(found, int) and found.bit_length() > BITS:
+    if _bits(found) > BITS:
         raise DimensionError(f"a number of more than {BITS:,} bits is refused in a condition")
     return found
 
@@ -189,7 +194,7 @@ def _short(source: str) -> str:
 
 
 _BINARY: Mapping[type, Callable[[Number, Number], Number]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: _times, ast.FloorDiv: operator.floordiv,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod, ast.Div: _ratio, ast.Pow: _power,
 }  # fmt: skip
 _CALL: Mapping[str, Callable[[list[Number]], Number]] = {

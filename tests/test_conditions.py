@@ -59,7 +59,8 @@ def test_a_long_condition_is_computed() -> None:
         "max(a, key=b) == 1", "__import__('os') == 1", "a == 1e999", "a == 1j", "a == (lambda: a)",
         "(a if a else a) == 1", "a << 2 == 1", "9**64**64 == 1", "((9**64)**64)**64**64 == 1", "a in b",
         "-" * 9000 + "a == 1", "a == " + "*".join(["9**3000"] * 9), "(" * 500 + "a" + ")" * 500 + " == 1",
-        "a == 1 or " * 200_000 + "a == 2",
+        "a == 1 or " * 200_000 + "a == 2", "(a/3)**10**9 == 1", "((a/3)**99)**99**9 == 1", "not " * 5000 + "a == 1",
+        "(" * 80 + "a" + "/3 + 1/7)**9" * 80 + " == 1", " + ".join(f"a/{n}" for n in range(2, 60_000)) + " == 1",
     ],
 )  # fmt: skip
 def test_what_is_no_condition_is_refused(text: str) -> None:
