@@ -94,10 +94,12 @@ def axis_after(root: Value, axis: int) -> int | None:
     first = root.inputs[0]
     rank = first.rank if first is not None else 0
     if root.op in VIEWS:
-        before = first.shape[:axis] if first is not None else ()
+        shape = first.shape if first is not None else ()
         found = [i for i, d in enumerate(root.shape) if type(d) is not int]
-        same = len(found) == 1 and dims.same(dims.product(before), dims.product(root.shape[: found[0]])) is True
-        return found[0] if same else None
+        if len(found) != 1 or dims.same(root.shape[found[0]], shape[axis]) is not True:
+            return None  # of windows of each image, say, counted together
+        before = dims.product(shape[:axis]), dims.product(root.shape[: found[0]])
+        return found[0] if dims.same(*before) is True else None
     if root.op == "Transpose":
         return order(root.attribute("perm"), rank).index(axis)
     if root.op in ("Concat", "Gather"):
@@ -133,6 +135,7 @@ def _rows(rng: np.random.Generator) -> Value:
         lambda: op.Slice(wide, [-1], [2**62], [int(rng.integers(3))]), lambda: op.Transpose(wide, perm=[2, 0, 1]),
         lambda: op.Gather(wide, const(np.array([[0, 2]])), axis=int(rng.integers(1, 3))),
         lambda: op.Reshape(wide, shape_vector((batch, 2, 12), x)), lambda: op.Unsqueeze(wide, [0, 2]),
+        lambda: op.Reshape(wide, shape_vector((dims.mul(batch, 2), 2, 6), x)),
         lambda: call(str(rng.choice(REDUCTIONS)), [wide, vector([axis])], {"keepdims": int(rng.integers(2))}),
         lambda: op.Where(op.Greater(wide, other), wide, other), lambda: op.Sub(other, wide),
     )  # fmt: skip
