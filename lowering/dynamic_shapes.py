@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from irkit import dims, dims_text
 from irkit.errors import DimensionError
 from lowering.errors import CaptureError
-from lowering.pytrees import LENGTHS, SHORT_NAMES, STATES, Path
+from lowering.pytrees import HEADLESS, LENGTHS, SHORT_NAMES, STATES, Path
 
 Hint = type(Dim.AUTO)
 Statement = Any  # None | int | str | Dim | Hint
@@ -148,7 +148,8 @@ def assign(rest: Rest, spec: Any, leaves: Sequence[Leaf], found: list[LeafStatem
     elif is_dims(spec):
         # One dict for all of a container: for every tensor in it that has these axes.
         states = {i for path, i in rest if STATES.intersection(path) and leaves[i].is_tensor}
-        others = [i for _, i in rest if leaves[i].is_tensor and i not in states]
+        headless = {i: HEADLESS[path[-1]] for path, i in rest if path and path[-1] in HEADLESS and leaves[i].is_tensor}
+        others = [i for _, i in rest if leaves[i].is_tensor and i not in states and i not in headless]
         able = [i for i in others if all(-rank(i) <= axis < rank(i) for axis in spec)]
         for i in able or others:
             found[i] = leaf_statement(leaves[i], spec)
@@ -156,6 +157,10 @@ def assign(rest: Rest, spec: Any, leaves: Sequence[Leaf], found: list[LeafStatem
             # What a layer remembers of all tokens does not grow with them.
             batch = {axis: each for axis, each in spec.items() if axis in (0, -rank(i))}
             found[i] = leaf_statement(leaves[i], batch)
+        for i, axes in headless.items():
+            # Keys have four axes: batch, heads, tokens, size of a head.
+            moved = {axes[axis % 4]: each for axis, each in spec.items() if axis % 4 in axes}
+            found[i] = leaf_statement(leaves[i], moved)
         for layer, counter in full_windows(rest, leaves):
             # A sliding window that is full keeps its size; what goes on growing is the number of tokens counted.
             for i in layer:

@@ -19,7 +19,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 import torch
@@ -33,6 +33,8 @@ SHORT_NAMES = {"keys": "key", "values": "value", "key_cache": "key", "value_cach
 LENGTHS = frozenset({"cumulative_length", "_seen_tokens"})
 # What a layer that reads token by token remembers of them, whose size does not grow with their number.
 STATES = frozenset({"conv_states", "recurrent_states"})
+# What a layer keeps of all tokens for no head: axis of the keys (0 the batch, 2 the length) -> its own axis.
+HEADLESS = MappingProxyType({"indexer_keys": {0: 0, 2: 1}, "indexer_position_ids": {0: 1, 2: 2}})
 # What torch.export puts in place of an int that varies is a leaf as well.
 WRAPPED = getattr(torch.export.dynamic_shapes, "_IntWrapper", torch.SymInt)
 LEAVES = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, WRAPPED)

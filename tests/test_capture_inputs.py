@@ -325,6 +325,31 @@ def test_states_of_a_cache_vary_in_their_batch_only() -> None:
         assert found["cache.0.conv_states.0"] == ("b", 8, 3) and found["cache.1.key"] == ("b", 2, "past", 4)
 
 
+def test_keys_of_an_indexer_have_no_axis_of_heads() -> None:
+    cache = transformers.DynamicCache(config=transformers.DeepseekV32Config(num_hidden_layers=1))
+    cache.update(torch.randn(2, 3, 5, 4), torch.randn(2, 3, 5, 4), 0)
+    layer: Any = cache.layers[0]
+    layer.update_indexer(torch.randn(2, 5, 8))
+    layer.indexer_position_ids = torch.arange(5).expand(3, 2, 5)
+
+    class Indexed(nn.Module):
+        def forward(self, x: torch.Tensor, cache: Any) -> torch.Tensor:
+            layer = cache.layers[0]
+            found = layer.keys.sum(1) @ x + layer.indexer_keys.sum(-1, keepdim=True)
+            return found.squeeze(-1) + layer.indexer_position_ids[0]
+
+    for batch, tokens in ((0, 2), (-4, -2)):
+        spec = {"x": None, "cache": {batch: "b", tokens: "past"}}
+        program = to_onnx(Indexed(), (torch.randn(4, 1), cache), dynamic_shapes=spec)
+        assert program.report.inputs[1:] == (
+            ("cache.0.key", "f32[b, 3, past, 4]"),
+            ("cache.0.value", "f32[b, 3, past, 4]"),
+            ("cache.0.indexer_keys", "f32[b, past, 8]"),
+            ("cache.0.indexer_position_ids", "i64[3, b, past]"),
+        )
+        assert program.check(n=3)
+
+
 def test_a_full_sliding_window_counts_on() -> None:
     config = transformers.MistralConfig(
         vocab_size=30, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, hidden_size=8,
