@@ -526,6 +526,27 @@ def softmax_cross_entropy(m: Match, value: Value) -> Any:
     return (loss, logs) if isinstance(value.type, Tuple) else loss
 
 
+def pad(m: Match, value: Value) -> Any:
+    """The amounts for all axes, or the elements of mode wrap looked up"""
+    return pad_all_axes(m, value) or pad_wrap(m, value)
+
+
+def pad_all_axes(m: Match, value: Value) -> Any:
+    """The amounts for all axes: 0 for those that are not named"""
+    x, pads, axes = value.inputs[0], value.inputs[1], axes_of(operand(value, 3))
+    if x is None or pads is None or axes is None:
+        return None
+    places = [len(axes) * 2] * (2 * x.rank)
+    for i, axis in enumerate(axes):
+        places[axis % x.rank], places[axis % x.rank + x.rank] = i, i + len(axes)
+    fixed = read(pads)
+    if fixed is None:
+        given: Value = op.Gather(op.Concat(pads, vector([0]), axis=0), vector(places))
+    else:
+        given = built(m, [(*fixed.dims, 0)[i] for i in places], 1, fixed)
+    return op.Pad(x, given, operand(value, 2), mode=attribute_of(value, "mode"))
+
+
 def pad_wrap(m: Match, value: Value) -> Any:
     """The elements at the places of the result, counted around, for mode wrap"""
     x, pads, axes = value.inputs[0], axes_of(value.inputs[1]), operand(value, 3)
@@ -560,7 +581,7 @@ EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Gemm": gemm, "MatMul": mat_mul, "Mul": factor, "Div": factor, "Add": linear, "Where": where, "NonZero": non_zero,
     "Squeeze": squeeze, "ConvInteger": conv_integer, "MaxUnpool": max_unpool,
     **int64.EXPANSIONS, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
-    "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad_wrap, "Mod": mod, "Pow": pow_, "RNN": recurrent,
+    "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad, "Mod": mod, "Pow": pow_, "RNN": recurrent,
     "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast, "DFT": cut_spectrum, "OneHot": one_hot,
     "SoftmaxCrossEntropyLoss": softmax_cross_entropy,
     **dict.fromkeys((*REDUCTIONS, *PLACES), reduction), **draws.EXPANSIONS,

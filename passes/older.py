@@ -19,7 +19,7 @@ from irkit.pattern import attribute_of, hole, p
 from irkit.rewrite import Match, Rule, decline
 from irkit.types import DType, Optional, Sequence, Tensor, Tuple
 from irkit.vocabulary import SHAPE_VECTOR
-from passes.expand import Expansion, operand, ordinals, reshaped
+from passes.expand import Expansion, operand, ordinals, pad_all_axes, reshaped
 from passes.functions import inlined
 from passes.mel import mel_in_float, mel_weights
 from passes.older_images import affine_grid, deform_conv, grid_sample, resize
@@ -92,22 +92,6 @@ def split(m: Match, value: Value) -> Any:
         return None
     made = op.Split(x, built(m, sizes, 1, bound_by(x)), axis=axis, outputs=count)
     return made if isinstance(value.type, Tuple) else made[0]
-
-
-def pad(m: Match, value: Value) -> Any:
-    """The amounts for all axes: 0 for those that are not named"""
-    x, pads, axes = value.inputs[0], value.inputs[1], axes_of(operand(value, 3))
-    if x is None or pads is None or axes is None:
-        return None
-    places = [len(axes) * 2] * (2 * x.rank)
-    for i, axis in enumerate(axes):
-        places[axis % x.rank], places[axis % x.rank + x.rank] = i, i + len(axes)
-    fixed = axes_of(pads)
-    if fixed is None:
-        given: Value = op.Gather(op.Concat(pads, vector([0]), axis=0), vector(places))
-    else:
-        given = vector((*fixed, 0)[i] for i in places)
-    return op.Pad(x, given, operand(value, 2), mode=attribute_of(value, "mode"))
 
 
 def reduction(m: Match, value: Value) -> Any:
@@ -432,7 +416,7 @@ NEVER = 1 << 10
 """Above every opset: what ONNX Runtime asks for, at whichever."""
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 OLDER: Mapping[str, tuple[tuple[int, Expansion], ...]] = MappingProxyType({
-    "Shape": ((15, part_of_shape),), "Reshape": ((14, reshape),), "Split": ((18, split),), "Pad": ((18, pad),),
+    "Shape": ((15, part_of_shape),), "Reshape": ((14, reshape),), "Split": ((18, split),), "Pad": ((18, pad_all_axes),),
     **{f"Reduce{name}": ((18, reduction),) for name in _REDUCTIONS}, "Relu": ((14, relu),), "Trilu": ((14, trilu),),
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), ((18, bitwise),)), "BitwiseNot": ((18, bitwise_not),),
     "BatchNormalization": ((NEVER, batch_normalization),), "LpPool": ((18, lp_pool),),

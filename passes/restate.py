@@ -115,6 +115,8 @@ def refused(value: Value) -> str:
         return f"ONNX Runtime has {value.op} with a reduction for no {value.dtype.short}"
     if value.op == "Pad" and attribute_of(value, "mode") == "wrap" and any(map(may_be_empty, value.inputs[0].shape)):  # type: ignore[union-attr]
         return "ONNX Runtime wraps no empty tensor around"
+    if pads_some_axes(value):
+        return "ONNX Runtime moves a Transpose past a Pad of some axes as if it were one of all axes"
     if value.op == "BatchNormalization" and value.attribute("training_mode") and results_of(value) < 3:
         return "ONNX Runtime trains BatchNormalization with all of its results only"
     if value.op == "ConvInteger" and has_many(value, 3):
@@ -164,6 +166,12 @@ def spectrum(value: Value) -> tuple[int, Dim] | None:
     if not is_known((size, half)) or dims.same(dims.minimum(size, half), size) is True:
         return None
     return axis, half
+
+
+def pads_some_axes(value: Value) -> bool:
+    """True for a Pad that names axes other than all of them in order."""
+    axes = axes_of(value.inputs[3]) if value.op == "Pad" and len(value.inputs) > 3 else None
+    return axes is not None and axes != tuple(range(value.rank))
 
 
 def names_no_axis(value: Value) -> bool:

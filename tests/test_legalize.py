@@ -257,6 +257,18 @@ def test_rows_that_are_masked_throughout_attend_to_nothing() -> None:
     assert np.array_equal(found[0, 0], [[0, 0, 0, 0], [1, 1, 1, 1]])
 
 
+@pytest.mark.parametrize("how", ["constant", "sizes", "computed"])
+def test_pads_of_some_axes_become_pads_of_all(how: str) -> None:
+    """ONNX Runtime's optimizer takes a Transpose through a Pad as if its pads were for all axes."""
+    x, more = value("b", "s", 3), value(2, dtype="i64")
+    pads = {"constant": [1, 5], "sizes": shape_vector((0, dims.symbol("s")), x), "computed": more}[how]
+    padded = op.Relu(op.Pad(op.Transpose(x, perm=[0, 2, 1]), pads, None, [2]))
+    graph = Graph((x, more), (op.Transpose(padded, perm=[0, 2, 1]), more))
+    feeds = [np.ones((2, 5, 3), np.float32), np.array([0, 5])]
+    found, _ = session(legalize(graph, Target()), opset=Target().opset).run(feeds)
+    assert np.array_equal(found[:, :, 0].sum(1), [5, 5]) and found.shape == (2, 11 if how == "constant" else 10, 3)
+
+
 def test_an_opset_is_honoured_or_refused() -> None:
     x = value("b", 3)
     assert ops(legalize(Graph((x,), (op.Gelu(x),)), target_of("onnx", 19))) == ["Mul", "Div", "Erf", "Add", "Mul"]
