@@ -482,9 +482,13 @@ def location(place: Place, leaves: Sequence[Leaf]) -> str:
 def promise(places: Sequence[Place], values: Sequence[Any]) -> None:
     """Tells torch, while it traces, that places of one name are of one size, and what the expressions are equal to.
 
-    torch learns from it what nothing in the model may show: that `past` is the same in every layer of a cache.
+    torch learns from it what nothing in the model may show: that `past` is the same in every layer of a cache. Numbers
+    that vary are sizes, 0 or more: torch puts a sum in place of a size only where it knows that it is none below 0.
     """
     sizes = [values[p.leaf].shape[p.axis] if p.axis >= 0 else values[p.leaf] for p in places]
+    for place, size in zip(places, sizes, strict=True):
+        if place.axis < 0:
+            torch._check(size >= 0)
     bound = {name: size for name, (size, _) in bound_sizes(places, sizes).items()}
     for place, size in zip(places, sizes, strict=True):
         wanted = expected(place, bound)

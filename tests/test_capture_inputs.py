@@ -350,6 +350,16 @@ def test_keys_of_an_indexer_have_no_axis_of_heads() -> None:
         assert program.check(n=3)
 
 
+def test_a_size_may_be_a_sum_with_a_number() -> None:
+    def seen(mask: torch.Tensor, x: torch.Tensor, past: int) -> torch.Tensor:
+        return mask[:, past:] * x
+
+    shapes = {"mask": {1: "past + seq"}, "x": {1: "seq"}, "past": "past"}
+    program = to_onnx(seen, (torch.randn(2, 9), torch.randn(2, 4), 5), dynamic_shapes=shapes)
+    assert program.report.dims[:2] == (("past", "[0, inf]"), ("seq", "[0, inf]"))
+    assert dict(program.report.inputs)["mask"] == "f32[2, past + seq]" and program.check(n=3)
+
+
 def test_a_full_sliding_window_counts_on() -> None:
     config = transformers.MistralConfig(
         vocab_size=30, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, hidden_size=8,
