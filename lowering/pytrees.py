@@ -32,7 +32,7 @@ SHORT_NAMES = {"keys": "key", "values": "value", "key_cache": "key", "value_cach
 # Counters of tokens that follow from the length of the keys: never to be baked into a graph as numbers.
 LENGTHS = frozenset({"cumulative_length", "_seen_tokens"})
 # What a layer that reads token by token remembers of them, whose size does not grow with their number.
-STATES = frozenset({"conv_states", "recurrent_states"})
+STATES = frozenset({"conv_states", "recurrent_states", "linear_cache"})
 # What a layer keeps of all tokens for no head: axis of the keys (0 the batch, 2 the length) -> its own axis.
 HEADLESS = MappingProxyType({"indexer_keys": {0: 0, 2: 1}, "indexer_position_ids": {0: 1, 2: 2}})
 # What torch.export puts in place of an int that varies is a leaf as well.

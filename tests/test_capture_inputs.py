@@ -14,6 +14,7 @@ import torch
 import transformers
 from torch import nn
 from torch.utils import _pytree as pytree
+from transformers.models.minimax.modeling_minimax import MiniMaxCache
 
 from irkit.errors import ContractError
 from lowering.capture import capture
@@ -323,6 +324,19 @@ def test_states_of_a_cache_vary_in_their_batch_only() -> None:
         captured = capture(Both(), (torch.randn(2), cache), dynamic_shapes={"x": None, "cache": spec})
         found = shapes(captured)
         assert found["cache.0.conv_states.0"] == ("b", 8, 3) and found["cache.1.key"] == ("b", 2, "past", 4)
+
+
+def test_states_beside_the_layers_vary_in_their_batch_only() -> None:
+    cache = MiniMaxCache()
+    cache.update(torch.randn(2, 2, 5, 4), torch.randn(2, 2, 5, 4), 0)
+    cache.set_linear_cache(1, torch.randn(2, 2, 4, 4))
+
+    class Both(nn.Module):
+        def forward(self, cache: Any) -> torch.Tensor:
+            return cache.linear_cache[1].sum((1, 3)) + cache.layers[0].keys.sum((1, 2))
+
+    found = shapes(capture(Both(), (cache,), dynamic_shapes=({0: "b", 2: "past"},)))
+    assert found["cache.linear_cache.1"] == ("b", 2, 4, 4) and found["cache.0.key"] == ("b", 2, "past", 4)
 
 
 def test_keys_of_an_indexer_have_no_axis_of_heads() -> None:
