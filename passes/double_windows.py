@@ -31,6 +31,13 @@ def hardmax(m: Match, value: Value) -> Any:
         pads = [0] * (2 * x.rank)
         pads[x.rank + axis % x.rank] = 1
         x = op.Pad(x, vector(pads), number(x, -np.inf))
+    if x.rank == 1:  # OneHot takes no scalar
+        return op.Squeeze(one_largest(op.Unsqueeze(x, [0]), 1, depth), [0])
+    return one_largest(x, axis, depth)
+
+
+def one_largest(x: Value, axis: int, depth: Value) -> Value:
+    """1 in double at the first largest element along an axis, of which `depth` are asked for, and 0 elsewhere."""
     place = op.ArgMax(x, axis=axis, keepdims=0)
     return op.Cast(op.OneHot(place, depth, np.array([0, 1], np.float32), axis=axis), to=DType.DOUBLE)
 

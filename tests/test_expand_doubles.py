@@ -337,6 +337,13 @@ def test_neighbours_keep_their_digits(name: str, symbolic: bool) -> None:
     check([x], NEIGHBOURS[name](x), [data])
 
 
+@pytest.mark.parametrize("size", [1, 5, dims.symbol("n")])
+def test_the_largest_element_of_a_vector(size: Any) -> None:
+    x = param(Tensor(DType.DOUBLE, (size,)))
+    data = np.random.default_rng(0).normal(size=size if type(size) is int else 3)
+    check([x], op.Hardmax(x), [data])
+
+
 def test_what_was_pooled_is_put_back() -> None:
     data = np.random.default_rng(0).normal(size=(2, 3, 4, 6))
     x = param(tensor("f64", 2, 3, 4, 6))
