@@ -30,7 +30,7 @@ def empty_rules(ranges: Ranges) -> Rules:
         Rule("scan_of_nothing", hole("scan", ops=("Scan",)), lambda m: scanned(m, ranges), True,
              "Scan -> If(n > 0, Scan, start)"),
         Rule("product_of_no_batch", p.MatMul(hole("a", ops=("Transpose",)), hole("b")), lambda m: product(m, ranges),
-             True, "MatMul(Transpose(x), y) -> Reshape(MatMul(Reshape(Transpose(x)), y))"),
+             False, "MatMul(Transpose(x), y) -> Reshape(MatMul(Reshape(Transpose(x)), y))"),
         Rule("product_with_a_vector", p.MatMul(hole("a"), hole("b")).provided(has_a_vector),
              lambda m: with_vector(m, ranges), True, "MatMul(x, v) -> Squeeze(MatMul(x, Unsqueeze(v)))"),
         Rule("products_of_no_matrices", p.MatMul(hole("a"), hole("b", where=is_a_stack)),
