@@ -515,18 +515,12 @@ def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
 
     Raises DimensionError where a symbol has no value or the result is no integer.
     """
-    found = number(expr, values)
+    if type(expr) is int:
+        return expr
+    found = _number(expr, values)
     if found != int(found):
         raise DimensionError(f"the dimension {expr} is {found}, no integer")
     return int(found)
-
-
-def number(expr: Dim, values: Mapping[str, int]) -> int | float:
-    """The number that `expr`, which may be a ratio of sizes, is under an assignment of its symbols by name.
-
-    Raises DimensionError where a symbol has no value.
-    """
-    return expr if type(expr) is int else _number(expr, values)
 
 
 def _number(expr: Any, values: Mapping[str, int]) -> Any:

@@ -27,6 +27,7 @@ def test_a_condition_means_what_python_means(text: str) -> None:
 
 
 def test_ratios_are_exact() -> None:
+    assert holds("a / b == 1.5 and a / b == 3/2", {"a": 3, "b": 2}) is True
     n = 3**50
     assert holds("n/3*3 == n and (1/3)*n == n // 3 and n**-1*n == 1", {"n": n}) is True
     assert holds("floor(n/2) == n // 2", {"n": n}) is True

@@ -182,7 +182,7 @@ def test_evaluate_wants_every_symbol_and_an_integer() -> None:
     assert dims.evaluate(A / 2, {"a": 4}) == 2
     assert dims.evaluate(A * B / 6, {"a": 4, "b": 3}) == 2
     assert dims.evaluate(sympy.sqrt(A), {"a": 49}) == 7
-    assert dims.number(A / B, {"a": 3, "b": 2}) == 1.5 and dims.number(4, {}) == 4
+    assert dims.evaluate(4, {}) == 4
 
 
 def test_a_float_of_a_size_is_rounded_to_the_size() -> None:

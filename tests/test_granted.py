@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import irkit
-from irkit.facts import holds
+from irkit.conditions import holds
 from lowering.errors import CaptureError
 from lowering.export import to_onnx
 
