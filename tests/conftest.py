@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.draws import SEED, TIMES
+
 # A first example pays for imports and capture, so no profile sets a deadline, and slow data is no failure by itself.
 settings.register_profile(
     "ci",
@@ -46,11 +48,13 @@ def seed_of(name: str) -> int:
 def repeatable_torch(request: pytest.FixtureRequest) -> None:
     """torch, where the test's module imported it, on one thread and seeded by the test's name.
 
+    What torch warns of once in a process it warns of in each test: a test finds alone what it finds among others.
     torch is not imported for its own sake: the tests of `irkit` run without it.
     """
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)
+        torch.set_warn_always(True)
         torch.manual_seed(seed_of(request.node.nodeid))
 
 
@@ -58,3 +62,8 @@ def repeatable_torch(request: pytest.FixtureRequest) -> None:
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """A random generator that gives one test the same numbers in every run, in whatever order tests run."""
     return np.random.default_rng(seed_of(request.node.nodeid))
+
+
+def pytest_report_header() -> str:
+    """By which numbers what is swept was drawn: `IRKIT_SEED=1 IRKIT_TIMES=1` runs the same again."""
+    return f"draws: IRKIT_SEED={SEED} IRKIT_TIMES={TIMES}"

@@ -1,8 +1,7 @@
-"""Models and operators of torch at older opsets: a sample that changes with the commit, and what once failed."""
+"""Models and operators of torch at older opsets: a sample, and what once failed."""
 
 from __future__ import annotations
 
-import random
 import warnings
 
 import pytest
@@ -11,10 +10,10 @@ from passes.targets import OLDEST, OPSET
 from tests.at_opsets import TARGETS, Optimized, of_model, of_operator, problem
 from tests.converters.oracle import OPS
 from tests.coverage.measure import NOT_DETERMINED, Key
-from tests.test_coverage import seed
+from tests.draws import drawn, generator
 from tests.zoo.cases import TORCH_NN, TRANSFORMERS, case_named
 
-MODELS = ((TORCH_NN, 8), (TRANSFORMERS, 1))
+MODELS = (("layers", TORCH_NN, 8), ("models", TRANSFORMERS, 1))
 """How many of each are drawn; a model of transformers takes torch.export seconds."""
 
 OPERATORS, OPSETS = 16, 3
@@ -28,28 +27,29 @@ ONCE_FAILED = (
 )  # fmt: skip
 
 
-def drawn(name: str) -> list[tuple[str, int]]:
-    """(target, opset) pairs for a program, others for each commit."""
-    rng = random.Random(f"{seed()}{name}")
+def pairs(name: str) -> list[tuple[str, int]]:
+    """(target, opset) pairs for a program."""
+    rng = generator(f"opsets of {name}")
     return [(rng.choice(TARGETS), opset) for opset in rng.sample(range(OLDEST, OPSET), OPSETS)]
 
 
 def drawn_models() -> list[str]:
     """Names of models."""
-    rng = random.Random(seed())
-    return [case.name for cases, count in MODELS for case in rng.sample([c for c in cases if not c.refused], count)]
+    names = {title: [case.name for case in cases if not case.refused] for title, cases, _ in MODELS}
+    return [name for title, _, count in MODELS for name in drawn(f"{title} at opsets", names[title], count)]
 
 
 def drawn_operators() -> list[Key]:
     """Operators in float32."""
     names = [name for name, info in OPS.items() if info.name not in NOT_DETERMINED]
-    rng = random.Random(seed())
-    return [Key(name, "float32", rng.choice(("static", "dynamic"))) for name in rng.sample(names, OPERATORS)]
+    rng = generator("modes at opsets")
+    modes = {name: rng.choice(("static", "dynamic")) for name in names}
+    return [Key(name, "float32", modes[name]) for name in drawn("operators at opsets", names, OPERATORS)]
 
 
-def passes(given: Optimized, pairs: list[tuple[str, int]], refusable: bool = False) -> None:
+def passes(given: Optimized, wanted: list[tuple[str, int]], refusable: bool = False) -> None:
     """Fails where a pair does."""
-    for target, opset in pairs:
+    for target, opset in wanted:
         why = problem(given, target, opset)
         assert not why or (refusable and why.startswith("refused")), f"opset {opset} on {target}: {why}"
 
@@ -58,7 +58,7 @@ def passes(given: Optimized, pairs: list[tuple[str, int]], refusable: bool = Fal
 def test_a_model_at_older_opsets(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        passes(of_model(case_named(name)), drawn(name))
+        passes(of_model(case_named(name)), pairs(name))
 
 
 @pytest.mark.parametrize("key", drawn_operators(), ids=lambda key: f"{key.op}-{key.mode}")
@@ -67,7 +67,7 @@ def test_an_operator_at_older_opsets(key: Key) -> None:
         warnings.simplefilter("ignore")
         given = of_operator(key)
         if given is not None:
-            passes(given, drawn(key.op), refusable=True)
+            passes(given, pairs(key.op), refusable=True)
 
 
 @pytest.mark.parametrize(("name", "opset", "target"), ONCE_FAILED_MODELS)

@@ -1,4 +1,4 @@
-"""A sample of the coverage table that changes with the commit, and everything that once failed and was mended.
+"""A sample of the coverage table, and everything that once failed and was mended.
 
 The whole of torch's databases runs in `make coverage`; docs/coverage.json is what it found. An operator that
 the file says passes must still pass; one that fails there is not asked for here.
@@ -7,8 +7,6 @@ the file says passes must still pass; one that fails there is not asked for here
 from __future__ import annotations
 
 import multiprocessing
-import random
-import subprocess
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +20,7 @@ from tests.coverage.measure import measured as one_cell
 from tests.coverage.page import page
 from tests.coverage.sweep import Worker, answer, append, row_of, rows_in, swept
 from tests.coverage.table import json_text, rows_of
+from tests.draws import drawn
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "coverage.json"
@@ -31,14 +30,8 @@ FEW = 6
 """Cells of each database of whole programs."""
 
 
-def seed() -> int:
-    """The hash of the commit as a number; 0 where this is no checkout."""
-    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return int(found.stdout.strip() or "0", 16) if found.returncode == 0 else 0
-
-
-def drawn() -> list[Key]:
-    """Cells that pass in the table, others for each commit."""
+def passing() -> list[Key]:
+    """A draw of the cells that pass in the table."""
     if not TABLE.exists():
         return []
     rows = rows_of(TABLE.read_text(encoding="utf-8"))
@@ -46,7 +39,7 @@ def drawn() -> list[Key]:
     found: list[Key] = []
     for database in EVERY:
         own = [key for key in good if (key.op.partition(":")[0] if ":" in key.op else "operators") == database]
-        found += random.Random(seed()).sample(own, min(SAMPLE if database == "operators" else FEW, len(own)))
+        found += drawn(f"coverage of {database}", own, SAMPLE if database == "operators" else FEW)
     return found
 
 
@@ -62,7 +55,7 @@ def title(key: Key) -> str:
     return f"{key.op}-{key.dtype}-{key.mode}"
 
 
-@pytest.mark.parametrize("key", drawn(), ids=title)
+@pytest.mark.parametrize("key", passing(), ids=title)
 def test_what_the_table_says_passes_still_passes(key: Key) -> None:
     found = soonest(key)
     assert found.outcome == "pass", found

@@ -1,8 +1,7 @@
-"""ONNX's node cases at other opsets, up and down: a sample that changes with the commit, and what once was wrong."""
+"""ONNX's node cases at other opsets, up and down: a sample, and what once was wrong."""
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ from irkit.onnx.check import session
 from irkit.types import tensor
 from passes.prepare import prepare
 from passes.targets import OLDEST, OPSET, target_of
+from tests.draws import drawn, generator
 from tests.opset_table import Ready, everything, outcome, ready
-from tests.test_coverage import seed
 
 SAMPLE = 160
 PINNED = (
@@ -43,7 +42,7 @@ PINNED = (
 def chosen() -> list[tuple[str, int]]:
     names = [case.name for case in everything()]
     pairs = [(name, opset) for name in names for opset in range(OLDEST, OPSET)]
-    return sorted({*random.Random(seed()).sample(pairs, SAMPLE), *PINNED})
+    return drawn("cases at opsets", sorted(pairs), SAMPLE, pinned=PINNED)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +125,7 @@ def test_old_models_are_brought_to_any_opset(path: Path) -> None:
         return [onnx.numpy_helper.to_array(onnx.TensorProto.FromString(file.read_bytes())) for file in files]
 
     graph = irkit.load(path)
-    opset = random.Random(f"{seed()}{path.parent.name}").randint(OLDEST, OPSET)
+    opset = generator(f"opset of {path.parent.name}").randint(OLDEST, OPSET)
     got = session(prepare(graph, opset=opset), opset=opset).run(arrays("input"))
     assert compare(tuple(arrays("output")), tuple(got), rtol=1e-3, atol=1e-4) is None, opset
 

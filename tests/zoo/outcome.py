@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
 import torch
 
+from lowering.asserted import watched
 from lowering.checking import SizeReport, run
-from lowering.export import to_onnx
+from lowering.export import Clock, finished, to_onnx
+from lowering.program import Program
+from passes import optimize
+from passes.targets import target_of
 from tests.zoo.case import Case
 
 
@@ -41,27 +47,58 @@ class Outcome:
         return self.passed or (bool(self.refused) and self.problem.startswith("CaptureError"))
 
 
-def outcome_of(case: Case, sizes: int | None = None, **options: Any) -> Outcome:
-    """The outcome of a case at its traced sizes and the first `sizes` of its other assignments (all where None)."""
+def outcome_of(case: Case) -> Outcome:
+    """The outcome of a case on the default target, at its traced sizes and all others."""
+    return outcomes_of(case)[0]
+
+
+def outcomes_of(case: Case, targets: Sequence[str] = (), sizes: int | None = None) -> list[Outcome]:
+    """The outcomes of a case, captured once: on the default target at its traced sizes and all others, then on each of
+    `targets` at the traced sizes and the first `sizes` of the others."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model, args, kwargs = case.build()
         try:
             start = time.perf_counter()
-            program = to_onnx(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, **options)
+            program = to_onnx(model, args, kwargs, dynamic_shapes=case.dynamic_shapes)
             total = time.perf_counter() - start
-            runs = [measured(program, case, case.traced)]
-            runs += [measured(program, case, dims) for dims in case.assignments[:sizes]]
         except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            return Outcome(case.name, case.family, (), problem=problem, note=case.note, refused=case.refused)
+            return [failed(case, error)] * (1 + len(targets))
+        capture = program.report.seconds["capture"]
+        found = [outcome_at(case, lambda: program, None, capture, total - capture)]
+        for target in targets:
+            found.append(outcome_at(case, partial(retargeted, program, target), sizes))
+        return found
+
+
+def retargeted(program: Program, target: str) -> Program:
+    """The program for another target, from what was lowered: what `to_onnx(..., target=target)` does after that."""
+    low = program.lowered
+    better = optimize(watched(low.graph, low.checks))
+    return finished(low, better, None, target_of(target), Clock({}), True, program.model, "")
+
+
+def outcome_at(
+    case: Case, made: Callable[[], Program], sizes: int | None, capture: float = 0.0, seconds: float = 0.0
+) -> Outcome:
+    """The outcome of a case on one target, at its traced sizes and the first `sizes` of its others (all where None)."""
+    try:
+        program = made()
+        runs = [measured(program, case, dims) for dims in (case.traced, *case.assignments[:sizes])]
+    except Exception as error:
+        return failed(case, error)
     report = program.report
-    capture = report.seconds["capture"]
     return Outcome(
-        case.name, case.family, tuple(runs), report.nodes["FX"], report.nodes["ONNX"], capture, total - capture,
+        case.name, case.family, tuple(runs), report.nodes["FX"], report.nodes["ONNX"], capture, seconds,
         tuple(report.decomposed), note=case.note,
     )  # fmt: skip
+
+
+def failed(case: Case, error: Exception) -> Outcome:
+    """The outcome of a case that raised an error."""
+    problem = f"{type(error).__name__}: {error}"
+    return Outcome(case.name, case.family, (), problem=problem, note=case.note, refused=case.refused)
 
 
 def measured(program: Any, case: Case, dims: Any) -> tuple[dict[str, int], float, str]:

@@ -1,0 +1,37 @@
+"""What the suite draws of sweeps that take too long to run whole with each change.
+
+The draw is pinned: a commit that does not touch what is swept runs the same cases as the one before, and a case that is
+added takes the place of one other at most. `make sweep` draws afresh, and much more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+SEED = int(os.environ.get("IRKIT_SEED", "1"))
+TIMES = int(os.environ.get("IRKIT_TIMES", "1"))
+"""How many times as much is drawn as the suite draws."""
+
+T = TypeVar("T")
+
+
+def generator(name: str) -> random.Random:
+    """The random numbers of one draw, which those of others do not change."""
+    return random.Random(f"{SEED} {name}")
+
+
+def drawn(
+    name: str, cases: Sequence[T], count: int, pinned: Iterable[T] = (), key: Callable[[T], Any] = str
+) -> list[T]:
+    """`pinned`, and `count` times `TIMES` of the other cases, in the order of `cases`; `key` tells cases apart."""
+    kept = list(pinned)
+
+    def place(case: T) -> bytes:
+        return hashlib.blake2b(f"{SEED} {name} {key(case)}".encode(), digest_size=8).digest()
+
+    chosen = [*kept, *sorted((each for each in cases if each not in kept), key=place)[: count * TIMES]]
+    return [each for each in cases if each in chosen]
