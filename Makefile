@@ -2,6 +2,7 @@
 #
 #   make demo      five models exported and checked at several sizes, in a table
 #   make test      ruff, pyright, and the whole test suite
+#   make sweep     what `make test` takes a sample of, drawn afresh and ten times as much   (hours; SWEEP_SEED=n again)
 #   make bench     export speed, the IR's own costs, the optimizers over one set of files, latency   (an hour)
 #   make costs     passes/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
 #   make models    docs/models.md from the sweep of models   (long)
@@ -26,13 +27,13 @@ SUITE_SECONDS ?= 2100
 TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
 
 # One thread for each of the two test workers; property tests draw the same examples every time.
-test test-coverage coverage: export OMP_NUM_THREADS ?= 1
+test test-coverage coverage sweep: export OMP_NUM_THREADS ?= 1
 test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 # Models are built from their configuration classes: nothing is fetched from a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test bench costs models rules expansions coverage opsets test-coverage lint format types install clean
+.PHONY: demo test sweep bench costs models rules expansions coverage opsets test-coverage lint format types install clean
 
 install: $(READY)
 
@@ -48,6 +49,13 @@ demo: $(READY)
 
 test: lint types
 	$(TIMEOUT) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Every test module that draws: a failure is drawn again by the seed that the first line of the output names.
+SWEEP_SEED ?= $(shell date +%s)
+SWEEP_TIMES ?= 10
+sweep: $(READY)
+	IRKIT_SEED=$(SWEEP_SEED) IRKIT_TIMES=$(SWEEP_TIMES) $(BIN)/python -m pytest -n 2 --dist worksteal \
+	    $$(grep -l 'from tests.draws import' tests/test_*.py tests/*/test_*.py)
 
 lint: $(READY)
 	$(BIN)/ruff check .

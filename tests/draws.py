@@ -28,10 +28,11 @@ def drawn(
     name: str, cases: Sequence[T], count: int, pinned: Iterable[T] = (), key: Callable[[T], Any] = str
 ) -> list[T]:
     """`pinned`, and `count` times `TIMES` of the other cases, in the order of `cases`; `key` tells cases apart."""
-    kept = list(pinned)
+    kept = frozenset(key(case) for case in pinned)
 
-    def place(case: T) -> bytes:
-        return hashlib.blake2b(f"{SEED} {name} {key(case)}".encode(), digest_size=8).digest()
+    def place(index: int) -> bytes:
+        return hashlib.blake2b(f"{SEED} {name} {key(cases[index])}".encode(), digest_size=8).digest()
 
-    chosen = [*kept, *sorted((each for each in cases if each not in kept), key=place)[: count * TIMES]]
-    return [each for each in cases if each in chosen]
+    others = sorted((i for i, case in enumerate(cases) if key(case) not in kept), key=place)
+    chosen = frozenset(others[: count * TIMES])
+    return [case for i, case in enumerate(cases) if i in chosen or key(case) in kept]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ import irkit
 from irkit import op
 from irkit.ir import param
 from irkit.types import DType, Tensor
+from lowering.program import Program
 from passes.rules.hidden import ALL, EXTREMES, LEAST, NOTHING, NUMBERS, may_be_blind, may_hold_least, reach, with_nan
+from tests.retargeted import retargeted
 
 INF = torch.inf
 SIZES = ({0: "b", 2: "s"}, {0: "b", 2: "t"}, {0: "b", 2: "t"}, {0: "b", 2: "s", 3: "t"})
@@ -130,18 +133,21 @@ def agrees(model: torch.nn.Module, program: Any, rng: np.random.Generator, added
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4, equal_nan=True)
 
 
+@lru_cache(maxsize=1)
+def written(name: str, mends: bool) -> Program:
+    """The program of a form, captured once for all opsets."""
+    q, k, v = (torch.randn(2, 2, n, 4) for n in (3, 5, 5))
+    mask = drawn(np.random.default_rng(len(name)), name in ADDED, 3, 5)
+    model = Written({**BOOLEAN, **ADDED, **OF_SIZES}[name], mends).eval()
+    return irkit.to_onnx(model, (q, k, v, mask), dynamic_shapes=SIZES)
+
+
 @pytest.mark.parametrize("opset", [26, 20])
 @pytest.mark.parametrize("mends", [False, True], ids=["nan", "mended"])
 @pytest.mark.parametrize("name", [*BOOLEAN, *ADDED, *OF_SIZES])
 def test_masks_that_hide_every_key_of_a_query(name: str, mends: bool, opset: int) -> None:
-    added = name in ADDED
-    form = {**BOOLEAN, **ADDED, **OF_SIZES}[name]
-    rng = np.random.default_rng(len(name))
-    model = Written(form, mends).eval()
-    q, k, v = (torch.randn(2, 2, n, 4) for n in (3, 5, 5))
-    mask = drawn(rng, added, 3, 5)
-    program = irkit.to_onnx(model, (q, k, v, mask), dynamic_shapes=SIZES, opset=opset)
-    agrees(model, program, rng, added)
+    program = retargeted(written(name, mends), opset=opset)
+    agrees(program.model, program, np.random.default_rng(len(name)), name in ADDED)
 
 
 # ---------------------------------------------------------------------------------------------- encoders
@@ -193,15 +199,21 @@ class Encoder(torch.nn.Module):
         return self.out(self.form(q, k, v, seen.bool()).transpose(1, 2).reshape(batch, length, 8))
 
 
+@lru_cache(maxsize=1)
+def encoder(name: str) -> Program:
+    """The program of an encoder, captured once for all targets."""
+    torch.manual_seed(0)
+    sizes = {0: "b", 1: "n"}
+    inputs = (torch.randn(2, 7, 8), torch.ones(2, 7, dtype=torch.int64))
+    return irkit.to_onnx(Encoder(PADDED[name]).eval(), inputs, dynamic_shapes=(sizes, sizes))
+
+
 @pytest.mark.parametrize("target", ["onnxruntime-cpu", "onnxruntime-cpu+com.microsoft"])
 @pytest.mark.parametrize("name", PADDED)
 def test_sequences_of_which_no_key_is_seen(name: str, target: str) -> None:
     rng = np.random.default_rng(0)
-    torch.manual_seed(0)
-    model = Encoder(PADDED[name]).eval()
-    sizes = {0: "b", 1: "n"}
-    inputs = (torch.randn(2, 7, 8), torch.ones(2, 7, dtype=torch.int64))
-    program = irkit.to_onnx(model, inputs, dynamic_shapes=(sizes, sizes), target=target)
+    program = retargeted(encoder(name), target)
+    model = program.model
     for length in (1, 4, 9):
         x = torch.tensor(rng.standard_normal((3, length, 8)), dtype=torch.float32)
         seen = torch.tensor(rng.random((3, length)) < 0.6).long()
@@ -264,10 +276,7 @@ def test_which_masks_may_hold_the_least_number() -> None:
 @pytest.mark.parametrize("name", ["table", "band"])
 def test_a_table_with_a_diagonal_and_a_mask_make_one_mask(name: str) -> None:
     """Nothing sees to queries without keys, nor to the least number, of which two come to -inf."""
-    sizes = {0: "b", 1: "n"}
-    inputs = (torch.randn(2, 7, 8), torch.ones(2, 7, dtype=torch.int64))
-    program = irkit.to_onnx(Encoder(PADDED[name]).eval(), inputs, dynamic_shapes=(sizes, sizes))
-    nodes = Counter(node.op_type for node in program.proto.graph.node)
+    nodes = Counter(node.op_type for node in encoder(name).proto.graph.node)
     assert nodes["Attention"] == 1 and not {"Softmax", "ReduceMax", "Equal"} & set(nodes)
 
 

@@ -1,4 +1,7 @@
-"""Converters against torch on inputs that torch's own test suite makes: the OpInfo samples of each operator."""
+"""Converters against torch on inputs that torch's own test suite makes: OpInfo's samples of some of its operators.
+
+Which operators is drawn for each family: `make sweep` takes all of them, and `make coverage` all samples of each.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 from tests.converters.harness import difference, eager, lowered
+from tests.draws import drawn
 
 FAMILIES: Mapping[str, str] = {
     "elementwise": """
@@ -95,24 +99,29 @@ KNOWN: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 """Samples left out, and why."""
 
 SAMPLES = 2
+OPERATORS = 8
+"""How many operators of each family are drawn."""
 DTYPES = (torch.float32, torch.int64, torch.bool)
 
 
+def title_of(info: Any) -> str:
+    """The name of an entry of OpInfo."""
+    return f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
+
+
 def cases() -> list[Any]:
-    """One pytest parameter for each OpInfo of the families."""
+    """One pytest parameter for each OpInfo that is drawn of the families."""
     found = []
-    family = {name: title for title, names in FAMILIES.items() for name in names.split()}
-    for info in op_db:
-        if info.name in family:
-            title = f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
-            found.append(pytest.param(info, id=f"{family[info.name]}-{title}"))
+    for family, names in FAMILIES.items():
+        infos = [info for info in op_db if info.name in names.split()]
+        chosen = drawn(f"OpInfo, {family}", infos, OPERATORS, key=title_of)
+        found += [pytest.param(info, id=f"{family}-{title_of(info)}") for info in chosen]
     return found
 
 
 def samples_of(info: Any, dtype: torch.dtype, count: int) -> list[Any]:
     """`count` of the operator's samples, spread over those that OpInfo makes."""
-    title = f"{info.name}.{info.variant_test_name}" if info.variant_test_name else info.name
-    left_out = KNOWN.get(title, (lambda s: False, ""))[0]
+    left_out = KNOWN.get(title_of(info), (lambda s: False, ""))[0]
     every = info.sample_inputs("cpu", dtype, requires_grad=False)
     made = list(itertools.islice(every, 60))
     if hasattr(every, "close"):

@@ -11,12 +11,10 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.asserted import watched
 from lowering.checking import SizeReport, run
-from lowering.export import Clock, finished, to_onnx
+from lowering.export import to_onnx
 from lowering.program import Program
-from passes import optimize
-from passes.targets import target_of
+from tests.retargeted import retargeted
 from tests.zoo.case import Case
 
 
@@ -70,13 +68,6 @@ def outcomes_of(case: Case, targets: Sequence[str] = (), sizes: int | None = Non
         for target in targets:
             found.append(outcome_at(case, partial(retargeted, program, target), sizes))
         return found
-
-
-def retargeted(program: Program, target: str) -> Program:
-    """The program for another target, from what was lowered: what `to_onnx(..., target=target)` does after that."""
-    low = program.lowered
-    better = optimize(watched(low.graph, low.checks))
-    return finished(low, better, None, target_of(target), Clock({}), True, program.model, "")
 
 
 def outcome_at(
