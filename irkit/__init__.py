@@ -24,10 +24,12 @@ from irkit.errors import (
     ParseError,
     RewriteError,
     SerializeError,
+    StaleError,
     TypeRuleError,
     VerifyError,
 )
 from irkit.evaluate import evaluate
+from irkit.freeze import freeze
 from irkit.ir import Fact, Graph, Port, Signature, Value, constant, item, param, substitute
 from irkit.onnx.external import save
 from irkit.onnx.load import load
@@ -72,6 +74,7 @@ __all__ = [
     "Sequence",
     "SerializeError",
     "Signature",
+    "StaleError",
     "Tensor",
     "Tolerance",
     "Tuple",
@@ -94,6 +97,7 @@ __all__ = [
     "evaluate",
     "explain",
     "fixpoint",
+    "freeze",
     "fresh",
     "graph_pass",
     "hole",

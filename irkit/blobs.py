@@ -1,4 +1,8 @@
-"""Constant storage: lazy, compared by identity when large, handed out read-only, never copied."""
+"""Constant storage: lazy, compared by identity when large, handed out read-only.
+
+A content is the value that it had when its blob was made. Small ones are copied then. Large ones that lie in somebody
+else's memory, or in a file, are not: they are watched, and refuse with StaleError once they have changed.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,15 @@ import attrs
 import numpy as np
 
 from irkit.errors import AbsentError, TypeRuleError
-from irkit.once import once
+from irkit.once import once, once_watched
 from irkit.types import DType, Tensor, element_type
+from irkit.watch import SampleWatch, Watch, distinct
 
 SMALL = 1024
 """Blobs of up to this many bytes are compared and shared by content; larger ones by identity."""
+
+COPIED = 1 << 14
+"""Contents of up to this many bytes that lie in somebody else's memory, or in a large file, are copied at once."""
 
 
 @attrs.frozen(eq=False, repr=False, slots=False)
@@ -28,6 +36,10 @@ class Blob:
     matrix that this one is the transpose of, and `parts` are what stands one after the other along its first axis,
     where that is known: both can be written as they lie in memory, which this one cannot. `load` raises AbsentError
     where there are no numbers: for a weight of a model that was built without memory, and for what is made of one.
+
+    `load` must give the same content whenever it is called. Where that is in others' hands, `watch` knows whether it is
+    so; `of` are the blobs whose contents it is computed of, or a view of. Everything that reads the content of this
+    blob raises StaleError once it, or one of those, has changed.
     """
 
     dtype: DType
@@ -37,16 +49,49 @@ class Blob:
     source: Any = None
     turned: Blob | None = None
     parts: tuple[Blob, ...] = ()
+    watch: Watch | None = None
+    of: tuple[Blob, ...] = ()
 
-    @once
+    @once_watched
     def array(self) -> np.ndarray:
-        """The content, read-only. Kept once it was asked for. Raises AbsentError where there is none."""
+        """The content, read-only. Kept once it was asked for. Raises AbsentError where there is none, StaleError where
+        it has changed."""
+        return self._loaded()
+
+    def read(self) -> np.ndarray:
+        """As `array`, but not kept: a content that was not in memory before is not afterwards."""
+        if not self.watched:
+            kept = self.__dict__.get("array")
+        else:
+            self.check()
+            kept = self.__dict__.get("_kept", {}).get("array")
+        return self._loaded() if kept is None else kept
+
+    def _loaded(self) -> np.ndarray:
         found = self.load()
         if found.dtype != self.dtype.numpy or found.shape != self.shape:
             raise ValueError(f"blob {self!r} loaded a {found.dtype} array of shape {found.shape}")
         view = found.view()
         view.flags.writeable = False
         return view
+
+    @once
+    def watches(self) -> tuple[Watch, ...]:
+        """All that tell whether the content has changed: its own watch, and those of what it is made of."""
+        below = (*self.of, *self.parts) if self.turned is None else (*self.of, *self.parts, self.turned)
+        if not below:
+            return () if self.watch is None else (self.watch,)
+        return distinct((self.watch, *(each for blob in below for each in blob.watches)))
+
+    @once
+    def watched(self) -> bool:
+        """Whether the content is in others' hands, who may change it."""
+        return bool(self.watches)
+
+    def check(self) -> None:
+        """Raises StaleError where the content is no longer what it was when the blob was made."""
+        for watch in self.watches:
+            watch.check()
 
     @once
     def absent(self) -> bool:
@@ -118,7 +163,7 @@ class Blob:
                 pass
         return (dtype, shape, id(self if self.source is None else self.source))
 
-    @once
+    @once_watched
     def digest(self) -> bytes:
         """A hash of dtype, shape and content, or name where that is absent; reads the content, once."""
         hasher = hashlib.blake2b(repr((int(self.dtype), self.shape)).encode(), digest_size=16)
@@ -138,15 +183,22 @@ class Blob:
 
 
 def _restored(dtype: DType, array: np.ndarray, name: str) -> Blob:
-    return blob(array, name=name)
+    return owned(array, dtype, name)
 
 
-def blob(data: Any, dtype: Any = None, name: str = "") -> Blob:
-    """The blob that holds a copy-free view of an array, or a new array of Python numbers.
+def owned(array: np.ndarray, dtype: DType, name: str = "", source: Any = None) -> Blob:
+    """The blob of an array that nobody else holds; it can be written no more."""
+    array.flags.writeable = False
+    return Blob(dtype, array.shape, lambda: array, name, source)
+
+
+def blob(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) -> Blob:
+    """The blob that holds a copy of an array, or a new array of Python numbers.
 
     Floats become f32 and ints i64 unless `dtype` says otherwise (numpy arrays keep theirs); it converts as numpy's
-    `astype` does, which rounds and cuts off. Raises TypeRuleError for what is no array of numbers or strings, and for
-    what is no element type.
+    `astype` does, which rounds and cuts off. With `copy=False` an array of more than `COPIED` bytes is not copied: the
+    caller lets it be from then on, and a sample of it is compared whenever it is read. Raises TypeRuleError for what is
+    no array of numbers or strings, and for what is no element type.
     """
     if not isinstance(data, np.ndarray) and not isinstance(data, np.generic):
         try:
@@ -173,7 +225,12 @@ def blob(data: Any, dtype: Any = None, name: str = "") -> Blob:
             array = array.astype(kind.numpy)
         except (TypeError, ValueError) as error:
             raise TypeRuleError(f"{data!r} is no {kind.short}") from error
-    return Blob(kind, array.shape, lambda: array, name)
+    if array is data or array.base is not None:
+        if not copy and array.nbytes > COPIED and kind is not DType.STRING:
+            what = f"the constant {name}" if name else f"a constant {Tensor(kind, array.shape)!r}"
+            return Blob(kind, array.shape, lambda: array, name, watch=SampleWatch.of(array, f"the array of {what}"))
+        array = np.array(array, order="K")
+    return owned(array, kind, name)
 
 
 def whole(elements: tuple[int, ...], rank: int) -> Blob:
@@ -190,7 +247,7 @@ def joined(parts: Sequence[Blob], name: str = "") -> Blob:
         raise ValueError(f"{', '.join(map(repr, parts))} cannot stand one after the other")
     kept = tuple(parts)
     shape = (sum(each.shape[0] for each in kept), *first.shape[1:])
-    return Blob(first.dtype, shape, lambda: np.concatenate([each.load() for each in kept]), name, parts=kept)
+    return Blob(first.dtype, shape, lambda: np.concatenate([each.read() for each in kept]), name, parts=kept)
 
 
 def beside(parts: Sequence[Blob], name: str = "") -> Blob:
@@ -204,7 +261,16 @@ def beside(parts: Sequence[Blob], name: str = "") -> Blob:
     lying = [each.turned for each in kept if each.turned is not None]
     turned = joined(lying) if len(lying) == len(kept) else None
     shape = (first.shape[0], sum(each.shape[1] for each in kept))
-    return Blob(first.dtype, shape, lambda: np.concatenate([each.load() for each in kept], 1), name, turned=turned)
+    return Blob(
+        first.dtype, shape, lambda: np.concatenate([each.read() for each in kept], 1), name, turned=turned, of=kept
+    )
+
+
+def blobs_in(attribute: Any) -> tuple[Blob, ...]:
+    """The contents that an attribute holds."""
+    if type(attribute) is tuple:
+        return tuple([each for each in attribute if type(each) is Blob])
+    return (attribute,) if type(attribute) is Blob else ()
 
 
 def content(array: np.ndarray) -> bytes:

@@ -95,15 +95,17 @@ def dim_scalar(dim: Dim, *binders: Value) -> Value:
     return call("Squeeze", [shape_vector((dim,), *binders), np.array([0])])
 
 
-def const(data: Any, dtype: Any = None, name: str = "") -> Value:
+def const(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) -> Value:
     """The constant that holds an array, a number, a string, or a list: f32 for floats and i64 for ints, and numpy's own
     type for arrays, unless `dtype` says otherwise. Weights have a `name`.
 
-    Raises TypeRuleError for what is no array of numbers or strings, and for what is no element type.
+    An array is copied, so that the constant stays what it is whatever becomes of the array. `copy=False` leaves out the
+    copy of a large one, for a caller who lets the array be from then on; what is noticed of a write into it raises
+    StaleError. Raises TypeRuleError for what is no array of numbers or strings, and for what is no element type.
     """
     if isinstance(data, Blob):
         return constant(data)
-    return constant(blob(data, dtype, name))
+    return constant(blob(data, dtype, name, copy=copy))
 
 
 # ---------------------------------------------------------------------------------------------- operands

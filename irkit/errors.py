@@ -62,6 +62,11 @@ class AbsentError(IrkitError, ValueError):
     """The numbers of a constant were asked for that has none: a weight of a model that was built without memory."""
 
 
+class StaleError(IrkitError, RuntimeError):
+    """A content was asked for that is no longer what it was when the graph was made: somebody wrote into the tensor,
+    the array or the file that holds it."""
+
+
 class RewriteError(IrkitError, ValueError):
     """A rule or pass produced something that breaks its contract."""
 

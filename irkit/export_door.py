@@ -50,6 +50,7 @@ def to_onnx(
     scalar_inputs: Sequence[str] = (),
     specialization: str | None = None,
     widen: bool = True,
+    copy: bool = False,
 ) -> Program:
     """An ONNX program for a torch model: captured, lowered, optimized, legalized for its target. docs/export_a_model.md
     has an example of each argument.
@@ -76,6 +77,8 @@ def to_onnx(
         specialization: what becomes of dimensions that were to vary and that the model fixes: "error" raises with a
             list of all, "report" makes them static and lists them in the report, None raises for the first.
         widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
+        copy: True copies the weights, for a model that goes on training. Otherwise large ones stay in the model's
+            memory, and the program raises StaleError once they were written into.
 
     Returns the program: called as the model is, it gives what the model gives, computed by ONNX Runtime. Raises
     CaptureError where torch cannot capture the model as asked, MissingConverters and LoweringError where it cannot be
@@ -85,5 +88,5 @@ def to_onnx(
         model, args, kwargs, dynamic_shapes=dynamic_shapes, opset=opset, target=target, input_names=input_names,
         output_names=output_names, converters=converters, strict=strict, optimize=optimize, rules=rules,
         precision=precision, seed=seed, progress=progress, scalar_inputs=scalar_inputs, specialization=specialization,
-        widen=widen,
+        widen=widen, copy=copy,
     )  # fmt: skip

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import attrs
+import numpy as np
 from pyrsistent import PMap, pmap
 
 from irkit import digest, rows, walk
-from irkit.attributes import Attribute, Attributes
-from irkit.blobs import Blob
+from irkit.attributes import Attribute, Attributes, frozen
+from irkit.blobs import Blob, blobs_in
 from irkit.dims import Range
 from irkit.errors import GraphError, TypeRuleError
 from irkit.origins import NOWHERE, Origin
 from irkit.text.printer import print_graph
 from irkit.types import Tuple, Type, same_types
 from irkit.vocabulary import CONSTANT, ITEM, PARAM
+from irkit.watch import Watch, distinct
 
 
 class _Fields:
@@ -53,6 +57,10 @@ class Value(_Fields):
         type: Type,
         origin: Origin = NOWHERE,
     ) -> Value:
+        if not (builtins.type(inputs) is builtins.type(attributes) is builtins.type(bodies) is tuple):
+            inputs, attributes, bodies = tuple(inputs), tuple(attributes), tuple(bodies)
+        if any(builtins.type(each) in (list, np.ndarray) for _, each in attributes):
+            attributes = tuple((name, frozen(name, each)) for name, each in attributes)
         return vertex(op, inputs, attributes, bodies, type, origin)
 
     def attribute(self, name: str, default: Attribute = None) -> Attribute:
@@ -160,10 +168,10 @@ class Fact:
 class Signature:
     """Names and contract of a graph, which no pass may change: ports in order, facts, and free-form metadata."""
 
-    params: tuple[Port, ...] = ()
-    results: tuple[Port, ...] = ()
-    facts: tuple[Fact, ...] = ()
-    metadata: tuple[tuple[str, str], ...] = ()
+    params: tuple[Port, ...] = attrs.field(default=(), converter=tuple)
+    results: tuple[Port, ...] = attrs.field(default=(), converter=tuple)
+    facts: tuple[Fact, ...] = attrs.field(default=(), converter=tuple)
+    metadata: tuple[tuple[str, str], ...] = attrs.field(default=(), converter=tuple)
 
 
 def values(given: Iterable[Value]) -> tuple[Value, ...]:
@@ -188,7 +196,7 @@ class Graph:
 
     params: tuple[Value, ...] = attrs.field(converter=values)
     results: tuple[Value, ...] = attrs.field(converter=values)
-    symbols: PMap[str, Range] = attrs.field(factory=lambda: pmap({}))
+    symbols: PMap[str, Range] = attrs.field(factory=lambda: pmap({}), converter=pmap)
     signature: Signature = Signature()
     name: str = "graph"
 
@@ -224,7 +232,21 @@ class Graph:
     @cached_property
     def users(self) -> Mapping[Value, tuple[Value, ...]]:
         """The values of `order` that use each value."""
-        return walk.users(self.order)
+        return MappingProxyType(walk.users(self.order))
+
+    @cached_property
+    def _watches(self) -> tuple[Watch, ...]:
+        own = (w for v in self.order for _, a in v.attributes for blob in blobs_in(a) for w in blob.watches)
+        return distinct((*own, *(w for body in walk.bodies(self.order) for w in body._watches)))
+
+    def check_contents(self, closely: bool = True) -> None:
+        """Raises StaleError where a content is no longer what it was when the graph was made: a tensor that was written
+        in place, a file that was changed. Where not `closely`, only what takes no time to see is looked at.
+
+        All that reads contents looks for itself: evaluation, ONNX, files, digests, comparison, pickles, folding.
+        """
+        for watch in self._watches:
+            watch.check(closely)
 
     @cached_property
     def _summary(self) -> tuple[bytes, tuple[Any, ...]]:
@@ -244,7 +266,9 @@ class Graph:
 
     @property
     def digest(self) -> bytes:
-        """A hash of the structure: parameters by position, symbols by first use; no names, no origins."""
+        """A hash of the structure: parameters by position, symbols by first use; no names, no origins. Raises
+        StaleError where a content has changed since the graph was made, as a comparison does."""
+        self.check_contents()
         return self._summary[0]
 
     @cached_property
@@ -291,6 +315,7 @@ class Graph:
         printer.text(str(self))
 
     def __reduce__(self) -> Any:
+        self.check_contents()
         return _from_rows, (rows.to_rows(self),)
 
 
@@ -301,14 +326,31 @@ def _from_rows(table: tuple[Any, ...]) -> Graph:
 def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
     """`graph` with every use of each key replaced by its value; itself where nothing changes.
 
-    Replacements are made of values of the graph: one that lies above another key is put over what stands for that key.
-    Raises GraphError where a replacement has another type than what it replaces.
+    Replacements are made of values of the graph: one that lies above another key is put over what stands for that key,
+    and one that uses the value that it replaces means the old one. Keys may change places, as in `{x: y, y: x}`. Raises
+    GraphError where a replacement has another type than what it replaces, and where replacements lie above one
+    another's keys in any other circle.
     """
     for old, new in swaps.items():
         if same_types(old.type, new.type) is False:
             raise GraphError(f"{new!r} cannot stand for {old!r}: the types differ")
-    built = walk.rebuild_through(graph.results, swaps)
-    return graph.with_results(built[r] for r in graph.results)
+    moved = walk.exchanged(swaps)
+    if not moved:
+        built = walk.rebuild_through(graph.results, swaps)
+        return graph.with_results(built[r] for r in graph.results)
+    held = {value: param(value.type) for value in moved}  # what the old value of each is called meanwhile
+    operands = {v for value in moved for v in value.inputs if v is not None}
+    through = {old: held[new] if old in held else new for old, new in swaps.items()}
+    built = walk.rebuild_through((*graph.results, *operands), through)
+    inputs = {v: tuple([i and built[i] for i in v.inputs]) for v in moved}
+    olds = {held[v]: v if inputs[v] == v.inputs else v.with_inputs(inputs[v]) for v in moved}
+    if any(v in olds for v in walk.post_order(olds.values())):
+        raise GraphError(
+            "values change places of which one is made of the other", ir="\n".join(map(repr, moved)),
+            hint="replace them one after the other",
+        )  # fmt: skip
+    placed = walk.rebuild([built[r] for r in graph.results], olds)
+    return graph.with_results(placed[built[r]] for r in graph.results)
 
 
 def require_graph(graph: Any) -> None:

@@ -28,3 +28,17 @@ class once(Generic[T]):
             return self
         found = instance.__dict__[self._name] = self._function(instance)
         return found
+
+
+class once_watched(once[T]):
+    """As `once`, for an object that may be `watched`: there `check()` is called each time before the value is given."""
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        """What the function finds. Of an object that nothing watches, Python finds it from now on in the object."""
+        if instance is None or not instance.watched:
+            return super().__get__(instance, owner)
+        instance.check()
+        kept = instance.__dict__.setdefault("_kept", {})
+        if self._name not in kept:
+            kept[self._name] = self._function(instance)
+        return kept[self._name]

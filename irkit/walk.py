@@ -7,6 +7,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from irkit.errors import GraphError
 from irkit.pause import uncollected
 
 if TYPE_CHECKING:
@@ -78,31 +79,55 @@ def rebuild(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value,
 @uncollected
 def rebuild_through(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value, Value]:
     """As `rebuild`, where replacements are made of the same values as what they replace: they are rebuilt too, so that
-    one that lies above another key is over what stands for that key. A replacement may use the value that it replaces.
+    one that lies above another key is over what stands for that key. A replacement may use the value that it replaces,
+    and means the old one by it. Raises GraphError for replacements that lie above one another's keys in a circle.
     """
     new: dict[Value, Value] = {}
-    itself: dict[Value, Value] = {}  # what stands for a key within its own replacement
-    open_: set[Value] = set()
+    within: list[tuple[Value, dict[Value, Value]]] = []  # keys whose replacement is being rebuilt, with what uses them
     stack: list[tuple[Value, bool]] = [(root, False) for root in reversed(tuple(roots))]
     while stack:
-        value, entered = stack.pop()
-        if value in new:
+        value, ends = stack.pop()
+        key, own = within[-1] if within else (None, new)
+        if ends:
+            within.pop()
+            new[value] = own.get(swaps[value]) or new[swaps[value]]
+        elif value in new or value in own:
             continue
-        swap = swaps.get(value)
-        if swap is None or (value in open_ and not entered):
-            pending = [v for v in value.inputs if v is not None and v not in new and v not in itself]
+        elif value not in swaps or value is key:
+            pending = [v for v in value.inputs if v is not None and v not in new and v not in own]
             if pending:
                 stack.append((value, False))
                 stack.extend((v, False) for v in reversed(pending))
                 continue
-            inputs = tuple(None if v is None else new.get(v) or itself[v] for v in value.inputs)
+            uses_key = value is key or any(v in own for v in value.inputs)
+            inputs = tuple(None if v is None else own.get(v) or new[v] for v in value.inputs)
             same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
-            (new if swap is None else itself)[value] = value if same else value.with_inputs(inputs)
-        elif entered:
-            new[value] = new.get(swap) or itself[swap]
-            open_.discard(value)
+            (own if uses_key else new)[value] = value if same else value.with_inputs(inputs)
+        elif any(value is each for each, _ in within):
+            raise GraphError(
+                "replacements refer to one another in a circle",
+                ir="\n".join(f"{each!r} -> {swaps[each]!r}" for each, _ in within),
+                hint="replace them one after the other, or by values that are made of parameters of their own",
+            )
         else:
-            open_.add(value)
+            within.append((value, {}))
             stack.append((value, True))
-            stack.append((swap, False))
+            stack.append((swaps[value], False))
     return new
+
+
+def exchanged(swaps: Mapping[Value, Value]) -> list[Value]:
+    """The keys that only change places: each is replaced by one of the others, and replaces one."""
+    found: list[Value] = []
+    seen: set[Value] = set()
+    for start in swaps:
+        path: dict[Value, None] = {}
+        at = start
+        while at in swaps and at not in seen:
+            seen.add(at)
+            path[at] = None
+            at = swaps[at]
+        if at in path:
+            circle = list(path)[list(path).index(at) :]
+            found += circle if len(circle) > 1 else []
+    return found

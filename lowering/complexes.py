@@ -86,9 +86,10 @@ def parts(x: Value) -> Parts:
     if blob is None:
         raise Unsupported(f"a complex tensor made by {x.op}, whose parts are not known")
     part = PARTS[blob.dtype]
+    names = (f"{blob.name}.real", f"{blob.name}.imag") if blob.name else ("", "")
     return (
-        const(Blob(part, blob.shape, lambda: np.real(blob.array).copy(), f"{blob.name}.real" if blob.name else "")),
-        const(Blob(part, blob.shape, lambda: np.imag(blob.array).copy(), f"{blob.name}.imag" if blob.name else "")),
+        const(Blob(part, blob.shape, lambda: np.real(blob.read()).copy(), names[0], of=(blob,))),
+        const(Blob(part, blob.shape, lambda: np.imag(blob.read()).copy(), names[1], of=(blob,))),
     )
 
 

@@ -81,6 +81,7 @@ def lower(
     scalar_inputs: Sequence[str] = (),
     specialization: str | None = None,
     widen: bool = True,
+    copy: bool = False,
 ) -> Graph:
     """The irkit graph of a torch program.
 
@@ -98,6 +99,8 @@ def lower(
         scalar_inputs: names of Python ints and floats among the arguments that shall be inputs, not constants.
         specialization: what becomes of dimensions that the model fixes; see `lowering.capture.capture`.
         widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
+        copy: True copies the weights, for a program whose own will change. Otherwise large ones stay in its memory,
+            and what needs them raises StaleError once they were written into.
 
     Returns the graph: parameters and results in the order and with the names of the model's own, weights as constants,
     state that the model writes as further parameters and results. Raises CaptureError where torch cannot capture the
@@ -113,6 +116,7 @@ def lower(
         converters=converters,
         strict=strict,
         progress=progress,
+        copy=copy,
     ).graph
 
 
@@ -124,15 +128,16 @@ def lowered(
     converters: Mapping[Any, Converter] | None = None,
     strict: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    copy: bool = False,
 ) -> Lowered:
     """A captured program as a graph, with the record of how it was lowered. Raises as `lower` does."""
     start = time.perf_counter()
     as_told = Sizes({**captured.dim_names, **names_of_numbers(captured)}, captured.signed, traced_sizes(captured))
     known = ranges_by_name(captured, as_told)
     sizes = relying(as_told, captured.guards, {name: found for name, found in known.items() if not is_unbacked(name)})
-    options = Options(Registry(STANDARD, by_operator(converters or {})), strict, progress)
+    options = Options(Registry(STANDARD, by_operator(converters or {})), strict, progress, copy)
     require_converters(captured.graph_module, options)
-    inputs = Inputs.of(captured, sizes)
+    inputs = Inputs.of(captured, sizes, copy=copy)
     returned, scope = lower_with_scalars(captured.graph_module, inputs, sizes, options)
     results = pytree.tree_leaves(returned)
     ports, values, outputs = results_of(captured, scope, inputs, results, output_names)
@@ -227,8 +232,9 @@ class Inputs:
     complex_names: list[str] = attrs.field(factory=list)
 
     @classmethod
-    def of(cls, captured: Captured, sizes: Sizes) -> Inputs:
-        """The inputs of a captured program: weights as constants, what is written or given as parameters."""
+    def of(cls, captured: Captured, sizes: Sizes, *, copy: bool = False) -> Inputs:
+        """The inputs of a captured program: weights as constants, copied or not, what is written or given as
+        parameters."""
         found = cls([], [], {}, {}, {})
         written = set(storage.written_storages(reached(captured.graph_module)))
         mutated = mutated_targets(captured)
@@ -252,7 +258,7 @@ class Inputs:
                     # A copy: the model goes on writing its own.
                     found.state[target], found.written[node.name] = tensor.detach().clone(), target
                 else:
-                    found.given.append(tensor_constant(constants, tensor, target))
+                    found.given.append(tensor_constant(constants, tensor, target, copy=copy))
             else:
                 found.add_user(node, next(user, node.name), sizes, changes)
         return found

@@ -61,6 +61,7 @@ def to_onnx(
     scalar_inputs: Sequence[str] = (),
     specialization: str | None = None,
     widen: bool = True,
+    copy: bool = False,
 ) -> Program:
     """What `irkit.to_onnx` does; its documentation says what the arguments mean and what is raised."""
     options = {"scalar_inputs": scalar_inputs, "specialization": specialization, "widen": widen}
@@ -71,7 +72,7 @@ def to_onnx(
     clock = Clock(seconds, progress)
     captured = clock("capture", capture, model, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names,
                      **options)  # fmt: skip
-    low = clock("lower", lowered, captured, output_names=output_names, converters=converters, strict=strict,
+    low = clock("lower", lowered, captured, output_names=output_names, converters=converters, strict=strict, copy=copy,
                 progress=None if progress is None else lambda i, n: progress("lower", i, n))  # fmt: skip
     if not low.graph.results:
         raise LoweringError("the program returns no tensor, and an ONNX model must have a result", hint="return one")

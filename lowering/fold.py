@@ -113,7 +113,9 @@ def attribute_of(scope: Scope, node: Node) -> Any:
     found: Any = node.graph.owning_module
     for part in str(node.target).split("."):
         found = getattr(found, part)
-    return tensor_constant(scope.constants, found, str(node.target)) if isinstance(found, torch.Tensor) else found
+    if not isinstance(found, torch.Tensor):
+        return found
+    return tensor_constant(scope.constants, found, str(node.target), copy=scope.options.copy)
 
 
 def call_function(scope: Scope, node: Node) -> None:

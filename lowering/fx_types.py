@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from irkit.blobs import Blob
+from irkit.blobs import COPIED, Blob, owned
 from irkit.errors import AbsentError
 from irkit.types import DType, Tensor, Type
 from lowering.promotion import COMPLEX32
 from lowering.symints import Sizes
+from lowering.watching import TensorWatch
 
 DTYPES: Mapping[torch.dtype, DType] = {
     torch.float32: DType.FLOAT, torch.float64: DType.DOUBLE, torch.float16: DType.FLOAT16,
@@ -47,10 +48,27 @@ def type_of(recorded: Any, sizes: Sizes) -> Any:
     return None
 
 
-def blob_of(tensor: torch.Tensor, name: str = "") -> Blob:
-    """The blob over a torch tensor: a view of its memory where torch can give one, read when asked."""
+def blob_of(tensor: torch.Tensor, name: str = "", *, copy: bool = False) -> Blob:
+    """The blob of what a torch tensor holds now. A small one is copied, and any with `copy`; of a large one it is a
+    view of its memory where torch can give one, read when asked, which refuses once the tensor was written into."""
     held = tensor.detach()  # a parameter gets other memory where its module is converted afterwards
-    return Blob(DTYPES[tensor.dtype], tuple(tensor.shape), lambda: array_of(held), name, source=tensor)
+    dtype = DTYPES[tensor.dtype]
+    if is_absent(tensor):
+        return Blob(dtype, tuple(tensor.shape), lambda: array_of(held), name, source=tensor)
+    if copy or held.nbytes <= COPIED:
+        return owned(np.array(array_of(held), order="K"), dtype, name, tensor)
+    array = array_of(held) if is_seen(held) else None
+    watch = TensorWatch.of(held, name, array)
+    load = (lambda: array_of(held)) if array is None else (lambda: array)
+    return Blob(dtype, tuple(tensor.shape), load, name, source=tensor, watch=watch)
+
+
+def is_seen(tensor: torch.Tensor) -> bool:
+    """Whether numpy can see the memory of a tensor as it is, so that `array_of` copies nothing."""
+    plain = tensor.device.type == "cpu" and tensor.layout is torch.strided
+    if not plain or tensor.is_conj() or tensor.is_neg():
+        return False
+    return tensor.dtype not in _VIEWED or tensor.is_contiguous()
 
 
 def is_absent(tensor: torch.Tensor) -> bool:
@@ -58,15 +76,18 @@ def is_absent(tensor: torch.Tensor) -> bool:
     return tensor.is_meta or isinstance(tensor, FakeTensor)
 
 
-def blobs_of_parts(tensor: torch.Tensor, name: str = "") -> tuple[Blob, Blob]:
-    """The blobs of the real and of the imaginary part of a complex tensor, copied when asked."""
-    pairs = torch.view_as_real(tensor.detach().resolve_conj())
+def blobs_of_parts(tensor: torch.Tensor, name: str = "", *, copy: bool = False) -> tuple[Blob, Blob]:
+    """The blobs of the real and of the imaginary part of a complex tensor; copied as `blob_of` does, large ones when
+    asked."""
+    held = tensor.detach()
+    pairs = torch.view_as_real(held.resolve_conj())
+    watch = None if is_absent(tensor) else TensorWatch.of(held, name, array_of(held) if is_seen(held) else None)
 
     def part(index: int, suffix: str) -> Blob:
-        half = pairs[..., index]
-        return Blob(
-            DTYPES[half.dtype], tuple(half.shape), lambda: array_of(half.contiguous()), name and f"{name}.{suffix}"
-        )
+        half, label = pairs[..., index], name and f"{name}.{suffix}"
+        if watch is not None and (copy or held.nbytes <= COPIED):
+            return owned(np.array(array_of(half.contiguous())), DTYPES[half.dtype], label)
+        return Blob(DTYPES[half.dtype], tuple(half.shape), lambda: array_of(half.contiguous()), label, watch=watch)
 
     return part(0, "real"), part(1, "imag")
 

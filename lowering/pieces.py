@@ -101,7 +101,8 @@ def computed_weight(
     held = [blob for blob in blobs if blob is not None]
     if len(held) < len(blobs):
         return None
-    return const(Blob(held[0].dtype, tuple(shape), lambda: function(*(blob.array for blob in held)), name))
+    load = lambda: function(*(blob.read() for blob in held))  # noqa: E731
+    return const(Blob(held[0].dtype, tuple(shape), load, name, of=tuple(held)))
 
 
 def per_axis(values: Any, rank: int) -> tuple[Any, ...]:

@@ -16,12 +16,13 @@ from irkit.contract import contract_of
 from irkit.dims import symbols_of
 from irkit.errors import ContractError, IrkitError
 from irkit.facts import binding_of, check_sizes, names_of, sizes_after
+from irkit.freeze import freezing
 from irkit.ir import Graph
 from irkit.onnx.check import session
 from irkit.onnx.external import save
 from irkit.onnx.serialize import to_proto
 from irkit.types import DType, Tensor, dims_of
-from lowering.asserted import watched
+from lowering.asserted import apart, watched
 from lowering.call_inputs import array_of_number, require_sequence, require_tensor
 from lowering.checking import CheckReport, checked
 from lowering.complexes import WHOLES, complex_names
@@ -53,9 +54,9 @@ class Program:
     precision: DType | None = None
     checks: tuple[Check, ...] = ()
 
-    @cached_property
+    @property
     def proto(self) -> onnx.ModelProto:
-        """The ONNX model, weights inside. Models above 2 GB have no such form: save them."""
+        """The ONNX model, weights inside: a new message each time. Models above 2 GB have no such form: save them."""
         return to_proto(self.ready, opset=self.opset)
 
     def save(self, path: str | Path, *, external: Any = "auto", conditions: bool = False) -> Path:
@@ -98,7 +99,7 @@ class Program:
 
         `state`, of an earlier run, stands in for these buffers and inputs; what is written goes on from there. Raises
         ContractError as a call does, and for a state that the model does not have; EvaluateError where ONNX Runtime
-        cannot run the model on what the contract allows.
+        cannot run the model on what the contract allows; StaleError where a weight was written into since the export.
         """
         feeds = self.feeds(args, dict(kwargs or {}), state)
         ports = self.graph.signature.results
@@ -116,6 +117,7 @@ class Program:
 
     def found(self, feeds: Mapping[str, np.ndarray]) -> Sequence[Any]:
         """What ONNX Runtime gives, checks included. Raises ContractError or EvaluateError where it cannot run."""
+        self.watched.check_contents(closely=False)
         try:
             return self.session.run(feeds)
         except IrkitError:
@@ -210,6 +212,15 @@ class Program:
         if stores_zero(leaf) and any(True for _ in lines_that_count(self.lowered.captured.graph_module)):
             raise ContractError(f"{name} stores a 0, and the model counts what is stored", hint=HINT)
         return array_of(as_pairs(leaf) if wanted.is_complex else leaf)
+
+    def frozen(self) -> Program:
+        """The same program with its weights copied, which stays what it is while the model goes on training. Raises
+        StaleError where a weight was written into before."""
+        frozen = freezing()
+        graph, (ready, checks) = frozen(self.graph), apart(frozen(self.watched))
+        return attrs.evolve(
+            self, graph=graph, ready=ready, lowered=attrs.evolve(self.lowered, graph=graph), checks=checks
+        )
 
     def contract(self) -> dict[str, Any]:
         """What another runtime must check before it runs the model, ready for `json.dumps`. docs/contract.md describes

@@ -33,11 +33,13 @@ from lowering.symints import Sizes, inexact
 
 @attrs.frozen(eq=False)
 class Options:
-    """How to lower: the converters, whether single-operator decomposition is allowed, and who hears of progress."""
+    """How to lower: the converters, whether single-operator decomposition is allowed, who hears of progress, and
+    whether weights are copied."""
 
     registry: Registry
     strict: bool = False
     progress: Callable[[int, int], None] | None = None
+    copy: bool = False
 
 
 @attrs.frozen(eq=False)
@@ -134,17 +136,17 @@ def memory(tensor: torch.Tensor) -> Any:
     return tensor.data_ptr()
 
 
-def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str) -> Value:
-    """The constant over a tensor's memory; one value for tensors that are the same memory (tied weights)."""
+def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str, *, copy: bool = False) -> Value:
+    """The constant of what a tensor holds now; one value for tensors that are the same memory (tied weights)."""
     tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
     key = (memory(tensor), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.is_conj())
     if key not in known or tensor.numel() == 0:
         where = Origin(node=name, target="weight")
         if tensor.is_complex():
-            halves = (const(blob).with_origin(where) for blob in blobs_of_parts(tensor, name))
+            halves = (const(blob).with_origin(where) for blob in blobs_of_parts(tensor, name, copy=copy))
             known[key] = pair(*halves).with_origin(where)
         else:
-            known[key] = const(blob_of(tensor, name)).with_origin(where)
+            known[key] = const(blob_of(tensor, name, copy=copy)).with_origin(where)
     return known[key]
 
 

@@ -102,7 +102,7 @@ def seen(value: Value, shape: tuple[int, ...], view: Callable[[np.ndarray], np.n
     blob = value.blob
     if blob is None:
         raise EvaluateError(f"{value!r} is no constant")
-    return const(Blob(blob.dtype, shape, lambda: view(blob.array), blob.name))
+    return const(Blob(blob.dtype, shape, lambda: view(blob.read()), blob.name, of=(blob,)))
 
 
 def transposed(matrix: Value) -> Value:
@@ -110,7 +110,7 @@ def transposed(matrix: Value) -> Value:
     blob = matrix.blob
     if blob is None:
         raise EvaluateError(f"{matrix!r} is no constant")
-    return const(Blob(blob.dtype, blob.shape[::-1], lambda: blob.array.T, blob.name, turned=blob))
+    return const(Blob(blob.dtype, blob.shape[::-1], lambda: blob.read().T, blob.name, turned=blob))
 
 
 @rule(one_of("Transpose")(constant("c").once()))

@@ -215,12 +215,12 @@ class Conversion:
             dtype, bound = self.dtype, limits(self.dtype).largest
 
             def load() -> np.ndarray:
-                array = np.asarray(blob.array)
+                array = blob.read()
                 inside = np.where(np.isfinite(array), np.clip(array, -bound, bound), array)
                 return inside.astype(dtype.numpy)
 
             source = blob.source if blob.source is not None else blob
-            self._blobs[key] = Blob(dtype, blob.shape, load, blob.name, source)
+            self._blobs[key] = Blob(dtype, blob.shape, load, blob.name, source, of=(blob,))
         return self._blobs[key]
 
     # ------------------------------------------------------------------------------------------ reasons

@@ -54,7 +54,7 @@ class Contents:
 def sample(blob: Blob) -> bytes:
     """The bytes of elements that are spread over a tensor; its own key where it has no content."""
     try:
-        array = blob.load()
+        array = blob.read()
     except AbsentError:
         return repr(blob.key).encode()
     left = SAMPLES
@@ -68,7 +68,7 @@ def sample(blob: Blob) -> bytes:
 
 def is_equal(a: Blob, b: Blob) -> bool:
     """True where two blobs of one dtype and shape hold the same bits."""
-    one, other = (bits(blob.load()) for blob in (a, b))
+    one, other = (bits(blob.read()) for blob in (a, b))
     rows = max(1, CHUNK // max(1, one[0].size))
     return all(np.array_equal(one[i : i + rows], other[i : i + rows]) for i in range(0, len(one), rows))
 

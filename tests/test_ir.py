@@ -13,6 +13,8 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import irkit
 from irkit import (
@@ -24,6 +26,7 @@ from irkit import (
     Signature,
     TypeRuleError,
     Value,
+    evaluate,
     item,
     op,
     param,
@@ -370,3 +373,59 @@ def test_replacements_that_lie_above_one_another() -> None:
     exponential = op.Exp(cosine)
     assert wrapped == Graph((x,), (op.Add(op.Mul(op.Relu(exponential), exponential), cosine),))
     assert substitute(g, {a: a}) is g
+
+
+def test_replacements_that_refer_to_one_another() -> None:
+    x, y, z = (param(tensor("f32", 3)) for _ in range(3))
+    a, b = op.Exp(x), op.Log(y)
+    graph = Graph((x, y, z), (op.Sub(op.Sub(a, b), z),))
+    assert substitute(graph, {x: y, y: x}) == Graph((x, y, z), (op.Sub(op.Sub(op.Exp(y), op.Log(x)), z),))
+    turned = Graph((x, y, z), (op.Sub(op.Sub(op.Exp(y), op.Log(z)), x),))
+    assert substitute(graph, {x: y, y: z, z: x}) == turned == substitute(graph, {z: x, y: z, x: y})
+    assert substitute(substitute(graph, {a: b, b: a}), {a: b, b: a}) == graph != substitute(graph, {a: b, b: a})
+    both = substitute(graph, {a: b, b: a, x: op.Neg(x), z: op.Neg(a)})  # they are still over what stands for x
+    new = op.Exp(op.Neg(x))
+    assert both == Graph((x, y, z), (op.Sub(op.Sub(b, new), op.Neg(b)),))
+    assert substitute(graph, {x: y, y: z}) == Graph((x, y, z), (op.Sub(op.Sub(op.Exp(z), op.Log(z)), z),))
+
+
+def test_replacements_in_a_circle_are_refused() -> None:
+    x, y = param(tensor("f32", 3)), param(tensor("f32", 3))
+    a = op.Exp(x)
+    b = op.Log(a)
+    for graph, swaps in (
+        (Graph((x, y), (op.Sub(x, y),)), {x: op.Neg(y), y: op.Neg(x)}),
+        (Graph((x,), (op.Sub(a, b),)), {a: b, b: a}),
+        (Graph((x,), (op.Sub(a, b),)), {a: op.Neg(b), b: op.Neg(b)}),
+        (Graph((x, y), (op.Sub(b, y),)), {y: a, x: y}),
+    ):
+        with pytest.raises(GraphError, match=r"refer to one another in a circle|one is made of the other"):
+            substitute(graph, swaps)
+
+
+def test_a_replacement_that_is_made_of_what_uses_the_value() -> None:
+    x = param(tensor("f32", 3))
+    a = op.Exp(x)
+    b = op.Relu(a)
+    for results in ((op.Mul(b, a),), (op.Mul(a, b),), (b, a), (a, b)):
+        new = op.Neg(b)
+        above = op.Relu(new)
+        old = {a: new, b: above}
+        wanted = [op.Mul(*(old[v] for v in r.inputs)) if r.op == "Mul" else old[r] for r in results]
+        assert substitute(Graph((x,), results), {a: op.Neg(b)}) == Graph((x,), tuple(wanted))
+
+
+@given(st.integers(0, 10**6))
+def test_exchanging_values_is_exchanging_numbers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    params = [param(tensor("f32", 2)) for _ in range(3)]
+    values = list(params)
+    for _ in range(6):
+        chosen = [values[int(i)] for i in rng.integers(len(values), size=2)]
+        values.append([op.Add, op.Sub, op.Mul, op.Max][int(rng.integers(4))](*chosen))
+    graph = Graph(tuple(params), (values[-1], values[-2]))
+    order = rng.permutation(3)
+    feeds = [rng.standard_normal(2).astype(np.float32) for _ in params]
+    swapped = substitute(graph, {params[i]: params[int(j)] for i, j in enumerate(order)})
+    left, right = evaluate(swapped, feeds), evaluate(graph, [feeds[int(j)] for j in order])
+    assert all(bool((a == b).all()) for a, b in zip(left, right, strict=True))

@@ -22,8 +22,9 @@ from irkit.ir import Graph
 from irkit.onnx.read_tensors import from_bytes
 from irkit.onnx.schemas import dtype_of
 from irkit.onnx.serialize import skeleton, to_proto, weights_of
-from irkit.onnx.tensors import chunks, header, loaded, tensor_proto
+from irkit.onnx.tensors import chunks, header, tensor_proto
 from irkit.types import DType
+from irkit.watch import Watch, distinct
 
 CPU = ("CPUExecutionProvider",)
 BESIDE = 1 << 26
@@ -39,11 +40,12 @@ _NATIVE = frozenset(
 class Session:
     """A model on ONNX Runtime. Calling `run` with arrays, by name or in order, gives arrays.
 
-    `weights` keeps alive what the session reads in place.
+    `weights` keeps alive what the session reads in place, and `watches` tell whether that still is what it was.
     """
 
     inner: Any
     weights: tuple[Any, ...] = ()
+    watches: tuple[Watch, ...] = ()
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -57,7 +59,10 @@ class Session:
 
     def run(self, feeds: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, ...]:
         """The outputs for some inputs: arrays (ml_dtypes where numpy lacks the type), lists for sequences, None for an
-        empty optional. Raises ContractError for arrays that the model does not take, and what ONNX Runtime raises."""
+        empty optional. Raises ContractError for arrays that the model does not take, StaleError where a weight that is
+        read in place has changed, and what ONNX Runtime raises."""
+        for watch in self.watches:
+            watch.check()
         given = dict(feeds) if isinstance(feeds, Mapping) else dict(zip(self.inputs, feeds, strict=False))
         self.check_feeds(given, len(feeds))
         ports = (*self.inner.get_inputs(), *self.inner.get_outputs())
@@ -132,13 +137,15 @@ def graph_session(graph: Graph, providers: Sequence[Any], options: Any, opset: i
     names: list[str] = []
     values: list[Any] = []
     kept: list[Any] = []
+    watches: list[Watch] = []
     large = sum(blob.nbytes for blob in weights_of(graph)) > BESIDE
 
     def sink(blob: Blob, name: str) -> TensorProto:
         if not large or blob.nbytes < 1 << 16 or blob.dtype.bits < 8 or blob.dtype is DType.STRING:
             return tensor_proto(blob, name)
-        array = np.require(loaded(blob), requirements=["C", "A"])
+        array = np.require(blob.read(), requirements=["C", "A"])
         kept.append(array)
+        watches.extend(blob.watches)
         names.append(name)
         values.append(ort_value(array))
         made = header(blob, name)
@@ -151,7 +158,8 @@ def graph_session(graph: Graph, providers: Sequence[Any], options: Any, opset: i
     if names:
         options.add_external_initializers(names, values)
     inner = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=list(providers))
-    return Session(inner, (*kept, *values))
+    graph.check_contents()  # while it was read, too
+    return Session(inner, (*kept, *values), distinct(watches))
 
 
 def run(model: Any, feeds: Mapping[str, Any] | Sequence[Any], providers: Sequence[Any] = CPU) -> tuple[Any, ...]:

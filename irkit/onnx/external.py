@@ -59,7 +59,8 @@ def save(
         functions: the bodies of Calls become local functions, each once, rather than being written out at each Call.
 
     Both files appear under their names only when they are complete: a failed save leaves the old ones.
-    Raises SerializeError for what the opset cannot say or one message cannot hold, and where no file can be written.
+    Raises SerializeError for what the opset cannot say or one message cannot hold, and where no file can be written;
+    StaleError where a weight has changed since the graph was made.
     """
     require_graph(graph)
     target = Path(path)
@@ -77,6 +78,7 @@ def save(
         if data_file is not None:
             write_external(data_file, plan.external)
         write_model(model_file, model, plan.streamed)
+        graph.check_contents()  # while it was written, too
 
 
 @attrs.define(eq=False)

@@ -14,7 +14,7 @@ from irkit.errors import LoadError
 from irkit.ir import Graph
 from irkit.onnx.read_model import read_model
 from irkit.onnx.serialize import skeleton
-from irkit.onnx.tensors import header, loaded, tensor_proto
+from irkit.onnx.tensors import header, tensor_proto
 from irkit.types import DType
 
 
@@ -40,7 +40,7 @@ def to_onnx_ir(graph: Graph, *, opset: int | None = None, ir_version: int | None
     model = onnx_ir.from_proto(skeleton(graph, opset=opset, ir_version=ir_version, sink=sink))
     for name, blob in large.items():
         model.graph.initializers[name].const_value = onnx_ir.Tensor(
-            loaded(blob), onnx_ir.DataType(int(blob.dtype)), shape=onnx_ir.Shape(blob.shape), name=name
+            blob.read(), onnx_ir.DataType(int(blob.dtype)), shape=onnx_ir.Shape(blob.shape), name=name
         )
     return model
 

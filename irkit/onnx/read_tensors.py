@@ -13,7 +13,7 @@ import numpy as np
 import onnx.numpy_helper
 from onnx import SparseTensorProto, TensorProto
 
-from irkit.blobs import Blob, blob
+from irkit.blobs import Blob, blob, owned
 from irkit.errors import LoadError
 from irkit.onnx.tensors import unpacked
 from irkit.types import DType
@@ -101,14 +101,13 @@ def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") 
         if len(tensor.string_data) != count:
             raise LoadError(f"{where} holds {len(tensor.string_data)} strings, where its shape says {count}")
         texts = strings(tensor, shape)
-        return Blob(dtype, shape, lambda: texts, name)
+        return owned(texts, dtype, name)
     held = sum(len(getattr(tensor, field)) for field in _FIELDS)
     width = 2 if dtype.is_complex else 1
     packed_ok = dtype.bits < 8 and held == (count * dtype.bits + 7) // 8
     if held != count * width and not packed_ok:
         raise LoadError(f"{where} holds {held} numbers, where its shape says {count * width}")
-    array = from_fields(tensor, dtype, shape, where)
-    return Blob(dtype, shape, lambda: array, name)
+    return owned(from_fields(tensor, dtype, shape, where), dtype, name)
 
 
 def described(tensor: TensorProto, where: str = "") -> tuple[DType, tuple[int, ...]]:

@@ -75,7 +75,8 @@ def to_proto(
     function of the model instead, once for all the Calls that share it. The graph's operators are those of opset 26;
     for an older `opset` it must have been legalized. `ir_version` is the lowest that fits the opset unless it is given.
 
-    Raises SerializeError for what the opset cannot say, and for weights of 2 GiB and more (`irkit.save` takes those).
+    Raises SerializeError for what the opset cannot say, and for weights of 2 GiB and more (`irkit.save` takes those);
+    StaleError where a weight has changed since the graph was made.
     """
     require_graph(graph)
     total = sum(blob.nbytes for blob in weights_of(graph))
@@ -84,7 +85,9 @@ def to_proto(
             f"the weights take {total} bytes, and one ONNX message holds less than 2 GiB",
             hint="irkit.save(graph, path) writes them beside the model",
         )
-    return skeleton(graph, opset=opset, ir_version=ir_version, sink=tensor_proto, functions=functions)
+    made = skeleton(graph, opset=opset, ir_version=ir_version, sink=tensor_proto, functions=functions)
+    graph.check_contents()  # while it was written, too
+    return made
 
 
 def weights_of(graph: Graph) -> list[Blob]:

@@ -65,11 +65,11 @@ def chunks(blob: Blob) -> Iterator[Any]:
         return
     bits = blob.dtype.bits
     if bits >= 8 and blob.turned is not None and blob.turned.parts:  # side by side: turned without being joined first
-        lying = [loaded(part) for part in blob.turned.parts]
+        lying = [part.read() for part in blob.turned.parts]
         if all(is_turned(each.T) for each in lying):
             yield from map(raw, turned_rows(lying))
             return
-    array = blob.array if blob.nbytes <= SMALL else loaded(blob)
+    array = blob.array if blob.nbytes <= SMALL else blob.read()
     if bits >= 8 and array.flags.c_contiguous:
         yield raw(array)
         return
@@ -85,14 +85,6 @@ def chunks(blob: Blob) -> Iterator[Any]:
 def raw(array: np.ndarray) -> memoryview:
     """The memory of an array without gaps, as bytes."""
     return array.reshape(-1).view(np.uint8).data
-
-
-def loaded(blob: Blob) -> np.ndarray:
-    """The content, not kept by the blob: a weight that was not in memory before is not afterwards."""
-    array = blob.load()
-    if array.dtype != blob.dtype.numpy or array.shape != blob.shape:
-        raise SerializeError(f"{blob!r} loaded a {array.dtype} array of shape {array.shape}")
-    return array
 
 
 def _flat_pieces(array: np.ndarray, step: int) -> Iterator[np.ndarray]:

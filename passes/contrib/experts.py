@@ -69,11 +69,11 @@ def matrices(layer: Layer, half: int | None) -> Value:
         shape = (shape[0], shape[2], shape[1])
 
     def content() -> np.ndarray:
-        whole = blobs[0].array if len(blobs) == 1 else np.stack([b.array for b in blobs])
+        whole = blobs[0].read() if len(blobs) == 1 else np.stack([b.read() for b in blobs])
         return between(whole.swapaxes(1, 2) if layer.turned else whole, half)
 
     name = blobs[0].name if len(blobs) == 1 else blobs[0].name.removesuffix(".0")
-    return lazily(first, shape, content, name)
+    return lazily(first, shape, content, layer.weights, name)
 
 
 def biases(layer: Layer, half: int | None) -> Value | None:
@@ -82,7 +82,7 @@ def biases(layer: Layer, half: int | None) -> Value | None:
     if bias is None or bias.blob is None or half is None:
         return bias
     blob = bias.blob
-    return lazily(bias, bias.shape, lambda: between(blob.array, half))
+    return lazily(bias, bias.shape, lambda: between(blob.read(), half), [bias])
 
 
 def between(array: np.ndarray, half: int | None) -> np.ndarray:

@@ -35,8 +35,14 @@ def channels_of(value: Value, rank: int, count: Any) -> Callable[[], np.ndarray]
     return lambda: np.broadcast_to(wide(value).reshape(-1), (count,))
 
 
-def _scaled_rows(weight: Value, factor: Callable[[], np.ndarray], transposed: bool, groups: int) -> Value:
+def _constants(m: Match) -> list[Value | None]:
+    """The constants that a rule of this page computes with."""
+    return [m.get(name) for name in ("w", "b", "c", "scale", "shift", "mean", "variance")]
+
+
+def _scaled_rows(m: Match, factor: Callable[[], np.ndarray], transposed: bool, groups: int) -> Value:
     """The weight of a convolution with each of its results' channels scaled."""
+    weight: Value = m.w
     shape = weight.shape
 
     def compute() -> np.ndarray:
@@ -47,11 +53,11 @@ def _scaled_rows(weight: Value, factor: Callable[[], np.ndarray], transposed: bo
         scaled = split * each.reshape(groups, 1, -1, *[1] * (len(shape) - 2)).astype(data.dtype)
         return scaled.reshape(shape)
 
-    return lazily(weight, tuple(shape), compute)
+    return lazily(weight, tuple(shape), compute, _constants(m))
 
 
 def _at_least_float(value: Value) -> np.ndarray:
-    array = value.blob.array  # type: ignore[union-attr]
+    array = value.blob.read()  # type: ignore[union-attr]
     return array if value.dtype is DType.DOUBLE else array.astype(np.float32, copy=False)
 
 
@@ -64,7 +70,7 @@ def _biased(m: Match, weight: Value, count: int, compute: Callable[[np.ndarray],
 
     names = [v.blob.name if v is not None and v.blob is not None else "" for v in (before, weight, like)]
     name = names[0] if before is not None else _bias_name(names[1], names[2])
-    return lazily(weight, (count,), content, name)
+    return lazily(weight, (count,), content, _constants(m), name)
 
 
 def _bias_name(weight: str, other: str) -> str:
@@ -127,7 +133,7 @@ def channel_factor(m: Match) -> Any:
     def each() -> np.ndarray:
         return 1 / factor() if divides else factor()
 
-    new = _scaled_rows(m.w, each, m.conv.op == "ConvTranspose", attribute_of(m.conv, "group"))
+    new = _scaled_rows(m, each, m.conv.op == "ConvTranspose", attribute_of(m.conv, "group"))
     bias = None if m.b is None else _biased(m, m.w, count, lambda b: b * each(), m.c)
     return call(m.conv.op, [m.x, new, bias], dict(m.conv.attributes))
 
@@ -183,7 +189,7 @@ def conv_transpose_batch_norm(m: Match) -> Any:
     count = _results(m.conv)
     if count is None or not _one_type(m):
         return decline("the norm has another element type than the convolution")
-    new = _scaled_rows(m.w, lambda: _factor(m), True, attribute_of(m.conv, "group"))
+    new = _scaled_rows(m, lambda: _factor(m), True, attribute_of(m.conv, "group"))
     bias = _biased(m, m.w, count, lambda b: (b - wide(m.mean)) * _factor(m) + wide(m.shift), m.shift)
     return call("ConvTranspose", [m.x, new, bias], dict(m.conv.attributes))
 
@@ -218,7 +224,7 @@ def factor_conv(m: Match) -> Any:
         data = _at_least_float(m.w)
         return data * _reached(m.w, factor(), m.group).astype(data.dtype)
 
-    return call("Conv", [m.x, lazily(m.w, m.w.shape, compute), m.b], dict(m.root.attributes))
+    return call("Conv", [m.x, lazily(m.w, m.w.shape, compute, _constants(m)), m.b], dict(m.root.attributes))
 
 
 @rule(
@@ -326,7 +332,7 @@ def _scaled_columns(m: Match, factor: Callable[[], np.ndarray]) -> Value:
         each = factor().astype(data.dtype)
         return data * (each[:, None] if m.get("transB") else each)
 
-    return lazily(m.w, m.w.shape, compute)
+    return lazily(m.w, m.w.shape, compute, _constants(m))
 
 
 @rule(one_of("Mul", "Div")(_gemm, _c), exact=False, sample=_gemm_sample)

@@ -105,14 +105,23 @@ def vector(numbers: Any) -> Value:
     return const(np.array(list(numbers), dtype=np.int64))
 
 
-def lazily(like: Value, shape: tuple[Any, ...], compute: Callable[[], np.ndarray], name: str | None = None) -> Value:
+def lazily(
+    like: Value,
+    shape: tuple[Any, ...],
+    compute: Callable[[], np.ndarray],
+    of: Iterable[Value | None],
+    name: str | None = None,
+) -> Value:
     """The constant of the element type of another whose content is computed when it is asked for.
 
-    It has the other's name where none is given.
+    `of` are the constants that it is computed of, those that are missing left out: once one of them has changed, this
+    one refuses too. It has the name of `like` where none is given.
     """
     dtype: DType = like.dtype
     known = like.blob.name if like.blob is not None else ""
-    return const(Blob(dtype, shape, lambda: compute().astype(dtype.numpy, copy=False), known if name is None else name))
+    held = tuple(v.blob for v in of if v is not None and v.blob is not None)
+    name = known if name is None else name
+    return const(Blob(dtype, shape, lambda: compute().astype(dtype.numpy, copy=False), name, of=held))
 
 
 def wide(value: Value) -> np.ndarray:
@@ -120,7 +129,7 @@ def wide(value: Value) -> np.ndarray:
     blob = value.blob
     if blob is None:
         raise EvaluateError(f"{value!r} is no constant")
-    return blob.array.astype(np.float64)
+    return blob.read().astype(np.float64)
 
 
 def joined_name(weights: Iterable[Value | None]) -> str:

@@ -49,7 +49,7 @@ def conv_batch_norm(m: Match) -> Any:
     def scaled() -> np.ndarray:  # in f32 at least, as torch computes: in f64 it would take longer than writing the file
         wide = np.float64 if m.w.dtype is DType.DOUBLE else np.float32
         each = factor().astype(wide).reshape(-1, *[1] * (m.w.rank - 1))
-        return weight.array.astype(wide, copy=False) * each
+        return weight.read().astype(wide, copy=False) * each
 
     def shifted() -> np.ndarray:
         before = 0.0 if m.b is None else wide(m.b)
@@ -57,8 +57,9 @@ def conv_batch_norm(m: Match) -> Any:
 
     name = weight.name
     bias = m.b.blob.name if m.b is not None else f"{name.removesuffix('weight')}bias" if name else ""
-    new = lazily(m.w, weight.shape, scaled, name)
-    return call("Conv", [m.x, new, lazily(m.w, (weight.shape[0],), shifted, bias)], dict(m.conv.attributes))
+    new = lazily(m.w, weight.shape, scaled, parts, name)
+    shift = lazily(m.w, (weight.shape[0],), shifted, [*parts, m.b], bias)
+    return call("Conv", [m.x, new, shift], dict(m.conv.attributes))
 
 
 def _conv_named(n: int) -> Any:
@@ -95,12 +96,12 @@ def added_convolutions(m: Match) -> Any:
     weights, biases = (m.w1, m.w2), [b for b in (m.b1, m.b2) if b is not None]
 
     def compute() -> np.ndarray:
-        return np.concatenate([w.blob.array for w in weights], axis=1)
+        return np.concatenate([w.blob.read() for w in weights], axis=1)
 
-    weight = lazily(m.w1, (rows, columns, *m.w1.shape[2:]), compute, joined_name(weights))
+    weight = lazily(m.w1, (rows, columns, *m.w1.shape[2:]), compute, weights, joined_name(weights))
     if not biases:
         return op.Conv(op.Concat(m.x1, m.x2, axis=1), weight)
-    bias = lazily(biases[0], (rows,), lambda: np.sum([wide(b) for b in biases], axis=0), joined_name(biases))
+    bias = lazily(biases[0], (rows,), lambda: np.sum([wide(b) for b in biases], axis=0), biases, joined_name(biases))
     return op.Conv(op.Concat(m.x1, m.x2, axis=1), weight, bias)
 
 

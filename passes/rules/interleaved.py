@@ -55,7 +55,7 @@ def in_parts(m: Match, heads: int, size: int) -> tuple[Value, ...] | None:
     made = op.MatMul(m.x, _columns(m.w, order))
     if m.get("sum") is not None:
         b: Value = m.b
-        made = op.Add(made, lazily(b, b.shape, lambda: b.blob.array[order]))  # type: ignore[union-attr]
+        made = op.Add(made, lazily(b, b.shape, lambda: b.blob.read()[order], [b]))  # type: ignore[union-attr]
     parts = op.Split(made, axis=2, num_outputs=3)
     return tuple(op.Reshape(part, built(m, shape, 1, *sources)) for part in parts)
 
@@ -64,9 +64,9 @@ def _columns(w: Value, order: np.ndarray) -> Value:
     """The columns of a weight in another order, which is seen transposed where the weight is."""
     turned = w.blob.turned if w.blob is not None else None
     if turned is None:
-        return lazily(w, w.shape, lambda: w.blob.array[:, order])  # type: ignore[union-attr]
+        return lazily(w, w.shape, lambda: w.blob.read()[:, order], [w])  # type: ignore[union-attr]
     held = const(turned)
-    return transposed(lazily(held, held.shape, lambda: turned.array[order]))
+    return transposed(lazily(held, held.shape, lambda: turned.read()[order], [held]))
 
 
 def _fits(m: Match, heads: Any, size: Any) -> bool:

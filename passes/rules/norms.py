@@ -222,7 +222,7 @@ def instance_norm_scale(m: Match) -> Any:
     """InstanceNormalization(x, 1, 0) * w -> InstanceNormalization(x, w, 0), for a w for each channel"""
     if not _of_channels(m.c, m.x):
         return decline("not one number for each channel")
-    scale = lazily(m.c, (m.x.shape[1],), lambda: m.c.blob.array.reshape(-1))
+    scale = lazily(m.c, (m.x.shape[1],), lambda: m.c.blob.read().reshape(-1), [m.c])
     return op.InstanceNormalization(m.x, scale, m.none, epsilon=m.epsilon)
 
 
@@ -232,7 +232,7 @@ def instance_norm_bias(m: Match) -> Any:
     """InstanceNormalization(x, w, 0) + b -> InstanceNormalization(x, w, b), for a b for each channel"""
     if not _of_channels(m.c, m.x):
         return decline("not one number for each channel")
-    bias = lazily(m.c, (m.x.shape[1],), lambda: m.c.blob.array.reshape(-1))
+    bias = lazily(m.c, (m.x.shape[1],), lambda: m.c.blob.read().reshape(-1), [m.c])
     return op.InstanceNormalization(m.x, m.w, bias, epsilon=m.epsilon)
 
 

@@ -140,7 +140,7 @@ def product_of_product(m: Match) -> Any:
     if rows * columns > middle * (rows + columns):
         return decline("one product would be more work than two")
     name = m.w.blob.name if m.v.blob.is_weight else ""
-    return op.MatMul(m.a, lazily(m.w, (rows, columns), lambda: wide(m.v) @ wide(m.w), name))
+    return op.MatMul(m.a, lazily(m.w, (rows, columns), lambda: wide(m.v) @ wide(m.w), [m.v, m.w], name))
 
 
 # ---------------------------------------------------------------------------------------------- Einsum

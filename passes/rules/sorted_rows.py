@@ -96,7 +96,7 @@ def sorted_before(rows: Value, ids: Value) -> bool:
 def one_of_them(matrices: Blob, index: int) -> Value:
     """One matrix, where it lies in memory."""
     name = f"{matrices.name}.{index}" if matrices.name else ""
-    return const(Blob(matrices.dtype, matrices.shape[1:], lambda: matrices.array[index], name))
+    return const(Blob(matrices.dtype, matrices.shape[1:], lambda: matrices.read()[index], name, of=(matrices,)))
 
 
 SORTED_ROWS: tuple[Rule, ...] = (product_of_sorted_rows,)

@@ -37,7 +37,7 @@ COMPUTED = (EXACT - VIEWS) | frozenset((
 
 def floats(value: Value) -> np.ndarray:
     """The content of a constant, in f32 at least."""
-    return wide(value) if value.dtype is DType.DOUBLE else value.blob.array.astype(np.float32, copy=False)  # type: ignore
+    return wide(value) if value.dtype is DType.DOUBLE else value.blob.read().astype(np.float32, copy=False)  # type: ignore
 
 
 # ---------------------------------------------------------------------------------------------- weights alone
@@ -64,9 +64,9 @@ def _fold(m: Match) -> Any:
         return decline("strings, or elements smaller than a byte")
 
     def compute() -> np.ndarray:
-        return np.asarray(apply(value, [None if v is None else v.blob.array for v in value.inputs]))  # type: ignore
+        return np.asarray(apply(value, [None if v is None else v.blob.read() for v in value.inputs]))  # type: ignore
 
-    return lazily(value, value.shape, compute, named[0] if len(named) == 1 else "")
+    return lazily(value, value.shape, compute, value.inputs, named[0] if len(named) == 1 else "")
 
 
 fold_weights = Rule("fold_weights", OfConstants(), _fold, False, "f(weights) -> a weight of its own", _of_weights)
@@ -103,19 +103,19 @@ def scaled_weights(m: Match) -> Any:
     def row() -> np.ndarray:
         return floats(c).reshape(-1)
 
-    made = op.MatMul(m.x, _scaled_columns(w, row))
+    made = op.MatMul(m.x, _scaled_columns(w, c, row))
     if b is None:
         return made
-    return op.Add(made, lazily(b, b.shape, lambda: floats(b) * row(), b.blob.name))
+    return op.Add(made, lazily(b, b.shape, lambda: floats(b) * row(), [b, c], b.blob.name))
 
 
-def _scaled_columns(w: Value, row: Callable[[], np.ndarray]) -> Value:
-    """w * row, which is seen transposed where w is."""
+def _scaled_columns(w: Value, c: Value, row: Callable[[], np.ndarray]) -> Value:
+    """w * row, of c, which is seen transposed where w is."""
     turned = w.blob.turned if w.blob is not None else None
     if turned is None:
-        return lazily(w, w.shape, lambda: floats(w) * row())
+        return lazily(w, w.shape, lambda: floats(w) * row(), [w, c])
     held = const(turned)
-    scaled = lazily(held, held.shape, lambda: floats(held) * row().reshape(-1, 1))
+    scaled = lazily(held, held.shape, lambda: floats(held) * row().reshape(-1, 1), [held, c])
     return transposed(scaled)
 
 
@@ -167,7 +167,7 @@ def tokens_of_class(m: Match) -> Any:
             at += size
         return found
 
-    return op.Add(op.Pad(x, pads.reshape(-1)), lazily(k, k.shape, compute, k.blob.name))
+    return op.Add(op.Pad(x, pads.reshape(-1)), lazily(k, k.shape, compute, [k, *tokens], k.blob.name))
 
 
 def _token(value: Value) -> Value | None:
