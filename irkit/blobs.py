@@ -16,6 +16,7 @@ import numpy as np
 
 from irkit.errors import AbsentError, TypeRuleError
 from irkit.once import once, once_watched
+from irkit.stored import Place
 from irkit.types import DType, Tensor, element_type
 from irkit.watch import SampleWatch, Watch, distinct
 
@@ -30,8 +31,8 @@ COPIED = 1 << 14
 class Blob:
     """The content of a constant: dtype and shape now, the array when asked.
 
-    `load` returns a numpy array of that dtype and shape without copying where it can (a view of a torch tensor, a
-    memory map of a file). `name` is the public name of a weight (`model.layers.0.weight`), or empty.
+    `load` returns a numpy array of that dtype and shape without copying where it can (a view of a torch tensor).
+    `name` is the public name of a weight (`model.layers.0.weight`), or empty.
     `source` is any object whose identity says that two blobs are the same storage (tied weights). `turned` is the
     matrix that this one is the transpose of, and `parts` are what stands one after the other along its first axis,
     where that is known: both can be written as they lie in memory, which this one cannot. `load` raises AbsentError
@@ -39,7 +40,8 @@ class Blob:
 
     `load` must give the same content whenever it is called. Where that is in others' hands, `watch` knows whether it is
     so; `of` are the blobs whose contents it is computed of, or a view of. Everything that reads the content of this
-    blob raises StaleError once it, or one of those, has changed.
+    blob raises StaleError once it, or one of those, has changed. `place` is where its bytes lie in a file, in the order
+    of ONNX, for a content that does.
     """
 
     dtype: DType
@@ -51,6 +53,7 @@ class Blob:
     parts: tuple[Blob, ...] = ()
     watch: Watch | None = None
     of: tuple[Blob, ...] = ()
+    place: Place | None = None
 
     @once_watched
     def array(self) -> np.ndarray:

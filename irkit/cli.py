@@ -25,9 +25,9 @@ from irkit.export_door import upstairs
 from irkit.ir import Graph
 from irkit.onnx.external import save
 from irkit.onnx.load import load
-from irkit.onnx.read_tensors import mapped
 from irkit.onnx.wire import nodes_in
 from irkit.pause import uncollected
+from irkit.stored import opened
 from irkit.text.files import load_text, save_text
 
 Model = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="a model, .onnx, .pt2 or .irkit")]
@@ -249,7 +249,7 @@ def nodes_of(path: Path, graph: Graph) -> str:
     is no node in a graph."""
     if path.suffix in (".irkit", ".pt2"):
         return counted(graph)
-    number = nodes_in(mapped(path.resolve(), "the model"))
+    number = nodes_in(opened(path.resolve(), "the model"))
     return "1 ONNX node" if number == 1 else f"{number} ONNX nodes"
 
 

@@ -79,7 +79,7 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_graphs_are_freed_without_the_collector(tmp_path: Path) -> None:
-    """No cycle holds the graphs of the way, and with them a mapped file."""
+    """No cycle holds the graphs of the way, and with them an open file."""
     given = written(tmp_path)
     gc.collect()
     gc.disable()

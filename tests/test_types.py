@@ -79,13 +79,13 @@ def test_types_are_hashable_and_immutable() -> None:
 # ---------------------------------------------------------------------------------------------- blobs
 
 
-def test_a_blob_never_copies_and_is_read_only() -> None:
+def test_a_blob_is_a_copy_and_read_only() -> None:
     array = np.arange(10_000, dtype=np.float32)
-    held = blob(array)
-    assert np.shares_memory(held.array, array)
-    assert held.array is held.array
-    with pytest.raises(ValueError, match="read-only"):
-        held.array[0] = 1.0
+    for held in (blob(array), blob(array, copy=False)):
+        assert np.shares_memory(held.array, array) == held.watched
+        assert held.array is held.array
+        with pytest.raises(ValueError, match="read-only"):
+            held.array[0] = 1.0
     array[0] = 7.0  # the caller's own array stays writable
 
 

@@ -5,17 +5,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from onnx import TensorProto
 
-from irkit.blobs import SMALL, Blob
+from irkit.blobs import COPIED, SMALL, Blob, owned
 from irkit.errors import LoadError
 from irkit.ir import Graph
 from irkit.onnx.read_model import read_model
+from irkit.onnx.read_tensors import stored_blob
 from irkit.onnx.serialize import skeleton
 from irkit.onnx.tensors import header, tensor_proto
+from irkit.stored import Place, opened
 from irkit.types import DType
+from irkit.watch import SampleWatch
 
 
 def to_onnx_ir(graph: Graph, *, opset: int | None = None, ir_version: int | None = None) -> Any:
@@ -61,7 +66,27 @@ def from_onnx_ir(model: Any) -> Graph:
         if tensor is None:
             raise LoadError(f"the initializer {name!r} has no content")
         if tensor.nbytes > SMALL and tensor.dtype != onnx_ir.DataType.STRING:
-            blobs[name] = Blob(DType(int(tensor.dtype)), tuple(tensor.shape.numpy()), tensor.numpy, name, tensor)
+            blobs[name] = foreign_blob(tensor, name)
     for name in blobs:
         del copy.graph.initializers[name]
     return read_model(onnx_ir.to_proto(copy), None, blobs)
+
+
+def foreign_blob(tensor: Any, name: str) -> Blob:
+    """The blob of a tensor of onnx_ir: small ones copied, arrays watched, and what lies in a file read from there."""
+    import onnx_ir
+
+    dtype, shape = DType(int(tensor.dtype)), tuple(tensor.shape.numpy())
+    if isinstance(tensor, onnx_ir.ExternalTensor) and tensor.location:
+        file = opened(Path(tensor.path).resolve(), f"the initializer {name!r}")
+        if (tensor.offset or 0) + tensor.nbytes > file.size:
+            raise LoadError(f"the initializer {name!r} ends beyond the file {file.path.name!r}")
+        return stored_blob(Place(file, tensor.offset or 0), dtype, shape, name, tensor)
+    if not isinstance(tensor, onnx_ir.Tensor):
+        return Blob(dtype, shape, tensor.numpy, name, tensor)
+    array = tensor.numpy()
+    if array.nbytes <= COPIED:
+        return owned(np.array(array), dtype, name, tensor)
+    return Blob(
+        dtype, shape, lambda: array, name, tensor, watch=SampleWatch.of(array, f"the array of the weight {name}")
+    )

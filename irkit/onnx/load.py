@@ -13,9 +13,9 @@ from irkit.errors import LoadError
 from irkit.ir import Graph
 from irkit.onnx.interop import from_onnx_ir
 from irkit.onnx.read_model import no_model, parsed, read_model
-from irkit.onnx.read_tensors import mapped
 from irkit.onnx.wire import split
 from irkit.pause import uncollected
+from irkit.stored import opened
 
 MARK = b"irkit."
 """What stands in a file where a node of it has metadata of irkit's."""
@@ -24,7 +24,7 @@ TORCH = "pytorch"
 """The producer of files that torch wrote, whose nodes have much metadata, and none of irkit's."""
 
 LARGE = 1 << 20
-"""Files of at least that many bytes are mapped, and their weights left in them."""
+"""Of files of at least that many bytes the weights are left in them."""
 
 
 @uncollected
@@ -33,8 +33,9 @@ def load(source: Any) -> Graph:
 
     Args:
         source: the path of a file, a ModelProto, its bytes, or an `onnx_ir.Model`. Weights beside the model are read
-            only from the folder of the path (or, where the path is a link, from the folder that it leads to), and
-            mapped into memory rather than read.
+            only from the folder of the path (or, where the path is a link, from the folder that it leads to). Large
+            weights are read when they are asked for. A file that another program writes from then on is noticed, and
+            refused with StaleError; one that takes its place leaves the graph as it is.
 
     Operators of older opsets are upgraded, local functions written out, bodies closed, and sizes that the model
     computes folded into dimensions. An initializer that is also an input is a weight. Dimensions keep their names; one
@@ -66,7 +67,7 @@ def read_file(path: Path) -> Graph:
     blobs, real, what = None, path.resolve() if linked else path, f"the file {path.name!r}"
     if size >= LARGE:
         try:
-            data, blobs = split(mapped(real, "the model"))
+            data, blobs = split(opened(real, "the model"))
         except DecodeError as error:
             raise hinted(no_model(what, error), path) from error
     try:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import mmap
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +10,10 @@ import numpy as np
 import onnx.numpy_helper
 from onnx import SparseTensorProto, TensorProto
 
-from irkit.blobs import Blob, blob, owned
+from irkit.blobs import COPIED, Blob, blob, owned
 from irkit.errors import LoadError
 from irkit.onnx.tensors import unpacked
+from irkit.stored import Place, StoredFile, opened
 from irkit.types import DType
 
 _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
@@ -27,7 +25,7 @@ _DENSE_LIMIT = 1 << 28
 
 
 class Files:
-    """The files beside one model, each opened and mapped once, and only where it lies in the model's own folder.
+    """The files beside one model, each opened once, and only where it lies in the model's own folder.
 
     Hubs keep files in a store and give a folder of links into it: `store` is the folder that a link to the model itself
     leads to, and links to weights may lead there too.
@@ -36,14 +34,14 @@ class Files:
     def __init__(self, folder: Path | None, store: Path | None = None) -> None:
         self.folder = folder
         self.store = store
-        self._maps: dict[str, Any] = {}
+        self._opened: dict[str, StoredFile] = {}
         self._sources: dict[Any, object] = {}
 
-    def bytes_of(self, location: str, where: str) -> Any:
-        """The content of a file as a read-only buffer. Raises LoadError for a path that leaves the folder."""
-        if location not in self._maps:
-            self._maps[location] = mapped(self._path(location, where), where)
-        return self._maps[location]
+    def file(self, location: str, where: str) -> StoredFile:
+        """A file by its place in the folder. Raises LoadError for a path that leaves it."""
+        if location not in self._opened:
+            self._opened[location] = opened(self._path(location, where), where)
+        return self._opened[location]
 
     def source(self, *place: Any) -> object:
         """One object for each place in a file, so that tensors that share it are known to."""
@@ -66,21 +64,6 @@ class Files:
         if not real.is_relative_to(folder) and real.parent != self.store:
             raise LoadError(f"{where} has its content in {location!r}, a link out of the folder", hint=hint)
         return real
-
-
-def mapped(path: Path, where: str) -> Any:
-    """The content of a regular file, mapped read-only. Raises LoadError for what is none."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    except OSError as error:
-        raise LoadError(f"{where}: the file {path.name!r} cannot be opened: {error.strerror}") from error
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise LoadError(f"{where}: {path.name!r} is no regular file")
-        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if status.st_size else b""
-    finally:
-        os.close(descriptor)
 
 
 def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") -> Blob:
@@ -143,11 +126,23 @@ def external_blob(
     if length != expected:
         raise LoadError(f"{where} says that it has {length} bytes, where its shape and type say {expected}")
     location = entries.get("location", "")
-    data = files.bytes_of(location, where)
-    if offset + length > len(data):
-        raise LoadError(f"{where} ends at byte {offset + length} of {location!r}, which has {len(data)}")
+    file = files.file(location, where)
+    if offset + length > file.size:
+        raise LoadError(f"{where} ends at byte {offset + length} of {location!r}, which has {file.size}")
     source = files.source(location, offset, dtype, shape)
-    return Blob(dtype, shape, lambda: from_bytes(data, dtype, shape, offset), name, source)
+    return stored_blob(Place(file, offset), dtype, shape, name, source)
+
+
+def stored_blob(place: Place, dtype: DType, shape: tuple[int, ...], name: str = "", source: Any = None) -> Blob:
+    """The blob of what lies in a file: read at once where it is small, and else when it is asked for."""
+    size = (math.prod(shape) * dtype.bits + 7) // 8
+
+    def load() -> np.ndarray:
+        return from_bytes(place.file.read(place.start, size), dtype, shape, 0)
+
+    if size <= COPIED:
+        return owned(load(), dtype, name, source)
+    return Blob(dtype, shape, load, name, source, watch=place.file, place=place)
 
 
 def whole_number(text: str, where: str) -> int:

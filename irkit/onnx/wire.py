@@ -1,8 +1,8 @@
 """Large model files read without taking their weights into memory.
 
 A protobuf message is a row of fields, each a tag, a length and that many bytes. The fields of the model and of its
-graph are walked over here, the content of large initializers is left where it is in the mapped file, and only the rest
-is handed to protobuf.
+graph are walked over here, a window of the file at a time, the content of large initializers is left where it is, and
+only the rest is handed to protobuf.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from onnx import TensorProto
 
 from irkit.blobs import Blob
 from irkit.errors import LoadError
-from irkit.onnx.read_tensors import described, from_bytes
+from irkit.onnx.read_tensors import described, stored_blob
 from irkit.onnx.tensors import varint
+from irkit.stored import Place, StoredFile
 
 LARGE = 1 << 12
 """Initializers of fewer bytes are left in the message."""
+WINDOW, HEAD = 1 << 14, 32
+"""Bytes of a file that are looked at together; of them the tag and the length of a field take fewer than `HEAD`."""
 _GRAPH, _NODE, _INITIALIZER, _RAW_DATA = 7, 1, 5, 9
 _NUMBER, _BYTES = 0, 2
 _FIXED = {1: 8, 5: 4}  # wire types of a fixed number of bytes
@@ -29,80 +32,85 @@ Field = tuple[int, int, int, int]
 """(number, start of the tag, start of the content, end)"""
 
 
-def split(data: Any) -> tuple[bytes, dict[str, Blob]]:
+def split(file: StoredFile) -> tuple[bytes, dict[str, Blob]]:
     """(message, blobs): a model's bytes without its large initializers, and these as lazy blobs by name.
 
-    `data` is a buffer that stays open as long as the blobs. Raises DecodeError for bytes that are no message, LoadError
-    for an initializer that contradicts itself.
+    Raises DecodeError for bytes that are no message, LoadError for an initializer that contradicts itself, StaleError
+    where the file is written meanwhile.
     """
     blobs: dict[str, Blob] = {}
-    parts: list[Any] = []
-    view = memoryview(data)  # slices of it copy nothing
-    for number, start, content, end in fields(data, 0, len(data)):
+    parts: list[bytes] = []
+    for number, start, content, end in fields(file, 0, file.size):
         if number == _GRAPH and content > start:
-            inner = list(graph_parts(view, content, end, blobs))
+            inner = list(graph_parts(file, content, end, blobs))
             parts += [varint(_GRAPH << 3 | _BYTES) + varint(sum(map(len, inner))), *inner]
         else:
-            parts.append(view[start:end])
+            parts.append(file.peek(start, end - start))
+    file.check()
     return b"".join(parts), blobs
 
 
-def nodes_in(data: Any) -> int:
+def nodes_in(file: StoredFile) -> int:
     """How many nodes the graph of a model has, those of bodies and functions not counted. Raises DecodeError for bytes
     that are no message."""
-    graphs = (place for place in fields(data, 0, len(data)) if place[0] == _GRAPH)
-    return sum(field[0] == _NODE for _, _, start, stop in graphs for field in fields(data, start, stop))
+    graphs = (place for place in fields(file, 0, file.size) if place[0] == _GRAPH)
+    return sum(field[0] == _NODE for _, _, start, stop in graphs for field in fields(file, start, stop))
 
 
-def graph_parts(data: Any, start: int, stop: int, blobs: dict[str, Blob]) -> Iterator[Any]:
+def graph_parts(file: StoredFile, start: int, stop: int, blobs: dict[str, Blob]) -> Iterator[bytes]:
     """The pieces of a graph message without large initializers, which are added to `blobs`."""
     kept = start  # the pieces between large initializers are taken whole
-    for number, begin, content, end in large_fields(data, start, stop):
-        blob = blob_at(data, content, end) if number == _INITIALIZER else None
+    for number, begin, content, end in large_fields(file, start, stop):
+        blob = blob_at(file, content, end) if number == _INITIALIZER else None
         if blob is None:
             continue
         if blob.name in blobs:
             raise LoadError(f"the name {blob.name!r} is defined twice")
         blobs[blob.name] = blob
-        yield data[kept:begin]
+        yield file.peek(kept, begin - kept)
         kept = end
-    yield data[kept:stop]
+    yield file.peek(kept, stop - kept)
 
 
-def large_fields(data: Any, start: int, stop: int) -> Iterator[Field]:
+def large_fields(file: StoredFile, start: int, stop: int, window: int = WINDOW) -> Iterator[Field]:
     """The fields of at least `LARGE` bytes. Small ones, as the thousands of nodes of a graph are, are leapt over."""
-    at, last = start, stop - 2
-    while at < stop:
-        kind = data[at] & 0x87  # of tags of one byte
-        if kind == _BYTES and at < last:
-            size = data[at + 1]
-            if size < 0x80:
-                at += size + 2
+    begin = start
+    while begin < stop:
+        data = file.peek(begin, min(window, stop - begin))
+        at, end = 0, stop - begin  # within the window
+        limit = end if len(data) == end else len(data) - HEAD
+        last = end - 2 if len(data) == end else limit
+        while at < limit:
+            kind = data[at] & 0x87  # of tags of one byte
+            if kind == _BYTES and at < last:
+                size = data[at + 1]
+                if size < 0x80:
+                    at += size + 2
+                    continue
+                high = data[at + 2]
+                if high < LARGE >> 7:
+                    at += (high << 7) + size - 0x7D
+                    continue
+            elif kind == _NUMBER and at < last and min(data[at + 1], data[at + 2]) < 0x80:
+                at += 2 if data[at + 1] < 0x80 else 3
                 continue
-            high = data[at + 2]
-            if high < LARGE >> 7:
-                at += (high << 7) + size - 0x7D
-                continue
-        elif kind == _NUMBER and at < last and min(data[at + 1], data[at + 2]) < 0x80:
-            at += 2 if data[at + 1] < 0x80 else 3
-            continue
-        field = field_at(data, at, stop)
-        at = field[3]
-        if at - field[2] >= LARGE:
-            yield field
-    if at > stop:
+            number, first, content, at = field_at(data, at, end)
+            if at - content >= LARGE:
+                yield number, begin + first, begin + content, begin + at
+        begin += at
+    if begin > stop:
         raise DecodeError("it ends inside a field")
 
 
-def blob_at(data: Any, start: int, stop: int) -> Blob | None:
+def blob_at(file: StoredFile, start: int, stop: int) -> Blob | None:
     """The blob of a tensor message whose content stays where it lies; None where the content is not in one large field
     of raw data, and so is protobuf's to read."""
-    large = list(large_fields(data, start, stop))
+    large = list(large_fields(file, start, stop, LARGE))
     if len(large) != 1 or large[0][0] != _RAW_DATA:
         return None
     ((_, begin, place, end),) = large
     try:
-        tensor = TensorProto.FromString(bytes(data[start:begin]) + bytes(data[end:stop]))
+        tensor = TensorProto.FromString(file.peek(start, begin - start) + file.peek(end, stop - end))
     except DecodeError as error:
         raise LoadError(f"an initializer is no tensor: {error}") from error
     if tensor.HasField("raw_data"):
@@ -111,16 +119,19 @@ def blob_at(data: Any, start: int, stop: int) -> Blob | None:
     expected = (math.prod(shape) * dtype.bits + 7) // 8
     if end - place != expected or tensor.data_location == TensorProto.EXTERNAL:
         raise LoadError(f"the tensor {name!r} holds {end - place} bytes, where its shape and type say {expected}")
-    return Blob(dtype, shape, lambda: from_bytes(data, dtype, shape, place), name)
+    return stored_blob(Place(file, place), dtype, shape, name)
 
 
-def fields(data: Any, start: int, stop: int) -> Iterator[Field]:
+def fields(file: StoredFile, start: int, stop: int) -> Iterator[Field]:
     """The fields of a message between two places. Raises DecodeError where they do not end there."""
-    at = start
-    while at < stop:
-        field = field_at(data, at, stop)
-        yield field
-        at = field[3]
+    begin = start
+    while begin < stop:
+        data, at, end = file.peek(begin, min(WINDOW, stop - begin)), 0, stop - begin
+        limit = end if len(data) == end else len(data) - HEAD
+        while at < limit:
+            number, first, content, at = field_at(data, at, end)
+            yield number, begin + first, begin + content, begin + at
+        begin += at
 
 
 def field_at(data: Any, begin: int, stop: int) -> Field:

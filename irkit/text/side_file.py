@@ -15,9 +15,10 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit.blobs import Blob, content
-from irkit.errors import ParseError
+from irkit.blobs import COPIED, Blob, content, owned
+from irkit.errors import LoadError, ParseError
 from irkit.files import replacing
+from irkit.stored import StoredFile, opened
 from irkit.types import DType
 
 HEADER = 100_000_000
@@ -36,7 +37,7 @@ KINDS: Mapping[DType, str] = {
 class Stored:
     """One content of a side file, not read yet: bytes `start` to `stop` of the file."""
 
-    path: Path
+    file: StoredFile
     start: int
     stop: int
 
@@ -46,19 +47,21 @@ class Stored:
         size = int(np.prod(shape, dtype=np.int64)) if len(shape) else 1
         if dtype is not DType.STRING and self.stop - self.start != size * dtype.numpy.itemsize:
             raise LookupError(
-                f"{self.path.name} holds {self.stop - self.start} bytes for what the text calls {type_!r}"
+                f"{self.file.path.name} holds {self.stop - self.start} bytes for what the text calls {type_!r}"
             )
-        return Blob(dtype, shape, lambda: self.array(dtype, shape))
+        if dtype is DType.STRING or self.stop - self.start <= COPIED:
+            return owned(self.array(dtype, shape), dtype)
+        return Blob(dtype, shape, lambda: self.array(dtype, shape), watch=self.file)
 
     def array(self, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
-        """The content: a view of the file's pages; strings are copied out."""
+        """The content. Raises StaleError where the file was written since it was opened."""
         if self.stop == self.start:
             return np.zeros(shape, dtype.numpy)
-        pages = np.memmap(self.path, np.uint8, "r", self.start, (self.stop - self.start,))
+        found = self.file.read(self.start, self.stop - self.start)
         if dtype is not DType.STRING:
-            return np.asarray(pages).view(dtype.numpy).reshape(shape)
+            return found.view(dtype.numpy).reshape(shape)
         flat = np.empty(int(np.prod(shape)), dtype=object)
-        flat[:] = list(strings_of(pages.tobytes()))
+        flat[:] = list(strings_of(found.tobytes()))
         return flat.reshape(shape)
 
 
@@ -104,17 +107,19 @@ def write_side_file(path: Path, blobs: Iterable[Blob]) -> None:
 def read_side_file(path: Path) -> dict[str, Stored]:
     """The contents by key; only the header is read. Raises ParseError for what is no such file."""
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if not 2 <= length <= min(HEADER, size - 8):
-                raise ValueError("its header is longer than the file")
-            header = json.loads(file.read(length))
-        found = {key: Stored(path, *entry["data_offsets"]) for key, entry in header.items() if key != "__metadata__"}
+        file = opened(path.resolve(), "the side file")
+        size = file.size
+        length = int.from_bytes(file.peek(0, min(8, size)), "little")
+        if not 2 <= length <= min(HEADER, size - 8):
+            raise ValueError("its header is longer than the file")
+        header = json.loads(file.peek(8, length))
+        file.check()
+        found = {key: Stored(file, *entry["data_offsets"]) for key, entry in header.items() if key != "__metadata__"}
         start = 8 + length
-        found = {key: Stored(path, start + s.start, start + s.stop) for key, s in found.items()}
+        found = {key: Stored(file, start + s.start, start + s.stop) for key, s in found.items()}
         if any(not start <= s.start <= s.stop <= size for s in found.values()):
             raise ValueError("it says that contents lie outside of it")
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ParseError(f"{path.name} cannot be read as a file of contents: {error}") from error
+        why = error.what if isinstance(error, LoadError) else error
+        raise ParseError(f"{path.name} cannot be read as a file of contents: {why}") from error
     return found
