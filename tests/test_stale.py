@@ -308,7 +308,7 @@ def test_what_a_graph_shows_of_itself_cannot_be_changed() -> None:
     x = param(tensor("f32", "n"))
     made = op.Relu(x)
     symbols = {"n": irkit.Range(1, 9)}
-    graph = Graph([x], [made], symbols)  # type: ignore[arg-type]
+    graph = Graph([x], [made], symbols)
     digest = graph.digest
     with pytest.raises(AttributeError):
         graph.users.clear()  # type: ignore[attr-defined]
@@ -324,7 +324,7 @@ def test_what_a_graph_shows_of_itself_cannot_be_changed() -> None:
     pads.clear()
     assert value.inputs == (x,) and value.attribute("pads") == (1, 1)
     ports = [irkit.Port("a")]
-    signature = irkit.Signature(ports)  # type: ignore[arg-type]
+    signature = irkit.Signature(ports)
     ports.clear()
     assert signature.params == (irkit.Port("a"),) and graph.digest == digest
 
