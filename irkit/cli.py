@@ -122,6 +122,9 @@ def export(
     conditions: Annotated[
         bool, typer.Option("--conditions", help="an output more for each condition that only the data decides")
     ] = False,
+    finite: Annotated[
+        bool, typer.Option("--finite", help="an output more for each place that finite numbers are assumed of")
+    ] = False,
     rules: Chosen = "",
     precision: Half = None,
     keep: Keep = None,
@@ -141,7 +144,8 @@ def export(
         )  # fmt: skip
     report = program.check() if check else None
     if report is None or report:  # before anything is printed: a closed pipe shall not keep the file from being written
-        write(program.watched if conditions else program.ready, output, program.opset)
+        program = program.refusing_nan() if finite else program
+        write(program.watched if conditions or finite else program.ready, output, program.opset)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(program.report.render(), soft_wrap=False)
     if report is not None:

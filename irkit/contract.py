@@ -51,10 +51,11 @@ def contract_of(graph: Graph) -> dict[str, Any]:
         "lengths": [length(fact) for fact in facts if fact.kind == "length"],
         "state": [{"input": port.binds, "output": port.name} for port in results if port.role == "state"],
         "checks": checks,
+        "assumptions": [condition(fact) for fact in facts if fact.kind == "finite"],
         "unchecked": [
             condition(fact)
             for fact in facts
-            if fact.kind not in ("baked", "length") and fact not in checkable and fact.text not in seen
+            if fact.kind not in ("baked", "length", "finite") and fact not in checkable and fact.text not in seen
         ],
     }
 

@@ -155,8 +155,9 @@ class Fact:
     """Something capture relied on. `text` is Python over dimension symbols, `source` the user's line it came from.
 
     `kind` is "guard", a condition that the model itself made; "relation", one that the user promised; "baked", the
-    value of a constant; "length", that of a list among the arguments; "static", what was to vary and does not; or
-    "note", a condition in words, which nothing can check.
+    value of a constant; "length", that of a list among the arguments; "static", what was to vary and does not;
+    "finite", an operator of which the runtime wants finite numbers; or "note", a condition in words, which nothing can
+    check.
     """
 
     kind: str

@@ -24,6 +24,7 @@ from lowering.capture import capture
 from lowering.complexes import boundary_text
 from lowering.entry import Lowered, lowered
 from lowering.errors import LoweringError
+from lowering.finite import FINITE, assuming
 from lowering.fx_types import DTYPES
 from lowering.program import Program
 from lowering.registry import Converter
@@ -93,6 +94,7 @@ def finished(
     chosen = newest_for(better, target) if free else target
     legal = clock("legalize", fitted, better, chosen, rules)
     ready, checks = apart(clock("materialize", materialize_dims, legal, chosen.opset))
+    ready = assuming(ready, chosen)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(apart(better)[0]), "ONNX": len(ready)}
     report = report_of(low, ready, chosen, counts, clock.seconds)
     if mixed is None:
@@ -158,6 +160,7 @@ def report_of(
         seconds=seconds,
         weights=(len(blobs), sum(b.nbytes for b in blobs.values())),
         notes=low.captured.notes,
+        assumed=tuple((f.text, f.source) for f in ready.signature.facts if f.kind == FINITE),
         lengths=tuple(f.text for f in facts if f.kind == "length"),
         fixed=tuple((f.text, f.source) for f in facts if f.kind == "static"),
     )

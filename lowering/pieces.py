@@ -13,7 +13,6 @@ from irkit.build import const, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.missing import may_be_nan, nan_flag, with_nan
 from lowering.promotion import cast, scalar
 from lowering.shaping import expand, ints, may_be_empty, permute
 
@@ -85,8 +84,7 @@ def p_norm(x: Value, p: float, axes: Sequence[int], keepdims: bool = False) -> V
         return total(cast(op.Not(op.Equal(x, scalar(0, x.dtype))), x.dtype), axes, keepdims)
     size = op.Abs(x)
     if np.isinf(p):
-        made = op.ReduceMax(size, over, keepdims=keep) if p > 0 else op.ReduceMin(size, over, keepdims=keep)
-        return with_nan(made, op.ReduceMax(nan_flag(x), over, keepdims=keep)) if may_be_nan(x) else made
+        return op.ReduceMax(size, over, keepdims=keep) if p > 0 else op.ReduceMin(size, over, keepdims=keep)
     return op.Pow(total(op.Pow(size, scalar(p, x.dtype)), axes, keepdims), scalar(1.0 / p, x.dtype))
 
 

@@ -28,6 +28,7 @@ from lowering.checking import CheckReport, checked
 from lowering.complexes import WHOLES, complex_names
 from lowering.entry import Lowered
 from lowering.errors import CaptureError
+from lowering.finite import conditions
 from lowering.fx_types import array_of, as_pairs, from_pairs, tensor_of
 from lowering.report import Report
 from lowering.running import breach, refusal
@@ -68,6 +69,15 @@ class Program:
         """
         save(self.watched if conditions else self.ready, path, opset=self.opset, external=external)
         return Path(path)
+
+    def refusing_nan(self) -> Program:
+        """The same program, which also refuses data that break what `report.assumed` says, finite numbers, as they break
+        what the model asserts: a call computes that beside the results. `save(path, conditions=True)` of it writes an
+        output more for each. The program itself where it assumes nothing, or refuses already.
+        """
+        known = {check.text + check.source for check in self.checks}
+        new = tuple(check for check in conditions(self.ready) if check.text + check.source not in known)
+        return attrs.evolve(self, checks=(*self.checks, *new)) if new else self
 
     @cached_property
     def watched(self) -> Graph:

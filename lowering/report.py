@@ -38,6 +38,7 @@ class Report:
     notes: tuple[str, ...] = ()
     lengths: tuple[str, ...] = ()
     fixed: tuple[tuple[str, str], ...] = ()
+    assumed: tuple[tuple[str, str], ...] = ()
     precision: str = ""
 
     def asdict(self) -> dict[str, Any]:
@@ -65,6 +66,7 @@ class Report:
             ("state", self.state),
             ("dimensions", tuple(f"{n} in {r}" for n, r in self.dims)),
             ("guards", tuple(f"{t}  ({s})" if s else t for t, s in self.guards)),
+            ("assumed", tuple(f"{t}  ({s})" if s else t for t, s in self.assumed)),
             ("notes", self.notes),
             ("baked values", tuple(f"{t}  ({s})" if s else t for t, s in self.baked)),
             ("lengths", self.lengths),

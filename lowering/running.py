@@ -20,9 +20,9 @@ _STATUS = re.compile(r"Status Message: (.*)", re.DOTALL)
 def breach(check: Check) -> ContractError:
     """The error of a condition that does not hold."""
     return ContractError(
-        f"the data of this call breaks what the model asserts: {check.text}",
+        f"the data of this call breaks what the model {'assumes' if check.hint else 'asserts'}: {check.text}",
         source=check.source,
-        hint="look at the numbers that the line works on, in the inputs",
+        hint=check.hint or "look at the numbers that the line works on, in the inputs",
     )
 
 

@@ -44,11 +44,13 @@ class Options:
 
 @attrs.frozen(eq=False)
 class Check:
-    """A condition that data decides: torch's expression, or what must be true; its text, and the user's line."""
+    """A condition that data decides: torch's expression, or what must be true; its text, and the user's line. `hint` is
+    what to try where it is irkit that assumes it, and empty where the model asserts it."""
 
     condition: Any
     text: str
     source: str = ""
+    hint: str = ""
 
 
 @attrs.define(eq=False)

@@ -51,6 +51,7 @@ from passes.recurrent import RECURRENT
 from passes.restate import misread, refused
 from passes.rules.algebra import ALGEBRA
 from passes.rules.casts import CASTS
+from passes.rules.nan import KEPT_BY_DEFAULT
 from passes.rules.shapes import SHAPES
 from passes.rules.sizes import SIZES
 from passes.targets import (
@@ -128,7 +129,7 @@ def _legalized(graph: Graph, target: Target) -> Graph:
 def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rule, Rules]:
     """The rule that makes values run, and those for what runs and goes wrong where a tensor is empty: the same objects
     every time, so that what is known of a rule set is known of them."""
-    quirks = empty_rules(ranges) if target.provider else ()
+    quirks = (*empty_rules(ranges), *KEPT_BY_DEFAULT) if target.provider else ()
     return legal_rule(target), (*quirks, *((plain_reshapes(ranges),) if target.opset < ALLOWZERO else ()))
 
 

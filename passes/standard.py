@@ -35,6 +35,7 @@ from passes.rules.interleaved import INTERLEAVED
 from passes.rules.lookups import NUMBERS
 from passes.rules.masks import LOOKUPS, MASKS
 from passes.rules.movement import MOVEMENT, REAL_MOVEMENT
+from passes.rules.nan import NAN
 from passes.rules.norms import NORMS
 from passes.rules.ordinals import CAUSAL, ORDINALS
 from passes.rules.parts import PARTS
@@ -129,7 +130,8 @@ LEVELS: tuple[Pass, ...] = tuple(pipeline(level, rules) for level, rules in enum
 
 def all_rules(level: int) -> Rules:
     """The rules of a level, and those that it could have."""
-    return tuple(dict.fromkeys((*RULES[level], *EXACT, *(FINITE if level == 2 else ())))) if level else ()
+    asked = (*NAN, *(FINITE if level == 2 else ()))
+    return tuple(dict.fromkeys((*RULES[level], *EXACT, *asked))) if level else ()
 
 
 @lru_cache(maxsize=64)
@@ -196,8 +198,16 @@ def optimize(
         raise RewriteError(f"there is no level {level!r}", hint="levels are 0, 1 and 2")
     given = several(rules)
     own = tuple(r for r in given if isinstance(r, Rule))
-    known = selected(level, "+".join(r for r in given if isinstance(r, str)), fold)
+    known, last = parted(selected(level, "+".join(r for r in given if isinstance(r, str)), fold))
     if own or check:
-        first, both = (own, own + known) if not check else (guarded(own), guarded(own + known))
-        return sequence(rules_pass("own rules", first), pipeline(level, both), name="own").run(graph, observe)
-    return (LEVELS[level] if known is RULES[level] else pipeline(level, known)).run(graph, observe)
+        first, both, last = (own, own + known, last) if not check else map(guarded, (own, own + known, last))
+        step = sequence(rules_pass("own rules", first), pipeline(level, both), name="own")
+    else:
+        step = LEVELS[level] if known is RULES[level] else pipeline(level, known)
+    return (sequence(step, rules_pass("keep_nan", last), name="keep_nan") if last else step).run(graph, observe)
+
+
+def parted(rules: Rules) -> tuple[Rules, Rules]:
+    """(rules, those among them by which NaN is kept): these come last, when nothing is to be recognized any more."""
+    last = tuple(r for r in rules if r in NAN)
+    return (tuple(r for r in rules if r not in NAN), last) if last else (rules, ())

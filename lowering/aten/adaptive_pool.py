@@ -12,10 +12,11 @@ from irkit.build import const, dim_scalar, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.missing import is_set, may_be_nan, nan_flag
+from lowering.missing import is_set, nan_flag
 from lowering.pieces import largest, per_axis, swap, widened
 from lowering.promotion import cast, scalar
 from lowering.shaping import expand, iota, reshape, sliced, unsqueeze
+from passes.rules.nan import may_be_nan
 
 Pair = tuple[Value, Value]
 
@@ -112,10 +113,7 @@ def from_windows(x: Value, places: Sequence[Value]) -> Pair:
         flags = nan_flag(taken)
         some = op.ReduceMax(flags, [last], keepdims=1)
         best = op.Where(is_set(some), op.ArgMax(flags, axis=last, keepdims=1, select_last_index=1), best)
-        found = op.Squeeze(op.GatherElements(taken, best, axis=last), [last])
-    else:
-        found = largest(taken, [last])
-    return found, op.Squeeze(op.GatherElements(wanted, best, axis=last), [last])
+    return largest(taken, [last]), op.Squeeze(op.GatherElements(wanted, best, axis=last), [last])
 
 
 def _merged(positions: Value, spatial: int) -> tuple[Dim, ...]:

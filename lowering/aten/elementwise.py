@@ -10,7 +10,6 @@ from irkit.build import op
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
-from lowering.missing import may_be_nan
 from lowering.pieces import widened
 from lowering.promotion import (
     Number,
@@ -25,6 +24,7 @@ from lowering.promotion import (
     truth,
 )
 from lowering.shaping import expand
+from passes.rules.nan import may_be_nan
 
 # ---------------------------------------------------------------------------------------------- sums and products
 

@@ -12,10 +12,10 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType, same_types
 from lowering.errors import Unsupported
-from lowering.missing import may_be_nan
 from lowering.pieces import full, p_norm, total, widened
 from lowering.promotion import cast, scalar
 from lowering.shaping import expand, flat, ints, iota, sliced, squeeze, unsqueeze
+from passes.rules.nan import may_be_nan
 
 SUM, MEAN, MAX = 0, 1, 2
 """torch's numbers for the modes of embedding_bag."""

@@ -12,10 +12,10 @@ from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import LoweringError
-from lowering.missing import may_be_nan
 from lowering.pieces import full, mean, p_norm, total, widened
 from lowering.promotion import cast, floating, floating_all, promoted, scalar
 from lowering.shaping import broadcast_shape, expand, reshape, unsqueeze
+from passes.rules.nan import may_be_nan
 
 Triple = tuple[Value, Value, Value]
 

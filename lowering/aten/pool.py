@@ -12,7 +12,6 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.missing import is_not_negative
 from lowering.pieces import full, per_axis, widened
 from lowering.promotion import cast, lowest, scalar
 from lowering.shaping import iota, reshape, sliced, squeeze, unsqueeze
@@ -62,7 +61,9 @@ def max_pooled(
     if count == 1 and x.dtype.is_float:
         return (unbatched(largest_of(x, attributes, void), self),)
     values, *indices = op.MaxPool(narrow, **attributes, outputs=2) if count > 1 else (op.MaxPool(narrow, **attributes),)
-    if not x.dtype.is_float:
+    if x.dtype.is_float:
+        values = largest_of(x, attributes, void)
+    else:
         values = cast(bounded(values, x.dtype) if void else values, x.dtype)
     if count == 1:
         return (unbatched(values, self),)
@@ -78,8 +79,6 @@ def max_pooled(
         kinds = op.Where(op.IsNaN(narrow), op.Add(place, 1.0), op.Sub(kinds, 1.0))
         kind = op.MaxPool(kinds, **attributes)
         missing, nothing = op.Greater(kind, scalar(0, kind.dtype)), op.Less(kind, scalar(0, kind.dtype))
-        values = op.Where(nothing, scalar(-np.inf, values.dtype), values)
-        values = op.Where(missing, scalar(float("nan"), values.dtype), values)
         inside = op.Where(missing, cast(op.Sub(kind, 1.0), DType.INT64), inside)
     inside = op.Where(nothing, beginnings(values.shape[2:], x.shape[2:], attributes), inside)
     return unbatched(values, self), unbatched(inside, self)
@@ -122,20 +121,15 @@ def beginnings(counts: Sequence[Dim], sizes: Sequence[Dim], attributes: dict[str
 def largest_of(x: Value, attributes: dict[str, Any], void: bool) -> Value:
     """The largest element of every window, NaN where there is one; -inf of nothing, which there may be where `void`.
 
-    ONNX Runtime's pooling leaves NaN out, and finds the lowest finite number in a window of nothing or -inf alone.
+    ONNX Runtime's pooling finds the least finite number in a window of nothing, so that it is told what it holds.
     """
-    values = op.MaxPool(x, **attributes)
-    if not x.dtype.is_float:
-        return values
-    if is_not_negative(x) and not attributes["ceil_mode"] and not void:
-        # No infinities of both signs meet, so that a mean is NaN where an element is: the cheapest way to find one.
-        given = {k: v for k, v in attributes.items() if k != "ceil_mode"}
-        missing = op.IsNaN(op.AveragePool(x, **given, count_include_pad=1))
-        return op.Where(missing, scalar(float("nan"), x.dtype), values)
+    if not x.dtype.is_float or not void:
+        return op.MaxPool(x, **attributes)
     # In the order of what outdoes what: 0 for -inf, 1 for numbers, 2 for NaN; and what makes it of what pooling found.
+    values = op.MaxPool(op.Where(op.IsNaN(x), scalar(-np.inf, x.dtype), x), **attributes)
     numbers = cast(op.Greater(x, scalar(-np.inf, x.dtype)), DType.FLOAT)
     kinds = op.MaxPool(op.Where(op.IsNaN(x), scalar(2, DType.FLOAT), numbers), **attributes)
-    kinds = op.Max(kinds, scalar(0, kinds.dtype)) if void else kinds
+    kinds = op.Max(kinds, scalar(0, kinds.dtype))
     table = const(np.array([-np.inf, -0.0, np.nan], np.float32))
     return op.Add(values, op.Gather(cast(table, x.dtype), cast(kinds, DType.INT32)))
 

@@ -10,7 +10,6 @@ from irkit.build import const, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.missing import is_set, may_be_nan, nan_flag, with_nan
 from lowering.pieces import full, mean
 from lowering.promotion import Number, cast, floating, highest, is_static, lowest, scalar, sum_dtype, truth
 from lowering.shaping import axes, flat, ints, may_be_empty, picked, reshape, sliced, unsqueeze
@@ -140,8 +139,6 @@ _REDUCIBLE = frozenset((DType.BOOL, DType.INT8, DType.UINT8, DType.INT32, DType.
 def extreme(function: str, x: Value, dim: Axes, keepdim: bool) -> Value:
     """ReduceMax or ReduceMin in the element type of x, NaN where one is in reach. i16 and u16, which ONNX leaves out,
     go through i32."""
-    if may_be_nan(x) and axes(dim, x.rank):
-        return with_nan(reduced(function, x, dim, keepdim), reduced("ReduceMax", nan_flag(x), dim, keepdim))
     if x.dtype.is_float or x.dtype in _REDUCIBLE:
         return reduced(function, x, dim, keepdim)
     return cast(reduced(function, cast(x, DType.INT32), dim, keepdim), x.dtype)
@@ -195,11 +192,7 @@ def position(function: str, x: Value, dim: int | None, keepdim: bool) -> Value:
         place = position(function, op.Reshape(x, ints(-1)), 0, False)
         return reshape(place, (1,) * x.rank) if keepdim else place
     options = {"axis": dim % x.rank, "keepdims": int(keepdim)}
-    place = getattr(op, function)(x, **options)
-    if not may_be_nan(x):
-        return place
-    flags = nan_flag(x)
-    return op.Where(is_set(reduced("ReduceMax", flags, dim, keepdim)), op.ArgMax(flags, **options), place)
+    return getattr(op, function)(x, **options)
 
 
 def aten_argmax(self: Value, dim: int | None = None, keepdim: bool = False) -> Value:

@@ -12,7 +12,6 @@ from irkit.types import DType
 from lowering.aten.elementwise import chosen, floor_divided
 from lowering.aten.indexing import index64, planned, stacked, unmasked, within
 from lowering.aten.reduce import identity_of
-from lowering.missing import may_be_nan, nan_flag, with_nan
 from lowering.promotion import Number, cast, scalar, truth
 from lowering.shaping import (
     aligned,
@@ -45,10 +44,7 @@ def written(x: Value, dim: int, index: Value, src: Value, reduction: str = "none
         if dims.same(part.shape[i], where.shape[i]) is not True:
             part = sliced(part, i, 0, where.shape[i])
     wide = x.dtype if reduction == "none" else WIDE.get(x.dtype, x.dtype)
-    made = cast(op.ScatterElements(cast(x, wide), where, cast(part, wide), axis=at, reduction=reduction), x.dtype)
-    if reduction in ("max", "min") and (may_be_nan(x) or may_be_nan(part)):
-        return with_nan(made, op.ScatterElements(nan_flag(x), where, nan_flag(part), axis=at, reduction="max"))
-    return made
+    return cast(op.ScatterElements(cast(x, wide), where, cast(part, wide), axis=at, reduction=reduction), x.dtype)
 
 
 WIDE: Mapping[DType, DType] = {DType.BOOL: DType.INT32, DType.FLOAT16: DType.FLOAT, DType.BFLOAT16: DType.FLOAT}

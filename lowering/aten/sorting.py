@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.dims import Dim
@@ -11,7 +9,7 @@ from irkit.ir import Value
 from irkit.types import DType
 from lowering.aten.elementwise import aten_lerp
 from lowering.aten.reduce import aten_any
-from lowering.missing import above_all, is_normalized, is_set, may_be_nan, nan_flag, places_by, with_nan
+from lowering.missing import is_set, nan_where
 from lowering.pieces import compressed, widened
 from lowering.promotion import Number, cast, highest, lowest, promoted, scalar
 from lowering.shaping import (
@@ -28,6 +26,7 @@ from lowering.shaping import (
     unsqueeze,
     vector,
 )
+from passes.rules.nan import above_all, may_be_nan
 
 
 def sorted_by(x: Value, k: Dim, dim: int, largest: bool) -> tuple[Value, Value]:
@@ -35,19 +34,6 @@ def sorted_by(x: Value, k: Dim, dim: int, largest: bool) -> tuple[Value, Value]:
     if x.rank == 0:
         values, places = sorted_by(vector(x), k, 0, largest)
         return squeeze(values, 0), squeeze(places, 0)
-    at = axis(dim, x.rank)
-    if not may_be_nan(x) or (dims.same(k, x.shape[at]) is not True and is_normalized(x, at)):
-        return numbers_by(x, k, at, largest)
-    if x.dtype is not DType.DOUBLE:
-        places = numbers_by(above_all(x), k, at, largest)[1]
-    else:
-        places = places_by(x, at, lambda key: numbers_by(key, x.shape[at], at, largest)[1])
-        places = places if dims.same(k, x.shape[at]) is True else sliced(places, at, 0, k)
-    return op.GatherElements(x, places, axis=at), places
-
-
-def numbers_by(x: Value, k: Dim, dim: int, largest: bool) -> tuple[Value, Value]:
-    """As `sorted_by`, of what is never NaN, or is so as a whole."""
     narrow = cast(x, DType.INT32) if x.dtype is DType.BOOL else x
     values, places = op.TopK(narrow, shape_vector((k,)), axis=axis(dim, x.rank), largest=int(largest))
     return cast(values, x.dtype), places
@@ -85,14 +71,12 @@ def aten_msort(self: Value) -> Value:
     return aten_sort(self, 0)[0]
 
 
-def nth(
-    x: Value, count: Dim, dim: int, keepdim: bool, order: Callable[..., tuple[Value, Value]] = sorted_by
-) -> tuple[Value, Value]:
+def nth(x: Value, count: Dim, dim: int, keepdim: bool) -> tuple[Value, Value]:
     """The count-th smallest element along `dim`, and where it stands."""
     if x.rank == 0:
         return x, scalar(0, DType.INT64)
     at = axis(dim, x.rank)
-    values, places = order(x, count, at, False)
+    values, places = sorted_by(x, count, at, False)
     last = [sliced(v, at, -1, None) for v in (values, places)]
     return (last[0], last[1]) if keepdim else (squeeze(last[0], at), squeeze(last[1], at))
 
@@ -105,8 +89,8 @@ def aten_kthvalue(self: Value, k: Dim, dim: int = -1, keepdim: bool = False) -> 
 def aten_median(self: Value) -> Value:
     """The middle element of all, the lower of two; NaN where one is."""
     values = not_empty(flat(self))
-    middle = nth(values, half(values.shape[0]), 0, False, numbers_by)[0]
-    return with_nan(middle, op.ReduceMax(nan_flag(values), keepdims=0)) if may_be_nan(self) else middle
+    middle = nth(values, half(values.shape[0]), 0, False)[0]
+    return nan_where(op.IsNaN(op.ReduceMax(values, keepdims=0)), middle) if may_be_nan(self) else middle
 
 
 def aten_median_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
@@ -114,10 +98,9 @@ def aten_median_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Value
     if self.rank == 0 or not may_be_nan(self):
         return nth(self, half(self.shape[dim] if self.rank else 1), dim, keepdim)
     at = axis(dim, self.rank)
-    value, place = nth(self, half(self.shape[at]), at, keepdim, numbers_by)
-    flags = nan_flag(self)
-    some = op.ReduceMax(flags, ints(at), keepdims=int(keepdim))
-    return with_nan(value, some), op.Where(is_set(some), op.ArgMax(flags, axis=at, keepdims=int(keepdim)), place)
+    value, place = nth(self, half(self.shape[at]), at, keepdim)
+    some = op.IsNaN(op.ReduceMax(self, ints(at), keepdims=int(keepdim)))
+    return nan_where(some, value), op.Where(some, op.ArgMax(self, axis=at, keepdims=int(keepdim)), place)
 
 
 def half(count: Dim) -> Dim:
@@ -146,7 +129,7 @@ def aten_nanmedian_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Va
         return nth(self, half(self.shape[dim] if self.rank else 1), dim, keepdim)
     at = axis(dim, self.rank)
     missing = op.IsNaN(self)
-    values, places = numbers_by(op.Where(missing, scalar(float("inf"), self.dtype), self), self.shape[at], at, False)
+    values, places = sorted_by(op.Where(missing, scalar(float("inf"), self.dtype), self), self.shape[at], at, False)
     present = op.ReduceSum(cast(op.Not(missing), DType.INT64), ints(at))
     middle = op.Max(op.Div(op.Sub(present, const(1)), const(2)), const(0))
     value, place = (op.GatherElements(v, middle, axis=at) for v in (values, places))
@@ -185,11 +168,11 @@ def aten_quantile(
     first dimension. NaN where one is."""
     x = flat(self) if dim is None else vector(self)
     at = axis(dim or 0, x.rank)
-    ordered = moved(numbers_by(x, x.shape[at], at, False)[0], at, -1)  # rows with NaN are replaced below
+    ordered = moved(sorted_by(x, x.shape[at], at, False)[0], at, -1)
     count = op.Sub(scalar(x.shape[at], x.dtype), 1)
     result = interpolated(ordered, at_share(q, x, count), interpolation)  # (..., shares)
-    missing = op.ReduceMax(nan_flag(moved(x, at, -1)), ints(-1))
-    return arranged(with_nan(result, missing), self, q, dim, keepdim)
+    missing = op.IsNaN(sliced(ordered, ordered.rank - 1, -1, None))  # NaN comes last
+    return arranged(nan_where(missing, result), self, q, dim, keepdim)
 
 
 def aten_nanquantile(
@@ -200,11 +183,10 @@ def aten_nanquantile(
     at = axis(dim or 0, x.rank)
     last = moved(x, at, -1)
     missing = op.IsNaN(last)
-    ordered = numbers_by(op.Where(missing, scalar(float("inf"), x.dtype), last), x.shape[at], -1, False)[0]
+    ordered = sorted_by(op.Where(missing, scalar(float("inf"), x.dtype), last), x.shape[at], -1, False)[0]
     present = op.ReduceSum(cast(op.Not(missing), x.dtype), ints(-1))
     result = interpolated(ordered, at_share(q, x, op.Max(op.Sub(present, 1), 0)), interpolation)
-    empty = cast(op.Equal(present, 0), DType.INT32)
-    return arranged(with_nan(result, empty), self, q, dim, keepdim)
+    return arranged(nan_where(op.Equal(present, 0), result), self, q, dim, keepdim)
 
 
 def at_share(q: Value | float, x: Value, count: Value) -> Value:
@@ -267,7 +249,12 @@ def aten_searchsorted(
     if values.dtype is DType.BOOL:
         values, rows = cast(values, DType.INT32), cast(rows, DType.INT32)
     found = passed(values, rows, after, wanted)
-    return misled(found, rows) if may_be_nan(bounds) and bounds.shape[-1] != 0 else found
+    if not may_be_nan(bounds) or bounds.shape[-1] == 0:
+        return found
+    # A sorted row has its NaN at the end: one look there tells whether torch's search is led astray.
+    ends = op.ReduceSum(cast(op.IsNaN(sliced(bounds, bounds.rank - 1, -1, None)), DType.INT32), keepdims=0)
+    some = op.Greater(ends, scalar(0, DType.INT32))
+    return op.If(some, then_branch=lambda: (misled(found, rows),), else_branch=lambda: (op.Identity(found),))[0]
 
 
 def misled(found: Value, bounds: Value) -> Value:

@@ -22,6 +22,7 @@ from irkit.dims import Range
 from irkit.ir import Graph, Port, Signature, Value, param
 from irkit.onnx.serialize import to_proto
 from irkit.pause import uncollected
+from irkit.rewrite import rewrite
 from irkit.types import dims_of
 from lowering.fold import lower_graph
 from lowering.fx_types import array_of, type_of
@@ -29,6 +30,7 @@ from lowering.registry import Registry
 from lowering.scope import Options
 from lowering.symints import Sizes
 from passes.materialize_dims import materialize_dims
+from passes.rules.nan import NAN
 
 IR_VERSION = 13
 """The newest that ONNX Runtime 1.31 reads."""
@@ -79,8 +81,9 @@ def sizes_at_trace(module: torch.fx.GraphModule) -> dict[str, int]:
     return found
 
 
-def legal(graph: Graph) -> Graph:
-    """The graph in operators that ONNX Runtime has kernels for."""
+def legal(graph: Graph, nan: bool = False) -> Graph:
+    """The graph in operators that ONNX Runtime has kernels for, and with `nan` in what keeps NaN there."""
+    graph = rewrite(graph, NAN) if nan else graph
     if importlib.util.find_spec("passes.legalize") is not None:
         targets = importlib.import_module("passes.targets")
         graph = importlib.import_module("passes.legalize").legalize(graph, targets.target_of("onnxruntime-cpu", None))
@@ -92,10 +95,15 @@ def run_onnx(graph: Graph, tensors: Sequence[torch.Tensor]) -> list[np.ndarray]:
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    model = to_proto(legal(graph), ir_version=IR_VERSION).SerializeToString()
+    model = to_proto(legal(graph, any(map(is_odd, tensors))), ir_version=IR_VERSION).SerializeToString()
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     feeds = {f"x{i}": array_of(t) for i, t in enumerate(tensors)}
     return [np.asarray(r) for r in session.run(None, {i.name: feeds[i.name] for i in session.get_inputs()})]
+
+
+def is_odd(tensor: torch.Tensor) -> bool:
+    """True for a tensor with NaN or an infinity."""
+    return bool((tensor.is_floating_point() or tensor.is_complex()) and not torch.isfinite(tensor).all())
 
 
 def tensors_of(args: Any) -> list[torch.Tensor]:

@@ -74,7 +74,8 @@ def check(
     tolerance: float | None = None,
     operators: Sequence[str] | None = None,
 ) -> None:
-    """Fails where the model on ONNX Runtime differs from eager, on the traced arguments or on `others`.
+    """Fails where the model on ONNX Runtime differs from eager, on the traced arguments or on `others`. Where
+    these hold NaN or infinities, the model is asked to keep NaN.
 
     `operators` are ones that the optimized graph must hold, where the test is of that too.
     """
@@ -82,7 +83,8 @@ def check(
     module = Wrapped(model) if plain else model.eval()
     if plain and dynamic_shapes is not None:
         dynamic_shapes = (tuple(dynamic_shapes),)
-    graph = optimize(lower(module, copied(args), kwargs, dynamic_shapes=dynamic_shapes))
+    rules = rules_for((args, kwargs or {}, others))
+    graph = optimize(lower(module, copied(args), kwargs, dynamic_shapes=dynamic_shapes), rules=rules)
     runner = session(legalize(graph, target_of("onnxruntime-cpu")))
     if operators is not None:
         held = {value.op for value in graph.order}
@@ -98,6 +100,12 @@ def check(
         found = runner.run({name: feeds[name] for name in runner.inputs})
         difference = compare(expected, list(found[: len(expected)]), rtol=tolerance, atol=tolerance)
         assert difference is None, f"{difference} (for inputs of {[a.shape for a in arrays]})"
+
+
+def rules_for(arguments: Any) -> str:
+    """The rules of an export for some arguments: those that keep NaN, where there is any, or an infinity."""
+    floats = [t for t in tensors_of(arguments) if t.is_floating_point() or t.is_complex()]
+    return "default" if all(bool(torch.isfinite(t).all()) for t in floats) else "default+nan"
 
 
 def copied(structure: Any) -> Any:

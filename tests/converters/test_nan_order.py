@@ -110,7 +110,7 @@ def of_kind(function: Function, kind: torch.dtype) -> Function:
 
 def runs(function: Function, x: torch.Tensor) -> Callable[[torch.Tensor], list[np.ndarray]]:
     """The function on ONNX Runtime, lowered once for tensors like x."""
-    model = to_proto(legal(lowered(function, x).graph), ir_version=IR_VERSION).SerializeToString()
+    model = to_proto(legal(lowered(function, x).graph, nan=True), ir_version=IR_VERSION).SerializeToString()
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])

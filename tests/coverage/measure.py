@@ -22,7 +22,7 @@ from lowering.checking import assignments, resized, run
 from lowering.errors import CaptureError, LoweringError, MissingConverters
 from lowering.export import to_onnx
 from lowering.program import Program
-from tests.converters.oracle import OPS, Case, array, tensors_of
+from tests.converters.oracle import OPS, Case, array, rules_for, tensors_of
 from tests.converters.test_opinfo import function_of
 from tests.coverage.verdicts import Sampled, sampled, verdict
 
@@ -220,7 +220,8 @@ def determined(case: Case) -> None:
 def exported(case: Case, dynamic: bool) -> Program:
     """The sample as an ONNX program with a session."""
     model, args = case.model.eval(), case.args
-    return made(lambda: to_onnx(model, clones(args), dynamic_shapes=dynamic_axes(case) if dynamic else None))
+    shapes, rules = dynamic_axes(case) if dynamic else None, rules_for(args)
+    return made(lambda: to_onnx(model, clones(args), dynamic_shapes=shapes, rules=rules))
 
 
 def dynamic_axes(case: Case) -> Any:

@@ -21,7 +21,7 @@ from irkit.errors import ContractError
 from lowering.checking import assignments, resized, run
 from lowering.export import to_onnx
 from lowering.program import Program
-from tests.converters.oracle import array, tensors_of
+from tests.converters.oracle import array, rules_for, tensors_of
 from tests.coverage.measure import Failed, Found, NotCaptured, Undetermined, clean, made, reason_of, since
 from tests.coverage.verdicts import doubled, shown_by
 
@@ -140,6 +140,7 @@ def exported(subject: Subject) -> Program:
             copy.deepcopy(subject.kwargs),
             dynamic_shapes=shapes,
             converters=subject.converters,
+            rules=rules_for((subject.args, subject.kwargs)),
         )
     )
 

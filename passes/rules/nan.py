@@ -1,0 +1,348 @@
+"""NaN where numbers are put in order: of no level, taken where they are asked for by name.
+
+In the IR, as in torch and numpy, NaN is above all numbers: the largest of some is NaN where one of them is, and a sort
+puts it last. ONNX does not say so, and ONNX Runtime's kernels of `ORDERED` drop NaN, keep it or misplace it, as the
+shapes happen to be; its max pooling makes the least finite number of -inf alone. These rules say the same by what it
+keeps NaN in, which takes time: `optimize(graph, rules="default+nan")`.
+
+They are taken without being asked where the model itself writes NaN or an infinity into what is compared
+(`passes.legalize`), and in bodies of control flow. What is left is an assumption of the model: see `assumed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from irkit.build import call, const, op
+from irkit.ir import Graph, Value, param
+from irkit.onnx.schemas import BODIES
+from irkit.pattern import attribute_of, hole
+from irkit.rewrite import Match, Rule, decline, rewrite
+from irkit.types import DType, Tensor, Tuple, tensor
+from irkit.vocabulary import ITEM
+from passes.rules.common import number
+
+EXTREMES = ("ReduceMax", "ReduceMin")
+PLACES = ("ArgMax", "ArgMin")
+ORDERED = (*EXTREMES, *PLACES, "TopK", "MaxPool", "ScatterElements")
+"""The operators of which ONNX Runtime's kernels treat NaN as it happens."""
+
+KEPT = frozenset((
+    "Cast", "Identity", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Expand", "Slice", "Gather", "GatherElements",
+    "Abs", "Neg", "Relu", "Sign", "Flatten", "Floor", "Ceil", "Round", "Tile", *EXTREMES, "TopK", "MaxPool", "Split",
+))  # fmt: skip
+"""Operators whose results hold NaN only where their first operand does."""
+
+NEVER = frozenset((
+    "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Range", "OneHot", "IsNaN", "IsInf",
+))  # fmt: skip
+"""Operators whose results are numbers."""
+
+SELECTS = frozenset(("Concat", "Max", "Min"))
+"""Operators whose results hold NaN only where one of their operands does."""
+
+SPREADS = frozenset(("Pad", "Clip", "Where", "Add", "Sub", "Mul", *SELECTS, *KEPT))
+"""Operators that NaN and infinities come through which the model itself writes."""
+
+AT_LEAST_0 = frozenset(("Relu", "Abs", "Sigmoid", "Softmax", "Exp", "HardSigmoid", "Softplus", "Sqrt"))
+"""Operators whose results are not negative, or NaN."""
+
+SEEN = 1 << 12
+"""Constants of more elements are not looked into, nor are weights, which may be changed later."""
+
+LOOKS = 32
+"""How many values are looked at before a tensor counts as one of any numbers."""
+
+
+# ---------------------------------------------------------------------------------------------- where NaN can be
+
+
+def may_be_nan(x: Value) -> bool:
+    """Whether some element may be NaN, as far as the operators tell that made x."""
+    pending = [x]
+    for _ in range(LOOKS):
+        if not pending:
+            return False
+        v = pending.pop()
+        v = v.inputs[0] if v.op == ITEM and v.inputs[0] is not None else v
+        if isinstance(v.type, Tensor) and not v.dtype.is_float:
+            continue
+        if v.blob is not None:
+            if v.blob.is_weight or v.blob.size > SEEN or bool(np.isnan(v.blob.array.astype(np.float64)).any()):
+                return True
+        elif v.op in NEVER:
+            continue
+        elif v.op in KEPT:
+            pending += [o for o in v.inputs[:1] if o is not None]
+        elif v.op in SELECTS or v.op == "Where":
+            operands = v.inputs[1:2] if is_blanked(v) else v.inputs[1:] if v.op == "Where" else v.inputs
+            pending += [o for o in operands if o is not None]
+        else:
+            return True
+    return True
+
+
+def is_blanked(x: Value) -> bool:
+    """True for Where(IsNaN(y), a, f(y)) with an f that makes no NaN."""
+    condition, _, kept = x.inputs if x.op == "Where" else (None, None, None)
+    if condition is None or condition.op != "IsNaN" or kept is None:
+        return False
+    for _ in range(LOOKS):
+        if kept is condition.inputs[0]:
+            return True
+        plain = [v for v in kept.inputs if v is not None and not (v.blob is not None and not may_be_nan(v))]
+        if kept.op not in KEPT | SELECTS or len(plain) != 1:
+            return False
+        kept = plain[0]
+    return False
+
+
+def is_normalized(x: Value, axis: int) -> bool:
+    """Whether x is a softmax along that axis, so that NaN stands in all elements of a row, or in none."""
+    while x.op == "Cast" and x.inputs[0] is not None:
+        x = x.inputs[0]
+    return x.op in ("Softmax", "LogSoftmax") and (x.attribute("axis", -1) - axis) % x.rank == 0
+
+
+def is_not_negative(x: Value) -> bool:
+    """Whether all elements of x are at or above 0, or NaN, as far as the operator tells that made it."""
+    return x.op in AT_LEAST_0
+
+
+def writes_odd(x: Value, infinity: bool) -> bool:
+    """Whether the model itself writes NaN into x, or -inf where that counts too: as a constant, by a mask."""
+    pending, seen = [x], 0
+    while pending and seen < LOOKS:
+        v, seen = pending.pop(), seen + 1
+        v = v.inputs[0] if v.op == ITEM and v.inputs[0] is not None else v
+        if v.blob is not None:
+            if v.blob.is_weight or v.blob.size > SEEN or not v.dtype.is_float:
+                continue
+            numbers = v.blob.array.astype(np.float64)
+            if bool(np.isnan(numbers).any()) or (infinity and bool((numbers == -np.inf).any())):
+                return True
+        elif v.op in SPREADS and not is_blanked(v):
+            pending += [o for o in (v.inputs[:1] if v.op in KEPT else v.inputs) if o is not None]
+    return False
+
+
+def compared(value: Value) -> tuple[Value, ...]:
+    """The operands of which an operator puts the elements in order; () where it does not."""
+    if value.op not in ORDERED or (value.op == "MaxPool" and not isinstance(value.type, Tensor)):
+        return ()  # where a largest element stands is lowered with its NaN
+    if value.op == "ScatterElements" and attribute_of(value, "reduction") not in ("max", "min"):
+        return ()
+    places = (0, 2) if value.op == "ScatterElements" else (0,)
+    return tuple(v for v in (value.inputs[i] for i in places) if v is not None)
+
+
+def misplaced(value: Value) -> bool:
+    """True for an operator of which ONNX Runtime may drop or misplace NaN."""
+    operands = compared(value)
+    if not any(v.dtype.is_float and v.rank and may_be_nan(v) for v in operands):
+        return False
+    if value.op != "TopK" or not is_normalized(operands[0], attribute_of(value, "axis")):
+        return True
+    first = value.type.items[0] if isinstance(value.type, Tuple) else value.type
+    # Of a row of NaN alone, a part is as good as another.
+    return not isinstance(first, Tensor) or first.shape == operands[0].shape
+
+
+def assumed(graph: Graph) -> Iterator[Value]:
+    """The values of a graph, but for its bodies, that are right only where what they compare holds no NaN (and, for max
+    pooling, where no window is of -inf alone)."""
+    return (value for value in graph.order if value.op in ORDERED and misplaced(value))
+
+
+# ---------------------------------------------------------------------------------------------- how it is kept
+
+
+def blanked(x: Value, fill: float) -> Value:
+    """x with a number for NaN."""
+    return op.Where(op.IsNaN(x), number(x, fill), x)
+
+
+def flags(x: Value) -> Value:
+    """1 where NaN, else 0, as i32."""
+    return op.Cast(op.IsNaN(x), to=int(DType.INT32))
+
+
+def above_0(found: Value) -> Value:
+    """Where a flag is set; the largest of no flags is not."""
+    return op.Greater(found, const(np.int32(0)))
+
+
+def least(value: Value) -> float:
+    """What no element is beyond, of ReduceMax and ArgMax downwards, of ReduceMin and ArgMin upwards."""
+    return -np.inf if value.op.endswith("Max") else np.inf
+
+
+def extreme(value: Value, x: Value) -> Value:
+    """The largest or smallest of what is not NaN, and NaN where one is"""
+    rest = list(value.inputs[1:])
+    some = call("ReduceMax", [flags(x), *rest], dict(value.attributes))
+    found = call(value.op, [blanked(x, least(value)), *rest], dict(value.attributes))
+    return op.Where(above_0(some), number(x, np.nan), found)
+
+
+def place(value: Value, x: Value) -> Value:
+    """Where NaN stands, if it does; else where the largest or smallest of what is not NaN does"""
+    axis, keep = attribute_of(value, "axis"), attribute_of(value, "keepdims")
+    given, odd = dict(value.attributes), flags(x)
+    some = above_0(op.ReduceMax(odd, np.array([axis]), keepdims=keep))
+    return op.Where(some, call("ArgMax", [odd], given), call(value.op, [blanked(x, least(value))], given))
+
+
+def order(value: Value, x: Value) -> tuple[Value, Value]:
+    """In the order of numbers that have NaN above all"""
+    axis, k = attribute_of(value, "axis") % x.rank, value.inputs[1]
+    given = dict(value.attributes)
+
+    def placed(keys: Value, count: Value | None) -> Value:
+        return call("TopK", [keys, count], given)[1]
+
+    if x.dtype is not DType.DOUBLE:
+        places = placed(above_all(x), k)
+    else:
+        size, odd = op.Shape(x, start=axis, end=axis + 1), op.IsNaN(x)
+        places = placed(op.Where(odd, number(x, np.inf), x), size)
+        apart = placed(op.GatherElements(op.Cast(odd, to=int(DType.INT32)), places, axis=axis), k)
+        places = op.GatherElements(places, apart, axis=axis)
+    return op.GatherElements(x, places, axis=axis), places
+
+
+def above_all(x: Value) -> Value:
+    """Numbers, none of them NaN, in the order of x with NaN above all: inf for NaN, and for inf what lies between.
+
+    x: f32, f16 or bf16, of which the next wider type has room for that.
+    """
+    wide = op.Cast(x, to=int(DType.DOUBLE if x.dtype is DType.FLOAT else DType.FLOAT))
+    below = op.Min(wide, number(wide, np.finfo(wide.dtype.numpy).max))
+    return op.Where(op.IsNaN(x), number(wide, np.inf), below)
+
+
+MEANS = frozenset(("kernel_shape", "strides", "pads", "dilations", "ceil_mode", "storage_order"))
+"""The attributes of a MaxPool of which an AveragePool knows the like."""
+
+
+def pooled(value: Value, x: Value) -> Value:
+    """The largest of what is not NaN in each window, NaN where one is, -inf of -inf alone"""
+    given = dict(value.attributes)
+    plain = not attribute_of(value, "ceil_mode") and set(given) <= MEANS
+    if is_not_negative(x) and plain:
+        # No infinities of both signs meet, so that a mean is NaN where an element is: the cheapest way to find one.
+        means = {k: v for k, v in given.items() if k not in ("ceil_mode", "storage_order")}
+        missing = op.IsNaN(call("AveragePool", [x], {**means, "count_include_pad": 1}))
+        return op.Where(missing, number(x, np.nan), call("MaxPool", [blanked(x, 0)], given))
+    # In the order of what outdoes what: 0 for -inf, 1 for numbers, 2 for NaN; and what makes it of what pooling found.
+    numbers = op.Cast(op.Greater(x, number(x, -np.inf)), to=int(DType.FLOAT))
+    kinds = call("MaxPool", [op.Where(op.IsNaN(x), const(np.float32(2)), numbers)], given)
+    table = const(np.array([-np.inf, -0.0, np.nan]).astype(x.dtype.numpy))
+    values = call("MaxPool", [blanked(x, -np.inf)], given)
+    kinds = op.Max(kinds, const(np.float32(0)))  # a window wholly in padding is of nothing
+    return op.Add(values, op.Gather(table, op.Cast(kinds, to=int(DType.INT32))))
+
+
+def scattered(value: Value, x: Value) -> Value:
+    """The largest or smallest of what is not NaN at each place, and NaN where one is"""
+    where, part = value.inputs[1:]
+    given, fill = dict(value.attributes), -np.inf if attribute_of(value, "reduction") == "max" else np.inf
+    some = call("ScatterElements", [flags(x), where, flags(part)], {**given, "reduction": "max"})  # type: ignore[arg-type]
+    found = call("ScatterElements", [blanked(x, fill), where, blanked(part, fill)], given)  # type: ignore[arg-type]
+    return op.Where(above_0(some), number(x, np.nan), found)
+
+
+# ---------------------------------------------------------------------------------------------- rules
+
+Keeps = Callable[[Value, Value], Any]
+
+
+def keeping(name: str, ops: tuple[str, ...], keep: Keeps, equation: str, sample: Any) -> Rule:
+    """The rule by which operators keep NaN."""
+
+    def function(m: Match) -> Any:
+        if not misplaced(m.root):
+            return decline("no NaN can be there, or it is kept already")
+        return keep(m.root, compared(m.root)[0])
+
+    return Rule(name, hole("value", ops=ops), function, True, equation, sample=sample)
+
+
+def _some(rng: np.random.Generator) -> Value:
+    kind = ("f32", "f64", "f16")[int(rng.integers(3))]
+    return param(tensor(kind, "batch", 4))
+
+
+def _extreme(rng: np.random.Generator) -> Value:
+    function = EXTREMES[int(rng.integers(2))]
+    return call(function, [_some(rng), np.array([int(rng.integers(2))])], {"keepdims": int(rng.integers(2))})
+
+
+def _place(rng: np.random.Generator) -> Value:
+    given = {"axis": int(rng.integers(-2, 2)), "keepdims": int(rng.integers(2))}
+    x = param(tensor("f32", int(rng.integers(1, 5)), 4))
+    return call(PLACES[int(rng.integers(2))], [x], {**given, "select_last_index": int(rng.integers(2))})
+
+
+def _order(rng: np.random.Generator) -> Value:
+    given = {"axis": 1, "largest": int(rng.integers(2))}
+    return call("TopK", [_some(rng), np.array([int(rng.integers(1, 5))])], given)[int(rng.integers(2))].inputs[0]
+
+
+def _pooled(rng: np.random.Generator) -> Value:
+    x = param(tensor("f32", "batch", 2, 6, 6))
+    x = op.Relu(x) if rng.random() < 0.4 else x
+    steps, pads = [int(rng.integers(1, 3))] * 2, [int(rng.integers(2))] * 4
+    return op.MaxPool(x, kernel_shape=[3, 2], strides=steps, pads=pads)
+
+
+def _scattered(rng: np.random.Generator) -> Value:
+    x, part = (param(tensor("f32", 4, 3)) for _ in range(2))
+    where = const(rng.integers(0, 4, (4, 3)))
+    return op.ScatterElements(x, where, part, axis=0, reduction=("max", "min")[int(rng.integers(2))])
+
+
+NAN: tuple[Rule, ...] = (
+    keeping("extreme_with_nan", EXTREMES, extreme,
+            "ReduceMax(x) -> Where(ReduceMax(IsNaN(x)), NaN, ReduceMax(Where(IsNaN(x), -inf, x)))", _extreme),
+    keeping("place_with_nan", PLACES, place,
+            "ArgMax(x) -> Where(ReduceMax(IsNaN(x)), ArgMax(IsNaN(x)), ArgMax(Where(IsNaN(x), -inf, x)))", _place),
+    keeping("order_with_nan", ("TopK",), order, "TopK(x) -> GatherElements(x, places by numbers with NaN above all)",
+            _order),
+    keeping("pool_with_nan", ("MaxPool",), pooled,
+            "MaxPool(x) -> Where(IsNaN(AveragePool(x)), NaN, MaxPool(Where(IsNaN(x), 0, x))), or the like", _pooled),
+    keeping("scatter_with_nan", ("ScatterElements",), scattered,
+            "ScatterElements(x, i, y) -> Where(ScatterElements(IsNaN(x), i, IsNaN(y)), NaN, ...), of max and min",
+            _scattered),
+)  # fmt: skip
+"""Rules by which NaN is kept."""
+
+
+def where_written(rule: Rule) -> Rule:
+    """The rule, where the model itself writes NaN into what is compared; for max pooling, -inf too."""
+
+    def function(m: Match) -> Any:
+        if not any(writes_odd(v, m.root.op == "MaxPool") for v in compared(m.root)):
+            return decline("the model itself writes no NaN there")
+        return rule.function(m)
+
+    return Rule(f"written_{rule.name}", rule.pattern, function, rule.exact, rule.doc)
+
+
+def in_bodies(m: Match) -> Any:
+    """Loop(f) -> Loop(f with NaN kept): what bodies compare cannot be checked from outside"""
+    bodies = [rewrite(body, NAN) for body in m.root.bodies]
+    if all(a is b for a, b in zip(bodies, m.root.bodies, strict=True)):
+        return decline("nothing is put in order there")
+    names = BODIES[m.root.op]
+    return call(m.root.op, list(m.root.inputs), {**dict(m.root.attributes), **dict(zip(names, bodies, strict=True))})
+
+
+KEPT_BY_DEFAULT: tuple[Rule, ...] = (
+    *map(where_written, NAN), Rule("nan_in_bodies", hole("value", ops=tuple(BODIES)), in_bodies, True,
+                                   "Loop(f) -> Loop(f with NaN kept)"),
+)  # fmt: skip
+"""What is taken without being asked, for ONNX Runtime."""
