@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.models import DECODE, SMALL
+from benchmarks.models_images import IMAGES, ORDERS
 from benchmarks.peers import (
     TOOLS,
     count,
@@ -41,7 +42,7 @@ from benchmarks.processes import in_process
 OURS = {"irkit export": "onnxruntime-cpu", "irkit export ort": "onnxruntime-cpu+com.microsoft"}
 """irkit's own exports, and the target of each."""
 
-OTHERS = ("torch.onnx optimized", "onnxscript", "onnxslim", "ort transformers")
+OTHERS = ("torch.onnx optimized", "onnxscript", "onnxslim", "ort transformers", "ort extended")
 MODEL_TYPES = {"bert": "bert", "gpt2": "gpt2", "vit": "vit", "t5": "t5", "whisper": "bart"}
 """What ONNX Runtime's transformer optimizer calls a model; others it is given as a BERT."""
 
@@ -135,14 +136,16 @@ def main() -> int:
     for title in ("model", *OURS, *OTHERS, "ours / fastest other"):
         table.add_column(title, justify="left" if title == "model" else "right")
     found: dict[str, Any] = {}
-    for name in options.models or [*DECODE, *SMALL]:
+    for name in options.models or [*DECODE, *SMALL, *IMAGES, *ORDERS]:
         made = {tool: in_process(__file__, "--write", name, tool, limit=WRITING) for tool in ("model", *OTHERS, *OURS)}
         found[name] = {t: row for t, row in made.items() if "failed" in row}
         found[name] |= in_process(__file__, "--job", name, "--rounds", str(options.rounds))
         table.add_row(name, *cells(found[name]))
         print(json.dumps({name: found[name]}), file=sys.stderr)
     Console(width=160).print(table)
-    for title, names in (("decoding steps", DECODE), ("other models", SMALL)):
+    for title, names in (
+        ("decoding steps", DECODE), ("transformers", SMALL), ("images", IMAGES), ("order", ORDERS)
+    ):
         ratios = [r for name in names if name in found and (r := ratio(found[name])) is not None]
         if ratios:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))

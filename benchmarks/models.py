@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from benchmarks.models_images import IMAGES, ORDERS
+
 Built = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any], Any]
 
 EAGER: dict[str, Any] = {"attn_implementation": "eager"}
@@ -314,6 +316,6 @@ DECODE: dict[str, Callable[[], Built]] = {
 """Single-token steps with caches."""
 
 EVERY: dict[str, Callable[[], Built]] = {
-    **MODELS, **FILES, **DECODE, "bert-small": bert_small, "whisper-tiny-encoder": whisper_tiny,
+    **MODELS, **FILES, **DECODE, **IMAGES, **ORDERS, "bert-small": bert_small, "whisper-tiny-encoder": whisper_tiny,
 }  # fmt: skip
 """All of them."""

@@ -1,8 +1,8 @@
-"""The assumption that numbers are finite: where ONNX Runtime would drop or misplace NaN, and nothing was added for it.
+"""The assumption that numbers are finite: where ONNX Runtime drops or misplaces NaN, and nothing was added for it.
 
-Its kernels of max pooling, of the largest and smallest of some elements, and of sorts do so (`passes.rules.nan`), and to
-keep NaN beside them takes time. So a program says where it relies on numbers, in its report, its contract and its file;
-`Program.refusing_nan` checks it, and an export with `rules="default+nan"` keeps NaN and relies on nothing.
+Its kernels of max pooling, of the largest and smallest of some elements, and of sorts do so (`passes.rules.nan`), and
+to keep NaN beside them takes time. So a program says where it relies on numbers, in its report, its contract and its
+file; `Program.refusing_nan` checks it, and an export with `rules="default+nan"` keeps NaN and relies on nothing.
 """
 
 from __future__ import annotations

@@ -71,9 +71,9 @@ class Program:
         return Path(path)
 
     def refusing_nan(self) -> Program:
-        """The same program, which also refuses data that break what `report.assumed` says, finite numbers, as they break
-        what the model asserts: a call computes that beside the results. `save(path, conditions=True)` of it writes an
-        output more for each. The program itself where it assumes nothing, or refuses already.
+        """The same program, which also refuses data that break what `report.assumed` says, finite numbers: a call
+        computes that beside the results. `save(path, conditions=True)` of it writes an output more for each. The
+        program itself where it assumes nothing, or refuses already.
         """
         known = {check.text + check.source for check in self.checks}
         new = tuple(check for check in conditions(self.ready) if check.text + check.source not in known)

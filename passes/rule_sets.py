@@ -24,6 +24,9 @@ IN_NAMES: Mapping[str, str] = {
 }  # fmt: skip
 """Families by what stands in the name of a rule."""
 
+ASKED = ("finite", "nan")
+"""Families of no level, taken where they are named."""
+
 FOLDS = ("fold_constants", "fold_exact")
 """The rules that compute constants."""
 
@@ -62,12 +65,17 @@ def chosen(text: str, default: Rules, known: Rules) -> Rules:
             f"the rules {text!r} cannot be read", hint="write names with + and -, as in default-attention"
         )
     parts = re.findall(r"([+-])\s*([^+\-\s]+)", signed)
-    table: dict[str, Rules] = {**families(known), "exact": tuple(r for r in known if r.exact), "default": default}
+    table: dict[str, Rules] = {**families(known), "exact": tuple(filter(is_exact, known)), "default": default}
     picked = set(map(id, default if signed == text else ()))
     for sign, name in parts:
         named = set(map(id, members(name, table, known)))
         picked = picked | named if sign == "+" else picked - named
     return tuple(r for r in known if id(r) in picked)
+
+
+def is_exact(rule: Rule) -> bool:
+    """True for a rule that keeps every bit, and that need not be asked for."""
+    return rule.exact and not set(families_of(rule)) & set(ASKED)
 
 
 def members(name: str, table: Mapping[str, Rules], known: Rules) -> Rules:

@@ -25,13 +25,14 @@ from irkit.walk import post_order
 from passes.contrib import CONTRIB
 from passes.group_products import GROUPING
 from passes.rules.finite import FINITE
+from passes.rules.nan import NAN
 from passes.standard import EXACT, REAL
 from passes.steer import STEERING
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "rules.md"
 PREPARING: tuple[Rule, ...] = (*STEERING, *GROUPING)
-RULES: tuple[Rule, ...] = tuple({id(r): r for r in (*REAL, *EXACT, *FINITE, *CONTRIB, *PREPARING)}.values())
+RULES: tuple[Rule, ...] = tuple({id(r): r for r in (*REAL, *EXACT, *FINITE, *NAN, *CONTRIB, *PREPARING)}.values())
 
 HEAD = """# All rules
 
@@ -159,7 +160,7 @@ def _row(rule: Rule) -> str:
         where = "fuse"
     if any(r is rule for r in PREPARING):
         where = "prepare"
-    if any(r is rule for r in FINITE):
+    if any(r is rule for r in (*FINITE, *NAN)):
         where = "asked"
     equation = rule.doc.replace("|", "\\|")
     return f"| `{rule.name}` | {'all' if rule.exact else 'real'} | {where} | {equation} |"

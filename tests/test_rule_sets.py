@@ -22,6 +22,7 @@ from passes import optimize, prepare
 from passes.contrib import CONTRIB
 from passes.rule_sets import families, families_of
 from passes.rules.finite import FINITE
+from passes.rules.nan import NAN
 from passes.standard import EXACT, REAL, all_rules, selected, selected_fusions
 
 x = param(tensor("f32", "n", 8))
@@ -101,7 +102,7 @@ def test_every_rule_is_in_a_family_and_is_found_by_its_name() -> None:
     for each in CONTRIB:
         assert each in selected_fusions(each.name) and "contrib" in families_of(each)
     assert selected_fusions("") == CONTRIB and selected_fusions("default-contrib") == ()
-    assert set(map(id, known)) == {*map(id, REAL), *map(id, EXACT), *map(id, FINITE)}
+    assert set(map(id, known)) == {*map(id, REAL), *map(id, EXACT), *map(id, FINITE), *map(id, NAN)}
     assert {id(r) for rules in families(known).values() for r in rules} == set(map(id, known))
     for each in known:
         assert each in selected(2, each.name, None)

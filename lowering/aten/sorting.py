@@ -148,13 +148,16 @@ def aten_mode(self: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value,
     x = cast(self, DType.INT32) if self.dtype is DType.BOOL else self
     at = axis(dim, x.rank)
     last = moved(x, at, -1)
-    equal = cast(op.Equal(unsqueeze(last, -1), unsqueeze(last, -2)), DType.INT64)
+    equal = cast(op.Equal(unsqueeze(last, -1), unsqueeze(last, -2)), DType.INT32)
     counts = op.ReduceSum(equal, ints(-1), keepdims=0)
-    frequent = op.Equal(counts, op.ReduceMax(counts, ints(-1)))
-    value = op.ReduceMin(op.Where(frequent, last, scalar(highest(x.dtype), x.dtype)), ints(-1))
+    most = op.ReduceMax(counts, ints(-1))
+    rest = scalar(highest(x.dtype), x.dtype)
+    if x.dtype is DType.INT64:  # an element that is frequent, so that no number beyond 32 bits comes in
+        rest = op.GatherElements(last, op.ArgMax(counts, axis=-1, keepdims=1), axis=-1)
+    value = op.ReduceMin(op.Where(op.Equal(counts, most), last, rest), ints(-1))
     place = op.ArgMax(cast(op.Equal(last, value), DType.INT32), axis=-1, select_last_index=1)
     if may_be_nan(x):
-        nothing = op.Equal(op.ReduceMax(counts, ints(-1)), scalar(0, DType.INT64))
+        nothing = op.Equal(most, scalar(0, DType.INT32))
         value = op.Where(nothing, scalar(float("nan"), x.dtype), value)
         place = op.Where(nothing, scalar(0, DType.INT64), place)
     value, place = cast(moved(value, -1, at), self.dtype), moved(place, -1, at)
