@@ -1,9 +1,9 @@
-"""Models of images, and models that put numbers in order: what max pooling, sorts and the largest of some elements weigh
-in."""
+"""Models of images, and models that put numbers in order, in which max pooling, sorts and the like weigh."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -114,7 +114,7 @@ class UNet(nn.Module):
         super().__init__()
         ends = list(zip((3, *widths), widths, strict=False))
         self.down = nn.ModuleList(nn.Sequential(normed(a, b), normed(b, b)) for a, b in ends)
-        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in zip(widths, widths[1:], strict=False))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in pairwise(widths))
         self.join = nn.ModuleList(nn.Sequential(normed(2 * a, a), normed(a, a)) for a in widths[:-1])
         self.head = nn.Conv2d(widths[0], 2, 1)
 

@@ -23,8 +23,9 @@ ORDERED = frozenset(("Max", "Min", "Clip", "Relu", "Sign", "ReduceMax", "ReduceM
 NARROW = frozenset((DType.BOOL, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32))
 COUNTS = frozenset(("ShapeVector", "Shape", "Size", "Range", "ArgMax", "ArgMin", "NonZero"))
 """Operators that give sizes, or numbers that count something."""
-MOVES = frozenset(("Reshape", "Unsqueeze", "Squeeze", "Transpose", "Expand", "Slice", "Gather", "GatherElements", "Identity",
-                   "Tile"))  # fmt: skip
+MOVES = frozenset((
+    "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Expand", "Slice", "Gather", "GatherElements", "Identity", "Tile",
+))  # fmt: skip
 """Operators whose results are elements of their first operand."""
 MIXES = frozenset(("Add", "Sub", "Neg", "Abs", "Max", "Min", "Clip", "Concat", "Mod", "Where"))
 """Operators whose results lie about where their operands do."""

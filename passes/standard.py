@@ -204,7 +204,8 @@ def optimize(
         step = sequence(rules_pass("own rules", first), pipeline(level, both), name="own")
     else:
         step = LEVELS[level] if known is RULES[level] else pipeline(level, known)
-    return (sequence(step, rules_pass("keep_nan", last), name="keep_nan") if last else step).run(graph, observe)
+    step = sequence(step, rules_pass("keep_nan", last), step, name="keep_nan") if last else step
+    return step.run(graph, observe)
 
 
 def parted(rules: Rules) -> tuple[Rules, Rules]:

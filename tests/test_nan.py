@@ -1,0 +1,157 @@
+"""NaN where numbers are put in order: said by default, kept where it is asked for, kept where the model writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import irkit
+from irkit.contract import contract_of
+from irkit.onnx.check import session
+from lowering import lower
+from passes import optimize
+from passes.legalize import legalize
+from passes.rules.nan import NAN, assumed, may_be_nan
+from passes.targets import target_of
+
+NANS, INF = float("nan"), float("inf")
+
+
+class Net(torch.nn.Module):
+    """A convolution, a Relu, a pooling and what is largest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(2, 4, 3)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = F.max_pool2d(F.relu(self.conv(x)), 2)
+        return y, y.mean((2, 3)).argmax(1)
+
+
+IMAGE = torch.randn(1, 2, 8, 8)
+BROKEN = IMAGE.clone()
+BROKEN[0, 1, 2, 2] = NANS
+
+
+def ops(program: irkit.Program) -> set[str]:
+    return {value.op for value in program.ready.order}
+
+
+def test_nothing_is_added_and_what_is_assumed_is_said() -> None:
+    program = irkit.to_onnx(Net(), (IMAGE,), dynamic_shapes=({0: "n"},))
+    assert not ops(program) & {"IsNaN", "Where", "AveragePool"}
+    assert [text for text, _ in program.report.assumed] == ["finite numbers in MaxPool", "finite numbers in ArgMax"]
+    assert all("test_nan.py" in line for _, line in program.report.assumed)
+    assert "finite numbers in MaxPool" in str(program.report)
+    contract = program.contract()
+    assert [entry["text"] for entry in contract["assumptions"]] == [text for text, _ in program.report.assumed]
+    assert not any("finite" in entry["text"] for entry in contract["unchecked"])
+
+
+def test_a_program_refuses_nan_where_it_is_asked_to(tmp_path: Any) -> None:
+    plain = irkit.to_onnx(Net(), (IMAGE,))
+    program = plain.refusing_nan()
+    assert program.refusing_nan() is program and len(program.checks) == 2 and not plain.checks
+    torch.testing.assert_close(program(IMAGE), plain(IMAGE))
+    with pytest.raises(irkit.ContractError, match="assumes: finite numbers in MaxPool") as error:
+        program(BROKEN)
+    assert "max_pool2d" in error.value.source and "default+nan" in error.value.hint
+    plain(BROKEN)
+    checks = contract_of(irkit.load(program.save(tmp_path / "model.onnx", conditions=True)))["checks"]
+    assert [check["text"] for check in checks] == [text for text, _ in plain.report.assumed]
+
+
+def test_a_program_refuses_windows_of_minus_infinity_alone() -> None:
+    program = irkit.to_onnx(lambda x: F.max_pool1d(x, 2), (torch.randn(1, 1, 4),)).refusing_nan()
+    x = torch.tensor([[[-INF, 1.0, 2.0, -INF]]])
+    assert torch.equal(program(x), F.max_pool1d(x, 2))
+    with pytest.raises(irkit.ContractError, match="finite numbers in MaxPool"):
+        program(torch.tensor([[[-INF, -INF, 2.0, 3.0]]]))
+
+
+def test_nan_is_kept_where_it_is_asked_for() -> None:
+    model = Net()
+    program = irkit.to_onnx(model, (IMAGE,), rules="default+nan")
+    assert not program.report.assumed and program.refusing_nan() is program
+    torch.testing.assert_close(program(BROKEN), model(BROKEN), equal_nan=True)
+    assert not torch.equal(torch.isnan(program(BROKEN)[0]), torch.isnan(irkit.to_onnx(model, (IMAGE,))(BROKEN)[0]))
+
+
+def test_the_graph_itself_means_what_torch_means() -> None:
+    """By the evaluator, without anything added."""
+    model = Net()
+    (found, place) = irkit.evaluate(optimize(lower(model, (IMAGE,))), [BROKEN.numpy()])
+    torch.testing.assert_close((torch.tensor(found), torch.tensor(place)), model(BROKEN), equal_nan=True)
+
+
+FREE: dict[str, Callable[[torch.Tensor], Any]] = {
+    "integers": lambda x: x.long().amax(1), "integers made floats": lambda x: x.long().float().argmax(1),
+    "bools": lambda x: (x > 0).int().max(), "the largest shares": lambda x: x.softmax(1).topk(2, 1)[0],
+    "numbers in place of nan": lambda x: torch.where(torch.isnan(x), 0.0, x).amax(1),
+    "nan_to_num": lambda x: x.nan_to_num(0.0).argmax(1), "drawn": lambda x: torch.rand_like(x).amax(1),
+    "joined": lambda x: torch.cat([x.long().float(), torch.zeros(4, 1)], 1).amax(1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_nothing_is_assumed_where_no_nan_can_be(name: str) -> None:
+    assert not irkit.to_onnx(FREE[name], (torch.randn(4, 5),)).report.assumed
+
+
+WRITTEN: dict[str, Callable[[torch.Tensor], Any]] = {
+    "masked by nan": lambda x: x.masked_fill(x > 1, NANS).amax(1),
+    "padded by nan": lambda x: F.pad(x, (1, 1), value=NANS).argmax(1),
+    "the nearest by a mask": lambda x: torch.where(x > 0, x, NANS).topk(2, 1)[0],
+    "pooled behind a mask": lambda x: F.max_pool1d(x.masked_fill(x > -9, -INF)[None], 2),
+    "pooled within -inf": lambda x: F.max_pool1d(F.pad(x, (2, 2), value=-INF)[None], 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_the_model_writes_itself_is_kept(name: str) -> None:
+    program, x = irkit.to_onnx(WRITTEN[name], (torch.zeros(4, 6),)), torch.linspace(-3, 3, 24).reshape(4, 6)
+    assert not program.report.assumed
+    torch.testing.assert_close(program(x), WRITTEN[name](x), equal_nan=True)
+
+
+def test_nan_is_kept_in_bodies() -> None:
+    """What a body compares, nothing outside can check."""
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x[0, 0] > 0, lambda x: x.amax(1), lambda x: x.amin(1), (x,))
+
+    program = irkit.to_onnx(model, (torch.ones(3, 4),))
+    assert not program.report.assumed
+    for sign in (1, -1):
+        x = torch.arange(1.0, 13.0).reshape(3, 4) * sign
+        x[1, 1] = NANS
+        torch.testing.assert_close(program(x), model(x), equal_nan=True)
+
+
+def test_the_rules_come_last_and_once() -> None:
+    model = Net()
+    graph = lower(model, (IMAGE,))
+    kept = optimize(graph, rules="default+nan")
+    assert not list(assumed(kept)) and list(assumed(optimize(graph)))
+    assert optimize(kept, rules="default+nan") is kept and optimize(kept) is kept
+    assert {value.op for value in optimize(graph, level=1, rules="exact+nan").order} >= {"IsNaN"}
+    found = session(legalize(kept, target_of("onnxruntime-cpu"))).run({"x": BROKEN.numpy()})
+    torch.testing.assert_close(tuple(map(torch.tensor, found)), model(BROKEN), equal_nan=True)
+
+
+@pytest.mark.parametrize("rule", NAN, ids=lambda rule: rule.name)
+def test_the_rules_are_equations(rule: irkit.Rule) -> None:
+    assert irkit.check(rule)
+
+
+def test_constants_and_operators_tell_where_nan_can_be() -> None:
+    x = irkit.param(irkit.tensor("f32", 3))
+    assert may_be_nan(x) and may_be_nan(irkit.op.Log(x)) and not may_be_nan(irkit.const([1.0, INF]))
+    assert may_be_nan(irkit.op.Where(irkit.op.IsNaN(x), x, x))
+    assert not may_be_nan(irkit.op.Where(irkit.op.IsNaN(x), 0.0, irkit.op.Abs(x)))
+    assert may_be_nan(irkit.op.Where(irkit.op.IsNaN(x), 0.0, irkit.op.Sqrt(x)))
