@@ -88,19 +88,20 @@ def aten_kthvalue(self: Value, k: Dim, dim: int = -1, keepdim: bool = False) -> 
 
 def aten_median(self: Value) -> Value:
     """The middle element of all, the lower of two; NaN where one is."""
-    values = not_empty(flat(self))
-    middle = nth(values, half(values.shape[0]), 0, False)[0]
-    return nan_where(op.IsNaN(op.ReduceMax(values, keepdims=0)), middle) if may_be_nan(self) else middle
+    return aten_median_dim(not_empty(flat(self)), 0)[0]
 
 
 def aten_median_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
     """The middle element along `dim`, the lower of two, and where it stands; the first NaN where there is one."""
     if self.rank == 0 or not may_be_nan(self):
         return nth(self, half(self.shape[dim] if self.rank else 1), dim, keepdim)
+    # Counted from the largest down, NaN comes first, so that one look tells of it.
     at = axis(dim, self.rank)
-    value, place = nth(self, half(self.shape[at]), at, keepdim)
-    some = op.IsNaN(op.ReduceMax(self, ints(at), keepdims=int(keepdim)))
-    return nan_where(some, value), op.Where(some, op.ArgMax(self, axis=at, keepdims=int(keepdim)), place)
+    count = dims.sub(dims.add(self.shape[at], 1), half(self.shape[at]))
+    first, last = ([sliced(v, at, *ends) for v in sorted_by(self, count, at, True)] for ends in ((0, 1), (-1, None)))
+    missing = op.IsNaN(first[0])
+    value, place = (op.Where(missing, a, b) for a, b in zip(first, last, strict=True))
+    return (value, place) if keepdim else (squeeze(value, at), squeeze(place, at))
 
 
 def half(count: Dim) -> Dim:

@@ -18,6 +18,7 @@ import numpy as np
 
 from irkit.build import call, const, op
 from irkit.ir import Graph, Value, param
+from irkit.onnx.infer.context import contents
 from irkit.onnx.schemas import BODIES
 from irkit.pattern import attribute_of, hole
 from irkit.rewrite import Match, Rule, decline, rewrite
@@ -52,6 +53,10 @@ AT_LEAST_0 = frozenset(("Relu", "Abs", "Sigmoid", "Softmax", "Exp", "HardSigmoid
 
 SEEN = 1 << 12
 """Constants of more elements are not looked into, nor are weights, which may be changed later."""
+
+LONG = 512
+"""From so many elements on, a sort by numbers with NaN above all takes about as long as one without: see
+benchmarks/truth_costs.py."""
 
 LOOKS = 32
 """How many values are looked at before a tensor counts as one of any numbers."""
@@ -341,8 +346,26 @@ def in_bodies(m: Match) -> Any:
     return call(m.root.op, list(m.root.inputs), {**dict(m.root.attributes), **dict(zip(names, bodies, strict=True))})
 
 
+def is_long_sort(value: Value) -> bool:
+    """True for a sort of long rows, in which NaN costs next to nothing."""
+    x, k = value.inputs[:2]
+    if x is None or k is None or x.dtype is DType.DOUBLE or not x.rank:
+        return False
+    size = x.shape[attribute_of(value, "axis")]
+    return type(size) is int and size >= LONG and contents(k) == (size,)
+
+
+def sorted_with_nan(m: Match) -> Any:
+    """TopK(x) -> GatherElements(x, places by numbers with NaN above all), of all elements of long rows"""
+    if not is_long_sort(m.root) or not misplaced(m.root):
+        return decline("no sort of long rows, or no NaN can be there")
+    return order(m.root, compared(m.root)[0])
+
+
 KEPT_BY_DEFAULT: tuple[Rule, ...] = (
-    *map(where_written, NAN), Rule("nan_in_bodies", hole("value", ops=tuple(BODIES)), in_bodies, True,
-                                   "Loop(f) -> Loop(f with NaN kept)"),
+    *map(where_written, NAN),
+    Rule("sorted_with_nan", hole("value", ops=("TopK",)), sorted_with_nan, True, str(sorted_with_nan.__doc__)),
+    Rule("nan_in_bodies", hole("value", ops=tuple(BODIES)), in_bodies, True,
+         "Loop(f) -> Loop(f with NaN kept)"),
 )  # fmt: skip
 """What is taken without being asked, for ONNX Runtime."""
