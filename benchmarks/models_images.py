@@ -57,11 +57,12 @@ def detr() -> Built:
         embedding_size=16, hidden_sizes=[16, 32, 64, 128], depths=[1, 1, 1, 1], layer_type="basic",
         out_features=["stage4"],
     )  # fmt: skip
-    config = DetrConfig(
-        use_timm_backbone=False, backbone_config=backbone, use_pretrained_backbone=False, d_model=64, encoder_layers=2,
-        decoder_layers=2, encoder_ffn_dim=128, decoder_ffn_dim=128, encoder_attention_heads=4,
-        decoder_attention_heads=4, num_queries=10, num_labels=10, backbone=None,
-    )  # fmt: skip
+    given: dict[str, Any] = {
+        "use_timm_backbone": False, "backbone_config": backbone, "d_model": 64, "encoder_layers": 2,
+        "decoder_layers": 2, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4, "num_queries": 10, "num_labels": 10,
+    }  # fmt: skip
+    config = DetrConfig(**given)
     return DetrForObjectDetection(config), (), pictures(128), None
 
 
