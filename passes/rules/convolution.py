@@ -105,5 +105,25 @@ def added_convolutions(m: Match) -> Any:
     return op.Conv(op.Concat(m.x1, m.x2, axis=1), weight, bias)
 
 
-CONVOLUTION: tuple[Rule, ...] = (conv_batch_norm, added_convolutions)
+def _of_all(rng: np.random.Generator) -> Value:
+    height, width = (int(rng.integers(1, 5)) for _ in range(2))
+    x, beyond = param(tensor("f32", "batch", 3, height, width)), int(rng.integers(3))
+    steps = [int(rng.integers(1, 4)) for _ in range(2)]
+    return op.AveragePool(x, kernel_shape=[height + beyond, width + beyond], strides=steps, ceil_mode=int(beyond > 0))
+
+
+@rule(one_of("AveragePool")(hole("x")), exact=False, sample=_of_all)
+def average_of_all(m: Match) -> Any:
+    """AveragePool(x) -> GlobalAveragePool(x), where one window without padding holds the whole image"""
+    sizes, kernel = m.x.shape[2:], attribute_of(m.root, "kernel_shape")
+    if any(d != 1 for d in m.root.shape[2:]) or any(attribute_of(m.root, "pads") or ()):
+        return decline("there are several windows, or padding counts")
+    if any(type(d) is not int or d == 0 or d > k for d, k in zip(sizes, kernel, strict=True)):
+        return decline("the window is smaller than the image")
+    if set(attribute_of(m.root, "dilations") or (1,)) != {1} or attribute_of(m.root, "auto_pad") != "NOTSET":
+        return decline("the window leaves elements out, or is padded")
+    return op.GlobalAveragePool(m.x)
+
+
+CONVOLUTION: tuple[Rule, ...] = (conv_batch_norm, added_convolutions, average_of_all)
 """Rules of convolutions; not exact: the weights are rounded once more."""
