@@ -173,7 +173,8 @@ NAN_ROWS: tuple[Construct, ...] = (
               partial(with_nan_kept, lambda x: op.ArgMax(x, axis=1), ROWS), lambda: [drawn(64, 512)], ASKED, "argmax"),
     Construct("TopK of a few: of float64 numbers with NaN above all", "NaN ends up anywhere",
               partial(with_nan_kept, lambda x: op.TopK(x, [8])[0], ROWS), lambda: [drawn(64, 512)], ASKED, "topk"),
-    Construct("TopK of all, a sort of rows of 512: the same", "the same", partial(with_nan_kept, lambda x: op.TopK(x, [512])[0], ROWS),
+    Construct("TopK of all, a sort of rows of 512: the same", "the same",
+              partial(with_nan_kept, lambda x: op.TopK(x, [512])[0], ROWS),
               lambda: [drawn(64, 512)], LONG_ROWS, "sort"),
     Construct("ScatterElements with max or min: one of flags", "NaN is dropped",
               partial(with_nan_kept, lambda x: op.ScatterElements(
