@@ -19,6 +19,7 @@ from irkit.types import DType, Tensor, map_dims
 from irkit.vocabulary import SHAPE_VECTOR
 from lowering.asserted import all_of, condition, in_every_round, joined, settled_checks
 from lowering.complexes import apart, is_complex, pair, real_type, together
+from lowering.contents import restated, sizes_of_data
 from lowering.decompose import written_out
 from lowering.errors import LoweringError
 from lowering.functionalized import auto_functionalized, with_effects
@@ -154,10 +155,12 @@ def refined(scope: Scope, node: Node, results: tuple[Any, ...]) -> tuple[Any, ..
     types = type_of(node.meta.get("val"), scope.sizes)
     if not isinstance(types, tuple):
         return results
-    return tuple(
-        r.with_type(t) if isinstance(t, Tensor) and r.type != t else r
-        for r, t in zip(together(results, types), types, strict=True)
+    whole = together(results, types)
+    own = sizes_of_data(scope, node, whole, types)
+    found = tuple(
+        r.with_type(t) if isinstance(t, Tensor) and r.type != t else r for r, t in zip(whole, own, strict=True)
     )
+    return found if own is types else restated(scope, node, found, types)
 
 
 def while_loop(scope: Scope, node: Node) -> Any:

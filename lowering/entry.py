@@ -30,6 +30,7 @@ from lowering.complexes import COMPLEX_KEY, boundary_type, entered, is_complex, 
 from lowering.errors import LoweringError
 from lowering.facts import facts_of, ranges_by_name
 from lowering.fold import lower_graph, reached, require_converters
+from lowering.functional import nodes_within
 from lowering.fx_types import type_of
 from lowering.guards import Guard
 from lowering.naming import output_names_of, unique
@@ -132,7 +133,10 @@ def lowered(
 ) -> Lowered:
     """A captured program as a graph, with the record of how it was lowered. Raises as `lower` does."""
     start = time.perf_counter()
-    as_told = Sizes({**captured.dim_names, **names_of_numbers(captured)}, captured.signed, traced_sizes(captured))
+    as_told = Sizes(
+        {**captured.dim_names, **names_of_numbers(captured)}, captured.signed, traced_sizes(captured),
+        in_use=lambda: symbols_recorded(captured),
+    )  # fmt: skip
     known = ranges_by_name(captured, as_told)
     sizes = relying(as_told, captured.guards, {name: found for name, found in known.items() if not is_unbacked(name)})
     options = Options(Registry(STANDARD, by_operator(converters or {})), strict, progress, copy)
@@ -163,6 +167,17 @@ def lowered(
     count = sum(1 for n in reached(captured.graph_module) if n.op == "call_function")
     seconds = time.perf_counter() - start
     return Lowered(graph, captured, outputs, Counter(scope.decomposed), state, count, seconds, tuple(checks))
+
+
+def symbols_recorded(captured: Captured) -> set[str]:
+    """The names of torch's symbols in all that is recorded of a program."""
+    found: set[str] = set()
+    for node in nodes_within(captured.graph_module):
+        for each in pytree.tree_leaves(node.meta.get("val")):
+            sizes = each.shape if isinstance(each, torch.Tensor) else (each,)
+            held = (size.node for size in sizes if isinstance(size, torch.SymInt | torch.SymFloat | torch.SymBool))
+            found |= {symbol.name for each in held for expr in (each._expr, each.expr) for symbol in expr.free_symbols}
+    return found
 
 
 def traced_sizes(captured: Captured) -> dict[str, int]:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import sympy
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
@@ -20,6 +19,7 @@ from irkit.types import DType
 from lowering import control, storage
 from lowering.asserted import note
 from lowering.complex_dispatch import has_converter
+from lowering.contents import bind, bind_float, bound, number_is_own, restated, sizes_of_data
 from lowering.control import Inlined
 from lowering.convert import convert
 from lowering.decompose import can_decompose
@@ -31,7 +31,7 @@ from lowering.promotion import cast, scalar
 from lowering.provenance import source_of
 from lowering.registry import operator_of, writing
 from lowering.scope import Options, Scope, hold, read_arguments, settled, tensor_constant
-from lowering.symints import Sizes, truth_symbol
+from lowering.symints import Sizes
 
 EFFECTS = frozenset(
     "aten::_assert_scalar aten::_assert_async aten::_assert_tensor_metadata aten::sym_constrain_range "
@@ -63,6 +63,8 @@ def lower_graph(
         scope.binders = {} if closed else outer.binders
         scope.decomposed, scope.constants, scope.guards = outer.decomposed, outer.constants, outer.guards
         scope.checks, scope.numbers = ([], {}) if closed else (outer.checks, outer.numbers)
+        scope.closed = closed or outer.closed
+        scope.deciding = outer.deciding
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     if len(placeholders) != len(given):
         raise LoweringError(f"the graph takes {len(placeholders)} inputs, and was given {len(given)}")
@@ -196,7 +198,7 @@ def hold_result(scope: Scope, node: Node, value: Any) -> None:
     if isinstance(value, Value) and isinstance(recorded, torch.SymInt):
         value = bound(scope, node, scope.sizes.dim(recorded), value)
     elif isinstance(value, Value) and isinstance(recorded, torch.SymFloat):
-        value = float_bound(scope, node, scope.sizes.number(recorded.node.expr), value)
+        value = bind_float(scope, node, scope.sizes.number(recorded.node.expr), value)
     hold(scope, node, value)
 
 
@@ -224,37 +226,20 @@ def inline_region(scope: Scope, node: Node) -> None:
 
 
 def item(scope: Scope, node: Node) -> Any:
-    """The symbol that stands for the content of a scalar tensor; the scalar becomes its binder."""
-    value = scope.read(node.args[0])  # type: ignore[arg-type]
-    recorded = node.meta.get("val")
-    truth = truth_symbol(recorded.node.expr) if isinstance(recorded, torch.SymBool) else None
-    if truth is not None:
-        bind(scope, node, scope.sizes.symbol(truth), value)
-    if not isinstance(recorded, torch.SymInt):
-        number = op.Reshape(value, []) if isinstance(value, Value) and value.rank else value
-        if not isinstance(recorded, torch.SymFloat) or not isinstance(number, Value):
-            return number
-        return float_bound(scope, node, scope.sizes.number(recorded.node.expr), number)
+    """The symbol that stands for the content of a scalar tensor, of which the scalar becomes the binder; what torch has
+    put in its place where it did so, and the scalar itself of one that is true or false."""
+    value, recorded = scope.read(node.args[0]), node.meta.get("val")  # type: ignore[arg-type]
+    if not isinstance(value, Value):
+        return value
+    number = op.Reshape(value, []) if value.rank else value
+    own = number_is_own(scope, node, value, recorded)
+    if isinstance(recorded, bool | torch.SymBool):
+        return number
+    if not own:
+        return number_of(scope, node, size_of(scope, recorded))
+    if isinstance(recorded, torch.SymFloat):
+        return bind_float(scope, node, scope.sizes.number(recorded.node.expr), number)
     return bound(scope, node, scope.sizes.dim(recorded), value)
-
-
-def float_bound(scope: Scope, node: Node, symbol: Any, value: Value) -> Value:
-    """A scalar tensor as the float64 that a symbol stands for."""
-    scope.numbers[symbol] = settled(scope, node, cast(value, DType.DOUBLE), None)
-    return scope.numbers[symbol]
-
-
-def bound(scope: Scope, node: Node, symbol: Any, value: Value) -> Any:
-    """A symbol, whose binder a scalar tensor becomes: the symbol stands for its content."""
-    bind(scope, node, symbol, value)
-    return symbol
-
-
-def bind(scope: Scope, node: Node, symbol: Any, value: Value) -> None:
-    """Makes a scalar tensor the binder of the symbol that stands for its content."""
-    if isinstance(symbol, sympy.Symbol) and symbol not in scope.binders:
-        scalar = value if value.dtype is DType.INT64 else op.Cast(value, to=DType.INT64)
-        scope.binders[symbol] = (settled(scope, node, op.Reshape(scalar, []) if value.rank else scalar, None), True)
 
 
 def call_operator(scope: Scope, node: Node) -> None:
@@ -263,7 +248,11 @@ def call_operator(scope: Scope, node: Node) -> None:
     args, kwargs = read_arguments(scope, node)
     if scope.numbers:
         args, kwargs = with_numbers(node, args, kwargs, expected)
-    result = settled(scope, node, convert(scope, node, operator_of(node.target), args, kwargs, expected), expected)
+    result = convert(scope, node, operator_of(node.target), args, kwargs, expected)
+    own = sizes_of_data(scope, node, result, expected)
+    result = settled(scope, node, result, own)
+    if own is not expected:
+        result = restated(scope, node, result, expected)
     if scope.bases and isinstance(result, Value):
         view(scope, node, args, kwargs)
     scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))

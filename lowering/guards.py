@@ -30,6 +30,7 @@ TORCH = str(Path(torch.__file__).parent)
 HERE = str(Path(__file__).parent)
 CONTENT = "(asserted of the content of a tensor)"
 TRUTH = "a truth value that the model computes is True"
+FALSEHOOD = "a truth value that the model computes is False"
 Metas = Sequence[Any]  # for each leaf what torch recorded: a FakeTensor, a SymInt, a number
 
 

@@ -60,8 +60,9 @@ class Scope:
     `env` holds what nodes are, `places` where the tensors live that some node writes, `store` what those hold now;
     `binders` what binds each data-dependent symbol (by its content where the flag says so), `numbers` the float64
     scalars that those stand for which are no integers; `guards` what decompositions assumed of torch's sizes, with the
-    user's line, `checks` what the program asserts of its data; `lower` is `lower_graph`, for those who need it from
-    below.
+    user's line, `checks` what the program asserts of its data; `deciding` the operands that each of torch's symbols of
+    data was taken out of; `closed` says that the graph is the body of a branch or a loop, or part of one; `lower` is
+    `lower_graph`, for those who need it from below.
     """
 
     sizes: Sizes
@@ -76,6 +77,8 @@ class Scope:
     constants: dict[Any, Value] = attrs.field(factory=dict)
     guards: list[tuple[Any, str]] = attrs.field(factory=list)
     checks: list[Check] = attrs.field(factory=list)
+    deciding: dict[Any, tuple[Any, ...]] = attrs.field(factory=dict)
+    closed: bool = False
     lower: Callable[..., Any] | None = None
 
     def read(self, node: Node) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -43,16 +43,19 @@ class Sizes:
 
     `names` maps a torch symbol's name (`s77`) to the user's (`batch`); others keep torch's. `signed` holds the names of
     torch symbols that may be negative; `traced` says which size the symbols of inputs, by the user's names, had while
-    torch traced; `relied` simplifies a size by what torch relied on. One expression gives one object every time it is
-    asked for.
+    torch traced; `relied` simplifies a size by what torch relied on; `in_use` gives the names of all of torch's symbols
+    in the program. One expression gives one object every time it is asked for.
     """
 
     names: Mapping[str, str]
     signed: frozenset[str] = frozenset()
     traced: Mapping[str, int] = MappingProxyType({})
     relied: Callable[[Any], Any] = as_it_is
+    in_use: Callable[[], Iterable[str]] = tuple
     _known: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
+    _sizes: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)  # by what torch may have replaced since
     _rounded: dict[Any, tuple[str, Any]] = attrs.field(factory=dict, init=False, repr=False)
+    _made: list[Any] = attrs.field(factory=list, init=False, repr=False)
 
     def dim(self, size: Any) -> Dim:
         """The dimension that an int or a torch.SymInt stands for. Raises LoweringError for an unknown function."""
@@ -62,10 +65,10 @@ class Sizes:
         if node is None:
             return int(size)
         raw = node._expr
-        if raw in self._known:
-            return self._known[raw]
+        if raw in self._sizes:
+            return self._sizes[raw]
         found = self.number(node.expr)
-        self._known[raw] = found
+        self._sizes[raw] = found
         return found
 
     def number(self, expr: Any) -> Any:
@@ -119,6 +122,14 @@ class Sizes:
         """(ONNX operator, number) of a symbol that stands for a rounded number of the data; the operator is empty for
         one that is cut off. None for every other symbol."""
         return self._rounded.get(symbol)
+
+    def symbol_of_data(self, *, whole: bool = True) -> Any:
+        """A symbol such as torch makes for a number out of data, that stands nowhere in the program."""
+        taken = {*self.in_use(), *self.names.values(), *(symbol.name for symbol in self._made)}
+        kind = "u" if whole else "zuf"
+        name = next(name for name in (f"{kind}{i}" for i in range(len(taken) + 1)) if name not in taken)
+        self._made.append(sympy.Symbol(name, integer=True) if whole else sympy.Symbol(name, real=True))
+        return self._made[-1]
 
     def condition(self, expr: Any) -> str:
         """A torch boolean expression as Python text over the user's symbols: `batch >= 4 and seq % 8 == 0`."""
