@@ -21,6 +21,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from lowering.calls import as_module, bind, name_of, named_leaves, renamed
+from lowering.deferred import lines_of_assertions, notes_of_draft, without_node
 from lowering.dynamic_shapes import Leaf, LeafStatement, Place, check_examples, places_of, statements
 from lowering.element_types import guards_of_element_types
 from lowering.emptiness import without_empty
@@ -354,6 +355,7 @@ def of_program(
         raise fixed_error(fixed)
     names = names_of(places, leaves, metas, names_in_env(env))
     signature, state = program.graph_signature, state_of_program(program)
+    asserted = assertions_of(program.graph_module, lines_of_assertions(env))
     constants = {leaf.name: meta for leaf, meta in zip(leaves, metas, strict=True) if is_baked(meta)}
     call = program.module_call_graph[0].signature
     return Captured(
@@ -374,13 +376,15 @@ def of_program(
         guards=(
             *guards,
             *names.promises,
-            *assertions_of(program.graph_module),
+            *asserted,
+            *without_node(env, program.graph_module, asserted),
             *guards_of_element_types(program.graph_module),
             *guards_of_stored(program.graph_module, state),
         ),
         signed=frozenset(symbol for symbol, (low, _) in ranges.items() if low < 0),
         registered=tuple(known.types),
         attempts=tuple(attempts),
+        notes=tuple(notes_of_draft(program, names.symbols)),
         fixed=fixed,
     )
 
@@ -407,6 +411,7 @@ def of_graph(
     ranges = ranges_of({s: env.var_to_range[s] for s in symbols if s in env.var_to_range} if env else {}, env)
     ranges = unspecialized(ranges)
     names, state = names_of((), leaves, metas, {}), state_of_graph(module)
+    asserted = assertions_of(module, lines_of_assertions(env))
     return Captured(
         name=name_of(module),
         program=None,
@@ -424,6 +429,7 @@ def of_graph(
         range_constraints=ranges,
         guards=(
             *(guards_of(env, (), leaves, metas) if env else ()),
+            *without_node(env, module, asserted),
             *guards_of_element_types(module),
             *guards_of_stored(module, state),
         ),

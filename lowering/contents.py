@@ -21,6 +21,7 @@ from irkit.ir import Value
 from irkit.types import DType, Tensor
 from irkit.vocabulary import CONSTANT
 from lowering.complexes import is_complex, pair, parts
+from lowering.deferred import line_of_stack
 from lowering.errors import LoweringError
 from lowering.guards import FALSEHOOD, TRUTH, source_of_guard
 from lowering.promotion import cast, truth
@@ -195,8 +196,12 @@ def deciders(scope: Scope, node: Node) -> list[Any]:
 def line_of_equality(node: Node, recorded: Any, raw: Any) -> str:
     """The line by which torch learned what a number or size is; else the one that the number comes from."""
     env = getattr(getattr(recorded, "node", None), "shape_env", None)
-    known = (getattr(env, "replacements_slocs", None) or {}).get(raw)
-    return source_of_guard(known) or line_of(node.meta.get("stack_trace") or "")
+    known = source_of_guard((getattr(env, "replacements_slocs", None) or {}).get(raw))
+    if known:
+        return known
+    deferred = (getattr(env, "deferred_runtime_asserts", None) or {}).get(raw, ())
+    lines = [line_of_stack(each.stack) for each in deferred if isinstance(each.expr, sympy.Eq)]
+    return next(filter(None, lines), "") or line_of(node.meta.get("stack_trace") or "")
 
 
 def hold_equal(scope: Scope, symbol: Any, expr: Any, line: str) -> None:

@@ -27,10 +27,10 @@ from lowering import storage
 from lowering.asserted import as_facts, noted, settled_checks, told_by
 from lowering.capture import Captured, capture
 from lowering.complexes import COMPLEX_KEY, boundary_type, entered, is_complex, left, pair, parts
+from lowering.deferred import symbols_recorded
 from lowering.errors import LoweringError
 from lowering.facts import facts_of, ranges_by_name
 from lowering.fold import lower_graph, reached, require_converters
-from lowering.functional import nodes_within
 from lowering.fx_types import type_of
 from lowering.guards import Guard
 from lowering.naming import output_names_of, unique
@@ -135,7 +135,7 @@ def lowered(
     start = time.perf_counter()
     as_told = Sizes(
         {**captured.dim_names, **names_of_numbers(captured)}, captured.signed, traced_sizes(captured),
-        in_use=lambda: symbols_recorded(captured),
+        in_use=lambda: symbols_recorded(captured.graph_module),
     )  # fmt: skip
     known = ranges_by_name(captured, as_told)
     sizes = relying(as_told, captured.guards, {name: found for name, found in known.items() if not is_unbacked(name)})
@@ -148,7 +148,7 @@ def lowered(
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
     values = [boundary(scope, value) for value in values]
     guards = (*captured.guards, *(Guard(expr, str(expr), source) for expr, source in scope.guards))
-    checks = settled_checks(scope, [*scope.checks, *noted(scope, guards)], told_by(inputs.params, values))
+    checks = settled_checks(scope, [*noted(scope, guards), *scope.checks], told_by(inputs.params, values))
     graph = Graph(
         tuple(value for _, value in inputs.params),
         tuple(values),
@@ -167,17 +167,6 @@ def lowered(
     count = sum(1 for n in reached(captured.graph_module) if n.op == "call_function")
     seconds = time.perf_counter() - start
     return Lowered(graph, captured, outputs, Counter(scope.decomposed), state, count, seconds, tuple(checks))
-
-
-def symbols_recorded(captured: Captured) -> set[str]:
-    """The names of torch's symbols in all that is recorded of a program."""
-    found: set[str] = set()
-    for node in nodes_within(captured.graph_module):
-        for each in pytree.tree_leaves(node.meta.get("val")):
-            sizes = each.shape if isinstance(each, torch.Tensor) else (each,)
-            held = (size.node for size in sizes if isinstance(size, torch.SymInt | torch.SymFloat | torch.SymBool))
-            found |= {symbol.name for each in held for expr in (each._expr, each.expr) for symbol in expr.free_symbols}
-    return found
 
 
 def traced_sizes(captured: Captured) -> dict[str, int]:

@@ -197,9 +197,9 @@ def read(node: ast.AST, values: Mapping[str, Any]) -> Any:
     raise ValueError(f"no relation over sizes: {ast.dump(node)}")
 
 
-def assertions_of(module: torch.fx.GraphModule) -> list[Guard]:
-    """What the graph asserts at run time: of sizes and numbers as relations, each with the line that the number comes
-    from; of whole tensors by the message alone."""
+def assertions_of(module: torch.fx.GraphModule, lines: Mapping[Any, str]) -> list[Guard]:
+    """What the graph asserts at run time: of sizes and numbers as relations, each with the line in `lines` or else the
+    one that the number comes from; of whole tensors by the message alone."""
     found = []
     for node in module.graph.nodes:
         name = getattr(node.target, "__name__", "") if node.op == "call_function" else ""
@@ -212,7 +212,8 @@ def assertions_of(module: torch.fx.GraphModule) -> list[Guard]:
         elif name == "_assert_scalar.default":
             asserted = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else node.args[0]
             expr = closed(asserted.node.expr if isinstance(asserted, torch.SymBool) else sympy.sympify(asserted))
-            found.append(Guard(expr, str(node.args[1] if len(node.args) > 1 else expr), line, "assertion"))
+            told = str(node.args[1] if len(node.args) > 1 else expr)
+            found.append(Guard(expr, told, lines.get(expr) or line, "assertion"))
     return found
 
 

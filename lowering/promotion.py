@@ -212,7 +212,7 @@ def symbolic(expr: Any, numbers: Mapping[Any, Value] = NONE) -> Value:
         return comparison(expr, numbers)
     if expr in numbers:
         return numbers[expr]
-    if expr.is_integer and not expr.free_symbols & numbers.keys():
+    if expr.is_integer and not expr.is_Float and not expr.free_symbols & numbers.keys():  # sympy: 0.0 is an integer
         return dim_scalar(dims.dim(expr))
     if expr.is_number:
         return const(np.array(float(expr)))
