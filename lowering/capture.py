@@ -39,8 +39,10 @@ from lowering.guards import (
     frozen_error,
     frozen_places,
     guards_of,
+    line_at,
     names_in_env,
     names_of,
+    normal,
     ranges_of,
     shape_env_of,
 )
@@ -52,6 +54,7 @@ from lowering.programs import (
     structure_of_program,
 )
 from lowering.pytrees import Registrations, known_cache_types, leaf_paths, registering, registering_types
+from lowering.questions import Heard
 from lowering.scalars import said_of_numbers, with_numbers
 from lowering.stored import guards_of_stored
 from lowering.structures import difference
@@ -273,12 +276,14 @@ def traced(
         places = places_of(said)
         check_examples(places, leaves)
         request = Request(module, call, leaves, tuple(said), places, known, strict, specialization is not None)
-        request, program, attempts, asked = exported_somehow(request)
+        request, program, attempts, heard = exported_somehow(request)
         captured = of_program(
             program, name_of(model), call.arguments, leaves, places, known, attempts, said, specialization
         )
         captured = attrs.evolve(captured, numbers={leaves[i].name: kind for i, kind in numbers.items()})
         captured = with_notes(captured, module)
+        captured = with_lines(captured, heard)
+        asked = heard.questions
         captured = widened(captured, request, asked) if widen else unwidened(captured, asked)
         return checked(captured, metas_of_program(program))
 
@@ -292,6 +297,18 @@ def checked(captured: Captured, metas: Sequence[Any]) -> Captured:
         return captured
     at = ", ".join(f"{captured.dim_names.get(symbol.name, symbol.name)} = {size}" for symbol, size in sizes.items())
     raise AnotherWay.at(at, broken.source)
+
+
+def with_lines(captured: Captured, heard: Heard) -> Captured:
+    """The same with the lines that were heard to leave a condition to run time, of which torch keeps none."""
+    lines = {normal(expr): line_at(frame) for expr, frame in heard.deferred.items()}
+    guards = (
+        attrs.evolve(guard, source=lines.get(normal(guard.expr)) or guard.source)
+        if guard.kind == "assertion" and guard.expr is not None
+        else guard
+        for guard in captured.guards
+    )
+    return attrs.evolve(captured, guards=tuple(guards)) if lines else captured
 
 
 def with_notes(captured: Captured, module: torch.nn.Module) -> Captured:

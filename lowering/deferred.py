@@ -7,6 +7,7 @@ of what it took from the example.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from lowering.functional import nodes_within
-from lowering.guards import HERE, TORCH, Guard, closed, line_at
+from lowering.guards import HERE, TORCH, Guard, line_at, normal
 
 _SYMBOL = re.compile(r"\b(u|zuf)\d+\b")
 
@@ -36,7 +37,11 @@ def symbols_recorded(module: GraphModule) -> set[str]:
 def lines_of_assertions(env: Any) -> dict[Any, str]:
     """The user's line of each condition that torch deferred, by the condition."""
     deferred = getattr(env, "deferred_runtime_asserts", None) or {}
-    return {closed(each.expr): line_of_stack(each.stack) for found in deferred.values() for each in found}
+    lines: dict[Any, str] = {}
+    for each in itertools.chain.from_iterable(deferred.values()):
+        expr = normal(each.expr)
+        lines[expr] = lines.get(expr) or line_of_stack(each.stack)
+    return lines
 
 
 def line_of_stack(stack: Any) -> str:
@@ -53,13 +58,14 @@ def without_node(env: Any, module: GraphModule, asserted: Sequence[Guard]) -> It
     lines = lines_of_assertions(env)
     if not lines:
         return
-    known = {closed(guard.expr) for guard in asserted if guard.expr is not None}
+    known = {normal(guard.expr) for guard in asserted if guard.expr is not None}
     forms = {form(expr) for expr in known}
     recorded = symbols_recorded(module)
     equals = {env.replace(sympy.Symbol(name, integer=True)) for name in recorded if _SYMBOL.fullmatch(name)}
     for expr, line in lines.items():
         lost = [symbol for symbol in expr.free_symbols if symbol.name not in recorded]
-        if not lost and env.replace(expr) == sympy.true:  # what stands for its numbers is held to be equal to them
+        now = env.replace(expr)  # what stands for its numbers is held to be equal to them
+        if not lost and (now == sympy.true or normal(now) in known):
             continue
         if expr in known or (lost and (form(expr) in forms or all(env.replace(s) in equals for s in lost))):
             continue

@@ -51,7 +51,7 @@ from lowering.packed import packed_sequences
 from lowering.programs import first_line, metas_of_program
 from lowering.provenance import line_of
 from lowering.pytrees import Registrations
-from lowering.questions import Question, listening
+from lowering.questions import Heard, listening
 from lowering.shape_kernels import shape_kernels
 from lowering.sharing import Sharing
 
@@ -99,7 +99,7 @@ class Request:
         return f"{how}, where int() and len() keep sizes" if self.keeping else how
 
 
-def exported_somehow(request: Request) -> tuple[Request, ExportedProgram, list[Attempt], list[Question]]:
+def exported_somehow(request: Request) -> tuple[Request, ExportedProgram, list[Attempt], Heard]:
     """What `exported` gives, after the request that it was given for: where int() or len() fixed a size, that they
     shall keep it. Raises the first CaptureError where that does not help."""
     try:
@@ -114,8 +114,8 @@ def exported_somehow(request: Request) -> tuple[Request, ExportedProgram, list[A
             raise error from error.__cause__
 
 
-def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], list[Question]]:
-    """(program, attempts, what the model asked about 0).
+def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], Heard]:
+    """(program, attempts, what the model asked of sizes).
 
     Raises CaptureError, with torch's error as its cause, where no attempt succeeds.
 
@@ -128,7 +128,7 @@ def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], list[Que
     for how, examples, oblivious in plans(request, failures):
         start = time.perf_counter()
         try:
-            program, asked = export(request, examples, oblivious)
+            program, heard = export(request, examples, oblivious)
         except Exception as error:
             failures.append(error)
         else:
@@ -136,13 +136,13 @@ def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], list[Que
             other = another_way(request, program) if frozen is None else None
             if frozen is None and other is None:
                 attempts.append(Attempt(how, time.perf_counter() - start, oblivious=oblivious))
-                return program, attempts, asked
+                return program, attempts, heard
             failures.append(frozen or other)  # type: ignore[arg-type]
-            fallback = fallback if other is not None else fallback or (program, oblivious, asked)
+            fallback = fallback if other is not None else fallback or (program, oblivious, heard)
         attempts.append(Attempt(how, time.perf_counter() - start, first_line(failures[-1])))
     if fallback is not None and request.lenient:
-        program, oblivious, asked = fallback
-        return program, [*attempts, attrs.evolve(attempts[-1], seconds=0.0, error="", oblivious=oblivious)], asked
+        program, oblivious, heard = fallback
+        return program, [*attempts, attrs.evolve(attempts[-1], seconds=0.0, error="", oblivious=oblivious)], heard
     if isinstance(failures[0], CaptureError):
         raise failures[0]
     raise explained(request, failures[0]) from failures[0]
@@ -213,9 +213,9 @@ def another_way(request: Request, program: ExportedProgram) -> AnotherWay | None
     return None
 
 
-def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[ExportedProgram, list[Question]]:
-    """(program, questions): what torch.export makes of the module and these example leaves, and what was asked about
-    size 0 on the way. The module stays as it is."""
+def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[ExportedProgram, Heard]:
+    """(program, heard): what torch.export makes of the module and these example leaves, and what was asked of sizes on
+    the way. The module stays as it is."""
     call = request.call
     flat = [copied(each) for each in examples]
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
@@ -247,11 +247,11 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
         if not request.strict:
             stack.enter_context(Sharing())
         stack.enter_context(failing_quietly())
-        asked = stack.enter_context(listening())
+        heard = stack.enter_context(listening())
         program = torch.export.export(
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
         )
-        return carried_out(program), asked
+        return carried_out(program), heard
 
 
 @contextmanager

@@ -213,7 +213,7 @@ def assertions_of(module: torch.fx.GraphModule, lines: Mapping[Any, str]) -> lis
             asserted = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else node.args[0]
             expr = closed(asserted.node.expr if isinstance(asserted, torch.SymBool) else sympy.sympify(asserted))
             told = str(node.args[1] if len(node.args) > 1 else expr)
-            found.append(Guard(expr, told, lines.get(expr) or line, "assertion"))
+            found.append(Guard(expr, told, lines.get(normal(expr)) or line, "assertion"))
     return found
 
 
@@ -236,6 +236,15 @@ def closed(expr: Any) -> Any:
     if isinstance(expr, sympy.Lt):
         return sympy.Le(symbol, limit - 1)
     return sympy.Ge(symbol, limit + 1) if isinstance(expr, sympy.Gt) else expr
+
+
+def normal(expr: Any) -> Any:
+    """A condition in a form that torch's several ways to say it have in common."""
+    expr = closed(expr)
+    if not isinstance(expr, sympy.core.relational.Relational):
+        return expr
+    sides = (sympy.Integer(int(a)) if a.is_Float and a == int(a) else a for a in expr.args)  # type: ignore[union-attr, arg-type]
+    return expr.func(*sides).canonical
 
 
 def ranges_of(constraints: Mapping[Any, Any], env: Any) -> dict[str, tuple[int, int | None]]:

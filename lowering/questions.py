@@ -59,16 +59,25 @@ class Question:
     frame: traceback.FrameSummary | None
 
 
+@attrs.frozen
+class Heard:
+    """What a model asked of sizes while it was traced, and the line of each condition that was left to run time, by
+    torch's expression."""
+
+    questions: list[Question] = attrs.field(factory=list)
+    deferred: dict[Any, traceback.FrameSummary | None] = attrs.field(factory=dict)
+
+
 @contextmanager
-def listening() -> Iterator[list[Question]]:
-    """A block in which models may be traced; the list that it gives is filled with what they ask.
+def listening() -> Iterator[Heard]:
+    """A block in which models may be traced; what it gives is filled with what they ask.
 
     In it, torch notes the model's own line for guards, not its own.
     """
-    found: list[Question] = []
+    heard = Heard()
     known: set[Any] = set()
     before = {name: getattr(SymNode, name) for name in RELATIONS}
-    located = ShapeEnv._get_sloc
+    located, deferred = ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert
 
     def with_line(env: Any, framework_loc: Any = None) -> Any:
         sloc = located(env, framework_loc)
@@ -78,13 +87,19 @@ def listening() -> Iterator[list[Question]]:
         where = sloc.framework_loc if framework_loc is not None else torch_frame(frame)
         return SLoc(where, user_frame(frame))  # type: ignore[arg-type]
 
+    def noted(env: Any, expr: Any, *args: Any, **kwargs: Any) -> bool:
+        if expr not in heard.deferred:
+            heard.deferred[expr] = user_frame(sys._getframe(1))
+        return deferred(env, expr, *args, **kwargs)
+
     try:
         for name, method in before.items():
-            setattr(SymNode, name, overheard(name, method, found, known))
+            setattr(SymNode, name, overheard(name, method, heard.questions, known))
         ShapeEnv._get_sloc = with_line  # type: ignore[method-assign]
-        yield found
+        ShapeEnv.guard_or_defer_runtime_assert = noted  # type: ignore[method-assign]
+        yield heard
     finally:
-        ShapeEnv._get_sloc = located
+        ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert = located, deferred  # type: ignore[method-assign]
         for name, method in before.items():
             setattr(SymNode, name, method)
 
