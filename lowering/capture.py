@@ -18,6 +18,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputSpec, OutputKind, OutputSpec
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr
 from torch.utils import _pytree as pytree
 
 from lowering.calls import as_module, bind, name_of, named_leaves, renamed
@@ -301,7 +302,11 @@ def checked(captured: Captured, metas: Sequence[Any]) -> Captured:
 
 def with_lines(captured: Captured, heard: Heard) -> Captured:
     """The same with the lines that were heard to leave a condition to run time, of which torch keeps none."""
-    lines = {normal(expr): line_at(frame) for expr, frame in heard.deferred.items()}
+    lines = {
+        said: line_at(frame)
+        for expr, frame in heard.deferred.items()
+        for said in (normal(expr), normal(canonicalize_bool_expr(expr)))
+    }
     guards = (
         attrs.evolve(guard, source=lines.get(normal(guard.expr)) or guard.source)
         if guard.kind == "assertion" and guard.expr is not None

@@ -111,7 +111,7 @@ def sizes_of_data(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
         return scope.sizes.symbol(own[inferred])
 
     if isinstance(expected, tuple):
-        return tuple(own_type(*each) for each in zip(result, expected, recorded, strict=True))
+        return tuple(own_type(*each) for each in zip(result, expected, recorded, strict=True))  # type: ignore[arg-type]
     return own_type(result, expected, recorded)
 
 

@@ -18,7 +18,7 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from lowering.functional import nodes_within
-from lowering.guards import HERE, TORCH, Guard, line_at, normal
+from lowering.guards import HERE, TORCH, Guard, closed, line_at, normal
 
 _SYMBOL = re.compile(r"\b(u|zuf)\d+\b")
 
@@ -34,14 +34,18 @@ def symbols_recorded(module: GraphModule) -> set[str]:
     return found
 
 
-def lines_of_assertions(env: Any) -> dict[Any, str]:
-    """The user's line of each condition that torch deferred, by the condition."""
+def lines_of_assertions(env: Any) -> dict[str, str]:
+    """The user's line, where torch still knows it, of each condition that it deferred, by `normal` of the condition."""
+    return {said: line for said, (_, line) in deferred_by(env).items()}
+
+
+def deferred_by(env: Any) -> dict[str, tuple[Any, str]]:
+    """`normal` of each condition that torch deferred -> (the condition, the user's line where torch still knows it)."""
     deferred = getattr(env, "deferred_runtime_asserts", None) or {}
-    lines: dict[Any, str] = {}
-    for each in itertools.chain.from_iterable(deferred.values()):
-        expr = normal(each.expr)
-        lines[expr] = lines.get(expr) or line_of_stack(each.stack)
-    return lines
+    return {
+        normal(each.expr): (closed(each.expr), line_of_stack(each.stack))
+        for each in itertools.chain.from_iterable(deferred.values())
+    }
 
 
 def line_of_stack(stack: Any) -> str:
@@ -55,26 +59,26 @@ def line_of_stack(stack: Any) -> str:
 def without_node(env: Any, module: GraphModule, asserted: Sequence[Guard]) -> Iterator[Guard]:
     """The conditions that torch deferred and that no node of the graph asserts, nor a condition like it of what torch
     made anew of the same number."""
-    lines = lines_of_assertions(env)
-    if not lines:
+    deferred = deferred_by(env)
+    if not deferred:
         return
     known = {normal(guard.expr) for guard in asserted if guard.expr is not None}
-    forms = {form(expr) for expr in known}
+    forms = {form(said) for said in known}
     recorded = symbols_recorded(module)
     equals = {env.replace(sympy.Symbol(name, integer=True)) for name in recorded if _SYMBOL.fullmatch(name)}
-    for expr, line in lines.items():
+    for said, (expr, line) in deferred.items():
         lost = [symbol for symbol in expr.free_symbols if symbol.name not in recorded]
         now = env.replace(expr)  # what stands for its numbers is held to be equal to them
         if not lost and (now == sympy.true or normal(now) in known):
             continue
-        if expr in known or (lost and (form(expr) in forms or all(env.replace(s) in equals for s in lost))):
+        if said in known or (lost and (form(said) in forms or all(env.replace(s) in equals for s in lost))):
             continue
         yield Guard(expr, str(expr), line, "assertion")
 
 
-def form(expr: Any) -> str:
-    """A condition as text, whatever the numbers of its symbols of data."""
-    return _SYMBOL.sub("_", str(expr))
+def form(said: str) -> str:
+    """A condition, whatever the numbers of its symbols of data."""
+    return _SYMBOL.sub("_", said)
 
 
 def notes_of_draft(program: Any, names: Mapping[str, str]) -> Iterator[str]:

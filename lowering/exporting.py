@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import sys
 import sysconfig
@@ -239,6 +240,8 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
             stack.enter_context(conditions_left_open())
             stack.enter_context(converting_modules())
             stack.enter_context(watched(request))
+        else:
+            stack.enter_context(asserting())
         if TracingContext.try_get() is None:
             stack.enter_context(compiled_afresh())
         else:
@@ -252,6 +255,21 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
         )
         return carried_out(program), heard
+
+
+@contextmanager
+def asserting() -> Iterator[None]:
+    """A block in which dynamo writes what it defers to run time into the graph.
+
+    torch.export in strict mode leaves that to a later step, by which dynamo has dropped every `torch._check` that holds
+    once the number that it is about is replaced, and the number with it.
+    """
+    before = _trace.DEFAULT_EXPORT_DYNAMO_CONFIG
+    _trace.DEFAULT_EXPORT_DYNAMO_CONFIG = dataclasses.replace(before, do_not_emit_runtime_asserts=False)
+    try:
+        yield
+    finally:
+        _trace.DEFAULT_EXPORT_DYNAMO_CONFIG = before
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from lowering.promotion import cast, scalar
 from lowering.provenance import source_of
 from lowering.registry import operator_of, writing
 from lowering.scope import Options, Scope, hold, read_arguments, settled, tensor_constant
-from lowering.symints import Sizes
+from lowering.symints import Sizes, truth_symbol
 
 EFFECTS = frozenset(
     "aten::_assert_scalar aten::_assert_async aten::_assert_tensor_metadata aten::sym_constrain_range "
@@ -234,6 +234,8 @@ def item(scope: Scope, node: Node) -> Any:
     number = op.Reshape(value, []) if value.rank else value
     own = number_is_own(scope, node, value, recorded)
     if isinstance(recorded, bool | torch.SymBool):
+        if own:
+            bind(scope, node, scope.sizes.symbol(truth_symbol(recorded.node.expr)), value)  # type: ignore[union-attr]
         return number
     if not own:
         return number_of(scope, node, size_of(scope, recorded))

@@ -197,9 +197,9 @@ def read(node: ast.AST, values: Mapping[str, Any]) -> Any:
     raise ValueError(f"no relation over sizes: {ast.dump(node)}")
 
 
-def assertions_of(module: torch.fx.GraphModule, lines: Mapping[Any, str]) -> list[Guard]:
-    """What the graph asserts at run time: of sizes and numbers as relations, each with the line in `lines` or else the
-    one that the number comes from; of whole tensors by the message alone."""
+def assertions_of(module: torch.fx.GraphModule, lines: Mapping[str, str]) -> list[Guard]:
+    """What the graph asserts at run time: of sizes and numbers as relations, each with its line in `lines` or else
+    the one that the number comes from; of whole tensors by the message alone."""
     found = []
     for node in module.graph.nodes:
         name = getattr(node.target, "__name__", "") if node.op == "call_function" else ""
@@ -238,13 +238,14 @@ def closed(expr: Any) -> Any:
     return sympy.Ge(symbol, limit + 1) if isinstance(expr, sympy.Gt) else expr
 
 
-def normal(expr: Any) -> Any:
-    """A condition in a form that torch's several ways to say it have in common."""
+def normal(expr: Any) -> str:
+    """A condition as text that is the same for torch's several ways to say it."""
     expr = closed(expr)
     if not isinstance(expr, sympy.core.relational.Relational):
-        return expr
-    sides = (sympy.Integer(int(a)) if a.is_Float and a == int(a) else a for a in expr.args)  # type: ignore[union-attr, arg-type]
-    return expr.func(*sides).canonical
+        return str(expr)
+    said: Any = expr.canonical
+    sides = (int(a) if a.is_Float and float(a).is_integer() else a for a in said.args)
+    return " ".join(map(str, (type(said).__name__, *sides)))
 
 
 def ranges_of(constraints: Mapping[Any, Any], env: Any) -> dict[str, tuple[int, int | None]]:

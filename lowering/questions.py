@@ -99,7 +99,7 @@ def listening() -> Iterator[Heard]:
         ShapeEnv.guard_or_defer_runtime_assert = noted  # type: ignore[method-assign]
         yield heard
     finally:
-        ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert = located, deferred  # type: ignore[method-assign]
+        ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert = located, deferred
         for name, method in before.items():
             setattr(SymNode, name, method)
 
