@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,15 @@ from lowering.programs import (
     state_of_program,
     structure_of_program,
 )
-from lowering.pytrees import Registrations, known_cache_types, leaf_paths, registering, registering_types
+from lowering.pytrees import (
+    Definitions,
+    Registrations,
+    defining,
+    definitions,
+    known_cache_types,
+    leaf_paths,
+    registering,
+)
 from lowering.questions import Heard
 from lowering.scalars import said_of_numbers, with_numbers
 from lowering.stored import guards_of_stored
@@ -91,7 +100,7 @@ class Captured:
     range_constraints: Mapping[str, tuple[int, int | None]]
     guards: tuple[Guard, ...]
     signed: frozenset[str]
-    registered: tuple[type, ...]
+    registered: Definitions
     attempts: tuple[Attempt, ...]
     notes: tuple[str, ...] = ()
     numbers: Mapping[str, type] = {}
@@ -138,9 +147,9 @@ class Captured:
         """The example leaves that the program was captured with; for a program that was given, what it recorded."""
         return tuple(leaf.value for leaf in self.leaves)
 
-    def pytrees(self) -> Registrations:
-        """A block in which torch's pytree knows the classes of the inputs and outputs (`in_spec` and `out_spec`)."""
-        return registering_types(self.registered)
+    def pytrees(self) -> AbstractContextManager[None]:
+        """A block in which torch's pytree knows the classes of the inputs and outputs as it did at capture."""
+        return defining(self.registered)
 
     def leaves_of(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Any]:
         """The leaves of a call, in the order of `input_names`; arguments may be passed by position or by name,
@@ -302,11 +311,10 @@ def checked(captured: Captured, metas: Sequence[Any]) -> Captured:
 
 def with_lines(captured: Captured, heard: Heard) -> Captured:
     """The same with the lines that were heard to leave a condition to run time, of which torch keeps none."""
-    lines = {
-        said: line_at(frame)
-        for expr, frame in heard.deferred.items()
-        for said in (normal(expr), normal(canonicalize_bool_expr(expr)))
-    }
+    lines: dict[str, str] = {}
+    for expr, frame in heard.deferred.items():
+        for said in (normal(expr), normal(canonicalize_bool_expr(expr))):
+            lines[said] = lines.get(said) or line_at(frame)
     guards = (
         attrs.evolve(guard, source=lines.get(normal(guard.expr)) or guard.source)
         if guard.kind == "assertion" and guard.expr is not None
@@ -380,6 +388,7 @@ def of_program(
     asserted = assertions_of(program.graph_module, lines_of_assertions(env))
     constants = {leaf.name: meta for leaf, meta in zip(leaves, metas, strict=True) if is_baked(meta)}
     call = program.module_call_graph[0].signature
+    in_spec, out_spec = structure_of_program(program), program.call_spec.out_spec if call is None else call.out_spec
     return Captured(
         name=name,
         program=program,
@@ -387,8 +396,8 @@ def of_program(
         input_specs=tuple(signature.input_specs),
         output_specs=tuple(signature.output_specs),
         state=state,
-        in_spec=structure_of_program(program),
-        out_spec=program.call_spec.out_spec if call is None else call.out_spec,
+        in_spec=in_spec,
+        out_spec=out_spec,
         arguments=arguments,
         leaves=tuple(leaves),
         scalars=constants,
@@ -404,7 +413,7 @@ def of_program(
             *guards_of_stored(program.graph_module, state),
         ),
         signed=frozenset(symbol for symbol, (low, _) in ranges.items() if low < 0),
-        registered=tuple(known.types),
+        registered=definitions(in_spec, out_spec),
         attempts=tuple(attempts),
         notes=tuple(notes_of_draft(program, names.symbols)),
         fixed=fixed,
@@ -456,7 +465,7 @@ def of_graph(
             *guards_of_stored(module, state),
         ),
         signed=frozenset(),
-        registered=(),
+        registered=definitions(in_spec, out_spec),
         attempts=(Attempt("the FX graph given", 0.0),),
     )
 

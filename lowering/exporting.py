@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import sys
 import sysconfig
 import time
 import traceback
@@ -21,6 +20,7 @@ from torch.fx.experimental import _config as symbolic_config
 from torch.nn.modules import transformer
 from torch.utils import _pytree as pytree
 
+from lowering.afresh import compiled_afresh
 from lowering.calls import Call, flat_signature, unchanged
 from lowering.constraints import conditions_left_open
 from lowering.conversions import converting_modules
@@ -270,26 +270,6 @@ def asserting() -> Iterator[None]:
         yield
     finally:
         _trace.DEFAULT_EXPORT_DYNAMO_CONFIG = before
-
-
-@contextmanager
-def compiled_afresh() -> Iterator[None]:
-    """A block after which dynamo remembers no frame, if it compiled one there.
-
-    torch.cond and its like are traced by dynamo. It asks of what it compiled before whether it fits, and these
-    questions become guards of the next capture: a second export of one model would refuse sizes that the first takes.
-    """
-    before = frames_compiled()
-    try:
-        yield
-    finally:
-        if frames_compiled() != before:
-            torch._dynamo.reset()
-
-
-def frames_compiled() -> int:
-    """How many frames dynamo has compiled in this process; 0 before it is imported, which takes seconds."""
-    return getattr(sys.modules.get("torch._dynamo.convert_frame"), "FRAME_COUNTER", 0)
 
 
 @contextmanager

@@ -17,7 +17,8 @@ import importlib
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -26,6 +27,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 Path = tuple[str, ...]
+Definitions = tuple[tuple[dict[Any, Any], Any, Any], ...]
 
 # Attributes that hold one layer's tensors under a longer name than a user would write.
 SHORT_NAMES = {"keys": "key", "values": "value", "key_cache": "key", "value_cache": "value"}
@@ -43,18 +45,16 @@ TABLES = threading.RLock()
 
 
 class Registrations:
-    """The classes added to torch's pytree by this block, `types` and those inside `objects`; taken out again when the
-    block ends. Blocks may be nested; another thread waits for the outermost one."""
+    """The classes added to torch's pytree by this block, those inside `objects` and what it is told; taken out again
+    when the block ends. Blocks may be nested; another thread waits for the outermost one."""
 
-    def __init__(self, objects: Iterable[object] = (), types: Iterable[type] = ()) -> None:
-        self.objects, self.kinds = tuple(objects), tuple(types)
+    def __init__(self, objects: Iterable[object] = ()) -> None:
+        self.objects = tuple(objects)
         self.types: list[type] = []
 
     def __enter__(self) -> Registrations:
         TABLES.acquire()
         try:
-            for kind in self.kinds:
-                self.add(kind)
             for each in self.objects:
                 self.include(each)
         except BaseException:
@@ -102,9 +102,42 @@ def registering(*objects: object) -> Registrations:
     return Registrations(objects)
 
 
-def registering_types(types: Iterable[type]) -> Registrations:
-    """A block in which torch's pytree knows `types` again, as it did when they were captured."""
-    return Registrations(types=types)
+def definitions(*specs: pytree.TreeSpec | None) -> Definitions:
+    """What torch's tables hold now of each class in these structures: (table, key, entry)."""
+    pending, found = [spec for spec in specs if spec is not None], {}
+    while pending:
+        spec = pending.pop()
+        pending += spec.children()
+        found[spec.type] = None
+    return tuple(entry for kind in found if kind in pytree.SUPPORTED_NODES for entry in entries(kind))
+
+
+def entries(kind: type) -> Iterator[tuple[dict[Any, Any], Any, Any]]:
+    """What torch's tables hold of a class: (table, key, entry)."""
+    yield pytree.SUPPORTED_NODES, kind, pytree.SUPPORTED_NODES[kind]
+    known = pytree.SUPPORTED_SERIALIZED_TYPES.get(kind)
+    if known is not None:
+        yield pytree.SUPPORTED_SERIALIZED_TYPES, kind, known
+        yield pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE, known.serialized_type_name, kind
+
+
+@contextmanager
+def defining(known: Definitions) -> Iterator[None]:
+    """A block in which torch's pytree opens classes as it did when they were captured, whoever has registered them or
+    taken them out since."""
+    with TABLES:
+        missing = object()
+        now = [(table, key, table.get(key, missing)) for table, key, _ in known]
+        for table, key, entry in known:
+            table[key] = entry
+        try:
+            yield
+        finally:
+            for table, key, before in now:
+                if before is missing:
+                    table.pop(key, None)
+                else:
+                    table[key] = before
 
 
 def forget(kind: type) -> None:

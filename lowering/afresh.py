@@ -1,0 +1,91 @@
+"""Exports that know nothing of what dynamo compiled before, and of which it remembers nothing afterwards.
+
+torch.cond, while_loop, scan and their like are compiled by dynamo, when a model runs as when it is exported. It asks of
+what it compiled before whether it fits, and these questions become guards of the program; and it remembers which sizes
+have changed. So a model that ran, or was exported, at other sizes would be exported otherwise.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import torch
+
+REGIONS = tuple(str(Path(torch.__file__).parent / each) for each in ("_higher_order_ops", "nn/attention"))
+"""Where torch's own functions stand that call dynamo for what a region holds."""
+
+
+@contextmanager
+def compiled_afresh() -> Iterator[None]:
+    """A block in which dynamo knows nothing of the sizes that it saw before, nor of regions that it compiled, and after
+    which it forgets what it compiled there.
+
+    What it compiled for the user stays; only regions of control flow are compiled anew when they next run.
+    """
+    if "torch._dynamo.convert_frame" not in sys.modules:  # its import takes seconds, and the block may not need it
+        try:
+            yield
+        finally:
+            forget_since(frozenset())
+        return
+    frames, sizes, backends = tables()
+    known = compiled()
+    for code in known.values():
+        if code.co_filename.startswith(REGIONS):
+            forget(code)
+    counts = frames.FRAME_COUNTER, frames.FRAME_COMPILE_COUNTER.copy()
+    seen = sizes._CODE_STATE, sizes._INIT_CODE_STATE
+    held = dict(backends.cached_backends)
+    sizes._CODE_STATE, sizes._INIT_CODE_STATE = defaultdict(sizes.CodeState), None
+    try:
+        yield
+    finally:
+        forget_since(known.keys())
+        sizes._CODE_STATE, sizes._INIT_CODE_STATE = seen
+        frames.FRAME_COUNTER = counts[0]
+        replace(frames.FRAME_COMPILE_COUNTER, counts[1])
+        replace(backends.cached_backends, held)
+
+
+def forget_since(known: Any) -> None:
+    """Forgets what dynamo compiled of functions that are not among these, and of torch's own for regions."""
+    for key, code in compiled().items():
+        if key not in known or code.co_filename.startswith(REGIONS):
+            forget(code)
+    if not known and "torch._dynamo.convert_frame" in sys.modules:
+        frames, sizes, _ = tables()
+        frames.FRAME_COMPILE_COUNTER.clear()
+        sizes.reset_code_state()
+
+
+def tables() -> tuple[Any, Any, Any]:
+    """dynamo's modules that hold what it compiled, the sizes that it saw, and who compiled for it."""
+    names = ("convert_frame", "pgo", "eval_frame")
+    frames, sizes, backends = (importlib.import_module(f"torch._dynamo.{name}") for name in names)
+    return frames, sizes, backends
+
+
+def compiled() -> dict[int, CodeType]:
+    """The code of each function that dynamo has compiled, by its identity; nothing before dynamo is imported."""
+    frames = sys.modules.get("torch._dynamo.convert_frame")
+    held = (each() for tracker in (frames.input_codes, frames.output_codes) for each in tracker.seen) if frames else ()
+    return {id(code): code for code in held if code is not None}
+
+
+def forget(code: CodeType) -> None:
+    """Takes away what dynamo compiled of a function."""
+    dynamo: Any = torch._C._dynamo  # type: ignore[attr-defined]
+    dynamo.eval_frame.reset_code(code)
+
+
+def replace(table: Any, content: Any) -> None:
+    """Gives a table this content."""
+    table.clear()
+    table.update(content)
