@@ -5,14 +5,22 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator, Sequence
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from irkit.errors import SerializeError
 
+try:
+    import fcntl
+except ImportError:  # a system without locks of files
+    fcntl = None
+
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What the system says where a file finds no room."""
+MANY = 64
+"""So many saves of one file may go on at once."""
 MOST = 1000
 """How many buffers are written in one call of the system, which takes 1024 at most."""
 
@@ -21,38 +29,135 @@ MOST = 1000
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of `path` when the block ends well, and else leaves no trace.
 
-    Raises SerializeError where no file can be made there, or where there is something that no file may replace: a
-    folder, a device, a pipe, and where the disk has no room for it.
+    What a save that was killed has left under the names that are used meanwhile is removed. The file that is replaced
+    hands its permissions on. Raises SerializeError where no file can be made there, or where there is something that no
+    file may replace: a folder, a device, a pipe, and where the disk has no room for it.
     """
-    if not path.is_file():
-        if not path.parent.is_dir():
-            raise SerializeError(
-                f"there is no folder {str(path.parent)!r} to write {path.name} in",
-                hint="make it first, or choose another output",
-            )
-        if path.is_dir():
-            raise SerializeError(f"{str(path)!r} is a folder", hint="give the name of a file in it")
-        if path.exists():
-            raise SerializeError(
-                f"{str(path)!r} is no ordinary file, and cannot be replaced", hint="name another output"
-            )
-    target = Path(os.path.realpath(path)) if path.is_symlink() else path  # a link stays one
-    scratch = target.with_name(f".{target.name}.{os.urandom(16).hex()}")
-    try:
-        file = scratch.open("xb")
-    except OSError as error:
-        raise SerializeError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+    target = replaceable(path)
+    scratch, file = scratch_of(target)
     try:
         with file:
+            if target.exists():
+                with contextlib.suppress(OSError):
+                    scratch.chmod(target.stat().st_mode & 0o777)
             yield file
-        scratch.replace(target)
+            file.flush()
+            os.close(os.dup(file.fileno()))  # where the network tells of a full disk
+            placed(scratch, target, file)
     except BaseException as error:
-        scratch.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            scratch.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno in NO_ROOM:
-            raise SerializeError(
-                f"{str(path)!r} cannot be written: {error.strerror}", hint="make room, or write to another disk"
-            ) from error
+            raise unwritable(path, error) from error
         raise
+
+
+def placed(scratch: Path, target: Path, file: IO[bytes]) -> None:
+    """Gives a file its name, while it is locked. Raises SerializeError where another one stands there that may not be
+    replaced."""
+    if fcntl is None:
+        file.close()
+    try:
+        scratch.replace(target)
+    except OSError as error:
+        raise unwritable(target, error) from error
+
+
+def replaceable(path: Path) -> Path:
+    """Where a file of that path is: where a link leads to, which stays one. Raises SerializeError where no file can be
+    made, or where something stands that no file may replace."""
+    try:
+        require_replaceable(path)
+        return Path(os.path.realpath(path)) if path.is_symlink() else path
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def require_replaceable(path: Path) -> None:
+    """Raises SerializeError where no file can be made, or where something stands that no file may replace."""
+    if path.is_file():
+        return
+    if not path.parent.is_dir():
+        raise SerializeError(
+            f"there is no folder {str(path.parent)!r} to write {path.name} in",
+            hint="make it first, or choose another output",
+        )
+    if path.is_dir():
+        raise SerializeError(f"{str(path)!r} is a folder", hint="give the name of a file in it")
+    if path.exists():
+        raise SerializeError(f"{str(path)!r} is no ordinary file, and cannot be replaced", hint="name another output")
+
+
+def unwritable(path: Path, error: OSError) -> SerializeError:
+    """The error for a file that cannot be written."""
+    hint = "make room, or write to another disk" if error.errno in NO_ROOM else ""
+    return SerializeError(f"{str(path)!r} cannot be written: {error.strerror}", hint=hint)
+
+
+def scratch_of(target: Path) -> tuple[Path, IO[bytes]]:
+    """A new file beside `target`, locked for as long as it is open, under the first name that nobody uses. Those that
+    killed saves have left are removed. Raises SerializeError where none can be made."""
+    for number in range(MANY):
+        scratch = target.with_name(f".{target.name}.{f'{number}.' if number else ''}part")
+        remove_left(scratch)
+        file = claimed(scratch, target)
+        if file is not None:
+            for more in range(number + 1, MANY):
+                other = target.with_name(f".{target.name}.{more}.part")
+                if not remove_left(other):
+                    break
+            return scratch, file
+    raise SerializeError(f"{str(target)!r} is being written by {MANY} others")
+
+
+def claimed(path: Path, target: Path) -> IO[bytes] | None:
+    """A new file of that name, open and locked; None where there is one already. Raises SerializeError where none can
+    be made."""
+    try:
+        file = path.open("xb")
+    except FileExistsError:
+        return None
+    except OSError as error:
+        raise unwritable(target, error) from error
+    if is_locked(file.fileno(), claim=True) or not os.fstat(file.fileno()).st_nlink:  # somebody took it for left
+        file.close()
+        return None
+    return file
+
+
+def remove_left(path: Path, ours: Callable[[bytes], bool] = lambda head: True) -> bool:
+    """Whether there is such a file; one that nobody is writing, and that is the user's own, is removed where its first
+    bytes are `ours`."""
+    if not os.path.lexists(path):
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return True
+    try:
+        status = os.fstat(descriptor)
+        mine = stat.S_ISREG(status.st_mode) and (not hasattr(os, "geteuid") or status.st_uid == os.geteuid())
+        if mine and not is_locked(descriptor, claim=False) and ours(os.read(descriptor, 64)):
+            with contextlib.suppress(OSError):
+                if os.path.samestat(status, path.lstat()):  # under the lock it stays so
+                    path.unlink()
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def is_locked(descriptor: int, *, claim: bool) -> bool:
+    """Whether another one has locked an open file, which locks it otherwise. Where the system has no locks, nobody has
+    for who makes a `claim`, and somebody for others."""
+    if fcntl is None:
+        return not claim
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return not claim
+    return False
 
 
 def write_together(file: IO[bytes], pieces: Sequence[Any]) -> None:

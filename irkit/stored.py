@@ -95,14 +95,17 @@ class Place:
             yield part.data
 
 
-def opened(path: Path, where: str) -> StoredFile:
-    """A regular file, opened. Raises LoadError for what is none, or cannot be opened; `where` says what it is for."""
+def opened(path: Path, where: str, *, wait: bool = True) -> StoredFile:
+    """A regular file, opened. Raises LoadError for what is none, or cannot be opened; `where` says what it is for.
+
+    For a file that was written this moment it waits until a further write gives it another time, unless told not to.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
         raise LoadError(f"{where}: the file {path.name!r} cannot be opened: {error.strerror}") from error
     status = os.fstat(descriptor)
-    if 0 <= time.time_ns() - status.st_mtime_ns < TICK:  # who writes it now would leave the same time
+    if wait and 0 <= time.time_ns() - status.st_mtime_ns < TICK:  # who writes it now would leave the same time
         time.sleep(TICK / 1e9)
         status = os.fstat(descriptor)
     found = StoredFile(path, descriptor, status.st_size, status.st_mtime_ns)

@@ -30,6 +30,7 @@ from irkit.evaluate import evaluate
 from irkit.files import write_together
 from irkit.ir import Fact, Graph, Port, Signature, Value, constant, param
 from irkit.onnx import check
+from irkit.onnx.beside import MARK
 from irkit.onnx.tensors import chunks, is_turned, packed, tensor_proto, unpacked
 from irkit.origins import Origin
 from irkit.share import share
@@ -228,6 +229,7 @@ def test_weights_beside_are_aligned_and_written_once(tmp_path: Path) -> None:
     assert all(p["location"] == "m.onnx.data" for p in places.values())
     assert [int(places[n]["offset"]) % 4096 for n in ("embed", "last")] == [0, 0]
     assert (tmp_path / "m.onnx.data").stat().st_size == int(places["last"]["offset"]) + 8192
+    assert (tmp_path / "m.onnx.data").read_bytes().startswith(MARK)
 
 
 def test_large_weights_go_beside_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ well: no weight is ever copied, and memory above the weights stays at the size o
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from pathlib import Path
@@ -17,8 +16,9 @@ from onnx import ModelProto, StringStringEntryProto, TensorProto
 
 from irkit.blobs import SMALL, Blob
 from irkit.errors import SerializeError
-from irkit.files import replacing, write_together
+from irkit.files import replaceable, replacing, write_together
 from irkit.ir import Graph, require_graph
+from irkit.onnx.beside import MARK, beside, inside
 from irkit.onnx.serialize import TOO_LARGE, skeleton, weights_of
 from irkit.onnx.tensors import chunks, header, pieces, tensor_proto, varint
 from irkit.types import DType
@@ -51,14 +51,17 @@ def save(
 
     Args:
         graph: any graph; ShapeVectors and Calls that are left in it are written out.
-        path: the model's file. The weights beside it go to `<path>.data`.
+        path: the model's file. The weights beside it go to `<path>.data`, and where that was saved before to
+            `<path>.1.data` and so on: a name is not used again, so that no model ever names another's weights.
         external: True puts weights beside the model, False inside, "auto" beside it from 1.5 GB on.
         size_threshold: tensors of fewer bytes stay in the model.
         opset: the opset to write, 26 where it is not given; for an older one the graph must have been legalized.
         ir_version: the lowest that fits the opset where it is not given.
         functions: the bodies of Calls become local functions, each once, rather than being written out at each Call.
 
-    Both files appear under their names only when they are complete: a failed save leaves the old ones.
+    The model appears only when all is written: a save that fails or is killed leaves the old model and its weights,
+    and the next one removes what it left. Weights of the old model are removed when the new one stands, unless another
+    model in the folder names them.
     Raises SerializeError for what the opset cannot say or one message cannot hold, and where no file can be written;
     StaleError where a weight has changed since the graph was made.
     """
@@ -68,17 +71,17 @@ def save(
         raise SerializeError(f"{str(path)!r} names no file", hint="give the name of a file")
     if external not in (True, False, "auto"):
         raise SerializeError(f"external is {external!r}", hint='give True, False or "auto"')
-    target = Path(os.path.realpath(target)) if target.is_symlink() else target
+    target = replaceable(target)
     total = sum(blob.nbytes for blob in weights_of(graph))
-    beside = total > AUTO_LIMIT if external == "auto" else bool(external)
-    data = target.with_name(target.name + ".data")
-    plan = Plan(data.name, size_threshold if beside else None)
-    model = skeleton(graph, opset=opset, ir_version=ir_version, sink=plan.sink, functions=functions)
-    with replacing(target) as model_file, optional(data if plan.external else None) as data_file:
-        if data_file is not None:
-            write_external(data_file, plan.external)
-        write_model(model_file, model, plan.streamed)
-        graph.check_contents()  # while it was written, too
+    apart = total > AUTO_LIMIT if external == "auto" else bool(external)
+    with (beside if apart else inside)(target) as data_file:
+        plan = Plan(Path(data_file.name).name if data_file else "", size_threshold if apart else None)
+        model = skeleton(graph, opset=opset, ir_version=ir_version, sink=plan.sink, functions=functions)
+        with replacing(target) as model_file:
+            if data_file and plan.external:
+                write_external(data_file, plan.external)
+            write_model(model_file, model, plan.streamed)
+            graph.check_contents()  # while it was written, too
 
 
 @attrs.define(eq=False)
@@ -90,7 +93,7 @@ class Plan:
     threshold: int | None
     external: list[tuple[Blob, int]] = attrs.field(factory=list)
     streamed: list[tuple[TensorProto, Blob]] = attrs.field(factory=list)
-    end: int = 0
+    end: int = len(MARK)
 
     def sink(self, blob: Blob, name: str) -> TensorProto | None:
         """The message of one initializer, or None for one that is streamed."""
@@ -118,8 +121,10 @@ def external_proto(blob: Blob, name: str, location: str, offset: int) -> TensorP
 
 
 def write_external(file: IO[bytes], placed: list[tuple[Blob, int]]) -> None:
-    """Writes each blob at its offset; the gaps are zeros."""
-    position = 0
+    """Writes `MARK`, and each blob at its offset; the gaps are zeros."""
+    file.write(MARK)
+    file.flush()  # from now on the file is known to be irkit's
+    position = len(MARK)
     reserve(file, placed[-1][1] + placed[-1][0].nbytes)
     for blob, offset in placed:
         file.write(bytes(offset - position))
@@ -169,8 +174,3 @@ def reserve(file: IO[bytes], size: int) -> None:
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise
-
-
-def optional(target: Path | None) -> contextlib.AbstractContextManager[Any]:
-    """`replacing(target)`; a block with None for None."""
-    return contextlib.nullcontext() if target is None else replacing(target)

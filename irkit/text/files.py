@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from os import PathLike
 from pathlib import Path
 
 from irkit.errors import ParseError
-from irkit.files import replacing
+from irkit.files import replaceable, replacing
 from irkit.ir import Graph
 from irkit.text.parser import parse
 from irkit.text.printer import large_blobs, print_graph
-from irkit.text.side_file import write_side_file
+from irkit.text.side_file import read_side_file, write_side_file
+
+_HASH = re.compile(r"blob#([0-9a-f]+)")
 
 SUFFIX = ".safetensors"
 """What the name of the side file has beyond that of the text file."""
@@ -20,15 +23,49 @@ def save_text(graph: Graph, path: str | PathLike[str]) -> None:
     """Writes the text of the graph, and beside it, where the graph has large constants, their contents.
 
     `save_text(graph, "model.irkit")` writes `model.irkit` and `model.irkit.safetensors`. Each is written under another
-    name and then renamed, so that no reader sees half a file. Raises SerializeError where they cannot be written.
+    name and then renamed, so that no reader sees half a file; where there are contents of an earlier text, they stay
+    until the new text stands, and the new ones are in `model.irkit.new.safetensors` for that moment. Raises
+    SerializeError where they cannot be written, StaleError where a content has changed since the graph was made.
     """
-    target = Path(path)
+    target = replaceable(Path(path))
+    side, new = settled(target)
     blobs = large_blobs(graph).values()
-    with replacing(target) as file:
-        file.write(print_graph(graph, hashes=True).encode())
-        file.write(b"\n")
-        if blobs:
-            write_side_file(target.with_name(target.name + SUFFIX), blobs)
+    written = None if not blobs else new if side.exists() else side
+    try:
+        with replacing(target) as file:
+            file.write(print_graph(graph, hashes=True).encode())
+            file.write(b"\n")
+            if written is not None:
+                write_side_file(written, blobs)
+            graph.check_contents()  # while it was written, too
+    except BaseException:
+        if written is not None:
+            written.unlink(missing_ok=True)
+        raise
+    if written is new:
+        new.replace(side)
+
+
+def settled(path: Path) -> tuple[Path, Path]:
+    """The names of `sides_of`, of which the second is free: what a save that was killed has left there takes the place
+    of the first where the text is made of it, and is removed where it is not."""
+    side, new = sides_of(path)
+    if new.exists():
+        try:
+            asked, there = set(_HASH.findall(path.read_text())), read_side_file(new)
+            whole = asked <= there.keys()
+        except (OSError, UnicodeDecodeError, ParseError):
+            whole = False
+        if whole:
+            new.replace(side)
+        else:
+            new.unlink()
+    return side, new
+
+
+def sides_of(path: Path) -> tuple[Path, Path]:
+    """The side file of a text, and its name while one of an earlier text is there."""
+    return path.with_name(path.name + SUFFIX), path.with_name(path.name + ".new" + SUFFIX)
 
 
 def load_text(path: str | PathLike[str]) -> Graph:
@@ -42,5 +79,5 @@ def load_text(path: str | PathLike[str]) -> Graph:
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", "") or error
         raise ParseError(f"{source.name} cannot be read as text: {why}") from error
-    beside = source.with_name(source.name + SUFFIX)
-    return parse(text, beside if beside.exists() else None)
+    found = [read_side_file(side) for side in sides_of(source) if side.exists()]  # by hash: none is taken for another
+    return parse(text, {key: each for contents in reversed(found) for key, each in contents.items()} or None)
