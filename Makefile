@@ -33,7 +33,7 @@ test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test sweep bench costs models rules expansions coverage opsets test-coverage lint format types install clean
+.PHONY: demo test sweep bench costs models rules expansions coverage opsets test-coverage lint format types install clean kills
 
 install: $(READY)
 
@@ -56,6 +56,10 @@ SWEEP_TIMES ?= 10
 sweep: $(READY)
 	IRKIT_SEED=$(SWEEP_SEED) IRKIT_TIMES=$(SWEEP_TIMES) $(BIN)/python -m pytest -n 2 --dist worksteal \
 	    $$(grep -l 'from tests.draws import' tests/test_*.py tests/*/test_*.py)
+
+# Saves that are killed at random moments; the suite kills a dozen.
+kills: $(READY)
+	$(BIN)/python -m tests.kills 200
 
 lint: $(READY)
 	$(BIN)/ruff check .
