@@ -8,6 +8,8 @@
 #   make models    docs/models.md from the sweep of models   (long)
 #   make rules     docs/rules.md from the rules
 #   make expansions  every expansion of legalization on 200 instances   (minutes; `make test` takes 10 of each)
+#   make fuzz-optimized  ONNX Runtime's default optimizations on against off, on what irkit writes, for FUZZ_SECONDS
+#   make exact-rules  rules that keep every bit, at the ends of the floats, on 200 instances each   (minutes)
 #   make coverage  docs/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
 #   make opsets    docs/opsets.md from every ONNX node case at every opset   (minutes)
 #   make lint | format | test-coverage | clean
@@ -24,16 +26,17 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 
 PYTEST_ARGS ?= -n 2 --dist worksteal
 SUITE_SECONDS ?= 2100
+FUZZ_SECONDS ?= 1800
 TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
 
 # One thread for each of the two test workers; property tests draw the same examples every time.
-test test-coverage coverage sweep: export OMP_NUM_THREADS ?= 1
+test test-coverage coverage sweep fuzz-optimized exact-rules: export OMP_NUM_THREADS ?= 1
 test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 # Models are built from their configuration classes: nothing is fetched from a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test sweep bench costs models rules expansions coverage opsets test-coverage lint format types install clean kills
+.PHONY: demo test sweep bench costs models rules expansions fuzz-optimized exact-rules coverage opsets test-coverage lint format types install clean kills
 
 install: $(READY)
 
@@ -91,6 +94,12 @@ rules: $(READY)
 
 expansions: $(READY)
 	IRKIT_EXPANSIONS=200 $(BIN)/python -m pytest -q -o faulthandler_timeout=3600 tests/test_expansions.py
+
+fuzz-optimized: $(READY)
+	$(BIN)/python -m tests.optimized_runs --seconds $(FUZZ_SECONDS)
+
+exact-rules: $(READY)
+	$(BIN)/python -m tests.exact_rules --instances 200
 
 coverage: $(READY)
 	$(BIN)/python -m tests.coverage $(COVERAGE_ARGS)

@@ -191,7 +191,7 @@ def optimize(
         lines.append(str(mixed))
     if opset is None:
         chosen = upstairs("passes.legalize").newest_for(better, chosen)
-    ready, before = passes.prepare(better, chosen, rules=rules), nodes_of(model, graph)
+    ready, before = passes.prepare(better, chosen, rules=rules, exact=level < 2), nodes_of(model, graph)
     write(ready, output, chosen.opset)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     for line in (*lines, f"{before} to {len(ready)}: wrote {output}"):

@@ -27,6 +27,7 @@ from passes.restate import (
     has_many,
     is_least,
     is_rough,
+    lacks_bound,
     least_in_mask,
     linear_of_halves,
     names_no_axis,
@@ -357,6 +358,15 @@ def reduction(m: Match, value: Value) -> Any:
     return call(value.op, [x, vector(a % x.rank for a in axes)], dict(value.attributes))
 
 
+def clip(m: Match, value: Value) -> Any:
+    """Clip by infinities where a bound is left out; of integers beyond 32 bits, by comparisons"""
+    x, low, high = value.inputs[0], operand(value, 1), operand(value, 2)
+    if x is None or not lacks_bound(value):
+        return int64.clip(m, value)
+    bounds = (number(x, end) if given is None else given for given, end in ((low, -np.inf), (high, np.inf)))
+    return op.Clip(x, *bounds)
+
+
 def conv_integer(m: Match, value: Value) -> Any:
     """With a zero point for each kernel: without it, less the zero point times the sums over windows"""
     x, kernels, shift, zeros = (operand(value, i) for i in range(4))
@@ -580,7 +590,7 @@ EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Attention": attention, "GroupNormalization": group_normalization, "GlobalLpPool": global_lp_pool, "Mean": mean,
     "Gemm": gemm, "MatMul": mat_mul, "Mul": factor, "Div": factor, "Add": linear, "Where": where, "NonZero": non_zero,
     "Squeeze": squeeze, "ConvInteger": conv_integer, "MaxUnpool": max_unpool,
-    **int64.EXPANSIONS, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
+    **int64.EXPANSIONS, "Clip": clip, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad, "Mod": mod, "Pow": pow_, "RNN": recurrent,
     "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast, "DFT": cut_spectrum, "OneHot": one_hot,
     "SoftmaxCrossEntropyLoss": softmax_cross_entropy,

@@ -21,6 +21,7 @@ from passes.empty import empty_rules
 from passes.expand import EXPANSIONS
 from passes.functions import by_function, operators_with_body
 from passes.legalize import FLOAT64, is_double
+from passes.misfused import fusion_rules
 from passes.older import OLDER, plain_reshapes
 
 Function = Callable[[Match, Value], Any]
@@ -68,12 +69,13 @@ def defined(m: Match, value: Value) -> Any:
 
 def all_expansions() -> tuple[Expanded, ...]:
     """Those that legalization takes, by name, each under one of its own: `expand X` at any opset, `older X` below one,
-    `double X` in float64, `define X` by ONNX's own definition, and the rules for what may be empty."""
+    `double X` in float64, `define X` by ONNX's own definition, and the rules for what may be empty, or is fused
+    wrongly."""
     drawn = frozenset(draws.EXPANSIONS)
     found = [expansion("expand", name, f) for name, f in EXPANSIONS.items() if name not in drawn]
     for name, rows in OLDER.items():
         found += [expansion("older", name, f, below) for below, f in rows]
     found += [expansion("double", name, f, double=True) for name, f in FLOAT64.items()]
     found += [expansion("define", name, defined) for name in operators_with_body() if name not in COVERED]
-    plain = (*empty_rules(pmap()), plain_reshapes(pmap()))
+    plain = (*empty_rules(pmap()), *fusion_rules(pmap()), plain_reshapes(pmap()))
     return tuple(sorted((*found, *map(Expanded, plain)), key=lambda each: each.rule.name))

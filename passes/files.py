@@ -32,12 +32,13 @@ def optimize_file(
     It is `irkit.load`, `passes.optimize`, `passes.prepare` and `irkit.save` one after the other, with the collector
     paused over all of them. `target`, `opset`, `level` and `rules`, of which a text such as "default+finite" chooses
     among those of the target too, are what these take; without an opset the file is of the newest at which the target
-    runs all of it. The output may be the source itself. Raises LoadError for what is no model, RewriteError for what
-    the target cannot run, and for rules and levels that there are not.
+    runs all of it. Below level 2 nothing is made that may round otherwise, so none of the target's own operators. The
+    output may be the source itself. Raises LoadError for what is no model, RewriteError for what the target cannot run,
+    and for rules and levels that there are not.
     """
     chosen, rules = target_of(target, opset), several(rules)
     better = optimize(written_out(load(source), chosen), level, rules=rules)
     chosen = newest_for(better, chosen) if opset is None else chosen
-    ready = prepare(better, chosen, rules=text_of(rules))
+    ready = prepare(better, chosen, rules=text_of(rules), exact=level < 2)
     save(ready, output, opset=chosen.opset)
     return ready

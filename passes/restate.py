@@ -135,11 +135,18 @@ def refused(value: Value) -> str:
         return "ONNX Runtime gives zeros for a row of a mask that holds the least number throughout"
     if value.op == "Attention" and value.attribute("scale", 1) <= 0:
         return "ONNX Runtime refuses attention with a scale that is not above 0"
+    if lacks_bound(value):
+        return "ONNX Runtime takes Clip without a bound for one by the largest number, and clips infinities"
     if is_confused(value):
         return f"ONNX Runtime errs in {value.op} of integers beyond 32 bits"
     if counts_back(value):
         return f"ONNX Runtime gives {value.op} of an empty tensor another shape where axes are counted from the end"
     return ""
+
+
+def lacks_bound(value: Value) -> bool:
+    """True for a Clip of floating-point numbers on one side only, or on none."""
+    return value.op == "Clip" and value.dtype.is_float and (len(value.inputs) < 3 or None in value.inputs)
 
 
 def results_of(value: Value) -> int:

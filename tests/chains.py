@@ -81,13 +81,18 @@ def places(x: Value, at: int, rng: Rng) -> Value:
     if way == 8:
         return const(rng.integers(-1, 1, size=pick(rng, ((), (1,), (2,), (0,), (2, 2)))))
     if way == 9:
-        return op.Range(np.array(pick(rng, (0, 1, -1, 2))), np.array(pick(rng, (0, 1, -1, -2, 2))), np.array(pick(rng, (1, -1))))
+        return op.Range(
+            np.array(pick(rng, (0, 1, -1, 2))), np.array(pick(rng, (0, 1, -1, -2, 2))), np.array(pick(rng, (1, -1)))
+        )
     if way == 10:
-        return op.Cast(op.Range(np.array(0, np.int32), op.Cast(n, to=DType.INT32), np.array(1, np.int32)), to=DType.INT64)
+        return op.Cast(
+            op.Range(np.array(0, np.int32), op.Cast(n, to=DType.INT32), np.array(1, np.int32)), to=DType.INT64
+        )
     return op.Range(np.array(0), op.Div(n, np.array(2)), np.array(1))
 
 
 def gathered(v: list[Value], rng: Rng) -> Value:
+    """Elements at places."""
     x = ranked(v, rng, 1)
     at = axis(rng, x)
     where = places(x, at, rng)
@@ -97,6 +102,7 @@ def gathered(v: list[Value], rng: Rng) -> Value:
 
 
 def sliced(v: list[Value], rng: Rng) -> Value:
+    """Slices with any starts, ends and steps, over axes in any order."""
     x = ranked(v, rng, 1)
     count = int(rng.integers(1, x.rank + 1))
     axes = rng.permutation(x.rank)[:count]
@@ -114,6 +120,7 @@ def sliced(v: list[Value], rng: Rng) -> Value:
 
 
 def padded(v: list[Value], rng: Rng) -> Value:
+    """In every mode, over some axes or all, and less than nothing."""
     x = ranked(v, rng, 1)
     mode = pick(rng, ("constant", "constant", "edge", "reflect", "wrap"))
     low = -1 if mode == "constant" else 0
@@ -125,11 +132,13 @@ def padded(v: list[Value], rng: Rng) -> Value:
 
 
 def transposed(v: list[Value], rng: Rng) -> Value:
+    """By a permutation."""
     x = ranked(v, rng, 0)
     return op.Transpose(x, perm=[int(i) for i in rng.permutation(x.rank)])
 
 
 def reshaped(v: list[Value], rng: Rng) -> Value:
+    """The same elements under other dimensions."""
     x = ranked(v, rng, 0)
     way = int(rng.integers(7))
     if way == 0:
@@ -139,7 +148,9 @@ def reshaped(v: list[Value], rng: Rng) -> Value:
     if way == 2:
         return op.Unsqueeze(x, [axis(rng, x, 1)])
     if way == 3:
-        return op.Squeeze(op.Unsqueeze(x, [axis(rng, x, 1)]), [0]) if not x.rank or x.shape[0] != 1 else op.Squeeze(x, [0])
+        return (
+            op.Squeeze(op.Unsqueeze(x, [axis(rng, x, 1)]), [0]) if not x.rank or x.shape[0] != 1 else op.Squeeze(x, [0])
+        )
     if way == 4:
         return op.Flatten(x, axis=axis(rng, x)) if x.rank else op.Flatten(x)
     if way == 5:
@@ -149,6 +160,7 @@ def reshaped(v: list[Value], rng: Rng) -> Value:
 
 
 def expanded(v: list[Value], rng: Rng) -> Value:
+    """Repeated."""
     x = ranked(v, rng, 0, 3)
     if rng.random() < 0.5:
         return op.Expand(x, op.Concat(const(np.array([pick(rng, (0, 1, 2))])), op.Shape(x), axis=0))
@@ -158,6 +170,7 @@ def expanded(v: list[Value], rng: Rng) -> Value:
 
 
 def joined(v: list[Value], rng: Rng) -> Value:
+    """One to three tensors of one type."""
     x = ranked(v, rng, 1)
     same = [y for y in v if y.type == x.type]
     parts = [x, *(pick(rng, same) for _ in range(int(rng.integers(0, 3))))]
@@ -165,6 +178,7 @@ def joined(v: list[Value], rng: Rng) -> Value:
 
 
 def split(v: list[Value], rng: Rng) -> Value:
+    """A part of two."""
     x = ranked(v, rng, 1)
     at = axis(rng, x)
     n = op.Shape(x, start=at % x.rank, end=at % x.rank + 1)
@@ -174,19 +188,34 @@ def split(v: list[Value], rng: Rng) -> Value:
 
 
 def cast(v: list[Value], rng: Rng) -> Value:
+    """In another element type; floats first within what all integers hold."""
     x = ranked(v, rng, 0)
     to = pick(rng, KINDS)
     if x.dtype.is_float and to.is_integer:
-        x = op.Clip(op.Where(op.IsNaN(x), number(rng, x.dtype) * 0, x), np.zeros((), x.dtype.numpy), np.array(100, x.dtype.numpy))
+        x = op.Clip(
+            op.Where(op.IsNaN(x), number(rng, x.dtype) * 0, x),
+            np.zeros((), x.dtype.numpy),
+            np.array(100, x.dtype.numpy),
+        )
     return op.Cast(x, to=to)
 
 
 def computed(v: list[Value], rng: Rng) -> Value:
+    """With another value, or a number."""
     x = ranked(v, rng, 0)
     name = pick(rng, ("Add", "Sub", "Mul", "Div", "Min", "Max", "Pow", "Where", "Equal", "Less", "Mod"))
     if x.dtype is DType.BOOL:
         y = pick(rng, [y for y in v if y.dtype is DType.BOOL])
-        return pick(rng, (lambda: op.Not(x), lambda: op.And(x, y), lambda: op.Or(x, y), lambda: op.Not(op.Not(x)), lambda: op.Where(x, y, x)))()
+        return pick(
+            rng,
+            (
+                lambda: op.Not(x),
+                lambda: op.And(x, y),
+                lambda: op.Or(x, y),
+                lambda: op.Not(op.Not(x)),
+                lambda: op.Where(x, y, x),
+            ),
+        )()
     same = [y for y in v if y.dtype is x.dtype]
     y: Any = pick(rng, same) if rng.random() < 0.5 else const(number(rng, x.dtype))
     if rng.random() < 0.4:
@@ -202,10 +231,12 @@ def computed(v: list[Value], rng: Rng) -> Value:
 
 
 ALONE = ("Relu", "Abs", "Neg", "Sigmoid", "Tanh", "Erf", "Gelu", "Floor", "Round", "Identity", "Sign", "Exp", "Sqrt",
-         "IsNaN", "LeakyRelu", "HardSigmoid", "Elu", "Softplus", "Swish", "HardSwish", "Mish", "Reciprocal")  # fmt: skip
+         "IsNaN", "LeakyRelu", "HardSigmoid", "Elu", "Softplus", "Swish", "HardSwish", "Mish",
+         "Reciprocal")  # fmt: skip
 
 
 def alone(v: list[Value], rng: Rng) -> Value:
+    """A function of each element."""
     x = ranked(v, rng, 0, kinds=FLOATS if rng.random() < 0.8 else None)
     if rng.random() < 0.25:
         low, high = sorted(number(rng, x.dtype).item() for _ in range(2)) if x.dtype is not DType.BFLOAT16 else (-1, 2)
@@ -215,16 +246,33 @@ def alone(v: list[Value], rng: Rng) -> Value:
 
 
 def reduced(v: list[Value], rng: Rng) -> Value:
+    """Over some axes, counted from either end."""
     x = ranked(v, rng, 1)
     keep = int(rng.integers(2))
     if rng.random() < 0.25:
-        return pick(rng, (op.ArgMax, op.ArgMin))(x, axis=axis(rng, x), keepdims=keep, select_last_index=int(rng.integers(2)))
-    name = pick(rng, ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2", "ReduceLogSumExp", "ReduceSumSquare", "ReduceL1"))
+        return pick(rng, (op.ArgMax, op.ArgMin))(
+            x, axis=axis(rng, x), keepdims=keep, select_last_index=int(rng.integers(2))
+        )
+    name = pick(
+        rng,
+        (
+            "ReduceSum",
+            "ReduceMean",
+            "ReduceMax",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceL2",
+            "ReduceLogSumExp",
+            "ReduceSumSquare",
+            "ReduceL1",
+        ),
+    )
     axes = [int(a) - x.rank * int(rng.integers(2)) for a in rng.permutation(x.rank)[: int(rng.integers(0, x.rank + 1))]]
     return getattr(op, name)(x, np.array(axes, np.int64), keepdims=keep, noop_with_empty_axes=int(rng.integers(2)))
 
 
 def along(v: list[Value], rng: Rng) -> Value:
+    """What works along an axis."""
     x = ranked(v, rng, 1, kinds=FLOATS if rng.random() < 0.7 else None)
     at = axis(rng, x)
     way = int(rng.integers(9))
@@ -236,7 +284,9 @@ def along(v: list[Value], rng: Rng) -> Value:
         return op.LogSoftmax(x, axis=at)
     if way == 3:
         n = op.Shape(x, start=at % x.rank, end=at % x.rank + 1)
-        return op.TopK(x, op.Min(n, const(np.array([pick(rng, (0, 1, 2))]))), axis=at, largest=int(rng.integers(2)))[int(rng.integers(2))]
+        return op.TopK(x, op.Min(n, const(np.array([pick(rng, (0, 1, 2))]))), axis=at, largest=int(rng.integers(2)))[
+            int(rng.integers(2))
+        ]
     if way == 4:
         mean = op.ReduceMean(x, [-1])
         var = op.ReduceMean(op.Pow(op.Sub(x, mean), np.array(2, x.dtype.numpy)), [-1])
@@ -245,13 +295,19 @@ def along(v: list[Value], rng: Rng) -> Value:
         scale = const(rng.choice([0.5, 1.0, 2.0], x.shape[-1]).astype(x.dtype.numpy))
         return op.LayerNormalization(x, scale, axis=-1)
     if way == 6:
-        return op.ScatterElements(x, op.Slice(op.Cast(op.Mul(x, np.array(0, x.dtype.numpy)), to=DType.INT64), [0], [1], [at]), op.Slice(x, [0], [1], [at]), axis=at)
+        return op.ScatterElements(
+            x,
+            op.Slice(op.Cast(op.Mul(x, np.array(0, x.dtype.numpy)), to=DType.INT64), [0], [1], [at]),
+            op.Slice(x, [0], [1], [at]),
+            axis=at,
+        )
     if way == 7:
         return op.Trilu(op.Unsqueeze(x, [0]), np.array(pick(rng, (-1, 0, 1))), upper=int(rng.integers(2)))
     return op.Compress(x, op.Cast(op.Reshape(op.Shape(x), [-1]), to=DType.BOOL), axis=at)
 
 
 def multiplied(v: list[Value], rng: Rng) -> Value:
+    """Products of matrices, with what ONNX Runtime fuses with them."""
     x = ranked(v, rng, 2, 4, FLOATS[:4])
     way = int(rng.integers(5))
     if way == 0:
@@ -269,6 +325,7 @@ def multiplied(v: list[Value], rng: Rng) -> Value:
 
 
 def imaged(v: list[Value], rng: Rng) -> Value:
+    """Convolutions, pools, norms and sizes of images."""
     x = ranked(v, rng, 3, 4, FLOATS[:3])
     if x.dtype is not DType.FLOAT:
         raise IndexError("another element type")
@@ -277,9 +334,19 @@ def imaged(v: list[Value], rng: Rng) -> Value:
     if way == 0:
         scales = np.array([1.0, 1.0, *rng.choice([0.5, 1.0, 2.0, 1.5], spatial)], np.float32)
         mode = pick(rng, ("nearest", "linear", "nearest"))
-        return op.Resize(x, None, scales, mode=mode, coordinate_transformation_mode=pick(rng, ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")))
+        return op.Resize(
+            x,
+            None,
+            scales,
+            mode=mode,
+            coordinate_transformation_mode=pick(
+                rng, ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
+            ),
+        )
     if way == 1:
-        return pick(rng, (op.MaxPool, op.AveragePool))(x, kernel_shape=[2] * spatial, pads=[pick(rng, (0, 1))] * (2 * spatial))
+        return pick(rng, (op.MaxPool, op.AveragePool))(
+            x, kernel_shape=[2] * spatial, pads=[pick(rng, (0, 1))] * (2 * spatial)
+        )
     if way == 2:
         return pick(rng, (op.GlobalAveragePool, op.GlobalMaxPool))(x)
     if type(x.shape[1]) is not int or not x.shape[1]:
@@ -294,6 +361,7 @@ def imaged(v: list[Value], rng: Rng) -> Value:
 
 
 def sized(v: list[Value], rng: Rng) -> Value:
+    """Sizes, and what is made of them."""
     x = ranked(v, rng, 0)
     way = int(rng.integers(6))
     if way == 0:
@@ -305,13 +373,15 @@ def sized(v: list[Value], rng: Rng) -> Value:
     if way == 3 and x.rank:
         return op.Range(np.array(0), size_of(x, axis(rng, x)), np.array(1))
     if way == 4 and x.rank:
-        return op.Shape(x, start=int(rng.integers(-x.rank - 1, x.rank + 1)), end=int(rng.integers(-x.rank - 1, x.rank + 1)))
+        return op.Shape(
+            x, start=int(rng.integers(-x.rank - 1, x.rank + 1)), end=int(rng.integers(-x.rank - 1, x.rank + 1))
+        )
     return op.NonZero(x)
 
 
 LINKS: Sequence[Callable[[list[Value], Rng], Value]] = (
-    gathered, gathered, gathered, sliced, sliced, padded, transposed, transposed, reshaped, reshaped, expanded, joined, split, cast, cast,
-    computed, computed, alone, reduced, along, multiplied, imaged, sized,
+    gathered, gathered, gathered, sliced, sliced, padded, transposed, transposed, reshaped, reshaped, expanded, joined,
+    split, cast, cast, computed, computed, alone, reduced, along, multiplied, imaged, sized,
 )  # fmt: skip
 
 FEED = (0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -3.5, 7.0, 100.0)
@@ -323,7 +393,10 @@ def chain(rng: Rng) -> tuple[Graph, list[list[Any]]]:
     n, m = dims.symbol("n"), dims.symbol("m")
     params: list[Value] = []
     for _ in range(int(rng.integers(1, 3))):
-        shape = tuple(pick(rng, (n, m, *SIZES)) if rng.random() < 0.6 else pick(rng, (n, 2, 3)) for _ in range(int(rng.integers(1, 5))))
+        shape = tuple(
+            pick(rng, (n, m, *SIZES)) if rng.random() < 0.6 else pick(rng, (n, 2, 3))
+            for _ in range(int(rng.integers(1, 5)))
+        )
         params.append(param(Tensor(pick(rng, KINDS), shape)))
     values = list(params)
     wanted, tries = int(rng.integers(1, 7)), 0
@@ -336,7 +409,9 @@ def chain(rng: Rng) -> tuple[Graph, list[list[Any]]]:
         if isinstance(made.type, Tensor) and made.rank <= 6 and not is_large(made):
             values.append(made)
     results = [values[-1], *(pick(rng, values) for _ in range(int(rng.integers(0, 2))))]
-    ports = Signature(tuple(Port(f"x{i}") for i in range(len(params))), tuple(Port(f"y{i}", "output") for i in range(len(results))))
+    names = [[Port(f"{way}{i}", kind) for i in range(n)] for way, kind, n in (
+        ("x", "input", len(params)), ("y", "output", len(results)))]  # fmt: skip
+    ports = Signature(tuple(names[0]), tuple(names[1]))
     graph = Graph(tuple(params), tuple(results), signature=ports)
     numbers = SPECIAL if rng.random() < 0.3 else FEED
     feeds = []

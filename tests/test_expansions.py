@@ -39,6 +39,8 @@ COUNT = int(os.environ.get("IRKIT_EXPANSIONS", "10"))
 def sampled(expanded: Expanded) -> Rule:
     """The rule with a sample: instances of its operator."""
     rule = expanded.rule
+    if rule.sample is not None:
+        return rule
     ops = getattr(rule.pattern, "ops", ())
     if rule.name in OF_RULES:
         return attrs.evolve(rule, sample=OF_RULES[rule.name])

@@ -26,15 +26,23 @@ Bounds = tuple[Any, Any]
 
 
 def bounds_of(low: Value | None, high: Value | None) -> Bounds | None:
-    """The two bounds as numbers, infinite where absent; None where one is no number."""
+    """The two bounds as numbers, infinite where absent; None where one is no number, or NaN."""
     a = -math.inf if low is None else uniform(low)
     b = math.inf if high is None else uniform(high)
-    return None if a is None or b is None else (a, b)
+    return None if a is None or b is None or a != a or b != b else (a, b)
+
+
+def mixes_zeros(*constants: Any) -> bool:
+    """True where zeros of both signs are compared: which of them a Clip or Max gives, ONNX does not say."""
+    zeros = [np.signbit(np.asarray(each)[np.asarray(each) == 0]) for each in constants]
+    signs = np.concatenate([np.ravel(each) for each in zeros])
+    return bool(signs.any() and not signs.all())
 
 
 def clipped(x: Value, bounds: Bounds) -> Value:
-    """x between two numbers, of which infinite ones are left out."""
-    return op.Clip(x, *(None if math.isinf(v) else number(x, v) for v in bounds))
+    """x between two numbers, of which those that every number lies within are left out."""
+    widest = (-math.inf, math.inf)
+    return op.Clip(x, *(None if v == end else number(x, v) for v, end in zip(bounds, widest, strict=True)))
 
 
 def _within(inner: Bounds, outer: Bounds) -> Bounds | None:
@@ -54,16 +62,18 @@ def _within(inner: Bounds, outer: Bounds) -> Bounds | None:
 def relu_clip(m: Match) -> Any:
     """Relu(Clip(x, a, b)) -> Clip(x, max(a, 0), b)"""
     found = bounds_of(m.low, m.high)
-    if found is None or found[1] < 0:
-        return decline("the bounds are not known, or all is below 0")
-    return clipped(m.x, (max(found[0], 0), found[1]))
+    if found is None or found[1] <= 0:
+        return decline("the bounds are not known, or nothing is above 0")
+    return clipped(m.x, (found[0] if found[0] > 0 else 0, found[1]))
 
 
 @rule(p.Clip(p.Relu(x), _low, _high))
 def clip_relu(m: Match) -> Any:
     """Clip(Relu(x), a, b) -> Clip(x, max(a, 0), b)"""
     found = bounds_of(m.low, m.high)
-    return decline("the bounds are not known") if found is None else clipped(m.x, (max(found[0], 0), found[1]))
+    if found is None or (m.x.dtype.is_float and (found[1] == 0 or mixes_zeros(found[0], 0.0))):
+        return decline("the bounds are not known, or one meets the 0 of Relu with another sign")
+    return clipped(m.x, (found[0] if found[0] > 0 else 0, found[1]))
 
 
 @rule(p.Clip(p.Clip(x, constant("a", optional=True), constant("b", optional=True)), _low, _high))
@@ -71,7 +81,12 @@ def clip_clip(m: Match) -> Any:
     """Clip(Clip(x, a, b), c, d) -> Clip(x, max(a, c), min(b, d))"""
     inner, outer = bounds_of(m.a, m.b), bounds_of(m.low, m.high)
     found = None if inner is None or outer is None else _within(inner, outer)
-    return decline("the bounds are not known, or crossed") if found is None else clipped(m.x, found)
+    if found is None or inner is None or outer is None:
+        return decline("the bounds are not known, or crossed")
+    crossed = 0 in (inner[0], outer[0]) and 0 in (inner[1], outer[1])
+    if m.x.dtype.is_float and (crossed or mixes_zeros(*inner, *outer)):
+        return decline("zeros meet, of some sign")
+    return clipped(m.x, found)
 
 
 @rule(p.Clip(x, _low, _high))
@@ -105,7 +120,10 @@ def bound_of_bound(m: Match) -> Any:
     a, b = small(m.a), small(m.b)
     if a is None or b is None:
         return decline("the constants are large")
-    found = (np.maximum if m.root.op == "Max" else np.minimum)(a, b).astype(m.a.dtype.numpy)
+    if m.a.dtype.is_float and mixes_zeros(a, b):
+        return decline("a bound of 0.0 meets one of -0.0")
+    with np.errstate(invalid="ignore"):
+        found = (np.maximum if m.root.op == "Max" else np.minimum)(a, b).astype(m.a.dtype.numpy)
     if found.size > max(a.size, b.size, 1):
         return decline("the bound is larger than both")
     return (op.Max if m.root.op == "Max" else op.Min)(m.x, const(found))

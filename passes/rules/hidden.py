@@ -22,7 +22,7 @@ from irkit.pattern import attribute_of, uniform
 from irkit.types import DType, Tensor
 from irkit.vocabulary import ITEM
 from passes.rules.common import axes_of
-from passes.rules.ordinals import ANSWERS, Counted, counted, decided, extremes
+from passes.rules.ordinals import ANSWERS, Counted, decided, extremes, spread
 from passes.rules.shapes import VIEWS
 
 LEAST = float(np.finfo(np.float32).min)
@@ -233,10 +233,10 @@ def at_first(value: Value | None, depth: int = DEEP) -> tuple[Any, ...] | None:
 
 def _compared(value: Value) -> bool | None:
     """What comparisons of positions come to at the first place of the last axis, where they all come out alike."""
-    a, b = (counted(v) for v in value.inputs)
+    a, b = (spread(v, value.shape) for v in value.inputs)
     if a is None or b is None or not value.rank:
         return None
-    gap = a.over(value.rank).plus(b.over(value.rank), -1)
+    gap = a.plus(b, -1)
     ends = extremes(Counted(gap.start, (*gap.steps[:-1], 0)), (*value.shape[:-1], 1))
     return None if ends is None else decided(value.op, *ends)
 

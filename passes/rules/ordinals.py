@@ -49,9 +49,14 @@ class Counted:
             dims.add(self.start, dims.mul(other.start, sign)), tuple(dims.add(a, dims.mul(b, sign)) for a, b in pairs)
         )
 
-    def over(self, rank: int) -> Counted:
-        """The same, broadcast to a higher rank."""
-        return Counted(self.start, (0,) * (rank - len(self.steps)) + self.steps)
+    def over(self, own: tuple[Dim, ...], shape: tuple[Dim, ...]) -> Counted | None:
+        """The same, broadcast from its own shape to another; None where a size that may be 1 may be repeated."""
+        more = len(shape) - len(own)
+        for step, size, wanted in zip(self.steps, own, shape[more:], strict=True):
+            if not _is(step, 0) and not _is(size, 1) and dims.same(size, wanted) is not True:
+                return None
+        steps = (0 if _is(size, 1) else step for step, size in zip(self.steps, own, strict=True))
+        return Counted(self.start, ((0,) * more + (*steps,)))
 
 
 def _is(dim: Dim, number: int) -> bool:
@@ -96,13 +101,7 @@ def _expand(value: Value, depth: int) -> Counted | None:
     inner = counted(source, depth)
     if inner is None or source is None:
         return None
-    # An axis of size 1 that is repeated counts nothing; what the axis counted before was one place only.
-    ones = (True,) * (value.rank - source.rank) + tuple(_is(d, 1) for d in source.shape)
-    steps = inner.over(value.rank).steps
-    kept = zip(value.shape, (*ones[: value.rank - source.rank], *source.shape), ones, steps, strict=True)
-    if any(not one and not _is(step, 0) and dims.same(a, b) is not True for a, b, one, step in kept):
-        return None  # it may be 1, and be repeated
-    return Counted(inner.start, tuple(0 if one else step for one, step in zip(ones, steps, strict=True)))
+    return inner.over(source.shape, value.shape)
 
 
 def _slice(value: Value, depth: int) -> Counted | None:
@@ -164,22 +163,26 @@ def _with(steps: tuple[Dim, ...], axis: int, step: Dim) -> tuple[Dim, ...]:
     return (*steps[:axis], step, *steps[axis + 1 :])
 
 
+def spread(operand: Value | None, shape: tuple[Dim, ...], depth: int = DEEP) -> Counted | None:
+    """What an operand counts, broadcast to a shape; None where it does not, or where that cannot be told."""
+    found = counted(operand, depth)
+    return None if found is None or operand is None else found.over(operand.shape, shape)
+
+
 def _sum(value: Value, depth: int) -> Counted | None:
-    a, b = (counted(v, depth) for v in value.inputs)
-    if a is None or b is None:
-        return None
-    return a.over(value.rank).plus(b.over(value.rank), -1 if value.op == "Sub" else 1)
+    a, b = (spread(v, value.shape, depth) for v in value.inputs)
+    return None if a is None or b is None else a.plus(b, -1 if value.op == "Sub" else 1)
 
 
 def _product(value: Value, depth: int) -> Counted | None:
-    a, b = (counted(v, depth) for v in value.inputs)
+    a, b = (spread(v, value.shape, depth) for v in value.inputs)
     if a is None or b is None:
         return None
     if a.axes:
         a, b = b, a
     if a.axes:
         return None
-    return Counted(dims.mul(a.start, b.start), tuple(dims.mul(a.start, s) for s in b.over(value.rank).steps))
+    return Counted(dims.mul(a.start, b.start), tuple(dims.mul(a.start, s) for s in b.steps))
 
 
 def _identity(value: Value, depth: int) -> Counted | None:
@@ -244,11 +247,12 @@ def _run(rng: np.random.Generator) -> Value:
 
 def _counting(rng: np.random.Generator) -> Value:
     run = _run(rng)
-    last = run.rank - 1
+    last, size = run.rank - 1, int(rng.integers(1, 4))
     makers: tuple[Any, ...] = (
         lambda: op.Add(run, 3), lambda: op.Sub(run, 1), lambda: op.Mul(run, 2), lambda: op.Sub(op.Add(run, 7), run),
         lambda: op.Slice(run, [1], [2**62], [last]), lambda: op.Slice(run, [0], [-1], [last], [2]),
         lambda: op.Concat(op.Sub(op.Slice(run, [0], [1], [last]), 1), run, axis=last),
+        lambda: op.Add(op.Slice(run, [0], [size], [last]), op.Range(0, 2, 1)),
     )  # fmt: skip
     return makers[int(rng.integers(len(makers)))]()
 
@@ -281,10 +285,10 @@ def compare_counted(m: Match) -> Any:
     """positions == positions -> True or False, where all comparisons come out alike"""
     if not isinstance(m.x.type, Tensor) or m.x.dtype is not DType.INT64 or m.root.rank == 0:
         return decline("no positions")
-    a, b = counted(m.x), counted(m.y)
+    a, b = (spread(v, m.root.shape) for v in (m.x, m.y))
     if a is None or b is None:
         return decline("they are not counted")
-    gap = extremes(a.over(m.root.rank).plus(b.over(m.root.rank), -1), m.root.shape)
+    gap = extremes(a.plus(b, -1), m.root.shape)
     if gap is None:
         return decline("some may hold and others not")
     answer = decided(m.root.op, *gap)
@@ -405,10 +409,10 @@ def is_causal(mask: Value, past: Dim = 0) -> bool:
     if not flipped and mask.op != "LessOrEqual":
         return False
     rank = mask.rank
-    keys, queries = (counted(v) for v in (reversed(mask.inputs) if flipped else mask.inputs))
+    keys, queries = (spread(v, mask.shape) for v in (reversed(mask.inputs) if flipped else mask.inputs))
     if keys is None or queries is None or rank < 2:
         return False
-    gap = keys.over(rank).plus(queries.over(rank), -1)
+    gap = keys.plus(queries, -1)
     return dims.same(dims.add(gap.start, past), 0) is True and gap.steps == (*(0,) * (rank - 2), -1, 1)
 
 

@@ -58,15 +58,15 @@ def attention_of_factors(m: Match) -> Any:
     if q is None and k is None:
         return decline("no number is multiplied in")
     scale = m.root.attribute("scale")
-    if not scale:
+    if scale is None:
         size = m.q.shape[-1] if m.q.rank == 4 else dims.floordiv(m.q.shape[-1], attribute_of(m.root, "q_num_heads"))
         if type(size) is not int or not size:
             return decline("the size of a head is not known")
         scale = size**-0.5
     for _, factor in filter(None, (q, k)):
         scale *= factor
-    if scale <= 0:
-        return decline("the scale would not be positive")
+    if not scale > 0 or not np.isfinite(np.float32(scale)) or not np.float32(scale):
+        return decline("the scale would not be a positive number of float32")
     operands = [m.q if q is None else q[0], m.k if k is None else k[0], m.v, *m.more]
     return call("Attention", operands, {**dict(m.root.attributes), "scale": float(scale)})
 

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from irkit import dims
-from irkit.build import call, const, op
+from irkit.build import call, const, dtype_complaint, op
 from irkit.ir import Value, param
+from irkit.onnx.schemas import spec
 from irkit.pattern import attr, attribute_of, hole, p, rest
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
@@ -145,6 +146,8 @@ def split_to_construct(m: Match) -> Any:
     sizes = sizes_of(m.root)
     if not sizes or len(sizes) > 64:
         return decline("the number of parts is not known")
+    if dtype_complaint(spec("SequenceConstruct"), (m.x.dtype,)):
+        return decline("ONNX constructs no sequence of these elements")
     axis = m.axis % m.x.rank
     if len(sizes) == 1:
         parts: tuple[Value, ...] = (m.x,)

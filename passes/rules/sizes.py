@@ -164,7 +164,10 @@ def gather_sizes(m: Match) -> Any:
     sizes, where = known(m.s), m.index
     if sizes.rank != 1 or where.rank > 1:
         return decline("no part of a vector")
-    return built(m, [sizes.dims[int(i)] for i in where.blob.array.ravel()], where.rank, sizes)
+    places = [int(i) for i in where.blob.array.ravel()]
+    if not all(-len(sizes.dims) <= i < len(sizes.dims) for i in places):
+        return decline("there is no such place")
+    return built(m, [sizes.dims[i] for i in places], where.rank, sizes)
 
 
 @rule(
