@@ -13,15 +13,11 @@ from irkit.build import const, op
 from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
-from lowering.promotion import cast, scalar
+from lowering.promotion import HALVES, cast, scalar
 from lowering.shaping import expand, ints, may_be_empty, permute
 
 MEAN, SUM = 1, 2
 """torch's numbers for the reductions of a loss; 0 is none."""
-
-HALVES = (DType.FLOAT16, DType.BFLOAT16)
-"""Element types for which torch computes in f32."""
-
 
 NARROW = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 """Integers of which ONNX has no sums."""

@@ -144,6 +144,36 @@ def combined(high: DType | None, low: DType | None) -> DType | None:
     return high
 
 
+HALVES = (DType.FLOAT16, DType.BFLOAT16)
+"""Element types for which torch computes in f32."""
+
+
+def is_beyond(operand: Operand, dtype: DType) -> bool:
+    """True for a lone number that a half type does not hold, or not with all its digits, and torch computes with in
+    f32: one above its largest or below its smallest normal number, a symbolic one, a scalar of a wider type."""
+    if dtype not in HALVES:
+        return False
+    if isinstance(operand, Value):
+        known = operand.blob
+        if operand.rank or operand.dtype in (*HALVES, DType.BOOL):
+            return False
+        return known is None or is_beyond(known.array.item(), dtype)
+    if not isinstance(operand, int | float):
+        return not isinstance(operand, complex)
+    about: Any = ml_dtypes.finfo(dtype.numpy)
+    size = abs(operand)
+    return 0 < size < float(about.smallest_normal) or float(about.max) < size < np.inf
+
+
+def in_digits(*operands: Operand) -> tuple[tuple[Value, ...], DType]:
+    """(the operands promoted, the element type of the result): in f32 where a half type does not hold a number among
+    them, so that one result is rounded to it, as torch does."""
+    dtype = result_dtype(*operands)
+    if any(is_beyond(x, dtype) for x in operands):
+        return promoted(*operands, to=DType.FLOAT), dtype
+    return promoted(*operands, to=dtype), dtype
+
+
 def promoted(*operands: Operand, to: DType | None = None) -> tuple[Value, ...]:
     """The operands as tensors of one element type: `to`, or the one that torch computes in."""
     dtype = result_dtype(*operands) if to is None else to

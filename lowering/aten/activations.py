@@ -9,7 +9,8 @@ from irkit.build import op
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
-from lowering.promotion import Number, floating, scalar
+from lowering.pieces import widened
+from lowering.promotion import Number, cast, floating, is_beyond, scalar
 from lowering.shaping import axis, sliced, squeeze, unsqueeze
 
 # ---------------------------------------------------------------------------------------------- pieces of lines
@@ -65,7 +66,8 @@ def aten_rrelu(self: Value, lower: float = 0.125, upper: float = 1 / 3, training
 
 def aten_threshold(self: Value, threshold: Number, value: Number) -> Value:
     """self above the threshold, else `value`."""
-    below = op.LessOrEqual(self, scalar(threshold, self.dtype))
+    x = widened(self) if is_beyond(threshold, self.dtype) else self
+    below = op.LessOrEqual(x, scalar(threshold, x.dtype))
     return op.Where(below, scalar(value, self.dtype), self)
 
 
@@ -101,9 +103,12 @@ def aten_elu(self: Value, alpha: Number = 1, scale: Number = 1, input_scale: Num
         result = op.Elu(self, alpha=float(alpha))  # type: ignore[arg-type]
         return result if scale == 1 else op.Mul(result, scalar(scale, self.dtype))
     slope = float(scale) * float(alpha)  # type: ignore[arg-type]
-    below = op.Mul(op.Elu(op.Mul(self, scalar(input_scale, self.dtype))), scalar(slope, self.dtype))
+    if any(is_beyond(number, self.dtype) for number in (slope, scale, input_scale)):
+        return cast(aten_elu(widened(self), alpha, scale, input_scale), self.dtype)
+    x = self if input_scale == 1 else op.Mul(self, scalar(input_scale, self.dtype))
+    below = op.Mul(op.Elu(x), scalar(slope, self.dtype))
     above = self if scale == 1 else op.Mul(self, scalar(scale, self.dtype))
-    return op.Where(op.Greater(self, 0), above, below)
+    return op.Where(op.LessOrEqual(self, 0), below, above)
 
 
 def aten_celu(self: Value, alpha: Number = 1.0) -> Value:
@@ -143,11 +148,13 @@ def aten_gelu(self: Value, *, approximate: str = "none") -> Value:
 
 def aten_softplus(self: Value, beta: Number = 1, threshold: Number = 20) -> Value:
     """log(1 + exp(beta * self)) / beta, and self where beta * self is above the threshold."""
+    if any(is_beyond(number, self.dtype) for number in (beta, threshold)):
+        return cast(aten_softplus(widened(self), beta=beta, threshold=threshold), self.dtype)
     x = self if beta == 1 else op.Mul(self, scalar(beta, self.dtype))
     soft = op.Softplus(x)
     if beta != 1:
         soft = op.Div(soft, scalar(beta, self.dtype))
-    if threshold == 20 and self.dtype is not DType.DOUBLE:
+    if threshold == 20 and self.dtype is not DType.DOUBLE and 0 < abs(beta) < 1e3:  # type: ignore[arg-type,operator]
         return soft  # beyond 20 the two are the same number
     return op.Where(op.Greater(x, scalar(threshold, self.dtype)), self, soft)
 

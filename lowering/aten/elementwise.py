@@ -12,12 +12,15 @@ from irkit.types import DType
 from lowering.errors import Unsupported
 from lowering.pieces import widened
 from lowering.promotion import (
+    HALVES,
     Number,
     Operand,
     cast,
     finite_limits,
     floating,
     floating_all,
+    in_digits,
+    is_beyond,
     promoted,
     result_dtype,
     scalar,
@@ -31,7 +34,12 @@ from passes.rules.nan import may_be_nan
 
 def scaled(x: Value, factor: Number) -> Value:
     """factor * x, in the element type of x; x itself where the factor is 1."""
-    return x if is_one(factor) else multiply(x, scalar(factor, x.dtype))
+    return x if is_one(factor) else aten_mul(x, factor) if is_beyond(factor, x.dtype) else times(x, factor)
+
+
+def times(x: Value, factor: Number) -> Value:
+    """factor * x, the factor in the element type of x."""
+    return multiply(x, scalar(factor, x.dtype))
 
 
 def is_one(number: Number) -> bool:
@@ -74,7 +82,8 @@ def aten_subtract(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
 
 def aten_mul(self: Operand, other: Operand) -> Value:
     """self * other, broadcast; `and` for bools."""
-    return multiply(*promoted(self, other))
+    (a, b), dtype = in_digits(self, other)
+    return cast(multiply(a, b), dtype)
 
 
 def aten_multiply(self: Operand, other: Operand) -> Value:
@@ -116,19 +125,23 @@ def aten_square(self: Value) -> Value:
 def aten_addcmul(self: Value, tensor1: Value, tensor2: Value, *, value: Number = 1) -> Value:
     """self + value * tensor1 * tensor2, broadcast."""
     x, a, b = promoted(self, tensor1, tensor2)
+    if is_beyond(value, x.dtype):
+        return cast(op.Add(widened(x), times(op.Mul(widened(a), widened(b)), value)), x.dtype)
     return op.Add(x, scaled(op.Mul(a, b), value))
 
 
 def aten_addcdiv(self: Value, tensor1: Value, tensor2: Value, *, value: Number = 1) -> Value:
     """self + value * tensor1 / tensor2, broadcast, in floating point."""
     x, a, b = promoted(self, tensor1, tensor2)
-    made = op.Add(widened(x), scaled(op.Div(widened(a), widened(b)), value))  # of half numbers in f32, as torch does
+    made = op.Add(widened(x), op.Div(scaled(widened(a), value), widened(b)))  # of half numbers in f32, as torch does
     return cast(made, x.dtype)
 
 
 def aten_lerp(self: Value, end: Value, weight: Value | Number) -> Value:
     """self + weight * (end - self), from the nearer end so that weight 1 gives `end`."""
     a, b = promoted(self, end)
+    if is_beyond(weight, a.dtype):
+        return cast(aten_lerp(widened(a), widened(b), weight), a.dtype)
     gap = op.Sub(b, a)
     if not isinstance(weight, Value):
         near = not isinstance(weight, int | float) or abs(weight) < 0.5
@@ -148,9 +161,12 @@ def aten_div(self: Operand, other: Operand, *, rounding_mode: str | None = None)
     if rounding_mode == "floor":
         return aten_floor_divide(self, other)
     if rounding_mode == "trunc":
-        a, b = promoted(self, other)
-        return op.Div(a, b) if a.dtype.is_integer else truncated(op.Div(a, b))
-    return op.Div(*floating_all(self, other))
+        (a, b), dtype = in_digits(self, other)
+        return op.Div(a, b) if a.dtype.is_integer else cast(truncated(op.Div(a, b)), dtype)
+    (a, b), dtype = in_digits(self, other)
+    if a.dtype.is_integer or a.dtype is DType.BOOL:
+        return op.Div(*floating_all(self, other))
+    return cast(op.Div(a, b), dtype)
 
 
 def aten_divide(self: Operand, other: Operand, *, rounding_mode: str | None = None) -> Value:
@@ -177,6 +193,8 @@ def aten_floor_divide(self: Operand, other: Operand) -> Value:
     a, b = promoted(self, other)
     if a.dtype.is_integer:
         return floor_divided(a, b)
+    if a.dtype in HALVES:  # as torch does: a third has other digits in f16, and 1 // (1 / 3) another result
+        return cast(aten_floor_divide(*promoted(self, other, to=DType.FLOAT)), a.dtype)
     rest = op.Mod(a, b, fmod=1)
     quotient = op.Div(op.Sub(a, rest), b)
     lower = op.Less(op.Mul(op.Sign(rest), op.Sign(b)), 0)
