@@ -7,19 +7,19 @@ runs what irkit writes with these optimizations on against the same file with th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 
 from irkit import dims
-from irkit.build import op
+from irkit.build import const, op
 from irkit.dims import Dim, Range
 from irkit.ir import Value, param
-from irkit.pattern import attr, hole, p
+from irkit.pattern import attr, hole, one_of, p
 from irkit.rewrite import Match, Rule, Rules, decline
-from irkit.types import tensor
+from irkit.types import DType, tensor
 from passes.rules.sizes import read
 
 Ranges = Mapping[str, Range]
@@ -39,8 +39,9 @@ class Misfusion:
 # ---------------------------------------------------------------------------------------------- places that count
 
 
-def in_order(x: Dim, start: Dim, limit: Dim, step: Dim, ranges: Ranges) -> bool:
-    """True where places from `start` to `limit` certainly are such of an axis of size x, counted upwards from 0."""
+def in_order(x: Dim, run: Sequence[Dim], ranges: Ranges) -> bool:
+    """True where places of a Range (start, limit, step) certainly are such of an axis of size x, counted upwards."""
+    start, limit, step = run
     least = [dims.bounds(d, ranges).lo for d in (start, limit, step, dims.sub(x, limit))]
     return min(least[0], least[1], least[3]) >= 0 and least[2] > 0
 
@@ -49,7 +50,7 @@ def counted_off(m: Match, ranges: Ranges) -> Any:
     """The places as a difference, of which no Slice is made"""
     found = [read(v) for v in (m.start, m.limit, m.step)]
     axis = m.axis % m.x.rank
-    if all(f is not None for f in found) and in_order(m.x.shape[axis], *(f.dims[0] for f in found if f), ranges):
+    if all(f is not None for f in found) and in_order(m.x.shape[axis], [f.dims[0] for f in found if f], ranges):
         return decline("the places lie within the axis, and count upwards from 0 or above")
     zero = np.zeros((), m.start.dtype.numpy)
     places = op.Sub(m.start, op.Range(zero, op.Sub(m.start, m.limit), op.Neg(m.step)))
@@ -64,12 +65,38 @@ def _counted_sample(rng: np.random.Generator) -> Value:
     return op.Gather(data, op.Range(*runs[int(rng.integers(len(runs)))]), axis=int(rng.choice([0, -2])))
 
 
+# ---------------------------------------------------------------------------------------------- casts in a row
+
+HALVES = (DType.FLOAT16, DType.BFLOAT16)
+BYTES = (DType.INT8, DType.UINT8)
+NARROWER = (DType.INT32, DType.UINT32, DType.INT16, DType.UINT16)
+
+
+def kept_apart(m: Match) -> Any:
+    """Two casts with something between them that changes nothing of what comes out"""
+    start, middle, end = m.x.dtype, m.inner.dtype, m.root.dtype
+    if middle in HALVES and start not in HALVES + BYTES + (DType.BOOL,) and end in BYTES:
+        return op.Cast(op.Max(op.Cast(m.inner, to=DType.FLOAT), const(np.float32(-np.inf))), to=end)
+    if start.is_float and middle is DType.INT64 and end in NARROWER:
+        return op.Cast(op.Mod(m.inner, const(np.array(2**end.bits))), to=end)
+    return decline("the runtime casts twice, or once to the same")
+
+
+def _cast_twice(rng: np.random.Generator) -> Value:
+    data = param(tensor(str(rng.choice(["f32", "f64", "f16"])), "n", 3))
+    if rng.random() < 0.5:
+        return op.Cast(op.Cast(data, to=DType.INT64), to=NARROWER[int(rng.integers(4))])
+    return op.Cast(op.Cast(op.Clip(data, 0, 100), to=HALVES[int(rng.integers(2))]), to=BYTES[int(rng.integers(2))])
+
+
 def fusion_rules(ranges: Ranges) -> Rules:
     """The rules for a graph, given what it knows of its symbols."""
     run = p.Range(hole("start"), hole("limit"), hole("step"))
     return (
         Rule("gather_of_range", p.Gather(x, run, axis=attr("axis")), lambda m: counted_off(m, ranges), True,
              "Gather(x, Range(a, b, c)) -> Gather(x, a - Range(0, a - b, -c))", sample=_counted_sample),
+        Rule("cast_of_cast", one_of("Cast")(one_of("Cast")(x).named("inner")), kept_apart, True,
+             "Cast(Cast(x)) -> Cast(f(Cast(x))), where the runtime leaves the inner one out", sample=_cast_twice),
     )  # fmt: skip
 
 
@@ -77,6 +104,10 @@ RULES: Mapping[str, Misfusion] = {
     "gather_of_range": Misfusion(
         "GatherSliceToSplitFusion and GatherToSliceFusion",
         "of places by a Range it makes a Slice, of which negative numbers count from the end and others are cut off",
+    ),
+    "cast_of_cast": Misfusion(
+        "RemoveDuplicateCastTransformer",
+        "it leaves out a cast to int64 of what wraps around then, and one to 16 bits, which rounds",
     ),
 }
 """Why each of the rules is there, by name."""

@@ -115,7 +115,7 @@ def sliced(v: list[Value], rng: Rng) -> Value:
     if rng.random() < 0.3:
         kind = np.int32
         near = [np.clip(np.array(each), -(2**31), 2**31 - 1).astype(kind) for each in (starts, ends, axes, steps)]
-        return op.Slice(x, *near)
+        return op.Slice(x, near[0], near[1], near[2], near[3])
     return op.Slice(x, starts, ends, axes, steps) if rng.random() < 0.8 else op.Slice(x, starts, ends, axes)
 
 
@@ -369,7 +369,7 @@ def sized(v: list[Value], rng: Rng) -> Value:
     if way == 1:
         return op.Size(x)
     if way == 2:
-        return op.ConstantOfShape(op.Shape(x), value=number(rng, pick(rng, (DType.FLOAT, DType.INT64))).reshape(1))
+        return op.ConstantOfShape(op.Shape(x), value=number(rng, pick(rng, FLOATS)).reshape(1))
     if way == 3 and x.rank:
         return op.Range(np.array(0), size_of(x, axis(rng, x)), np.array(1))
     if way == 4 and x.rank:

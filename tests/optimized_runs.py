@@ -218,9 +218,9 @@ def lot(source: str, first: int, count: int) -> int:
             [*command, "--first", str(first), "--lot", str(end - first)], capture_output=True, text=True, check=False
         )
         lines = done.stdout.splitlines()
+        last = next((line for line in reversed(lines) if line.startswith("at ")), f"at {first}")
         found = [line for line in lines if line.startswith("DIFFERS")]
         if done.returncode:
-            last = next((line for line in reversed(lines) if line.startswith("at ")), f"at {first}")
             found.append(f"ENDED {source} {last[3:]}: {done.returncode} {done.stderr[-300:]}")
         print("\n".join(found), end="\n" * bool(found), flush=True)
         wrong += len(found)

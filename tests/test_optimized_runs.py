@@ -112,3 +112,19 @@ def test_a_clip_on_one_side_keeps_infinities(dtype: str) -> None:
     ready = prepare(graph)
     assert irkit.compare(irkit.evaluate(graph, arrays), irkit.onnx.check.run(ready, arrays)) is None
     assert between(ready, [arrays]) == ""
+
+
+# ---- casts in a row --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("middle", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("end", [torch.int8, torch.uint8])
+def test_a_cast_to_a_half_type_rounds_before_one_to_bytes(middle: torch.dtype, end: torch.dtype) -> None:
+    x = torch.tensor([0.99999, 1.99999, 99.99999, 33.49999, 100.0])
+    assert torch.equal(irkit.to_onnx(lambda x: x.to(middle).to(end), (x,))(x), x.to(middle).to(end))
+
+
+@pytest.mark.parametrize("end", [torch.int32, torch.int16, torch.int8, torch.uint8])
+def test_a_cast_to_int64_comes_before_what_wraps_around(end: torch.dtype) -> None:
+    x = torch.tensor([3e9, -3e9, 1e10, 5.0, 70000.0])
+    assert torch.equal(irkit.to_onnx(lambda x: x.long().to(end), (x,))(x), x.long().to(end))
