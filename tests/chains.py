@@ -111,7 +111,9 @@ def sliced(v: list[Value], rng: Rng) -> Value:
     starts, ends = ([pick(rng, LIMITS) for _ in axes] for _ in range(2))
     if rng.random() < 0.2:
         n = op.Shape(x, start=0, end=1)
-        return op.Slice(x, *pick(rng, (([0], op.Sub(n, 1)), (op.Neg(n), [2**62]), ([1], n), (op.Div(n, [2]), n))), [0])
+        known = (([0], op.Sub(n, 1)), (op.Neg(n), [2**62]), ([1], n), (op.Div(n, [2]), n))
+        start, end = pick(rng, known)
+        return op.Slice(x, start, end, [0])
     if rng.random() < 0.3:
         kind = np.int32
         near = [np.clip(np.array(each), -(2**31), 2**31 - 1).astype(kind) for each in (starts, ends, axes, steps)]
