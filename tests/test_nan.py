@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 from torch.nn import functional as F
+from typer.testing import CliRunner
 
 import irkit
+from irkit.cli import app
 from irkit.contract import contract_of
 from irkit.onnx.check import session
 from lowering import lower
@@ -160,3 +162,11 @@ def test_constants_and_operators_tell_where_nan_can_be() -> None:
     assert may_be_nan(irkit.op.Where(irkit.op.IsNaN(x), x, x))
     assert not may_be_nan(irkit.op.Where(irkit.op.IsNaN(x), 0.0, irkit.op.Abs(x)))
     assert may_be_nan(irkit.op.Where(irkit.op.IsNaN(x), 0.0, irkit.op.Sqrt(x)))
+
+
+def test_a_shell_asks_for_outputs_that_tell(tmp_path: Any) -> None:
+    source, output = tmp_path / "model.pt2", tmp_path / "model.onnx"
+    torch.export.save(torch.export.export(Net(), (IMAGE,)), source)
+    found = CliRunner().invoke(app, ["export", str(source), "-o", str(output), "--finite"])
+    assert found.exit_code == 0 and "finite numbers in MaxPool" in found.output
+    assert len(contract_of(irkit.load(output))["checks"]) == 2
