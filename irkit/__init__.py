@@ -31,7 +31,6 @@ from irkit.errors import (
 from irkit.evaluate import evaluate
 from irkit.freeze import freeze
 from irkit.ir import Fact, Graph, Port, Signature, Value, constant, item, param, substitute
-from irkit.onnx.external import save
 from irkit.onnx.load import load
 from irkit.onnx.serialize import to_proto
 from irkit.origins import Origin
@@ -46,7 +45,7 @@ from irkit.types import DType, Optional, Sequence, Tensor, Tuple, Type, tensor
 from irkit.verify import verify
 
 if TYPE_CHECKING:
-    from irkit.export_door import to_onnx
+    from irkit.export_door import save, to_onnx
 
 __all__ = [
     "AbsentError",
@@ -131,9 +130,10 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """The door on the roof: `to_onnx` is found in the packages above, and brings in torch, when it is asked for."""
-    if name == "to_onnx":
+    """The doors on the roof: `to_onnx`, which brings in torch when it is called, and `save`, which asks the packages
+    above what a target runs."""
+    if name in ("save", "to_onnx"):
         from importlib import import_module
 
-        return import_module("irkit.export_door").to_onnx
+        return getattr(import_module("irkit.export_door"), name)
     raise AttributeError(f"module 'irkit' has no attribute {name!r}")

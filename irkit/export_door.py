@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from irkit.errors import IrkitError
+from irkit.onnx.external import save as write
 
 if TYPE_CHECKING:
     import torch
 
+    from irkit.ir import Graph
     from irkit.rule import Rule, Rules
     from irkit.types import DType
     from lowering.program import Program
@@ -30,9 +33,48 @@ def upstairs(module: str) -> Any:
         raise
 
 
+def save(
+    graph: Graph,
+    path: str | os.PathLike[str],
+    *,
+    external: bool | Literal["auto"] = "auto",
+    size_threshold: int = 1024,
+    opset: int | None = None,
+    ir_version: int | None = None,
+    functions: bool = False,
+    target: str | Target | None = None,
+) -> None:
+    """Writes the graph as an ONNX model.
+
+    Args:
+        graph: any graph; ShapeVectors and Calls that are left in it are written out.
+        path: the model's file. The weights beside it go to `<path>.data`.
+        external: True puts weights beside the model, False inside, "auto" beside it from 1.5 GB on.
+        size_threshold: tensors of fewer bytes stay in the model.
+        opset: the opset to write, 26 where it is not given; for an older one the graph must have been legalized.
+        ir_version: the lowest that fits the opset where it is not given.
+        functions: the bodies of Calls become local functions, each once, rather than being written out at each Call.
+        target: what will run the file, as `passes.prepare` takes it. Where it is not given, the graph is written as it
+            is, be there a runtime for it or not.
+
+    Both files appear under their names only when they are complete: a failed save leaves the old ones.
+    Raises SerializeError for what the opset cannot say or one message cannot hold, and where no file can be written;
+    StaleError where a weight has changed since the graph was made; RewriteError, with all of them, for operators that
+    the target does not run, which `passes.prepare` writes in others.
+    """
+    if target is not None:
+        chosen = upstairs("passes.targets").target_of(target, opset)
+        upstairs("passes.legalize").require_runnable(graph, chosen)
+        opset = chosen.opset
+    write(
+        graph, path, external=external, size_threshold=size_threshold, opset=opset, ir_version=ir_version,
+        functions=functions,
+    )  # fmt: skip
+
+
 def to_onnx(
     model: Any,
-    args: Sequence[Any] = (),
+    args: Sequence[Any] | torch.Tensor = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,

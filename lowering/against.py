@@ -13,7 +13,6 @@ import torch
 from pyrsistent import pmap
 from torch.export.graph_signature import (
     ConstantArgument,
-    OutputKind,
     SymBoolArgument,
     SymFloatArgument,
     SymIntArgument,
@@ -35,6 +34,7 @@ from lowering.errors import LoweringError
 from lowering.facts import facts_of, ranges_by_name
 from lowering.fx_types import from_pairs, tensor_of
 from lowering.program import Program
+from lowering.programs import RESULTS, callable_of
 from lowering.report import Report
 from lowering.symints import Sizes
 
@@ -60,7 +60,7 @@ def check_file(onnx_path: str | Path, pt2_path: str | Path, runs: int = 3, *, se
         ) from error
     contract, state = contract_of(captured)
     low = Lowered(contract, captured, outputs_of(captured), {}, state, 0, 0.0)
-    model = captured.program.module() if captured.program is not None else None
+    model = callable_of(captured.program) if captured.program is not None else None
     program = FileProgram(contract, contract, low, 0, report_of(contract, file), model, file=file)
     program.require_fit()
     return checked(program, runs, seed)
@@ -89,9 +89,7 @@ class FileProgram(Program):
         output = next(n for n in reversed(captured.graph_module.graph.nodes) if n.op == "output")
         leaves = pytree.tree_leaves(output.args[0])
         recorded = {n.name: n.meta.get("val") for n in leaves if isinstance(n, Node)}
-        named = [
-            recorded.get(getattr(s.arg, "name", "")) for s in captured.output_specs if s.kind is OutputKind.USER_OUTPUT
-        ]
+        named = [recorded.get(getattr(s.arg, "name", "")) for s in captured.output_specs if s.kind in RESULTS]
         kept = [v for v, (kind, _) in zip(named, self.lowered.outputs, strict=True) if kind != "constant"]
         return frozenset(i for i, v in enumerate(kept) if isinstance(v, torch.Tensor) and v.is_complex())
 
@@ -142,7 +140,7 @@ def torch_of(array: Any, is_complex: bool) -> Any:
 def contract_of(captured: Captured) -> tuple[Graph, dict[str, torch.Tensor]]:
     """(graph, state): the parameters, ranges and facts of a program as a graph without results, and the initial content
     of what it writes."""
-    sizes = Sizes(captured.dim_names, captured.signed)
+    sizes = Sizes(captured.dim_names, captured.signed, settled=captured.settled)
     inputs = Inputs.of(captured, sizes)
     ports = tuple(port for port, _ in inputs.params)
     graph = Graph(
@@ -162,7 +160,7 @@ def outputs_of(captured: Captured) -> tuple[Any, ...]:
     found: list[Any] = []
     number = 0
     for spec in captured.output_specs:
-        if spec.kind is not OutputKind.USER_OUTPUT:
+        if spec.kind not in RESULTS:
             continue
         if isinstance(spec.arg, ConstantArgument):
             found.append(("constant", spec.arg.value))

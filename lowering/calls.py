@@ -19,6 +19,10 @@ from lowering.errors import CaptureError
 from lowering.pytrees import leaf_paths, unique_names
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs")
+SETTINGS = ("use_cache", "return_dict", "output_attentions", "output_hidden_states")
+"""Arguments of models of transformers for which their configuration has a value."""
+MASKS = ("attention_mask",)
+"""Arguments of models of transformers that are all ones where they are None: `generate` leaves such a mask out."""
 CONTAINERS = (dict, OrderedDict, list, set)
 """Containers whose contents come back after a model was traced."""
 
@@ -171,12 +175,72 @@ def restore(current: Any, before: Any) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+@attrs.frozen
+class Parameters:
+    """How a call may give arguments: `by_position` names the parameters that take them by position, in order,
+    `only_so` those of them that have no name for a caller, `usual` what stands for an argument that is left out, and
+    `whole` the masks that hide nothing where they are left out."""
+
+    by_position: tuple[str, ...]
+    only_so: frozenset[str] = frozenset()
+    usual: Mapping[str, Any] = {}
+    whole: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, signature: inspect.Signature, given: Sequence[str], module: torch.nn.Module) -> Parameters:
+        """The parameters of a signature, for a call that gave these by position."""
+        found, only, usual = [], [], {}
+        for name, parameter in signature.parameters.items():
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                found += [each for each in given if each not in found]
+            elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                found.append(name)
+                only += [name] if parameter.kind is parameter.POSITIONAL_ONLY else []
+            if parameter.default is not parameter.empty:
+                usual[name] = parameter.default
+        of_transformers = any(
+            kind.__name__ == "PreTrainedModel" and kind.__module__.partition(".")[0] == "transformers"
+            for kind in type(module).__mro__
+        )
+        whole = frozenset(MASKS if of_transformers else ())
+        return cls(tuple(found), frozenset(only), usual | settings_of(module), whole)
+
+    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by name. Raises CaptureError for too many, and for one that is given twice, as Python does."""
+        if len(args) > len(self.by_position):
+            raise CaptureError(
+                f"the call has {len(args)} positional arguments, and the model takes {len(self.by_position)}",
+                hint=f"those are {', '.join(self.by_position) or 'none'}; give the others by name",
+            )
+        given = dict(zip(self.by_position, args, strict=False))
+        twice = next((name for name in kwargs if name in given), None)
+        unnamed = next((name for name in kwargs if name in self.only_so), None)
+        if twice is not None or unnamed is not None:
+            what = f"has two values for {twice!r}" if twice is not None else f"gives {unnamed!r} by name"
+            hint = "give each argument once" if twice is not None else "the model takes it by position only"
+            raise CaptureError(f"the call {what}", hint=hint)
+        return {**given, **kwargs}
+
+    def goes_without_saying(self, name: str, value: Any) -> bool:
+        """Whether an argument that the example left out has the value that stands for it then."""
+        if value is None:
+            return True
+        usual = self.usual.get(name, self)
+        return type(value) in (bool, int, float, str) and type(usual) is type(value) and usual == value
+
+
+def settings_of(module: torch.nn.Module) -> dict[str, Any]:
+    """What models of transformers read from their configuration where the caller does not say, by the argument."""
+    config = getattr(module, "config", None)
+    return {name: getattr(config, name) for name in SETTINGS if hasattr(config, name)}
+
+
 @attrs.frozen(eq=False)
 class Call:
     """The example arguments of a call, and the parameters that take them.
 
     `positional` names each positional argument; `combined` holds the arguments by name, in the order of the signature.
-    `groups` tells which of them stand behind `*args` and `**kwargs`.
+    `groups` tells which of them stand behind `*args` and `**kwargs`; `parameters` is how a call may give arguments.
     """
 
     args: tuple[Any, ...]
@@ -184,6 +248,7 @@ class Call:
     positional: tuple[str, ...]
     combined: dict[str, Any]
     groups: Groups
+    parameters: Parameters
 
     @property
     def is_variable(self) -> bool:
@@ -196,9 +261,13 @@ class Call:
         return (*self.positional, *self.kwargs)
 
 
-def bind(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Call:
-    """The arguments bound to the parameters of `module.forward`. Raises CaptureError where they do not fit."""
-    if isinstance(args, torch.Tensor) or not isinstance(args, Sequence):
+def bind(module: torch.nn.Module, args: Sequence[Any] | torch.Tensor, kwargs: Mapping[str, Any] | None) -> Call:
+    """The arguments bound to the parameters of `module.forward`; a tensor by itself is the one argument.
+
+    Raises CaptureError where they do not fit.
+    """
+    args = (args,) if isinstance(args, torch.Tensor) else args
+    if not isinstance(args, Sequence):
         raise CaptureError(
             f"args is a {type(args).__name__}, and must be a tuple of positional arguments", hint="write (x,) for one"
         )
@@ -225,7 +294,7 @@ def bind(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
     combined = dict(bound.arguments)
     if any(groups.values()):
         combined = {**dict(zip(positional, args, strict=True)), **kwargs}
-    return Call(args, kwargs, tuple(positional), combined, groups)
+    return Call(args, kwargs, tuple(positional), combined, groups, Parameters.of(signature, positional, module))
 
 
 def named_leaves(call: Call) -> tuple[Leaf, ...]:

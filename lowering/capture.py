@@ -15,26 +15,45 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import sympy
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputSpec, OutputKind, OutputSpec
+from torch.export.graph_signature import InputSpec, OutputSpec
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr
 from torch.utils import _pytree as pytree
 
-from lowering.calls import as_module, bind, name_of, named_leaves, renamed
+from lowering.calls import Parameters, as_module, bind, name_of, named_leaves, renamed
 from lowering.deferred import lines_of_assertions, notes_of_draft, without_node
-from lowering.dynamic_shapes import Leaf, LeafStatement, Place, check_examples, places_of, statements
+from lowering.dynamic_shapes import (
+    Leaf,
+    LeafStatement,
+    Place,
+    check_examples,
+    places_of,
+    statements,
+    with_names,
+)
 from lowering.element_types import guards_of_element_types
 from lowering.emptiness import without_empty
 from lowering.errors import CaptureError
 from lowering.exporting import AnotherWay, Attempt, Request, exported_somehow
 from lowering.functional import carried_out
-from lowering.fx_graphs import examples_of, has_shapes, is_aten, leaves_of_graph, module_of_graph, state_of_graph
+from lowering.fx_graphs import (
+    examples_of,
+    has_shapes,
+    is_aten,
+    is_recorded,
+    leaves_of_graph,
+    module_of_graph,
+    state_of_graph,
+    structure_of,
+)
 from lowering.guards import (
     Fixed,
     Guard,
     assertions_of,
+    at_sizes,
     broken_by,
     example_of_symbols,
     fixed_places,
@@ -44,11 +63,16 @@ from lowering.guards import (
     line_at,
     names_in_env,
     names_of,
+    news,
     normal,
     ranges_of,
+    settled_by,
     shape_env_of,
 )
 from lowering.programs import (
+    GRADIENTS,
+    RESULTS,
+    gives_gradients,
     leaves_of_program,
     loaded,
     metas_of_program,
@@ -57,9 +81,11 @@ from lowering.programs import (
 )
 from lowering.pytrees import (
     Definitions,
+    Implied,
     Registrations,
     defining,
     definitions,
+    empty_leaves,
     known_cache_types,
     leaf_paths,
     registering,
@@ -81,7 +107,9 @@ class Captured:
     outputs, those included that torch baked into the graph and that `scalars` holds by name; an output is called ""
     that is below no named field. `dim_names` maps each of torch's symbols to the user's name, `equal` each name that
     torch found to be something else to what it is. `guards` and `range_constraints` are over torch's symbols. `numbers`
-    are the Python numbers that are inputs of the program, `fixed` what was to vary and does not.
+    are the Python numbers that are inputs of the program, `fixed` what was to vary and does not. `parameters` says how
+    a call gives its arguments, None where only the order of the example is known; `settled` which of torch's symbols
+    can be one number only.
     """
 
     name: str
@@ -105,6 +133,8 @@ class Captured:
     notes: tuple[str, ...] = ()
     numbers: Mapping[str, type] = {}
     fixed: tuple[Fixed, ...] = ()
+    parameters: Parameters | None = None
+    settled: Mapping[str, int] = {}
 
     @property
     def how(self) -> str:
@@ -123,9 +153,11 @@ class Captured:
 
     @cached_property
     def output_names(self) -> tuple[str, ...]:
-        """The path of each leaf of the outputs that is below a named field; "" for any other."""
+        """The path of each leaf of the outputs that is below a named field, `weight.grad` of a gradient; "" for any
+        other."""
         if self.out_spec is None:
-            return ()
+            named = (f"{s.target}.grad" if s.kind in GRADIENTS else "" for s in self.output_specs if s.kind in RESULTS)
+            return tuple(named)
         return tuple("" if all(key.isdigit() for key in path) else ".".join(path) for path in leaf_paths(self.out_spec))
 
     @cached_property
@@ -137,8 +169,7 @@ class Captured:
     def output_fx_names(self) -> tuple[str, ...]:
         """The name of the FX node of each leaf of the outputs; "" for a constant."""
         if self.output_specs:
-            user = [spec.arg for spec in self.output_specs if spec.kind is OutputKind.USER_OUTPUT]
-            return tuple(getattr(arg, "name", "") or "" for arg in user)
+            return tuple(getattr(spec.arg, "name", "") or "" for spec in self.output_specs if spec.kind in RESULTS)
         (returned,) = (node.args[0] for node in self.graph_module.graph.nodes if node.op == "output")
         flat = pytree.tree_leaves(returned)
         return tuple(each.name if isinstance(each, Node) else "" for each in flat)
@@ -152,39 +183,39 @@ class Captured:
         return defining(self.registered)
 
     def leaves_of(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Any]:
-        """The leaves of a call, in the order of `input_names`; arguments may be passed by position or by name,
-        and those that were None at capture left out.
+        """The leaves of a call, in the order of `input_names`; arguments are passed as Python lets the model's own be,
+        and those that were None at capture may be left out.
 
-        Raises CaptureError where an argument is missing or unknown, or has another structure than at capture.
+        Raises CaptureError where an argument is missing, unknown or given twice, or has another structure than at
+        capture.
         """
         positional, by_name = self.in_spec.children()
         absent = {f.path[0]: None for f in self.leaves if len(f.path) == 1 and self.scalars.get(f.name, f) is None}
-        given = absent | dict(zip(self.arguments, args, strict=False)) | dict(kwargs or {})
+        parameters = self.parameters or Parameters(self.arguments)
+        given = absent | parameters.bound(args, kwargs or {})
         names = (*self.arguments[: positional.num_children], *by_name.context)
+        left_out = [f.path[0] for f in self.leaves if f.is_tensor and f.path in {(n,) for n in parameters.whole}]
+        given |= {name: Implied(1) for name in left_out if given.get(name) is None}
         missing = [name for name in names if name not in given]
-        unknown = [name for name, each in given.items() if name not in names and each is not None]
-        if missing or unknown or len(args) > len(self.arguments):
-            too_many = f"has {len(args)} arguments, and the model takes {len(self.arguments)}"
-            what = f"lacks {missing[0]!r}" if missing else f"has {unknown[0]!r}" if unknown else too_many
+        unknown = [n for n, each in given.items() if n not in names and not parameters.goes_without_saying(n, each)]
+        if missing or unknown:
             raise CaptureError(
-                f"the call {what}",
+                f"the call lacks {missing[0]!r}" if missing else f"the call has {unknown[0]!r}",
                 hint=f"the model was captured with the arguments {', '.join(names) or 'none'}; capture it with "
                 "all that shall be given",
             )
-        arranged = tuple(given[name] for name in names[: positional.num_children])
+        flat: list[Any] = []
         with self.pytrees():
-            flat, spec = pytree.tree_flatten((arranged, {name: given[name] for name in by_name.context}))
-        if spec != self.in_spec:
-            sides = [
-                each
-                for side, own in zip(spec.children(), self.in_spec.children(), strict=True)
-                for each in zip(side.children(), own.children(), strict=True)
-            ]
-            found = (difference(*pair, (name,)) for name, pair in zip(names, sides, strict=True))
-            raise CaptureError(
-                f"the arguments have another structure than at capture: {next(filter(None, found), spec)}",
-                hint="give what has the same structure, or capture the model again with arguments like these",
-            )
+            for name, own in zip(names, (*positional.children(), *by_name.children()), strict=True):
+                leaves, spec = pytree.tree_flatten(given[name])
+                leaves = leaves if spec == own else empty_leaves(given[name], own)
+                if leaves is None:
+                    where = difference(spec, own, (name,)) or spec
+                    raise CaptureError(
+                        f"the arguments have another structure than at capture: {where}",
+                        hint="give what has the same structure, or capture the model again with arguments like these",
+                    )
+                flat += leaves
         return flat
 
     def result_of(self, leaves: Iterable[Any]) -> Any:
@@ -201,7 +232,7 @@ class Captured:
 
 def capture(
     model: Any,
-    args: Sequence[Any] = (),
+    args: Sequence[Any] | torch.Tensor = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
@@ -246,13 +277,14 @@ def capture(
         with registering() as known:
             name, how = name_of(model.graph_module), "the ExportedProgram given"
             return of_given_program(model, name, dynamic_shapes, input_names, known, how, specialization)
+    args = (args,) if isinstance(args, torch.Tensor) else args
     if isinstance(model, Graph):
         model = module_of_graph(model)
     if isinstance(model, GraphModule):
-        if is_aten(model) and has_shapes(model) and dynamic_shapes is None and kwargs is None:
+        if is_aten(model) and is_recorded(model) and dynamic_shapes is None and not kwargs:
             return of_graph(model, args, input_names)
         if not args and not kwargs and has_shapes(model):
-            args, shapes = examples_of(model)
+            args, kwargs, shapes = examples_of(model)
             dynamic_shapes = shapes if dynamic_shapes is None else dynamic_shapes
     return traced(
         model, args, kwargs, dynamic_shapes, input_names, strict=strict, widen=widen, scalar_inputs=scalar_inputs,
@@ -262,7 +294,7 @@ def capture(
 
 def traced(
     model: Any,
-    args: Sequence[Any],
+    args: Sequence[Any] | torch.Tensor,
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
     input_names: Sequence[str] | Mapping[str, str] | None,
@@ -281,7 +313,7 @@ def traced(
         leaves = renamed(named_leaves(call), input_names)
         if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
             dynamic_shapes = dynamic_shapes.dynamic_shapes(module, call.args, call.kwargs)
-        said = statements(dynamic_shapes, leaves, call.groups)
+        said, notes = with_names(statements(dynamic_shapes, leaves, call.groups))
         said = said_of_numbers(said, leaves, numbers, places_of(said))
         places = places_of(said)
         check_examples(places, leaves)
@@ -290,12 +322,13 @@ def traced(
         captured = of_program(
             program, name_of(model), call.arguments, leaves, places, known, attempts, said, specialization
         )
-        captured = attrs.evolve(captured, numbers={leaves[i].name: kind for i, kind in numbers.items()})
-        captured = with_notes(captured, module)
+        by_name = {leaves[i].name: kind for i, kind in numbers.items()}
+        captured = attrs.evolve(captured, numbers=by_name, parameters=call.parameters)
+        captured = with_notes(captured, module, notes)
         captured = with_lines(captured, heard)
         asked = heard.questions
         captured = widened(captured, request, asked) if widen else unwidened(captured, asked)
-        return checked(captured, metas_of_program(program))
+        return with_settled(checked(captured, metas_of_program(program)))
 
 
 def checked(captured: Captured, metas: Sequence[Any]) -> Captured:
@@ -324,9 +357,32 @@ def with_lines(captured: Captured, heard: Heard) -> Captured:
     return attrs.evolve(captured, guards=tuple(guards)) if lines else captured
 
 
-def with_notes(captured: Captured, module: torch.nn.Module) -> Captured:
-    """The same with what the user should know: it trains, names that are one, sizes that were stood in for."""
-    notes = [f"{name} is {what}" for name, what in captured.equal.items()]
+def with_settled(captured: Captured) -> Captured:
+    """The same, in which a dimension that can have one size only is that number, and no symbol with a guard."""
+    recorded = [node.meta.get("val") for node in captured.graph_module.graph.nodes if node.op == "placeholder"]
+    shapes = [size for each in recorded if isinstance(each, torch.Tensor) for size in each.shape]
+    sizes = {size.node.expr.name for size in shapes if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol}
+    found = {symbol: size for symbol, size in settled_by(captured.guards).items() if symbol in sizes}
+    if not found:
+        return captured
+    guards = []
+    for guard in captured.guards:
+        own: Any = getattr(guard.expr, "free_symbols", ())
+        expr = at_sizes(guard.expr, {s: sympy.Integer(found[s.name]) for s in own if s.name in found}) if own else None
+        if not own or expr not in (True, sympy.true):
+            guards.append(attrs.evolve(guard, expr=expr) if own else guard)
+    return attrs.evolve(
+        captured,
+        guards=tuple(guards),
+        dim_names={symbol: name for symbol, name in captured.dim_names.items() if symbol not in found},
+        range_constraints={s: limits for s, limits in captured.range_constraints.items() if s not in found},
+        settled=found,
+    )
+
+
+def with_notes(captured: Captured, module: torch.nn.Module, notes: Sequence[str]) -> Captured:
+    """The same with what the user should know: it trains, names that are one, what names stand for."""
+    notes = [*notes, *(f"{name} is {what}" for name, what in captured.equal.items())]
     if module.training and any(True for _ in module.children()):
         notes.append("the model is in training mode")
     return attrs.evolve(captured, notes=(*captured.notes, *notes))
@@ -345,10 +401,11 @@ def of_given_program(
     program = carried_out(program)
     arguments, leaves = leaves_of_program(program)
     leaves = renamed(leaves, input_names)
-    said = statements(dynamic_shapes, leaves, {})
+    said, notes = with_names(statements(dynamic_shapes, leaves, {}))
     attempts = (Attempt(how, 0.0),)
     captured = of_program(program, name, arguments, leaves, places_of(said), known, attempts, said, specialization)
-    captured = attrs.evolve(captured, range_constraints=unspecialized(captured.range_constraints))
+    ranges = unspecialized(captured.range_constraints)
+    captured = attrs.evolve(captured, range_constraints=ranges, notes=(*captured.notes, *notes))
     open_ = [symbol for symbol in captured.dim_names if captured.range_constraints.get(symbol, (1, None))[0] == 0]
     return without_empty(captured, open_)[0]
 
@@ -397,7 +454,7 @@ def of_program(
         output_specs=tuple(signature.output_specs),
         state=state,
         in_spec=in_spec,
-        out_spec=out_spec,
+        out_spec=None if gives_gradients(program) else out_spec,
         arguments=arguments,
         leaves=tuple(leaves),
         scalars=constants,
@@ -406,7 +463,7 @@ def of_program(
         range_constraints=ranges,
         guards=(
             *guards,
-            *names.promises,
+            *news(names.promises, ranges),
             *asserted,
             *without_node(env, program.graph_module, asserted),
             *guards_of_element_types(program.graph_module),
@@ -441,7 +498,7 @@ def of_graph(
     symbols = {symbol for meta in metas if isinstance(meta, torch.Tensor) for symbol in free_symbols(meta)}
     ranges = ranges_of({s: env.var_to_range[s] for s in symbols if s in env.var_to_range} if env else {}, env)
     ranges = unspecialized(ranges)
-    names, state = names_of((), leaves, metas, {}), state_of_graph(module)
+    names, state, structure = names_of((), leaves, metas, {}), state_of_graph(module), structure_of(module)
     asserted = assertions_of(module, lines_of_assertions(env))
     return Captured(
         name=name_of(module),
@@ -452,7 +509,7 @@ def of_graph(
         state=state,
         in_spec=in_spec,
         out_spec=out_spec,
-        arguments=tuple(leaf.path[0] for leaf in leaves),
+        arguments=tuple(leaf.path[0] for leaf in leaves) if structure is None else structure.arguments,
         leaves=leaves,
         scalars={leaf.name: meta for leaf, meta in zip(leaves, metas, strict=True) if is_baked(meta)},
         dim_names=names.symbols,

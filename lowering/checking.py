@@ -34,7 +34,7 @@ TRIES = 200
 DRAWS = "the model draws random numbers, and torch draws others"
 """Why the results of such a model differ."""
 REFUSES = "nothing was compared, as torch refuses random inputs of these sizes, and elements of the example too"
-"""Why an assignment shows nothing: the model takes less than its sizes say, offsets within a length for instance."""
+"""What is said of such an assignment: the model takes less than its sizes say, offsets within a length for instance."""
 POOL = (1, 2, 3, 5, 7, 4, 8, 6, 16)
 """Sizes that are tried for a dimension, besides those its range starts with."""
 
@@ -43,16 +43,19 @@ POOL = (1, 2, 3, 5, 7, 4, 8, 6, 16)
 class SizeReport:
     """One assignment: the sizes, the largest absolute and relative error of each output, and what went wrong; or why
     torch and the program both refuse the inputs. `redrawn` is why torch refused random content, where elements of
-    the example were taken in its place."""
+    the example were taken in its place, and `untaken` why it refused these too, so that nothing was compared."""
 
     sizes: tuple[tuple[str, int], ...]
     errors: tuple[tuple[str, float, float], ...]
     problem: str = ""
     refusal: str = ""
     redrawn: str = ""
+    untaken: str = ""
 
     def __str__(self) -> str:
         at = ", ".join(f"{k}={v}" for k, v in self.sizes) or "static sizes"
+        if self.untaken:
+            return f"{at}: {REFUSES}: {self.untaken}"
         worst = max((e[1] for e in self.errors), default=0.0)
         agreed = f"both refuse it: {self.refusal}" if self.refusal else f"agrees, largest error {worst:.2g}"
         taken = f", on elements of the example, as torch refuses random ones: {self.redrawn}" if self.redrawn else ""
@@ -61,15 +64,17 @@ class SizeReport:
 
 @attrs.frozen
 class CheckReport:
-    """The outcome of a check; true where every assignment agreed."""
+    """The outcome of a check; true where all that torch takes agreed. `runs` are the assignments that were compared,
+    `refused` those at which torch took no inputs: they say nothing for the program or against it."""
 
     runs: tuple[SizeReport, ...]
+    refused: tuple[SizeReport, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.runs) and not any(run.problem for run in self.runs)
 
     def __str__(self) -> str:
-        return "\n".join(str(run) for run in self.runs)
+        return "\n".join(str(run) for run in (*self.runs, *self.refused))
 
 
 def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
@@ -77,10 +82,10 @@ def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
     is no count."""
     if type(n) is not int or n < 0:
         raise LoweringError(f"n is {n!r}, and says how many other sizes to try", hint="give a number, 0 for none")
-    if program.model is None:
+    if program.reference is None:
         raise LoweringError("the torch model is not at hand to check against", hint="give to_onnx the model itself")
     args, kwargs = rebuilt(program, examples(program))
-    runs = [run(program, args, kwargs)]
+    runs, untaken = [run(program, args, kwargs)], []
     for sizes in assignments(program, n, seed):
         new_args, new_kwargs = resized(program, sizes, seed)
         report = run(program, new_args, new_kwargs)
@@ -88,11 +93,11 @@ def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
         if why:  # boxes that end before they begin, say
             picked_args, picked_kwargs = resized(program, sizes, None)
             if raised(program, picked_args, picked_kwargs):
-                report = attrs.evolve(report, problem=f"{REFUSES}: {why}")
-            else:
-                report = attrs.evolve(run(program, picked_args, picked_kwargs), redrawn=why)
+                untaken.append(SizeReport(report.sizes or tuple(sorted(sizes.items())), (), untaken=why))
+                continue
+            report = attrs.evolve(run(program, picked_args, picked_kwargs), redrawn=why)
         runs.append(report)
-    return CheckReport(tuple(runs))
+    return CheckReport(tuple(runs), tuple(untaken))
 
 
 def raised(program: Program, args: Any, kwargs: Mapping[str, Any]) -> str:
@@ -142,7 +147,7 @@ def reference(program: Program, args: Any, kwargs: dict[str, Any]) -> tuple[Any,
 
     The buffers hold at first what they held at capture; the model itself is left as it was.
     """
-    owner = as_module(program.model)
+    owner = as_module(program.reference)
     start = program.lowered.initial_state
     written = {name: tensor for name, tensor in tensors_of(owner).items() if name in start}
     before = {name: tensor.detach().clone() for name, tensor in written.items()}
@@ -151,7 +156,7 @@ def reference(program: Program, args: Any, kwargs: dict[str, Any]) -> tuple[Any,
         for name, tensor in written.items():
             tensor.copy_(start[name])
         try:
-            result = program.model(*args, **kwargs)
+            result = program.reference(*args, **kwargs)
             result = copied(result) if written else result  # it may be a buffer
             found = {name: tensor.detach().clone() for name, tensor in tensors_of(owner).items() if name in start}
         finally:

@@ -2,21 +2,21 @@
 
 A statement about a dimension is None (static), a number, a `torch.export.Dim` (also derived: `2 * batch`), a hint
 (`Dim.AUTO`, `Dim.DYNAMIC`, `Dim.STATIC`), or a string. A string is a name, the same name meaning the same size wherever
-it stands, or an expression over names (`"past + seq"`). torch is asked for `Dim.AUTO` at such a dimension, so that it
-finds relations and ranges by itself; that the dimension stayed dynamic is checked afterwards.
+it stands, or an expression over names (`"past + seq"`); a `Dim` is a name with a range. torch is asked for `Dim.AUTO`
+at such a dimension, so that it finds relations and ranges by itself; that the dimension stayed dynamic is checked
+afterwards.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 import sympy
 import torch
 from torch.export import Dim
-from torch.utils import _pytree as pytree
 
 from irkit import dims, dims_text
 from irkit.errors import DimensionError
@@ -54,15 +54,16 @@ class Leaf:
 class Place:
     """A dimension that the user named: the leaf (by number), the axis (-1: the leaf is itself a size), and the name.
 
-    `expr` is the name as a dimension: a symbol, or an expression over symbols. `torch_dim` is True where the name is
-    that of a `torch.export.Dim`, over which torch itself keeps watch.
+    `expr` is the name as a dimension: a symbol, or an expression over symbols. `least` and `most` are the range that a
+    `torch.export.Dim` gives it.
     """
 
     leaf: int
     axis: int
     text: str
     expr: Any
-    torch_dim: bool
+    least: int = 0
+    most: int | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -126,7 +127,8 @@ def by_position(spec: Sequence[Any], leaves: Sequence[Leaf], groups: Groups) -> 
     arguments = arguments_of(leaves)
     owners = {member: name for name, members in groups.items() for member in members}
     parameters = list(dict.fromkeys(owners.get(argument, argument) for argument in arguments))
-    for names in (parameters, arguments):
+    given = arguments_of([leaf for leaf in leaves if leaf.value is not None])  # None has no dimensions to speak of
+    for names in (parameters, arguments, given):
         if len(names) == len(spec):
             return names
     raise CaptureError(
@@ -161,19 +163,33 @@ def assign(rest: Rest, spec: Any, leaves: Sequence[Leaf], found: list[LeafStatem
             # Keys have four axes: batch, heads, tokens, size of a head.
             moved = {axes[axis % 4]: each for axis, each in spec.items() if axis % 4 in axes}
             found[i] = leaf_statement(leaves[i], moved)
-        for layer, counter in full_windows(rest, leaves):
-            # A sliding window that is full keeps its size; what goes on growing is the number of tokens counted.
-            for i in layer:
-                length = (found[i] or {}).pop(rank(i) - 2, None)
-                found[counter] = getattr(length, "__name__", length) if isinstance(length, Dim) else length
+        count_on(rest, leaves, found)
     elif isinstance(spec, Mapping):
         for key, each in spec.items():
             assign(below(rest, str(key), leaves), each, leaves, found)
     elif isinstance(spec, list | tuple):
-        for part, each in split(rest, spec, leaves):
+        some = without_counters(rest, spec)
+        for part, each in split(some, spec, leaves):
             assign(part, each, leaves, found)
+        if len(some) < len(rest):
+            count_on(rest, leaves, found)
     else:
         raise misfit(rest, spec, leaves)
+
+
+def count_on(rest: Rest, leaves: Sequence[Leaf], found: list[LeafStatement]) -> None:
+    """Moves what was said of the length of full windows to their counters.
+
+    A sliding window that is full keeps its size; what goes on growing is the number of tokens counted.
+    """
+    for layer, counter in full_windows(rest, leaves):
+        for i in layer:
+            found[counter] = (found[i] or {}).pop(leaves[i].value.dim() - 2, None) or found[counter]
+
+
+def without_counters(rest: Rest, spec: Sequence[Any]) -> Rest:
+    """The leaves but for counters of tokens, unless the description of the container has an entry for each leaf."""
+    return rest if len(spec) == len(rest) else [(path, i) for path, i in rest if not path or path[-1] not in LENGTHS]
 
 
 def full_windows(rest: Rest, leaves: Sequence[Leaf]) -> list[tuple[list[int], int]]:
@@ -209,7 +225,8 @@ def split(rest: Rest, spec: Sequence[Any], leaves: Sequence[Leaf]) -> list[tuple
     """Pairs of (leaves, what is said of them) for a sequence that describes a container.
 
     One entry for each leaf, one for each child, or, of a cache, all keys and then all values. Of two layers, lists in a
-    list are keys and values, tuples in a list are layers.
+    list are keys and values, tuples in a list are layers. One entry for each leaf of a cache may stand in the order in
+    which transformers takes it apart, all keys first, where what is said shows it.
     """
     heads = list(dict.fromkeys(path[0] for path, _ in rest if path))
     children = [([(path[1:], i) for path, i in rest if path[0] == head], head) for head in heads]
@@ -217,14 +234,31 @@ def split(rest: Rest, spec: Sequence[Any], leaves: Sequence[Leaf]) -> list[tuple
     fields = [SHORT_NAMES.get(path[-1], path[-1]) for path, _ in rest]
     layered = set(fields) == {"key", "value"} and all(head.isdigit() for head in heads)
     halves = layered and len(spec) == 2 and all(isinstance(each, list) and 2 * len(each) == len(rest) for each in spec)
+    order = [i for field in ("key", "value") for (_, i), own in zip(rest, fields, strict=True) if own == field]
     if halves and not one_each:
-        order = [i for field in ("key", "value") for (_, i), own in zip(rest, fields, strict=True) if own == field]
         return [([((), i)], each) for i, each in zip(order, [*spec[0], *spec[1]], strict=True)]
+    if one_each and layered and keys_first(spec):
+        return [([((), i)], each) for i, each in zip(order, spec, strict=True)]
     if one_each and len(heads) != len(spec):
         return [([((), i)], each) for (_, i), each in zip(rest, spec, strict=True)]
     if len(spec) == len(children):
         return [(part, each) for (part, _), each in zip(children, spec, strict=True)]
+    some = [(path, i) for path, i in rest if leaves[i].value is not None]
+    if some and len(some) < len(rest):  # None has no dimensions to speak of
+        return split(some, spec, leaves)
     raise misfit(rest, spec, leaves)
+
+
+def keys_first(spec: Sequence[Any]) -> bool:
+    """Whether of a flat list for a cache the first half is alike and the second half is, but not both together."""
+    half = len(spec) // 2
+    keys, values = spec[:half], spec[half:]
+    return (
+        half > 1
+        and keys[0] != values[0]
+        and all(each == keys[0] for each in keys)
+        and (all(each == values[0] for each in values))
+    )
 
 
 def misfit(rest: Rest, spec: Any, leaves: Sequence[Leaf]) -> CaptureError:
@@ -279,8 +313,6 @@ def leaf_statement(leaf: Leaf, spec: Any) -> LeafStatement:
 def number_statement(leaf: Leaf, spec: Any) -> LeafStatement:
     """What is said of a leaf that is no tensor: only an int may vary."""
     if isinstance(leaf.value, int) and not isinstance(leaf.value, bool) and is_statement(spec):
-        if isinstance(spec, Dim):
-            raise CaptureError(f"the number {leaf.name!r} cannot be a Dim", hint=f"name it {spec.__name__!r}")
         return None if isinstance(spec, int) or spec == Dim.STATIC else spec
     if isinstance(spec, Mapping | list | tuple) and not spec:
         return None
@@ -314,6 +346,45 @@ def checked(leaf: Leaf, axis: int, each: Statement) -> Statement:
     return each
 
 
+def statements_of(found: Sequence[LeafStatement]) -> Iterator[Statement]:
+    """Every statement about a dimension or a number."""
+    for said in found:
+        yield from said.values() if isinstance(said, dict) else (said,)
+
+
+def with_names(found: Sequence[LeafStatement]) -> tuple[list[LeafStatement], tuple[str, ...]]:
+    """(statements, notes): an expression over several names, none of which is that of a dimension, is a name too.
+
+    Exporters write "cache+seq" for a size that is called so. What it is called then, and why, stands in the notes.
+    """
+    texts = list(statements_of(found))
+    names = {text if isinstance(text, str) else text.__name__ for text in texts if isinstance(text, str | Dim)}
+    plain = {name for name in names if name.isidentifier()}
+    renamed: dict[str, str] = {}
+    for text in dict.fromkeys(text for text in texts if isinstance(text, str) and not text.isidentifier()):
+        roots = [symbol.name for symbol in dims.symbols_of(expression(text))]
+        if len(roots) > 1 and plain.isdisjoint(roots):
+            renamed[text] = free_name(text, {*plain, *roots, *renamed.values()})
+    if not renamed:
+        return list(found), ()
+
+    def settled(said: Statement) -> Statement:
+        return renamed.get(said, said) if isinstance(said, str) else said
+
+    notes = (f"{name} stands for {text!r}, none of whose names is a dimension" for text, name in renamed.items())
+    settled_all = [{a: settled(s) for a, s in e.items()} if isinstance(e, dict) else settled(e) for e in found]
+    return settled_all, tuple(notes)
+
+
+def free_name(text: str, taken: Collection[str]) -> str:
+    """An identifier like an expression: `cache_seq` for "cache + seq", followed by `_` where it is taken."""
+    name = "".join(c if c.isalnum() else "_" for c in text.replace(" ", ""))
+    name = name if name.isidentifier() else f"dim_{name}"
+    while name in taken:
+        name += "_"
+    return name
+
+
 def expression(text: str) -> Any:
     """The dimension that a name or an expression over names stands for. Raises CaptureError for what is neither."""
     if text.isidentifier():
@@ -328,33 +399,6 @@ def expression(text: str) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What torch is told
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def torch_statement(leaf: LeafStatement, lenient: bool = False) -> Any:
-    """A statement as torch.export takes it: names become `Dim.AUTO`, and so does all else that varies if it is asked of
-    leniently, with its range."""
-    if isinstance(leaf, dict):
-        return {axis: torch_statement(each, lenient) for axis, each in leaf.items()}
-    if lenient and isinstance(leaf, Dim):
-        plain = type(leaf) is Dim and leaf.__name__.isidentifier()
-        return Dim.AUTO(min=leaf.min, max=leaf.max) if plain and isinstance(leaf.max, int) else Dim.AUTO
-    return Dim.AUTO if isinstance(leaf, str) or (lenient and leaf == Dim.DYNAMIC) else leaf
-
-
-def torch_tree(value: Any, each: Iterator[LeafStatement], lenient: bool = False) -> Any:
-    """The statements in the structure torch.export wants: that of the inputs, other classes as lists of children."""
-    kind = pytree._get_node_type(value)
-    node = pytree.SUPPORTED_NODES.get(kind)
-    if node is None:
-        return torch_statement(next(each), lenient)
-    children, context = node.flatten_fn(value)
-    described = [torch_tree(child, each, lenient) for child in children]
-    return node.unflatten_fn(described, context) if kind in pytree.BUILTIN_TYPES else described
-
-
-# ---------------------------------------------------------------------------------------------------------------------
 # Names
 # ---------------------------------------------------------------------------------------------------------------------
 
@@ -366,9 +410,10 @@ def places_of(found: Sequence[LeafStatement]) -> tuple[Place, ...]:
         each = said if isinstance(said, dict) else {-1: said}
         for axis, statement in each.items():
             if isinstance(statement, str):
-                places.append(Place(i, axis, statement, expression(statement), False))
+                places.append(Place(i, axis, statement, expression(statement)))
             elif isinstance(statement, Dim):
-                places.append(Place(i, axis, statement.__name__, expression(statement.__name__), True))
+                name, limits = statement.__name__, range_of(statement)
+                places.append(Place(i, axis, name, expression(name), limits[0] or 0, limits[1]))
     return tuple(places)
 
 
@@ -381,7 +426,13 @@ def hinted_places(found: Sequence[LeafStatement], metas: Sequence[Any], names: M
             expr = size.node.expr if isinstance(size, torch.SymInt) else None
             if isinstance(statement, Hint) and expr is not None and expr.is_Symbol and expr.name in names:
                 name = names[expr.name]
-                yield Place(i, axis, name, dims.symbol(name), False)
+                yield Place(i, axis, name, dims.symbol(name))
+
+
+def range_of(said: Statement) -> tuple[int | None, int | None]:
+    """(least, greatest) size that a Dim or a hint allows; None where it does not say."""
+    low, high = (getattr(said, end, None) for end in ("min", "max"))
+    return low if isinstance(low, int) and low > 0 else None, high if isinstance(high, int) else None
 
 
 def bound_sizes(places: Sequence[Place], sizes: Sequence[Any]) -> dict[str, tuple[Any, Place]]:
@@ -422,8 +473,8 @@ def value_of(expr: Any, sizes: Mapping[str, Any]) -> Any:
 
 
 def check_examples(places: Sequence[Place], leaves: Sequence[Leaf]) -> None:
-    """Raises CaptureError where two places of one name have different sizes in the example inputs, where an
-    expression is over names that no dimension has, and for numbers below 0."""
+    """Raises CaptureError where two places of one name have different sizes in the example inputs or different ranges,
+    where an example is out of its range, and for numbers below 0."""
     sizes = [example_size(place, leaves) for place in places]
     bound = bound_sizes(places, sizes)
     for place, size in zip(places, sizes, strict=True):
@@ -432,12 +483,13 @@ def check_examples(places: Sequence[Place], leaves: Sequence[Leaf]) -> None:
                 f"{location(place, leaves)} is {size}, and torch takes a number that varies for a size, 0 or more",
                 hint="make it a tensor of rank 0, or leave it a constant",
             )
-        names = [symbol.name for symbol in dims.symbols_of(place.expr)]
-        if len(names) > 1 and not any(name in bound for name in names):
+        if size < place.least or (place.most is not None and size > place.most):
             raise CaptureError(
-                f"{location(place, leaves)} is called {place.text!r}, and neither {' nor '.join(names)} is a dimension",
-                hint="an expression is over names that other dimensions have; a name has letters, digits and _",
+                f"{location(place, leaves)} is {size} in the example, and the Dim {place.text!r} is from {place.least} "
+                f"to {'any size' if place.most is None else place.most}",
+                hint="give an example of a size in the range, or a Dim with another one",
             )
+    check_ranges(places, leaves)
     plain = {name: size for name, (size, _) in bound.items()}
     for place, size in zip(places, sizes, strict=True):
         wanted = expected(place, plain)
@@ -455,6 +507,20 @@ def check_examples(places: Sequence[Place], leaves: Sequence[Leaf]) -> None:
                 f"{location(place, leaves)} is {size} in the example, and {place.text!r} makes it {wanted}: {names}",
                 hint="give dimensions that may differ different names, or examples whose sizes agree",
             )
+
+
+def check_ranges(places: Sequence[Place], leaves: Sequence[Leaf]) -> None:
+    """Raises CaptureError where two Dims of one name have different ranges."""
+    ranged: dict[str, Place] = {}
+    for place in places:
+        if place.is_plain and (place.least or place.most is not None):
+            first = ranged.setdefault(place.text, place)
+            if (first.least, first.most) != (place.least, place.most):
+                raise CaptureError(
+                    f"the Dim {place.text!r} has one range at {location(first, leaves)} and another at "
+                    f"{location(place, leaves)}",
+                    hint="make one Dim, and state it at both; or give the other one a name of its own",
+                )
 
 
 def fits(place: Place, size: int, sizes: Mapping[str, int]) -> bool:
@@ -477,20 +543,3 @@ def location(place: Place, leaves: Sequence[Leaf]) -> str:
     """A place in words: `dimension 1 of 'x'`."""
     name = leaves[place.leaf].name
     return f"dimension {place.axis} of {name!r}" if place.axis >= 0 else f"the number {name!r}"
-
-
-def promise(places: Sequence[Place], values: Sequence[Any]) -> None:
-    """Tells torch, while it traces, that places of one name are of one size, and what the expressions are equal to.
-
-    torch learns from it what nothing in the model may show: that `past` is the same in every layer of a cache. Numbers
-    that vary are sizes, 0 or more: torch puts a sum in place of a size only where it knows that it is none below 0.
-    """
-    sizes = [values[p.leaf].shape[p.axis] if p.axis >= 0 else values[p.leaf] for p in places]
-    for place, size in zip(places, sizes, strict=True):
-        if place.axis < 0:
-            torch._check(size >= 0)
-    bound = {name: size for name, (size, _) in bound_sizes(places, sizes).items()}
-    for place, size in zip(places, sizes, strict=True):
-        wanted = expected(place, bound)
-        if wanted is not None and wanted is not size:
-            torch._check(size == wanted)

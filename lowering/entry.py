@@ -34,12 +34,14 @@ from lowering.fold import lower_graph, reached, require_converters
 from lowering.fx_types import type_of
 from lowering.guards import Guard
 from lowering.naming import output_names_of, unique
+from lowering.programs import RESULTS
 from lowering.promotion import scalar
 from lowering.registry import STANDARD, Converter, Registry, by_operator
 from lowering.relied import relying
 from lowering.scope import Check, Options, Scope, is_unbacked, stamped, tensor_constant
 from lowering.symints import Sizes
 
+NUMBERS: Mapping[type, DType] = {bool: DType.BOOL, int: DType.INT64, float: DType.DOUBLE}
 ITEM, SCALAR = torch.ops.aten.item, torch.ops.aten._local_scalar_dense
 
 
@@ -70,7 +72,7 @@ class Lowered:
 
 def lower(
     program: Any,
-    args: Sequence[Any] = (),
+    args: Sequence[Any] | torch.Tensor = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
@@ -133,8 +135,9 @@ def lowered(
 ) -> Lowered:
     """A captured program as a graph, with the record of how it was lowered. Raises as `lower` does."""
     start = time.perf_counter()
+    names = {**captured.dim_names, **names_of_numbers(captured)}
     as_told = Sizes(
-        {**captured.dim_names, **names_of_numbers(captured)}, captured.signed, traced_sizes(captured),
+        names, captured.signed, traced_sizes(captured), settled=captured.settled,
         in_use=lambda: symbols_recorded(captured.graph_module),
     )  # fmt: skip
     known = ranges_by_name(captured, as_told)
@@ -316,7 +319,7 @@ def results_of(
 ) -> tuple[tuple[Port, ...], list[Value], tuple[Any, ...]]:
     """(ports, results, outputs): the tensors that the program returns, then the state that it leaves behind."""
     kinds = [s.kind for s in captured.output_specs] or [OutputKind.USER_OUTPUT] * len(results)
-    user = [r for r, kind in zip(results, kinds, strict=True) if kind is OutputKind.USER_OUTPUT]
+    user = [r for r, kind in zip(results, kinds, strict=True) if kind in RESULTS]
     values: list[Value] = []
     outputs: list[Any] = []
     fx_names: list[str] = []
@@ -335,6 +338,9 @@ def results_of(
             )
         else:
             outputs.append(("constant", value))
+    if not values:
+        outputs, values = numbers_as_results(outputs)
+        fx_names = ["result"] * len(values)
     leaves = [i for i, o in enumerate(outputs) if o[0] != "constant"]
     taken = [port.name for port, _ in inputs.params]
     public = output_names_of(captured, leaves, fx_names, names, taken)
@@ -343,6 +349,18 @@ def results_of(
         ports.append(Port(unique(f"{target}_out", {*taken, *(p.name for p in ports)}), "state", binds=target))
         values.append(value)
     return tuple(ports), values, tuple(outputs)
+
+
+def numbers_as_results(outputs: Sequence[Any]) -> tuple[list[Any], list[Value]]:
+    """(outputs, results): numbers that never vary as constants of the graph, where there is nothing else to give: an
+    ONNX model must have a result."""
+    made: list[Any] = []
+    values: list[Value] = []
+    for kind, what in outputs:
+        dtype = NUMBERS.get(type(what))
+        made.append((kind, what) if dtype is None else ("number", len(values)))
+        values += [] if dtype is None else [const(np.array(what, dtype.numpy))]
+    return made, values
 
 
 def as_result(scope: Scope, result: Any) -> Any:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
 import torch
-from torch.export import ExportedProgram
 
 from irkit import dims_text
 from irkit.dims import symbol
@@ -44,7 +42,7 @@ Progress = Callable[[str, int, int], None]
 
 def to_onnx(
     model: Any,
-    args: Sequence[Any] = (),
+    args: Sequence[Any] | torch.Tensor = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
@@ -82,7 +80,7 @@ def to_onnx(
     better = clock("optimize", optimized, drawn, rules=rules) if optimize else drawn
     mixed = None if wanted is None else clock("precision", wanted.mixed, better)
     free = opset is None and isinstance(target, str)
-    return finished(low, better, mixed, chosen, clock, free, runnable(model), text_of(rules))
+    return finished(low, better, mixed, chosen, clock, free, model, text_of(rules))
 
 
 def finished(
@@ -101,15 +99,6 @@ def finished(
         return Program(low.graph, ready, low, chosen.opset, report, model, checks=checks)
     report = attrs.evolve(report, precision=str(mixed))
     return Program(low.graph, ready, low, chosen.opset, report, model, mixed.dtype, checks)
-
-
-def runnable(model: Any) -> Any:
-    """What computes the reference for a check: the model itself, or the module of an exported program."""
-    if isinstance(model, ExportedProgram):
-        return model.module()
-    if isinstance(model, str | Path):
-        return torch.export.load(str(model)).module()
-    return model if callable(model) else None
 
 
 @attrs.frozen

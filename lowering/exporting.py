@@ -30,8 +30,8 @@ from lowering.dynamic_shapes import (
     Place,
     example_size,
     expected,
-    promise,
-    torch_tree,
+    range_of,
+    statements_of,
 )
 from lowering.errors import CaptureError
 from lowering.functional import carried_out
@@ -55,6 +55,7 @@ from lowering.pytrees import Registrations
 from lowering.questions import Heard, listening
 from lowering.shape_kernels import shape_kernels
 from lowering.sharing import Sharing
+from lowering.torch_dims import is_derived, promise, torch_tree
 
 # Sizes for examples where the user's own are 0 or 1, which torch tends to take for fixed.
 STAND_INS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
@@ -80,7 +81,7 @@ class Request:
     """What is to be exported, and what was said of its dimensions: one statement for each leaf.
 
     `lenient` is True where dimensions that do not stay dynamic are no failure, `keeping` where int() and len() in the
-    model's code shall keep sizes.
+    model's code shall keep sizes, `torch_dims` where torch itself shall keep watch over Dims.
     """
 
     module: torch.nn.Module
@@ -92,19 +93,33 @@ class Request:
     strict: bool
     lenient: bool = False
     keeping: bool = False
+    torch_dims: bool = False
 
     @property
     def way(self) -> str:
         """How torch traces, in words."""
         how = "torch.export, strict" if self.strict else "torch.export, non-strict"
+        how = f"{how}, over its own Dims" if self.torch_dims else how
         return f"{how}, where int() and len() keep sizes" if self.keeping else how
 
 
 def exported_somehow(request: Request) -> tuple[Request, ExportedProgram, list[Attempt], Heard]:
     """What `exported` gives, after the request that it was given for: where int() or len() fixed a size, that they
-    shall keep it. Raises the first CaptureError where that does not help."""
+    shall keep it. Raises the first CaptureError where that does not help.
+
+    torch computes with a Dim that is derived from another one, and graphs become simpler by it; where it refuses what
+    the model relies on beyond that, Dims are names like others.
+    """
+    attempts: list[Attempt] = []
+    if not request.lenient and any(map(is_derived, statements_of(request.said))):
+        derived, start = attrs.evolve(request, torch_dims=True), time.perf_counter()
+        try:
+            return derived, *exported(derived)
+        except CaptureError as error:
+            attempts.append(Attempt(derived.way, time.perf_counter() - start, error.what))
     try:
-        return request, *exported(request)
+        program, more, asked = exported(request)
+        return request, program, [*attempts, *more], asked
     except CaptureError as error:
         if request.strict or not asks_for_sizes(error):
             raise
@@ -294,11 +309,12 @@ def for_torch(request: Request) -> Any:
     """`dynamic_shapes` in torch's own structure; None where nothing is dynamic."""
     if all(said is None for said in request.said):
         return None
+    options = request.lenient, request.torch_dims
     by_source = {leaf.source: said for leaf, said in zip(request.leaves, request.said, strict=True)}
     paths = [f"L{pytree.keystr(path)}" for path, _ in pytree.tree_flatten_with_path(request.call.combined)[0]]
     if len(by_source) == len(request.leaves) and set(by_source) == set(paths):
-        return torch_tree(request.call.combined, iter([by_source[path] for path in paths]), request.lenient)
-    return torch_tree(request.call.combined, iter(request.said), request.lenient)
+        return torch_tree(request.call.combined, iter([by_source[path] for path in paths]), *options)
+    return torch_tree(request.call.combined, iter(request.said), *options)
 
 
 def copied(leaf: Any) -> Any:
@@ -348,7 +364,7 @@ def watched(request: Request) -> Iterator[None]:
     """A block in which a call of the module states what the user's names promise, and registers classes it returns."""
 
     def before(_: torch.nn.Module, args: Any, kwargs: Any) -> None:
-        promise(request.places, pytree.tree_leaves((args, kwargs)))
+        promise(request.places, pytree.tree_leaves((args, kwargs)), not request.torch_dims)
 
     def after(_: torch.nn.Module, args: Any, output: Any) -> None:
         request.known.include(output)
@@ -386,8 +402,8 @@ def enlarged(request: Request) -> list[Any] | None:
 
 def top_of(said: LeafStatement, axis: int) -> int:
     """The greatest size that the user allows at a dimension."""
-    top = getattr(said[axis] if isinstance(said, dict) else said, "max", None)
-    return int(top) if isinstance(top, int) else 1 << 30
+    top = range_of(said[axis] if isinstance(said, dict) else said)[1]
+    return 1 << 30 if top is None else top
 
 
 def resized(request: Request, sizes: dict[str, int]) -> list[Any]:

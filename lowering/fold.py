@@ -30,9 +30,10 @@ from lowering.mutation import call_inplace, call_norm, view, view_of_several
 from lowering.promotion import cast, scalar
 from lowering.provenance import source_of
 from lowering.registry import operator_of, writing
-from lowering.scope import Options, Scope, hold, read_arguments, settled, tensor_constant
+from lowering.scope import Check, Options, Scope, hold, read_arguments, settled, tensor_constant
 from lowering.symints import Sizes, truth_symbol
 
+ARANGE = "aten::arange"
 EFFECTS = frozenset(
     "aten::_assert_scalar aten::_assert_async aten::_assert_tensor_metadata aten::sym_constrain_range "
     "aten::sym_constrain_range_for_size aten::_functional_assert_async aten::_functional_assert_scalar "
@@ -258,13 +259,27 @@ def call_operator(scope: Scope, node: Node) -> None:
     if scope.bases and isinstance(result, Value):
         view(scope, node, args, kwargs)
     scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
+    if scope.numbers and name_of_operator(node.target) == ARANGE:
+        scope.checks.extend(bounds_asserted(node, args))
     hold(scope, node, result)
+
+
+def bounds_asserted(node: Node, args: Sequence[Any]) -> Iterator[Check]:
+    """What `arange` asserts of bounds and a step that only the data tells: the step leads from one to the other."""
+    if not any(isinstance(each, Value) for each in args):
+        return
+    start, end = (0, args[0]) if len(args) == 1 else args[:2]
+    bounds = (start, end, args[2] if len(args) > 2 else 1)
+    first, last, gap = (n if isinstance(n, Value) else scalar(n, DType.DOUBLE) for n in bounds)
+    leads = op.GreaterOrEqual(op.Mul(op.Sub(last, first), op.Sign(gap)), scalar(0, DType.DOUBLE))
+    holds = op.And(leads, op.Greater(op.Abs(gap), scalar(0, DType.DOUBLE)))
+    yield Check(holds, "the step of arange leads from its start to its end", source_of(node))
 
 
 def with_numbers(node: Node, args: Any, kwargs: Any, expected: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments, with numbers out of tensors in the element type that torch takes a Python float for."""
     types = [v.dtype for v, n in zip(args, node.args, strict=True) if isinstance(v, Value) and not is_float(n)]
-    if DType.DOUBLE in (*types, getattr(expected, "dtype", None)):
+    if DType.DOUBLE in (*types, getattr(expected, "dtype", None)) or name_of_operator(node.target) == ARANGE:
         return args, kwargs
 
     def single(value: Any, given: Any) -> Any:

@@ -9,6 +9,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import torch
 from torch._ops import OperatorBase
 from torch.export import Dim
@@ -17,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from lowering.dynamic_shapes import Leaf
 from lowering.errors import CaptureError
-from lowering.pytrees import unique_names
+from lowering.pytrees import Path, leaf_paths, unique_names
 
 PYTHON = frozenset(module.__name__ for module in (operator, math, builtins)) | {"_operator"}
 
@@ -74,6 +75,12 @@ def recorded(node: Node) -> Any:
     return None
 
 
+def is_recorded(module: GraphModule) -> bool:
+    """Whether torch recorded the value of every node, as make_fx does; ShapeProp and dynamo keep less."""
+    nodes = [node for node in module.graph.nodes if "val" not in node.meta]
+    return not any(node.op == "placeholder" or recorded(node) is not None for node in nodes)
+
+
 def has_shapes(module: GraphModule) -> bool:
     """Whether every input of the graph knows its shape."""
     return all(recorded(node) is not None for node in placeholders(module))
@@ -95,19 +102,56 @@ def leaves_of_graph(
     """
     nodes = placeholders(module)
     metas = [as_meta(recorded(node)) for node in nodes]
-    structure = getattr(getattr(module.graph, "_codegen", None), "pytree_info", None)
-    in_spec, out_spec = (structure.in_spec, structure.out_spec) if structure is not None else (None, None)
+    structure = structure_of(module)
     flat = pytree.tree_leaves(tuple(args)) if args else metas
     if len(flat) != len(nodes):
         raise CaptureError(
             f"the graph has {len(nodes)} inputs, and {len(flat)} example arguments were given",
             hint=f"its inputs are {', '.join(str(node.target) for node in nodes)}",
         )
-    if in_spec is None or in_spec.num_leaves != len(nodes):
+    if structure is None:
         _, in_spec = pytree.tree_flatten((tuple(range(len(nodes))), {}))
-    names = unique_names(str(node.target) for node in nodes)
-    leaves = [Leaf(name, (name,), each, f"L['{name}']") for name, each in zip(names, flat, strict=True)]
-    return tuple(leaves), metas, in_spec, out_spec
+        paths = [(name,) for name in unique_names(str(node.target) for node in nodes)]
+    else:
+        in_spec, arguments = structure.in_spec, structure.arguments
+        paths = [named(path, in_spec.child(0).num_children, arguments) for path in leaf_paths(in_spec)]
+    names = unique_names(".".join(path) for path in paths)
+    leaves = [Leaf(name, path, each, f"L['{name}']") for name, path, each in zip(names, paths, flat, strict=True)]
+    return tuple(leaves), metas, in_spec, None if structure is None else structure.out_spec
+
+
+def named(path: Path, count: int, arguments: Sequence[str]) -> Path:
+    """The path of a leaf in `((positional, ...), {by name})`, from its argument on."""
+    side, index, *inside = path
+    return (arguments[int(index)] if side == "0" and int(index) < count else index, *inside)
+
+
+@attrs.frozen(eq=False)
+class Structure:
+    """How a graph takes its arguments, as `((positional, ...), {by name})`, their names, and the form of results."""
+
+    in_spec: pytree.TreeSpec
+    out_spec: pytree.TreeSpec | None
+    arguments: tuple[str, ...]
+
+
+def structure_of(module: GraphModule) -> Structure | None:
+    """The structure that a graph takes, where its code says so: make_fx and torch.export write it. None for a graph
+    that takes its inputs one by one."""
+    info = getattr(getattr(module.graph, "_codegen", None), "pytree_info", None)
+    if info is None or info.in_spec is None or info.in_spec.num_leaves != len(placeholders(module)):
+        return None
+    spec, arguments = info.in_spec, [name for name in info.orig_args if name != "self"]
+    sides = spec.children()
+    if spec.type is tuple and [each.type for each in sides] == [tuple, dict]:
+        count = sides[0].num_children
+        if len(arguments) == count + sides[1].num_children:
+            return Structure(spec, info.out_spec, tuple(arguments))
+    # make_fx keeps the structure of the positional arguments alone.
+    whole = pytree.tree_unflatten(range(spec.num_leaves), spec)
+    _, both = pytree.tree_flatten((tuple(whole), {}))
+    named_all = arguments if len(arguments) == len(sides) else [f"arg_{i}" for i in range(len(sides))]
+    return Structure(both, info.out_spec, tuple(named_all))
 
 
 def state_of_graph(module: GraphModule) -> dict[str, Any]:
@@ -123,8 +167,8 @@ def state_of_graph(module: GraphModule) -> dict[str, Any]:
     return found
 
 
-def examples_of(module: GraphModule) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
-    """(arguments, dynamic_shapes) of the sizes that a graph recorded: to trace it again, down to ATen operators."""
+def examples_of(module: GraphModule) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+    """(args, kwargs, dynamic_shapes) of the sizes that a graph recorded: to trace it again, down to ATen operators."""
     args: list[Any] = []
     shapes: list[Any] = []
     for node in placeholders(module):
@@ -140,7 +184,15 @@ def examples_of(module: GraphModule) -> tuple[tuple[Any, ...], tuple[Any, ...] |
         else:
             args.append(value)
             shapes.append(None)
-    return tuple(args), tuple(shapes) if any(shapes) else None
+    structure = structure_of(module)
+    if structure is None:
+        return tuple(args), {}, tuple(shapes) if any(shapes) else None
+    positional, by_name = pytree.tree_unflatten(args, structure.in_spec)
+    names = unique_names(
+        ".".join(named(path, len(positional), structure.arguments)) for path in leaf_paths(structure.in_spec)
+    )
+    varying = {name: each for name, each in zip(names, shapes, strict=True) if each is not None}
+    return tuple(positional), dict(by_name), varying or None
 
 
 def stated(size: torch.SymInt) -> Any:

@@ -9,9 +9,12 @@ import sympy
 import torch
 from torch.fx import Node
 
+from lowering.guards import unsigned
 from lowering.scope import is_unbacked
 
 _SQUEEZES = frozenset(("aten::squeeze", "aten::squeeze_copy"))
+_RESIZES = ("aten::upsample_", "aten::_upsample_")
+_CONVOLUTIONS = ("aten::conv",)
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
 
 
@@ -29,6 +32,28 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from place_within(node, recorded)
     elif name in _CHOICES:
         yield from something_to_choose(node, recorded, name == "aten::mode")
+    elif name == "aten::ctc_loss":
+        for size in recorded.shape:
+            yield from of_sizes(unsigned(expression(size)) >= 1)
+    elif name.startswith(_CONVOLUTIONS):
+        yield from something_to_weigh(node)
+    elif name.startswith(_RESIZES):
+        yield from something_to_resize(node, recorded)
+
+
+def something_to_weigh(node: Node) -> Iterator[Any]:
+    """The conditions that the weight of a convolution is not empty, where it is no constant."""
+    weight = node.args[1].meta.get("val") if len(node.args) > 1 and isinstance(node.args[1], Node) else None
+    for size in dict.fromkeys(map(expression, weight.shape)) if isinstance(weight, torch.Tensor) else ():
+        yield from of_sizes(unsigned(size) >= 1)
+
+
+def something_to_resize(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions that what is resized, and what it becomes, has rows and columns; a batch may be empty."""
+    made = node.meta.get("val")
+    sizes = [*recorded.shape[2:], *(made.shape[2:] if isinstance(made, torch.Tensor) else ())]
+    for size in dict.fromkeys(expression(size) for size in sizes):
+        yield from of_sizes(unsigned(size) >= 1)
 
 
 def kept_dimensions(node: Node, recorded: torch.Tensor) -> Iterator[Any]:

@@ -22,7 +22,7 @@ from torch.utils._sympy import functions as torch_functions
 
 from irkit import dims, dims_text
 from irkit.dims import LEAST
-from lowering.dynamic_shapes import Leaf, Place, value_of
+from lowering.dynamic_shapes import Leaf, Place, free_name, value_of
 from lowering.errors import CaptureError
 from lowering.provenance import line_of
 
@@ -319,7 +319,34 @@ def names_of(places: Sequence[Place], leaves: Sequence[Leaf], metas: Metas, defa
                 promises.append(Guard(sympy.Eq(said, size), place.text, kind="promise"))
         elif not place.is_plain and isinstance(size, sympy.Symbol):
             promises += [Guard(expr, place.text, kind="promise") for expr in multiples(place, size, values)]
+        promises += limits(place, size)
     return Names(symbols, equal, tuple(promises))
+
+
+def limits(place: Place, size: Any) -> list[Guard]:
+    """What the range of a Dim says of the size that its dimension has in the program."""
+    size = unsigned(size)
+    ends = [(sympy.Ge(size, place.least), f"{place.text} >= {place.least}")] if place.least else []
+    ends += [(sympy.Le(size, place.most), f"{place.text} <= {place.most}")] if place.most is not None else []
+    return [Guard(end, text, kind="promise") for end, text in ends if getattr(end, "free_symbols", ())]
+
+
+def news(promises: Sequence[Guard], ranges: Mapping[str, tuple[int, int | None]]) -> list[Guard]:
+    """The promises that do not follow from the ranges of torch's symbols already."""
+    return [guard for guard in promises if not follows(guard.expr, ranges)]
+
+
+def follows(relation: Any, ranges: Mapping[str, tuple[int, int | None]]) -> bool:
+    """Whether `a*s + b <= c`, or `>=`, holds for every size of its one symbol."""
+    if not isinstance(relation, sympy.Le | sympy.Ge) or len(relation.free_symbols) != 1:
+        return False
+    symbol: Any = next(iter(relation.free_symbols))
+    slope: Any = sympy.diff(relation.lhs, symbol)
+    if not slope.is_number or symbol.name not in ranges:
+        return False
+    low, high = ranges[symbol.name]
+    worst = low if (slope > 0) is isinstance(relation, sympy.Ge) else high
+    return worst is not None and relation.xreplace({symbol: sympy.Integer(worst)}) == sympy.true
 
 
 def multiples(place: Place, size: Any, values: Mapping[str, Any]) -> list[Any]:
@@ -341,8 +368,7 @@ def name_root(place: Place, size: Any, symbols: dict[str, str]) -> None:
     unnamed = [s for s in getattr(size, "free_symbols", ()) if s.name not in symbols]
     if len(roots) == len(unnamed) == 1 and roots[0].name not in symbols.values():
         if isinstance(size, sympy.Symbol):
-            name = "".join(c if c.isalnum() else "_" for c in place.text.replace(" ", ""))
-            symbols[size.name] = name if name.isidentifier() else f"dim_{name}"
+            symbols[size.name] = free_name(place.text, ())
         elif value_of(place.expr, {roots[0].name: unnamed[0]}) == size:
             symbols[unnamed[0].name] = roots[0].name
 
@@ -401,6 +427,17 @@ def frozen_places(
         if isinstance(size, int) or (is_small(leaves[place.leaf], place.axis) and not allows_more(size, guards)):
             frozen.append(place)
     return frozen
+
+
+def settled_by(guards: Sequence[Guard]) -> dict[str, int]:
+    """{symbol: the one number that it can be} for each of torch's symbols of which a guard says so: where an example
+    has 1 row, torch may go on as if there could be others, and find only then that it is 1 that broadcasts."""
+    found: dict[str, int] = {}
+    for guard in guards:
+        if isinstance(guard.expr, sympy.Eq) and guard.kind == "guard":
+            sides: tuple[Any, ...] = guard.expr.args
+            found |= {a.name: int(b) for a, b in (sides, sides[::-1]) if a.is_Symbol and b.is_Integer}
+    return found
 
 
 def is_small(leaf: Leaf, axis: int) -> bool:
@@ -495,7 +532,7 @@ def fixed_places(
     """Every dimension and number that was to vary, by name or by a hint, and does not: what, its size, and the line."""
     env = shape_env_of(metas)
     hints = [
-        Place(i, axis, "", None, False)
+        Place(i, axis, "", None)
         for i, leaf in enumerate(said)
         for axis, each in (leaf if isinstance(leaf, dict) else {-1: leaf}).items()
         if each in (Dim.AUTO, Dim.DYNAMIC) or (isinstance(each, type(Dim.AUTO)) and each.type != Dim.STATIC.type)
@@ -503,7 +540,7 @@ def fixed_places(
     found = []
     for place in [*frozen_places(places, leaves, metas, guards), *hints]:
         size = size_of(metas[place.leaf], place.axis)
-        if place.text == "" and not isinstance(size, int):
+        if place.text == "" and not isinstance(size, int) and getattr(size, "name", "") not in settled_by(guards):
             continue
         leaf = leaves[place.leaf]
         where = f"dimension {place.axis} of {leaf.name!r}" if place.axis >= 0 else f"the number {leaf.name!r}"

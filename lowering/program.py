@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ import attrs
 import numpy as np
 import onnx
 import torch
+from torch.export import ExportedProgram
 
 from irkit.contract import contract_of
 from irkit.dims import symbols_of
@@ -23,17 +25,26 @@ from irkit.onnx.external import save
 from irkit.onnx.serialize import to_proto
 from irkit.types import DType, Tensor, dims_of
 from lowering.asserted import apart, watched
-from lowering.call_inputs import array_of_number, require_sequence, require_tensor
+from lowering.call_inputs import array_of_number, implied_arrays, require_tensor, sequence_of, signature_of
 from lowering.checking import CheckReport, checked
 from lowering.complexes import WHOLES, complex_names
 from lowering.entry import Lowered
 from lowering.errors import CaptureError
 from lowering.finite import conditions
 from lowering.fx_types import array_of, as_pairs, from_pairs, tensor_of
+from lowering.programs import callable_of
+from lowering.pytrees import Implied
 from lowering.report import Report
 from lowering.running import breach, refusal
 from lowering.scope import Check
 from lowering.stored import HINT, lines_that_count, stores_zero
+
+
+class Described:
+    """`__signature__` of a program; none for the class."""
+
+    def __get__(self, program: Program | None, _: type) -> inspect.Signature | None:
+        return None if program is None else program.parameters
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -43,7 +54,8 @@ class Program:
     `graph` is the graph as lowered, `ready` the same optimized, legalized and materialized for its target; `lowered`
     the record of capture and lowering; `report` what an export says about itself; `checks` the conditions that only the
     data decides, as boolean scalars that a call computes beside the results of `ready`; `precision` is float16 or
-    bfloat16 for a program that computes in it. A call takes and gives the element types of the torch model in any case.
+    bfloat16 for a program that computes in it; `model` what it was exported from. A call takes and gives the element
+    types of the torch model in any case.
     """
 
     graph: Graph
@@ -54,6 +66,17 @@ class Program:
     model: Any = None
     precision: DType | None = None
     checks: tuple[Check, ...] = ()
+
+    @cached_property
+    def reference(self) -> Any:
+        """What computes in torch what the program is checked against: the model itself, or the module of an exported
+        program, made when it is asked for; None where no torch model is at hand."""
+        if isinstance(self.model, str | Path):
+            program = self.lowered.captured.program
+            return None if program is None else callable_of(program)
+        if isinstance(self.model, ExportedProgram):
+            return callable_of(self.model)
+        return self.model if callable(self.model) else None
 
     @property
     def proto(self) -> onnx.ModelProto:
@@ -148,9 +171,8 @@ class Program:
     ) -> dict[str, np.ndarray]:
         """The arrays that ONNX Runtime is given for a call, by input name. Raises ContractError as a call does."""
         captured = self.lowered.captured
-        require_sequence(args)
         try:
-            leaves = captured.leaves_of(args, kwargs)
+            leaves = captured.leaves_of(sequence_of(args), kwargs)
         except CaptureError as error:
             raise ContractError(error.what, hint=error.hint) from error
         self.check_baked(leaves)
@@ -162,10 +184,15 @@ class Program:
             raise ContractError(f"the model has no state called {unknown[0]!r}", hint=f"its state is: {known}")
         tensors = [leaf for leaf, name in zip(leaves, captured.input_names, strict=True) if name in self.inputs]
         arrays: dict[str, np.ndarray] = {}
-        for name, leaf in zip((n for n in captured.input_names if n in self.inputs), tensors, strict=True):
-            arrays[name] = self.array(name, given.pop(name, leaf))
+        taken = [name for name in captured.input_names if name in self.inputs]
+        absent = {name: leaf.fill for name, leaf in zip(taken, tensors, strict=True) if isinstance(leaf, Implied)}
+        for name, leaf in zip(taken, tensors, strict=True):
+            if name not in absent:
+                arrays[name] = self.array(name, given.pop(name, leaf))
         for name, tensor in {**self.lowered.initial_state, **given}.items():
             arrays[name] = self.array(name, tensor)
+        if absent:
+            arrays |= implied_arrays(self.inputs, absent, self.sizes_of(arrays))
         check_sizes(self.graph, self.sizes_of(arrays))
         return arrays
 
@@ -177,15 +204,22 @@ class Program:
         return {name: wide(array, types[name]) for name, array in feeds.items()}
 
     def sizes_of(self, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
-        """The value of each dimension symbol, from the arrays of a call. Raises ContractError where two disagree."""
-        names = names_of(self.graph)
-        numbers = {p.name: int(arrays[p.name]) for p in self.graph.signature.params if p.role == "input" and p.binds}
-        return binding_of(self.graph, [arrays[name].shape for name in names], numbers)
+        """The value of each dimension symbol that the arrays tell. Raises ContractError where two of them disagree."""
+        ports = [p for p in self.graph.signature.params if p.role == "input" and p.binds and p.name in arrays]
+        shapes = [arrays[name].shape if name in arrays else None for name in names_of(self.graph)]
+        return binding_of(self.graph, shapes, {port.name: int(arrays[port.name]) for port in ports})
 
     @cached_property
     def inputs(self) -> Mapping[str, Tensor]:
         """The types of the graph's parameters by name."""
         return dict(zip(names_of(self.graph), (p.type for p in self.graph.params), strict=True))  # type: ignore[arg-type]
+
+    @property
+    def parameters(self) -> inspect.Signature:
+        """The arguments of a call: what `inspect.signature` tells of a program, and transformers' `generate` asks."""
+        return signature_of(self.lowered.captured)
+
+    __signature__ = Described()
 
     @cached_property
     def is_sized_by_data(self) -> bool:

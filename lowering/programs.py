@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.fx import Interpreter
 from torch.utils import _pytree as pytree
 
 from lowering.dynamic_shapes import Leaf
@@ -20,6 +21,32 @@ from lowering.pytrees import Registrations, known_cache_types, leaf_paths, uniqu
 
 LOGGERS = ("torch.export", "torch.export.pt2_archive._package", "torch._export.serde.serialize")
 """Where torch logs what it met while it read a program."""
+
+
+RESULTS = frozenset((
+    OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT, OutputKind.GRADIENT_TO_PARAMETER, OutputKind.GRADIENT_TO_USER_INPUT,
+))  # fmt: skip
+"""The outputs of a program that are results to its caller: those of a joint graph of forward and backward too."""
+GRADIENTS = frozenset((OutputKind.GRADIENT_TO_PARAMETER, OutputKind.GRADIENT_TO_USER_INPUT))
+
+
+def gives_gradients(program: ExportedProgram) -> bool:
+    """Whether this is a joint graph of forward and backward: a loss and its gradients, in no structure of the model."""
+    return any(spec.kind in GRADIENTS for spec in program.graph_signature.output_specs)
+
+
+def callable_of(program: ExportedProgram) -> Callable[..., Any]:
+    """What computes a program in torch: its module; of a joint graph, which has none, the graph over its weights."""
+    if not gives_gradients(program):
+        return program.module()
+    state, specs = state_of_program(program), program.graph_signature.input_specs
+
+    def joint(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        given = iter(pytree.tree_leaves((args, kwargs)))
+        inputs = [next(given) if s.kind is InputKind.USER_INPUT else state[str(s.target)] for s in specs]
+        return tuple(Interpreter(program.graph_module).run(*inputs))
+
+    return joint
 
 
 def metas_of_program(program: ExportedProgram) -> list[Any]:

@@ -4,7 +4,8 @@ torch.export sees through the classes that torch's pytree knows, which is a tabl
 the table stays there for the time of one `registering(...)` block only: dataclasses, and the caches of transformers
 (`DynamicCache`, `StaticCache`, `EncoderDecoderCache` and every other class of that family, found by what it is and
 never imported by name, so that a class which a version of transformers renames or drops is no business of ours). A
-class that is registered already, by its own library or by the user, is left as it is.
+class that is registered already, by its own library or by the user, is left as it is; one without keys for its children
+has their positions as keys for the time of the block.
 
 One thread at a time is in such a block, since whoever leaves first would take out what another still needs. A capture
 is one block, as torch.export itself changes what all threads see; a call of a program has two short ones.
@@ -51,6 +52,7 @@ class Registrations:
     def __init__(self, objects: Iterable[object] = ()) -> None:
         self.objects = tuple(objects)
         self.types: list[type] = []
+        self.keyless: dict[type, pytree.NodeDef] = {}
 
     def __enter__(self) -> Registrations:
         TABLES.acquire()
@@ -69,6 +71,10 @@ class Registrations:
         """Takes out what was added, and lets others in."""
         while self.types:
             forget(self.types.pop())
+        for kind, before in self.keyless.items():
+            if kind in pytree.SUPPORTED_NODES:
+                pytree.SUPPORTED_NODES[kind] = before
+        self.keyless.clear()
         TABLES.release()
 
     def include(self, tree: object) -> None:
@@ -81,6 +87,9 @@ class Registrations:
                 if not self.add(type(node)):
                     continue
                 kind = type(node)
+            elif pytree.SUPPORTED_NODES[kind].flatten_with_keys_fn is None:
+                self.keyless[kind] = pytree.SUPPORTED_NODES[kind]
+                pytree.SUPPORTED_NODES[kind] = with_positions(self.keyless[kind])
             pending += pytree.SUPPORTED_NODES[kind].flatten_fn(node)[0]
 
     def add(self, kind: type) -> bool:
@@ -95,6 +104,16 @@ class Registrations:
             return False
         self.types.append(kind)
         return True
+
+
+def with_positions(node: pytree.NodeDef) -> pytree.NodeDef:
+    """What torch knows of a class, with the position of each child as its key: torch.export asks for keys."""
+
+    def flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        children, context = node.flatten_fn(value)
+        return [(pytree.SequenceKey(i), child) for i, child in enumerate(children)], context
+
+    return node._replace(flatten_with_keys_fn=flatten_with_keys)
 
 
 def registering(*objects: object) -> Registrations:
@@ -171,6 +190,29 @@ def known_cache_types() -> tuple[type, ...]:
     module = sys.modules.get("transformers.cache_utils")
     found = [each for each in vars(module).values() if isinstance(each, type)] if module else []
     return tuple(dict.fromkeys(kind for kind in found if is_cache_type(kind)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Implied:
+    """What stands for a tensor that a call leaves out and that follows from the others: one of a cache in which nothing
+    is yet, or a mask that hides nothing, all of whose elements are `fill`."""
+
+    fill: int = 0
+
+
+def empty_leaves(value: object, captured: pytree.TreeSpec) -> list[Implied] | None:
+    """For a cache that holds nothing yet what stands for each leaf that it held at capture; None for anything else.
+
+    A cache over an encoder's states is no such one: its first call computes what later calls read.
+    """
+    kind = captured.type
+    if kind is None or type(value) is not kind or not is_cache_type(kind):
+        return None
+    crossed = any(base.__name__ == "EncoderDecoderCache" for base in kind.__mro__)
+    if crossed or any(leaf.numel() for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)):
+        return None
+    paths = leaf_paths(captured)
+    return None if any(path[-1] in STATES for path in paths) else [Implied()] * len(paths)
 
 
 def register_cache(kind: type) -> None:

@@ -1,11 +1,11 @@
 """Kernels that tell torch the shapes of operators whose own kernels would fix sizes while they are traced.
 
 torch traces the recurrent operators by running their loop over time, which makes the length a number, and max_pool1d
-by a kernel that knows no symbolic sizes; ctc_loss, linalg_lstsq and fake_quantize it does not trace at all,
-unique_consecutive with another rank where the dimension is counted from the end, and masked_select with too few
-elements where the mask has more than what it chooses from. The graph records these operators whole, so that all
-tracing needs is the shape of their results. torch.export's `register_lstm_while_loop_decomposition` swaps kernels in
-the same way.
+by a kernel that knows no symbolic sizes; ctc_loss, linalg_lstsq and fake_quantize it does not trace at all, nor arange
+by a step that only the data tells; unique_consecutive with another rank where the dimension is counted from the end,
+and masked_select with too few elements where the mask has more than what it chooses from. The graph records these
+operators whole, so that all tracing needs is the shape of their results. torch.export's
+`register_lstm_while_loop_decomposition` swaps kernels in the same way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch._subclasses.fake_impls import op_implementations_dict
+from torch._subclasses.fake_impls import constructors, op_implementations_dict
+from torch.fx.experimental.symbolic_shapes import _constrain_range_for_size
 
 from lowering.written import WRITTEN
 
@@ -96,11 +97,18 @@ def ctc_loss(
 ) -> torch.Tensor:  # fmt: skip
     """The result of aten.ctc_loss, whose own kernel asks how long the longest target is."""
     single = log_probs.dim() == 2
+    torch._check(log_probs.shape[0] >= 1)
+    if not single and targets.dim() == 2:
+        torch._check(targets.shape[0] == log_probs.shape[1])
+    for lengths in () if single else (input_lengths, target_lengths):
+        torch._check((lengths.shape[0] if isinstance(lengths, torch.Tensor) else len(lengths)) == log_probs.shape[1])
     return log_probs.new_empty(() if reduction or single else (log_probs.shape[1],))
 
 
 def multilabel_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
     """The result of aten.multilabel_margin_loss, which torch records as (1,) where its kernel gives ()."""
+    for own, asked in zip(x.shape, target.shape, strict=False):
+        torch._check(own == asked)
     return x.new_empty(() if reduction or target.dim() < 2 else (target.shape[0],))
 
 
@@ -171,10 +179,28 @@ def masked_select(of_fake: Kernel) -> Kernel:
     return kernel
 
 
+def arange(of_fake: Kernel) -> Kernel:
+    """torch's kernel for tensors without numbers, which asks for the sign of a step: of one that only the data tells,
+    the length is a new number of the data."""
+
+    def kernel(mode: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(each, torch.SymFloat) and not each.node.has_hint() for each in args):
+            return of_fake(mode, operator, *args, **kwargs)
+        length = mode.shape_env.create_unbacked_symint()
+        _constrain_range_for_size(length)
+        with mode:
+            return torch.empty((length,), dtype=kwargs.get("dtype") or torch.get_default_dtype())
+
+    return kernel
+
+
 FAKE_KERNELS: Mapping[Any, Callable[[Kernel], Kernel]] = MappingProxyType(
     {
         torch.ops.aten.unique_consecutive.default: unique_consecutive,
         torch.ops.aten.masked_select.default: masked_select,
+        torch.ops.aten.arange.default: arange,
+        torch.ops.aten.arange.start: arange,
+        torch.ops.aten.arange.start_step: arange,
     }
 )
 
@@ -183,15 +209,19 @@ FAKE_KERNELS: Mapping[Any, Callable[[Kernel], Kernel]] = MappingProxyType(
 def shape_kernels() -> Iterator[None]:
     """A block in which the operators above are traced by their shapes alone."""
     before = {operator: operator.py_kernels.get(KEY) for operator in KERNELS}
-    fakes = {operator: op_implementations_dict[operator] for operator in FAKE_KERNELS}
+    fakes = {operator: op_implementations_dict.get(operator) for operator in FAKE_KERNELS}
     try:
         for operator, made in FAKE_KERNELS.items():
-            op_implementations_dict[operator] = made(fakes[operator])
+            op_implementations_dict[operator] = made(fakes[operator] or constructors)
         for operator, kernel in KERNELS.items():
             place(operator, kernel)
         yield
     finally:
-        op_implementations_dict.update(fakes)
+        for operator, kernel in fakes.items():
+            if kernel is None:
+                del op_implementations_dict[operator]
+            else:
+                op_implementations_dict[operator] = kernel
         for operator, kernel in before.items():
             place(operator, kernel)
 

@@ -43,8 +43,9 @@ class Sizes:
 
     `names` maps a torch symbol's name (`s77`) to the user's (`batch`); others keep torch's. `signed` holds the names of
     torch symbols that may be negative; `traced` says which size the symbols of inputs, by the user's names, had while
-    torch traced; `relied` simplifies a size by what torch relied on; `in_use` gives the names of all of torch's symbols
-    in the program. One expression gives one object every time it is asked for.
+    torch traced; `settled` which of torch's symbols are one number; `relied` simplifies a size by what torch relied on;
+    `in_use` gives the names of all of torch's symbols in the program. One expression gives one object every time it is
+    asked for.
     """
 
     names: Mapping[str, str]
@@ -52,6 +53,7 @@ class Sizes:
     traced: Mapping[str, int] = MappingProxyType({})
     relied: Callable[[Any], Any] = as_it_is
     in_use: Callable[[], Iterable[str]] = tuple
+    settled: Mapping[str, int] = MappingProxyType({})
     _known: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)
     _sizes: dict[Any, Any] = attrs.field(factory=dict, init=False, repr=False)  # by what torch may have replaced since
     _rounded: dict[Any, tuple[str, Any]] = attrs.field(factory=dict, init=False, repr=False)
@@ -95,7 +97,7 @@ class Sizes:
 
     def _translate(self, expr: Any) -> Any:
         if expr.is_Symbol:
-            return self.symbol(expr)
+            return sympy.Integer(self.settled[expr.name]) if expr.name in self.settled else self.symbol(expr)
         if expr.is_Number or expr.is_NumberSymbol:
             return expr
         if is_number_of_truth(expr):

@@ -19,7 +19,7 @@ import sympy
 from torch.export import Dim
 
 from irkit import dims, dims_text
-from lowering.dynamic_shapes import LeafStatement, Place, expression, hinted_places, value_of
+from lowering.dynamic_shapes import LeafStatement, Place, expression, hinted_places, range_of, value_of
 from lowering.emptiness import without_empty
 from lowering.exporting import Attempt, Request, export, resized, user_frames
 from lowering.guards import Guard, guards_of, line_at, number, shape_env_of
@@ -110,7 +110,7 @@ class Trial:
             said = self.request.said[place.leaf]
             each = said[place.axis] if isinstance(said, dict) else said
             if place.is_plain and place.expr.name == name and not isinstance(each, str):
-                low, high = getattr(each, "min", None), getattr(each, "max", None)
+                low, high = range_of(each)
                 if (low is not None and size < low) or (high is not None and size > high):
                     return False
         return True

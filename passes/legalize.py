@@ -27,7 +27,7 @@ from irkit.blobs import SMALL
 from irkit.build import call, dtype_complaint, op
 from irkit.dims import Range
 from irkit.errors import RewriteError, TypeRuleError
-from irkit.ir import Graph, Value, item, param
+from irkit.ir import Graph, Value, item, param, require_graph
 from irkit.onnx.downgrade import respelled
 from irkit.onnx.materialize import ALLOWZERO
 from irkit.onnx.schemas import BODIES, OPSET, OpSpec, split
@@ -152,6 +152,16 @@ def problems(graph: Graph, target: Target) -> Iterator[tuple[Value, str]]:
             yield value, why
         for body in value.bodies:
             yield from problems(body, target)
+
+
+def require_runnable(graph: Graph, target: Target) -> None:
+    """Raises RewriteError, with all of them, for operators of a graph that the target does not run as they are."""
+    require_graph(graph)
+    missing = list(problems(graph, target))
+    if missing:
+        error = _unrunnable(missing, target)
+        hint = "save passes.prepare(graph, target), which writes them in operators that it runs"
+        raise RewriteError(error.what, ir=error.ir, source=error.source, hint=hint)
 
 
 def _unrunnable(missing: list[tuple[Value, str]], target: Target) -> RewriteError:

@@ -59,8 +59,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a size": (called(X[:, :3], D, K), "dimension 1 of x is 3, and must be 4", "dynamic_shapes"),
     "one too few": (called(X, D), "the call lacks 'k'", "x, d, k"),
     "none": (called(), "the call lacks 'x'", "x, d, k"),
-    "too many": (called(X, D, K, 2, 5), "the call has 5 arguments, and the model takes 3", "x, d, k"),
-    "another name": (called(X, D, K, n=2), "the call has 'n'", "capture it with all"),
+    "too many": (called(X, D, K, 2, 5), "the call has 5 positional arguments, and the model takes", "x, d, k"),
+    "another name": (called(X, D, K, n=3), "the call has 'n'", "capture it with all"),
+    "twice": (called(X, D, K, x=X), "the call has two values for 'x'", "once"),
     "another structure": (called(X, [A], K), "d is a list, and was a dict", "the same structure"),
     "another key": (called(X, {"b": A}, K), "it has b too and it lacks a", "the same structure"),
     "a tensor for a dict": (called(X, A, K), "d is a single value, and was a dict", "the same structure"),
@@ -70,7 +71,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "an int for rank 0": (called(X, D, 3), "k is the number 3, and the model takes a tensor f32[]", "give a tensor"),
     "a bool": (called(X, D, True), "k is the number True, and the model takes a tensor f32[]", "give a tensor"),
     "a text": (called("x", D, K), "x is a str, and the model takes a tensor f32[b, 4]", ""),
-    "a tensor for all": (lambda: program().run(X), "args is a Tensor, and must be a tuple", "(x,)"),
+    "a dict for all": (lambda: program().run({"x": X}), "args is a dict, and must be a tuple", "(x,)"),
     "fed another type": (
         fed(x=np.ones((5, 4))), "x is f64[5, 4], and the model takes f32[b, 4]", "float32, by .astype"
     ),

@@ -429,3 +429,25 @@ def test_a_size_that_the_model_returns_is_an_int() -> None:
     program = to_onnx(lambda x: (x * 2, x.shape[0] * 3), (torch.randn(4, 2),), dynamic_shapes=({0: "n"},))
     assert program(torch.randn(5, 2))[1] == 15 and type(program(torch.randn(5, 2))[1]) is int
     assert program.check()
+
+
+class Keyless:
+    """A class that its owner registered without names for its children."""
+
+    def __init__(self, left: torch.Tensor, right: torch.Tensor) -> None:
+        self.left, self.right = left, right
+
+
+def test_a_class_registered_without_keys_has_positions() -> None:
+    pytree._private_register_pytree_node(
+        Keyless, lambda each: ([each.left, each.right], None), lambda parts, _: Keyless(*parts)
+    )
+    try:
+        node = pytree.SUPPORTED_NODES[Keyless]
+        said = ([{0: "n"}, {0: "n"}],)
+        captured = capture(lambda each: each.left - each.right, (Keyless(X, Y),), dynamic_shapes=said)
+        assert captured.input_names == ("each.0", "each.1") and pytree.SUPPORTED_NODES[Keyless] is node
+        assert shapes(captured) == {"each.0": ("n", 6), "each.1": ("n", 6)}
+    finally:
+        pytree.SUPPORTED_NODES.pop(Keyless)
+        pytree.SUPPORTED_SERIALIZED_TYPES.pop(Keyless, None)

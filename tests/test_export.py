@@ -470,9 +470,10 @@ def test_a_check_says_where_torch_refuses_every_input_of_a_size() -> None:
     args = torch.randint(0, 10, (6,)), torch.tensor([0, 2, 5])
     program = to_onnx(torch.nn.EmbeddingBag(10, 4), args, dynamic_shapes=({0: "n"}, {0: "m"}))
     report = program.check(n=4)
-    short = [run for run in report.runs if dict(run.sizes)["n"] == 1 and dict(run.sizes)["m"] > 2]
-    assert not report and short and all("nothing was compared, as torch refuses" in run.problem for run in short)
-    assert all(not run.problem for run in report.runs if run not in short)
+    assert report.refused and all(run.untaken and not run.problem for run in report.refused)
+    assert all(dict(run.sizes)["n"] == 1 and dict(run.sizes)["m"] > 2 for run in report.refused)
+    assert report and all(run.errors for run in report.runs)  # what torch takes agrees
+    assert str(report).splitlines()[-1].startswith("m=") and "nothing was compared, as torch refuses" in str(report)
 
 
 def test_a_check_of_random_draws_says_why_they_differ() -> None:
@@ -491,3 +492,22 @@ def test_a_failed_capture_leaves_the_saying_to_its_error(capfd: pytest.CaptureFi
 
 def test_a_precision_may_be_torchs() -> None:
     assert given(torch.nn.Linear(3, 2), precision=torch.bfloat16).precision is irkit.DType.BFLOAT16
+
+
+def test_a_number_that_never_varies_is_a_model() -> None:
+    program = to_onnx(lambda x: {"rows": x.shape[0], "half": 0.5, "yes": True, "no": None}, (X,))
+    assert program(X) == {"rows": 5, "half": 0.5, "yes": True, "no": None} and program.check()
+    assert [each.name for each in program.proto.graph.output] == ["rows", "half", "yes"]
+    with pytest.raises(IrkitError, match="returns no tensor"):
+        to_onnx(lambda x: None, (X,))
+
+
+def test_the_module_of_a_program_is_made_when_a_check_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    exported = torch.export.export(torch.nn.Linear(4, 2), (X,))
+    made: list[int] = []
+    module = torch.export.ExportedProgram.module
+    monkeypatch.setattr(torch.export.ExportedProgram, "module", lambda self: (made.append(1), module(self))[1])
+    program = to_onnx(exported)
+    program(X)
+    assert not made
+    assert program.check(n=0) and program.check(n=0) and made == [1]

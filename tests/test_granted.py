@@ -27,6 +27,11 @@ ASKED: tuple[Callable[[Tensor], Any], ...] = (
     lambda x: x[x.shape[0] - 3],
     lambda x: x[-(x.shape[0] // 2)],
     lambda x: x[4:].chunk(2, 0)[1],
+    lambda x: nn.functional.interpolate(x.T[None], scale_factor=0.4),
+    lambda x: nn.functional.interpolate(x.T[None], x.shape[0] - 3, mode="linear"),
+    lambda x: nn.functional.interpolate(x[None, None], scale_factor=(0.3, 1), mode="bilinear", antialias=True),
+    lambda x: nn.functional.interpolate(x[None, None, 2:-1], scale_factor=1.5, mode="bicubic"),
+    lambda x: nn.functional.interpolate(x[None, None, None, 3:], scale_factor=2, mode="nearest-exact"),
 )
 
 

@@ -25,7 +25,7 @@ from irkit import op
 from irkit.blobs import blob, joined
 from irkit.build import call_graph
 from irkit.dims import Range
-from irkit.errors import SerializeError
+from irkit.errors import RewriteError, SerializeError
 from irkit.evaluate import evaluate
 from irkit.files import write_together
 from irkit.ir import Fact, Graph, Port, Signature, Value, constant, param
@@ -36,6 +36,7 @@ from irkit.origins import Origin
 from irkit.share import share
 from irkit.testing import feeds, typed_graphs
 from irkit.types import DType, Tensor, tensor
+from passes import prepare
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -554,3 +555,19 @@ def test_weights_of_every_kind_are_written_as_they_are(tmp_path: Path) -> None:
     assert all(np.array_equal(found[f"w{i}"], array) for i, array in enumerate(arrays))
     assert np.array_equal(found["halves"], halves.array)
     assert np.array_equal(found["narrow"].astype(np.int8), narrow.array.astype(np.int8))
+
+
+def test_save_names_all_that_a_target_lacks(tmp_path: Path) -> None:
+    x = param(tensor("f32", 4))
+    graph = Graph((x,), (op.Swish(op.Gelu(x)), op.Swish(x)))
+    irkit.save(graph, tmp_path / "any.onnx")  # no runtime was named, and none is asked
+    with pytest.raises(RewriteError, match="Swish cannot run at opset 26 on ONNX Runtime") as caught:
+        irkit.save(graph, tmp_path / "refused.onnx", target="onnxruntime-cpu")
+    assert "passes.prepare" in caught.value.hint and not (tmp_path / "refused.onnx").exists()
+    ready = prepare(graph, "onnxruntime-cpu", 20)
+    irkit.save(ready, tmp_path / "runs.onnx", target="onnxruntime-cpu", opset=20)
+    model = onnx.load(tmp_path / "runs.onnx")
+    assert [each.version for each in model.opset_import if not each.domain] == [20]
+    onnxruntime.InferenceSession(tmp_path / "runs.onnx")
+    with pytest.raises(RewriteError, match="there is no target"):
+        irkit.save(graph, tmp_path / "refused.onnx", target="onnxruntime-tpu")

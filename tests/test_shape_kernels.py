@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.export import Dim
 
@@ -37,3 +38,30 @@ def test_a_mask_that_is_larger_than_what_it_chooses_from_may_choose_more() -> No
     program = irkit.to_onnx(torch.masked_select, (x, mask))
     assert program.report.dims == (("u0", "[0, 12]"),)
     torch.testing.assert_close(program(x, mask), torch.masked_select(x, mask))
+
+
+# ---- arange by numbers of the data -----------------------------------------------------------------------------------
+
+
+def test_arange_by_a_step_of_the_data() -> None:
+    def model(step: torch.Tensor) -> torch.Tensor:
+        return torch.arange(0.0, 1.0, step.item())
+
+    program = irkit.to_onnx(model, (torch.tensor(0.25),))
+    for step in (0.1, 0.3, 1 / 3, 0.25, 1.0, 2.0, 1e-3, torch.inf):
+        torch.testing.assert_close(program(torch.tensor(step)), model(torch.tensor(step)))
+    for step in (-0.1, 0.0, torch.nan):  # eager raises
+        with pytest.raises(irkit.ContractError, match="the step of arange leads from its start to its end"):
+            program(torch.tensor(step))
+
+
+def test_arange_between_numbers_of_the_data() -> None:
+    def model(low: torch.Tensor, high: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        last = high.item()
+        return torch.arange(low.item(), last, 0.5, dtype=torch.float64), torch.arange(last)
+
+    program = irkit.to_onnx(model, (torch.tensor(0.25), torch.tensor(3.0)))
+    for low, high in ((0.1, 5.0), (1.0, 1.0), (-3.0, 2.7)):
+        torch.testing.assert_close(program(*map(torch.tensor, (low, high))), model(*map(torch.tensor, (low, high))))
+    with pytest.raises(irkit.ContractError, match="the step of arange"):
+        program(torch.tensor(2.0), torch.tensor(1.0))

@@ -26,7 +26,7 @@ from lowering.promotion import (
     promoted,
     scalar,
 )
-from lowering.shaping import expand, iota, reshape, unsqueeze
+from lowering.shaping import expand, ints_scalar, iota, reshape, unsqueeze
 
 
 def dtype_of(dtype: DType | None, expected: Any, otherwise: DType) -> DType:
@@ -174,6 +174,11 @@ def counted(start: Any, end: Any, step: Any, dtype: DType | None, expected: Any)
     if wanted.is_integer and (wanted is DType.INT64 or not counts):  # torch takes the bounds in the type asked for
         bounds = [dim_scalar(as_dim(math.trunc(n)) if isinstance(n, float) else n) for n in (start, end, step)]
         return cast(op.Range(*bounds), wanted)
+    if any(isinstance(n, Value) for n in (start, end, step)):
+        first, last, gap = (scalar(n, DType.DOUBLE) if not isinstance(n, Value) else n for n in (start, end, step))
+        count = cast(op.Ceil(op.Div(op.Sub(last, first), gap)), DType.INT64)
+        places = cast(op.Range(ints_scalar(0), count, ints_scalar(1)), DType.DOUBLE)
+        return cast(op.Add(op.Mul(places, gap), first), wanted)
     if isinstance(expected, Tensor):
         (count,) = expected.shape
     elif is_static(start, end, step):

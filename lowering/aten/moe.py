@@ -4,32 +4,43 @@ from __future__ import annotations
 
 import numpy as np
 
-from irkit import dims
-from irkit.build import op
+from irkit.build import op, shape_vector
+from irkit.dims import Dim
 from irkit.ir import Value
 from irkit.types import DType
 from lowering.errors import Unsupported
 from lowering.pieces import computed_weight
-from lowering.promotion import cast
-from lowering.shaping import concat, ints, picked, reshape, sliced
+from lowering.promotion import cast, scalar
+from lowering.shaping import binders, concat, ints, picked, reshape, sliced
 
 
 def grouped(x: Value, matrices: Value, ends: Value) -> Value:
     """Rows ends[g - 1] ... ends[g] of x times matrices[g].  x: (t, k); matrices: (g, k, n); ends: (g,) -> (t, n).
 
     The rows are cut into groups, whose lengths are known only when it runs, and every group meets its matrix: no row
-    is multiplied twice. An empty group gives a product of no rows.
+    is multiplied twice. An empty group gives a product of no rows. Rows after the last group become 0, as transformers
+    has it; torch leaves there what the memory held.
     """
-    count = matrices.shape[0]
+    *parts, rest = pieces(x, 0, ends, matrices.shape[0])
+    made = [op.MatMul(part, matrix(matrices, g)) for g, part in enumerate(parts)]
+    made.append(zeros(x.dtype, op.Concat(rest, shape_vector((matrices.shape[2],)), axis=0)))
+    return reshape(concat(made, 0), (x.shape[0], matrices.shape[2]))
+
+
+def pieces(x: Value, axis: int, ends: Value, count: Dim) -> list[Value]:
+    """x cut along an axis into groups that end at `ends`, and then how much is left, as a vector of one number."""
     if type(count) is not int:
         raise Unsupported("a grouped product needs a number of groups")
     ends = cast(ends, DType.INT64)
-    if count == 1:
-        return op.MatMul(x, matrix(matrices, 0))
-    begins = op.Concat(ints(0), sliced(ends, 0, 0, count - 1), axis=0)
-    parts = op.Split(x, op.Sub(ends, begins), axis=0, outputs=count)
-    made = concat([op.MatMul(part, matrix(matrices, g)) for g, part in enumerate(parts)], 0)
-    return reshape(made, (x.shape[0], matrices.shape[2]))
+    upto = op.Concat(ends, shape_vector((x.shape[axis],), *binders((x.shape[axis],), x)), axis=0)
+    lengths = op.Sub(upto, op.Concat(ints(0), ends, axis=0))
+    *parts, _ = op.Split(x, lengths, axis=axis, outputs=count + 1)
+    return [*parts, sliced(lengths, 0, count, count + 1)]
+
+
+def zeros(dtype: DType, shape: Value) -> Value:
+    """Zeros of a shape that is computed."""
+    return op.Expand(scalar(0, dtype), shape)
 
 
 def matrix(matrices: Value, index: int) -> Value:
@@ -68,15 +79,13 @@ def aten__grouped_mm(
 def grouped_otherwise(a: Value, b: Value, ends: Value) -> Value:
     """Groups along the inner axis, or along the columns of the right operand"""
     count = ends.shape[0]
-    if type(count) is not int:
-        raise Unsupported("a grouped product needs a number of groups")
-    ends = cast(ends, DType.INT64)
-    sizes = op.Sub(ends, op.Concat(ints(0), sliced(ends, 0, 0, dims.sub(count, 1)), axis=0))
-    columns = op.Split(b, sizes, axis=b.rank - 1, outputs=count) if a.rank == 3 else ()
     if a.rank == 3:
-        made = concat([op.MatMul(picked(a, 0, g), part) for g, part in enumerate(columns)], 1)
-        return reshape(made, (a.shape[1], b.shape[1]))
-    lefts, rights = op.Split(a, sizes, axis=1, outputs=count), op.Split(b, sizes, axis=0, outputs=count)
+        *columns, rest = pieces(b, 1, ends, count)
+        made = [op.MatMul(picked(a, 0, g), part) for g, part in enumerate(columns)]
+        made.append(zeros(a.dtype, op.Concat(shape_vector((a.shape[1],), *binders((a.shape[1],), a)), rest, axis=0)))
+        return reshape(concat(made, 1), (a.shape[1], b.shape[1]))
+    *lefts, _ = pieces(a, 1, ends, count)
+    *rights, _ = pieces(b, 0, ends, count)
     parts = [op.Unsqueeze(op.MatMul(x, y), ints(0)) for x, y in zip(lefts, rights, strict=True)]
     return concat(parts, 0)
 
