@@ -5,25 +5,50 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
+import attrs
 import numpy as np
 
-from irkit.compare import compare
-from irkit.errors import EvaluateError, IrkitError, RewriteError, TypeRuleError
+from irkit.compare import Difference, compare
+from irkit.counterexample import Case, Counterexample
+from irkit.draws import NOTHING, assignment, feeds
+from irkit.errors import EvaluateError, IrkitError, TypeRuleError
 from irkit.evaluate import evaluate, trace
 from irkit.export_door import upstairs
-from irkit.instances import Retry, assignment, feeds, results_of
+from irkit.instances import Retry, results_of
 from irkit.ir import Graph, Value, param
 from irkit.near_misses import rebuilt
+from irkit.reference import Reference, worse
 from irkit.types import DType, Tensor, same_types
 from irkit.vocabulary import CONSTANT, PARAM
 from irkit.walk import post_order
 
-NOTHING: Mapping[Value, Any] = MappingProxyType({})
 TRIES = 4
 """How many assignments of the symbols are tried until the left side has a value."""
+
+
+@attrs.frozen
+class Limits:
+    """How near the two sides of a rule must be: to the bit where `exact`; else by the tolerances that were asked for,
+    and where none was, the right side no worse than the left one (see `irkit.reference`)."""
+
+    exact: bool = True
+    rtol: float | None = None
+    atol: float | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether a tolerance was asked for."""
+        return self.rtol is not None or self.atol is not None
+
+
+@attrs.frozen
+class Agreement:
+    """Feeds on which the two sides agree: how many elements were compared, and what was fed."""
+
+    elements: int
+    arrays: tuple[Any, ...]
 
 
 def agree(
@@ -33,39 +58,110 @@ def agree(
     params: tuple[Value, ...],
     rng: np.random.Generator,
     *,
-    exact: bool,
+    limits: Limits,
     given: Mapping[Value, Any] | None = None,
-) -> bool:
-    """Raises RewriteError where the roots and what the rule made of them differ, on random feeds of `params`, or those
-    that are `given`; False where the left side has a value for none of the feeds tried."""
+    names: Mapping[Value, str] = NOTHING,
+) -> tuple[Agreement, ...]:
+    """Random feeds of `params`, or those that are `given`, on which the roots and what the rule made of them agree:
+    first such that nothing need be empty, then, now and then, with sizes of 0 among them. () where the left side has a
+    value for none of the feeds tried. Raises Counterexample where they differ."""
     old, new = sides(roots, found)
     for a, b in zip(old, new, strict=True):
         if same_types(a.type, b.type) is False:
-            raise RewriteError(f"the rule {name} turns a {a.type!r} into a {b.type!r}", ir=text(*old))
-    for _ in range(TRIES):
-        chosen = assignment(params, rng, given or {})
-        arrays = feeds(params, rng, special=exact, chosen=chosen, arrays=given or {})
+            raise Counterexample.of(
+                Case(name, "types", f"turns a {a.type!r} into a {b.type!r}", old, new, params, names)
+            )
+    agreed: list[Agreement] = []
+    for attempt in range(TRIES + 1):
+        empty = attempt == TRIES or bool(agreed)
+        chosen = assignment(params, rng, given or {}, empty=empty)
+        if agreed and (0 not in chosen.values() or rng.random() < 0.5):
+            break
+        arrays = feeds(params, rng, special=limits.exact, chosen=chosen, arrays=given or {}, whole=True)
         if given is not None and not is_allowed(old, params, arrays):
             continue
-        expected = computed(Graph(params, old), arrays)
-        if expected is None:
-            continue  # sizes that do not fit: the left side has no value, and says nothing of the right
-        try:
+        elements = held(name, old, new, params, arrays, rng, limits, names, marks=given is not None)
+        if elements is not None:
+            agreed.append(Agreement(elements, tuple(arrays)))
+            if len(agreed) > 1:
+                break
+    return tuple(agreed)
+
+
+def held(
+    name: str,
+    old: tuple[Value, ...],
+    new: tuple[Value, ...],
+    params: tuple[Value, ...],
+    arrays: Sequence[Any],
+    rng: np.random.Generator,
+    limits: Limits,
+    names: Mapping[Value, str] = NOTHING,
+    *,
+    marks: bool = False,
+) -> int | None:
+    """How many elements of both sides agree, on these feeds; None where the left side has no value. Where `marks`, NaN
+    and infinities must stand at the same places. Raises Counterexample where they differ."""
+    expected = computed(Graph(params, old), arrays)
+    if expected is None:
+        return None  # sizes that do not fit: the left side has no value, and says nothing of the right
+
+    def failed(why: str, actual: Any = None, index: Any = None) -> Counterexample:
+        case = Case(name, "numbers", why, old, new, params, names, tuple(arrays), expected, actual, index)
+        return Counterexample.of(case)
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
             actual = evaluate(Graph(params, new), arrays)
-        except EvaluateError as error:
-            if isinstance(error.__cause__, TypeRuleError):
-                continue  # a definition refuses, as types, sizes that the kernels of the left side let pass
-            raise differ(name, f"the right one cannot be computed: {error.what}", old, new, params, arrays) from error
-        for one, other in zip(expected, actual, strict=True):
-            difference = compared(one, other, exact)
-            if difference is None and given is not None and not same_marks(one, other):
-                difference = "one has NaN or an infinity where the other has another"
-            if difference is None and exact and not same_bits(one, other):
-                difference = "the bits differ, and the rule is said to be exact"
-            if difference is not None:
-                raise differ(name, str(difference), old, new, params, arrays)
-        return True
-    return False
+    except EvaluateError as error:
+        if isinstance(error.__cause__, TypeRuleError):
+            return None  # a definition refuses, as types, sizes that the kernels of the left side let pass
+        raise failed(f"differs: its right side cannot be computed: {error.what}") from error
+    reference: Reference | None = None
+    for i, (one, other) in enumerate(zip(expected, actual, strict=True)):
+        if limits.exact or limits.asked or not is_real(one, other):
+            difference = apart(one, other, limits)
+        else:
+            reference = reference or Reference.of(params, old, arrays, expected)
+            difference = worse(reference, i, one, other, rng)
+        if difference is None and marks and not same_marks(one, other):
+            difference = Difference("one has NaN or an infinity where the other has another", "", unlike(one, other))
+        if difference is not None:
+            place = None if difference.index is None else (i, unlike(one, other) if limits.exact else difference.index)
+            raise failed(f"differs: {difference.what}", actual, place)
+    return sum(np.size(each) for each in expected if isinstance(each, np.ndarray)) + sum(
+        isinstance(each, list) for each in expected
+    )
+
+
+def is_real(one: Any, other: Any) -> bool:
+    """True for arrays of one shape and one element type, of real floats."""
+    both = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+    return both and one.dtype == other.dtype and one.shape == other.shape and DType.of(one.dtype).is_float
+
+
+def apart(one: Any, other: Any, limits: Limits) -> Difference | None:
+    """How two results differ, to the bit where that is asked for, else beyond the tolerance; None where they do not."""
+    if limits.exact:
+        if is_real(one, other):
+            at = None if same_bits(one, other) else unlike(one, other)
+            return None if at is None else Difference("the bits differ, and the rule is said to be exact", "", at)
+        return compare(one, other, rtol=0.0, atol=0.0)
+    if isinstance(one, np.ndarray) and is_real(one, other):
+        real = np.isfinite(one.astype(np.float64))
+        zero = one.dtype.type(0)
+        one, other = np.where(real, one, zero), np.where(real, other, zero).astype(other.dtype)
+    return compare(one, other, rtol=limits.rtol, atol=limits.atol)
+
+
+def unlike(one: Any, other: Any) -> tuple[int, ...] | None:
+    """The first place where two arrays are not the same to the bit; None where there is none, or they are no arrays."""
+    if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)) or one.shape != other.shape:
+        return None
+    pairs = zip(one.reshape(-1), other.reshape(-1), strict=True)
+    flat = next((i for i, (a, b) in enumerate(pairs) if not same_bits(np.asarray(a), np.asarray(b))), None)
+    return None if flat is None else tuple(int(n) for n in np.unravel_index(flat, one.shape))
 
 
 def is_allowed(old: Sequence[Value], params: Sequence[Value], arrays: Sequence[Any]) -> bool:
@@ -134,26 +230,14 @@ def has_value(
     return any(computed(Graph(params, results), arrays) is not None for arrays in tried)
 
 
-def differ(name: str, why: str, old: Any, new: Any, params: Sequence[Value], arrays: Sequence[Any]) -> RewriteError:
-    """The error for a rule whose sides differ."""
-    return RewriteError(
-        f"the two sides of the rule {name} differ: {why}",
-        ir=f"{text(*old)}\nis not\n{text(*new)}",
-        source="\n".join(f"{p.type!r} = {listed(a)}" for p, a in zip(params, arrays, strict=True)),
-    )
-
-
-def listed(a: Any) -> Any:
-    """An array as lists of numbers; lists of arrays likewise."""
-    return [listed(each) for each in a] if isinstance(a, list) else a.tolist() if isinstance(a, np.ndarray) else a
-
-
 def same_bits(a: Any, b: Any) -> bool:
     """True for arrays, or lists of them, that are equal to the bit, all NaN being one."""
     if isinstance(a, list):
         return len(a) == len(b) and all(map(same_bits, a, b))
-    if not isinstance(a, np.ndarray) or not DType.of(a.dtype).is_float:
+    if not isinstance(a, np.ndarray) or a.dtype.kind not in "fcV":
         return bool(np.array_equal(a, b))
+    if a.dtype.kind == "c":
+        return same_bits(np.real(a), np.real(b)) and same_bits(np.imag(a), np.imag(b))
     x, y = a.astype(np.float64), b.astype(np.float64)
     return bool(np.array_equal(x, y, equal_nan=True) and np.array_equal(np.signbit(x[x == 0]), np.signbit(y[y == 0])))
 
@@ -184,8 +268,9 @@ def agree_on_runtime(
     params: tuple[Value, ...],
     rng: np.random.Generator,
     given: Mapping[Value, Any] | None = None,
+    names: Mapping[Value, str] = NOTHING,
 ) -> bool:
-    """Raises RewriteError where both sides, legalized for ONNX Runtime and run there without its own optimizations,
+    """Raises Counterexample where both sides, legalized for ONNX Runtime and run there without its own optimizations,
     differ by more than rounding; False where the instance says nothing there. With numbers that are `given`, the right
     side there must be what the left one is on the evaluator.
 
@@ -196,14 +281,14 @@ def agree_on_runtime(
     graph = Graph(params, (*old, *new))
     if not all(isinstance(v.type, Tensor) for v in (*params, *old)) or not is_safe(graph):
         return False
-    chosen = {key: max(1, n) for key, n in assignment(params, rng, given or {}).items()}
-    arrays = feeds(params, rng, special=False, chosen=chosen, arrays=given or {})
+    chosen = assignment(params, rng, given or {}, empty=False)
+    arrays = feeds(params, rng, special=False, chosen=chosen, arrays=given or {}, plain=True)
     expected = plainly(graph, arrays)
     if expected is None:
         return False
     try:
         if given is not None:
-            return agree_there(name, old, new, params, arrays, expected[: len(old)])
+            return agree_there(name, old, new, params, arrays, expected[: len(old)], names)
         got = run(graph, arrays)
     except Unrunnable:
         return False
@@ -211,16 +296,23 @@ def agree_on_runtime(
         difference = compared(got[index], got[len(old) + index], False)
         if difference is not None:
             side = "left" if compared(expected[index], got[index], False) is not None else "right"
-            why = f"on ONNX Runtime, where the {side} one is not what it is on the evaluator: {difference}"
-            raise differ(name, why, old, new, params, arrays)
+            why = (
+                f"differs on ONNX Runtime, where the {side} side is not what it is on the evaluator: {difference.what}"
+            )
+            place = None if difference.index is None else (index, difference.index)
+            both = got[: len(old)], got[len(old) :]
+            raise Counterexample.of(Case(name, "runtime", why, old, new, params, names, tuple(arrays), *both, place))
     return True
 
 
-def agree_there(name: str, old: Any, new: Any, params: tuple[Value, ...], arrays: Any, expected: Any) -> bool:
-    """True; raises RewriteError where the right side on ONNX Runtime is not what the left one is on the evaluator. What
-    was computed in a narrower type there is compared as that one, and relative to the largest number."""
+def agree_there(
+    name: str, old: Any, new: Any, params: tuple[Value, ...], arrays: Any, expected: Any, names: Mapping[Value, str]
+) -> bool:
+    """True; raises Counterexample where the right side on ONNX Runtime is not what the left one is on the evaluator.
+    What was computed in a narrower type there is compared as that one, and relative to the largest number."""
     graph = Graph(params, new)
-    for one, other in zip(expected, run(graph, arrays), strict=True):
+    there = run(graph, arrays)
+    for i, (one, other) in enumerate(zip(expected, there, strict=True)):
         kind = DType.of(one.dtype)
         difference = compared(one, other, False)
         if difference is not None and kind in (DType.FLOAT, DType.DOUBLE):
@@ -228,7 +320,10 @@ def agree_there(name: str, old: Any, new: Any, params: tuple[Value, ...], arrays
             step = 1e-5 if kind is DType.FLOAT or is_narrowed(graph) else 1e-8
             difference = compare(one, other, rtol=10 * step, atol=step * scale)
         if difference is not None:
-            raise differ(name, f"on ONNX Runtime, from the evaluator: {difference}", old, new, params, arrays)
+            why = f"differs on ONNX Runtime, from the evaluator: {difference.what}"
+            place = None if difference.index is None else (i, difference.index)
+            case = Case(name, "runtime", why, old, new, params, names, tuple(arrays), expected, there, place)
+            raise Counterexample.of(case)
     return True
 
 
@@ -258,7 +353,7 @@ def _refusals() -> tuple[type[Exception], ...]:
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, RuntimeException
     from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Unimplemented
 
-    return Fail, InvalidArgument, InvalidGraph, RuntimeException, Unimplemented
+    return Fail, InvalidArgument, InvalidGraph, RuntimeException, Unimplemented, RuntimeError
 
 
 def plain_options() -> Any:

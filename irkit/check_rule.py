@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 
-from irkit.agree import agree, agree_on_runtime, has_value, sides, text
+from irkit.agree import Limits, agree, agree_on_runtime, has_value, held, sides, text
+from irkit.counterexample import Case, Counterexample
+from irkit.covered import Checked, Covered, running, sorted_counts, unseen, untried
 from irkit.dims import symbols_of
+from irkit.draws import NOTHING
 from irkit.errors import RewriteError, TypeRuleError
-from irkit.instances import Instance, Retry, instances
+from irkit.instances import Instance, Retry, dtypes_of, instances, results_of
 from irkit.ir import Value, param
-from irkit.near_misses import near_miss
+from irkit.near_misses import CHANGES, kind_of, near_miss
 from irkit.pattern import match, names_of
 from irkit.rule import Decline, Match, Rule, Rules
+from irkit.shrink import Smaller, shrunk
 from irkit.sweep import bound_by
 from irkit.types import DType, Tensor, Tuple, dims_of, same_types
 from irkit.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
@@ -29,59 +33,87 @@ NEAR = 6
 """How many near misses are made of each instance on which a rule fired."""
 
 
-@attrs.frozen
-class Checked:
-    """How a check went: on how many instances the rule fired and both sides agreed; how often it declined, and why.
-
-    `near_misses` counts instances that were changed a little, `near_fired` those of them on which the rule fired, and
-    both sides agreed, too. `on_runtime` counts the instances that were compared on ONNX Runtime, `not_there` those that
-    were not: no kernel for the element type, something empty, integers divided by what may be 0.
-    """
-
-    fired: int
-    declined: tuple[tuple[str, int], ...]
-    near_misses: int = 0
-    near_fired: int = 0
-    on_runtime: int = 0
-    not_there: int = 0
-
-    def __str__(self) -> str:
-        lines = [
-            f"fired on {self.fired} instances, where both sides agree",
-            f"near misses: {self.near_misses}, of which it fired on {self.near_fired}, where both sides agree",
-            f"compared on ONNX Runtime: {self.on_runtime}; no answer there: {self.not_there}",
-        ]
-        return "\n".join(lines + [f"declined {count} times: {reason}" for reason, count in self.declined])
-
-
 @attrs.define(eq=False)
 class Tally:
     """What a check has counted so far."""
 
     rule: Rule
     rng: np.random.Generator
+    limits: Limits
     onnxruntime: bool
     declined: Counter[str] = attrs.field(factory=Counter)
+    covered: Covered = attrs.field(factory=Covered)
+    ran: set[int] = attrs.field(factory=set)
     on_runtime: int = 0
     not_there: int = 0
+    empty: int = 0
+    no_value: int = 0
 
     def attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Any] | None, near: bool = False) -> bool:
-        """True where the rule fires on values and both sides agree; False where it does not match, or declines.
-        `arrays` are numbers for some of the parameters."""
+        """True where the rule fires on values and both sides agree on numbers, of which there are some; False where it
+        does not match, or declines, or there is nothing to compare. `arrays` are numbers for some of the parameters.
+        Raises Counterexample, made as small as can be, where the rule is wrong."""
+        try:
+            return self._attempt(roots, arrays, near)
+        except Counterexample as error:
+            case = error.case
+            if case is None:
+                raise
+            given = None if case.arrays is None else dict(zip(case.params, case.arrays, strict=True))
+            smallest = shrunk(Smaller(roots, given), error, lambda smaller: self.failure(smaller, case.kind))
+            raise smallest from None
+
+    def applied(self, roots: tuple[Value, ...], params: tuple[Value, ...]) -> tuple[Match, Any] | None:
+        """(the match, what the rule made of it); None where it does not match."""
+        symbols = frozenset(s for v in params for d in dims_of(v.type) for s in bound_by(d))
+        m = matched(self.rule, roots, lambda: symbols)
+        if m is None:
+            return None
+        with running(self.rule.function, self.ran):
+            return m, self.rule.function(m)
+
+    def failure(self, smaller: Smaller, kind: str) -> Counterexample | None:
+        """The error where the rule is wrong in that way on an instance and its numbers; None where it is not."""
+        params = smaller.params
+        given = None if smaller.arrays is None else dict(smaller.arrays)
+        tally = attrs.evolve(self, declined=Counter(), covered=Covered(), ran=set())
+        try:
+            if kind == "numbers" and given is not None:
+                tally.compare_on(smaller.roots, params, given)
+            else:
+                tally._attempt(smaller.roots, given, False)
+        except Counterexample as error:
+            return error if error.case is not None and error.case.kind == kind else None
+        except Exception:  # of a rule that is handed what no pattern allows
+            return None
+        return None
+
+    def compare_on(self, roots: tuple[Value, ...], params: tuple[Value, ...], given: Mapping[Value, Any]) -> None:
+        """Raises Counterexample where both sides differ on these very numbers."""
+        made = self.applied(roots, params)
+        if made is None or isinstance(made[1], Decline) or made[1] is made[0].root:
+            return
+        m, found = made
+        old, new = sides(m.roots if self.rule.others else m.root, found)
+        if any(same_types(a.type, b.type) is False for a, b in zip(old, new, strict=True)):
+            return
+        names = names_in(m, params)
+        held(self.rule.name, old, new, params, [given[p] for p in params], self.rng, self.limits, names)
+
+    def _attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Any] | None, near: bool) -> bool:
         rule = self.rule
         params = tuple(v for v in post_order(roots) if v.op == PARAM)
-        symbols = frozenset(s for v in params for d in dims_of(v.type) for s in bound_by(d))
-        m = matched(rule, roots, lambda: symbols)
-        if m is None:
-            return False
         try:
-            found = rule.function(m)
+            made = self.applied(roots, params)
         except Exception as error:
             if near and arrays is not None and isinstance(error, TypeRuleError):
                 self.declined["what it would build is refused"] += 1
                 return False
             self.blame(f"fails with {error!r}", roots, params, arrays, error)
             return False
+        if made is None:
+            return False
+        m, found = made
         if isinstance(found, Decline):
             self.declined[found.reason] += 1
             return False
@@ -92,52 +124,87 @@ class Tally:
             raise RewriteError(
                 f"the rule {rule.name} returned {found!r}", ir=text(*roots), hint="return a Value, or decline('why')"
             )
-        old = m.roots if rule.others else m.root
+        old, names = m.roots if rule.others else m.root, names_in(m, params)
         for one, other in zip(*sides(old, found), strict=True):
             if same_types(one.type, other.type) is False:
-                self.blame(f"turns a {one.type!r} into a {other.type!r}", roots, params, arrays)
+                self.blame(
+                    f"turns a {one.type!r} into a {other.type!r}", roots, params, arrays, made=(old, found), names=names
+                )
                 return False
         given = None if arrays is None else {v: arrays[v] for v in params if v in arrays}
-        if not agree(rule.name, old, found, params, self.rng, exact=rule.exact, given=given):
-            return given is None
+        agreed = agree(rule.name, old, found, params, self.rng, limits=self.limits, given=given, names=names)
+        if not any(each.elements for each in agreed):
+            self.empty, self.no_value = self.empty + bool(agreed), self.no_value + (not agreed)
+            return False
+        if not near:
+            self.covered.note(roots, params, [each.arrays for each in agreed])
         if self.onnxruntime and not near:
-            there = agree_on_runtime(rule.name, old, found, params, self.rng, given)
+            there = agree_on_runtime(rule.name, old, found, params, self.rng, given, names)
             self.on_runtime, self.not_there = self.on_runtime + there, self.not_there + (not there)
         return True
 
     def blame(
-        self, what: str, roots: tuple[Value, ...], params: Any, arrays: Mapping[Value, Any] | None, error: Any = None
-    ) -> None:
-        """Raises RewriteError, unless the left side has no value: what nothing computes, no rule need foresee."""
+        self, what: str, roots: tuple[Value, ...], params: Any, arrays: Mapping[Value, Any] | None, error: Any = None,
+        made: Any = None, names: Mapping[Value, str] = NOTHING,
+    ) -> None:  # fmt: skip
+        """Raises Counterexample, unless the left side has no value: what nothing computes, no rule need foresee."""
         if not has_value(roots, params, self.rng, arrays or {}):
             return
         if isinstance(error, TypeRuleError):
             what = f"builds a value that is refused: {error.what}"
-        raise RewriteError(f"the rule {self.rule.name} {what}", ir=text(*roots)) from error
+        old, new = sides(*made) if made else (tuple(r for root in roots for r in results_of(root)), ())
+        kind = "types" if made else "fails"
+        raise Counterexample.of(Case(self.rule.name, kind, what, old, new, params, names)) from error
 
 
-def check(rule: Rule, n: int = 20, *, seed: int = 0, onnxruntime: bool = True) -> Checked:
+def names_in(m: Match, params: Sequence[Value]) -> dict[Value, str]:
+    """What the pattern calls the parameters."""
+    bound = reversed(list(vars(m).items()))
+    return {v: name for name, v in bound if isinstance(v, Value) and v in set(params)}
+
+
+def check(
+    rule: Rule,
+    n: int = 50,
+    *,
+    seed: int = 0,
+    onnxruntime: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Checked:
     """Makes random instances of the rule's left side until it has fired on `n`, and compares both sides by numbers.
 
-    Element types, shapes (with sizes 0 and 1, and symbols), constants and attributes are random. Of each instance on
-    which the rule fired, near misses are made: another axis, constant, element type, size, operand or operator. The
-    rule may decline them; where it fires, both sides must agree. An exact rule must agree bit for bit, NaN, infinities,
-    the sign of zero and the ends of the integers' range included; others within the tolerances of `irkit.compare`.
+    Element types (all 28, where the operators take them), shapes (with sizes 0 and 1, and symbols), axes, constants and
+    attributes are random. Of each instance on which the rule fired, near misses are made: another axis, constant,
+    element type, size, operand or operator. The rule may decline them; where it fires, both sides must agree. Instances
+    all of whose results are empty do not count.
+
+    An exact rule must agree bit for bit, NaN, infinities, the sign of zero, subnormal numbers and the ends of every
+    range included. Of one that is true of real numbers, integers and booleans must be equal, and floats no worse than
+    those of the left side: both are measured against the left side in float64 (see `irkit.reference`).
 
     Args:
         rule: the rule to check.
         n: on how many instances it shall fire.
         seed: of the random generator.
         onnxruntime: whether both sides are also compared on ONNX Runtime, where it has kernels for them.
+        rtol, atol: where given, floats of a rule that is not exact may differ by atol + rtol * |left|, and are not
+            measured against float64.
 
-    Raises RewriteError, with the instance as text and the numbers, where the sides differ in type or numbers, or where
-    no instance was found on which the rule fires (give it a `sample` then: a function from a random generator to an
-    instance; see `irkit.rule`).
+    Returns the report: what was covered, and what was not.
+
+    Raises Counterexample, a RewriteError, where the sides differ in type or numbers: the smallest instance that was
+    found, with the numbers, and as a program to paste (`error.python`). Raises RewriteError where no instance was found
+    on which the rule fires and there is something to compare (give it a `sample` then: a function from a random
+    generator to an instance; see `irkit.rule`).
     """
     if not isinstance(rule, Rule):
         raise RewriteError(f"{rule!r} is no rule", hint="check one rule at a time, made by @irkit.rule(pattern)")
-    tally = Tally(rule, np.random.default_rng(seed), onnxruntime)
-    fired, near, near_fired = 0, 0, 0
+    tally = Tally(rule, np.random.default_rng(seed), Limits(rule.exact, rtol, atol), onnxruntime)
+    fired = 0
+    kinds: Counter[str] = Counter()
+    fired_kinds: Counter[str] = Counter()
+    near, near_fired = 0, 0
     for _ in range(n * PATIENCE):
         if fired >= n:
             break
@@ -151,15 +218,32 @@ def check(rule: Rule, n: int = 20, *, seed: int = 0, onnxruntime: bool = True) -
             except Retry:
                 continue
             near += 1
-            near_fired += tally.attempt(changed, made.arrays, near=True)
+            kinds.update(changed.kinds)
+            if tally.attempt(changed.roots, made.arrays, near=True):
+                near_fired += 1
+                fired_kinds.update(changed.kinds)
     if not fired:
         raise RewriteError(
-            f"no instance was found on which the rule {rule.name} fires",
-            hint=f"declined: {dict(tally.declined)}; give the rule a sample: "
-            "@rule(pattern, sample=function_of_a_generator)",
+            f"no instance was found on which the rule {rule.name} fires and there is something to compare",
+            hint=f"declined: {dict(tally.declined)}; all results were empty: {tally.empty}; the left side had no "
+            f"value: {tally.no_value}; give the rule a sample: @rule(pattern, sample=function_of_a_generator)",
         )
-    declined = tuple(sorted(tally.declined.items()))
-    return Checked(fired, declined, near, near_fired, tally.on_runtime, tally.not_there)
+    return report(tally, fired, near, near_fired, {k: (made, fired_kinds[k]) for k, made in kinds.items()})
+
+
+def report(tally: Tally, fired: int, near: int, near_fired: int, kinds: Mapping[str, tuple[int, int]]) -> Checked:
+    """What a check has counted, as it is returned."""
+    rule, covered = tally.rule, tally.covered
+    allowed = () if rule.sample is not None else dtypes_of((rule.pattern, *rule.others))
+    return Checked(
+        fired=fired, declined=sorted_counts(tally.declined), near_misses=near, near_fired=near_fired,
+        on_runtime=tally.on_runtime, not_there=tally.not_there, rule=rule.name, exact=rule.exact,
+        near_kinds=tuple((k, kinds.get(k, (0, 0))) for k in sorted(set(map(kind_of, CHANGES)))),
+        empty=tally.empty, no_value=tally.no_value, types=sorted_counts(covered.types),
+        untried=untried(allowed, covered.types), ranks=sorted_counts(covered.ranks), axes=sorted_counts(covered.axes),
+        sizes=sorted_counts(covered.sizes), numbers=sorted_counts(covered.numbers), reused=covered.reused,
+        lines=unseen(rule.function, tally.ran),
+    )  # fmt: skip
 
 
 def sampled(rule: Rule, rng: np.random.Generator) -> tuple[Value, ...] | None:
@@ -243,7 +327,7 @@ def _agree_here(rule: Rule, root: Value, found: Any, holes: frozenset[Value], rn
     after = tuple(built[v] for v in new) if isinstance(found, tuple) else built[found]
     if all(isinstance(p.type, Tensor) for p in params):
         params += _binding(post_order([built[v] for v in (root, *new)]), params)
-        agree(rule.name, built[root], after, params, rng, exact=rule.exact)
+        agree(rule.name, built[root], after, params, rng, limits=Limits(rule.exact))
 
 
 def _above(order: tuple[Value, ...], below: Iterable[Value]) -> set[Value]:

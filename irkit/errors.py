@@ -77,4 +77,4 @@ class ContractError(IrkitError, ValueError):
 
 def indent(text: str, by: str = "    ") -> str:
     """`text` with every line moved right."""
-    return "\n".join(by + line for line in text.splitlines())
+    return "\n".join((by + line).rstrip() for line in text.splitlines())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from functools import cache
 from typing import Any
 
 import attrs
@@ -12,9 +12,10 @@ import numpy as np
 from irkit import dims
 from irkit.build import call, call_graph, const, shape_vector
 from irkit.dims import Dim
+from irkit.draws import numbers
 from irkit.errors import IrkitError
 from irkit.ir import Graph, Value, item, param
-from irkit.onnx.schemas import COMMUTATIVE, AttributeSpec, OpSpec, spec
+from irkit.onnx.schemas import COMMUTATIVE, TYPE_STRINGS, AttributeSpec, OpSpec, spec
 from irkit.pattern import Attr, Constant, Either, Hole, Is, OfConstants, Op, Own, Pattern, Rest, Through, Typed
 from irkit.pattern.heads import parts
 from irkit.pattern.language import ABSENT, row_of
@@ -26,7 +27,15 @@ DTYPES = (
     DType.FLOAT, DType.FLOAT, DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT64, DType.INT32,
     DType.INT8, DType.UINT8, DType.BOOL,
 )  # fmt: skip
-SIZES: tuple[Any, ...] = (0, 1, 1, 2, 3, 4, "n", "m")
+"""The usual element types; all 28 are drawn, these more often."""
+
+SIZES: tuple[Any, ...] = (1, 1, 2, 3, 4, "n", "m", "n", "m")
+EMPTY = 0.03
+"""How often a dimension is the number 0."""
+
+
+SIGNED = frozenset((DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT64, DType.INT32, DType.INT8))
+"""Element types that Neg and Abs take."""
 
 
 class Retry(Exception):
@@ -44,7 +53,8 @@ class Instance:
 
 @attrs.define(eq=False)
 class Sampler:
-    """The random choices of one instance. `params` are the parameters that it has made."""
+    """The random choices of one instance. `params` are the parameters that it has made, `given` the numbers that fill
+    constants."""
 
     rng: np.random.Generator
     dtype: DType
@@ -52,13 +62,14 @@ class Sampler:
     bound: dict[str, Any] = attrs.field(factory=dict)
     params: list[Value] = attrs.field(factory=list)
     dims: dict[str, Dim] = attrs.field(factory=dict)
+    given: list[float] = attrs.field(factory=list)
 
     @classmethod
     def of(cls, rng: np.random.Generator, dtypes: tuple[DType, ...] = DTYPES) -> Sampler:
         """A sampler with an element type, one of `dtypes`, and a shape that most of the instance will have."""
         dtype = dtypes[rng.integers(len(dtypes))]
         rank = int(rng.choice([0, 1, 2, 2, 3, 3, 4]))
-        sizes = [SIZES[i] for i in rng.integers(0, len(SIZES), rank)]
+        sizes = [0 if rng.random() < EMPTY else SIZES[i] for i in rng.integers(0, len(SIZES), rank)]
         return cls(rng, dtype, tuple(dims.symbol(s) if isinstance(s, str) else s for s in sizes))
 
     def pick(self, *choices: Any) -> Any:
@@ -81,9 +92,9 @@ class Sampler:
         if shape and self.chance(0.05):
             at = int(self.rng.integers(len(shape)))
             return (*shape[:at], dims.symbol("k"), *shape[at + 1 :])
-        if self.chance(0.7):
+        if self.chance(0.6):
             return shape
-        if self.chance(0.3):
+        if self.chance(0.25):
             return ()
         cut = shape[int(self.rng.integers(len(shape) + 1)) :]
         return tuple(1 if self.chance(0.4) else d for d in cut)
@@ -91,25 +102,6 @@ class Sampler:
     def numbers(self, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
         """Random numbers of moderate size."""
         return numbers(self.rng, dtype, shape)
-
-
-def numbers(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], special: bool = False) -> np.ndarray:
-    """Random elements of moderate size; where `special`, floats also hold NaN, infinities and zeros of both signs, and
-    integers the ends of their range."""
-    if dtype is DType.BOOL:
-        return rng.random(shape) < 0.5
-    if dtype.is_integer:
-        found = rng.integers(0 if dtype.is_unsigned else -4, 5, shape)
-        if special and dtype.bits >= 8:
-            limits = np.iinfo(dtype.numpy)
-            ends = rng.choice(np.array([limits.min, limits.max], dtype.numpy), shape)
-            return np.where(rng.random(shape) < 0.15, ends, found.astype(dtype.numpy))
-        return found.astype(dtype.numpy)
-    found = np.asarray(rng.normal(0, 2, shape))
-    if special and found.size:
-        odd = rng.random(shape) < 0.3
-        found = np.where(odd, rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0, -0.0, 1.0, -1.5], shape), found)
-    return found.astype(dtype.numpy)
 
 
 # ---------------------------------------------------------------------------------------------- patterns
@@ -123,7 +115,7 @@ def instance(pattern: Pattern, rng: np.random.Generator) -> Value:
 def instances(patterns: tuple[Pattern, ...], rng: np.random.Generator) -> tuple[Value, ...]:
     """Random values that patterns are meant to match together: holes of one name hold one value in all of them. Raises
     Retry where the choices made lead nowhere."""
-    sampler = Sampler.of(rng, _dtypes_of(patterns))
+    sampler = Sampler.of(rng, dtypes_of(patterns))
     try:
         found = tuple(_value(sampler, pattern, _Place("", 0, ())) for pattern in patterns)
     except (IrkitError, ValueError, IndexError, ZeroDivisionError, OverflowError, KeyError) as error:
@@ -133,11 +125,36 @@ def instances(patterns: tuple[Pattern, ...], rng: np.random.Generator) -> tuple[
     return found
 
 
-def _dtypes_of(patterns: tuple[Pattern, ...]) -> tuple[DType, ...]:
-    """The element types that every typed part of the patterns allows; all where that leaves none."""
+def dtypes_of(patterns: tuple[Pattern, ...]) -> tuple[DType, ...]:
+    """The element types to draw from: all that every typed part of the patterns, and every operator with a hole or a
+    constant, allows; the usual ones more often. All, where that leaves none."""
     wanted = [t.dtypes for pattern in patterns for t in _types(pattern) if t.dtypes]
-    both = tuple(d for d in DTYPES if all(d in w for w in wanted))
-    return both or DTYPES
+    wanted += [found for pattern in patterns for found in _taken(pattern)]
+    allowed = tuple(d for d in DType if all(d in w for w in wanted)) or tuple(DType)
+    return (*(d for d in DTYPES if d in allowed), *(d for d in DTYPES if d in allowed), *allowed, *allowed[:1])
+
+
+def _taken(pattern: Pattern) -> list[frozenset[DType]]:
+    """The element types that operators take where the pattern has a hole or a constant of any type; a choice of
+    operators takes what one of them does."""
+    found: list[frozenset[DType]] = []
+    for part in parts(pattern):
+        found += _taken(part)
+    if not isinstance(pattern, Op) or pattern.bodies:
+        return found
+    rows = [row for row in map(row_of, pattern.ops) if row is not None and row.inputs]
+    for index, part in enumerate(pattern.operands):
+        if isinstance(part, Hole | Constant) and part is not ABSENT and rows:
+            kinds = [_kinds(row, index) for row in rows]
+            if all(len(each) > 1 for each in kinds):  # where there is but one, the instance's own is not asked for
+                found.append(frozenset().union(*kinds))
+    return found
+
+
+@cache
+def _kinds(row: OpSpec, index: int) -> frozenset[DType]:
+    """The element types that an operand may have."""
+    return frozenset(d for d, name in TYPE_STRINGS.items() if name in row.allowed(row.formal(index)))
 
 
 def _types(pattern: Pattern) -> list[Typed]:
@@ -210,8 +227,7 @@ def _candidate(s: Sampler, pattern: Hole | Constant | Rest, place: _Place) -> Va
         return _of_type(s, pattern, pattern.type, dtype)
     if given:
         shape = tuple(1 if not isinstance(d, int) else d for d in s.variant())
-        shape = () if s.chance(0.5) else shape
-        return const(np.full(shape, s.pick(*given[0])).astype(dtype.numpy))
+        return const(np.full(_raised(s, () if s.chance(0.5) else shape), s.pick(*given[0])).astype(dtype.numpy))
     special = OPERANDS.get((place.op, place.index))
     if place.op.startswith("Reduce") and place.index:
         special = _last_or_any
@@ -224,13 +240,41 @@ def _candidate(s: Sampler, pattern: Hole | Constant | Rest, place: _Place) -> Va
         return s.param(DType.of(np.asarray(found).dtype), np.asarray(found).shape)
     shape = _fitting(s, place) or s.variant()
     if isinstance(pattern, Constant):
-        static = tuple(d if isinstance(d, int) else 1 for d in shape)
-        return const(
-            s.numbers(dtype, static) if s.chance(0.6) else np.full(static, s.pick(0, 1, 2, 1)).astype(dtype.numpy)
-        )
+        static = _raised(s, tuple(d if isinstance(d, int) else 1 for d in shape))
+        return _constant(s, dtype, () if s.chance(0.25) else static)
     if isinstance(pattern, Hole) and pattern.ops:
         raise Retry("a hole of given operators needs an example")
-    return s.param(dtype, shape)
+    return _operand(s, dtype, shape)
+
+
+def _operand(s: Sampler, dtype: DType, shape: tuple[Dim, ...]) -> Value:
+    """A new parameter; now and then one that is there already, or the result of an operator."""
+    if s.chance(0.1):
+        there = [v for v in s.params if v.type == Tensor(dtype, shape)]
+        if there:
+            return s.pick(*there)
+    made = s.param(dtype, shape)
+    if not s.chance(0.08):
+        return made
+    name = "Not" if dtype is DType.BOOL else s.pick("Neg", "Abs") if dtype in SIGNED else "Identity"
+    return call(name, [made], {})
+
+
+def _constant(s: Sampler, dtype: DType, shape: tuple[int, ...]) -> Value:
+    """A constant: random numbers, or one number in all places, a small one of either sign or a half."""
+    if s.chance(0.6):
+        return const(s.numbers(dtype, shape))
+    if dtype is DType.STRING:
+        return const(np.full(shape, "a", dtype=object))
+    number = s.pick(*s.given) if s.given and s.chance(0.3) else s.pick(0, 1, 2, 1, 0.5, 2, -1, 3)
+    s.given.append(number)
+    with np.errstate(all="ignore"):
+        return const(np.full(shape, abs(number) if dtype.is_unsigned else number).astype(dtype.numpy))
+
+
+def _raised(s: Sampler, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape, now and then with one more dimension in front."""
+    return (s.pick(1, 2), *shape) if s.chance(0.1) else shape
 
 
 def _fitting(s: Sampler, place: _Place) -> tuple[Dim, ...] | None:
@@ -257,12 +301,12 @@ def _of_type(s: Sampler, pattern: Hole | Constant, wanted: Typed, dtype: DType) 
         named = tuple(_named(s, d) for d in wanted.shape[int(lead) :])
         shape = (*s.shape[: s.pick(0, 1, 1, 2)], *named) if lead else named
     if isinstance(pattern, Hole):
-        return s.param(dtype, shape)
-    return const(s.numbers(dtype, tuple(d if isinstance(d, int) else 3 for d in shape)))
+        return _operand(s, dtype, shape)
+    return _constant(s, dtype, tuple(d if isinstance(d, int) else 3 for d in shape))
 
 
 def _size(s: Sampler) -> Dim:
-    chosen = s.pick(*SIZES)
+    chosen = 0 if s.chance(EMPTY) else s.pick(*SIZES)
     return dims.symbol(chosen) if isinstance(chosen, str) else chosen
 
 
@@ -329,6 +373,32 @@ def _applied(pattern: Op, found: Any) -> Value:
     return found[0].inputs[0] if pattern.item is None else found[pattern.item]
 
 
+SWITCHES = frozenset(
+    (
+        "transA",
+        "transB",
+        "keepdims",
+        "select_last_index",
+        "exclusive",
+        "reverse",
+        "fmod",
+        "largest",
+        "upper",
+        "is_causal",
+    )
+)
+"""Attributes that are 0 or 1, either of which may be given wherever the operator stands."""
+
+
+def permutation(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
+    """A permutation of the axes; of three and more often one that is not its own inverse."""
+    if rank >= 3 and rng.random() < 0.5:
+        first = int(rng.integers(rank - 2))
+        order = [*range(first), *range(first + 1, rank), first]
+        return tuple(order if rng.random() < 0.5 else [order.index(i) for i in range(rank)])
+    return tuple(int(i) for i in rng.permutation(rank))
+
+
 def _attribute(s: Sampler, attribute: AttributeSpec, wanted: Any, operands: list[Any]) -> Any:
     if not isinstance(wanted, Attr):
         return wanted
@@ -348,14 +418,15 @@ def _random_attribute(s: Sampler, attribute: AttributeSpec, operands: list[Any])
     rank = operands[0].rank if operands and isinstance(operands[0], Value) else 0
     name, default = attribute.name, attribute.default
     if name == "perm":
-        return tuple(int(i) for i in s.rng.permutation(rank))
+        return permutation(s.rng, rank)
     if name == "axis":
         return int(s.rng.integers(-rank, rank)) if rank else 0
     if name == "to":
-        return int(s.pick(*DTYPES))
+        return int(s.pick(*DTYPES) if s.chance(0.7) else s.pick(*DType))
     if name in ("alpha", "beta", "lambd", "bias", "gamma"):
-        return s.pick(default if default is not None else 1.0, float(np.float32(s.rng.uniform(0.1, 2.0))))
-    if name in ("transA", "transB", "keepdims", "select_last_index"):
+        drawn = float(np.float32(s.rng.uniform(0.1, 2.0)))
+        return s.pick(default if default is not None else 1.0, drawn, default if s.chance(0.5) else -drawn)
+    if name in SWITCHES:
         return s.pick(0, 1)
     return default
 
@@ -374,7 +445,12 @@ def _axes(s: Sampler, place: _Place) -> np.ndarray:
         raise Retry("no axes")
     count = int(s.rng.integers(1, rank + 1))
     picked = s.rng.permutation(rank)[:count]
-    return np.array([int(a) - rank if s.chance(0.3) else int(a) for a in picked], dtype=np.int64)
+    return _counted(s, picked, rank)
+
+
+def _counted(s: Sampler, axes: Any, rank: int) -> np.ndarray:
+    """Axes, some of them counted from the end."""
+    return np.array([int(a) - rank if s.chance(0.3) else int(a) for a in axes], dtype=np.int64)
 
 
 def _last_or_any(s: Sampler, place: _Place) -> np.ndarray:
@@ -416,13 +492,12 @@ def _expanded(s: Sampler, place: _Place) -> Any:
 
 def _reducible(s: Sampler, place: _Place) -> Any:
     ones = [i for i, d in enumerate(_shape(place)) if d == 1]
-    picked = [i for i in ones if s.chance(0.7)]
-    return np.array(picked, dtype=np.int64)
+    return _counted(s, [i for i in ones if s.chance(0.7)], len(_shape(place)))
 
 
 def _places(s: Sampler, place: _Place) -> np.ndarray:
     rank, count = len(_shape(place)), s.pick(1, 1, 2)
-    return np.sort(s.rng.permutation(rank + count)[:count]).astype(np.int64)
+    return _counted(s, np.sort(s.rng.permutation(rank + count)[:count]), rank + count)
 
 
 def _starts(s: Sampler, place: _Place) -> np.ndarray:
@@ -434,16 +509,17 @@ def _starts(s: Sampler, place: _Place) -> np.ndarray:
 
 def _ends(s: Sampler, place: _Place) -> np.ndarray:
     count = len(place.before[1].blob.array) if place.before[1].blob is not None else 1
-    return s.pick(s.rng.integers(0, 4, count).astype(np.int64), np.full(count, np.iinfo(np.int64).max))
+    far = np.full(count, np.iinfo(np.int64).max)
+    return s.pick(s.rng.integers(0, 4, count).astype(np.int64), s.rng.integers(-2, 6, count).astype(np.int64), far)
 
 
 def _sliced(s: Sampler, place: _Place) -> np.ndarray:
     rank, count = len(_shape(place)), int(place.before[1].shape[0])
-    return s.rng.permutation(rank)[:count].astype(np.int64)
+    return _counted(s, s.rng.permutation(rank)[:count], rank)
 
 
 def _steps(s: Sampler, place: _Place) -> np.ndarray:
-    return np.full(int(place.before[1].shape[0]), s.pick(1, 1, 2), dtype=np.int64)
+    return np.full(int(place.before[1].shape[0]), s.pick(1, 1, 1, 2, 2, -1), dtype=np.int64)
 
 
 def _repeats(s: Sampler, place: _Place) -> np.ndarray:
@@ -455,7 +531,7 @@ def _pads(s: Sampler, place: _Place) -> np.ndarray:
 
 
 def _indices(s: Sampler, place: _Place) -> np.ndarray:
-    return np.array(s.pick(0, [0], [0, 0]), dtype=np.int64)
+    return np.array(s.pick(0, -1, s.pick(1, -2), [0], [0, 0], [-1, 0], [[1], [0]]), dtype=np.int64)
 
 
 def _scalar(s: Sampler, place: _Place) -> np.ndarray:
@@ -469,43 +545,6 @@ OPERANDS: Mapping[tuple[str, int], Callable[[Sampler, _Place], Any]] = {
     ("Dropout", 1): lambda s, place: np.float32(0.5), ("Dropout", 2): lambda s, place: np.bool_(s.chance(0.2)),
 }  # fmt: skip
 """How operands that say where or how much are made, by operator and number."""
-
-
-# ---------------------------------------------------------------------------------------------- numbers to feed
-
-
-def assignment(
-    values: tuple[Value, ...], rng: np.random.Generator, arrays: Mapping[Value, Any] = MappingProxyType({})
-) -> dict[str, int]:
-    """A number for each dimension symbol in the types of values, 0 and 1 among them; what the shapes of `arrays` say of
-    one is taken."""
-    symbols = {s for v in values if isinstance(v.type, Tensor) for d in v.type.shape for s in dims.symbols_of(d)}
-    found = {dims.label(s): int(rng.choice([0, 1, 2, 3, 5])) for s in sorted(symbols, key=str)}
-    for value in values:
-        if value in arrays and isinstance(value.type, Tensor):
-            sizes = zip(value.shape, np.shape(arrays[value]), strict=True)
-            found.update({dims.label(d): n for d, n in sizes if isinstance(d, dims.sympy.Symbol)})
-    return found
-
-
-def feeds(
-    params: tuple[Value, ...],
-    rng: np.random.Generator,
-    special: bool,
-    chosen: Mapping[str, int] | None = None,
-    arrays: Mapping[Value, Any] = MappingProxyType({}),
-) -> list[Any]:
-    """An array for each parameter, under an assignment of the symbols, or a random one; that of `arrays` where it has
-    one."""
-    chosen = assignment(params, rng, arrays) if chosen is None else chosen
-    found = []
-    for value in params:
-        if value in arrays:
-            found.append(arrays[value])
-            continue
-        shape = tuple(dims.evaluate(d, chosen) for d in value.shape)
-        found.append(numbers(rng, value.dtype, shape, special))
-    return found
 
 
 def results_of(value: Value) -> tuple[Value, ...]:

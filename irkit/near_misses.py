@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
 from irkit import dims
 from irkit.build import call, const, shape_vector
+from irkit.draws import numbers
 from irkit.errors import IrkitError
-from irkit.instances import DTYPES, Retry, numbers
+from irkit.instances import DTYPES, SIGNED, Retry, permutation
 from irkit.ir import Value, item, param
 from irkit.onnx.schemas import BODIES, AttributeSpec, has_schema, spec
 from irkit.types import DType, Tensor, Tuple, dims_of
@@ -31,27 +33,41 @@ TRIES = 6
 """How many changes are tried until one leads somewhere."""
 
 
-def near_miss(roots: Sequence[Value], rng: np.random.Generator) -> tuple[Value, ...]:
+@attrs.frozen(eq=False)
+class NearMiss:
+    """Values with one thing changed, or several: `kinds` names the changes."""
+
+    roots: tuple[Value, ...]
+    kinds: tuple[str, ...]
+
+
+def near_miss(roots: Sequence[Value], rng: np.random.Generator) -> NearMiss:
     """The values with one thing changed, now and then two, and all above it built anew. Raises Retry where no change
     leads anywhere."""
     found, wanted = tuple(roots), 2 if rng.random() < 0.25 else 1
+    kinds: list[str] = []
     for _ in range(TRIES):
+        change = CHANGES[int(rng.integers(len(CHANGES)))]
         try:
-            found = changed(found, rng)
+            found = changed(found, rng, change)
         except Retry:
             continue
-        wanted -= 1
-        if not wanted:
+        kinds.append(kind_of(change))
+        if len(kinds) == wanted:
             break
     if all(a is b for a, b in zip(found, roots, strict=True)):
         raise Retry("nothing can be changed")
-    return found
+    return NearMiss(found, tuple(kinds))
 
 
-def changed(roots: Sequence[Value], rng: np.random.Generator) -> tuple[Value, ...]:
-    """The values with one thing changed. Raises Retry where the change that was drawn leads nowhere."""
+def kind_of(change: Change) -> str:
+    """What a report calls a change."""
+    return change.__name__.replace("_", " ")
+
+
+def changed(roots: Sequence[Value], rng: np.random.Generator, change: Change) -> tuple[Value, ...]:
+    """The values with one thing changed. Raises Retry where the change leads nowhere."""
     order = post_order(roots)
-    change = CHANGES[int(rng.integers(len(CHANGES)))]
     try:
         with np.errstate(all="ignore"):
             built = rebuilt(order, change(order, rng))
@@ -128,9 +144,9 @@ def _other(rng: np.random.Generator, attribute: AttributeSpec, now: Any, value: 
     if attribute.name in ("axis", "batch_dims"):
         return int(rng.integers(-rank, rank)) if rank else 0
     if attribute.name == "perm":
-        return tuple(int(i) for i in rng.permutation(rank))
+        return permutation(rng, rank)
     if attribute.name == "to":
-        return int(_pick(rng, DTYPES))
+        return int(_pick(rng, DTYPES if rng.random() < 0.7 else tuple(DType)))
     if attribute.kind == "FLOAT":
         return _pick(rng, (0.0, 0.5, 2.0, 1e-3, -1.0, 1.0))
     if attribute.kind == "INT" and now in (0, 1):
@@ -151,7 +167,7 @@ def another_constant(order: tuple[Value, ...], rng: np.random.Generator) -> Inst
     kind = DType.of(array.dtype)
     if kind is DType.BOOL:
         return {value: const(~array)}
-    if kind.is_integer:
+    if kind.is_integer and kind.bits >= 8:
         backwards = array[::-1].copy() if array.ndim else array - 1
         ways = (array + 1, array - 1, backwards, -array, np.zeros_like(array), array * 0 + int(rng.integers(-3, 4)))
         return {value: const(ways[int(rng.integers(len(ways)))].astype(array.dtype))}
@@ -194,7 +210,7 @@ def another_size(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
     """One symbol becomes a number, or another symbol, wherever it stands"""
     symbols = sorted({s for v in order for d in dims_of(v.type) for s in dims.symbols_of(d)}, key=str)
     chosen = _pick(rng, symbols)
-    other = _pick(rng, (0, 1, 1, 2, dims.symbol("other")))
+    other = _pick(rng, (0, 1, 1, 1, 2, 2, dims.symbol("other"), dims.symbol("other")))
     return _resized(order, lambda d: dims.substitute(d, {chosen: other}))
 
 
@@ -217,7 +233,7 @@ def another_dtype(order: tuple[Value, ...], rng: np.random.Generator) -> Instead
     """All numbers of one element type are of another"""
     kinds = {v.dtype for v in order if v.op == PARAM and isinstance(v.type, Tensor)}
     old = _pick(rng, sorted(kinds))
-    new = _pick(rng, DTYPES)
+    new = _pick(rng, DTYPES if rng.random() < 0.7 else tuple(DType))
     found: Instead = {}
     for value in order:
         if not isinstance(value.type, Tensor) or value.dtype is not old:
@@ -280,6 +296,25 @@ def one_more(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
     return {value: made}
 
 
+def same_operand(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
+    """One parameter is another one of the same type: what differed is one value that is used twice"""
+    given = [v for v in order if v.op == PARAM and isinstance(v.type, Tensor)]
+    pairs = [(v, w) for v in given for w in given if v is not w and v.type == w.type]
+    value, other = _pick(rng, pairs)
+    return {value: other}
+
+
+def a_result(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
+    """One parameter is the result of an operator instead"""
+    value = _pick(rng, [v for v in order if v.op == PARAM and isinstance(v.type, Tensor)])
+    own = param(value.type)
+    if value.dtype is DType.BOOL:
+        return {value: call("Not", [own], {})}
+    if value.dtype in SIGNED:
+        return {value: call(_pick(rng, ("Neg", "Abs", "Relu")), [own], {})}
+    return {value: call("Identity", [own], {})}
+
+
 FAMILIES = (
     ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min"),
     ("And", "Or", "Xor"),
@@ -303,6 +338,6 @@ def sibling(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
 CHANGES: tuple[Change, ...] = (
     another_attribute, another_attribute, another_attribute, another_constant, another_constant, another_constant,
     another_constant, wider_constant, another_size, another_shape, another_dtype, swapped, stranger, without, one_more,
-    sibling,
+    sibling, same_operand, a_result,
 )  # fmt: skip
 """What may be changed; those that stand here more than once are made more often."""

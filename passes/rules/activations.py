@@ -14,7 +14,7 @@ from irkit.pattern import Is, attr, either, hole, is_all_ones, is_all_zeros, one
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, tensor
-from passes.rules.common import axes_of, is_float, same_type
+from passes.rules.common import axes_of, holds_digits, is_float, same_type
 from passes.rules.fusions import about
 
 x, y = hole("x"), hole("y")
@@ -22,9 +22,11 @@ _zero = constant("zero", where=is_all_zeros)
 _one = constant("one", where=is_all_ones)
 
 
-def _like_x(m: Match, build: Any) -> Any:
+def _like_x(m: Match, build: Any, *attributes: float) -> Any:
     if not is_float(m.x):
         return decline("integers")
+    if not holds_digits(m.x, *attributes):
+        return decline("more digits than the attribute has")
     return build() if same_type(m.x, m.root) else decline("a constant broadcasts x")
 
 
@@ -42,7 +44,7 @@ _sixth = either(p.Div(_relu6, about(6.0)), p.Mul(_relu6, about(1 / 6)))
 @rule(_sixth, exact=False)
 def hard_sigmoid(m: Match) -> Any:
     """Clip(x + 3, 0, 6) / 6 -> HardSigmoid(x, 1 / 6, 1 / 2)"""
-    return _like_x(m, lambda: op.HardSigmoid(m.x, alpha=1 / 6, beta=0.5))
+    return _like_x(m, lambda: op.HardSigmoid(m.x, alpha=1 / 6, beta=0.5), 1 / 6)
 
 
 def _is_unit(value: Value) -> bool:
@@ -58,7 +60,7 @@ _factor = constant("alpha", where=Is("is_number", _is_unit, (0.2, 1.0, 2.0)))
 def hard_sigmoid_of_affine(m: Match) -> Any:
     """Clip(alpha * x + beta, 0, 1) -> HardSigmoid(x, alpha, beta)"""
     alpha, beta = uniform(m.alpha), uniform(m.beta)
-    return _like_x(m, lambda: op.HardSigmoid(m.x, alpha=alpha, beta=beta))
+    return _like_x(m, lambda: op.HardSigmoid(m.x, alpha=alpha, beta=beta), alpha, beta)
 
 
 _hard = p.HardSigmoid(x, alpha=attr("alpha"), beta=attr("beta"))
@@ -123,14 +125,14 @@ _scaled = either(p.Mul(_grown, _number), _grown)
 def elu(m: Match) -> Any:
     """Where(x > 0, x, alpha * (Exp(x) - 1)) -> Elu(x, alpha)"""
     alpha = 1.0 if m.get("beta") is None else uniform(m.beta)
-    return _like_x(m, lambda: op.Elu(m.x, alpha=alpha))
+    return _like_x(m, lambda: op.Elu(m.x, alpha=alpha), alpha)
 
 
 @rule(p.Mul(p.Elu(x, alpha=attr("alpha")).once(), _number), exact=False)
 def selu(m: Match) -> Any:
     """gamma * Elu(x, alpha) -> Selu(x, alpha, gamma)"""
     gamma = uniform(m.beta)
-    return _like_x(m, lambda: op.Selu(m.x, alpha=m.alpha, gamma=gamma))
+    return _like_x(m, lambda: op.Selu(m.x, alpha=m.alpha, gamma=gamma), gamma)
 
 
 # ---------------------------------------------------------------------------------------------- leaky ones
@@ -140,7 +142,7 @@ def selu(m: Match) -> Any:
 def leaky_relu(m: Match) -> Any:
     """Where(x > 0, x, alpha * x) -> LeakyRelu(x, alpha)"""
     alpha = uniform(m.beta)
-    return _like_x(m, lambda: op.LeakyRelu(m.x, alpha=alpha))
+    return _like_x(m, lambda: op.LeakyRelu(m.x, alpha=alpha), alpha)
 
 
 def _is_slope(value: Value) -> bool:
@@ -152,7 +154,7 @@ def _is_slope(value: Value) -> bool:
 def leaky_relu_of_max(m: Match) -> Any:
     """Max(x, alpha * x) -> LeakyRelu(x, alpha), for 0 < alpha < 1"""
     alpha = uniform(m.slope)
-    return _like_x(m, lambda: op.LeakyRelu(m.x, alpha=alpha))
+    return _like_x(m, lambda: op.LeakyRelu(m.x, alpha=alpha), alpha)
 
 
 def _slopes(rng: np.random.Generator) -> Value:
@@ -181,7 +183,7 @@ def relu(m: Match) -> Any:
 def thresholded_relu(m: Match) -> Any:
     """Where(x > alpha, x, 0) -> ThresholdedRelu(x, alpha)"""
     alpha = uniform(m.alpha)
-    return _like_x(m, lambda: op.ThresholdedRelu(m.x, alpha=alpha))
+    return _like_x(m, lambda: op.ThresholdedRelu(m.x, alpha=alpha), alpha)
 
 
 _negative = either(p.Less(x, _zero), p.LessOrEqual(x, _zero))

@@ -14,7 +14,7 @@ from irkit.pattern import Op, attr, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import axes_of, positive, same_shape
+from passes.rules.common import axes_of, positive, same_shape, takes
 from passes.rules.rotary import is_rotated, rotation
 from passes.rules.shapes import VIEWS
 from passes.rules.sizes import bound_by, built, is_bound
@@ -28,6 +28,8 @@ x = hole("x")
 @rule(one_of("Cos", "Sin", "Exp", "Neg", "Cast", "Sqrt", "Tanh")(p.Concat(x, x, axis=attr("axis"))))
 def unary_of_doubled(m: Match) -> Any:
     """f(Concat(x, x)) -> Concat(f(x), f(x)), which computes half as much"""
+    if not takes("Concat", m.root.dtype):
+        return decline(f"Concat takes no {m.root.dtype.short}")
     inner = call(m.root.op, [m.x], dict(m.root.attributes))
     return op.Concat(inner, inner, axis=m.axis)
 

@@ -13,7 +13,7 @@ from irkit.pattern import attr, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import same_shape
+from passes.rules.common import same_shape, takes
 
 x = hole("x")
 
@@ -99,6 +99,8 @@ def cast_of_moved_cast(m: Match) -> Any:
     """Cast(Transpose(Cast(x))) -> Transpose(Cast(x)), and so for what only moves elements"""
     if not _merges(m.x.dtype, m.inner.dtype, m.root.dtype):
         return decline("the first cast loses something")
+    if not takes(m.view.op, m.root.dtype):
+        return decline(f"{m.view.op} takes no {m.root.dtype.short}")
     new = m.x if m.x.dtype is m.root.dtype else call("Cast", [m.x], dict(m.root.attributes))
     return call(m.view.op, [new, *m.more], dict(m.view.attributes))
 
@@ -155,6 +157,8 @@ def compare_of_casts(m: Match) -> Any:
         return decline("two element types, or the casts lose something")
     if start is DType.BOOL and m.root.op != "Equal":
         return decline("flags have no order")
+    if not takes(m.root.op, start):
+        return decline(f"{m.root.op} takes no {start.short}")
     straight = m.root.inputs[0] is m.first
     return call(m.root.op, [m.x, m.y] if straight else [m.y, m.x], {})
 
@@ -186,6 +190,8 @@ def cast_of_choice(m: Match) -> Any:
     """Cast(Where(c, a, b)) -> Where(c, Cast(a), Cast(b)), for constants"""
     if m.a.blob.is_weight or m.b.blob.is_weight or m.a.blob.size > 64 or m.b.blob.size > 64:
         return decline("weights, or many numbers")
+    if not takes("Where", m.root.dtype, 1):
+        return decline(f"Where takes no {m.root.dtype.short}")
     a, b = (call("Cast", [v], dict(m.root.attributes)) for v in (m.a, m.b))
     return op.Where(m.c, a, b)
 

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from irkit import dims
+from irkit.attributes import single
 from irkit.blobs import Blob
 from irkit.build import const
 from irkit.dims import Dim
 from irkit.errors import EvaluateError
 from irkit.ir import Value
+from irkit.onnx.schemas import TYPE_STRINGS, spec
 from irkit.pattern import uniform
 from irkit.types import DType, Tensor, Type, same_types
 
@@ -72,6 +74,17 @@ def is_static(type_: Type) -> bool:
 def number(like: Value, data: Any) -> Value:
     """A scalar constant of the element type of `like`."""
     return const(np.array(data).astype(like.dtype.numpy))
+
+
+def takes(name: str, dtype: DType, operand: int = 0) -> bool:
+    """True where ONNX lets an operand of an operator be of that element type."""
+    known = spec(name)
+    return TYPE_STRINGS[dtype] in known.allowed(known.formal(operand))
+
+
+def holds_digits(x: Value, *numbers: float) -> bool:
+    """True where float attributes, which are f32, hold these numbers as closely as the element type of `x` does."""
+    return x.dtype is not DType.DOUBLE or all(single(n) == n for n in numbers)
 
 
 def small(value: Value) -> np.ndarray | None:

@@ -18,7 +18,7 @@ from irkit.pattern import Is, Op, attr, either, hole, is_all_ones, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import axes_of, is_float, positive, same_shape, same_type, trailing
+from passes.rules.common import axes_of, holds_digits, is_float, positive, same_shape, same_type, trailing
 from passes.rules.shapes import view
 
 x, y, w = hole("x"), hole("y"), hole("w")
@@ -31,7 +31,7 @@ def about(target: float) -> Any:
         found = uniform(value)
         if found is None or isinstance(found, complex) or not value.dtype.is_float:
             return False
-        slack = {DType.BFLOAT16: 1e-2, DType.FLOAT16: 2e-3}.get(value.dtype, 2e-6)
+        slack = {DType.BFLOAT16: 1e-2, DType.FLOAT16: 2e-3, DType.DOUBLE: 1e-14}.get(value.dtype, 2e-6)
         return abs(found - target) <= slack * abs(target)
 
     return constant("", where=Is(f"is about {target:.6g}", holds, (target,)))
@@ -167,6 +167,8 @@ def swish_alpha(m: Match) -> Any:
     alpha = uniform(m.alpha)
     if alpha is None:
         return decline("alpha is no single number")
+    if not holds_digits(m.x, float(alpha)):
+        return decline("more digits than the attribute has")
     return _same_as_x(m, lambda: op.Swish(m.x, alpha=float(alpha)))
 
 

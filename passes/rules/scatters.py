@@ -14,7 +14,7 @@ from irkit.pattern import attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import same_shape, same_type, small
+from passes.rules.common import same_shape, same_type, small, takes
 from passes.rules.movement import UNARY
 from passes.rules.ordinals import counted
 
@@ -120,6 +120,8 @@ def _filled(rng: np.random.Generator) -> Value:
 @rule(one_of(*UNARY, "Cast")(p.ConstantOfShape(hole("shape"), value=attr("value"))), sample=_filled)
 def unary_of_filled(m: Match) -> Any:
     """f(ConstantOfShape(shape, c)) -> Expand(f(c), shape)"""
+    if not takes("Expand", m.root.dtype):
+        return decline(f"Expand takes no {m.root.dtype.short}")
     given = m.value
     number = const(np.zeros((), np.float32)) if given is None else const(given.array.reshape(()))
     return op.Expand(call(m.root.op, [number], dict(m.root.attributes)), m.shape)
@@ -138,6 +140,8 @@ _made = p.ConstantOfShape(hole("shape"), value=attr("value")).named("filled")
 def _with_number(m: Match, first: bool) -> Any:
     if not same_shape(m.x.shape, m.root.shape):
         return decline("x does not broadcast as far")
+    if not takes("Expand", m.root.dtype):
+        return decline(f"Expand takes no {m.root.dtype.short}")
     given = m.value
     number = const(np.zeros((), np.float32)) if given is None else const(given.array.reshape(()))
     return call(m.root.op, [number, m.x] if first else [m.x, number], dict(m.root.attributes))

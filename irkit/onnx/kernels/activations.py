@@ -60,7 +60,8 @@ def hard_sigmoid(x: Array, alpha: float, beta: float) -> Array:
 def gelu(x: Array, approximate: str) -> Array:
     """x * Phi(x), with the normal distribution's Phi or its approximation by tanh."""
     if approximate == "tanh":
-        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x**3)))
+        # 1 + tanh(u) is 2 * sigmoid(2 * u), which does not cancel where u is far below 0
+        return x * sigmoid(2 * np.sqrt(2 / np.pi).astype(x.dtype) * (x + 0.044715 * x**3))
     return 0.5 * x * (1 + erf(x / np.sqrt(2.0).astype(x.dtype)))
 
 
