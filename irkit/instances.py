@@ -277,8 +277,14 @@ def _raised(s: Sampler, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (s.pick(1, 2), *shape) if s.chance(0.1) else shape
 
 
+TOGETHER = frozenset(("Concat", "SequenceConstruct"))
+"""Operators whose operands have one shape, but for an axis."""
+
+
 def _fitting(s: Sampler, place: _Place) -> tuple[Dim, ...] | None:
-    """A shape that a matrix may have to be multiplied with what stands before it, mostly."""
+    """A shape that fits what stands before it, mostly: of what is put together with it, or multiplied as matrices."""
+    if place.op in TOGETHER and place.before and s.chance(0.85):
+        return _shape(place)
     if place.op not in ("MatMul", "Gemm") or place.index != 1 or s.chance(0.2):
         return None
     first = _shape(place)

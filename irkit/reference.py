@@ -159,17 +159,16 @@ class Reference:
             if found is not None:
                 yield found
 
-
-def _of_one_shape(a: Any, b: Any) -> bool:
-    return np.shape(a) == np.shape(b)
-
-
     def shaken(self, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
         """What the left side gives where each of its operators rounds once more, several times over."""
         for _ in range(TRIES):
             found = _computed(Graph(self.params, self.old), self.fed, Rounding(rng))
             if found is not None:
                 yield found
+
+
+def _of_one_shape(a: Any, b: Any) -> bool:
+    return np.shape(a) == np.shape(b)
 
 
 class Rounding(Mapping[str, Kernel]):

@@ -59,6 +59,7 @@ def typed_graphs(
     bodies: bool = True,
     empty: bool = True,
     ops: Sequence[str] | None = None,
+    wide: bool = True,
 ) -> SearchStrategy[Graph]:
     """The strategy of well-typed graphs, grown from their parameters by the samples of `irkit.onnx.samples`.
 
@@ -67,7 +68,9 @@ def typed_graphs(
         symbolic: whether dimensions may be symbols.
         bodies: whether there may be If, Loop, Scan and Call.
         empty: whether sizes and numbers of trips may be 0.
-        ops: the samples to draw from, by name; all by default.
+        ops: the samples to draw from, by name; all by default: every operator of ONNX but ImageDecoder, which takes
+            the bytes of a picture, and irkit's own.
+        wide: whether all 28 element types are drawn, where an operator takes them, or the usual ones only.
     """
     from hypothesis import strategies as st
 
@@ -75,7 +78,7 @@ def typed_graphs(
 
     @st.composite
     def graphs(draw: Callable[[Any], Any]) -> Graph:
-        return grown(lambda low, high: draw(st.integers(low, high)), names, max_ops, symbolic, empty)
+        return grown(lambda low, high: draw(st.integers(low, high)), names, max_ops, symbolic, empty, wide)
 
     return graphs()
 
@@ -87,22 +90,28 @@ def random_graph(
     symbolic: bool = True,
     empty: bool = True,
     ops: Sequence[str] | None = None,
+    wide: bool = True,
 ) -> Graph:
     """One well-typed graph, drawn by a generator instead of by Hypothesis."""
-    return grown(lambda low, high: int(rng.integers(low, high + 1)), tuple(ops or SAMPLES), max_ops, symbolic, empty)
+    names = tuple(ops or SAMPLES)
+    return grown(lambda low, high: int(rng.integers(low, high + 1)), names, max_ops, symbolic, empty, wide)
 
 
-def grown(integer: Callable[[int, int], int], names: Sequence[str], max_ops: int, symbolic: bool, empty: bool) -> Graph:
+def grown(
+    integer: Callable[[int, int], int], names: Sequence[str], max_ops: int, symbolic: bool, empty: bool,
+    wide: bool = True,
+) -> Graph:  # fmt: skip
     """A graph that `integer(low, high)` decides on.
 
     Small ranks and sizes of 1 come often; so do values that are used twice, and results that are used.
     """
     batch, seq = dims.symbol("batch"), dims.symbol("seq")
     sizes: tuple[Dim, ...] = (2, batch, 1, seq, 3, dims.add(seq, 1)) if symbolic else (2, 1, 3)
-    s = Sampler(integer, (*sizes, 0) if empty else sizes, least=0 if empty else 1)
+    s = Sampler(integer, (*sizes, 0) if empty else sizes, least=0 if empty else 1, wide=wide)
     s.parameter(DType.FLOAT, s.shape(0, 2))
     for _ in range(integer(1, max_ops)):
-        found = SAMPLES[s.choose(names)](s)
+        s.sample = s.choose(names)
+        found = SAMPLES[s.sample](s)
         s.add(*(found if isinstance(found, tuple) else (found,)))
     results = [s.values[-1]]
     for _ in range(integer(0, 3)):

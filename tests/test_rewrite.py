@@ -316,7 +316,7 @@ def test_check_finds_what_is_wrong_with_a_rule() -> None:
 
     with pytest.raises(RewriteError, match="swapped") as error:
         check(swapped, 20)
-    assert "is not" in str(error.value)
+    assert "left:  %0" in str(error.value) and "irkit.parse" in str(error.value)
 
 
 def test_guarded_rules_name_the_one_that_is_wrong() -> None:

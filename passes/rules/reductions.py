@@ -196,7 +196,8 @@ def sum_over_count(m: Match) -> Any:
     axes, found = axes_of(m.axes), uniform(m.c)
     count = math.prod(d if type(d) is int else 0 for d in (m.x.shape[a] for a in axes or ()))
     wanted = count if m.root.op == "Div" else 1 / count if count else 0
-    if not count or not found or abs(found - wanted) > 1e-6 * abs(wanted) or m.root.inputs[0] is m.c:
+    slack = 1e-14 if m.x.dtype is DType.DOUBLE else 1e-6
+    if not count or not found or abs(found - wanted) > slack * abs(wanted) or m.root.inputs[0] is m.c:
         return decline("not how many there are")
     if m.c.blob.size != 1 or m.c.rank > m.root.rank or not is_float(m.x):
         return decline("the number broadcasts")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from irkit import dims
 from irkit.build import call, op
 from irkit.dims import Dim
-from irkit.ir import Value
+from irkit.ir import Value, param
 from irkit.onnx.infer.context import contents
 from irkit.pattern import attr, attribute_of, either, hole, is_all_ones, is_all_zeros, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
-from irkit.types import Tensor
+from irkit.types import DType, Tensor
 from irkit.vocabulary import CONSTANT
 from passes.rules.common import is_known, same_shape, same_type, vector
 from passes.rules.sizes import Sizes, bound_by, built, built_if_bound, is_bound, read
@@ -236,7 +238,22 @@ def broadcast(shapes: list[tuple[Dim, ...]]) -> tuple[Dim, ...] | None:
 # ---------------------------------------------------------------------------------------------- concatenations, slices
 
 
-@rule(p.Concat(*rest("parts"), axis=attr("axis")))
+def _nested(rng: np.random.Generator) -> Value:
+    axis = int(rng.integers(-3, 3))
+
+    def part(size: Any) -> Value:
+        shape = [dims.symbol("m"), 2, 3]
+        shape[axis] = size
+        return param(Tensor((DType.FLOAT, DType.INT64, DType.BOOL)[kind], tuple(shape)))
+
+    kind = int(rng.integers(3))
+    inner = op.Concat(part(1), part(dims.symbol("n")), axis=axis if rng.random() < 0.5 else axis % 3 - 3)
+    parts = [inner, part(2), part(0)]
+    chosen = [parts[i] for i in rng.permutation(3)[: int(rng.integers(1, 4))]]
+    return op.Concat(*chosen, axis=axis)
+
+
+@rule(p.Concat(*rest("parts"), axis=attr("axis")), sample=_nested)
 def concat_concat(m: Match) -> Any:
     """Concat(Concat(a, b), c) -> Concat(a, b, c), and parts of size 0 are left out"""
     rank = m.root.rank

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import product
 
@@ -198,7 +199,7 @@ def kernel_GridSample(node: Value, x: Array, grid: Array) -> Array:
     aligned, cubic_taps = bool(attr(node, "align_corners")), attr(node, "mode") == "cubic"
     samplers = [Sampler(size, attr(node, "padding_mode"), aligned, cubic_taps) for size in x.shape[2:]]
     places = [samplers[i].inside(samplers[i].coordinate(real(grid)[..., rank - 1 - i])) for i in range(rank)]
-    flat = value.reshape(n, c, -1)
+    flat = value.reshape(n, c, math.prod(x.shape[2:]))
     found = np.zeros((n, c, *out), dtype=value.dtype)
     for combination in product(*(taps_of(node, p) for p in places)):
         index = np.zeros((n, *out), dtype=np.int64)
@@ -207,7 +208,7 @@ def kernel_GridSample(node: Value, x: Array, grid: Array) -> Array:
             element, counts = sampler.element(tap)
             index = index * sampler.size + element
             share = share * np.where(counts, weight, 0)
-        picked = np.take_along_axis(flat, index.reshape(n, 1, -1), axis=2).reshape(n, c, *out)
+        picked = np.take_along_axis(flat, index.reshape(n, 1, math.prod(out)), axis=2).reshape(n, c, *out)
         found = found + picked * share[:, None]
     return narrowed(found, x.dtype)
 

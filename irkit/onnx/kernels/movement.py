@@ -182,6 +182,9 @@ def kernel_CenterCropPad(node: Value, x: Array, shape: Array) -> Array:
         if extra < 0:
             index = index[-extra // 2 : -extra // 2 + size]
         outside = (index < 0).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+        if not found.shape[axis]:  # nothing is there to be read
+            found = np.zeros((*found.shape[:axis], size, *found.shape[axis + 1 :]), x.dtype)
+            continue
         found = np.where(outside, np.zeros((), x.dtype), np.take(found, np.maximum(index, 0), axis=axis))
     return found
 

@@ -103,6 +103,11 @@ def sample_Call(s: Sampler) -> Value:
     return call_graph(body, call_graph(body, x))
 
 
+def sample_Constant(s: Sampler) -> Value:
+    """A few numbers."""
+    return s.constant(s.choose(s.widened(ANY, "Constant")), s.static_shape(0, 2, 0))
+
+
 def sample_Sequence(s: Sampler) -> Value:
     """Put in and taken out again."""
     x = s.tensor(ANY)

@@ -34,13 +34,45 @@ def reduction(name: str, kinds: tuple = NUMBERS, empty: bool = False) -> Callabl
 sample_ReduceSum, sample_ReduceMax = reduction("ReduceSum", empty=True), reduction("ReduceMax")
 sample_ReduceMin, sample_ReduceMean = reduction("ReduceMin"), reduction("ReduceMean", FLOATS)
 sample_ReduceProd, sample_ReduceL2 = reduction("ReduceProd"), reduction("ReduceL2", FLOATS)
-sample_ReduceSumSquare = reduction("ReduceSumSquare")
+sample_ReduceSumSquare, sample_ReduceL1 = reduction("ReduceSumSquare"), reduction("ReduceL1")
+sample_ReduceLogSum, sample_ReduceLogSumExp = reduction("ReduceLogSum", FLOATS), reduction("ReduceLogSumExp", FLOATS)
 
 
 def sample_ArgMax(s: Sampler) -> Value:
     """Along an axis that is not empty."""
     x = s.tensor(NUMBERS, 1, 4, has_static_axis)
     return op.ArgMax(x, axis=static_axis(s, x), keepdims=s.integer(0, 1))
+
+
+def sample_ArgMin(s: Sampler) -> Value:
+    """Along an axis that is not empty."""
+    x = s.tensor(NUMBERS, 1, 4, has_static_axis)
+    return op.ArgMin(x, axis=static_axis(s, x), keepdims=s.integer(0, 1))
+
+
+def sample_CumProd(s: Sampler) -> Value:
+    """In either direction."""
+    x = s.tensor(NUMBERS, 1)
+    return op.CumProd(x, s.axis(x.rank), exclusive=s.integer(0, 1), reverse=s.integer(0, 1))
+
+
+def sample_Det(s: Sampler) -> Value:
+    """Of small matrices."""
+    size = s.integer(1, 2)
+    return op.Det(s.of(F32, (*s.shape(0, 1), size, size)))
+
+
+def sample_Einsum(s: Sampler) -> Value:
+    """A product of matrices, an outer product, a trace of rows."""
+    x = s.tensor(FLOATS, 2, 2)
+    y = s.of(x.dtype, (x.shape[1], s.choose(s.sizes)))
+    equation = s.choose(("ij,jk->ik", "ij,jk->k", "ij,jk->jik"))
+    return op.Einsum(x, y, equation=equation)
+
+
+def sample_EyeLike(s: Sampler) -> Value:
+    """Ones on one diagonal."""
+    return op.EyeLike(s.tensor(NUMBERS, 2, 2), k=s.integer(-1, 1))
 
 
 def sample_CumSum(s: Sampler) -> Value:

@@ -6,7 +6,8 @@ What an operator could not take at run time (a kernel larger than its input, an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import attrs
@@ -16,6 +17,7 @@ from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value, param
+from irkit.onnx.schemas import TYPE_STRINGS, has_schema, spec
 from irkit.types import DType, Tensor, Type, dims_of
 
 F32, F64, F16, I64, I32, U8, BOOL = (
@@ -28,6 +30,21 @@ NUMBERS = (*FLOATS, I64, I32)
 ANY = (*NUMBERS, BOOL)
 """Element types to choose from; the usual ones stand there more often."""
 
+STRING = DType.STRING
+HALVES, BYTES = (DType.FLOAT16, DType.BFLOAT16), (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
+WIDER: Mapping[tuple[DType, ...], tuple[DType, ...]] = {
+    FLOATS: (*HALVES, F64),
+    INTEGERS: (*BYTES, DType.UINT32, DType.UINT64),
+    NUMBERS: (*HALVES, *BYTES, DType.UINT32, DType.UINT64),
+    ANY: tuple(DType),
+}
+"""What else may be drawn in the place of the usual element types, where an operator takes it."""
+
+CASTABLE = tuple(
+    d for d in DType if TYPE_STRINGS[d] in spec("Cast").allowed(spec("Cast").outputs[0]) and d is not STRING
+)
+"""Element types that a Cast of numbers may give; no text, whose digits differ from runtime to runtime."""
+
 NUMBERS_USED = (0.0, 1.0, -1.0, 2.0, 0.5, -0.5, 3.0, -2.0, -0.0)
 """What the elements of constants are drawn from."""
 
@@ -37,7 +54,8 @@ class Sampler:
     """`integer(low, high)` makes every choice: a Hypothesis draw, or a random generator. Low numbers are simple.
 
     `values` are what may be used, `params` what the graph takes; `sizes` are the dimensions to choose from. `outer` is
-    the sampler around a body; `least` is the smallest number of elements or trips.
+    the sampler around a body; `least` is the smallest number of elements or trips. `wide` says whether element types
+    beyond the usual ones are drawn; `sample` is the name of the sample that is drawn now.
     """
 
     integer: Callable[[int, int], int]
@@ -47,6 +65,8 @@ class Sampler:
     outer: Sampler | None = None
     most_params: int = 6
     least: int = 0
+    wide: bool = True
+    sample: str = ""
 
     # -- choices
 
@@ -82,6 +102,7 @@ class Sampler:
 
     def tensor(self, kinds: Sequence[DType] = ANY, low: int = 0, high: int = 4, where: Any = None) -> Value:
         """A tensor of one of the element types, with `low` to `high` dimensions; `where` is a condition on its type."""
+        kinds = self.widened(kinds, self.sample)
         fitting = [v for v in reversed(self.values) if fits(v.type, kinds, low, high, where)]
         if fitting and not self.rarely():
             return self.choose(fitting[:8])
@@ -91,6 +112,13 @@ class Sampler:
             shape = tuple(d if type(d) is int and d > 0 else 2 for d in shape)
         return self.of(kind, shape)
 
+    def widened(self, kinds: Sequence[DType], op: str) -> Sequence[DType]:
+        """The element types; now and then others in their place, that the operator takes, too."""
+        more = WIDER.get(tuple(kinds), ()) if self.wide and has_schema(op) else ()
+        if not more or not self.rarely():
+            return kinds
+        return [d for d in more if d in taken(op)] or kinds
+
     def of(self, kind: DType, shape: tuple[Dim, ...]) -> Value:
         """A value of exactly that type."""
         wanted = Tensor(kind, shape)
@@ -98,7 +126,7 @@ class Sampler:
         if fitting and not self.rarely():
             return self.choose(fitting[:4])
         ways = []
-        if self.binders(shape) is not None:
+        if self.binders(shape) is not None and kind in taken("Expand"):
             ways.append(self.expanded)
         if not any(dims.is_fresh(d) for d in shape) and (not ways or self.can_take_params()):
             ways = [self.parameter, self.parameter, *ways]
@@ -150,12 +178,14 @@ class Sampler:
         count = int(np.prod([int(d) for d in shape], dtype=np.int64))
         numbers = [self.choose(NUMBERS_USED) for _ in range(min(count, 4))]
         data = np.resize(np.array(numbers or [0.0]), [int(d) for d in shape])
+        if kind is STRING:
+            return const(np.where(data > 0, "a", "b c").astype(object))
         return const(np.abs(data).astype(kind.numpy) if kind.is_unsigned else data.astype(kind.numpy))
 
     def expanded(self, kind: DType, shape: tuple[Dim, ...]) -> Value:
         """Some value, made a scalar of that element type, and repeated."""
         scalars = [v for v in reversed(self.values) if fits(v.type, ANY, 0, 0, None)]
-        start = self.choose(scalars[:4]) if scalars else self.constant(kind, ())
+        start = self.choose(scalars[:4]) if scalars and kind in CASTABLE else self.constant(kind, ())
         found = cast(start, kind)
         return op.Expand(found, shape_vector(shape, *(self.binders(shape) or ()))) if shape else found
 
@@ -169,7 +199,7 @@ class Sampler:
 
     def inside(self) -> Sampler:
         """The sampler for a body: it may use all values of this one."""
-        return Sampler(self.integer, self.sizes, list(self.values), [], self, self.most_params, self.least)
+        return Sampler(self.integer, self.sizes, list(self.values), [], self, self.most_params, self.least, self.wide)
 
 
 def fits(type_: Type, kinds: Sequence[DType], low: int, high: int, where: Any) -> bool:
@@ -187,8 +217,17 @@ def cast(x: Value, kind: DType) -> Value:
     if x.dtype is kind:
         return x
     if x.dtype.is_float and kind.is_integer:
-        x = op.Clip(op.Where(op.IsNaN(x), np.zeros((), x.dtype.numpy), x), 0.0, 100.0)
+        x = op.Clip(op.Where(op.IsNaN(x), np.zeros((), x.dtype.numpy), x), 0.0, 100.0 if kind.bits >= 8 else 1.0)
     return op.Cast(x, to=int(kind))
+
+
+@cache
+def taken(op: str) -> frozenset[DType]:
+    """The element types that an operator takes for the operand that may have the most of them; all for a constant."""
+    known = spec(op)
+    rows = [known.allowed(formal) for formal in known.inputs] or [frozenset(TYPE_STRINGS.values())]
+    most = max(rows, key=len)
+    return frozenset(d for d in DType if TYPE_STRINGS[d] in most)
 
 
 def is_static(type_: Tensor) -> bool:

@@ -7,7 +7,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from irkit.errors import GraphError
-from irkit.onnx.samples import control, elementwise, movement, numeric
+from irkit.onnx.samples import control, elementwise, movement, nets, numeric, sundry
 
 PREFIX = "sample_"
 
@@ -27,7 +27,7 @@ def gathered(*families: ModuleType) -> Mapping[str, Sample]:
     return MappingProxyType(found)
 
 
-SAMPLES = gathered(elementwise, movement, numeric, control)
+SAMPLES = gathered(elementwise, movement, numeric, control, nets, sundry)
 
-WITH_BODIES = frozenset(("If", "Loop", "Scan", "Call"))
+WITH_BODIES = frozenset(("If", "Loop", "Scan", "Call", "SequenceMap"))
 """The samples that have bodies."""
