@@ -7,6 +7,8 @@
 #   make costs     passes/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
 #   make models    docs/models.md from the sweep of models   (long)
 #   make rules     docs/rules.md from the rules
+#   make check-rules  docs/rules_checked.md: every rule at 200 instances and ten seeds, and the wrong rules on five
+#                  (hours; CHECK_ARGS="--n 20 --seeds 2" for less)
 #   make expansions  every expansion of legalization on 200 instances   (minutes; `make test` takes 10 of each)
 #   make fuzz-optimized  ONNX Runtime's default optimizations on against off, on what irkit writes, for FUZZ_SECONDS
 #   make exact-rules  rules that keep every bit, at the ends of the floats, on 200 instances each   (minutes)
@@ -36,7 +38,7 @@ test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test sweep bench costs models rules expansions fuzz-optimized exact-rules coverage opsets test-coverage lint format types install clean kills
+.PHONY: demo test sweep bench costs models rules check-rules expansions fuzz-optimized exact-rules coverage opsets test-coverage lint format types install clean kills
 
 install: $(READY)
 
@@ -91,6 +93,10 @@ models: $(READY)
 
 rules: $(READY)
 	$(BIN)/python -m tests.rules_table
+
+check-rules: export OMP_NUM_THREADS ?= 1
+check-rules: $(READY)
+	$(BIN)/python -m tests.rules_checked $(CHECK_ARGS)
 
 expansions: $(READY)
 	IRKIT_EXPANSIONS=200 $(BIN)/python -m pytest -q -o faulthandler_timeout=3600 tests/test_expansions.py

@@ -34,6 +34,16 @@ NEAR = 6
 
 
 @attrs.define(eq=False)
+class Misses:
+    """How many near misses were made, of which kinds, and on how many of them the rule fired."""
+
+    made: int = 0
+    fired: int = 0
+    kinds: Counter[str] = attrs.field(factory=Counter)
+    fired_kinds: Counter[str] = attrs.field(factory=Counter)
+
+
+@attrs.define(eq=False)
 class Tally:
     """What a check has counted so far."""
 
@@ -49,7 +59,7 @@ class Tally:
     empty: int = 0
     no_value: int = 0
 
-    def attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Any] | None, near: bool = False) -> bool:
+    def attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Any] | None, *, near: bool = False) -> bool:
         """True where the rule fires on values and both sides agree on numbers, of which there are some; False where it
         does not match, or declines, or there is nothing to compare. `arrays` are numbers for some of the parameters.
         Raises Counterexample, made as small as can be, where the rule is wrong."""
@@ -62,6 +72,19 @@ class Tally:
             given = None if case.arrays is None else dict(zip(case.params, case.arrays, strict=True))
             smallest = shrunk(Smaller(roots, given), error, lambda smaller: self.failure(smaller, case.kind))
             raise smallest from None
+
+    def near(self, made: Instance, misses: Misses) -> None:
+        """Tries near misses of an instance, and counts them."""
+        for _ in range(NEAR):
+            try:
+                changed = near_miss(made.roots, self.rng)
+            except Retry:
+                continue
+            misses.made += 1
+            misses.kinds.update(changed.kinds)
+            if self.attempt(changed.roots, made.arrays, near=True):
+                misses.fired += 1
+                misses.fired_kinds.update(changed.kinds)
 
     def applied(self, roots: tuple[Value, ...], params: tuple[Value, ...]) -> tuple[Match, Any] | None:
         """(the match, what the rule made of it); None where it does not match."""
@@ -201,44 +224,31 @@ def check(
     if not isinstance(rule, Rule):
         raise RewriteError(f"{rule!r} is no rule", hint="check one rule at a time, made by @irkit.rule(pattern)")
     tally = Tally(rule, np.random.default_rng(seed), Limits(rule.exact, rtol, atol), onnxruntime)
-    fired = 0
-    kinds: Counter[str] = Counter()
-    fired_kinds: Counter[str] = Counter()
-    near, near_fired = 0, 0
+    fired, misses = 0, Misses()
     for _ in range(n * PATIENCE):
         if fired >= n:
             break
         made = drawn(rule, tally.rng)
-        if made is None or not tally.attempt(made.roots, made.arrays):
-            continue
-        fired += 1
-        for _ in range(NEAR):
-            try:
-                changed = near_miss(made.roots, tally.rng)
-            except Retry:
-                continue
-            near += 1
-            kinds.update(changed.kinds)
-            if tally.attempt(changed.roots, made.arrays, near=True):
-                near_fired += 1
-                fired_kinds.update(changed.kinds)
+        if made is not None and tally.attempt(made.roots, made.arrays):
+            fired += 1
+            tally.near(made, misses)
     if not fired:
         raise RewriteError(
             f"no instance was found on which the rule {rule.name} fires and there is something to compare",
             hint=f"declined: {dict(tally.declined)}; all results were empty: {tally.empty}; the left side had no "
             f"value: {tally.no_value}; give the rule a sample: @rule(pattern, sample=function_of_a_generator)",
         )
-    return report(tally, fired, near, near_fired, {k: (made, fired_kinds[k]) for k, made in kinds.items()})
+    return report(tally, fired, misses)
 
 
-def report(tally: Tally, fired: int, near: int, near_fired: int, kinds: Mapping[str, tuple[int, int]]) -> Checked:
+def report(tally: Tally, fired: int, misses: Misses) -> Checked:
     """What a check has counted, as it is returned."""
     rule, covered = tally.rule, tally.covered
     allowed = () if rule.sample is not None else dtypes_of((rule.pattern, *rule.others))
     return Checked(
-        fired=fired, declined=sorted_counts(tally.declined), near_misses=near, near_fired=near_fired,
+        fired=fired, declined=sorted_counts(tally.declined), near_misses=misses.made, near_fired=misses.fired,
         on_runtime=tally.on_runtime, not_there=tally.not_there, rule=rule.name, exact=rule.exact,
-        near_kinds=tuple((k, kinds.get(k, (0, 0))) for k in sorted(set(map(kind_of, CHANGES)))),
+        near_kinds=tuple((k, (misses.kinds[k], misses.fired_kinds[k])) for k in sorted(set(map(kind_of, CHANGES)))),
         empty=tally.empty, no_value=tally.no_value, types=sorted_counts(covered.types),
         untried=untried(allowed, covered.types), ranks=sorted_counts(covered.ranks), axes=sorted_counts(covered.axes),
         sizes=sorted_counts(covered.sizes), numbers=sorted_counts(covered.numbers), reused=covered.reused,

@@ -264,5 +264,4 @@ def _float(number: Any) -> str:
     wide = float(number)
     if not np.isfinite(wide):
         return {"nan": "np.nan", "inf": "np.inf", "-inf": "-np.inf"}[str(wide)]
-    short = str(number)
-    return short if isinstance(number, np.float32) and np.float32(float(short)) == number else repr(wide)
+    return str(number) if type(number) is np.float32 else repr(wide)

@@ -176,7 +176,7 @@ def another_constant(order: tuple[Value, ...], rng: np.random.Generator) -> Inst
     wide = array.astype(np.float64)
     one = wide.copy()
     one.reshape(-1)[0] += 1.0
-    ways = (wide * 1.03, wide * 0.95, wide * 1.1 + 0.01, wide * 1.5 + 0.25, -wide, wide * 0, one)
+    ways = (wide * 1.03, wide * 0.95, wide * 1.1 + 0.01, wide * 1.5 + 0.25, -wide, np.zeros_like(wide), one)
     return {value: const(ways[int(rng.integers(len(ways)))].astype(array.dtype))}
 
 

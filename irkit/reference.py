@@ -38,6 +38,8 @@ MOVED = 8
 """How many times as far as a rounding of the operands moves the result the right side may be off by."""
 UNMEASURED = 4
 """How many times as much all that is, where nothing is wider than the left side, and it is its own reference."""
+SUMMANDS = 8
+"""Sums of more are rounded more often, as the root of how many there are, in an order that nobody lays down."""
 TRIES = 8
 """How often the operands are rounded to see how far that moves the result."""
 
@@ -147,6 +149,13 @@ class Reference:
         """Whether it is more precise than the left side."""
         return self.graph is not None
 
+    @property
+    def longest(self) -> int:
+        """The largest size of an operand: of so many numbers there may be a sum."""
+        arrays = [a for a in self.fed if isinstance(a, np.ndarray)]
+        arrays += [v.blob.array for v in post_order(self.old) if v.op == CONSTANT and v.blob is not None]
+        return max((n for a in arrays for n in a.shape), default=1)
+
     def nearby(self, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
         """The results for operands and constants that are rounded once, up or down, several times over."""
         for _ in range(TRIES):
@@ -230,7 +239,7 @@ def worse(reference: Reference, index: int, left: np.ndarray, right: np.ndarray,
     exact = np.asarray(reference.results[index]).astype(np.float64)
     x, y = left.astype(np.float64), right.astype(np.float64)
     told = np.isfinite(x) & np.isfinite(exact) & (np.abs(exact) < largest(kind))
-    slack = 1 if reference.is_wide else UNMEASURED
+    slack = (1 if reference.is_wide else UNMEASURED) * max(1.0, reference.longest / SUMMANDS) ** 0.5
     with np.errstate(all="ignore"):
         off, allowed = np.abs(y - exact), np.abs(x - exact) * WORSE
         allowed = allowed + slack * ROUNDINGS * (epsilon(kind) * np.abs(exact) + epsilon(kind) * least(kind))

@@ -202,13 +202,14 @@ def fewer_dimensions(found: Smaller) -> Iterator[Smaller | None]:
                     break
                 less = None if array is None else np.asarray(array[..., 0] if last else array[0])
                 if value.op == CONSTANT:
-                    instead[value] = const(np.ascontiguousarray(less).reshape(np.shape(less)))
+                    instead[value] = const(np.array(less))
                 else:
                     own = param(Tensor(value.dtype, value.shape[:-1] if last else value.shape[1:]))
                     instead[value] = own
                     if less is not None:
                         arrays[own] = less
-            yield changed(found, instead, arrays)
+            else:
+                yield changed(found, instead, arrays)
 
 
 def single_precision(found: Smaller) -> Iterator[Smaller | None]:
@@ -267,11 +268,11 @@ def _plainer(array: np.ndarray) -> Iterator[np.ndarray]:
     wide = array.astype(np.float64)
     with np.errstate(all="ignore"):
         for plain in (np.zeros_like(wide), np.ones_like(wide), np.round(wide), np.round(wide, 1)):
-            yield plain.astype(array.dtype)
+            yield np.where(np.isfinite(wide), plain, wide).astype(array.dtype)
         for at in np.ndindex(array.shape) if array.size <= FEW else ():
             number = wide[at]
             for other in (0.0, 1.0, np.round(number), np.round(number, 1), 2.0, -1.0):
-                if other != number and not np.isnan(other):
+                if other != number and np.isfinite(other):
                     one = array.copy()
                     one[at] = np.asarray(other).astype(array.dtype)
                     yield one

@@ -56,6 +56,8 @@ def causal_convolution(m: Match) -> Any:
     if any(pads or ()) or set(strides or ()) - {1} or auto not in (None, "NOTSET"):
         return decline("the convolution is padded, or has strides")
     dilation, there = (dilations or (1,))[0], m.past.shape[2]
+    if not taps or (type(m.x.shape[2]) is int and not m.x.shape[2]):
+        return decline("there is nothing to convolve")
     before = (taps - 1) * dilation
     if type(there) is not int or there < before or not same_shape(m.past.shape[:2], m.x.shape[:2]):
         return decline("there are fewer earlier positions than the convolution looks back")

@@ -57,6 +57,8 @@ def attention_of_factors(m: Match) -> Any:
     k = None if past or not isinstance(m.root.type, Tensor) else without_factor(m.k)
     if q is None and k is None:
         return decline("no number is multiplied in")
+    if m.q.dtype is DType.DOUBLE:
+        return decline("the scale is kept in float32")
     scale = m.root.attribute("scale")
     if scale is None:
         size = m.q.shape[-1] if m.q.rank == 4 else dims.floordiv(m.q.shape[-1], attribute_of(m.root, "q_num_heads"))
