@@ -11,7 +11,7 @@ import numpy as np
 
 from irkit.agree import Limits, agree, agree_on_runtime, has_value, held, sides, text
 from irkit.counterexample import Case, Counterexample
-from irkit.covered import Checked, Covered, running, sorted_counts, unseen, untried
+from irkit.covered import Checked, Covered, ends_of, running, sorted_counts, untried
 from irkit.dims import symbols_of
 from irkit.draws import NOTHING
 from irkit.errors import RewriteError, TypeRuleError
@@ -29,6 +29,9 @@ from irkit.walk import post_order, rebuild
 PATIENCE = 300
 """How many instances are tried for each that is wanted."""
 
+TRACED = 2000
+"""So many calls of the rule's function are followed line by line, while some of its ends were not reached."""
+
 NEAR = 6
 """How many near misses are made of each instance on which a rule fired."""
 
@@ -43,6 +46,10 @@ class Misses:
     fired_kinds: Counter[str] = attrs.field(factory=Counter)
 
 
+def _ends(tally: Tally) -> tuple[tuple[int, str], ...]:
+    return ends_of(tally.rule.function)
+
+
 @attrs.define(eq=False)
 class Tally:
     """What a check has counted so far."""
@@ -54,6 +61,8 @@ class Tally:
     declined: Counter[str] = attrs.field(factory=Counter)
     covered: Covered = attrs.field(factory=Covered)
     ran: set[int] = attrs.field(factory=set)
+    ends: tuple[tuple[int, str], ...] = attrs.field(default=attrs.Factory(_ends, takes_self=True))
+    traced: int = 0
     on_runtime: int = 0
     not_there: int = 0
     empty: int = 0
@@ -92,14 +101,21 @@ class Tally:
         m = matched(self.rule, roots, lambda: symbols)
         if m is None:
             return None
+        if self.traced >= TRACED or not self.unseen():
+            return m, self.rule.function(m)
+        self.traced += 1
         with running(self.rule.function, self.ran):
             return m, self.rule.function(m)
+
+    def unseen(self) -> tuple[tuple[int, str], ...]:
+        """The lines of the rule's function that return or raise, and never ran."""
+        return tuple(line for line in self.ends if line[0] not in self.ran)
 
     def failure(self, smaller: Smaller, kind: str) -> Counterexample | None:
         """The error where the rule is wrong in that way on an instance and its numbers; None where it is not."""
         params = smaller.params
         given = None if smaller.arrays is None else dict(smaller.arrays)
-        tally = attrs.evolve(self, declined=Counter(), covered=Covered(), ran=set())
+        tally = attrs.evolve(self, declined=Counter(), covered=Covered(), ran=set(), traced=TRACED)
         try:
             if kind == "numbers" and given is not None:
                 tally.compare_on(smaller.roots, params, given)
@@ -252,7 +268,7 @@ def report(tally: Tally, fired: int, misses: Misses) -> Checked:
         empty=tally.empty, no_value=tally.no_value, types=sorted_counts(covered.types),
         untried=untried(allowed, covered.types), ranks=sorted_counts(covered.ranks), axes=sorted_counts(covered.axes),
         sizes=sorted_counts(covered.sizes), numbers=sorted_counts(covered.numbers), reused=covered.reused,
-        lines=unseen(rule.function, tally.ran),
+        lines=tally.unseen(),
     )  # fmt: skip
 
 

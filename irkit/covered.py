@@ -188,13 +188,13 @@ def running(function: Callable[..., Any], seen: set[int]) -> Iterator[None]:
         sys.settrace(before)
 
 
-def unseen(function: Callable[..., Any], seen: set[int]) -> tuple[tuple[int, str], ...]:
-    """(number, text) of the lines of a function that are not among those seen; () where none was."""
+def ends_of(function: Callable[..., Any]) -> tuple[tuple[int, str], ...]:
+    """(number, text) of the lines of a function that return or raise."""
     code: CodeType | None = getattr(function, "__code__", None)
-    if code is None or not seen:
+    if code is None:
         return ()
     own = {line for _, line in dis.findlinestarts(code) if line is not None and line != code.co_firstlineno}
-    texts = {n: linecache.getline(code.co_filename, n).strip() for n in sorted(own - seen)}
+    texts = {n: linecache.getline(code.co_filename, n).strip() for n in sorted(own)}
     return tuple((n, text) for n, text in texts.items() if text.startswith(("return", "raise")))
 
 

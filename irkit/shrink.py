@@ -24,7 +24,7 @@ from irkit.walk import post_order
 MOST = 400
 """How many smaller instances are tried."""
 SECONDS = 4.0
-"""For how long that goes on at most."""
+"""For how long that goes on at most, on the processor."""
 LONG = 8
 """What a dimension that is a symbol counts as."""
 FEW = 24
@@ -78,12 +78,12 @@ Test = Callable[[Smaller], Any]
 
 def shrunk(found: Smaller, error: Any, test: Test) -> Any:
     """The error of the smallest instance that was found; `error` itself where there is none smaller."""
-    tried, until = 0, time.monotonic() + SECONDS
+    tried, until = 0, time.thread_time() + SECONDS
     best, size, again = found, found.size(), True
     while again:
         again = False
         for candidate in candidates(best):
-            if tried >= MOST or time.monotonic() > until:
+            if tried >= MOST or time.thread_time() > until:
                 return error
             if candidate.size() >= size:
                 continue
