@@ -31,16 +31,18 @@ TRIES = 4
 @attrs.frozen
 class Limits:
     """How near the two sides of a rule must be: to the bit where `exact`; else by the tolerances that were asked for,
-    and where none was, the right side no worse than the left one (see `irkit.reference`)."""
+    and where none was, the right side no worse than the left one (see `irkit.reference`), or, where it is not to be
+    `measured`, within the tolerances of `irkit.compare`."""
 
     exact: bool = True
     rtol: float | None = None
     atol: float | None = None
+    measured: bool = True
 
     @property
     def asked(self) -> bool:
         """Whether a tolerance was asked for."""
-        return self.rtol is not None or self.atol is not None
+        return self.rtol is not None or self.atol is not None or not self.measured
 
 
 @attrs.frozen
@@ -77,7 +79,8 @@ def agree(
         chosen = assignment(params, rng, given or {}, empty=empty)
         if agreed and (0 not in chosen.values() or rng.random() < 0.5):
             break
-        arrays = feeds(params, rng, special=limits.exact, chosen=chosen, arrays=given or {}, whole=True)
+        arrays = feeds(params, rng, special=limits.exact, chosen=chosen, arrays=given or {}, whole=True,
+                       plain=not limits.exact and not limits.measured)  # fmt: skip
         if given is not None and not is_allowed(old, params, arrays):
             continue
         elements = held(name, old, new, params, arrays, rng, limits, names, marks=given is not None)
@@ -148,6 +151,8 @@ def apart(one: Any, other: Any, limits: Limits) -> Difference | None:
             at = None if same_bits(one, other) else unlike(one, other)
             return None if at is None else Difference("the bits differ, and the rule is said to be exact", "", at)
         return compare(one, other, rtol=0.0, atol=0.0)
+    if limits.rtol is None and limits.atol is None:
+        return compared(one, other, False)
     if isinstance(one, np.ndarray) and is_real(one, other):
         real = np.isfinite(one.astype(np.float64))
         zero = one.dtype.type(0)

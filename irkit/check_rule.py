@@ -210,6 +210,7 @@ def check(
     onnxruntime: bool = True,
     rtol: float | None = None,
     atol: float | None = None,
+    measured: bool = True,
 ) -> Checked:
     """Makes random instances of the rule's left side until it has fired on `n`, and compares both sides by numbers.
 
@@ -229,6 +230,8 @@ def check(
         onnxruntime: whether both sides are also compared on ONNX Runtime, where it has kernels for them.
         rtol, atol: where given, floats of a rule that is not exact may differ by atol + rtol * |left|, and are not
             measured against float64.
+        measured: whether they are measured at all; without it, and without tolerances, those of `irkit.compare` hold.
+            For rules that are to be right rather than as precise: one operator said by several others.
 
     Returns the report: what was covered, and what was not.
 
@@ -239,7 +242,7 @@ def check(
     """
     if not isinstance(rule, Rule):
         raise RewriteError(f"{rule!r} is no rule", hint="check one rule at a time, made by @irkit.rule(pattern)")
-    tally = Tally(rule, np.random.default_rng(seed), Limits(rule.exact, rtol, atol), onnxruntime)
+    tally = Tally(rule, np.random.default_rng(seed), Limits(rule.exact, rtol, atol, measured), onnxruntime)
     fired, misses = 0, Misses()
     for _ in range(n * PATIENCE):
         if fired >= n:

@@ -95,7 +95,8 @@ UNLIKE: dict[str, Callable[[Value], bool]] = {
 @pytest.mark.parametrize("expanded", all_expansions(), ids=lambda e: e.rule.name.replace(" ", "-"))
 def test_both_sides_of_the_expansion_are_equal(expanded: Expanded) -> None:
     rule = sampled(expanded)
-    assert check(rule, COUNT, seed=zlib.crc32(rule.name.encode()) % 1000).fired >= min(3, COUNT)
+    # one operator said by several is right, and seldom as precise
+    assert check(rule, COUNT, seed=zlib.crc32(rule.name.encode()) % 1000, measured=False).fired >= min(3, COUNT)
 
 
 # ---- at every opset, in every element type ---------------------------------------------------------------------------
