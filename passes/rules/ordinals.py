@@ -22,7 +22,7 @@ from irkit.pattern import attribute_of, hole, is_all_zeros, one_of, p, rest, uni
 from irkit.pattern import const as constant
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, Tensor
-from passes.rules.common import axes_of, is_known, positive
+from passes.rules.common import axes_of, is_known, positive, takes
 from passes.rules.movement import UNARY
 from passes.rules.sizes import bound_by, built, is_bound, read
 
@@ -338,6 +338,8 @@ def decided(name: str, low: Dim, high: Dim) -> bool | None:
 @rule(one_of(*UNARY, "Cast")(p.Expand(hole("x"), hole("shape"))))
 def unary_of_expand(m: Match) -> Any:
     """f(Expand(x)) -> Expand(f(x))"""
+    if not takes("Expand", m.root.dtype):
+        return decline(f"Expand takes no {m.root.dtype.short}")
     return op.Expand(call(m.root.op, [m.x], dict(m.root.attributes)), m.shape)
 
 
