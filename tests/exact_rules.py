@@ -19,12 +19,14 @@ import ml_dtypes
 import numpy as np
 
 from irkit import dims
-from irkit.agree import Unrunnable, computed, differ, is_allowed, is_safe, run, same_bits, sides
+from irkit.agree import Unrunnable, computed, is_allowed, is_safe, run, same_bits, sides
 from irkit.build import const
 from irkit.check_rule import drawn, matched
+from irkit.counterexample import Case, Counterexample
+from irkit.draws import assignment
 from irkit.errors import EvaluateError, IrkitError, RewriteError, TypeRuleError
 from irkit.evaluate import evaluate
-from irkit.instances import Retry, assignment
+from irkit.instances import Retry
 from irkit.ir import Graph, Value
 from irkit.near_misses import near_miss, rebuilt
 from irkit.rewrite import Decline, Rule
@@ -180,8 +182,15 @@ def compared(rule: Rule, where: str, old: Any, new: Any, params: Any, arrays: An
     """Raises RewriteError where a bit of the results differs."""
     for one, other in zip(*results, strict=True):
         if not same_bits(one, other):
-            what = f"{where}: {np.asarray(one).tolist()} and {np.asarray(other).tolist()}"
-            raise differ(rule.name, what, old, new, params, arrays)
+            what = f"differs {where}: {np.asarray(one).tolist()} and {np.asarray(other).tolist()}"
+            kind = "runtime" if "Runtime" in where else "numbers"
+            case = Case(rule.name, kind, what, tuple(old), tuple(new), tuple(params), {}, tuple(arrays), *results)
+            raise Counterexample.of(case)
+
+
+def missed(roots: tuple[Value, ...], rng: Rng) -> tuple[Value, ...]:
+    """The values of a near miss. Raises Retry where there is none."""
+    return near_miss(roots, rng).roots
 
 
 def check_bits(rule: Rule, instances: int, seed: int = 0, patience: int = 20) -> Count:
@@ -194,7 +203,7 @@ def check_bits(rule: Rule, instances: int, seed: int = 0, patience: int = 20) ->
         if made is None:
             continue
         agree(rule, made.roots, made.arrays, rng, count, near=False)
-        for change in (with_ends, near_miss, lambda roots, rng: with_ends(near_miss(roots, rng), rng)):
+        for change in (with_ends, missed, lambda roots, rng: with_ends(missed(roots, rng), rng)):
             try:
                 roots = change(made.roots, rng)
             except (Retry, IrkitError):
