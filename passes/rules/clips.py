@@ -124,6 +124,8 @@ def bound_of_bound(m: Match) -> Any:
         return decline("a bound of 0.0 meets one of -0.0")
     with np.errstate(invalid="ignore"):
         found = (np.maximum if m.root.op == "Max" else np.minimum)(a, b).astype(m.a.dtype.numpy)
+    if m.a.dtype.is_float and np.any(found == 0):
+        return decline("which zero is taken depends on the order of the operands")
     if found.size > max(a.size, b.size, 1):
         return decline("the bound is larger than both")
     return (op.Max if m.root.op == "Max" else op.Min)(m.x, const(found))
