@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from ctypes import c_float
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def frozen(name: str, value: Any) -> Attribute:
         return int(value)
     if isinstance(value, float):
         return float(value)
-    if isinstance(value, Iterable):
+    if isinstance(value, Iterable) and not isinstance(value, Mapping | Set):
         return tuple(frozen(name, item) for item in value)
     raise TypeRuleError(f"attribute {name} cannot hold a {kind.__name__}", hint="numbers, strings, arrays, or lists")
 
@@ -57,6 +58,47 @@ def single(value: Any) -> float:
     """The number that ONNX keeps of a float attribute: the nearest f32. So equal models have equal attributes, whether
     they were built with `1e-5` or read from a file."""
     return c_float(value).value
+
+
+_ONLY_INTS = frozenset((int,))
+
+
+def integer(value: Any) -> int:
+    """A Python int for an int, a bool, an element type or an integer of numpy. Raises TypeError for anything else, a
+    float with an integral value too."""
+    return int(value) if isinstance(value, np.bool_) else int(index(value))
+
+
+def integers(values: Any) -> tuple[int, ...]:
+    """The elements as Python ints. Raises TypeError where one is no integer."""
+    found = tuple(values)
+    return found if _ONLY_INTS.issuperset(map(type, found)) else tuple(map(integer, found))
+
+
+def string(value: Any) -> str:
+    """Text, or bytes that hold text. Raises TypeError for anything else."""
+    if not isinstance(value, str | bytes):
+        raise TypeError(f"{value!r} is no text")
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def several(one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """The conversion of a list of what `one` converts. Raises TypeError for text, which is a list of letters."""
+
+    def converted(values: Any) -> tuple[Any, ...]:
+        if isinstance(values, str | bytes):
+            raise TypeError(f"{values!r} is no list")
+        return tuple(map(one, values))
+
+    return converted
+
+
+CASTS: Mapping[str, Callable[[Any], Any]] = {
+    "INT": integer, "FLOAT": single, "STRING": string,
+    "INTS": integers, "FLOATS": several(single), "STRINGS": several(string),
+    "TENSOR": lambda v: v if isinstance(v, Blob) else blob(v),
+}  # fmt: skip
+"""What makes an attribute of each ONNX kind. Each raises TypeError or ValueError for what is none."""
 
 
 def key(attributes: Attributes) -> Any:

@@ -7,6 +7,7 @@ it twice tells what it made from what it found: a value that both calls reach ex
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -18,7 +19,7 @@ from irkit import dims, walk
 from irkit.blobs import Blob, blob
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
-from irkit.ir import Graph, Value, constant, param
+from irkit.ir import Graph, Value, constant, param, parameters, values
 from irkit.onnx.schemas import BODIES, NONDETERMINISTIC
 from irkit.types import DType, Optional, Tensor, Type
 from irkit.types import Sequence as SequenceType
@@ -37,8 +38,10 @@ EMPTY = "SequenceEmpty"
 def closed(params: Sequence[Value], results: Sequence[Value], name: str = "body") -> tuple[Graph, tuple[Value, ...]]:
     """(graph, captures): the results as a closed graph, and the outer values that it takes as further parameters.
 
-    What does not depend on `params` is captured from outside; constants and random draws stay inside.
+    What does not depend on `params` is captured from outside; constants and random draws stay inside. Raises GraphError
+    for parameters that are none, and results that are no values.
     """
+    params, results = parameters(params), values(results)
     inside: set[Value] = set(params)
     for value in walk.post_order(results):
         if stays(value) or value.op in NONDETERMINISTIC or any(v in inside for v in value.inputs):
@@ -131,10 +134,27 @@ def trace(
     """`function` called on new parameters of those types, or on the values that `instead` holds for some of them;
     numbers that it gives back become constants of the element types of `like`."""
     params = tuple(param(t) for t in types)
-    found = function(*(instead.get(i, p) for i, p in enumerate(params)))
+    given = tuple(instead.get(i, p) for i, p in enumerate(params))
+    require_arguments(function, given)
+    found = function(*given)
     several = found if isinstance(found, tuple | list) else (found,)
     wanted = (*like, *(None for _ in range(len(several) - len(like))))
     return Trace(params, tuple(as_value(r, t) for r, t in zip(several, wanted, strict=False)))
+
+
+def require_arguments(function: Callable[..., Any], given: Sequence[Value]) -> None:
+    """Raises TypeRuleError for a body that cannot be called with what it is given."""
+    try:
+        inspect.signature(function).bind(*given)
+    except TypeError as error:
+        types = ", ".join(repr(v.type) for v in given)
+        raise TypeRuleError(
+            f"a body is called with {len(given)} values ({types}), which it does not take: {error}",
+            hint="If gives none; Loop the number of the trip, the condition, and what is carried; Scan and SequenceMap "
+            "what is carried, and the elements",
+        ) from error
+    except ValueError:  # what is written in C tells nothing of its parameters
+        return
 
 
 def as_value(data: Any, like: Type | None = None) -> Value:
@@ -178,7 +198,9 @@ def trace_scan(operands: list[Value | None], given: dict[str, Any], bodies: Sequ
     if not isinstance(count, int) or not 1 <= count <= len(operands):
         raise TypeRuleError(f"Scan: num_scan_inputs is {count}, and {len(operands)} operands are given")
     states, taken = operands[: len(operands) - count], operands[len(operands) - count :]
-    axes = given.get("scan_input_axes") or (0,) * count
+    axes = tuple(given.get("scan_input_axes") or (0,) * count)
+    if len(axes) != count:
+        raise TypeRuleError(f"Scan: scan_input_axes has {len(axes)} axes, for {count} scanned operands")
     elements = [without_axis(v, axis) for v, axis in zip(taken, axes, strict=True)]
     return [settled("Scan", bodies[0], states, after=elements)]
 
@@ -193,6 +215,10 @@ def without_axis(value: Value | None, axis: int) -> Tensor:
 
 def trace_map(operands: list[Value | None], given: dict[str, Any], bodies: Sequence[Callable[..., Any]]) -> Rounds:
     """`op.SequenceMap(seq, *others, body=lambda element, *others: ...)`; sequences are taken apart, tensors are not"""
+    if not operands or operands[0] is None or not isinstance(operands[0].type, SequenceType):
+        raise TypeRuleError(
+            f"SequenceMap: operand 0 is {operands[:1]!r}, and no sequence", hint="op.SequenceConstruct(...)"
+        )
     types = [v.type.element if isinstance(v.type, SequenceType) else v.type for v in operands if v is not None]
     return [twice(bodies[0], types)]
 
@@ -224,7 +250,8 @@ def settled(
     while True:
         found = trace(function, (*lead, *types, *after), (*before, *types), instead)
         if len(found.results) < len(before) + len(types):
-            raise TypeRuleError(f"{op}: the body gives back {len(found.results)} values, and carries {len(types)}")
+            wanted = f"{'the condition and ' if before else ''}{len(types)} carried"
+            raise TypeRuleError(f"{op}: the body gives back {len(found.results)} values, and {wanted} are needed")
         backs = [r.type for r in found.results[len(before) : len(before) + len(types)]]
         wider = [b if len(lead) + i in instead else widened(op, types[i], b) for i, b in enumerate(backs)]
         if not instead and all(a is b for a, b in zip(types, wider, strict=True)):

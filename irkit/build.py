@@ -20,12 +20,12 @@ from irkit.construct import (
 )
 from irkit.errors import GraphError, TypeRuleError
 from irkit.instantiate import call_type
-from irkit.ir import Graph, Value, item
+from irkit.ir import Graph, Value, item, require_graph
 from irkit.onnx.contrib import RULES
 from irkit.onnx.infer.contents import contents
 from irkit.onnx.opset import Operators
 from irkit.onnx.schemas import OpSpec, has_schema, split
-from irkit.types import Tuple, Type, same_types
+from irkit.types import Tuple, Type, require_type, same_types
 from irkit.vocabulary import CALL
 
 
@@ -58,9 +58,12 @@ def call_graph(body: Graph, *operands: Value) -> Any:
     The body is generic in the symbols of its parameters' types: results have the operands' dimensions in their place.
     Raises TypeRuleError for operands that the body does not take.
     """
+    require_graph(body)
     if len(operands) != len(body.params):
         raise TypeRuleError(f"Call: the body takes {len(body.params)} operands, and was given {len(operands)}")
     for wanted, given in zip(body.params, operands, strict=True):
+        if type(given) is not Value:
+            raise TypeRuleError(f"Call: {given!r} is no value", hint="irkit.const(data) makes one of numbers")
         if same_types(wanted.type, given.type) is False:
             raise TypeRuleError(f"Call: the body takes a {wanted.type!r}, and was given a {given.type!r}")
     value = Value(CALL, tuple(operands), (), (body,), call_type(body, (v.type for v in operands)))
@@ -78,6 +81,10 @@ def custom(op: str, *inputs: Any, type: Type, **attributes: Any) -> Any:
     """
     if not isinstance(type, Type):
         raise TypeRuleError(f"{op}: {type!r} is no type", hint='write irkit.tensor("f32", "batch", 64), or x.type')
+    if not isinstance(op, str):
+        raise TypeRuleError(f"{op!r} is no operator's name", hint='write it as text: "mydomain::Own"')
+    for each in type.items if isinstance(type, Tuple) else (type,):
+        require_type(each)
     if has_schema(op):
         raise TypeRuleError(f"{op} has a schema, and so is no custom operator", hint=f"irkit.call({op!r}, [...])")
     if not split(op)[0]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from irkit import dims, dims_text
-from irkit.attributes import frozen, single
+from irkit import dims
+from irkit.attributes import CASTS, frozen, single
 from irkit.blobs import Blob, blob
 from irkit.bodies import with_bodies
 from irkit.dims import Dim
@@ -21,6 +21,7 @@ from irkit.ir import Graph, Value, constant, item, vertex
 from irkit.onnx import rules
 from irkit.onnx.infer.context import Context
 from irkit.onnx.schemas import BODIES, TYPE_STRINGS, AttributeSpec, OpSpec, dtype_of, spec
+from irkit.sizes import number_of
 from irkit.types import DType, Tensor, Tuple
 from irkit.vocabulary import SHAPE_VECTOR
 
@@ -39,6 +40,8 @@ def call(
     """
     known = row or spec(op)
     given: Mapping[str, Any] = attributes or {}
+    if outputs is not None or (given and type(given) is not dict) or type(inputs) is Value:
+        check_call(op, known, inputs, given, outputs)
     bodies: tuple[Graph, ...] = ()
     if op in BODIES:
         inputs, given, bodies = with_bodies(op, list(inputs), dict(given))
@@ -59,6 +62,19 @@ def call(
     return value
 
 
+def check_call(op: str, known: OpSpec, inputs: Any, given: Any, outputs: Any) -> None:
+    """Raises TypeRuleError for operands that are no list, attributes that are no mapping, and more results than an
+    operator has."""
+    if isinstance(inputs, Value):
+        raise TypeRuleError(f"{op}: the operands are {inputs!r}, and no list", hint=f"call({op!r}, [x])")
+    if not isinstance(given, Mapping):
+        raise TypeRuleError(f"{op}: the attributes are {given!r}, and no mapping", hint='give {"axis": 1}')
+    if outputs is not None and (type(outputs) is not int or not 1 <= outputs <= max(1, known.max_outputs)):
+        most = known.max_outputs
+        many = "any number of results" if is_variadic(known) else f"1 result{f' to {most}' * (most > 1)}"
+        raise TypeRuleError(f"{op} has {many}, and {outputs!r} are asked for")
+
+
 def is_variadic(known: OpSpec) -> bool:
     """True where an operator has any number of results."""
     return bool(known.outputs) and known.outputs[-1].option == "variadic"
@@ -76,15 +92,23 @@ def shape_vector(shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[A
         scalars: for symbols that are the *content* of an integer scalar (torch's `item()`), that scalar; they follow
             the binders among the operands, and attribute `scalars` names their symbols in order.
 
-    Raises DimensionError for what is no dimension.
+    Raises DimensionError for what is no dimension, TypeRuleError for what is no list of them, and for binders and
+    scalars that are no values.
     """
-    sizes = tuple([dims_text.parse(d) if type(d) is str else dims.dim(d) for d in shape])
+    if isinstance(shape, str | int | Value):
+        raise TypeRuleError(f"{shape!r} is no list of dimensions", hint=f"write shape_vector(({shape!r},))")
+    sizes = tuple(map(number_of, shape))
     if dims.are_numbers(sizes):
         return const(np.array(sizes, dtype=np.int64))
     attributes: tuple[tuple[str, Any], ...] = (("dims", sizes),)
     if scalars:
         attributes = (*attributes, ("scalars", tuple(scalars)))
         binders = (*binders, *scalars.values())
+    for each in binders:
+        if type(each) is not Value:
+            raise TypeRuleError(
+                f"shape_vector: {each!r} is no value", hint="give values in whose types the sizes stand"
+            )
     return vertex(SHAPE_VECTOR, binders, attributes, (), Tensor(DType.INT64, (len(sizes),)))
 
 
@@ -133,6 +157,11 @@ def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Any]) -> Va
     data, formal = inputs[index], known.formal(index)
     if isinstance(data, np.ndarray | np.generic):
         return const(data)
+    if isinstance(data, list | tuple) and any(type(each) is Value for each in data):
+        raise TypeRuleError(
+            f"{op}: operand {index} is a {type(data).__name__} of values",
+            hint=f"give each operand by itself: op.{op}(*values); one tensor of them is op.Concat(*values, axis=0)",
+        )
     if not isinstance(data, int | float | complex | str | bytes | list | tuple):
         raise TypeRuleError(
             f"{op}: operand {index} is a {type(data).__name__}", hint="give a Value, a number, a list or a numpy array"
@@ -204,14 +233,6 @@ def in_single(value: Any) -> Any:
     return single(value) if isinstance(value, float) else value
 
 
-_CASTS: Mapping[str, Callable[[Any], Any]] = {
-    "INT": int, "FLOAT": single, "STRING": lambda s: s.decode() if isinstance(s, bytes) else str(s),
-    "INTS": lambda v: tuple(map(int, v)), "FLOATS": lambda v: tuple(map(single, v)),
-    "STRINGS": lambda v: tuple(x.decode() if isinstance(x, bytes) else str(x) for x in v),
-    "TENSOR": lambda v: v if isinstance(v, Blob) else blob(v),
-}  # fmt: skip
-
-
 _PLAIN: Mapping[str, type] = {"INT": int, "STRING": str, "TENSOR": Blob}
 """Kinds of attributes that are held as they are given, where they are of that type."""
 
@@ -228,7 +249,7 @@ def of_kind(op: str, known: OpSpec, row: AttributeSpec | None, name: str, value:
                 f"it is operand {operands.index(name)}: operands are given by position, None for one that is left out"
             )
         raise TypeRuleError(f"{op} has no attribute {name!r}", hint=hint)
-    cast = _CASTS.get(row.kind)
+    cast = CASTS.get(row.kind)
     try:
         return frozen(name, value) if cast is None else cast(value)
     except (TypeError, ValueError) as error:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, reduce
 from typing import Any
 
-import attrs
 import sympy
 from sympy import Integer
 
 from irkit.errors import DimensionError
+from irkit.ranges import LEAST, Range
 
 Dim = int | sympy.Expr
 """An int, or a canonical sympy expression over `symbol`s."""
@@ -28,24 +28,6 @@ TERMS = 1024
 CACHE = 1 << 16  # entries that a memo of this file keeps; every memo is of a pure function
 
 
-LEAST = -(1 << 63)
-"""The lower end of a range that has none: of a number that depends on data and may be negative."""
-
-
-@attrs.frozen
-class Range:
-    """What is known of a symbol: lo <= symbol <= hi; `hi` None means unbounded. Both are counts of elements."""
-
-    lo: int = 0
-    hi: int | None = None
-
-    def __contains__(self, value: int) -> bool:
-        return self.lo <= value and (self.hi is None or value <= self.hi)
-
-    def __str__(self) -> str:
-        return f"[{'-inf' if self.lo <= LEAST else self.lo}, {'inf' if self.hi is None else self.hi}]"
-
-
 # ---------------------------------------------------------------------------------------------- symbols
 
 
@@ -53,10 +35,10 @@ class Range:
 def symbol(name: str, signed: bool = False) -> sympy.Symbol:
     """The symbol called `name`: one non-negative integer (any integer where `signed`). The only maker of dimensions.
 
-    Raises DimensionError for an empty name.
+    Raises DimensionError for what is no name.
     """
-    if not name:
-        raise DimensionError("a dimension symbol needs a name", hint="leave the dimension an int, or name it")
+    if not name or not isinstance(name, str):
+        raise DimensionError(f"a dimension symbol needs a name, and {name!r} is none", hint='write irkit.symbol("n")')
     return sympy.Symbol(name, integer=True, nonnegative=None if signed else True)
 
 
@@ -122,11 +104,11 @@ class FloorDiv(_IntegerFunction):
     def eval(cls, a: Any, b: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if b == 1:
             return a
+        if b == 0:
+            raise DimensionError(f"the dimension {a} // 0 has no value")
         if a == 0:
             return a
         if isinstance(a, Integer) and isinstance(b, Integer):
-            if b == 0:
-                raise DimensionError(f"the dimension {a} // 0 has no value")
             return Integer(int(a) // int(b))
         if a == b and b.is_positive:
             return Integer(1)
@@ -155,9 +137,9 @@ class Mod(_IntegerFunction):
 
     @classmethod
     def eval(cls, a: Any, b: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if b == 0:
+            raise DimensionError(f"the dimension {a} % 0 has no value")
         if isinstance(a, Integer) and isinstance(b, Integer):
-            if b == 0:
-                raise DimensionError(f"the dimension {a} % 0 has no value")
             return Integer(int(a) % int(b))
         if b == 1 or a == b or a == 0:
             return Integer(0)
@@ -388,13 +370,13 @@ def mod(a: Dim, b: Dim) -> Dim:
 
 
 def maximum(*parts: Dim) -> Dim:
-    """The largest of `parts`."""
-    return max(parts) if all(type(p) is int for p in parts) else _call(Max, *parts)
+    """The largest of `parts`, one or more."""
+    return max(parts) if parts and all(type(p) is int for p in parts) else _call(Max, *parts)
 
 
 def minimum(*parts: Dim) -> Dim:
-    """The smallest of `parts`."""
-    return min(parts) if all(type(p) is int for p in parts) else _call(Min, *parts)
+    """The smallest of `parts`, one or more."""
+    return min(parts) if parts and all(type(p) is int for p in parts) else _call(Min, *parts)
 
 
 def product(parts: Iterable[Dim]) -> Dim:
@@ -404,11 +386,12 @@ def product(parts: Iterable[Dim]) -> Dim:
 
 @lru_cache(maxsize=CACHE)
 def _add(a: Dim, b: Dim) -> Dim:
-    return canonical(sympy.Add(a, b))
+    return canonical(sympy.Add(*_terms(a, b)))
 
 
 @lru_cache(maxsize=CACHE)
 def _mul(a: Dim, b: Dim) -> Dim:
+    _terms(a, b)
     terms = len(sympy.Add.make_args(sympy.sympify(a))) * len(sympy.Add.make_args(sympy.sympify(b)))
     if terms > TERMS:
         raise DimensionError(f"the product of two sizes would have {terms} terms", hint="name such sizes")
@@ -417,7 +400,19 @@ def _mul(a: Dim, b: Dim) -> Dim:
 
 @lru_cache(maxsize=CACHE)
 def _call(function: Any, *args: Dim) -> Dim:
-    return canonical(function(*args))
+    return canonical(function(*_terms(*args)))
+
+
+def _terms(*given: Any) -> tuple[Any, ...]:
+    """The operands, one or more. Raises DimensionError for what is no number and no expression, a text say."""
+    if not given:
+        raise DimensionError("of no dimensions there is no largest and no smallest", hint="give one or more")
+    for each in given:
+        if not (isinstance(each, int | float | sympy.Basic) or hasattr(each, "__index__")):
+            raise DimensionError(
+                f"{each!r} is no dimension", hint='give an int, or an expression over irkit.symbol("n")'
+            )
+    return given
 
 
 # ---------------------------------------------------------------------------------------------- questions
@@ -434,6 +429,7 @@ def same(a: Dim, b: Dim) -> bool | None:
 
 @lru_cache(maxsize=CACHE)
 def _same(a: Dim, b: Dim) -> bool | None:
+    _terms(a, b)
     if a == b:
         return True
     if (isinstance(a, sympy.Symbol) and isinstance(b, sympy.Symbol)) or is_fresh(a) or is_fresh(b):
@@ -458,7 +454,7 @@ def bounds(expr: Dim, ranges: Mapping[str, Range]) -> Range:
     anything for signed symbols). Interval arithmetic: sound, not always tight; an end that it cannot tell is open,
     and an open lower end is given as -2**63."""
     lo, hi = _interval(sympy.sympify(expr), ranges)
-    return Range(-(2**63) if lo == -math.inf else int(lo), None if hi == math.inf else int(hi))
+    return Range(LEAST if lo == -math.inf else int(lo), None if hi == math.inf else int(hi))
 
 
 def _interval(expr: Any, ranges: Mapping[str, Range]) -> tuple[Any, Any]:
@@ -517,13 +513,14 @@ def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
     """
     if type(expr) is int:
         return expr
-    found = _number(expr, values)
+    found = number_of(expr, values)
     if found != int(found):
         raise DimensionError(f"the dimension {expr} is {found}, no integer")
     return int(found)
 
 
-def _number(expr: Any, values: Mapping[str, int]) -> Any:
+def number_of(expr: Any, values: Mapping[str, int]) -> Any:
+    """The number, an integer or not, that an expression is under an assignment of its symbols by name."""
     if expr.is_Symbol:
         if label(expr) not in values:
             raise DimensionError(f"the dimension symbol {label(expr)!r} has no value", hint=f"known: {sorted(values)}")
@@ -534,7 +531,7 @@ def _number(expr: Any, values: Mapping[str, int]) -> Any:
         return int(expr.p) / int(expr.q)
     if expr.is_Number or expr.is_NumberSymbol:
         return float(expr)
-    args = [_number(arg, values) for arg in expr.args]
+    args = [number_of(arg, values) for arg in expr.args]
     if isinstance(expr, sympy.Add):
         return sum(args)
     if isinstance(expr, sympy.Mul):

@@ -9,7 +9,7 @@ import attrs
 
 from irkit.errors import GraphError
 from irkit.ir import Graph, Value
-from irkit.pattern import Miss, describe, match, root_ops, uniform
+from irkit.pattern import Miss, describe, match, root_ops, shown
 from irkit.pattern.heads import size
 from irkit.roots import instances
 from irkit.rule import Decline, Match, Rule, Rules, rule_set
@@ -153,16 +153,9 @@ def misses(graph: Graph, rule: Rule) -> Iterator[Explanation]:
 
 def line_of(value: Value) -> str:
     """A value as one line: its type, its operator, what its operands are, its attributes."""
-    operands = ", ".join("_" if v is None else _operand(v) for v in value.inputs)
+    operands = ", ".join("_" if v is None else shown(v) for v in value.inputs)
     given = ", ".join(f"{n} = {a!r}" for n, a in value.attributes if value.op != CONSTANT)
     return f"{value.type!r} = {value.op}({operands})" + (f" {{{given}}}" if given else "")
-
-
-def _operand(value: Value) -> str:
-    if value.op == CONSTANT:
-        number = uniform(value)
-        return f"{value.type!r} Constant" + ("" if number is None else f" {number!r}")
-    return f"{value.type!r} {value.op}"
 
 
 def sourced(value: Value) -> str:

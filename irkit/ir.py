@@ -19,7 +19,7 @@ from irkit.dims import Range
 from irkit.errors import GraphError, TypeRuleError
 from irkit.origins import NOWHERE, Origin
 from irkit.text.printer import print_graph
-from irkit.types import Tuple, Type, same_types
+from irkit.types import Tuple, Type, require_type, same_types
 from irkit.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.watch import Watch, distinct
 
@@ -142,11 +142,12 @@ class Port:
     """The public face of one parameter or result: its name and, for state, the name of what it carries on.
 
     `role` is "input", "output", "state" or "check". A state result is the new content of `binds`, the name of a
-    parameter. A check is a boolean scalar that is true where the condition `binds`, the text of a fact, holds.
+    parameter. A check is a boolean scalar that is true where the condition `binds`, the text of a fact, holds. Raises
+    GraphError for any other role.
     """
 
     name: str
-    role: str = "input"
+    role: str = attrs.field(default="input", validator=lambda port, _, role: require_role(port.name, role))
     binds: str = ""
 
 
@@ -175,14 +176,53 @@ class Signature:
     metadata: tuple[tuple[str, str], ...] = attrs.field(default=(), converter=tuple)
 
 
+ROLES = ("input", "output", "state", "check")
+
+
+def require_role(name: str, role: Any) -> None:
+    """Raises GraphError for what is no role of a port."""
+    if role not in ROLES:
+        raise GraphError(f"the port {name!r} has the role {role!r}", hint=f"the roles are {', '.join(ROLES)}")
+
+
 def values(given: Iterable[Value]) -> tuple[Value, ...]:
     """The same as a tuple. Raises GraphError where something else than a Value is among them."""
-    found: tuple[Any, ...] = (given,) if isinstance(given, Value) else tuple(given)
+    found: tuple[Any, ...] = tuple(given) if isinstance(given, Iterable) else (given,)
     if isinstance(given, Value) or any(type(each) is not Value for each in found):
         raise GraphError(
             f"parameters and results are a tuple of values, and {given!r} was given",
             hint="write (value,) for one; an operator with several results, or with bodies, gives a tuple itself",
         )
+    return found
+
+
+def parameters(given: Iterable[Value]) -> tuple[Value, ...]:
+    """The same as a tuple. Raises GraphError where something else than a Param is among them, or one twice."""
+    found = values(given)
+    for each in found:
+        if each.op != PARAM:
+            raise GraphError(f"{each!r} is no parameter", hint="irkit.param(type) makes one")
+    if len(found) > 1 and len(set(found)) != len(found):
+        raise GraphError("a parameter stands among the parameters twice", hint="make a parameter for each")
+    return found
+
+
+def results_of(given: Iterable[Value]) -> tuple[Value, ...]:
+    """The same as a tuple. Raises GraphError where something is no value, or several results of an operator at once."""
+    found = values(given)
+    for each in found:
+        if type(each.type) is Tuple:
+            raise GraphError(
+                f"{each!r} is several values, and no result", hint="irkit.item(value, 0) is the first of them"
+            )
+    return found
+
+
+def ranges(given: Mapping[str, Range]) -> PMap[str, Range]:
+    """The same as a persistent map. Raises GraphError for what is no mapping from names to ranges."""
+    found: Any = given if isinstance(given, PMap) else pmap(given) if isinstance(given, Mapping) else None
+    if found is None or (found is not given and not all(isinstance(r, Range) for r in found.values())):
+        raise GraphError(f"{given!r} gives no ranges of symbols", hint='write {"batch": irkit.Range(1, 64)}')
     return found
 
 
@@ -192,14 +232,28 @@ class Graph:
 
     `symbols` maps each dimension symbol's name to its range. `name` is a display name, no part of equality.
     `graph.order` are its values, operands first, `graph.users` who uses each, `len(graph)` is the number of operators,
-    `str(graph)` the text. Raises GraphError for parameters or results that are no tuple of values.
+    `str(graph)` the text. Raises GraphError for parameters or results that are no tuple of values, and for results that
+    reach a parameter which is not listed.
     """
 
-    params: tuple[Value, ...] = attrs.field(converter=values)
-    results: tuple[Value, ...] = attrs.field(converter=values)
-    symbols: PMap[str, Range] = attrs.field(factory=lambda: pmap({}), converter=pmap)
+    params: tuple[Value, ...] = attrs.field(converter=parameters)
+    results: tuple[Value, ...] = attrs.field(converter=results_of)
+    symbols: PMap[str, Range] = attrs.field(factory=lambda: pmap({}), converter=ranges)
     signature: Signature = Signature()
     name: str = "graph"
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.signature, Signature) or not isinstance(self.name, str):
+            wrong = self.name if isinstance(self.signature, Signature) else self.signature
+            raise GraphError(f"{wrong!r} is no {'name' if wrong is self.name else 'signature'} of a graph")
+        loose = [v for v in self.canonical[len(self.params) :] if v.op == PARAM]
+        if loose:
+            users = walk.users(self.canonical).get(loose[0], ())
+            raise GraphError(
+                f"the graph {self.name} reaches a {loose[0]!r} that is not among its parameters",
+                ir="\n".join(map(repr, users[:3])),
+                hint="list it among the parameters; what a body takes from outside is a capture: irkit.closed(...)",
+            )
 
     @cached_property
     def canonical(self) -> tuple[Value, ...]:
@@ -226,7 +280,7 @@ class Graph:
             raise GraphError("the order of a graph holds each of its values once", ir=repr(self))
         if any(place[v] > at for at, value in enumerate(found) for v in value.inputs if v is not None):
             raise GraphError("in the order of a graph operands come before users", ir=repr(self))
-        new = attrs.evolve(self)
+        new = _copy(self)
         object.__setattr__(new, "order", found)  # where a cached property keeps what it found
         return new
 
@@ -260,7 +314,7 @@ class Graph:
 
     def settled_by(self, key: Any) -> Graph:
         """The same graph, of which it is known that what `key` stands for leaves it as it is."""
-        new = attrs.evolve(self)
+        new = _copy(self)
         for name, found in (("settled", self.settled | {key}), ("canonical", self.canonical), ("order", self.order)):
             object.__setattr__(new, name, found)  # where a cached property keeps what it found
         return new
@@ -320,6 +374,14 @@ class Graph:
         return _from_rows, (rows.to_rows(self),)
 
 
+def _copy(graph: Graph) -> Graph:
+    """The same graph as another object, of which nothing is looked at again."""
+    new = object.__new__(Graph)
+    for name in ("params", "results", "symbols", "signature", "name"):
+        object.__setattr__(new, name, getattr(graph, name))
+    return new
+
+
 def _from_rows(table: tuple[Any, ...]) -> Graph:
     return rows.from_rows(table, Value, Graph)
 
@@ -365,18 +427,22 @@ def require_graph(graph: Any) -> None:
 
 def item(value: Value, index: int) -> Value:
     """Result number `index` of an operator with several results. Raises GraphError where there is none such."""
-    if not isinstance(value.type, Tuple) or not 0 <= index < len(value.type.items):
-        raise GraphError(f"{value!r} has no result number {index}")
+    if type(value) is not Value:
+        raise GraphError(f"{value!r} is no value", hint="op.TopK(...) gives its results as a tuple: take one by [0]")
+    if type(value.type) is not Tuple or type(index) is not int or not 0 <= index < len(value.type.items):
+        count = len(value.type.items) if isinstance(value.type, Tuple) else 1
+        raise GraphError(f"{value!r} has no result number {index!r}", hint=f"it has {count}, counted from 0")
     return vertex(ITEM, (value,), (("index", index),), (), value.type.items[index])
 
 
 def param(type: Type) -> Value:
-    """A new parameter: a fresh identity of that type. Raises TypeRuleError for what is no type."""
-    if not isinstance(type, Type):
-        raise TypeRuleError(f"{type!r} is no type", hint='write irkit.tensor("f32", "batch", 64)')
+    """A new parameter: a fresh identity of that type. Raises TypeRuleError for what is no type of a value."""
+    require_type(type)
     return Value(PARAM, (), (), (), type)
 
 
 def constant(blob: Blob) -> Value:
-    """The value that holds a blob; `const` makes one of numbers and arrays."""
+    """The value that holds a blob; `const` makes one of numbers and arrays. Raises TypeRuleError for what is none."""
+    if not isinstance(blob, Blob):
+        raise TypeRuleError(f"{blob!r} is no blob", hint="irkit.const(data) makes a constant of numbers and arrays")
     return vertex(CONSTANT, (), (("value", blob),), (), blob.type)

@@ -15,12 +15,12 @@ from typing import Any
 import attrs
 
 from irkit import reinfer, walk
-from irkit.errors import RewriteError, TypeRuleError
+from irkit.errors import TypeRuleError
 from irkit.ir import Graph, Value
 from irkit.origins import NOWHERE
 from irkit.pattern import Constant, Hole, Op, Pattern, match, root_ops
+from irkit.retyped import broken, refuse_other_type
 from irkit.rule import Decline, Match, Rule, Rules
-from irkit.types import same_types
 
 Users = Callable[[Value], int]
 
@@ -94,7 +94,7 @@ def applied(
             raise broken(rule, value, f"builds a value that is refused: {error.what}", error.ir) from error
         if isinstance(made, Decline) or made == roots:
             continue
-        refuse(rule, roots, made)
+        refuse(rule, roots, made, graph)
         if any(reinfer.loses(new.type, old.type) for old, new in zip(roots, made, strict=True)):
             continue  # the values would be right, but what is known of their dimensions would be lost
         if not reaches(roots, made, places, first):
@@ -171,15 +171,9 @@ def placed(joint: Joint, places: Mapping[Value, int]) -> tuple[Value, ...]:
     return tuple(swaps.get(v, v) for v in joint.made)
 
 
-def refuse(rule: Rule, roots: tuple[Value, ...], made: Any) -> None:
+def refuse(rule: Rule, roots: tuple[Value, ...], made: Any, graph: Graph) -> None:
     """Raises RewriteError where a rule did not return one value of the right type for each root."""
     if not isinstance(made, tuple) or len(made) != len(roots):
         raise broken(rule, roots[0], f"returned {made!r}", hint=f"return {len(roots)} values, or decline('why')")
     for old, new in zip(roots, made, strict=True):
-        if not isinstance(new, Value) or same_types(old.type, new.type) is False:
-            raise broken(rule, old, f"turns a {old.type!r} into {new!r}")
-
-
-def broken(rule: Rule, value: Value, what: str, ir: str = "", hint: str = "") -> RewriteError:
-    """The error for a rule that breaks its contract."""
-    return RewriteError(f"the rule {rule.name} {what}", ir=ir or repr(value), source=str(value.origin), hint=hint)
+        refuse_other_type(rule, old, new, old.type, graph)

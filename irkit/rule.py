@@ -9,9 +9,19 @@ from typing import Any
 import attrs
 
 from irkit import dims
-from irkit.errors import RewriteError
+from irkit.errors import RewriteError, TypeRuleError
 from irkit.ir import Value
-from irkit.pattern import Pattern, dims_named, names_of
+from irkit.pattern import (
+    Pattern,
+    Rest,
+    attributes_named,
+    describe,
+    dims_named,
+    every_name,
+    has_own_outside,
+    holds_itself,
+    names_of,
+)
 from irkit.types import dims_of
 
 
@@ -130,19 +140,68 @@ def rule(
         sample: a function from a random generator to an instance, for `irkit.check`; a tuple of values where there are
             several patterns.
 
-    Raises TypeError for what is no pattern, and where a name stands for a value in one place and for a dimension in
-    another.
+    Raises TypeRuleError for what is no pattern or no function of a match, and for patterns that nothing matches: where
+    a name stands for two things that are never one.
     """
     patterns = (pattern, *others)
     for each in patterns:
-        if not isinstance(each, Pattern):
-            raise TypeError(f"{each!r} is no pattern; write one by irkit.pattern.p, as in @rule(p.Relu(hole('x')))")
-    both = frozenset().union(*map(names_of, patterns)) & frozenset().union(*map(dims_named, patterns))
-    if both:
-        raise TypeError(f"{sorted(both)[0]!r} names a value and a dimension")
+        refuse_impossible(each)
+    _refuse_names(patterns)
 
     def made(function: Callable[[Match], Any]) -> Rule:
+        _refuse_function(function)
         doc = inspect.getdoc(function) or ""
-        return Rule(function.__name__, pattern, function, exact, doc.partition("\n")[0], sample, others)
+        return Rule(
+            getattr(function, "__name__", "rule"), pattern, function, exact, doc.partition("\n")[0], sample, others
+        )
 
     return made
+
+
+def refuse_impossible(pattern: Any) -> None:
+    """Raises TypeRuleError for what is no pattern of a value, or one that no value matches."""
+    if not isinstance(pattern, Pattern):
+        raise TypeRuleError(
+            f"{pattern!r} is no pattern", hint="write one by irkit.pattern.p, as in @rule(p.Relu(hole('x')))"
+        )
+    if isinstance(pattern, Rest):
+        raise TypeRuleError(f"*{pattern.name} stands for operands, and a rule is about a value", hint="write hole('x')")
+    twice = holds_itself(pattern)
+    if twice:
+        raise TypeRuleError(f"{describe(pattern)} never matches: no value {twice!r} is made of itself")
+    if has_own_outside(pattern):
+        raise TypeRuleError(
+            f"{describe(pattern)} never matches: own(...) is a parameter of a body, and stands outside of bodies",
+            hint="write it in the pattern of a body: p.Loop(..., body=...)",
+        )
+
+
+def _refuse_names(patterns: tuple[Pattern, ...]) -> None:
+    values = frozenset().union(*map(names_of, patterns))
+    for kind, names in (("dimension", dims_named), ("attribute", attributes_named)):
+        both = values & frozenset().union(*map(names, patterns))
+        if both:
+            raise TypeRuleError(f"{min(both)!r} names a value and {'an' if kind[0] == 'a' else 'a'} {kind}")
+    taken = RESERVED & frozenset().union(*map(every_name, patterns))
+    if taken:
+        raise TypeRuleError(
+            f"a match has something else called {min(taken)!r}", hint=f"it has {', '.join(sorted(RESERVED))}"
+        )
+
+
+def _refuse_function(function: Any) -> None:
+    if not callable(function):
+        raise TypeRuleError(f"{function!r} is no function of a match", hint="write @rule(pattern) above a function")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        name = getattr(function, "__name__", repr(function))
+        raise TypeRuleError(
+            f"{name} cannot be called with a match: {error}", hint=f"write def {name}(m): ..."
+        ) from error
+    except ValueError:  # what is written in C tells nothing of its parameters
+        return
+
+
+RESERVED = frozenset(name for name in dir(Match) if not name.startswith("_"))
+"""What a match has beside the parts of its pattern."""

@@ -14,10 +14,11 @@ from irkit.errors import AbsentError, RewriteError, TypeRuleError
 from irkit.ir import Graph, Value
 from irkit.origins import NOWHERE, Origin
 from irkit.pattern import Guard, Pattern, asks_users, guards, match, narrowed, root_ops
-from irkit.roots import broken, together
+from irkit.retyped import broken, refuse_other_type
+from irkit.roots import together
 from irkit.rule import Decline, Match, Rule, Rules
 from irkit.share import Bodies, Numbering, with_bodies
-from irkit.types import Tuple, dims_of, same_types
+from irkit.types import Tuple, dims_of
 from irkit.vocabulary import CONSTANT, ITEM, PARAM
 
 DEPTH = 500
@@ -397,8 +398,7 @@ class Sweep:
             raise broken(rule, value, f"returned {found!r}", hint="return a Value, or decline('why')")
         if found.type == value.type:
             return found
-        if same_types(found.type, value.type) is False:
-            raise broken(rule, value, f"turns a {value.type!r} into a {found.type!r}")
+        refuse_other_type(rule, value, found, value.type, self.graph)
         if reinfer.loses(found.type, value.type):
             if found in self.settled or found in self.swaps:
                 return None  # the value would be right, but what is known of its dimensions would be lost
@@ -411,8 +411,7 @@ class Sweep:
         if len(wanted) != len(found):
             raise broken(rule, value, f"returned {len(found)} values for {len(wanted)} results")
         for new, type_ in zip(found, wanted, strict=True):
-            if type(new) is not Value or same_types(new.type, type_) is False:
-                raise broken(rule, value, f"turns a {type_!r} into {new!r}")
+            refuse_other_type(rule, value, new, type_, self.graph)
         return found
 
     def users(self, value: Value) -> int:

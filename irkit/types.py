@@ -12,7 +12,8 @@ import numpy as np
 
 from irkit import dims, dims_text
 from irkit.dims import Dim
-from irkit.errors import DimensionError, TypeRuleError
+from irkit.errors import TypeRuleError
+from irkit.sizes import size_of
 
 
 class DType(enum.IntEnum):
@@ -168,12 +169,29 @@ def tensor(dtype: Any, *shape: Any) -> Tensor:
     """The tensor type with those dimensions: ints, sympy expressions, or strings that name symbols.
 
     `tensor("f32", "batch", 64)` is `f32[batch, 64]`. Raises TypeRuleError for what is no element type, DimensionError
-    for what is no dimension.
+    for what is no dimension: below 0, no integer at some size, over symbols of sympy's own.
     """
-    kind = element_type(dtype)
-    if any(isinstance(d, int) and d < 0 for d in shape):
-        raise DimensionError(f"a size cannot be {min(d for d in shape if isinstance(d, int))}", hint='name it: "n"')
-    return Tensor(kind, tuple(dims_text.parse(d) if isinstance(d, str) else dims.dim(d) for d in shape))
+    return Tensor(element_type(dtype), tuple(map(size_of, shape)))
+
+
+def require_type(given: Any) -> None:
+    """Raises TypeRuleError for what is no type of a value: no Tensor, Sequence or Optional, or one that holds something
+    else than an element type and dimensions."""
+    if isinstance(given, Sequence | Optional):
+        require_type(given.element)
+        return
+    if not isinstance(given, Tensor):
+        hint = "a tuple is what an operator with several results returns" if isinstance(given, Tuple) else ""
+        raise TypeRuleError(f"{given!r} is no type", hint=hint or 'write irkit.tensor("f32", "batch", 64)')
+    whole = type(given.dtype) is DType and type(given.shape) is tuple
+    if not whole or not all(type(d) is int or isinstance(d, dims.sympy.Basic) for d in given.shape):
+        raise TypeRuleError(
+            f"Tensor({given.dtype!r}, {given.shape!r}) is no type of a tensor",
+            hint='write irkit.tensor("f32", "batch", 64), which takes names and numbers',
+        )
+    for each in given.shape:
+        if type(each) is not int or each < 0:
+            size_of(each)
 
 
 def same_types(a: Type, b: Type) -> bool | None:

@@ -179,7 +179,7 @@ def read_ranges(metadata: Mapping[str, str]) -> PMap[str, Range]:
     found = {}
     for name, entry in from_json(metadata, RANGES_KEY, dict).items():
         good = isinstance(entry, list) and len(entry) == 2 and type(entry[0]) is int
-        if not good or not (entry[1] is None or type(entry[1]) is int):
+        if not good or not (entry[1] is None or (type(entry[1]) is int and entry[0] <= entry[1])):
             raise LoadError(f"the metadata {RANGES_KEY} gives {entry!r} for the range of {name!r}")
         found[name] = Range(entry[0], entry[1])
     return pmap(found)

@@ -10,7 +10,20 @@ A pattern reads as the expression that it looks like: an operand or attribute th
 the schema's default. A hole that occurs twice stands for one value.
 """
 
-from irkit.pattern.heads import Guard, asks_users, describe, dims_named, guards, names_of, narrowed, root_ops
+from irkit.pattern.heads import (
+    Guard,
+    asks_users,
+    attributes_named,
+    describe,
+    dims_named,
+    every_name,
+    guards,
+    has_own_outside,
+    holds_itself,
+    names_of,
+    narrowed,
+    root_ops,
+)
 from irkit.pattern.language import (
     Attr,
     Constant,
@@ -43,6 +56,7 @@ from irkit.pattern.predicates import (
     is_all_zeros,
     is_scalar,
     near,
+    shown,
     uniform,
 )
 
@@ -67,11 +81,15 @@ __all__ = [
     "asks_users",
     "attr",
     "attribute_of",
+    "attributes_named",
     "const",
     "describe",
     "dims_named",
     "either",
+    "every_name",
     "guards",
+    "has_own_outside",
+    "holds_itself",
     "hole",
     "is_all_ones",
     "is_all_zeros",
@@ -86,6 +104,7 @@ __all__ = [
     "rest",
     "root_ops",
     "schema_default",
+    "shown",
     "through",
     "uniform",
 ]

@@ -10,6 +10,7 @@ import attrs
 from irkit.ir import Value
 from irkit.onnx.schemas import COMMUTATIVE
 from irkit.pattern.language import LEAF_LIKE, Attr, Constant, Either, Hole, OfConstants, Op, Own, Pattern, Rest, Through
+from irkit.pattern.predicates import expected
 from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM
 
 Ops = tuple[str | None, ...]
@@ -200,6 +201,37 @@ def dims_named(pattern: Pattern) -> frozenset[str]:
     return frozenset(own).union(*map(dims_named, parts(pattern)))
 
 
+def attributes_named(pattern: Pattern) -> frozenset[str]:
+    """The names under which a match has attributes."""
+    own = [v.name for _, v in pattern.attributes if isinstance(v, Attr)] if isinstance(pattern, Op) else ()
+    return frozenset(own).union(*map(attributes_named, parts(pattern)))
+
+
+def every_name(pattern: Pattern) -> frozenset[str]:
+    """All names under which a match has something."""
+    own = frozenset((pattern.name, pattern.whole)) - {""} if isinstance(pattern, Op) else frozenset[str]()
+    mine = own | names_of(pattern) | dims_named(pattern) | attributes_named(pattern)
+    return mine.union(*map(every_name, parts(pattern)))
+
+
+def holds_itself(pattern: Pattern, above: frozenset[str] = frozenset()) -> str:
+    """The name of a part that stands inside of what has the same name, so that nothing matches; empty where there is
+    none."""
+    if isinstance(pattern, Hole | Constant | Rest | Own):
+        return pattern.name if pattern.name in above else ""
+    own = frozenset((pattern.name, pattern.whole)) - {""} if isinstance(pattern, Op) else frozenset[str]()
+    if own & above:
+        return min(own & above)
+    return next(filter(None, (holds_itself(each, above | own) for each in parts(pattern))), "")
+
+
+def has_own_outside(pattern: Pattern) -> bool:
+    """True where a parameter of a body stands outside of the patterns of bodies."""
+    if isinstance(pattern, Op):
+        return any(map(has_own_outside, pattern.operands))
+    return isinstance(pattern, Own) or any(map(has_own_outside, parts(pattern)))
+
+
 @cache
 def describe(pattern: Pattern) -> str:
     """A pattern as text, in the form in which it is written."""
@@ -214,7 +246,7 @@ def describe(pattern: Pattern) -> str:
     if not isinstance(pattern, Op):
         if isinstance(pattern, Rest):
             return f"*{pattern.name}"
-        return pattern.name or " and ".join(test.__name__ for test in pattern.where) or "a constant"
+        return pattern.name or " and ".join(map(expected, pattern.where)) or "a constant"
     inside = [describe(o) for o in pattern.operands]
     inside += [f"{n}={v.name if isinstance(v, Attr) else v!r}" for n, v in pattern.attributes]
     inside += [f"{n}={', '.join('any' if g is None else describe(g) for g in given)}" for n, given in pattern.bodies]

@@ -9,9 +9,9 @@ from typing import Any
 
 import attrs
 
-from irkit.attributes import frozen, single
+from irkit.attributes import CASTS, frozen
 from irkit.errors import TypeRuleError
-from irkit.onnx.schemas import BODIES, AttributeSpec, OpSpec, names, spec
+from irkit.onnx.schemas import BODIES, AttributeSpec, OpSpec, names, spec, split
 from irkit.pattern.predicates import Predicate, Typed, equals, near, typed
 from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 
@@ -94,19 +94,25 @@ class Op:
 
     def __getitem__(self, index: int) -> Op:
         """The pattern of result number `index`. What was named before is the operator, of which this is one result:
-        `s = p.Split(x, num_outputs=2).named("s")` makes s[0] and s[1] results of one Split."""
+        `s = p.Split(x, num_outputs=2).named("s")` makes s[0] and s[1] results of one Split.
+
+        Raises TypeRuleError for a result that the operator does not have."""
+        _check_item(self, index)
         return attrs.evolve(self, item=index, name="", whole=self.name or self.whole)
 
     def __iter__(self) -> Iterator[Op]:
-        raise TypeError("write pattern[0], pattern[1] for the results of an operator")
+        raise TypeRuleError(
+            f"p.{'|'.join(self.ops)}(...) is one pattern, and no list",
+            hint="write pattern[0], pattern[1] for its results",
+        )
 
     def named(self, name: str) -> Op:
         """The same pattern, whose value the match has under `name`."""
-        return attrs.evolve(self, name=name)
+        return attrs.evolve(self, name=_name(name, "named"))
 
     def provided(self, *where: Predicate) -> Op:
         """The same pattern, for values that the predicates hold of."""
-        return attrs.evolve(self, where=self.where + where)
+        return attrs.evolve(self, where=self.where + tuple(map(_condition, where)))
 
     def typed(self, *, dtype: Any = None, rank: int | Iterable[int] | None = None, shape: Any = None) -> Op:
         """The same pattern, for values of that element type, rank and shape (see `hole`)."""
@@ -183,8 +189,14 @@ def hole(
         rank: a number or several.
         shape: numbers, names (which stand for one dimension wherever they occur, and which the match holds), None for
             any dimension, and `...` in front for any number of them.
+
+    Raises TypeRuleError for what is none of these.
     """
-    return Hole(name, () if where is None else (where,), ops, optional, type=typed(dtype, rank, shape))
+    if isinstance(ops, str):
+        raise TypeRuleError(f"hole({name!r}, ops={ops!r}): ops are several", hint=f"write ops=({ops!r},)")
+    for op in ops:
+        _check_op(op, f"hole({name!r})")
+    return Hole(_name(name, "hole"), _conditions(where), tuple(ops), optional, type=typed(dtype, rank, shape))
 
 
 def const(
@@ -204,44 +216,57 @@ def const(
     With `value`, all of its elements are that number, up to `atol + rtol * |value|`; where neither is given, up to a
     few roundings in the constant's element type. A number that stands in a pattern itself is compared to the last bit.
     """
-    tests = () if where is None else (where,)
+    tests = _conditions(where)
     if value is not None:
+        if not isinstance(value, int | float):
+            raise TypeRuleError(f"const(value={value!r}): {value!r} is no number", hint="give a number, or where=")
         tests = (near(value, rtol, atol), *tests)
-    return Constant(name, tests, optional, type=typed(dtype, rank, shape))
+    return Constant(_name(name, "const") if name != "" else "", tests, optional, type=typed(dtype, rank, shape))
 
 
 def rest(name: str, *, where: Predicate | None = None) -> Rest:
     """All further operands; `where` must hold of each."""
-    return Rest(name, () if where is None else (where,))
+    return Rest(_name(name, "rest"), _conditions(where))
 
 
 def attr(name: str, *, where: Predicate | None = None) -> Attr:
     """An attribute that the match has under `name`."""
-    return Attr(name, () if where is None else (where,))
+    return Attr(_name(name, "attr"), _conditions(where))
 
 
 def either(*choices: Any) -> Either:
     """The first of the patterns that matches."""
-    return Either(tuple(_operand(choice) for choice in choices))
+    if not choices:
+        raise TypeRuleError("either() has no patterns to choose from", hint="write either(p.Relu(x), x)")
+    return Either(tuple(_pattern(choice) for choice in choices))
 
 
 def through(pattern: Pattern) -> Through:
     """The pattern, here or inside a called function: where a Call stands, what it computes is looked at instead. Holes
     hold what that is outside, so that a replacement may be built of them."""
-    return Through(pattern)
+    return Through(_pattern(pattern))
 
 
 def own(index: int, name: str = "") -> Own:
     """Inside a body: its parameter number `index` (of a Loop's: 0 the trip, 1 the condition, then what is carried)."""
-    return Own(index, name)
+    if type(index) is not int or index < 0:
+        raise TypeRuleError(f"own({index!r}): a body has no such parameter", hint="own(0) is its first one")
+    return Own(index, _name(name, "own") if name != "" else "")
 
 
 def one_of(*ops: str) -> Callable[..., Op]:
     """`one_of("Relu", "Abs")(x)`: any of those operators, with any attributes but those that are written."""
+    if not ops:
+        raise TypeRuleError("one_of() names no operator", hint='write one_of("Relu", "Abs")(x)')
+    for op in ops:
+        _check_op(op, "one_of")
 
     def construct(*operands: Any, **attributes: Any) -> Op:
         given = dict.fromkeys(pair for op in ops for pair in _expected(op, attributes, required=False))
-        return Op(ops, tuple(_operand(o) for o in operands), tuple(given), any_attributes=True)
+        patterns = tuple(_operand(o) for o in operands)
+        for op in ops:
+            _check_operands(op, patterns)
+        return Op(ops, patterns, tuple(given), any_attributes=True)
 
     return construct
 
@@ -260,15 +285,19 @@ class Vocabulary:
         if row_of(name) is None and name not in LEAF_LIKE:
             near = get_close_matches(name, names(), 1)
             meant = f" (did you mean {near[0]}?)" if near else ""
-            raise AttributeError(f"ONNX has no operator {name!r}{meant}; p.op({name!r}) is one of your own")
+            own = f'p.op("mydomain::{name}") is one of your own'
+            raise AttributeError(f"ONNX has no operator {name!r}{meant}; {own}")
         return self.op(name)
 
     def op(self, name: str) -> Callable[..., Op]:
-        """The pattern maker of any operator: `p.op("com.microsoft::Gelu")(x)`."""
+        """The pattern maker of any operator: `p.op("com.microsoft::Gelu")(x)`. It raises TypeRuleError for operands and
+        attributes that no value of the operator has."""
+        _check_op(name, "p.op")
 
         def construct(*operands: Any, **attributes: Any) -> Op:
             bodies = tuple((n, _results(attributes.pop(n))) for n in BODIES.get(name, ()) if n in attributes)
             given = tuple(_operand(o) for o in operands)
+            _check_operands(name, given)
             return Op((name,), given, _expected(name, attributes), name in OWN, bodies=bodies)
 
         return construct
@@ -288,13 +317,24 @@ ABSENT = Hole("", ops=("nothing",), optional=True)
 
 
 def _operand(operand: Any) -> Pattern:
-    if isinstance(operand, Pattern):
-        return operand
-    if operand is None:
+    """The pattern of one operand. Raises TypeRuleError for what is none, and for an operator with several results."""
+    found = _pattern(operand)
+    if isinstance(found, Op) and found.item is None and all(map(_gives_several, found.ops)):
+        raise TypeRuleError(
+            f"p.{'|'.join(found.ops)}(...) has several results, and an operand is one of them",
+            hint="write pattern[0] for its first result",
+        )
+    return found
+
+
+def _pattern(given: Any) -> Pattern:
+    if isinstance(given, Pattern):
+        return given
+    if given is None:
         return ABSENT
-    if isinstance(operand, int | float):
-        return _number(float(operand))
-    raise TypeError(f"{operand!r} is no pattern: use hole, const, rest, p.Op(...) or a number")
+    if isinstance(given, int | float):
+        return _number(float(given))
+    raise TypeRuleError(f"{given!r} is no pattern", hint="use hole, const, rest, p.Op(...) or a number")
 
 
 def _results(given: Any) -> tuple[Pattern | None, ...]:
@@ -308,17 +348,19 @@ def _number(number: float) -> Constant:
 
 def _expected(op: str, given: dict[str, Any], required: bool = True) -> tuple[tuple[str, Any], ...]:
     """What each attribute must be, every one of the schema that has to be looked at."""
-    known = None if op in OWN or op in (ITEM, CONSTANT) else row_of(op)
+    known = None if op in (SHAPE_VECTOR, CALL, ITEM, CONSTANT) else row_of(op)
     if known is None:
         return tuple((n, v if isinstance(v, Attr) else frozen(n, v)) for n, v in given.items())
     table = known.attributes
     for name, attribute in table.items():
-        if required and attribute.required and name not in given:
-            raise TypeError(f"p.{op}: say what attribute {name} is: a value, or attr({name!r})")
+        if required and attribute.required and name not in given and op not in OWN:
+            raise TypeRuleError(f"p.{op}: say what attribute {name} is", hint=f"give a value, or attr({name!r})")
     for name in given:
-        if name not in table:
-            raise TypeError(f"p.{op}: there is no attribute {name!r}; there are {', '.join(table) or 'none'}")
-    return tuple((n, v if isinstance(v, Attr) else _of_schema(table[n], v)) for n, v in given.items())
+        if name not in table and not (name == "captures" and op in BODIES):
+            raise TypeRuleError(
+                f"p.{op}: there is no attribute {name!r}", hint=f"there are {', '.join(table) or 'none'}"
+            )
+    return tuple((n, v if isinstance(v, Attr) else _of_schema(op, n, table.get(n), v)) for n, v in given.items())
 
 
 @cache
@@ -330,5 +372,102 @@ def row_of(op: str) -> OpSpec | None:
         return None
 
 
-def _of_schema(attribute: AttributeSpec, value: Any) -> Any:
-    return frozen(attribute.name, single(value) if attribute.kind == "FLOAT" else value)
+def _of_schema(op: str, name: str, row: AttributeSpec | None, value: Any) -> Any:
+    """An attribute in the form in which a value has it. Raises TypeRuleError for one that no value can have."""
+    cast = None if row is None else CASTS.get(row.kind)
+    if isinstance(value, Pattern):
+        raise TypeRuleError(f"p.{op}: attribute {name} is no operand", hint=f"write {name}=attr({name!r})")
+    try:
+        return frozen(name, value) if cast is None else cast(value)
+    except (TypeError, ValueError) as error:
+        kind = "" if row is None else row.kind
+        hint = f"give a value of that kind, or attr({name!r})"
+        if op == "Cast" or name == "dtype":
+            hint = "give an irkit.DType, such as irkit.DType.FLOAT"
+        raise TypeRuleError(f"p.{op}: attribute {name} is of kind {kind}, and is never {value!r}", hint=hint) from error
+
+
+# ---------------------------------------------------------------------------------------------- what no value can be
+
+
+def _check_op(op: Any, where: str) -> None:
+    """Raises TypeRuleError for what no value's operator is: neither ONNX's, nor irkit's, nor of another domain."""
+    if not isinstance(op, str):
+        raise TypeRuleError(f"{where}: {op!r} is no operator's name", hint='write it as text: "Relu"')
+    if row_of(op) is None and op not in LEAF_LIKE and not split(op)[0]:
+        near = get_close_matches(op, names(), 1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise TypeRuleError(f"{where}: ONNX has no operator {op!r}", hint=f'{hint}one of your own is "mydomain::{op}"')
+
+
+def _check_operands(op: str, operands: tuple[Pattern, ...]) -> None:
+    """Raises TypeRuleError for operands that no value of the operator has."""
+    rests = [o for o in operands if isinstance(o, Rest)]
+    if len(rests) > 1:
+        raise TypeRuleError(f"p.{op}: of operands only one `rest` can be any number", hint="write it once")
+    row = row_of(op)
+    if row is None:
+        return
+    fixed = [o for o in operands if not isinstance(o, Rest)]
+    there = sum(o is not ABSENT for o in fixed) if rests else _last(fixed, lambda o: o is not ABSENT)
+    needed = _last(fixed, lambda o: not getattr(o, "optional", False))
+    least, most = row.min_inputs, row.max_inputs
+    if (needed > most and op not in OWN) or (not rests and there < least):
+        many = f"{least}" if least == most else f"{least} or more" if most > MANY else f"{least} to {most}"
+        raise TypeRuleError(
+            f"p.{op}: {op} takes {many} operand{'s' * (most != 1)}, and the pattern has {max(len(fixed), needed)}",
+            hint="operands that are left out are None, and any number of them is *rest('xs')",
+        )
+    for index, operand in enumerate(operands[: None if not rests else operands.index(rests[0])]):
+        if operand is ABSENT and row.inputs and row.formal(index).option == "single":
+            raise TypeRuleError(f"p.{op}: operand {index} ({row.formal(index).name}) is never left out")
+
+
+def _last(operands: list[Pattern], holds: Callable[[Pattern], bool]) -> int:
+    """The number of operands up to the last one that a condition holds of."""
+    return next((len(operands) - i for i, o in enumerate(reversed(operands)) if holds(o)), 0)
+
+
+MANY = 1_000
+"""More operands than this are any number of them."""
+
+
+def _check_item(op: Op, index: Any) -> None:
+    """Raises TypeRuleError for the number of a result that no operator of the pattern has."""
+    title = f"p.{'|'.join(op.ops)}(...)"
+    if op.item is not None:
+        raise TypeRuleError(f"{title}[{op.item}] is one result, and has no result {index!r}")
+    if type(index) is not int or index < 0:
+        raise TypeRuleError(f"{title} has no result {index!r}", hint="results are counted from 0")
+    most = max(_most_results(name) for name in op.ops)
+    if most == 1 or index >= most:
+        count = "1 result" if most == 1 else f"{most} results"
+        hint = "a pattern of an operator with one result stands for it" if most == 1 else ""
+        raise TypeRuleError(f"{title} has {count}, and no result {index}", hint=hint)
+
+
+def _most_results(op: str) -> int:
+    row = row_of(op)
+    return MANY * MANY if row is None else row.max_outputs
+
+
+def _gives_several(op: str) -> bool:
+    """True for an operator whose results are always Items."""
+    row = row_of(op)
+    return row is not None and (row.min_outputs > 1 or (bool(row.outputs) and row.outputs[-1].option == "variadic"))
+
+
+def _name(name: Any, where: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise TypeRuleError(f"{where}({name!r}): a part of a pattern has a name", hint=f'write {where}("x")')
+    return name
+
+
+def _condition(where: Any) -> Predicate:
+    if not callable(where):
+        raise TypeRuleError(f"the condition {where!r} is no function of a value", hint="write where=lambda v: ...")
+    return where
+
+
+def _conditions(where: Predicate | None) -> tuple[Predicate, ...]:
+    return () if where is None else (_condition(where),)

@@ -13,7 +13,7 @@ from irkit.ir import Graph, Value
 from irkit.onnx.schemas import BODIES, COMMUTATIVE
 from irkit.pattern.heads import describe, fits, is_of_constants, size
 from irkit.pattern.language import Attr, Constant, Either, Hole, OfConstants, Op, Own, Pattern, Rest, Through, row_of
-from irkit.pattern.predicates import Predicate
+from irkit.pattern.predicates import Predicate, expected, shown
 from irkit.vocabulary import CALL, CONSTANT, ITEM
 
 
@@ -163,30 +163,30 @@ def _leaf(pattern: Any, value: Any, bound: dict[str, Any], search: Search) -> Wh
     """Binds a hole, a constant or a rest; the reason why it cannot be bound, or None."""
     name, kind = pattern.name, type(pattern)
     if name and name in bound:
-        return None if bound[name] is value else ("{} stands for another value already", name)
+        return None if bound[name] is value else (_another, name, value, bound[name])
     if kind is Rest:
-        if any(not test(v) for test in pattern.where for v in value):
-            return "not all of {} are {}", name, _names(pattern.where)
+        if pattern.where and any(not test(v) for test in pattern.where for v in value):
+            return _not_all, name, value, pattern.where
         if search.seen is not None:
             value = tuple(map(search.outside, value))
     elif kind is Own:
         if value is None or search.seen is None or search.seen.get(value) != pattern.index:
-            return "it is {!r}, not parameter {} of the body", value, pattern.index
+            return _found, "", value, f"parameter {pattern.index} of the body"
     elif value is None:
         if not pattern.optional:
             return "operand {} is absent", name
     else:
         if kind is Constant and value.op != CONSTANT:
-            return "{} is a {}, no constant", name or describe(pattern), value.op
+            return _found, name, value, "a constant" if name or not pattern.where else describe(pattern)
         if kind is Hole and pattern.ops and value.op not in pattern.ops:
-            return "{} is a {}, no {}", name or "the operand", value.op, " or ".join(pattern.ops)
+            return _found, name, value, " or ".join(pattern.ops)
         if pattern.type is not None:
             why = pattern.type.refuses(value, bound)
             if why:
                 return "{}", f"{name}: {why}" if name else why
         for test in pattern.where:
             if not test(value):
-                return ("{1} does not hold of {0}" if name else "not so: it {1}"), name, test.__name__
+                return _unlike, name, value, test
         if pattern.only_user and search.users is not None and search.used(value) > 1:
             return "{} has {} users", name, search.used(value)
     if name:
@@ -194,8 +194,24 @@ def _leaf(pattern: Any, value: Any, bound: dict[str, Any], search: Search) -> Wh
     return None
 
 
-def _names(where: tuple[Predicate, ...]) -> str:
-    return " and ".join(test.__name__ for test in where)
+def _found(name: str, value: Value | None, wanted: str) -> str:
+    """`one: found Add, expected a constant`; a constant is shown with what it holds."""
+    there = shown(value) if value is None or value.op == CONSTANT else value.op
+    return f"{name}: found {there}, expected {wanted}" if name else f"found {there}, expected {wanted}"
+
+
+def _another(name: str, value: Any, known: Any) -> str:
+    there = [shown(v) if v is None or type(v) is Value else repr(v) for v in (value, known)]
+    return f"{name}: found {there[0]}, expected another value, which it stands for already: {there[1]}"
+
+
+def _unlike(name: str, value: Value, test: Predicate) -> str:
+    prefix = f"{name}: " if name else ""
+    return f"{prefix}found {shown(value)}, expected {expected(test)}"
+
+
+def _not_all(name: str, values: tuple[Value | None, ...], where: tuple[Predicate, ...]) -> str:
+    return next(_unlike(name, v, test) for v in values if v is not None for test in where if not test(v))
 
 
 # ---------------------------------------------------------------------------------------------- operators
@@ -213,10 +229,10 @@ def _enter(
     node = value
     if pattern.item is not None:
         if value.op != ITEM or value.attributes[0][1] != pattern.item:
-            return (_no_op, value.op, pattern.ops, f"result {pattern.item} of "), None
+            return (_no_op, value, pattern.ops, pattern.item), None
         node = value.inputs[0]
     if node.op not in pattern.ops:
-        return (_no_op, node.op, pattern.ops), None
+        return (_no_op, node, pattern.ops), None
     if pattern.attributes or (node.attributes and not pattern.any_attributes):
         why = _attributes(pattern, node, bound)
         if why is not None:
@@ -240,11 +256,11 @@ def _more(pattern: Op, value: Value, node: Value, bound: dict[str, Any]) -> Why:
             return "{}", why
     for test in pattern.where:
         if not test(value):
-            return "{} does not hold", test.__name__
+            return _unlike, pattern.name, value, test
     if pattern.name and bound.setdefault(pattern.name, value) is not value:
-        return "{} stands for another value already", pattern.name
+        return _another, pattern.name, value, bound[pattern.name]
     if pattern.whole and bound.setdefault(pattern.whole, node) is not node:
-        return "{} stands for another {} already", pattern.whole, node.op
+        return _another, pattern.whole, node, bound[pattern.whole]
     return None
 
 
@@ -276,17 +292,22 @@ def _attributes(pattern: Op, value: Value, bound: dict[str, Any]) -> Why:
             found = schema_default(value.op, name)
         if type(wanted) is not Attr:
             if found != wanted:
-                return "attribute {} is {!r}, not {!r}", name, found, wanted
+                return "attribute {}: found {!r}, expected {!r}", name, found, wanted
             continue
         if wanted.name in bound and bound[wanted.name] != found:
-            return "{} is {!r} already, and attribute {} is {!r}", wanted.name, bound[wanted.name], name, found
+            return "attribute {}: found {!r}, expected {!r}, which {} is", name, found, bound[wanted.name], wanted.name
         for test in wanted.where:
             if not test(found):
-                return "{} does not hold of attribute {}, {!r}", test.__name__, name, found
+                return "attribute {}: found {!r}, expected {}", name, found, expected(test)
         bound[wanted.name] = found
     if seen < len(given) and not pattern.any_attributes:
         other = next(n for n in given if n not in dict(pattern.attributes))
-        return "attribute {} is {!r}, not the default", other, given[other]
+        return (
+            "attribute {}: found {!r}, expected the default, {!r}",
+            other,
+            given[other],
+            schema_default(value.op, other),
+        )
     return None
 
 
@@ -314,11 +335,11 @@ def _operands(
     if at is not None:
         after = size - at - 1
         if count < at + after:
-            return ("it has {} operands, fewer than {}", count, at + after), None
+            return ("found {} operands, expected {} or more", count, at + after), None
         given = (*given[:at], given[at : count - after], *given[count - after :])
     elif count != size:
         if count > size:
-            return ("it has {} operands, more than {}", count, size), None
+            return ("found {} operands, expected {}", count, size), None
         given = given + (None,) * (size - count)
     if commutes and size == 2 and at is None:
         (first, second), (a, b) = wanted, given
@@ -349,7 +370,7 @@ def _at_once(
         kind = type(part)
         if kind is Hole and part.is_free and value is not None:
             if bound.setdefault(part.name, value) is not value:
-                return ("{} stands for another value already", part.name), None
+                return (_another, part.name, value, bound[part.name]), None
         elif kind is Hole or kind is Constant or kind is Rest:
             why = _leaf(part, value, bound, search)
             if why is not None:
@@ -365,8 +386,7 @@ def _any_order(
     """The goals of three operands and more, in every order whose operators fit; what is left goes to the rest."""
     fixed = [w for i, w in enumerate(wanted) if i != at]
     if len(given) < len(fixed) or (at is None and len(given) > len(fixed)):
-        word = "fewer" if len(given) < len(fixed) else "more"
-        return ("it has {} operands, {} than {}", len(given), word, len(fixed)), None
+        return ("found {} operands, expected {}{}", len(given), len(fixed), "" if at is None else " or more"), None
     found: list[Goals] = []
     for places in _assignments(fixed, given):
         more = goals
@@ -396,9 +416,16 @@ def _assignments(
 
 
 def _why_not(wanted: tuple[Pattern, ...], given: tuple[Value | None, ...]) -> str:
-    ops = " and ".join("nothing" if v is None else v.op for v in given)
-    return f"its operands are {ops}, where {' and '.join(map(describe, wanted))} are needed"
+    there = " and ".join(shown(v) if v is None or v.op == CONSTANT else v.op for v in given)
+    return f"found operands {there}, expected {' and '.join(map(describe, wanted))}"
 
 
-def _no_op(op: str, wanted: tuple[str, ...], item: str = "") -> str:
-    return f"it is a {op}, no {item}{' or '.join(wanted)}"
+def _no_op(value: Value, wanted: tuple[str, ...], item: int | None = None) -> str:
+    there = value
+    if item is not None and value.op == ITEM and value.inputs[0] is not None:
+        there = value.inputs[0]
+        if value.attributes[0][1] != item:
+            return (
+                f"found result {value.attributes[0][1]} of {there.op}, expected result {item} of {' or '.join(wanted)}"
+            )
+    return _found("", there, f"{'' if item is None else f'result {item} of '}{' or '.join(wanted)}")

@@ -10,6 +10,7 @@ import attrs
 import numpy as np
 
 from irkit import dims
+from irkit.errors import AbsentError, TypeRuleError
 from irkit.ir import Value
 from irkit.types import DType, Tensor
 from irkit.vocabulary import CONSTANT
@@ -58,6 +59,36 @@ def uniform(value: Value) -> Any:
     if not 0 < size <= LIMIT or (size > 1 and blob.is_weight) or blob.dtype is DType.STRING:
         return None
     return blob.uniform
+
+
+SHOWN = 8
+"""Constants of more elements are shown by their type alone, unless all elements are one number."""
+
+
+def shown(value: Value | None) -> str:
+    """A value in an explanation: its type and its operator, and of a constant what it holds, where that is short."""
+    if value is None:
+        return "nothing"
+    text = f"{value.type!r} {value.op}"
+    blob = value.attributes[0][1] if value.op == CONSTANT else None
+    if blob is None or blob.size == 0:
+        return text
+    try:
+        if blob.size > SHOWN:
+            number = uniform(value)
+            return text if number is None else f"{text}, all {number!r}"
+        array = blob.array
+    except AbsentError:
+        return f"{text} without numbers"
+    if blob.dtype is DType.STRING:
+        return f"{text} {array.tolist()!r}"
+    return f"{text} {' '.join(np.array2string(array, separator=', ', formatter={'all': str}).split())}"
+
+
+def expected(test: Predicate) -> str:
+    """What a predicate asks for, in an explanation."""
+    name = getattr(test, "__name__", "<lambda>")
+    return "one that its `where` holds of" if name == "<lambda>" else name.removeprefix("is ")
 
 
 is_all_ones = Is("is_all_ones", lambda value: uniform(value) == 1, (1,))
@@ -140,11 +171,11 @@ class Typed:
         """Why a value has another type, or an empty string; named dimensions are added to `bound`."""
         type_ = value.type
         if not isinstance(type_, Tensor):
-            return f"a {type_!r} is no tensor"
+            return f"found a {type_!r}, expected a tensor"
         if self.dtypes and type_.dtype not in self.dtypes:
-            return f"its element type is {type_.dtype.short}, not {' or '.join(sorted(d.short for d in self.dtypes))}"
+            return f"found {type_.dtype.short}, expected {self._element_types()}"
         if self.ranks and len(type_.shape) not in self.ranks:
-            return f"its rank is {len(type_.shape)}, not {' or '.join(map(str, sorted(self.ranks)))}"
+            return f"found rank {len(type_.shape)}, expected {' or '.join(map(str, sorted(self.ranks)))}"
         return "" if self.shape is None else self._refuses_shape(type_, bound)
 
     def _refuses_shape(self, type_: Tensor, bound: dict[str, Any]) -> str:
@@ -152,23 +183,30 @@ class Typed:
         if wanted and wanted[0] is ...:
             wanted = wanted[1:]
             if len(given) < len(wanted):
-                return f"its rank is {len(given)}, less than {len(wanted)}"
+                return f"found rank {len(given)}, expected {len(wanted)} or more"
             given = given[len(given) - len(wanted) :]
         elif len(wanted) != len(given):
-            return f"its rank is {len(given)}, not {len(wanted)}"
+            return f"found rank {len(given)}, expected {len(wanted)}"
         for want, have in zip(wanted, given, strict=True):
             if want is None or (isinstance(want, str) and bound.setdefault(want, have) is have):
                 continue
             target: Any = bound[want] if isinstance(want, str) else want
             if dims.same(target, have) is not True:
-                return f"{want!r} is {target}, and its type is {type_!r}"
+                return (
+                    f"found {type_!r}, expected {want!r} to be {target}"
+                    if want != target
+                    else (f"found {type_!r}, expected the size {target}")
+                )
         return ""
+
+    def _element_types(self) -> str:
+        word = next((k for k, v in KINDS.items() if v == self.dtypes), "")
+        return word or " or ".join(sorted(d.short for d in self.dtypes))
 
     def __str__(self) -> str:
         parts = []
         if self.dtypes:
-            word = next((k for k, v in KINDS.items() if v == self.dtypes), "")
-            parts.append("dtype=" + (word or "|".join(sorted(d.short for d in self.dtypes))))
+            parts.append("dtype=" + self._element_types().replace(" or ", "|"))
         if self.ranks:
             parts.append("rank=" + "|".join(map(str, sorted(self.ranks))))
         if self.shape is not None:
@@ -186,19 +224,41 @@ def typed(
         rank: a number, or several: `rank=(2, 3)`, `rank=range(1, 5)`.
         shape: see `Shape`.
 
-    Raises TypeError for what is none of these.
+    Raises TypeRuleError for what is none of these.
     """
     if dtype is None and rank is None and shape is None:
         return None
+    return Typed(_dtypes(dtype), _ranks(rank), _shape(shape))
+
+
+def _dtypes(dtype: Any) -> frozenset[DType]:
     chosen: set[DType] = set()
     for each in () if dtype is None else (dtype,) if isinstance(dtype, str | DType | int) else dtype:
         try:
             chosen |= KINDS[each] if isinstance(each, str) and each in KINDS else {DType.of(each)}
         except (KeyError, TypeError, ValueError) as error:
-            raise TypeError(f"{each!r} is no element type; there are also the words {', '.join(KINDS)}") from error
-    ranks = frozenset() if rank is None else frozenset((rank,) if isinstance(rank, int) else rank)
+            raise TypeRuleError(
+                f"{each!r} is no element type", hint=f'write "f32", or one of the words {", ".join(KINDS)}'
+            ) from error
+    return frozenset(chosen)
+
+
+def _ranks(rank: int | Iterable[int] | None) -> frozenset[int]:
+    found = () if rank is None else (rank,) if isinstance(rank, int | str) else tuple(rank)
+    for each in found:
+        if type(each) is not int or each < 0:
+            raise TypeRuleError(f"{each!r} is no rank", hint="write rank=2, rank=(2, 3) or rank=range(1, 5)")
+    return frozenset(found)
+
+
+def _shape(shape: Iterable[Any] | None) -> Shape | None:
+    if isinstance(shape, str | int):
+        raise TypeRuleError(f"shape={shape!r} is no shape", hint=f"write shape=({shape!r},) for rank 1")
     wanted: Shape | None = None if shape is None else tuple(shape)
     for at, d in enumerate(wanted or ()):
-        if not (d is None or isinstance(d, int | str) or (d is ... and at == 0)):
-            raise TypeError(f"{d!r} in a shape: write a number, a name, None, or ... in front")
-    return Typed(frozenset(chosen), ranks, wanted)
+        fits = d is None or (isinstance(d, str) and d) or (type(d) is int and d >= 0) or (d is ... and at == 0)
+        if not fits:
+            raise TypeRuleError(
+                f"{d!r} is no dimension of a shape", hint="write a number, a name, None, or ... in front"
+            )
+    return wanted

@@ -188,6 +188,8 @@ class _Reader:
             c.expect(",")
             high = None if c.accept("number", "inf") else c.integer()
             c.expect("]")
+            if high is not None and high < low:
+                c.fail(f"there is no size from {low} up to {high}", token)
             frame.symbols[name] = Range(low, high)
         if sign := c.accept("word", "signed"):
             if self.atoms.dims or not name:
