@@ -207,17 +207,6 @@ def parameters(given: Iterable[Value]) -> tuple[Value, ...]:
     return found
 
 
-def results_of(given: Iterable[Value]) -> tuple[Value, ...]:
-    """The same as a tuple. Raises GraphError where something is no value, or several results of an operator at once."""
-    found = values(given)
-    for each in found:
-        if type(each.type) is Tuple:
-            raise GraphError(
-                f"{each!r} is several values, and no result", hint="irkit.item(value, 0) is the first of them"
-            )
-    return found
-
-
 def ranges(given: Mapping[str, Range]) -> PMap[str, Range]:
     """The same as a persistent map. Raises GraphError for what is no mapping from names to ranges."""
     found: Any = given if isinstance(given, PMap) else pmap(given) if isinstance(given, Mapping) else None
@@ -237,7 +226,7 @@ class Graph:
     """
 
     params: tuple[Value, ...] = attrs.field(converter=parameters)
-    results: tuple[Value, ...] = attrs.field(converter=results_of)
+    results: tuple[Value, ...] = attrs.field(converter=values)
     symbols: PMap[str, Range] = attrs.field(factory=lambda: pmap({}), converter=ranges)
     signature: Signature = Signature()
     name: str = "graph"

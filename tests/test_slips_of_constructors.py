@@ -202,9 +202,6 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
     "a parameter that is none": (
         lambda: Graph((op.Relu(X),), ()), GraphError, "<f32[n, 4] Relu> is no parameter", "irkit.param",
     ),
-    "several values as a result": (
-        lambda: Graph((X,), (PAIR,)), GraphError, "is several values", "irkit.item(value, 0)",  # type: ignore[arg-type]
-    ),
     "ranges in a list": (
         lambda: Graph((X,), (X,), ["n"]), GraphError,  # type: ignore[arg-type]
         "['n'] gives no ranges of symbols", "irkit.Range",
