@@ -144,7 +144,7 @@ def fraction(expr: Any, sizes: Mapping[str, int], number: Any) -> DimensionError
     top, bottom = expr.as_numer_denom()
     rounded: Any = dims.Floor(expr) if bottom == 1 else dims.floordiv(dims.dim(top), dims.dim(bottom))
     hint = f'write "{dims_text.text(rounded)}", which rounds down'
-    if bottom.is_Integer and bottom != 1:
+    if type(dims.dim(bottom)) is int and bottom != 1:
         hint += f', or name the part, "h", and write "{bottom}*h" for the whole'
     return DimensionError(f"the size {dims_text.text(expr)} {value} for {at}, and no integer", hint=hint)
 

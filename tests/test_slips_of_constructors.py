@@ -75,7 +75,7 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
     "names compared": (lambda: dims.same("n", N), DimensionError, "'n' is no dimension", ""),  # type: ignore[arg-type]
     "the largest of nothing": (dims.maximum, DimensionError, "of no dimensions there is no largest", ""),
     "a number for a name": (
-        lambda: symbol(3), DimensionError, "a dimension symbol needs a name, and 3 is none", "",  # type: ignore[arg-type]
+        lambda: symbol(3), DimensionError, "a dimension symbol needs a name, and 3 is none", "",
     ),
     "an empty range": (lambda: Range(5, 2), DimensionError, "there is no size from 5 up to 2", "Range(1, 64)"),
     "a range of halves": (
@@ -123,16 +123,16 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
     "a result of a number": (lambda: irkit.item(3, 0), GraphError, "3 is no value", ""),  # type: ignore[arg-type]
     # ---- operators
     "a fraction for an int": (
-        lambda: op.Concat(X, Y, axis=1.7), TypeRuleError, "Concat: attribute axis must be of kind INT, and is 1.7", "",
+        lambda: op.Concat(X, Y, axis=1.7), TypeRuleError, "Concat: attribute axis must be of kind INT, and is 1.7", "",  # type: ignore[arg-type]
     ),
-    "text for an int": (lambda: op.Concat(X, Y, axis="1"), TypeRuleError, "attribute axis must be of kind INT", ""),
-    "letters for ints": (lambda: op.Transpose(X, perm="10"), TypeRuleError, "attribute perm must be of kind INTS", ""),
+    "text for an int": (lambda: op.Concat(X, Y, axis="1"), TypeRuleError, "attribute axis must be of kind INT", ""),  # type: ignore[arg-type]
+    "letters for ints": (lambda: op.Transpose(X, perm="10"), TypeRuleError, "attribute perm must be of kind INTS", ""),  # type: ignore[arg-type]
     "a number for text": (
-        lambda: op.DepthToSpace(param(tensor("f32", 1, 4, 2, 2)), blocksize=2, mode=3), TypeRuleError,
+        lambda: op.DepthToSpace(param(tensor("f32", 1, 4, 2, 2)), blocksize=2, mode=3), TypeRuleError,  # type: ignore[arg-type]
         "attribute mode must be of kind STRING, and is 3", "",
     ),
     "more results than there are": (
-        lambda: op.Relu(X, outputs=2), TypeRuleError, "Relu has 1 result, and 2 are asked for", "",
+        lambda: op.Relu(X, outputs=2), TypeRuleError, "Relu has 1 result, and 2 are asked for", "",  # type: ignore[call-arg]
     ),
     "more results than one may ask for": (
         lambda: op.TopK(X, [1], outputs=3), TypeRuleError, "TopK has 1 result to 2, and 3 are asked for", "",
@@ -235,8 +235,8 @@ def test_what_reads_like_a_slip_and_is_none() -> None:
     )
     assert size_of(sympy.Symbol("n", integer=True, nonnegative=True)) is N
     assert size_of(irkit.symbol("u", signed=True)) == irkit.symbol("u", signed=True)
-    assert op.Concat(X, Y, axis=np.int64(1)).type == op.Concat(X, Y, axis=True).type == tensor("f32", "n", 8)
-    graph = Graph((X,), (X,), {"n": Range(1, 4)}, Signature((Port("x"),)))  # type: ignore[arg-type]
+    assert op.Concat(X, Y, axis=np.int64(1)).type == op.Concat(X, Y, axis=True).type == tensor("f32", "n", 8)  # type: ignore[arg-type]
+    graph = Graph((X,), (X,), {"n": Range(1, 4)}, Signature((Port("x"),)))
     assert graph.symbols["n"] == Range(1, 4) and not isinstance(graph.symbols, dict)
     assert check_dtypes("Relu", irkit.onnx.schemas.spec("Relu"), (X,)) is None
 

@@ -17,7 +17,7 @@ from irkit import dims
 from irkit.blobs import Blob
 from irkit.dims import Dim, Range
 from irkit.errors import LoadError
-from irkit.ir import Fact, Graph, Port, Signature, Value, constant, param
+from irkit.ir import ROLES, Fact, Graph, Port, Signature, Value, constant, param
 from irkit.onnx.known import Known
 from irkit.onnx.read_nodes import Reader, opsets_of
 from irkit.onnx.read_scope import Frame, Scope, define, readable
@@ -212,6 +212,9 @@ def read_ports(names: list[str], written: Any, role: str) -> tuple[Port, ...]:
     rows = written if isinstance(written, list) and len(written) == len(names) else []
     if not all(isinstance(row, list) and len(row) == 3 and all(isinstance(x, str) for x in row) for row in rows):
         raise LoadError(f"the metadata {SIGNATURE_KEY} does not say names, roles and bindings")
+    unknown = [row[1] for row in rows if row[1] not in ROLES]
+    if unknown:
+        raise LoadError(f"the metadata {SIGNATURE_KEY} names the role {unknown[0]!r}, and there is none such")
     return (
         tuple(Port(n, *row[1:]) for n, row in zip(names, rows, strict=True))
         if rows

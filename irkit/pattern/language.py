@@ -408,7 +408,7 @@ def _check_operands(op: str, operands: tuple[Pattern, ...]) -> None:
     row = row_of(op)
     if row is None:
         return
-    fixed = [o for o in operands if not isinstance(o, Rest)]
+    fixed: list[Pattern] = [o for o in operands if not isinstance(o, Rest)]
     there = sum(o is not ABSENT for o in fixed) if rests else _last(fixed, lambda o: o is not ABSENT)
     needed = _last(fixed, lambda o: not getattr(o, "optional", False))
     least, most = row.min_inputs, row.max_inputs
@@ -464,9 +464,10 @@ def _name(name: Any, where: str) -> str:
 
 
 def _condition(where: Any) -> Predicate:
+    found: Any = where
     if not callable(where):
         raise TypeRuleError(f"the condition {where!r} is no function of a value", hint="write where=lambda v: ...")
-    return where
+    return found
 
 
 def _conditions(where: Predicate | None) -> tuple[Predicate, ...]:
