@@ -87,7 +87,7 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "an unknown element type": (lambda: hole("x", dtype="floot"), "'floot' is no element type", "float"),
     "a rank below 0": (lambda: hole("x", rank=-1), "-1 is no rank", "rank=2"),
     "a shape in one text": (lambda: hole("x", shape="bn"), "shape='bn' is no shape", "shape=('bn',)"),
-    "a size below 0": (lambda: hole("x", shape=(-1,)), "-1 is no dimension of a shape", ""),
+    "a size below 0": (lambda: hole("x", shape=(-1,)), "-1 is no dimension in a shape", ""),
     "a value that is no number": (
         lambda: const(value="a"), "const(value='a'): 'a' is no number", "",  # type: ignore[arg-type]
     ),

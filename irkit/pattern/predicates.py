@@ -259,6 +259,6 @@ def _shape(shape: Iterable[Any] | None) -> Shape | None:
         fits = d is None or (isinstance(d, str) and d) or (type(d) is int and d >= 0) or (d is ... and at == 0)
         if not fits:
             raise TypeRuleError(
-                f"{d!r} is no dimension of a shape", hint="write a number, a name, None, or ... in front"
+                f"{d!r} is no dimension in a shape", hint="write a number, a name, None, or ... in front"
             )
     return wanted
