@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 
 from irkit.errors import IrkitError
 from irkit.files import NO_ROOM, claimed, remove_left, unwritable
-from irkit.onnx.wire import number_at, split
+from irkit.onnx.wire import number_at, without_large
 from irkit.stored import opened
 
 MARK = b"irkit: weights of a model beside it\n"
@@ -103,7 +103,7 @@ def named_in(path: Path, unknown: Iterable[str] = ()) -> set[str]:
     try:
         if path.stat().st_size < _SMALL:
             return set(locations(path.read_bytes()))
-        return set(locations(split(opened(path.resolve(), "the model", wait=False))[0]))
+        return set(locations(without_large(opened(path.resolve(), "the model", wait=False))))
     except DecodeError:
         return set()
     except (OSError, IrkitError):

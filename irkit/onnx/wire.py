@@ -39,6 +39,11 @@ def split(file: StoredFile) -> tuple[bytes, dict[str, Blob]]:
     where the file is written meanwhile.
     """
     blobs: dict[str, Blob] = {}
+    return without_large(file, blobs), blobs
+
+
+def without_large(file: StoredFile, blobs: dict[str, Blob] | None = None) -> bytes:
+    """A model's bytes without its large initializers, which are added to `blobs`, or left out altogether."""
     parts: list[bytes] = []
     for number, start, content, end in fields(file, 0, file.size):
         if number == _GRAPH and content > start:
@@ -47,7 +52,7 @@ def split(file: StoredFile) -> tuple[bytes, dict[str, Blob]]:
         else:
             parts.append(file.peek(start, end - start))
     file.check()
-    return b"".join(parts), blobs
+    return b"".join(parts)
 
 
 def nodes_in(file: StoredFile) -> int:
@@ -57,16 +62,19 @@ def nodes_in(file: StoredFile) -> int:
     return sum(field[0] == _NODE for _, _, start, stop in graphs for field in fields(file, start, stop))
 
 
-def graph_parts(file: StoredFile, start: int, stop: int, blobs: dict[str, Blob]) -> Iterator[bytes]:
+def graph_parts(file: StoredFile, start: int, stop: int, blobs: dict[str, Blob] | None) -> Iterator[bytes]:
     """The pieces of a graph message without large initializers, which are added to `blobs`."""
     kept = start  # the pieces between large initializers are taken whole
     for number, begin, content, end in large_fields(file, start, stop):
-        blob = blob_at(file, content, end) if number == _INITIALIZER else None
-        if blob is None:
+        if number != _INITIALIZER:
             continue
-        if blob.name in blobs:
-            raise LoadError(f"the name {blob.name!r} is defined twice")
-        blobs[blob.name] = blob
+        if blobs is not None:
+            blob = blob_at(file, content, end)
+            if blob is None:
+                continue
+            if blob.name in blobs:
+                raise LoadError(f"the name {blob.name!r} is defined twice")
+            blobs[blob.name] = blob
         yield file.peek(kept, begin - kept)
         kept = end
     yield file.peek(kept, stop - kept)
