@@ -356,7 +356,7 @@ def _agree_here(rule: Rule, root: Value, found: Any, holes: frozenset[Value], rn
     after = tuple(built[v] for v in new) if isinstance(found, tuple) else built[found]
     if all(isinstance(p.type, Tensor) for p in params):
         params += _binding(post_order([built[v] for v in (root, *new)]), params)
-        agree(rule.name, built[root], after, params, rng, limits=Limits(rule.exact))
+        agree(rule.name, built[root], after, params, rng, limits=Limits(rule.exact, measured=False))
 
 
 def _above(order: tuple[Value, ...], below: Iterable[Value]) -> set[Value]:
