@@ -57,7 +57,9 @@ def save(
         target: what will run the file, as `passes.prepare` takes it. Where it is not given, the graph is written as it
             is, be there a runtime for it or not.
 
-    Both files appear under their names only when they are complete: a failed save leaves the old ones.
+    The model appears only when all is written: a save that fails or is killed leaves the old model and its weights,
+    and the next one removes what it left. Weights of the old model are removed when the new one stands, unless another
+    model in the folder names them.
     Raises SerializeError for what the opset cannot say or one message cannot hold, and where no file can be written;
     StaleError where a weight has changed since the graph was made; RewriteError, with all of them, for operators that
     the target does not run, which `passes.prepare` writes in others.

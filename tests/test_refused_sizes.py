@@ -28,7 +28,7 @@ def answered(program: Program) -> Iterator[str]:
                 continue
             args, kwargs = resized(program, sizes, None)
             why = raised(program, args, kwargs)
-            if not why or why.startswith("IndexError: index"):
+            if not why or why.startswith("IndexError: index") or "to have value" in why:  # what a tensor holds
                 continue
             try:
                 program(*args, **kwargs)
