@@ -228,7 +228,8 @@ def filled(shape: tuple[int, ...], number: Any, dtype: DType) -> np.ndarray:
         array = np.array(int(number))
     if dtype.is_integer and array.dtype == object:
         array = np.array(int(number) & (2**64 - 1), dtype=np.uint64)
-    return np.broadcast_to(array.astype(dtype.numpy), shape).copy()
+    with np.errstate(over="ignore"):  # what a float type does not hold is infinite
+        return np.broadcast_to(array.astype(dtype.numpy), shape).copy()
 
 
 def symbolic(expr: Any, numbers: Mapping[Any, Value] = NONE) -> Value:

@@ -34,3 +34,22 @@ def test_the_nearest_in_a_volume() -> None:
         return F.grid_sample(x, grid, mode="nearest", padding_mode="reflection", align_corners=False)
 
     check(sampled, x, grid, tolerance=0.0)
+
+
+FAR = [7.9, -33.0, 1e6, 1e10, -3e9, 1e20, float("inf"), float("-inf"), float("nan")]
+
+
+@pytest.mark.parametrize("rank", [4, 5])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_places_far_away_and_none_at_all(padding: str, mode: str, rank: int) -> None:
+    if mode == "bicubic" and (rank == 5 or padding == "reflection"):
+        return  # torch has no such volumes, and reflects each tap by itself: far away these are noise
+    axes = rank - 2
+    rows = [[far if i == at else 0.2 for i in range(axes)] for far in FAR for at in range(axes)]
+    x, grid = torch.rand(1, 2, *(2, 3, 4)[-axes:]) + 1, torch.tensor(rows).reshape(1, *[1] * (axes - 1), -1, axes)
+
+    def sampled(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        return F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=False)
+
+    check(sampled, x, grid, tolerance=1e-4)
