@@ -29,6 +29,8 @@ from lowering.sameness import Change, Point, at_point, correspondence, same_grap
 
 MORE = 3
 """How often a program is traced once more for several sizes at once."""
+MANY = 100
+"""Beyond so many conditions several sizes at once are not traced."""
 MOST_SYMBOLS = 3
 SMALL = 4
 Found = TypeVar("Found", bound=Any)  # a lowering.capture.Captured
@@ -41,8 +43,7 @@ def widened(captured: Found, request: Request, asked: Sequence[Question]) -> Fou
     captured = attrs.evolve(captured, guards=(*captured.guards, *about_zero(asked, captured)))
     raised: list[str] = []
     for name in trial.names:
-        point = trial.point({name: 1})
-        if trial.allows(name, 1) and (refuses(captured, point) or hangs_on_more(captured, point)):
+        if trial.allows(name, 1) and (trial.refuses(captured, {name: 1}) or hangs_on_more(captured, trial, {name: 1})):
             before = captured
             captured = tried(captured, trial, {name: 1})
             raised += [name] if least(before, trial, name) > least(captured, trial, name) == 1 else []
@@ -50,7 +51,7 @@ def widened(captured: Found, request: Request, asked: Sequence[Question]) -> Fou
     captured = tried_together(captured, trial, done)
     open_ = [n for n in trial.names if trial.allows(n, 0) and (least(captured, trial, n) == 0 or n in raised)]
     captured, empty = without_empty(captured, [symbol for name in open_ for symbol in trial.symbols[name]])
-    zeros = [n for n in open_ if refuses(captured, trial.point({n: 0})) and not empty & set(trial.symbols[n])]
+    zeros = [n for n in open_ if trial.refuses(captured, {n: 0}) and not empty & set(trial.symbols[n])]
     captured = tried_at_zero(captured, trial, zeros)
     captured = tried_at_several(captured, trial, done)
     kept = tuple(guard for guard in captured.guards if not needless(guard.expr, captured.range_constraints))
@@ -84,6 +85,7 @@ class Trial:
     places: tuple[Place, ...]
     symbols: Mapping[str, tuple[str, ...]]
     oblivious: bool
+    known: dict[Any, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)  # answers, by what was asked
 
     @classmethod
     def of(cls, captured: Any, request: Request) -> Trial:
@@ -103,6 +105,24 @@ class Trial:
     def point(self, sizes: Mapping[str, int]) -> Point:
         """Sizes by torch's symbols."""
         return {symbol: size for name, size in sizes.items() for symbol in self.symbols[name]}
+
+    def holds(self, expr: Any, point: Point) -> Any:
+        """`holds_at`, found once for the sizes that the relation is about."""
+        own = tuple((s.name, point[s.name]) for s in getattr(expr, "free_symbols", ()) if s.name in point)
+        if not own:
+            return expr
+        if (expr, own) not in self.known:
+            self.known[expr, own] = holds_at(expr, dict(own))
+        return self.known[expr, own]
+
+    def refuses(self, captured: Any, sizes: Mapping[str, int]) -> bool:
+        """Whether a guard or a range leaves out these sizes."""
+        point = self.point(sizes)
+        for symbol, size in point.items():
+            low, high = captured.range_constraints.get(symbol, (0, None))
+            if size < low or (high is not None and size > high):
+                return True
+        return any(self.holds(guard.expr, point) is sympy.false for guard in captured.guards)
 
     def allows(self, name: str, size: int) -> bool:
         """Whether the user's own range for a dimension holds a size."""
@@ -138,18 +158,10 @@ class Trial:
         return attrs.evolve(self.request, said=names, places=places), examples
 
 
-def refuses(captured: Any, point: Point) -> bool:
-    """Whether a guard or a range leaves out these sizes."""
-    for symbol, size in point.items():
-        low, high = captured.range_constraints.get(symbol, (0, None))
-        if size < low or (high is not None and size > high):
-            return True
-    return any(holds_at(guard.expr, point) is sympy.false for guard in captured.guards)
-
-
-def hangs_on_more(captured: Any, point: Point) -> bool:
+def hangs_on_more(captured: Any, trial: Trial, sizes: Mapping[str, int]) -> bool:
     """Whether at these sizes a guard asks of the extremes of others whether they are 1."""
-    relations = [(guard.expr, holds_at(guard.expr, point)) for guard in captured.guards]
+    point = trial.point(sizes)
+    relations = [(guard.expr, trial.holds(guard.expr, point)) for guard in captured.guards]
     return any(is_open(then) and then != expr for expr, then in relations)
 
 
@@ -257,8 +269,8 @@ def lower_ends(captured: Any, point: Point) -> dict[str, tuple[int, int | None]]
 
 def tried_together(captured: Found, trial: Trial, done: list[dict[str, int]]) -> Found:
     """`captured` with guards that allow 1 for several dimensions at once, where each was allowed by itself."""
-    names = [n for n in trial.names if trial.allows(n, 1) and not refuses(captured, trial.point({n: 1}))]
-    if len(names) < 2 or not refuses(captured, trial.point(dict.fromkeys(names, 1))):
+    names = [n for n in trial.names if trial.allows(n, 1) and not trial.refuses(captured, {n: 1})]
+    if len(names) < 2 or not trial.refuses(captured, dict.fromkeys(names, 1)):
         return captured
     done.append(dict.fromkeys(names, 1))
     return tried(captured, trial, done[-1], refusal=False)
@@ -271,7 +283,7 @@ def tried_at_zero(captured: Found, trial: Trial, names: Sequence[str]) -> Found:
     found = tried(captured, trial, dict.fromkeys(names, 0), refusal=len(names) == 1)
     if len(names) == 1:
         return found
-    if not refuses(found, trial.point(dict.fromkeys(names, 0))):
+    if not trial.refuses(found, dict.fromkeys(names, 0)):
         alone = tuple(
             guard for guard in captured.guards if not is_only_about(guard.expr, trial.point(dict.fromkeys(names, 0)))
         )
@@ -284,8 +296,9 @@ def tried_at_zero(captured: Found, trial: Trial, names: Sequence[str]) -> Found:
 
 
 def tried_at_several(captured: Found, trial: Trial, done: list[dict[str, int]]) -> Found:
-    """`captured` with guards that allow points of 0 and 1 which guards over several dimensions refuse."""
-    for _ in range(MORE):
+    """`captured` with guards that allow points of 0 and 1 which guards over several dimensions refuse; itself where
+    these are very many: each point costs a trace."""
+    for _ in range(MORE if len(captured.guards) <= MANY else 0):
         sizes = next((each for each in refused_points(captured, trial) if each not in done), None)
         if sizes is None:
             break
@@ -310,9 +323,8 @@ def refused_points(captured: Any, trial: Trial) -> Iterator[Mapping[str, int]]:
             continue
         for values in itertools.product((1, 0), repeat=len(names)):
             sizes: dict[str, int] = dict(zip(names, values, strict=True))
-            if holds_at(guard.expr, trial.point(sizes)) is sympy.false and all(
-                trial.allows(name, size) and not refuses(captured, trial.point({name: size}))
-                for name, size in sizes.items()
+            if trial.holds(guard.expr, trial.point(sizes)) is sympy.false and all(
+                trial.allows(name, size) and not trial.refuses(captured, {name: size}) for name, size in sizes.items()
             ):
                 yield sizes
 

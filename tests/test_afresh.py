@@ -127,7 +127,7 @@ def opened(order: str) -> Iterator[None]:
         lambda pair: ([getattr(pair, name) for name in order.split()], order),
         lambda parts, order: Pair(**dict(zip(order.split(), parts, strict=True))),
         serialized_type_name=f"Pair {order}",
-        flatten_with_keys_fn=lambda pair: (
+        flatten_with_keys_fn=lambda pair: (  # type: ignore[arg-type]
             [(pytree.GetAttrKey(name), getattr(pair, name)) for name in order.split()],
             order,
         ),

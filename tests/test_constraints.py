@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 import torch
 
 import irkit
+from lowering.capture import capture
+from lowering.widening import MANY
 
 
 class Halved(torch.nn.Module):
@@ -35,3 +40,31 @@ def test_an_equation_that_has_one_solution_still_fixes_a_size():
 
     with pytest.raises(irkit.IrkitError, match="works for 8 only"):
         irkit.to_onnx(fixed, (torch.randn(8),), dynamic_shapes=({0: "n"},))
+
+
+def test_what_is_added_to_torch_s_time_grows_with_the_conditions_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asking(torch.nn.Module):
+        def forward(self, x: Any, y: Any, z: Any) -> Any:
+            for i in range(MANY + 4):
+                if x.shape[0] * (i + 2) + y.shape[0] + z.shape[0] * (i % 7) < i + 1:
+                    x = x * 2
+            return x.sum() + y.sum() + z.sum()
+
+    inside = 0.0
+    export = torch.export.export
+
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        nonlocal inside
+        start = time.process_time()
+        try:
+            return export(*args, **kwargs)
+        finally:
+            inside += time.process_time() - start
+
+    monkeypatch.setattr(torch.export, "export", timed)
+    args = tuple(torch.randn(size) for size in (5, 6, 7))
+    start = time.process_time()
+    captured = capture(Asking(), args, dynamic_shapes={"x": {0: "b"}, "y": {0: "c"}, "z": {0: "d"}})
+    own = time.process_time() - start - inside
+    assert len(captured.guards) > MANY and len(captured.attempts) == 1
+    assert own < 2 * inside
