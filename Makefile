@@ -12,6 +12,7 @@
 #   make expansions  every expansion of legalization on 200 instances   (minutes; `make test` takes 10 of each)
 #   make fuzz-optimized  ONNX Runtime's default optimizations on against off, on what irkit writes, for FUZZ_SECONDS
 #   make exact-rules  rules that keep every bit, at the ends of the floats, on 200 instances each   (minutes)
+#   make fuzz-io   100,000 damaged files, texts, lines and arguments at every entrance   (ten minutes)
 #   make coverage  docs/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
 #   make opsets    docs/opsets.md from every ONNX node case at every opset   (minutes)
 #   make lint | format | test-coverage | clean
@@ -38,7 +39,7 @@ test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test sweep bench costs models rules check-rules expansions fuzz-optimized exact-rules coverage opsets test-coverage lint format types install clean kills
+.PHONY: demo test sweep bench costs models rules check-rules expansions fuzz-optimized exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io
 
 install: $(READY)
 
@@ -106,6 +107,9 @@ fuzz-optimized: $(READY)
 
 exact-rules: $(READY)
 	$(BIN)/python -m tests.exact_rules --instances 200
+
+fuzz-io: $(READY)
+	$(BIN)/python -m tests.entrances $(FUZZ_ARGS)
 
 coverage: $(READY)
 	$(BIN)/python -m tests.coverage $(COVERAGE_ARGS)

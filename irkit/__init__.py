@@ -8,6 +8,7 @@ program = irkit.to_onnx(model, args)        # all of it in one call
 
 from typing import TYPE_CHECKING, Any
 
+import irkit_command  # first: `python -m irkit` can be interrupted from here on  # noqa: F401
 from irkit.blobs import Blob, blob
 from irkit.build import call, call_graph, closed, const, custom, dim_scalar, op, shape_vector
 from irkit.check_rule import check

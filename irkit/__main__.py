@@ -1,6 +1,6 @@
 """`python -m irkit`: the command line."""
 
-from irkit.cli import app_main
+from irkit_command import main
 
 if __name__ == "__main__":
-    app_main()
+    main()

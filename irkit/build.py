@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from irkit import construct
+from irkit.arguments import brief
 from irkit.attributes import freeze
 from irkit.bodies import closed
 from irkit.construct import (
@@ -28,6 +29,9 @@ from irkit.onnx.schemas import OpSpec, has_schema, split
 from irkit.types import Tuple, Type, require_type, same_types
 from irkit.vocabulary import CALL
 
+_LISTS, _TABLES = (list, tuple), (dict, type(None))
+"""What nearly every caller gives: asked first, as `isinstance` of an abstract class takes longer."""
+
 
 def call(
     op: str,
@@ -49,7 +53,22 @@ def call(
 
     Raises TypeRuleError where the schema or the type rule refuses the operands.
     """
+    if type(op) is not str or type(inputs) not in _LISTS or type(attributes) not in _TABLES:
+        require_kinds(op, inputs, attributes)
     return construct.call(op, inputs, attributes, outputs=outputs, row=row, rule=RULES.get(op))
+
+
+def require_kinds(op: Any, inputs: Any, attributes: Any) -> None:
+    """Raises TypeRuleError for what is no name of an operator, no list of operands, no mapping of attributes."""
+    if not (
+        isinstance(op, str)
+        and isinstance(inputs, Sequence)
+        and isinstance({} if attributes is None else attributes, Mapping)
+    ):
+        raise TypeRuleError(
+            f"irkit.call was given {brief(op)}, {brief(inputs)} and {brief(attributes)}",
+            hint='it takes the name of an operator, a list of operands and a dict: irkit.call("Add", [x, y])',
+        )
 
 
 def call_graph(body: Graph, *operands: Value) -> Any:
@@ -59,6 +78,8 @@ def call_graph(body: Graph, *operands: Value) -> Any:
     Raises TypeRuleError for operands that the body does not take.
     """
     require_graph(body)
+    if not all(isinstance(v, Value) for v in operands):
+        raise TypeRuleError("Call: its operands must be values", hint="irkit.const makes one of a number or an array")
     if len(operands) != len(body.params):
         raise TypeRuleError(f"Call: the body takes {len(body.params)} operands, and was given {len(operands)}")
     for wanted, given in zip(body.params, operands, strict=True):

@@ -19,6 +19,7 @@ from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.ir import Graph, Value, constant, item, vertex
 from irkit.onnx import rules
+from irkit.onnx.infer.coarse import typed
 from irkit.onnx.infer.context import Context
 from irkit.onnx.schemas import BODIES, TYPE_STRINGS, AttributeSpec, OpSpec, dtype_of, spec
 from irkit.sizes import number_of
@@ -51,8 +52,10 @@ def call(
         check_arity(op, known, operands, bodies)
     check_dtypes(op, known, operands[: len(operands) - given["captures"]] if bodies else operands)
     count = outputs if outputs is not None else known.min_outputs or 1
+    if count > known.max_outputs:
+        raise TypeRuleError(f"{op} has {known.max_outputs} results at most, and {count} are asked for")
     context = Context(known, operands, dict(frozen), bodies, count)
-    found = (rule or rules.infer(op))(context)
+    found = typed(rule or rules.infer(op), context)
     if isinstance(found, tuple):
         several = len(found) != 1 or known.min_outputs > 1 or is_variadic(known)
         found = Tuple(found) if several else next(iter(found))
@@ -95,7 +98,7 @@ def shape_vector(shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[A
     Raises DimensionError for what is no dimension, TypeRuleError for what is no list of them, and for binders and
     scalars that are no values.
     """
-    if isinstance(shape, str | int | Value):
+    if isinstance(shape, str | int | Value) or not isinstance(shape, Iterable):
         raise TypeRuleError(f"{shape!r} is no list of dimensions", hint=f"write shape_vector(({shape!r},))")
     sizes = tuple(map(number_of, shape))
     if dims.are_numbers(sizes):

@@ -7,15 +7,18 @@ and sqrt. docs/contract.md describes the format.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from irkit import dims, dims_text
 from irkit.dims import Dim
+from irkit.errors import DimensionError
 from irkit.facts import names_of
-from irkit.ir import Fact, Graph, Port
+from irkit.ir import Fact, Graph, Port, require_graph
 from irkit.types import DType, Tensor, Type
 
+_LENGTH = re.compile(r"len\(.*\) == [0-9]{1,18}")
 VERSION = 1
 """Of the format. A reader refuses a greater one."""
 
@@ -23,9 +26,10 @@ VERSION = 1
 def contract_of(graph: Graph) -> dict[str, Any]:
     """The contract of a graph, ready for `json.dumps`: inputs, outputs, dimensions, conditions, constants, state,
     and the outputs that tell whether conditions on the data held."""
+    require_graph(graph)
     bound = bindings(graph)
     facts = graph.signature.facts
-    checkable = [fact for fact in facts if fact.kind in ("guard", "relation") and names_in(fact.text) <= set(bound)]
+    checkable = [fact for fact in facts if fact.kind in ("guard", "relation") and names_in(fact.text) <= bound.keys()]
     results = graph.signature.results
     checks = [{"output": port.name, **checked(port, facts)} for port in results if port.role == "check"]
     seen = {check["text"] for check in checks}
@@ -48,14 +52,17 @@ def contract_of(graph: Graph) -> dict[str, Any]:
         "guards": [condition(fact) for fact in checkable if fact.kind == "guard"],
         "relations": [condition(fact) for fact in checkable if fact.kind == "relation"],
         "baked": [baked(fact) for fact in facts if fact.kind == "baked"],
-        "lengths": [length(fact) for fact in facts if fact.kind == "length"],
+        "lengths": [length(fact) for fact in facts if is_length(fact)],
         "state": [{"input": port.binds, "output": port.name} for port in results if port.role == "state"],
         "checks": checks,
         "assumptions": [condition(fact) for fact in facts if fact.kind == "finite"],
         "unchecked": [
             condition(fact)
             for fact in facts
-            if fact.kind not in ("baked", "length", "finite") and fact not in checkable and fact.text not in seen
+            if fact.kind not in ("baked", "finite")
+            and not is_length(fact)
+            and fact not in checkable
+            and fact.text not in seen
         ],
     }
 
@@ -113,7 +120,7 @@ def solved(dim: Dim) -> tuple[str, str] | None:
         return None
     try:
         slope, offset = (dims.evaluate(dim, {names[0].name: value}) for value in (1, 0))
-    except ZeroDivisionError:  # n * m // m
+    except DimensionError:  # n * m // m
         return None
     slope -= offset
     if slope == 0 or dims.same(dim, dims.add(dims.mul(names[0], slope), offset)) is not True:
@@ -124,10 +131,14 @@ def solved(dim: Dim) -> tuple[str, str] | None:
 
 
 def names_in(text: str) -> set[str]:
-    """The names of the dimensions in a condition."""
-    nodes = list(ast.walk(ast.parse(text.strip(), mode="eval")))
+    """The names of the dimensions in a condition, those in quotes among them; the whole text where it is none."""
+    try:
+        nodes = list(ast.walk(ast.parse(text.strip(), mode="eval")))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {text}
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    return {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called}
+    quoted = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return quoted | {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called}
 
 
 def condition(fact: Fact) -> dict[str, str]:
@@ -149,6 +160,11 @@ def baked(fact: Fact) -> Mapping[str, Any]:
         value = None
     plain = value if isinstance(value, bool | int | float | str) else None
     return {"name": name, "value": plain, "text": text}
+
+
+def is_length(fact: Fact) -> bool:
+    """True for a fact that says how long a list or tuple among the arguments is."""
+    return fact.kind == "length" and _LENGTH.fullmatch(fact.text) is not None
 
 
 def length(fact: Fact) -> Mapping[str, Any]:

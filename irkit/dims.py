@@ -12,33 +12,43 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, reduce
-from typing import Any
+from typing import Any, cast
 
 import sympy
 from sympy import Integer
 
+from irkit import signs
 from irkit.errors import DimensionError
 from irkit.ranges import LEAST, Range
 
 Dim = int | sympy.Expr
 """An int, or a canonical sympy expression over `symbol`s."""
 
-TERMS = 1024
+TERMS = 256
 """A product of sizes with more terms than this is refused: a file that asks for it means harm."""
+PARTS = 16
+"""Of a sum that is divided by another, or of a maximum whose parts are compared with one another: longer ones are left
+as they are."""
 CACHE = 1 << 16  # entries that a memo of this file keeps; every memo is of a pure function
 
 
 # ---------------------------------------------------------------------------------------------- symbols
 
 
-@lru_cache(maxsize=CACHE)
 def symbol(name: str, signed: bool = False) -> sympy.Symbol:
     """The symbol called `name`: one non-negative integer (any integer where `signed`). The only maker of dimensions.
 
-    Raises DimensionError for what is no name.
+    Raises DimensionError for what is no text, or an empty one.
     """
-    if not name or not isinstance(name, str):
-        raise DimensionError(f"a dimension symbol needs a name, and {name!r} is none", hint='write irkit.symbol("n")')
+    if not isinstance(name, str) or not name:
+        raise DimensionError(
+            f"a dimension symbol needs a name, and {name!r} is none", hint="leave it an int, or name it"
+        )
+    return _symbol(name, signed)
+
+
+@lru_cache(maxsize=CACHE)
+def _symbol(name: str, signed: bool) -> sympy.Symbol:
     return sympy.Symbol(name, integer=True, nonnegative=None if signed else True)
 
 
@@ -110,11 +120,11 @@ class FloorDiv(_IntegerFunction):
             return a
         if isinstance(a, Integer) and isinstance(b, Integer):
             return Integer(int(a) // int(b))
-        if a == b and b.is_positive:
+        if a == b and signs.sign(b) == 1:
             return Integer(1)
         if isinstance(b, Integer) and b > 0:
             # Terms divisible by b leave the floor: floor((k*b*x + r) / b) = k*x + floor(r / b).
-            whole, rest = _split_multiples(a, int(b))
+            whole, rest = signs.split_multiples(a, int(b))
             if rest == 0:
                 return whole
             if whole != 0:
@@ -122,12 +132,13 @@ class FloorDiv(_IntegerFunction):
             if isinstance(a, cls) and isinstance(a.args[1], Integer) and a.args[1] > 0:
                 return cls(a.args[0], a.args[1] * b)
             return None
-        quotient = sympy.cancel(a / b) if not b.has(_IntegerFunction) else a / b
-        return quotient if quotient.is_integer and quotient.is_polynomial() else None
+        short = signs.is_small(b) and len(sympy.Add.make_args(a)) <= PARTS and not b.has(_IntegerFunction)
+        quotient = sympy.cancel(a / b) if short else a / b
+        return quotient if signs.is_whole(quotient) and quotient.is_polynomial() else None
 
     def _eval_is_nonnegative(self) -> bool | None:
         a, b = self.args
-        return True if a.is_nonnegative and b.is_nonnegative else None
+        return True if signs.is_nonnegative(a) and signs.is_nonnegative(b) else None
 
 
 class Mod(_IntegerFunction):
@@ -144,7 +155,7 @@ class Mod(_IntegerFunction):
         if b == 1 or a == b or a == 0:
             return Integer(0)
         if isinstance(b, Integer) and b > 0:
-            whole, rest = _split_multiples(a, int(b))
+            whole, rest = signs.split_multiples(a, int(b))
             if rest == 0:
                 return Integer(0)
             if whole != 0:
@@ -152,7 +163,7 @@ class Mod(_IntegerFunction):
         return None
 
     def _eval_is_nonnegative(self) -> bool | None:
-        return True if self.args[1].is_nonnegative else None
+        return True if signs.is_nonnegative(self.args[1]) else None
 
 
 class Max(_IntegerFunction):
@@ -163,7 +174,7 @@ class Max(_IntegerFunction):
         return _extreme(cls, args, max)
 
     def _eval_is_nonnegative(self) -> bool | None:
-        return True if any(a.is_nonnegative for a in self.args) else None
+        return True if any(map(signs.is_nonnegative, self.args)) else None
 
 
 class Min(_IntegerFunction):
@@ -174,7 +185,7 @@ class Min(_IntegerFunction):
         return _extreme(cls, args, min)
 
     def _eval_is_nonnegative(self) -> bool | None:
-        return True if all(a.is_nonnegative for a in self.args) else None
+        return True if all(map(signs.is_nonnegative, self.args)) else None
 
 
 class Trunc(_IntegerFunction):
@@ -197,7 +208,7 @@ class Floor(_IntegerFunction):
         if x.is_Rational or not x.is_rational_function():
             return _rounded(x, math.floor)
         numerator, denominator = x.as_numer_denom()
-        if denominator != 1 and numerator.is_integer and denominator.is_integer:
+        if denominator != 1 and signs.is_whole(numerator) and signs.is_whole(denominator):
             return FloorDiv(numerator, denominator)
         return _rounded(x, math.floor)
 
@@ -230,7 +241,7 @@ FUNCTIONS: Mapping[str, Any] = {
 
 def _rounded(x: Any, rounding: Callable[[Any], int]) -> Any:
     exact = x.xreplace({each: Integer(int(each)) for each in x.atoms(sympy.Float) if float(each).is_integer()})
-    if exact.is_integer:  # 1.0*n is torch's float of n
+    if signs.is_whole(exact):  # 1.0*n is torch's float of n
         return exact
     return Integer(rounding(x)) if x.is_number else None
 
@@ -246,7 +257,7 @@ def _extreme(cls: Any, args: tuple[Any, ...], pick: Callable[..., int]) -> Any:
                 flat[part] = None
     if numbers:
         best = pick(numbers)
-        low = all(p.is_nonnegative for p in flat) and best <= 0
+        low = all(map(signs.is_nonnegative, flat)) and best <= 0
         if not (pick is max and low and flat):
             flat[Integer(best)] = None
     parts = sorted(_dominant(list(flat), pick), key=sympy.default_sort_key)
@@ -256,13 +267,14 @@ def _extreme(cls: Any, args: tuple[Any, ...], pick: Callable[..., int]) -> Any:
 
 
 def _dominant(parts: list[Any], pick: Callable[..., int]) -> list[Any]:
-    """`parts` without those that another part is always beyond."""
+    """`parts` without those that another part is always beyond; all of them where they are many."""
     kept: list[Any] = []
+    if len(parts) > PARTS:
+        return parts
     for part in parts:
 
         def beaten(by: Any, part: Any = part) -> bool:
-            gap = sympy.expand(by - part if pick is max else part - by)
-            return bool(gap.is_nonnegative)
+            return _beats(by, part, pick)
 
         if not any(beaten(other) for other in kept):
             kept = [k for k in kept if not _beats(part, k, pick)]
@@ -271,26 +283,7 @@ def _dominant(parts: list[Any], pick: Callable[..., int]) -> list[Any]:
 
 
 def _beats(a: Any, b: Any, pick: Callable[..., int]) -> bool:
-    return bool(sympy.expand(a - b if pick is max else b - a).is_nonnegative)
-
-
-def _split_multiples(expr: Any, divisor: int) -> tuple[Any, Any]:
-    """(q, r) with expr = q * divisor + r, where q holds every term with a coefficient that `divisor` divides, and a
-    constant is reduced to 0 <= c < divisor."""
-    whole, rest = [], []
-    for term in sympy.Add.make_args(expr):
-        coefficient, factors = term.as_coeff_Mul()
-        if not isinstance(coefficient, Integer) or not factors.is_integer:
-            return Integer(0), expr
-        if factors == 1:
-            q, r = divmod(int(coefficient), divisor)
-            whole.append(Integer(q))
-            rest.append(Integer(r))
-        elif int(coefficient) % divisor == 0:
-            whole.append(Integer(int(coefficient) // divisor) * factors)
-        else:
-            rest.append(term)
-    return sympy.Add(*whole), sympy.Add(*rest)
+    return signs.is_nonnegative(a - b if pick is max else b - a)
 
 
 # ---------------------------------------------------------------------------------------------- arithmetic
@@ -303,10 +296,18 @@ def dim(value: Any) -> Dim:
     if isinstance(value, sympy.Basic):
         return canonical(value)
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise DimensionError(
-            f"{value!r} is no dimension", hint="give an int, or a sympy expression over irkit.symbol(...)"
-        )
-    return int(value)
+        raise no_dimension(value)
+    try:
+        return int(value)
+    except (TypeError, ValueError) as error:  # an array
+        raise no_dimension(value) from error
+
+
+def no_dimension(value: Any) -> DimensionError:
+    """The error for what is none."""
+    return DimensionError(
+        f"{value!r} is no dimension", hint="give an int, or a sympy expression over irkit.symbol(...)"
+    )
 
 
 @lru_cache(maxsize=CACHE)
@@ -386,7 +387,7 @@ def product(parts: Iterable[Dim]) -> Dim:
 
 @lru_cache(maxsize=CACHE)
 def _add(a: Dim, b: Dim) -> Dim:
-    return canonical(sympy.Add(*_terms(a, b)))
+    return moderate(canonical(sympy.Add(*_terms(a, b))))
 
 
 @lru_cache(maxsize=CACHE)
@@ -395,12 +396,23 @@ def _mul(a: Dim, b: Dim) -> Dim:
     terms = len(sympy.Add.make_args(sympy.sympify(a))) * len(sympy.Add.make_args(sympy.sympify(b)))
     if terms > TERMS:
         raise DimensionError(f"the product of two sizes would have {terms} terms", hint="name such sizes")
-    return canonical(sympy.Mul(a, b))
+    return moderate(canonical(sympy.Mul(a, b)))
+
+
+def moderate(found: Dim) -> Dim:
+    """The expression, where an int64 holds its numbers and it is not vast. Raises DimensionError for others."""
+    if isinstance(found, sympy.Expr):
+        for term in sympy.Add.make_args(found):
+            number: Any = term.args[0] if term.is_Mul else term  # a number stands first
+            if number.is_Integer and not LEAST <= int(number) < -LEAST:
+                raise DimensionError(f"a size would have the number {number} in it", hint="sizes are below 2**63")
+        signs.require_moderate(found)
+    return found
 
 
 @lru_cache(maxsize=CACHE)
 def _call(function: Any, *args: Dim) -> Dim:
-    return canonical(function(*_terms(*args)))
+    return moderate(canonical(function(*_terms(*args))))
 
 
 def _terms(*given: Any) -> tuple[Any, ...]:
@@ -434,19 +446,14 @@ def _same(a: Dim, b: Dim) -> bool | None:
         return True
     if (isinstance(a, sympy.Symbol) and isinstance(b, sympy.Symbol)) or is_fresh(a) or is_fresh(b):
         return None
-    gap = sub(a, b)
+    try:
+        gap = sub(a, b)
+    except DimensionError:  # vast
+        return None
     if type(gap) is int:
         return gap == 0
-    sign = _sign(gap)
+    sign = signs.sign(gap)
     return False if sign in (-1, 1) else None
-
-
-@lru_cache(maxsize=CACHE)
-def _sign(expr: sympy.Expr) -> int | None:
-    """1 or -1 where the expression is above or below 0 for all values of its symbols, else None."""
-    if expr.is_positive:
-        return 1
-    return -1 if expr.is_negative else None
 
 
 def bounds(expr: Dim, ranges: Mapping[str, Range]) -> Range:
@@ -481,7 +488,7 @@ def _interval(expr: Any, ranges: Mapping[str, Range]) -> tuple[Any, Any]:
         return min(corners), max(corners)
     if isinstance(expr, Mod) and parts[1][0] > 0:
         return 0, min(parts[1][1] - 1, parts[0][1]) if parts[0][0] >= 0 else parts[1][1] - 1
-    return (0 if expr.is_nonnegative else -math.inf), math.inf
+    return (0 if signs.is_nonnegative(expr) else -math.inf), math.inf
 
 
 def _floor(a: Any, b: Any) -> Any:
@@ -513,10 +520,16 @@ def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
     """
     if type(expr) is int:
         return expr
-    found = number_of(expr, values)
-    if found != int(found):
+    try:
+        found = number_of(expr, values)
+        whole = int(found)
+    except (ArithmeticError, TypeError, ValueError) as error:  # a quotient by 0, a root of a negative number
+        if isinstance(error, DimensionError):
+            raise
+        raise DimensionError(f"the dimension {expr} has no value: {error}") from error
+    if found != whole:
         raise DimensionError(f"the dimension {expr} is {found}, no integer")
-    return int(found)
+    return whole
 
 
 def number_of(expr: Any, values: Mapping[str, int]) -> Any:
@@ -570,12 +583,11 @@ def solve(expr: Dim, value: int) -> tuple[str, int] | None:
     """
     if type(expr) is int:
         return None
-    names = symbols_of(expr)
+    names, line = symbols_of(expr), cast(Any, expr)
     if len(names) != 1:
         return None
     if expr is names[0]:
         return label(names[0]), value
-    line: Any = expr
     if not line.is_polynomial(names[0]) or sympy.degree(line, gen=names[0]) != 1:  # pyright: ignore
         return None
     slope, offset = int(line.coeff(names[0], 1)), int(line.coeff(names[0], 0))

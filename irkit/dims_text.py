@@ -44,7 +44,8 @@ def quoted(text: str) -> str:
 
 
 def _symbol(name: str) -> str:
-    plain = name.isidentifier() and not keyword.iskeyword(name) and name not in dims.FUNCTIONS
+    # Python reads identifiers beyond ASCII in a normal form, which may be another name.
+    plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name) and name not in dims.FUNCTIONS
     return name if plain else quoted(name)
 
 
@@ -128,7 +129,7 @@ def parse(source: str, symbols: Mapping[str, Any] | None = None) -> Dim:
         raise DimensionError(f"{source!r} is no dimension expression") from error
     if found.is_finite is False or found.is_integer is False or found.has(sympy.zoo, sympy.nan, sympy.oo):
         raise DimensionError(f"{source!r} is no integer")
-    return dims.dim(found)
+    return dims.moderate(dims.dim(found))
 
 
 def _cost(node: ast.AST) -> tuple[int, int]:

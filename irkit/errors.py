@@ -18,7 +18,7 @@ class IrkitError(Exception):
             parts.append("  in your model:\n" + indent(self.source))
         if self.hint:
             parts.append("  try: " + self.hint)
-        return "\n".join(parts)
+        return printable("\n".join(parts))
 
     def located(self, *, ir: str = "", source: str = "", hint: str = "") -> IrkitError:
         """The same error with the parts that the raiser could not know filled in; parts it knew are kept."""
@@ -73,6 +73,11 @@ class RewriteError(IrkitError, ValueError):
 
 class ContractError(IrkitError, ValueError):
     """A program was called with inputs that its guards or ranges exclude."""
+
+
+def printable(text: str) -> str:
+    """The text with lone surrogates, which no terminal or file takes, written as escapes."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def indent(text: str, by: str = "    ") -> str:

@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 
 from irkit import dims
+from irkit.arguments import brief
 from irkit.binding import Binding, complaint
 from irkit.errors import EvaluateError
 from irkit.ir import Graph, Value, require_graph
@@ -107,8 +108,12 @@ def arranged(graph: Graph, feeds: Feeds) -> list[Any]:
         if missing:
             raise EvaluateError(f"nothing is fed to the parameters {', '.join(missing)}")
         given: Sequence[Any] = [chosen[value] for value in graph.params]
-    else:
+    elif isinstance(feeds, list | tuple):
         given = feeds
+    else:
+        raise EvaluateError(
+            f"the feeds are {brief(feeds)}", hint="give a list of arrays, or a dict of them by the names of parameters"
+        )
     if len(given) != len(graph.params):
         raise EvaluateError(f"the graph has {len(graph.params)} parameters, and was fed {len(given)} values")
     return [settled(value.type, array) for value, array in zip(graph.params, given, strict=True)]
@@ -266,7 +271,10 @@ def sizes(value: Value, operands: tuple[Any, ...], binding: Binding) -> Array:
             f"nothing binds a symbol of the dimension {unknown}", ir=repr(value), source=str(value.origin),
             hint="hand shape_vector the value whose type has the symbol",
         )  # fmt: skip
-    return np.array(numbers, dtype=np.int64)
+    try:
+        return np.array(numbers, dtype=np.int64)
+    except OverflowError as error:
+        raise EvaluateError(f"one of the sizes {numbers} is beyond an int64", source=str(value.origin)) from error
 
 
 def line(value: Value, operands: Sequence[Any]) -> str:

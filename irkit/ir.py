@@ -383,6 +383,11 @@ def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
     GraphError where a replacement has another type than what it replaces, and where replacements lie above one
     another's keys in any other circle.
     """
+    require_graph(graph)
+    if not isinstance(swaps, Mapping) or not all(isinstance(v, Value) for pair in swaps.items() for v in pair):
+        raise GraphError(
+            "what is substituted must be a mapping from values to values", hint="irkit.substitute(graph, {old: new})"
+        )
     for old, new in swaps.items():
         if same_types(old.type, new.type) is False:
             raise GraphError(f"{new!r} cannot stand for {old!r}: the types differ")

@@ -9,6 +9,7 @@ from irkit.errors import TypeRuleError
 from irkit.instantiate import call_type
 from irkit.ir import Value, vertex
 from irkit.onnx import contrib, rules
+from irkit.onnx.infer.coarse import typed
 from irkit.onnx.infer.context import Context
 from irkit.onnx.schemas import spec
 from irkit.origins import Origin
@@ -61,7 +62,7 @@ def inferred(value: Value, inputs: Operands) -> Type:
         return value.type
     several = isinstance(value.type, Tuple)
     count = len(value.type.items) if isinstance(value.type, Tuple) else 1
-    found = rule(Context(spec(op), inputs, dict(value.attributes), value.bodies, count))
+    found = typed(rule, Context(spec(op), inputs, dict(value.attributes), value.bodies, count))
     if isinstance(found, tuple):
         return Tuple(found) if several else found[0]
     return found

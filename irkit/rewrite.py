@@ -9,7 +9,7 @@ does for rules of several roots, which are applied between sweeps.
 from __future__ import annotations
 
 from irkit.explain import Explanation, Explanations, explain, misses
-from irkit.ir import Graph
+from irkit.ir import Graph, require_graph
 from irkit.pause import uncollected
 from irkit.rule import Decline, Match, Rule, Rules, decline, rule, rule_set
 from irkit.sweep import DEPTH, Plan
@@ -30,4 +30,5 @@ def rewrite(graph: Graph, rules: Rules | Rule, *, tidy: Rules = (), depth: int =
     Raises RewriteError for what is no rule, where a replacement has another type than what it replaces, and where the
     rules run in a circle (more than `depth` replacements in a row grow out of one value).
     """
+    require_graph(graph)
     return Plan(rule_set(rules), depth, tidy).rewrite(graph)

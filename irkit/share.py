@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from irkit import attributes
-from irkit.ir import Graph, Value
+from irkit.ir import Graph, Value, require_graph
 from irkit.onnx.schemas import NONDETERMINISTIC
 from irkit.pause import uncollected
 from irkit.vocabulary import CONSTANT, PARAM
@@ -89,6 +89,7 @@ def share(graph: Graph) -> Graph:
 
     Of values that are merged the first in order stays, with its origin.
     """
+    require_graph(graph)
     return _share(graph, Bodies())
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from irkit import dims, reinfer
-from irkit.errors import AbsentError, RewriteError, TypeRuleError
+from irkit.errors import AbsentError, DimensionError, RewriteError, TypeRuleError
 from irkit.ir import Graph, Value
 from irkit.origins import NOWHERE, Origin
 from irkit.pattern import Guard, Pattern, asks_users, guards, match, narrowed, root_ops
@@ -390,6 +390,8 @@ class Sweep:
             found = rule.function(Match(value, bound, self.symbols))
         except TypeRuleError as error:
             raise broken(rule, value, f"builds a value that is refused: {error.what}", error.ir) from error
+        except DimensionError:  # a size of the replacement would be a vast expression
+            return None
         if type(found) is Decline or found is value:
             return None
         if type(found) is tuple:

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from lowering.dynamic_shapes import Groups, Leaf
 from lowering.errors import CaptureError
+from lowering.naming import is_names
 from lowering.pytrees import leaf_paths, unique_names
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs")
@@ -349,8 +350,8 @@ def renamed(leaves: Sequence[Leaf], input_names: Sequence[str] | Mapping[str, st
     if input_names is None:
         return tuple(leaves)
     names = {leaf.name: leaf.name for leaf in leaves}
-    wanted = list(input_names.values() if isinstance(input_names, Mapping) else input_names)
-    if isinstance(input_names, str) or not all(isinstance(name, str) and name for name in wanted):
+    wanted = input_names.values() if isinstance(input_names, Mapping) else input_names
+    if not is_names(wanted):
         raise CaptureError(f"input_names is {input_names!r}", hint='give a list of names: ["image"]')
     if isinstance(input_names, Mapping):
         unknown = [name for name in input_names if name not in names]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lowering.errors import LoweringError
 
@@ -24,7 +24,7 @@ def output_names_of(
     (`logits`, `past_key_values.0.key`), with `output.` before it where an input has that name; any other leaf is called
     as its FX node. Raises LoweringError where too many names are given, or one twice, one that an input has, or none.
     """
-    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names or ()):
+    if not is_names(names or ()):
         raise LoweringError(f"output_names is {names!r}", hint='give a list of names: ["logits"]')
     used = set(taken)
     given = list(names or ())
@@ -54,3 +54,12 @@ def unique(name: str, used: Iterable[str]) -> str:
     if name not in known:
         return name
     return next(f"{name}_{i}" for i in range(1, len(known) + 2) if f"{name}_{i}" not in known)
+
+
+def is_names(given: Any) -> bool:
+    """True for what can be gone through and gives texts, none of them empty; a text itself is no list of names."""
+    return (
+        isinstance(given, Iterable)
+        and not isinstance(given, str | bytes)
+        and all(isinstance(name, str) and name for name in given)
+    )

@@ -143,8 +143,7 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
                 return torch.export.load(path)
         except Exception as error:
             errors.append(heard.errors[0] if heard.errors else error)
-            while known.types:
-                known.__exit__(None, None, None)
+            known.clear()
     raise CaptureError(
         f"{path} could not be read as a torch program: {first_line(errors[0])}",
         hint="it must come from torch.export.save; classes of its inputs must be registered with torch's pytree",
@@ -153,8 +152,13 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
 
 def require_program(path: Path) -> None:
     """Raises CaptureError for an archive that torch.export did not write: one of TorchScript, or of torch.save."""
-    with zipfile.ZipFile(path) as archive:
-        names = {name.rpartition("/")[2] for name in archive.namelist()}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {name.rpartition("/")[2] for name in archive.namelist()}
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
+        raise CaptureError(
+            f"{path} is damaged: {first_line(error)}", hint="write it again by torch.export.save(program, path)"
+        ) from error
     if names & {"archive_format", "serialized_exported_program.json"}:
         return
     if "constants.pkl" in names:
@@ -238,6 +242,7 @@ def import_transformers_caches() -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text that says something."""
+    """The first line of an error's text that says something, in moderate length."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    found = lines[0] if lines else type(error).__name__
+    return found if len(found) <= 500 else found[:500] + "..."

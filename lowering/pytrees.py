@@ -69,13 +69,17 @@ class Registrations:
 
     def end(self) -> None:
         """Takes out what was added, and lets others in."""
+        self.clear()
+        TABLES.release()
+
+    def clear(self) -> None:
+        """Takes out what was added."""
         while self.types:
             forget(self.types.pop())
         for kind, before in self.keyless.items():
             if kind in pytree.SUPPORTED_NODES:
                 pytree.SUPPORTED_NODES[kind] = before
         self.keyless.clear()
-        TABLES.release()
 
     def include(self, tree: object) -> None:
         """Register every class met in `tree` that torch's pytree would take for a leaf and that can be opened."""

@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 from lowering.calls import Call, bind, named_leaves
 from lowering.dynamic_shapes import Leaf, LeafStatement, Place
 from lowering.errors import CaptureError
+from lowering.naming import is_names
 
 
 def with_numbers(module: torch.nn.Module, call: Call, asked: Sequence[str]) -> tuple[Call, dict[int, type]]:
@@ -20,8 +21,11 @@ def with_numbers(module: torch.nn.Module, call: Call, asked: Sequence[str]) -> t
     A float becomes a float64 where the model or its inputs hold one, and else torch's default. Raises CaptureError for
     a name that no number has.
     """
-    if isinstance(asked, str):
-        raise CaptureError(f"scalar_inputs is the string {asked!r}", hint=f"give a list of names: [{asked!r}]")
+    if not is_names(asked):
+        raise CaptureError(
+            f"scalar_inputs is {asked!r}",
+            hint=f"give a list of names: [{asked!r}]" if asked else "give a list of names",
+        )
     leaves = named_leaves(call)
     numbers: dict[int, type] = {}
     for name in asked:

@@ -85,12 +85,22 @@ class Mixed:
         return "\n".join((*lines, *(f"  {note}" for note in self.notes)))
 
 
+def patterns(keep: Any) -> tuple[str, ...]:
+    """The patterns of a keep-list. Raises RewriteError for what is no list of texts."""
+    if isinstance(keep, str | bytes) or not isinstance(keep, Iterable):
+        raise RewriteError(f"keep is {keep!r}", hint='give a list: ["Softmax", "lm_head"]')
+    found = tuple(keep)
+    if not all(isinstance(each, str) for each in found):
+        raise RewriteError(f"keep is {keep!r}, and patterns are texts", hint='give a list: ["Softmax", "lm_head"]')
+    return found
+
+
 @attrs.frozen
 class Precision:
     """What is asked of a conversion: the arguments of `mixed_precision`, for which see there."""
 
     dtype: DType | str = DType.FLOAT16
-    keep: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    keep: tuple[str, ...] = attrs.field(default=(), converter=patterns)
     keep_io: bool = True
     feeds: Any = None
     safety: float = 4.0
@@ -153,7 +163,7 @@ def mixed_precision(
             hint='write precision="float16" or "bfloat16"',
         )
     seen = {} if feeds is None else measured(graph, feeds, chosen)
-    work = Conversion(graph, chosen, tuple(keep), seen, safety)
+    work = Conversion(graph, chosen, patterns(keep), seen, safety)
     made = work.graph_of(graph, keep_io)
     idle = [p for p in work.keep if p not in work.named]
     work.notes.update(dict.fromkeys(f"{p!r} of the keep-list names nothing that is converted" for p in idle))

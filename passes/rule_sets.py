@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from typing import Any
 
 from irkit.errors import RewriteError
 from irkit.rule import Rule, Rules
@@ -92,9 +93,14 @@ def members(name: str, table: Mapping[str, Rules], known: Rules) -> Rules:
 def with_limit(rules: Rules, limit: int) -> Rules:
     """The rules, of which those that compute constants make such of up to `limit` elements, or of as many as are there
     already; with 0 there are no such rules. Raises RewriteError for what is no such number."""
+    require_limit(limit)
+    return tuple(r if r.name not in FOLDS else _folding(r, limit) for r in rules if limit or r.name not in FOLDS)
+
+
+def require_limit(limit: Any) -> None:
+    """Raises RewriteError for what is no number of elements."""
     if type(limit) is not int or limit < 0:
         raise RewriteError(f"constants of {limit!r} elements cannot be asked for", hint="give a number, 0 for none")
-    return tuple(r if r.name not in FOLDS else _folding(r, limit) for r in rules if limit or r.name not in FOLDS)
 
 
 def _folding(rule: Rule, limit: int) -> Rule:

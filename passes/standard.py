@@ -21,7 +21,7 @@ from passes.fuse_caches import fuse_caches
 from passes.hoist import hoist
 from passes.layouts import cancel_transposes
 from passes.merge_siblings import merge_slices
-from passes.rule_sets import chosen, with_limit
+from passes.rule_sets import chosen, require_limit, with_limit
 from passes.rules.activations import ACTIVATIONS
 from passes.rules.affine import AFFINE
 from passes.rules.algebra import ALGEBRA, REAL_ALGEBRA
@@ -194,8 +194,10 @@ def optimize(
     a wrong one raises RewriteError, which names it. That is for finding what broke a graph, and slow.
     """
     require_graph(graph)
-    if level not in range(len(LEVELS)):
+    if type(level) is not int or level not in range(len(LEVELS)):
         raise RewriteError(f"there is no level {level!r}", hint="levels are 0, 1 and 2")
+    if fold is not None:
+        require_limit(fold)
     given = several(rules)
     own = tuple(r for r in given if isinstance(r, Rule))
     known, last = parted(selected(level, "+".join(r for r in given if isinstance(r, str)), fold))

@@ -53,13 +53,23 @@ def _three(rng: np.random.Generator) -> Value:
 @rule(p.Add(p.Add(*_terms[:2]).once(), _terms[2]), sample=_three)
 def sum_of_three(m: Match) -> Any:
     """(a + b) + c -> Sum(a, b, c)"""
+    if m.root.inputs[0] is m.root.inputs[1]:
+        return decline("the inner sum is added to itself, and would be needed still")
     return op.Sum(m.a, m.b, m.c)
 
 
 @rule(p.Add(p.Sum(*rest("terms")).once(), _terms[2]), sample=_three)
 def sum_of_more(m: Match) -> Any:
-    """Sum(a, b, ...) + c -> Sum(a, b, ..., c)"""
+    """Sum(a, b, ...) + c -> Sum(a, b, ..., c) of 64 terms at most"""
+    if m.root.inputs[0] is m.root.inputs[1]:
+        return decline("the inner sum is added to itself, and would be needed still")
+    if len(m.terms) >= TOGETHER:
+        return decline("the sum is long enough")
     return op.Sum(*m.terms, m.c)
+
+
+TOGETHER = 64
+"""Terms of a Sum that others are added to: what a longer one would save is less than what it costs to look through."""
 
 
 STEERING: Rules = (sum_of_three, sum_of_more, sum_before_norm)

@@ -14,6 +14,7 @@ from typing import IO, Any, Literal
 import attrs
 from onnx import ModelProto, StringStringEntryProto, TensorProto
 
+from irkit.arguments import path_of
 from irkit.blobs import SMALL, Blob
 from irkit.errors import SerializeError
 from irkit.files import replaceable, replacing, write_together
@@ -66,10 +67,10 @@ def save(
     StaleError where a weight has changed since the graph was made.
     """
     require_graph(graph)
-    target = Path(path)
+    target = path_of(path, SerializeError)
     if not target.name:
         raise SerializeError(f"{str(path)!r} names no file", hint="give the name of a file")
-    if external not in (True, False, "auto"):
+    if not (isinstance(external, bool) or (isinstance(external, str) and external == "auto")):
         raise SerializeError(f"external is {external!r}", hint='give True, False or "auto"')
     target = replaceable(target)
     total = sum(blob.nbytes for blob in weights_of(graph))

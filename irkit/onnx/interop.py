@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from irkit.blobs import COPIED, SMALL, Blob, owned
 from irkit.errors import LoadError
-from irkit.ir import Graph
+from irkit.ir import Graph, require_graph
 from irkit.onnx.read_model import read_model
 from irkit.onnx.read_tensors import stored_blob
 from irkit.onnx.serialize import skeleton
@@ -30,6 +30,7 @@ def to_onnx_ir(graph: Graph, *, opset: int | None = None, ir_version: int | None
     """
     import onnx_ir
 
+    require_graph(graph)
     large: dict[str, Blob] = {}
 
     def sink(blob: Blob, name: str) -> TensorProto:

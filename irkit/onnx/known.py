@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from irkit import dims
+from irkit import dims, signs
 from irkit.blobs import Blob, whole
 from irkit.build import dim_scalar, shape_vector
 from irkit.dims import Dim
@@ -71,6 +71,9 @@ class Known:
             return None
         if found is None or len(found.elements) > LIMIT:
             return None
+        for element in found.elements:
+            if type(element) is int and not dims.LEAST <= element < -dims.LEAST:  # the operator wraps around
+                return None
         return self.value(found)
 
     def value(self, content: Content) -> Value | None:
@@ -281,7 +284,7 @@ def remainder(a: Dim, b: Dim) -> Dim | None:
 
 def is_natural(size: Dim) -> bool:
     """True for what is never negative."""
-    return size >= 0 if type(size) is int else bool(size.is_nonnegative)  # type: ignore[union-attr]
+    return size >= 0 if type(size) is int else signs.is_nonnegative(size)
 
 
 def modulo(known: Known, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Content | None:

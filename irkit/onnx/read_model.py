@@ -27,6 +27,7 @@ from irkit.onnx.schemas import BODIES
 from irkit.onnx.serialize import BAKED_KEY, DOC_KEY, DOMAINS_KEY, GUARDS_KEY, RANGES_KEY, SIGNATURE_KEY, as_json
 from irkit.origins import Origin
 from irkit.types import Tensor, Type
+from irkit.verify import law_7_signature
 
 _JSON_LIMIT = 1 << 24
 _DEEP = 64
@@ -95,13 +96,12 @@ def read_model(
     if model.doc_string:
         metadata[DOC_KEY] = readable(model.doc_string)
     names = [p.origin.node for p in params], [o.name for o in proto.output]
-    return Graph(
-        tuple(params),
-        tuple(results),
-        read_ranges(metadata),
-        read_signature(*names, metadata),
-        readable(proto.name) or "graph",
-    )
+    signature = read_signature(*names, metadata)
+    graph = Graph(tuple(params), tuple(results), read_ranges(metadata), signature, readable(proto.name) or "graph")
+    complaint = law_7_signature(graph, True)
+    if complaint:
+        raise LoadError(complaint)
+    return graph
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from irkit.onnx.contrib import RULES
 from irkit.onnx.known import Known
 from irkit.onnx.read_bodies import read_control
 from irkit.onnx.read_repeats import LONG, Repeats
-from irkit.onnx.read_scope import Frame, Scope, define, readable
+from irkit.onnx.read_scope import Frame, Scope, define, readable, require_sizes
 from irkit.onnx.read_tensors import Files, blob_of, dense
 from irkit.onnx.read_types import Types
 from irkit.onnx.runtime_table import STOWAWAYS
@@ -280,13 +280,17 @@ class Reader:
         if value.origin.node or value.op == "Param":
             return value
         type_ = self.refined(value.type, name, scope)
+        if value.op == "Reshape" and type_ is not value.type and not holds_as_many(value, type_):
+            type_ = value.type  # what is declared cannot be
         made = vertex(value.op, value.inputs, value.attributes, value.bodies, type_, origin)
         self.known.follow(value, made)
         return made
 
     def refined(self, type_: Type, name: str, scope: Scope) -> Type:
         """The type of what the model calls `name`, with its unknown sizes as the model declares them, where it does."""
-        for size in type_.shape if type(type_) is Tensor else dims_of(type_):
+        sizes = type_.shape if type(type_) is Tensor else dims_of(type_)
+        require_sizes(sizes)
+        for size in sizes:
             if type(size) is not int and dims.is_fresh(size):
                 break
         else:
@@ -386,6 +390,14 @@ class Reader:
         return read_control(self, node.op_type, protos, inputs, attributes, scope, inner)
 
 
+def holds_as_many(value: Value, type_: Type) -> bool:
+    """False where a Reshape cannot be of that type: it would hold more elements than its operand, or fewer."""
+    x = value.inputs[0]
+    if x is None or type(x.type) is not Tensor or type(type_) is not Tensor:
+        return True
+    return dims.same(dims.product(x.type.shape), dims.product(type_.shape)) is not False
+
+
 def named_results(node: NodeProto) -> int:
     """How many results a node has, without those at the end that have no name."""
     count = len(node.output)
@@ -416,7 +428,7 @@ def text(raw: bytes) -> str | bytes:
 def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
     """The version of each domain. Raises LoadError for an opset that the installed onnx does not know: its operators
     may say something else than those of the same name."""
-    found = {("" if entry.domain == "ai.onnx" else entry.domain): entry.version for entry in imports}
+    found = {("" if entry.domain == "ai.onnx" else readable(entry.domain)): entry.version for entry in imports}
     if found.get("", 0) > onnx.defs.onnx_opset_version():
         raise LoadError(
             f"the model is of opset {found['']}, and onnx {onnx.__version__} knows those up to "

@@ -13,6 +13,7 @@ from irkit.attributes import Attributes
 from irkit.ir import Value, vertex
 from irkit.onnx.infer.contents import seen
 from irkit.onnx.known import Content, Known
+from irkit.onnx.read_scope import require_sizes
 from irkit.origins import NOWHERE, Origin
 from irkit.types import Tensor
 from irkit.vocabulary import CONSTANT, SHAPE_VECTOR
@@ -83,6 +84,7 @@ class Repeats:
         content = None if plain else self.known.kept(found)
         if not (leaf or found.inputs == inputs) or (content is not None and content.binders):
             return None
+        require_sizes(found.type.shape)
         for size in found.type.shape:
             if type(size) is not int and dims.any_fresh(dims.symbols_of(size)):
                 return None

@@ -7,8 +7,13 @@ from collections.abc import Mapping, Sequence
 import attrs
 from onnx import AttributeProto, TypeProto, ValueInfoProto
 
+from irkit import dims
+from irkit.dims import Dim
 from irkit.errors import LoadError
 from irkit.ir import Value
+
+AXES = 1 << 16
+"""Of all results of a node together."""
 
 
 @attrs.define(eq=False)
@@ -52,6 +57,15 @@ def define(scope: Scope, name: str, value: Value | None) -> None:
     if name in scope.values:
         raise LoadError(f"the name {name!r} is defined twice")
     scope.values[name] = value
+
+
+def require_sizes(sizes: Sequence[Dim]) -> None:
+    """Raises LoadError for a result with a size that no tensor has, or with far more axes."""
+    if len(sizes) > AXES:
+        raise LoadError(f"a result would have {len(sizes)} axes")
+    for size in sizes:
+        if type(size) is int and not 0 <= size < -dims.LEAST:
+            raise LoadError(f"a result would have the size {size}")
 
 
 def readable(text: str | bytes) -> str:

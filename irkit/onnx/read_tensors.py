@@ -19,7 +19,10 @@ from irkit.types import DType
 _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 _STRING, _EXTERNAL = DType.STRING, TensorProto.EXTERNAL  # read once: each takes as long to find as a field to read
 _DTYPES = {int(dtype): dtype for dtype in DType}
-_MAX_RANK = 64
+MAX_RANK = 64
+"""Of a tensor in a file."""
+_MOST_ELEMENTS = 1 << 58
+"""Of an empty array, but for the axes of size 0: numpy asks that all of them could be in memory."""
 _DENSE_LIMIT = 1 << 28
 """Elements that a sparse tensor may have once it is dense: its file is much smaller than its memory."""
 
@@ -96,12 +99,15 @@ def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") 
 def described(tensor: TensorProto, where: str = "") -> tuple[DType, tuple[int, ...]]:
     """The element type and the shape that a message states. Raises LoadError for what no tensor has."""
     dtype, shape = _DTYPES.get(tensor.data_type), tuple(tensor.dims[:])
-    if dtype is None or len(shape) > _MAX_RANK or (shape and min(shape) < 0) or tensor.HasField("segment"):
+    if 0 in shape and min(shape) >= 0 and math.prod(filter(None, shape)) >= _MOST_ELEMENTS:
+        where = where or f"the tensor {tensor.name!r}"
+        raise LoadError(f"{where} has the shape {shape[:MAX_RANK]}, which no array in memory has")
+    if dtype is None or len(shape) > MAX_RANK or (shape and min(shape) < 0) or tensor.HasField("segment"):
         where = where or f"the tensor {tensor.name!r}"
         element_type(tensor.data_type, where)
         if tensor.HasField("segment"):
             raise LoadError(f"{where} is a segment of a tensor, which irkit does not read")
-        raise LoadError(f"{where} has the impossible shape {shape[:_MAX_RANK]}")
+        raise LoadError(f"{where} has the impossible shape {shape[:MAX_RANK]}")
     return dtype, shape
 
 
@@ -183,8 +189,8 @@ def dense(sparse: SparseTensorProto, files: Files, name: str = "") -> Blob:
     """A sparse tensor as a dense blob. Raises LoadError for indices outside its shape, or a huge dense form."""
     where = f"the sparse tensor {sparse.values.name!r}"
     shape = tuple(sparse.dims)
-    if len(shape) > _MAX_RANK or any(d < 0 for d in shape):
-        raise LoadError(f"{where} has the impossible shape {shape[:_MAX_RANK]}")
+    if len(shape) > MAX_RANK or any(d < 0 for d in shape):
+        raise LoadError(f"{where} has the impossible shape {shape[:MAX_RANK]}")
     if math.prod(shape) > _DENSE_LIMIT:
         raise LoadError(f"{where} would have {math.prod(shape)} elements, more than irkit makes dense")
     values, indices = blob_of(sparse.values, files, where=where), blob_of(sparse.indices, files, where=where)

@@ -12,7 +12,7 @@ from irkit import dims, dims_text
 from irkit.dims import Dim
 from irkit.errors import DimensionError, LoadError
 from irkit.onnx.read_scope import readable
-from irkit.onnx.read_tensors import element_type
+from irkit.onnx.read_tensors import MAX_RANK, element_type
 from irkit.types import Optional, Sequence, Tensor, Type
 
 _TERMS = 16
@@ -42,6 +42,8 @@ class Types:
                     f"{where} has no shape, and irkit must know the rank of every tensor",
                     hint="declare the shape, with names for sizes that vary: onnx.shape_inference can find inner ones",
                 )
+            if len(proto.tensor_type.shape.dim) > MAX_RANK:
+                raise LoadError(f"{where} has {len(proto.tensor_type.shape.dim)} axes")
             return Tensor(
                 dtype, tuple(self._dim(d, axis, missing) for axis, d in enumerate(proto.tensor_type.shape.dim))
             )

@@ -116,6 +116,8 @@ def skeleton(
     version = OPSET if opset is None else opset
     if type(version) is not int or not 7 <= version <= OPSET:
         raise SerializeError(f"irkit writes opsets 7 to {OPSET}, and was asked for {opset!r}")
+    if ir_version is not None and (type(ir_version) is not int or not 3 <= ir_version < 1 << 31):
+        raise SerializeError(f"there is no IR version {ir_version!r}", hint="leave it out, and the lowest is taken")
     written = downgraded(materialize(graph if functions else expand_calls(graph), version), version)
     model = ModelProto(producer_name=PRODUCER, ir_version=ir_version or lowest_ir_version(version))
     writer = Writer(version, Types(lambda: frozenset(s.name for s in all_symbols(written))), sink, model.ir_version)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from irkit import dims
+from irkit import dims, signs
 from irkit.blobs import blob
 from irkit.dims import Dim, Range
 from irkit.errors import SerializeError
@@ -326,7 +326,7 @@ class Sizes:
         """True where a size is known to be `low` or more."""
         if type(size) is int:
             return size >= low
-        if low <= 0 and size.is_nonnegative:
+        if low <= 0 and signs.is_nonnegative(size):
             return True
         return dims.bounds(size, self.ranges).lo >= low
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 
+from irkit.arguments import path_of
 from irkit.blobs import Blob, blob
+from irkit.errors import ParseError
 from irkit.ir import Graph
 from irkit.text.literals import quoted
 from irkit.text.printer import large_blobs
@@ -32,7 +33,7 @@ def contents_of(source: Any) -> Contents:
     elif isinstance(source, Mapping):
         find = of_mapping(source)
     else:
-        find = of_mapping(read_side_file(Path(source)))
+        find = of_mapping(read_side_file(path_of(source, ParseError)))
     found: dict[Any, Blob] = {}
 
     def content(label: str | int, name: str, type_: Tensor) -> Blob:

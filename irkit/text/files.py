@@ -6,9 +6,10 @@ import re
 from os import PathLike
 from pathlib import Path
 
-from irkit.errors import ParseError
+from irkit.arguments import path_of
+from irkit.errors import ParseError, SerializeError
 from irkit.files import replaceable, replacing
-from irkit.ir import Graph
+from irkit.ir import Graph, require_graph
 from irkit.text.parser import parse
 from irkit.text.printer import large_blobs, print_graph
 from irkit.text.side_file import read_side_file, write_side_file
@@ -27,7 +28,8 @@ def save_text(graph: Graph, path: str | PathLike[str]) -> None:
     until the new text stands, and the new ones are in `model.irkit.new.safetensors` for that moment. Raises
     SerializeError where they cannot be written, StaleError where a content has changed since the graph was made.
     """
-    target = replaceable(Path(path))
+    require_graph(graph)
+    target = replaceable(path_of(path, SerializeError))
     side, new = settled(target)
     blobs = large_blobs(graph).values()
     written = None if not blobs else new if side.exists() else side
@@ -73,7 +75,7 @@ def load_text(path: str | PathLike[str]) -> Graph:
 
     Raises ParseError where a file is missing or malformed.
     """
-    source = Path(path)
+    source = path_of(path, ParseError)
     try:
         text = source.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:

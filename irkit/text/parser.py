@@ -13,6 +13,7 @@ import attrs
 from pyrsistent import pmap
 
 from irkit import dims
+from irkit.arguments import brief
 from irkit.dims import Range
 from irkit.errors import ParseError
 from irkit.ir import Fact, Graph, Port, Signature, Value
@@ -39,6 +40,11 @@ def parse(text: str, blobs: Any = None) -> Graph:
 
     Raises ParseError, with the line underlined, for anything else.
     """
+    if not isinstance(text, str):
+        raise ParseError(
+            f"the text of a graph is {brief(text)}, and must be a str",
+            hint="irkit.load_text reads a file; bytes are decoded first",
+        )
     if len(text) > CHARACTERS:
         raise ParseError(f"a text of more than {CHARACTERS} characters is refused")
     lines = text.split("\n")

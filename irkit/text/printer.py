@@ -9,6 +9,7 @@ import attrs
 
 from irkit import dims, dims_text
 from irkit.blobs import Blob
+from irkit.errors import GraphError
 from irkit.text.literals import array_text, float_text, is_large, name_text, op_text, quoted, quoted_bytes
 from irkit.types import Optional, Sequence, Tensor, Tuple, Type
 from irkit.vocabulary import CONSTANT
@@ -32,6 +33,8 @@ def print_graph(graph: Graph, *, hashes: bool = False) -> str:
     Blobs of more than 1 KiB are named, not shown, and their content is not read, unless `hashes` asks for the hash of
     each (`irkit.save_text` does, and writes the contents to a file beside).
     """
+    if type(graph).__name__ != "Graph":  # the class itself stands above this file
+        raise GraphError(f"a {type(graph).__name__} is no irkit graph", hint="irkit.load(model) makes one")
     printer = _Printer.of(graph, hashes)
     inside = printer.block(graph, STEP)
     head = [f"graph {name_text(graph.name)} {{", *printer.symbol_lines(graph, STEP, everywhere=True)]

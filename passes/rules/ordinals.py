@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit import dims
+from irkit import dims, signs
 from irkit.build import call, const, op, shape_vector
 from irkit.dims import Dim
 from irkit.ir import Value, param
@@ -315,7 +315,7 @@ def extremes(gap: Counted, shape: tuple[Dim, ...]) -> tuple[Dim, Dim] | None:
 def at_least(dim: Dim, number: int) -> bool:
     """True for what is certainly no smaller than a number."""
     gap = dims.sub(dim, number)
-    return gap >= 0 if isinstance(gap, int) else bool(gap.is_nonnegative)
+    return gap >= 0 if isinstance(gap, int) else signs.is_nonnegative(gap)
 
 
 def decided(name: str, low: Dim, high: Dim) -> bool | None:
@@ -389,7 +389,7 @@ def look_up_counted(m: Match) -> Any:
 
 def _is_nonnegative(place: Counted) -> bool:
     parts = (place.start, *place.steps)
-    return all(d >= 0 if isinstance(d, int) else bool(d.is_nonnegative) for d in parts)
+    return all(d >= 0 if isinstance(d, int) else signs.is_nonnegative(d) for d in parts)
 
 
 def _same_throughout(value: Value) -> Value | None:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit import dims
+from irkit import dims, signs
 from irkit.build import call, const, op
 from irkit.dims import Dim
 from irkit.ir import Value, param
@@ -67,7 +67,7 @@ def _of_slice(value: Value) -> Part | None:
     size = source.shape[axis]
     if isinstance(start, int) and isinstance(size, int):
         start = min(start, size) if start >= 0 else max(0, start + size)
-    elif not (start >= 0 if isinstance(start, int) else start.is_nonnegative):
+    elif not (start >= 0 if isinstance(start, int) else signs.is_nonnegative(start)):
         return None
     return Part(source, axis, start, dims.add(start, value.shape[axis]))
 

@@ -238,6 +238,11 @@ def broadcast(shapes: list[tuple[Dim, ...]]) -> tuple[Dim, ...] | None:
 # ---------------------------------------------------------------------------------------------- concatenations, slices
 
 
+TOGETHER = 64
+"""Parts of a Concat that another one may go into: of one that stands twice in another, the parts do so too, and after
+forty such steps there would be more than memory holds."""
+
+
 def _nested(rng: np.random.Generator) -> Value:
     axis = int(rng.integers(-3, 3))
 
@@ -255,13 +260,18 @@ def _nested(rng: np.random.Generator) -> Value:
 
 @rule(p.Concat(*rest("parts"), axis=attr("axis")), sample=_nested)
 def concat_concat(m: Match) -> Any:
-    """Concat(Concat(a, b), c) -> Concat(a, b, c), and parts of size 0 are left out"""
+    """Concat(Concat(a, b), c) -> Concat(a, b, c) of 64 parts at most, and parts of size 0 are left out"""
     rank = m.root.rank
     axis = m.axis + rank if m.axis < 0 else m.axis
     flat: list[Value] = []
+    count = len(m.parts)
     for part in m.parts:
         inner = part.op == "Concat" and attribute_of(part, "axis") % rank == axis
-        flat += part.inputs if inner else [part]
+        if inner and count + len(part.inputs) - 1 <= TOGETHER:
+            flat += part.inputs
+            count += len(part.inputs) - 1
+        else:
+            flat.append(part)
     kept = [v for v in flat if not (type(v.shape[axis]) is int and v.shape[axis] == 0)] or flat[:1]
     if len(kept) == len(m.parts):
         return decline("no part is a Concat along that axis, or empty")

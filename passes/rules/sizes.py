@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit import dims
+from irkit import dims, signs
 from irkit.build import const, op, shape_vector
 from irkit.dims import Dim
 from irkit.errors import RewriteError
@@ -223,11 +223,11 @@ def _at(sizes: Sizes, index: int) -> Dim:
 
 def _quotient(a: Dim, b: Dim) -> Dim | None:
     """a / b rounded towards zero, as ONNX has it; None where the sign of one is open."""
-    if not (b > 0 if type(b) is int else bool(b.is_positive)):  # type: ignore[union-attr]
+    if not (b > 0 if type(b) is int else signs.sign(b) == 1):
         return None
     if type(a) is int and type(b) is int:
         return abs(a) // b * (1 if a >= 0 else -1)
-    nonnegative = a >= 0 if type(a) is int else bool(a.is_nonnegative)  # type: ignore[union-attr]
+    nonnegative = a >= 0 if type(a) is int else signs.is_nonnegative(a)
     return dims.floordiv(a, b) if nonnegative else None
 
 

@@ -10,9 +10,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from irkit import dims
+from irkit import dims, signs
 from irkit.blobs import Blob
 from irkit.dims import Dim
+from irkit.errors import DimensionError
 from irkit.types import DType, Tensor
 from irkit.vocabulary import CONSTANT, ITEM, SHAPE_VECTOR
 
@@ -39,10 +40,16 @@ def contents(value: Any) -> Known:
         return None
     leaf = LEAVES.get(value.op)
     if leaf is not None:
-        return leaf(value)
+        try:
+            return leaf(value)
+        except DimensionError:  # the product of many sums
+            return None
     if value.op not in FOLLOWED or not is_small(value):
         return None
-    return followed(value)
+    try:
+        return followed(value)
+    except DimensionError:  # a vast expression
+        return None
 
 
 def followed(value: Any) -> Known:
@@ -192,7 +199,7 @@ def remainder(a: Dim, b: Dim) -> Dim | None:
 
 def is_count(d: Dim) -> bool:
     """True where a number is certainly not negative."""
-    return d >= 0 if isinstance(d, int) else bool(d.is_nonnegative)
+    return d >= 0 if isinstance(d, int) else signs.is_nonnegative(d)
 
 
 def equal(a: Dim, b: Dim) -> Dim | None:

@@ -15,6 +15,9 @@ from irkit.onnx.infer.contents import FEW, contents
 from irkit.onnx.schemas import TYPE_STRINGS, OpSpec
 from irkit.types import DType, Tensor, Type
 
+AXES = 1024
+"""More than any runtime has."""
+
 
 @attrs.define(eq=False)
 class Context:
@@ -126,6 +129,13 @@ class Context:
                 hint="the rank of every tensor must be known: give a constant, or build the sizes with shape_vector",
             )
         return shape[0]
+
+    def axes_in(self, index: int) -> int:
+        """`length` of an operand that holds a number for each axis. Raises TypeRuleError for more than there can be."""
+        found = self.length(index)
+        if found > AXES:
+            raise self.fail(f"operand {index} ({self.spec.formal(index).name}) would be for {found} axes")
+        return found
 
     # ---- axes
 

@@ -38,7 +38,7 @@ def shape_of(c: Context, index: int) -> tuple[Dim, ...]:
     c.ranked(index, 0, 1)
     found = c.contents(index)
     if found is None:
-        return tuple(dims.fresh() for _ in range(c.length(index)))
+        return tuple(dims.fresh() for _ in range(c.axes_in(index)))
     for d in found:
         if type(d) is int and d < 0:
             raise c.fail(f"{d} is no size")

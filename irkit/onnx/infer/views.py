@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from irkit import dims
+from irkit import dims, signs
 from irkit.dims import Dim
 from irkit.onnx.infer.context import Context
 from irkit.types import Tensor, Type
@@ -22,7 +22,7 @@ def infer_Reshape(c: Context) -> Type:
     c.ranked(1, 1)
     target = c.contents(1)
     if target is None:
-        count = c.length(1)
+        count = c.axes_in(1)
         return Tensor(x.dtype, (dims.product(x.shape),) if count == 1 else tuple(dims.fresh() for _ in range(count)))
     shape, hole = read_target(c, x.shape, target)
     have, taken = cancelled(x.shape, tuple(d for i, d in enumerate(shape) if i != hole))
@@ -123,7 +123,7 @@ def infer_Unsqueeze(c: Context) -> Type:
     x = c.tensor(0)
     given = c.numbers(1)
     if given is None:
-        return Tensor(x.dtype, tuple(dims.fresh() for _ in range(len(x.shape) + c.length(1))))
+        return Tensor(x.dtype, tuple(dims.fresh() for _ in range(len(x.shape) + c.axes_in(1))))
     rank = len(x.shape) + len(given)
     axes = c.axes(given, rank)
     old = iter(x.shape)
@@ -177,9 +177,9 @@ def counted(place: Dim, size: Dim, clamp: Callable[[Dim, Dim, bool], Dim]) -> Di
     if isinstance(place, int):
         place = max(-FAR, min(place, FAR))
         return clamp(place, size, place < 0)
-    if place.is_nonnegative:
+    if signs.is_nonnegative(place):
         return clamp(place, size, False)
-    return clamp(place, size, True) if place.is_negative else None
+    return clamp(place, size, True) if signs.sign(place) == -1 else None
 
 
 # Clamps that cannot show are left out: a slice that would have a negative length has none.

@@ -196,7 +196,7 @@ def infer_Col2Im(c: Context) -> Type:
     """x[n, c * product(block), l], image i64[k], block i64[k] -> [n, c, image...]"""
     x = c.ranked(0, 3)
     image, block = c.contents(1), c.contents(2)
-    space = tuple(dims.fresh() for _ in range(c.length(1))) if image is None else image
+    space = tuple(dims.fresh() for _ in range(c.axes_in(1))) if image is None else image
     if block is None:
         return Tensor(x.dtype, (x.shape[0], dims.fresh(), *space))
     area = dims.product(block)
