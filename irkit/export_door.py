@@ -94,10 +94,10 @@ def to_onnx(
     scalar_inputs: Sequence[str] = (),
     specialization: str | None = None,
     widen: bool = True,
+    capture: str = "torch.export",
     copy: bool = False,
 ) -> Program:
-    """An ONNX program for a torch model: captured, lowered, optimized, legalized for its target. docs/export_a_model.md
-    has an example of each argument.
+    """An ONNX program for a torch model; docs/export_a_model.md has an example of each argument.
 
     Args:
         model: a module, function or method (then with example `args` and `kwargs`), an `ExportedProgram`, the path of a
@@ -118,11 +118,11 @@ def to_onnx(
         seed: makes random draws repeatable (see `passes.seeded`); without it each session draws other numbers.
         progress: called with (stage, done, in all) as long stages go on.
         scalar_inputs: names of Python ints and floats among the arguments that shall be inputs, not constants.
-        specialization: what becomes of dimensions that were to vary and that the model fixes: "error" raises with a
-            list of all, "report" makes them static and lists them in the report, None raises for the first.
+        specialization: of dimensions that were to vary and that the model fixes, "error" raises with a list of all,
+            "report" makes them static and lists them in the report, None raises for the first.
         widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
-        copy: True copies the weights, for a model that goes on training. Otherwise large ones stay in the model's
-            memory, and the program raises StaleError once they were written into.
+        capture: "torch.export", or "direct": the model is run once, on tensors of irkit's own (docs/capture.md).
+        copy: True copies weights; otherwise large ones stay the model's, and raise StaleError once written into.
 
     Returns the program: called as the model is, it gives what the model gives, computed by ONNX Runtime. Raises
     CaptureError where torch cannot capture the model as asked, MissingConverters and LoweringError where it cannot be
@@ -132,5 +132,5 @@ def to_onnx(
         model, args, kwargs, dynamic_shapes=dynamic_shapes, opset=opset, target=target, input_names=input_names,
         output_names=output_names, converters=converters, strict=strict, optimize=optimize, rules=rules,
         precision=precision, seed=seed, progress=progress, scalar_inputs=scalar_inputs, specialization=specialization,
-        widen=widen, copy=copy,
+        widen=widen, capture=capture, copy=copy,
     )  # fmt: skip

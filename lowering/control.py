@@ -182,27 +182,37 @@ def looped(scope: Scope, node: Node, *, stacked: bool) -> Any:
     recorded = type_of(node.meta.get("val"), scope.sizes)
     kept = [Tensor(t.dtype, t.shape[1:]) if stacked else t if isinstance(t, Tensor) else None for t in recorded]
     types = kept + [None] * len(extra)
-    test_graph = body(scope, test, [*carried, *extra], types)
-    step_graph = body(scope, step, [*carried, *extra], types)
-    carried = apart(carried)
-    first, *held_first = inline(test_graph.graph, [*carried, *values])
-    params = [param(p.type) for p in step_graph.graph.params]
-    after = inline(step_graph.graph, params)
+    bodies = body(scope, test, [*carried, *extra], types), body(scope, step, [*carried, *extra], types)
+    results, check = loop_of(*bodies, apart(carried), values, stacked=stacked)
+    scope.checks.extend([] if check is None else [check])
+    return refined(scope, node, tuple(results))
+
+
+def loop_of(
+    test: Body, step: Body, carried: Sequence[Value], values: Sequence[Value], *, stacked: bool
+) -> tuple[Sequence[Value], Check | None]:
+    """(results, condition) of a Loop whose bodies take what is carried, then `values`; the condition is what the bodies
+    assert in every round."""
+    first, *held_first = inline(test.graph, [*carried, *values])
+    params = [param(p.type) for p in step.graph.params]
+    after = inline(step.graph, params)
     after, held = after[: len(carried)], after[len(carried) :]
-    again, *held_again = inline(anew(test_graph.graph), [*after, *params[len(carried) :]])
+    again, *held_again = inline(anew(test.graph), [*after, *params[len(carried) :]])
     head = (param(Tensor(DType.INT64, ())), param(Tensor(DType.BOOL, ())))
     rounds = after if stacked else ()
-    checks, flags = [*step_graph.checks, *test_graph.checks], [*held, *held_again]
+    flags = [*held, *held_again]
     told = [folded(op.And, flags)] if flags else []
     loop = Graph((*head, *params), (op.Reshape(again, []), *after, *rounds, *told), name="while")
-    results = several(call(
+    results: Sequence[Value] = several(call(
         "Loop", [None, op.Reshape(first, []), *carried, *values], {"body": loop, "captures": len(values)},
         outputs=len(carried) + len(rounds) + len(told),
     ))  # fmt: skip
+    check = None
     if told:
         *results, each = results
-        scope.checks.append(joined(checks, folded(op.And, [*held_first, in_every_round(each)]), "in every round"))
-    return refined(scope, node, tuple(results[len(carried) :] if stacked else results))
+        whole = folded(op.And, [*held_first, in_every_round(each)])
+        check = joined([*step.checks, *test.checks], whole, "in every round")
+    return results[len(carried) :] if stacked else results, check
 
 
 def inline(graph: Graph, operands: list[Any]) -> tuple[Value, ...]:
@@ -252,14 +262,24 @@ def scanned(scope: Scope, node: Node, function: Any, init: list[Any], xs: list[A
     elements = [Tensor(x.dtype, x.shape[1:]) for x in xs]
     types = [None] * len(init) + elements + [None] * len(extra)
     step = body(scope, function, [*init, *xs, *extra], types)
-    init, xs, values = apart(init), apart(xs), apart(v for v in extra if isinstance(v, Value))
-    results = several(call("Scan", [*init, *xs, *values], {
+    results, check = scan_of(step, init, xs, [v for v in extra if isinstance(v, Value)])
+    scope.checks.extend([] if check is None else [check])
+    return refined(scope, node, tuple(results))
+
+
+def scan_of(
+    step: Body, init: Sequence[Value], xs: Sequence[Value], extra: Sequence[Value]
+) -> tuple[Sequence[Value], Check | None]:
+    """(results, condition) of a Scan whose body takes the state, an element of each of `xs`, and `extra`."""
+    init, xs, values = apart(init), apart(xs), apart(extra)
+    results: Sequence[Value] = several(call("Scan", [*init, *xs, *values], {
         "body": step.graph, "num_scan_inputs": len(xs), "captures": len(values),
     }, outputs=len(step.graph.results)))  # fmt: skip
+    check = None
     if step.checks:
         *results, each = results
-        scope.checks.append(joined(step.checks, in_every_round(each), "in every round"))
-    return refined(scope, node, tuple(results))
+        check = joined(step.checks, in_every_round(each), "in every round")
+    return results, check
 
 
 def is_region(target: Any) -> bool:

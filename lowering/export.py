@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,9 @@ from typing import Any
 
 import attrs
 import torch
+from torch.export import ExportedProgram
+from torch.fx import Graph as Graph_
+from torch.fx import GraphModule
 
 from irkit import dims_text
 from irkit.dims import symbol
@@ -18,10 +22,11 @@ from irkit.rule import Rule, Rules
 from irkit.types import DType
 from irkit.vocabulary import CONSTANT
 from lowering.asserted import apart, watched
-from lowering.capture import capture
+from lowering.capture import capture as captured_by_torch
 from lowering.complexes import boundary_text
+from lowering.direct.entry import directly
 from lowering.entry import Lowered, lowered
-from lowering.errors import LoweringError
+from lowering.errors import CaptureError, LoweringError
 from lowering.finite import FINITE, assuming
 from lowering.fx_types import DTYPES
 from lowering.program import Program
@@ -60,6 +65,7 @@ def to_onnx(
     scalar_inputs: Sequence[str] = (),
     specialization: str | None = None,
     widen: bool = True,
+    capture: str = "torch.export",
     copy: bool = False,
 ) -> Program:
     """What `irkit.to_onnx` does; its documentation says what the arguments mean and what is raised."""
@@ -69,10 +75,14 @@ def to_onnx(
     wanted = None if half is None else Precision.of(half)
     seconds: dict[str, float] = {}
     clock = Clock(seconds, progress)
-    captured = clock("capture", capture, model, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names,
-                     **options)  # fmt: skip
-    low = clock("lower", lowered, captured, output_names=output_names, converters=converters, strict=strict, copy=copy,
-                progress=None if progress is None else lambda i, n: progress("lower", i, n))  # fmt: skip
+    options |= {"dynamic_shapes": dynamic_shapes, "input_names": input_names}
+    made = {"output_names": output_names, "converters": converters, "strict": strict, "copy": copy}
+    if is_direct(capture, model):
+        low = clock("capture", directly, model, args, kwargs, **options, **made)
+    else:
+        captured = clock("capture", captured_by_torch, model, args, kwargs, **options)
+        told = None if progress is None else lambda i, n: progress("lower", i, n)
+        low = clock("lower", lowered, captured, **made, progress=told)
     if not low.graph.results:
         raise LoweringError("the program returns no tensor, and an ONNX model must have a result", hint="return one")
     whole = watched(low.graph, low.checks)
@@ -81,6 +91,17 @@ def to_onnx(
     mixed = None if wanted is None else clock("precision", wanted.mixed, better)
     free = opset is None and isinstance(target, str)
     return finished(low, better, mixed, chosen, clock, free, model, text_of(rules))
+
+
+def is_direct(capture: str, model: Any) -> bool:
+    """Whether a model is to be run by irkit itself; what torch has captured already is lowered as it is.
+
+    Raises CaptureError for a way of capture that there is none of.
+    """
+    if capture not in ("torch.export", "direct"):
+        raise CaptureError(f"capture is {capture!r}", hint="write 'direct' or 'torch.export'")
+    given = isinstance(model, ExportedProgram | GraphModule | Graph_ | str | os.PathLike)
+    return capture == "direct" and not given
 
 
 def finished(

@@ -1,0 +1,253 @@
+"""Higher-order operators of a traced model: branches and loops become closed bodies, traced in place.
+
+A body is run on tensors over parameters of its own. What it uses of the model around it becomes a further operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import sympy
+import torch
+from torch.utils import _pytree as pytree
+
+from irkit.build import call, const
+from irkit.ir import Graph, Value, param
+from irkit.types import DType, Tensor
+from lowering.asserted import all_of, condition, joined, settled_checks
+from lowering.complexes import apart, is_complex
+from lowering.control import Body, as_tensor, loop_of, scan_of, several
+from lowering.direct.sizes import SizeNode
+from lowering.direct.tensors import Handle, Memory
+from lowering.direct.tracer import Frame, Tracer
+from lowering.errors import LoweringError
+from lowering.scope import Scope, bind_symbols, stamped, stamped_all
+
+
+def higher_order(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The results of a branch, a loop, or a region. Raises LoweringError, by name, for every other operator."""
+    handlers = {"cond": cond, "while_loop": while_loop, "scan": scan, "map_impl": map_impl}
+    name = getattr(func, "_name", str(func))
+    if name not in handlers:
+        raise LoweringError(
+            f"the higher-order operator {name} is not met by direct capture", hint="use capture='torch.export'"
+        )
+    return handlers[name](tracer, *args, **kwargs)
+
+
+# ---------------------------------------------------------------------------------------------- bodies
+
+
+@attrs.frozen(eq=False)
+class TracedBody:
+    """A body, the outer values that it uses, and the structure of what it returns."""
+
+    body: Body
+    captures: tuple[Value, ...]
+    spec: pytree.TreeSpec
+    twins: tuple[Any, ...]
+
+
+@contextmanager
+def inside(tracer: Tracer) -> Iterator[Frame]:
+    """A block in which values belong to a body."""
+    outer = tracer.scope
+    scope = Scope(outer.sizes, outer.options)
+    scope.decomposed, scope.constants, scope.guards = outer.decomposed, outer.constants, outer.guards
+    frame = Frame(scope)
+    tracer.frames.append(frame)
+    tracer.scope = scope
+    try:
+        yield frame
+    finally:
+        tracer.frames.pop()
+        tracer.scope = outer
+
+
+def body_of(
+    tracer: Tracer, function: Callable[..., Any], operands: Sequence[Any], elements: Mapping[int, int] = {}
+) -> TracedBody:
+    """A function traced on stand-ins for its operands; of those in `elements` on one element along that axis."""
+    with inside(tracer) as frame:
+        params: list[Value] = []
+        given: list[Any] = []
+        for index, operand in enumerate(operands):
+            given.append(stand_in(tracer, params, operand, elements.get(index)))
+        with tracer.resumed():
+            returned = function(*given)
+        flat, spec = pytree.tree_flatten(returned)
+        where = tracer.origin("body")
+        values = [as_value(tracer, each) for each in flat]
+        twins = tuple(tracer.handle(t).twin if isinstance(t, torch.Tensor) else t for t in flat)
+        checks = settled_checks(tracer.scope, tracer.scope.checks)
+        held = [all_of(checks)] if checks else []
+        tensors = apart(stamped(tracer.scope, v, where) for v in values)
+        closed = tuple(frame.params)
+        graph = Graph((*params, *closed), (*tensors, *held), name=getattr(function, "__name__", "body"))
+    return TracedBody(Body(graph, checks), tuple(frame.captured), spec, twins)
+
+
+def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None) -> Any:
+    """What a body sees of an operand: a tensor over a parameter, a symbol for a number, a constant as it is."""
+    if isinstance(operand, torch.Tensor):
+        handle = tracer.handle(operand)
+        value = tracer.outer_read(handle)
+        if is_complex(value):
+            raise LoweringError("complex tensors in bodies are not met by direct capture")
+        type_, twin = value.type, handle.twin
+        if axis is not None:
+            type_, twin = (
+                Tensor(value.dtype, value.shape[1:]),
+                twin.select(0, 0) if len(twin) else twin.new_empty(twin.shape[1:]),
+            )
+        made = param(type_)
+        params.append(made)
+        tracer.examples.later[made] = (value, axis is not None)
+        fresh = torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype, device="meta")
+        return tracer.shown(Handle(fresh, Memory(made, "", depth=len(tracer.frames)), (), made, 0, "operand"))
+    if isinstance(operand, int | torch.SymInt) and not isinstance(operand, bool):
+        made = param(Tensor(DType.INT64, ()))
+        params.append(made)
+        hint = operand.node.hint if isinstance(operand, torch.SymInt) else operand
+        symbol = tracer.fresh_symbol(int(hint), signed=True)
+        tracer.scope.binders[symbol] = (made, True)
+        return torch.SymInt(SizeNode(tracer.asked, symbol, int, int(hint)))
+    return operand
+
+
+def as_value(tracer: Tracer, result: Any) -> Any:
+    """A result of a body, or an operand of a loop, as a tensor."""
+    if isinstance(result, torch.Tensor):
+        return tracer.read(tracer.handle(result))
+    if isinstance(result, torch.SymInt | torch.SymFloat):
+        result = sympy.sympify(result.node.expr)
+    elif isinstance(result, torch.SymBool):
+        result = result.node.expr
+    return as_tensor(tracer.scope, result, tracer.origin("body"))
+
+
+def results_of(tracer: Tracer, name: str, values: Sequence[Value], twins: Sequence[Any], spec: Any) -> Any:
+    """The results of a call of bodies, as the model gets them."""
+    found = []
+    new = stamped_all(tracer.scope, {v: v.type for v in values}, tracer.origin(name))
+    for value, twin in zip((new[v] for v in values), twins, strict=True):
+        if not isinstance(twin, torch.Tensor):
+            symbol = tracer.fresh_symbol(int(getattr(getattr(twin, "node", None), "hint", twin) or 0), signed=True)
+            tracer.scope.binders[symbol] = (value, True)
+            found.append(torch.SymInt(SizeNode(tracer.asked, symbol, int, tracer.asked.hints[symbol.name])))
+            continue
+        shape = tuple(
+            d if type(d) is int or not getattr(d, "free_symbols", ()) or known(tracer, d) else tracer.fresh_symbol(n)
+            for d, n in zip(value.shape, twin.shape, strict=True)
+        )
+        made = value if shape == value.shape else value.with_type(Tensor(value.dtype, shape))
+        bind_symbols(tracer.scope, made)
+        found.append(tracer.tensor(torch.empty(twin.shape, dtype=twin.dtype, device="meta"), made, name))
+    return pytree.tree_unflatten(found, spec) if spec is not None else tuple(found)
+
+
+def known(tracer: Tracer, dim: Any) -> bool:
+    """Whether every symbol of a dimension has a number for the example."""
+    return all(s.name in tracer.asked.hints for s in dim.free_symbols)
+
+
+# ---------------------------------------------------------------------------------------------- operators
+
+
+def cond(tracer: Tracer, pred: Any, yes: Any, no: Any, operands: Sequence[Any] = ()) -> Any:
+    """torch.cond(pred, true, false, operands) -> If; a predicate that never varies chooses its branch"""
+    if isinstance(pred, bool):
+        return (yes if pred else no)(*operands)
+    if isinstance(pred, torch.SymBool):
+        if pred.node.known() is not None:
+            return (yes if pred.node.known() else no)(*operands)
+        tracer.asked.passed_on = True
+        flag = condition(tracer.scope, pred.node.expr, tracer.origin("cond"))
+    else:
+        flag = tracer.read(tracer.handle(pred))
+    branches = [body_of(tracer, each, operands) for each in (yes, no)]
+    captures = tuple(dict.fromkeys(v for b in branches for v in b.captures))
+    graphs = [with_captures(b, captures) for b in branches]
+    checks = [check for b in branches for check in b.body.checks]
+    if checks:
+        true = [const(True)]
+        graphs = [
+            g if b.body.checks else g.with_results((*g.results, *true)) for g, b in zip(graphs, branches, strict=True)
+        ]
+    values = [v for v in (as_operand(tracer, each) for each in operands) if v is not None]
+    if branches[0].spec != branches[1].spec:
+        raise LoweringError("the branches of a cond return different structures", source=tracer.line())
+    results = several(call("If", [flag, *values, *captures], {
+        "then_branch": graphs[0], "else_branch": graphs[1], "captures": len(values) + len(captures),
+    }, outputs=len(graphs[0].results)))  # fmt: skip
+    if checks:
+        *results, held = results
+        tracer.scope.checks.append(joined(checks, held, "in the branch that is taken"))
+    taken = branches[0 if bool(tracer.example(flag)) else 1]
+    return results_of(tracer, "cond", results, taken.twins, taken.spec)
+
+
+def as_operand(tracer: Tracer, operand: Any) -> Value | None:
+    """An operand of a call of bodies as a value; None for what stays a constant."""
+    if isinstance(operand, torch.Tensor | torch.SymInt) or (isinstance(operand, int) and not isinstance(operand, bool)):
+        return as_value(tracer, operand)
+    return None
+
+
+def with_captures(traced: TracedBody, captures: Sequence[Value]) -> Graph:
+    """A body that takes these outer values behind its own parameters, in their order."""
+    graph = traced.body.graph
+    count = len(graph.params) - len(traced.captures)
+    own = dict(zip(traced.captures, graph.params[count:], strict=True))
+    extra = tuple(own.get(v) or param(v.type) for v in captures)
+    return attrs.evolve(graph, params=(*graph.params[:count], *extra))
+
+
+def while_loop(tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
+    """while_loop(cond, body, carried, additional) -> Loop"""
+    operands = [*carried, *extra]
+    test_body, step_body = body_of(tracer, test, operands), body_of(tracer, step, operands)
+    captures = tuple(dict.fromkeys((*test_body.captures, *step_body.captures)))
+    whole = Body(with_captures(test_body, captures), test_body.body.checks)
+    bodies = whole, Body(with_captures(step_body, captures), step_body.body.checks)
+    values = [v for v in (as_operand(tracer, each) for each in extra) if v is not None]
+    first = [stamped(tracer.scope, as_value(tracer, each), tracer.origin("while_loop")) for each in carried]
+    for before, after in zip(first, bodies[1].graph.results, strict=False):
+        if before.type != after.type:
+            raise LoweringError(
+                f"a loop carries {before.type!r}, and after a round {after.type!r}", source=tracer.line(),
+                hint="use capture='torch.export'",
+            )  # fmt: skip
+    results, check = loop_of(*bodies, apart(first), [*values, *captures], stacked=False)
+    if check is not None:
+        tracer.scope.checks.append(check)
+    return results_of(tracer, "while_loop", results, step_body.twins, None)
+
+
+def scan(tracer: Tracer, function: Any, init: Sequence[Any], xs: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
+    """scan(combine, init, xs, additional) -> Scan over dimension 0"""
+    return scanned(tracer, "scan", function, init, xs, extra)
+
+
+def map_impl(tracer: Tracer, function: Any, xs: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
+    """map(f, xs, additional) -> Scan without a carried state"""
+    return scanned(tracer, "map", function, [], xs, extra)
+
+
+def scanned(
+    tracer: Tracer, name: str, function: Any, init: Sequence[Any], xs: Sequence[Any], extra: Sequence[Any]
+) -> Any:
+    """A Scan of `function(*state, *elements, *extra) -> (*state, *outputs)` over the leading dimension of `xs`."""
+    count = len(init)
+    step = body_of(tracer, function, [*init, *xs, *extra], {count + i: 0 for i in range(len(xs))})
+    values = [v for v in (as_operand(tracer, each) for each in extra) if v is not None]
+    given = [as_value(tracer, each) for each in init], [as_value(tracer, each) for each in xs]
+    results, check = scan_of(step.body, *given, [*values, *step.captures])
+    if check is not None:
+        tracer.scope.checks.append(check)
+    length = tracer.handle(xs[0]).twin.shape[0]
+    twins = [t if i < count else t.new_empty((length, *t.shape)) for i, t in enumerate(step.twins)]
+    return results_of(tracer, name, results, twins, step.spec)

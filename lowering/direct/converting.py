@@ -1,0 +1,298 @@
+"""What an operator gives: torch itself runs it on the twins, a converter makes the value, and the two are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from irkit import dims
+from irkit.ir import Value
+from irkit.types import Tensor
+from irkit.vocabulary import SHAPE_VECTOR
+from lowering import storage
+from lowering.arguments import call_arguments
+from lowering.complex_dispatch import complex_entry
+from lowering.complexes import involved
+from lowering.decompose import decomposition_of
+from lowering.direct.expected import KNOWN
+from lowering.direct.sizes import SizeNode
+from lowering.direct.tracer import Alike, Tracer
+from lowering.errors import LoweringError, Unsupported
+from lowering.fx_types import DTYPES
+from lowering.registry import Entry, Registry, operator_of
+from lowering.scope import bind_symbols, stamped_all
+
+META = torch.device("meta")
+
+
+class Info:
+    """What is known of an operator for every call: what it writes, whether its results may share memory, whether it
+    takes a device."""
+
+    __slots__ = ("aliases", "device", "names", "pointwise", "quick", "reshapes", "sized_by_data", "writes")
+
+    def __init__(self, func: Any) -> None:
+        schema = func._schema
+        self.writes = storage.written_arguments(func)
+        self.reshapes = storage.reshapes_in_place(func)
+        composite = func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+        self.aliases = composite or any(r.alias_info is not None for r in schema.returns)
+        self.names = [a.name for a in schema.arguments]
+        self.device = "device" in self.names
+        name = schema.name.removeprefix("aten::")
+        alone = len(schema.returns) == 1 and not self.aliases and not self.writes
+        self.pointwise = alone and torch.Tag.pointwise in func.tags
+        self.quick = self.pointwise or name in QUICK
+        tags = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
+        self.sized_by_data = any(tag in func.tags for tag in tags) or name in SIZED_BY_DATA
+
+
+@cache
+def info_of(func: Any) -> Info:
+    """What is known of an operator."""
+    return Info(func)
+
+
+QUICK = frozenset("linear layer_norm softmax log_softmax mean sum rms_norm mm bmm".split())
+"""Operators whose result is new and lies in order where their operands do, so that torch need not be asked."""
+
+SIZED_BY_DATA = frozenset("nonzero masked_select nonzero_numpy unique_consecutive repeat_interleave".split())
+
+
+def tensors_in(given: Any) -> list[torch.Tensor]:
+    """The tensors among arguments, lists of tensors included."""
+    found: list[torch.Tensor] = []
+    for each in given:
+        if isinstance(each, torch.Tensor):
+            found.append(each)
+        elif isinstance(each, list | tuple):
+            found += tensors_in(each)
+    return found
+
+
+def operand(tracer: Tracer, given: Any) -> Any:
+    """An argument as converters take it: values, dimensions, numbers."""
+    if isinstance(given, torch.Tensor):
+        return tracer.read(tracer.handle(given))
+    if isinstance(given, torch.SymInt | torch.SymFloat | torch.SymBool):
+        node = given.node
+        return node.expr if isinstance(node, SizeNode) else node.maybe_as_int()
+    if isinstance(given, list | tuple):
+        return type(given)(operand(tracer, each) for each in given)
+    return given
+
+
+def twin_of(tracer: Tracer, given: Any) -> Any:
+    """An argument as torch takes it on the meta device, with the example's sizes."""
+    if isinstance(given, torch.Tensor):
+        return tracer.handle(given).twin
+    if isinstance(given, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return given.node.hint
+    if isinstance(given, list | tuple):
+        return type(given)(twin_of(tracer, each) for each in given)
+    return META if isinstance(given, torch.device) else given
+
+
+def on_twins(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What torch gives on the twins: element types, sizes, memory. Raises what the model would raise."""
+    given = {key: twin_of(tracer, each) for key, each in kwargs.items() if key != "pin_memory"}
+    if info.device:
+        given["device"] = META
+        position = info.names.index("device")
+        if position < len(args):
+            del given["device"]
+    return func(*[twin_of(tracer, each) for each in args], **given)
+
+
+def on_twins_if_possible(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What torch gives on the twins; None where it must see numbers, or does not say: then it is asked on numbers."""
+    try:
+        return on_twins(tracer, func, info, args, kwargs)
+    except (RuntimeError, IndexError, ValueError, TypeError):
+        return None
+
+
+class Decomposed:
+    """The result of an operator that was run as others."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+
+def converted(
+    tracer: Tracer, func: Any, args: Any, kwargs: Any, twins: Any, given: Sequence[Any], named: Mapping[str, Any]
+) -> Any:
+    """What the converter of an operator makes of its arguments; where there is none, what its decomposition does."""
+    target = operator_of(func)
+    registry = tracer.options.registry
+    expected = expected_of(tracer, func, args, kwargs, twins)
+    several = (*args, *kwargs.values())
+    shown = twins if isinstance(twins, list) else [twins]
+    mixed = involved(several, expected) or any(map(is_complex_twin, shown))
+    found = complex_entry(registry, target) if mixed else Registry.find(registry, target)
+    reason = "no converter"
+    if found is not None:
+        if isinstance(twins, torch.Tensor) and is_made_of_nothing(func, found, given, kwargs):
+            kwargs = {**kwargs, "dtype": twins.dtype}
+        try:
+            positional, keyword = call_arguments(target, found, tuple(args), kwargs, expected)
+            return found.function(*positional, **keyword)
+        except Unsupported as declined:
+            reason = str(declined)
+    function = decomposition_of(target)
+    if function is None or tracer.options.strict:
+        raise LoweringError(f"{func} cannot be lowered ({reason})", hint="hand a converter in")
+    tracer.scope.decomposed[str(func)] += 1
+    return Decomposed(again(tracer, function, given, named))
+
+
+def is_made_of_nothing(func: Any, found: Entry, given: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operator makes a tensor out of sizes, in an element type that it was not told."""
+    named = "dtype" in found.names and any(a.name == "dtype" for a in func._schema.arguments)
+    return named and kwargs.get("dtype") is None and not tensors_in(given)
+
+
+def again(tracer: Tracer, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What a Python function gives on traced tensors, operator by operator."""
+    with tracer.resumed():
+        return function(*args, **kwargs)
+
+
+def is_complex_twin(twin: Any) -> bool:
+    """Whether a result is complex."""
+    return isinstance(twin, torch.Tensor) and twin.is_complex()
+
+
+def expected_of(tracer: Tracer, func: Any, args: Any, kwargs: Any, twins: Any) -> Any:
+    """What is known of the results before they are made: their types where no size varies."""
+    own = KNOWN.get(func._schema.name)
+    if own is not None and varies((*args, *kwargs.values())):
+        return own(tracer, args, kwargs, twins)
+    if twins is None or varies((*args, *kwargs.values())):
+        return None
+    if isinstance(twins, torch.Tensor):
+        return type_of_twin(twins)
+    if isinstance(twins, list) and all(isinstance(t, torch.Tensor) for t in twins):
+        return tuple(type_of_twin(t) for t in twins)
+    return None
+
+
+def type_of_twin(twin: torch.Tensor) -> Tensor:
+    """The type of a result whose sizes do not vary."""
+    return Tensor(DTYPES[twin.dtype], tuple(twin.shape))
+
+
+def varies(given: Any) -> bool:
+    """Whether an argument has a size that varies."""
+    for each in given:
+        if isinstance(each, Value):
+            if isinstance(each.type, Tensor) and not dims.are_numbers(each.shape):
+                return True
+        elif isinstance(each, list | tuple):
+            if varies(each):
+                return True
+        elif hasattr(each, "free_symbols"):
+            return True
+    return False
+
+
+def settled(
+    tracer: Tracer, func: Any, results: list[Any], twins: list[Any], name: str, operands: Sequence[Any]
+) -> list[Any]:
+    """The results with their dimensions found out, held against the twins, and stamped with their origin."""
+    refined: dict[Value, Tensor] = {}
+    for value, twin in zip(results, twins, strict=False):
+        if isinstance(value, Value) and isinstance(twin, torch.Tensor):
+            refined[value] = refined_type(tracer, func, value, twin, operands)
+    new = stamped_all(tracer.scope, refined, tracer.origin(str(func), name))
+    if any(v.op == SHAPE_VECTOR and dims.any_fresh(symbols_in_dims(v)) for v in new.values()):
+        alike(tracer, operands)
+    found = [new.get(v, v) if isinstance(v, Value) else v for v in results]
+    for value in found:
+        if isinstance(value, Value) and tracer.symbols["u"]:
+            bind_symbols(tracer.scope, value)
+    return found
+
+
+def symbols_in_dims(vector: Value) -> list[Any]:
+    """The symbols in the dimensions of a ShapeVector."""
+    return [s for d in vector.attributes[0][1] for s in dims.symbols_of(d)]
+
+
+def alike(tracer: Tracer, operands: Sequence[Any]) -> None:
+    """Raises Alike where names among the sizes of operands are equal in the example: what an operator computes of them
+    can be told only if they always are."""
+    values = [v for v in flattened(operands) if isinstance(v, Value) and isinstance(v.type, Tensor)]
+    by_size: dict[int, Any] = {}
+    swaps: dict[Any, Any] = {}
+    for symbol in dict.fromkeys(d for v in values for d in v.shape if type(d) is not int and d.is_Symbol):
+        first = by_size.setdefault(tracer.asked.hint(symbol), symbol)
+        if first is not symbol:
+            swaps[symbol] = first
+    if swaps and all(s.name in tracer.named and o.name in tracer.named for s, o in swaps.items()):
+        raise Alike(swaps, tracer.line())
+
+
+def refined_type(tracer: Tracer, func: Any, value: Value, twin: torch.Tensor, operands: Sequence[Any]) -> Any:
+    """The type of a result. Raises LoweringError where it contradicts what torch gives for the example."""
+    type_: Any = value.type
+    shape = value.shape
+    sizes = twin.shape
+    if DTYPES[twin.dtype] is not type_.dtype or len(shape) != len(sizes):
+        raise LoweringError(
+            f"the converter of {func} gave {type_!r}, where torch gives {DTYPES[twin.dtype].short}{list(sizes)}",
+            hint="the converter is wrong; hand lower() another one with converters={...}",
+        )
+    if shape == sizes:
+        return type_
+    if dims.any_fresh(shape) or any(
+        type(d) is not int and any(dims.is_fresh(s) for s in dims.symbols_of(d)) for d in shape
+    ):
+        shape = tuple(
+            known_dim(tracer, d, size, axis - len(shape), operands)
+            for axis, (d, size) in enumerate(zip(shape, sizes, strict=True))
+        )
+        type_ = Tensor(type_.dtype, shape)
+    for d, size in zip(shape, sizes, strict=True):
+        if d != size and tracer.asked.hint(d) != size:
+            raise LoweringError(
+                f"the converter of {func} gave {type_!r}, where torch gives {list(sizes)} for the example",
+                hint="the converter is wrong; hand lower() another one with converters={...}",
+            )
+    return type_
+
+
+def known_dim(tracer: Tracer, dim: Any, size: int, axis: int, operands: Sequence[Any]) -> Any:
+    """A dimension that the type rule could not tell: of operands that are broadcast the one that they have in common,
+    which is kept as a condition; else a symbol that the data tells."""
+    if type(dim) is int or not any(dims.is_fresh(s) for s in dims.symbols_of(dim)):
+        return dim
+    flat = [v for v in flattened(operands) if isinstance(v, Value) and isinstance(v.type, Tensor) and v.rank >= -axis]
+    aligned = [v.shape[axis] for v in flat]
+    distinct: list[Any] = []
+    for each in aligned:
+        if each != 1 and not any(dims.same(each, d) is True for d in distinct):
+            distinct.append(each)
+    if len(distinct) > 1 and all(tracer.asked.hint(d) in (size, 1) for d in distinct):
+        wide = [d for d in distinct if tracer.asked.hint(d) == size]
+        if wide:
+            chosen = min(wide, key=lambda d: len(str(d)))
+            for each in distinct:
+                tracer.asked.equal(each, chosen if tracer.asked.hint(each) == size else 1)
+            return chosen
+    return tracer.fresh_symbol(size)
+
+
+def flattened(given: Sequence[Any]) -> list[Any]:
+    """The leaves of nested lists."""
+    return [leaf for each in given for leaf in (flattened(each) if isinstance(each, list | tuple) else [each])]
+
+
+def listed(given: Any) -> list[Any]:
+    """A list of one, or of several."""
+    return list(given) if isinstance(given, list | tuple) else [given]

@@ -1,0 +1,121 @@
+"""Numbers out of tensors: symbols whose value the data tells; questions about them are answered by the example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from irkit.build import op
+from irkit.ir import Value
+from irkit.types import DType
+from lowering.direct.sizes import SizeNode
+from lowering.direct.tracer import Tracer
+from lowering.errors import LoweringError
+from lowering.promotion import cast, truth
+from lowering.scope import Check
+
+
+def item(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """item(x): a number; the one that it always is where no input tells it."""
+    value = tracer.read(tracer.handle(args[0]))
+    example = tracer.example(value).reshape(()).item()
+    if tracer.is_constant(value):
+        return example
+    scalar = op.Reshape(value, []) if value.rank else value
+    if value.dtype is DType.BOOL:
+        symbol = tracer.fresh_symbol(int(example))
+        tracer.scope.binders[symbol] = (tracer.placed(op.Cast(scalar, to=DType.INT64), "item"), True)
+        node = SizeNode(tracer.asked, sympy.Ne(symbol, 0), bool, bool(example))
+        return torch.SymBool(node)
+    if value.dtype.is_integer:
+        symbol = tracer.fresh_symbol(int(example), signed=True)
+        whole = scalar if value.dtype is DType.INT64 else op.Cast(scalar, to=DType.INT64)
+        tracer.scope.binders[symbol] = (tracer.placed(whole, "item"), True)
+        return torch.SymInt(SizeNode(tracer.asked, symbol, int, int(example)))
+    if value.dtype.is_float:
+        symbol = sympy.Symbol(f"zuf{tracer.symbols['zuf']}", real=True)
+        tracer.symbols["zuf"] += 1
+        tracer.scope.numbers[symbol] = tracer.placed(cast(scalar, DType.DOUBLE), "item")
+        return torch.SymFloat(SizeNode(tracer.asked, symbol, float, float(example)))
+    raise LoweringError(f"item() of {value.dtype.short} is not met by direct capture")
+
+
+def is_true(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """bool(x): the answer of the example, kept as a condition on the data."""
+    value = tracer.read(tracer.handle(args[0]))
+    answer = bool(tracer.example(value).reshape(()).item())
+    if not tracer.is_constant(value):
+        flag = truth(op.Reshape(value, []) if value.rank else value)
+        keep(tracer, flag if answer else op.Not(flag), answer)
+    return answer
+
+
+def keep(tracer: Tracer, flag: Value, answer: bool) -> None:
+    """Keeps a boolean scalar that must be true whenever the program is called."""
+    line = tracer.line()
+    text = f"a truth value that the model asks for is {answer}"
+    tracer.scope.checks.append(Check(tracer.placed(flag, "assert"), text, line))
+
+
+def equal(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """torch.equal(a, b): the answer of the example, kept as a condition on the data."""
+    a, b = (tracer.read(tracer.handle(each)) for each in args[:2])
+    if a.rank != b.rank:
+        return False
+    import numpy as np
+
+    answer = bool(np.array_equal(tracer.example(a), tracer.example(b)))
+    if not (tracer.is_constant(a) and tracer.is_constant(b)):
+        same = op.ReduceMin(cast(op.Equal(a, b), DType.INT64), keepdims=0)
+        flag = cast(same, DType.BOOL)
+        keep(tracer, flag if answer else op.Not(flag), answer)
+    return answer
+
+
+def close(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """torch.allclose(a, b, ...): the answer of the example, kept as a condition on the data."""
+    with tracer.resumed():
+        return bool(torch.isclose(*args, **kwargs).all())
+
+
+def asserted(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """_assert_async(x, message): what the model asserts of a tensor"""
+    value = tracer.read(tracer.handle(args[0]))
+    message = args[1] if len(args) > 1 and isinstance(args[1], str) else "all is true"
+    if not tracer.is_constant(value):
+        line = tracer.line()
+        tracer.scope.checks.append(Check(value, f"{message} (asserted of the content of a tensor)", line))
+
+
+def asserted_number(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """_assert_scalar(condition, message): what the model asserts of numbers"""
+    if isinstance(args[0], torch.SymBool):
+        args[0].node.expect_true("", 0)
+
+
+def in_range(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """sym_constrain_range(n, min, max)"""
+    number = args[0]
+    if not isinstance(number, torch.SymInt):
+        return
+    low, high = kwargs.get("min"), kwargs.get("max")
+    if low is not None:
+        torch._check(number >= low)
+    if high is not None:
+        torch._check(number <= high)
+
+
+def nothing(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """What computes nothing."""
+
+
+DATA = {
+    "aten::item": item, "aten::_local_scalar_dense": item, "aten::is_nonzero": is_true, "aten::equal": equal,
+    "aten::allclose": close,
+    "aten::_assert_async": asserted, "aten::_assert_scalar": asserted_number, "aten::sym_constrain_range": in_range,
+    "aten::sym_constrain_range_for_size": in_range, "aten::_assert_tensor_metadata": nothing,
+}  # fmt: skip
+"""By operator: what becomes of numbers, and of what is asserted of them."""

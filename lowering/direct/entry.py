@@ -1,0 +1,90 @@
+"""`directly`: a model and example arguments in, a lowered graph out, by running the model on traced tensors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import sympy
+
+from irkit.pause import uncollected
+from lowering.calls import as_module, name_of
+from lowering.capture import fixed_error
+from lowering.direct.request import Request, request_of
+from lowering.direct.run import HOW, lowered_run
+from lowering.direct.trials import Found, traced
+from lowering.entry import Lowered
+from lowering.errors import CaptureError
+from lowering.exporting import Attempt
+from lowering.guards import Fixed
+from lowering.pytrees import registering
+from lowering.registry import STANDARD, Converter, Registry, by_operator
+from lowering.scope import Options
+
+
+@uncollected
+def directly(
+    model: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | Mapping[str, str] | None = None,
+    output_names: Sequence[str] | None = None,
+    converters: Mapping[Any, Converter] | None = None,
+    strict: bool = False,
+    scalar_inputs: Sequence[str] = (),
+    specialization: str | None = None,
+    widen: bool = True,
+    copy: bool = False,
+) -> Lowered:
+    """A module or function as a graph, by one run of it on traced tensors; the arguments are those of `lower`.
+
+    Raises CaptureError where the arguments do not fit, LoweringError for what direct capture does not meet.
+    """
+    start = time.perf_counter()
+    module = as_module(model)
+    options = Options(Registry(STANDARD, by_operator(converters or {})), strict, copy=copy)
+    with registering(args, kwargs) as known:
+        request = request_of(
+            module, name_of(model), args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names,
+            scalar_inputs=scalar_inputs, options=options,
+        )  # fmt: skip
+        found = traced(request, known, widen)
+        fixed = fixed_names(request, found)
+        bound = {name: each for name, each in fixed.items() if specialization == "error" or name not in request.free}
+        if bound and specialization != "report":
+            raise (
+                fixed_error(list(fixed.values()))
+                if specialization == "error"
+                else frozen_error(request, *fixed.popitem())
+            )
+        if fixed:
+            sizes = {name: request.hints[name] for name in fixed}
+            found = traced(request.with_numbers(sizes), known, widen)
+        low = lowered_run(found.run, found.guards, found.ranges, output_names, list(fixed.values()))
+    seconds = time.perf_counter() - start
+    captured = attrs.evolve(low.captured, attempts=(Attempt(HOW, seconds),))
+    return attrs.evolve(low, captured=captured, seconds=seconds)
+
+
+def fixed_names(request: Request, found: Found) -> dict[str, Fixed]:
+    """The names that were to vary and of which the model takes one size only, with the line that fixed each."""
+    lines: dict[str, Fixed] = {}
+    for guard in found.guards:
+        sides: Any = guard.expr.args if isinstance(guard.expr, sympy.Eq) else ()
+        name = next((s.name for s in sides if s.is_Symbol), "")
+        if name in request.hints and any(s.is_Integer for s in sides):
+            lines[name] = Fixed(request.place_of(name), request.hints[name], guard.source)
+    return lines
+
+
+def frozen_error(request: Request, name: str, fixed: Fixed) -> CaptureError:
+    """The error for a name that the model lets have one size only."""
+    return CaptureError(
+        f"{request.place_of(name)} was to vary as {name!r}, and the model works for {request.hints[name]} only",
+        source=fixed.source,
+        hint="leave the dimension out of dynamic_shapes, or rewrite the line that asks for its value",
+    )

@@ -1,0 +1,127 @@
+"""What is known of the results of operators whose number or rank of results hangs on sizes that vary.
+
+The example tells how many parts a split gives and which dimensions a squeeze drops; that is kept as a condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+
+from irkit import dims
+from irkit.types import Tensor
+from lowering.direct.tracer import Tracer
+from lowering.fx_types import DTYPES
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis counted from the front."""
+    return axis % rank if rank else 0
+
+
+def squeezed(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """squeeze(x), squeeze(x, dim), squeeze(x, dims)"""
+    x = args[0]
+    named = args[1] if len(args) > 1 else kwargs.get("dim", range(x.rank))
+    axes = {axis_of(a, x.rank) for a in ([named] if isinstance(named, int) else named)} if x.rank else set()
+    kept = []
+    for axis, size in enumerate(x.shape):
+        if axis in axes and type(size) is not int:
+            gone = tracer.asked.hint(size) == 1
+            tracer.asked.condition(sympy.Eq(size, 1), gone)
+        else:
+            gone = axis in axes and size == 1
+        if not gone:
+            kept.append(size)
+    return Tensor(x.dtype, tuple(kept))
+
+
+def parts(tracer: Tracer, x: Any, axis: int, sizes: Sequence[Any]) -> tuple[Tensor, ...]:
+    """The types of the parts of x along an axis."""
+    return tuple(Tensor(x.dtype, (*x.shape[:axis], size, *x.shape[axis + 1 :])) for size in sizes)
+
+
+def split(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """split(x, size or sizes, dim)"""
+    x, part = args[0], args[1]
+    axis = axis_of(args[2] if len(args) > 2 else kwargs.get("dim", 0), x.rank)
+    if isinstance(part, list | tuple):
+        tracer.asked.equal(dims.dim(sum(part[1:], part[0])) if part else 0, x.shape[axis])
+        return parts(tracer, x, axis, list(part))
+    return in_equal_parts(tracer, x, axis, part, len(twins))
+
+
+def in_equal_parts(tracer: Tracer, x: Any, axis: int, part: Any, count: int) -> tuple[Tensor, ...]:
+    """Parts of one size, but for the last."""
+    size = x.shape[axis]
+    tracer.asked.equal(dims.maximum(dims.ceildiv(size, part), 1), count)
+    last = dims.sub(size, dims.mul(part, count - 1))
+    return parts(tracer, x, axis, [*[part] * (count - 1), last])
+
+
+def chunked(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """chunk(x, count, dim)"""
+    x, count = args[0], args[1]
+    axis = axis_of(args[2] if len(args) > 2 else kwargs.get("dim", 0), x.rank)
+    return in_equal_parts(tracer, x, axis, dims.ceildiv(x.shape[axis], count), len(twins))
+
+
+def unbound(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """unbind(x, dim)"""
+    x = args[0]
+    axis = axis_of(args[1] if len(args) > 1 else kwargs.get("dim", 0), x.rank)
+    tracer.asked.equal(x.shape[axis], len(twins))
+    return tuple(Tensor(x.dtype, (*x.shape[:axis], *x.shape[axis + 1 :])) for _ in twins)
+
+
+def viewed(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """view(x, sizes) and its like: as many elements as x has, one of the sizes may be -1"""
+    x = args[0]
+    named = args[1] if len(args) > 1 else next(iter(kwargs.values()))
+    return Tensor(x.dtype, in_order(tracer, list(named), dims.product(x.shape)))
+
+
+def unflattened(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """unflatten(x, dim, sizes)"""
+    x, axis = args[0], axis_of(args[1], args[0].rank)
+    return Tensor(x.dtype, (*x.shape[:axis], *in_order(tracer, list(args[2]), x.shape[axis]), *x.shape[axis + 1 :]))
+
+
+def in_order(tracer: Tracer, sizes: list[Any], count: Any) -> tuple[Any, ...]:
+    """The sizes, -1 replaced by what is left of `count` elements; that it comes out even is kept."""
+    if -1 not in sizes:
+        tracer.asked.equal(dims.product(sizes), count)
+        return tuple(sizes)
+    at = sizes.index(-1)
+    rest = dims.product(sizes[:at] + sizes[at + 1 :])
+    left = dims.mod(count, rest)
+    if left != 0:
+        tracer.asked.condition(sympy.Eq(left, 0), True)
+    sizes[at] = dims.floordiv(count, rest)
+    return tuple(sizes)
+
+
+def bags(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """embedding_bag: what it gives beside the bags is for gradients; its sizes are told apart by the example's"""
+    names = [d for v in args[:3] if hasattr(v, "shape") for d in v.shape]
+
+    def dim(size: int) -> Any:
+        return next((d for d in names if type(d) is not int and size and tracer.asked.hint(d) == size), size)
+
+    return tuple(Tensor(DTYPES[t.dtype], tuple(map(dim, t.shape))) for t in twins)
+
+
+VIEWS = "view reshape _unsafe_view view_copy _reshape_copy".split()
+SPLITS = "split split_with_sizes unsafe_split unsafe_split_with_sizes split_copy".split()
+BAGS = "embedding_bag _embedding_bag _embedding_bag_forward_only".split()
+
+KNOWN = {
+    "aten::squeeze": squeezed, "aten::chunk": chunked, "aten::unsafe_chunk": chunked, "aten::unbind": unbound,
+    "aten::unflatten": unflattened,
+    **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
+    **dict.fromkeys((f"aten::{name}" for name in SPLITS), split),
+    **dict.fromkeys((f"aten::{name}" for name in BAGS), bags),
+}  # fmt: skip
+"""By operator: what it gives, as far as the example's sizes tell it."""

@@ -1,0 +1,89 @@
+"""The modes through which torch hands over every operator of a model, before it takes composite ones apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from lowering.direct.control import higher_order
+from lowering.direct.operators import call
+from lowering.direct.tensors import Traced
+from lowering.direct.tracer import Tracer, is_wrapped
+
+
+@contextmanager
+def meeting(tracer: Tracer) -> Iterator[None]:
+    """A block in which every operator is met by this tracer, in this thread."""
+    tracer.above, tracer.below = Above(tracer), Below(tracer)
+    with Functions(tracer), tracer.below, enable_python_dispatcher(), tracer.above:
+        yield
+
+
+class Above(ProxyTorchDispatchMode):
+    """Meets operators above autograd, before torch takes composite ones apart.
+
+    torch lets only three classes of mode that high, so this derives from one of them, and uses nothing of it.
+    """
+
+    _mode_key = torch._C._TorchDispatchModeKey.PROXY
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__(None, "symbolic", pre_dispatch=True)  # pyright: ignore[reportArgumentType]
+        self.own = tracer
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(map(is_transformed, args)) or torch.is_autocast_enabled("cpu"):
+            return func(*args, **(kwargs or {}))
+        return met(self.own, func, args, kwargs or {})
+
+
+class Below(TorchDispatchMode):
+    """Meets operators below autograd, where gradients are recorded."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.own = tracer
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return met(self.own, func, args, kwargs or {})
+
+
+class Functions(TorchFunctionMode):
+    """Meets what a model calls before torch takes it for a call of operators: branches, loops, lists of numbers."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        super().__init__()
+        self.own = tracer
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            return higher_order(self.own, func, args, kwargs or {})
+        if func is torch.Tensor.tolist and type(args[0]) is Traced:
+            return listed(args[0])
+        return func(*args, **(kwargs or {}))
+
+
+def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The result of an operator on traced tensors."""
+    tracer.calls += 1
+    with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        return call(tracer, func, args, kwargs)
+
+
+def is_transformed(given: Any) -> bool:
+    """Whether an argument is a tensor whose gradient is recorded, or that torch.func transforms."""
+    if isinstance(given, torch.Tensor):
+        return (given.requires_grad and torch.is_grad_enabled()) or (type(given) is not Traced and is_wrapped(given))
+    return isinstance(given, list | tuple) and any(map(is_transformed, given))
+
+
+def listed(x: torch.Tensor) -> Any:
+    """x.tolist(): nested lists of the numbers in a tensor."""
+    return x.item() if x.dim() == 0 else [listed(each) for each in x.unbind(0)]

@@ -1,0 +1,195 @@
+"""What is to be traced: the model, the arguments of the example, and what the user said of their dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import torch
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+from irkit import dims
+from irkit.dims import Range
+from irkit.errors import DimensionError
+from lowering.calls import Call, bind, named_leaves, renamed
+from lowering.dynamic_shapes import Hint, Leaf, check_examples, places_of, statements
+from lowering.errors import CaptureError
+from lowering.exporting import stretched
+from lowering.scalars import said_of_numbers, with_numbers
+from lowering.scope import Options
+
+UNBOUNDED = 2**40
+
+
+@attrs.frozen(eq=False)
+class Request:
+    """A model and its example call.
+
+    `shapes` has for each leaf what its dimensions are: ints and expressions over the user's names; the expression alone
+    for a number that varies; None for what is part of the graph. `hints` and `ranges` are those of the names; those in
+    `free` may turn out to be fixed (`Dim.AUTO`).
+    """
+
+    module: torch.nn.Module
+    name: str
+    call: Call
+    leaves: tuple[Leaf, ...]
+    spec: pytree.TreeSpec
+    shapes: tuple[Any, ...]
+    hints: Mapping[str, int]
+    ranges: Mapping[str, Range]
+    numbers: Mapping[int, type]
+    options: Options
+    free: frozenset[str] = frozenset()
+    equal: Mapping[str, str] = {}
+
+    def with_equal(self, swaps: Mapping[Any, Any]) -> Request:
+        """The same with names replaced by others, to which they are equal; the contract says so."""
+        known: dict[Any, Any] = {}
+        for symbol, other in swaps.items():
+            last = known.get(other, other)
+            if symbol.name in self.hints and last is not symbol:
+                known = {s: last if o is symbol else o for s, o in known.items()} | {symbol: last}
+
+        def renamed(dim: Any) -> Any:
+            return dims.substitute(dim, known)
+
+        shapes = tuple(tuple(map(renamed, s)) if isinstance(s, tuple) else s and renamed(s) for s in self.shapes)
+        gone = {s.name for s in known}
+        return attrs.evolve(
+            self,
+            shapes=shapes,
+            hints={name: size for name, size in self.hints.items() if name not in gone},
+            ranges={name: r for name, r in self.ranges.items() if name not in gone},
+            equal={**self.equal, **{s.name: o.name for s, o in known.items()}},
+        )
+
+    def with_numbers(self, sizes: Mapping[str, int]) -> Request:
+        """The same with names fixed to numbers."""
+        known: dict[Any, Any] = {dims.symbol(name): size for name, size in sizes.items()}
+
+        def fixed(dim: Any) -> Any:
+            return dims.substitute(dim, known)
+
+        return attrs.evolve(
+            self,
+            shapes=tuple(tuple(map(fixed, s)) if isinstance(s, tuple) else s and fixed(s) for s in self.shapes),
+            hints={name: size for name, size in self.hints.items() if name not in sizes},
+            ranges={name: r for name, r in self.ranges.items() if name not in sizes},
+        )
+
+    def place_of(self, name: str) -> str:
+        """Where a name stands first, in words: `dimension 1 of 'x'`."""
+        for leaf, shape in zip(self.leaves, self.shapes, strict=True):
+            for axis, dim in enumerate(shape if isinstance(shape, tuple) else (shape,)):
+                if any(s.name == name for s in dims.symbols_of(dim if dim is not None else 0)):
+                    return (
+                        f"dimension {axis} of {leaf.name!r}"
+                        if isinstance(shape, tuple)
+                        else f"the number {leaf.name!r}"
+                    )
+        return f"the dimension {name!r}"
+
+    def examples(self, sizes: Mapping[str, int]) -> list[Any]:
+        """The example leaves at other sizes of the names: cut off, or with their last row repeated."""
+        if sizes == self.hints:
+            return [leaf.value for leaf in self.leaves]
+        return list(self._resized(sizes))
+
+    def _resized(self, sizes: Mapping[str, int]) -> Iterator[Any]:
+        for leaf, shape in zip(self.leaves, self.shapes, strict=True):
+            value = leaf.value
+            if isinstance(value, torch.Tensor):
+                for axis, dim in enumerate(shape):
+                    value = value if type(dim) is int else stretched(value, axis, dims.evaluate(dim, sizes))
+            elif shape is not None:
+                value = dims.evaluate(shape, sizes)
+            yield value
+
+
+def request_of(
+    module: torch.nn.Module,
+    name: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    *,
+    dynamic_shapes: Any,
+    input_names: Sequence[str] | Mapping[str, str] | None,
+    scalar_inputs: Sequence[str],
+    options: Options,
+) -> Request:
+    """The request of a call. Raises CaptureError where arguments or `dynamic_shapes` do not fit."""
+    call, numbers = with_numbers(module, bind(module, args, kwargs), scalar_inputs)
+    leaves = renamed(named_leaves(call), input_names)
+    if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
+        dynamic_shapes = dynamic_shapes.dynamic_shapes(module, call.args, call.kwargs)
+    said = statements(dynamic_shapes, leaves, call.groups)
+    said = said_of_numbers(said, leaves, numbers, places_of(said))
+    places = places_of(said)
+    check_examples(places, leaves)
+    exprs = {(place.leaf, place.axis): place.expr for place in places}
+    names = Names()
+    shapes: list[Any] = []
+    for i, leaf in enumerate(leaves):
+        each = said[i]
+        if isinstance(leaf.value, torch.Tensor):
+            told = each or {}
+            sizes = enumerate(leaf.value.shape)
+            shapes.append(tuple(names.dim(exprs.get((i, axis)), told.get(axis), size) for axis, size in sizes))
+        elif each is not None and type(leaf.value) is int:
+            shapes.append(names.dim(exprs.get((i, -1)), each, leaf.value))
+        else:
+            shapes.append(None)
+    names.complete()
+    _, spec = pytree.tree_flatten((call.args, call.kwargs))
+    return Request(
+        module, name, call, tuple(leaves), spec, tuple(shapes), names.hints, names.ranges, numbers, options,
+        frozenset(names.free),
+    )  # fmt: skip
+
+
+@attrs.define(eq=False)
+class Names:
+    """The names of dimensions as they are met, with the size of each in the example and the range that was given."""
+
+    hints: dict[str, int] = attrs.field(factory=dict)
+    ranges: dict[str, Range] = attrs.field(factory=dict)
+    free: set[str] = attrs.field(factory=set)
+    waiting: list[tuple[Any, int]] = attrs.field(factory=list)
+
+    def dim(self, expr: Any, said: Any, size: int) -> Any:
+        """What an axis is: its size, or the expression that is said of it."""
+        if expr is None and (not isinstance(said, Hint) or said.type == Dim.STATIC.type):
+            return size
+        if expr is None:
+            expr = dims.symbol(next(n for n in map("s{}".format, range(1 << 30)) if n not in self.hints))
+            self.free.update([expr.name] if said.type == Dim.AUTO.type else [])
+        if type(expr) is int:
+            return expr
+        if not expr.is_Symbol:
+            self.waiting.append((expr, size))
+            return expr
+        low, high = getattr(said, "min", None), getattr(said, "max", None)
+        top = int(high) if isinstance(high, int) and high < UNBOUNDED else None
+        self.hints.setdefault(expr.name, size)
+        self.ranges.setdefault(expr.name, Range(int(low) if isinstance(low, int) else 0, top))
+        return expr
+
+    def complete(self) -> None:
+        """Gives the names that stand in expressions only the size that these have in the example."""
+        for expr, size in self.waiting:
+            symbols: Any = dims.symbols_of(expr)
+            unknown = [s for s in symbols if s.name not in self.hints]
+            if not unknown:
+                continue
+            known = {s: self.hints[s.name] for s in symbols if s.name in self.hints}
+            try:
+                solved = dims.solve(dims.substitute(expr, known), size)
+            except DimensionError:
+                solved = None
+            if solved is None:
+                raise CaptureError(f"no size of {unknown[0]} makes {expr} {size}", hint="name the dimension plainly")
+            self.hints[solved[0]] = solved[1]
+            self.ranges.setdefault(solved[0], Range())

@@ -1,0 +1,247 @@
+"""One run of a model on traced tensors, for given sizes of the example, and the graph that it leaves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from pyrsistent import pmap
+from torch import compiler
+from torch.fx import GraphModule
+from torch.utils import _pytree as pytree
+
+from irkit import walk
+from irkit.digest import symbols_in
+from irkit.dims import Range
+from irkit.ir import Graph, Port, Signature, Value, param
+from irkit.origins import Origin
+from irkit.types import DType, Tensor
+from lowering.asserted import as_facts, noted, settled_checks, told_by
+from lowering.calls import unchanged
+from lowering.capture import Captured
+from lowering.complexes import boundary_type, entered, is_complex, left, pair, parts
+from lowering.direct.modes import meeting
+from lowering.direct.modules import running
+from lowering.direct.request import Request
+from lowering.direct.sizes import size_of
+from lowering.direct.tensors import Handle, Memory, Traced
+from lowering.direct.tracer import Tracer
+from lowering.entry import Lowered, as_result, metadata_of
+from lowering.exporting import Attempt, without_fast_path
+from lowering.facts import facts_of
+from lowering.fx_types import DTYPES, array_of, as_pairs
+from lowering.guards import Fixed, Guard
+from lowering.kept_sizes import sizes_kept
+from lowering.naming import output_names_of, unique
+from lowering.pytrees import Definitions, Registrations, definitions
+from lowering.scope import stamped
+
+HOW = "traced directly"
+
+
+@attrs.define(eq=False)
+class Inputs:
+    """What a run calls the model with, and the parameters of its graph."""
+
+    given: list[Any]
+    params: list[tuple[Port, Value]]
+    complex_names: list[str]
+
+
+@attrs.frozen(eq=False)
+class Run:
+    """One run: what the tracer met, the inputs, and the leaves and structure of the model's result."""
+
+    request: Request
+    tracer: Tracer
+    inputs: Inputs
+    results: tuple[Any, ...]
+    out_spec: pytree.TreeSpec
+    registered: Definitions
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """What the model asked of sizes and data, as conditions."""
+        return tuple(self.tracer.asked.kept.values())
+
+
+def run(
+    request: Request, sizes: Mapping[str, int], known: Registrations, *, keep_sizes: bool = False, at_once: bool = False
+) -> Run:
+    """One run of the model at these sizes of the names; what it changes of itself is put back.
+
+    `keep_sizes` lets `int(size)` and `len(tensor)` in the model's own code be sizes that vary; `at_once`
+    answers every comparison. Raises whatever the
+    model raises, and LoweringError for what direct capture does not meet.
+    """
+    module = request.module
+    names = {id(t): n for n, t in (*module.named_buffers(), *module.named_parameters())}
+    tracer = Tracer(request.options, names)
+    tracer.begin(sizes, request.ranges)
+    tracer.asked.keeps, tracer.asked.at_once = keep_sizes, at_once
+    inputs = inputs_of(tracer, request, request.examples(sizes))
+    args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)
+    with ExitStack() as blocks:
+        blocks.enter_context(unchanged(module))
+        blocks.enter_context(torch.no_grad())
+        blocks.enter_context(without_fast_path())
+        blocks.enter_context(compiling())
+        blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
+        blocks.enter_context(running(tracer, module))
+        if keep_sizes:
+            blocks.enter_context(sizes_kept(module))
+        blocks.enter_context(meeting(tracer))
+        returned = module(*args, **kwargs)
+    known.include(returned)
+    results, spec = pytree.tree_flatten(returned)
+    return Run(request, tracer, inputs, tuple(results), spec, definitions(request.spec, spec))
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """A block in which torch says that it exports, so that models take the ways that they have for that."""
+    before = compiler._is_compiling_flag, compiler._is_exporting_flag
+    compiler._is_compiling_flag = compiler._is_exporting_flag = True
+    try:
+        yield
+    finally:
+        compiler._is_compiling_flag, compiler._is_exporting_flag = before
+
+
+# ---------------------------------------------------------------------------------------------- inputs
+
+
+def inputs_of(tracer: Tracer, request: Request, examples: Sequence[Any]) -> Inputs:
+    """What the model is called with: traced tensors, symbolic numbers, and constants as they are."""
+    found = Inputs([], [], [])
+    for leaf, shape, value in zip(request.leaves, request.shapes, examples, strict=True):
+        if isinstance(value, torch.Tensor):
+            found.given.append(parameter(tracer, found, leaf.name, value, Tensor(DTYPES[value.dtype], shape)))
+        elif shape is not None and type(shape) is not int:
+            scalar = param(Tensor(DType.INT64, ()))
+            found.params.append((Port(leaf.name, "input", getattr(shape, "name", "")), scalar))
+            tracer.examples.known[scalar] = np.asarray(value)
+            tracer.scope.binders[shape] = (scalar, True)
+            found.given.append(size_of(tracer.asked, shape))
+        else:
+            found.given.append(leaf.value)
+    return found
+
+
+def parameter(tracer: Tracer, found: Inputs, name: str, example: torch.Tensor, type_: Tensor) -> Traced:
+    """A traced tensor over a new parameter of the graph; a complex one comes in as pairs of real numbers."""
+    made = param(boundary_type(type_))
+    found.params.append((Port(name), made))
+    tracer.examples.known[made] = array_of(as_pairs(example) if type_.dtype.is_complex else example)
+    value = made
+    if type_.dtype.is_complex:
+        found.complex_names.append(name)
+        where = Origin(node=name, target="complex")
+        value = pair(*(part.with_origin(where) for part in parts(entered(made)))).with_origin(where)
+    twin = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device="meta")
+    return tracer.shown(Handle(twin, Memory(value, name), (), value, 0, name))
+
+
+def baked(run: Run) -> dict[str, Any]:
+    """The arguments that are part of the graph, by name."""
+    pairs = zip(run.request.leaves, run.inputs.given, strict=True)
+    return {leaf.name: leaf.value for leaf, given in pairs if not isinstance(given, Traced | torch.SymInt)}
+
+
+# ---------------------------------------------------------------------------------------------- results
+
+
+def lowered_run(
+    run: Run,
+    guards: Sequence[Guard],
+    ranges: Mapping[str, Range],
+    names: Sequence[str] | None = None,
+    fixed: Sequence[Fixed] = (),
+) -> Lowered:
+    """The graph of a run with its ports, facts and checks, under these guards and ranges."""
+    tracer, scope = run.tracer, run.tracer.scope
+    found = attrs.evolve(captured_of(run, guards, ranges), fixed=tuple(fixed))
+    values, outputs, node_names = [], [], []
+    for result in run.results:
+        value = result_value(tracer, result)
+        if isinstance(value, Value):
+            outputs.append(("result" if isinstance(result, torch.Tensor) else "number", len(values)))
+            values.append(value)
+            node_names.append(tracer.handle(result).name if isinstance(result, torch.Tensor) else "size")
+        else:
+            outputs.append(("constant", value))
+    params = list(run.inputs.params)
+    taken = [port.name for port, _ in params]
+    leaves = [i for i, o in enumerate(outputs) if o[0] != "constant"]
+    ports = [Port(name, "output") for name in output_names_of(found, leaves, node_names, names, taken)]
+    carried, state, swaps = written_state(run, params)
+    free = {*taken, *(port.name for port in ports)}
+    for name, value in carried:
+        ports.append(Port(unique(f"{name}_out", free), "state", binds=name))
+        free.add(ports[-1].name)
+        values.append(value)
+    checks = settled_checks(scope, [*scope.checks, *noted(scope, guards)], told_by(params, values))
+    if swaps:
+        built = walk.rebuild([*values, *(c.condition for c in checks)], swaps)
+        values = [built[v] for v in values]
+        checks = [attrs.evolve(c, condition=built[c.condition]) for c in checks]
+    complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
+    values = [stamped(scope, left(v), Origin(target="complex")) if is_complex(v) else v for v in values]
+    facts = as_facts(facts_of(found, scope.sizes, guards), checks)
+    metadata = metadata_of(found, [*run.inputs.complex_names, *complex_results])
+    signature = Signature(tuple(port for port, _ in params), tuple(ports), facts, metadata)
+    graph = Graph(tuple(value for _, value in params), tuple(values), signature=signature, name=found.name)
+    present = {s.name for s in symbols_in(graph)} | {port.binds for port, _ in params if port.binds}
+    graph = attrs.evolve(graph, symbols=pmap({name: ranges[name] for name in sorted(present) if name in ranges}))
+    count = tracer.calls
+    return Lowered(graph, found, tuple(outputs), Counter(scope.decomposed), state, count, 0.0, tuple(checks))
+
+
+def captured_of(run: Run, guards: Sequence[Guard], ranges: Mapping[str, Range]) -> Captured:
+    """The record of a run, as of any other way of capture."""
+    request = run.request
+    return Captured(
+        name=request.name, program=None, graph_module=GraphModule(torch.nn.Module(), torch.fx.Graph()),
+        input_specs=(), output_specs=(), state={}, in_spec=request.spec, out_spec=run.out_spec,
+        arguments=request.call.arguments, leaves=request.leaves, scalars=baked(run), dim_names={},
+        equal=request.equal, notes=tuple(f"{name} is {other}" for name, other in request.equal.items()),
+        range_constraints={name: (r.lo, r.hi) for name, r in ranges.items()}, guards=tuple(guards),
+        signed=frozenset(), registered=run.registered, attempts=(Attempt(HOW, 0.0),),
+        numbers={request.leaves[i].name: kind for i, kind in request.numbers.items()},
+    )  # fmt: skip
+
+
+def result_value(tracer: Tracer, result: Any) -> Any:
+    """A result as a value, or the constant that it always is."""
+    if isinstance(result, torch.Tensor):
+        return tracer.read(tracer.handle(result))
+    if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return as_result(tracer.scope, result.node.expr)
+    return result
+
+
+def written_state(
+    run: Run, params: list[tuple[Port, Value]]
+) -> tuple[list[tuple[str, Value]], dict[str, torch.Tensor], dict[Value, Value]]:
+    """(new content by name, initial state, constants that become parameters) of the buffers and inputs that the model
+    wrote; `params` is told of the new parameters."""
+    tracer = run.tracer
+    found: list[tuple[str, Value]] = []
+    state: dict[str, torch.Tensor] = {}
+    swaps: dict[Value, Value] = {}
+    for memory, source in tracer.memories.values():
+        if memory.version:
+            first = memory.first
+            swaps[first] = param(first.type)
+            params.append((Port(memory.name, "state"), swaps[first]))
+            state[memory.name] = source.detach().clone()
+            found.append((memory.name, memory.content))
+    for given in run.inputs.given:
+        if isinstance(given, Traced) and given.handle.memory.version:
+            found.append((given.handle.memory.name, given.handle.memory.content))
+    return found, state, swaps

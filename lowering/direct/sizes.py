@@ -1,0 +1,468 @@
+"""Sizes that a model computes with while it is traced, and what it asks of them.
+
+A size that varies is a `torch.SymInt` over a `SizeNode`: an irkit dimension, and the number that it is for the example.
+Arithmetic makes new dimensions and asks nothing. A question (`if n > 1`) is answered by the example, and kept as a
+condition with the line that asked, unless the ranges of the symbols decide it for every size.
+"""
+
+# torch's own node, whose methods these stand in for, types them by itself.
+# pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false, reportAssignmentType=false
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import sympy
+import torch
+from torch.fx.experimental.sym_node import SymNode
+
+from irkit import dims
+from irkit.dims import Dim, Range
+from irkit.errors import DimensionError
+from lowering.guards import Guard
+
+RELATIONS: Mapping[str, tuple[Any, Callable[[Any, Any], bool], Any]] = {
+    "eq": (sympy.Eq, operator.eq, sympy.Ne), "ne": (sympy.Ne, operator.ne, sympy.Eq),
+    "lt": (sympy.Lt, operator.lt, sympy.Ge), "le": (sympy.Le, operator.le, sympy.Gt),
+    "gt": (sympy.Gt, operator.gt, sympy.Le), "ge": (sympy.Ge, operator.ge, sympy.Lt),
+}  # fmt: skip
+
+
+@attrs.define(eq=False)
+class Questions:
+    """What a traced model asked of sizes and of data, and what each symbol is for the example.
+
+    `hints` has the number of each symbol by its label, `ranges` what is known of it for every call; `line` gives the
+    user's line that is being run, `heard` is told of each condition. `kept` are the conditions, in the order in which
+    they were asked, `fixed` the sizes of which the model took the number; `keeps` says that sizes are kept where that
+    can be, `at_once` that comparisons are answered at once, also where nobody branches on them. `passed_on` says that a
+    comparison became part of the graph.
+    """
+
+    line: Callable[[], str]
+    heard: Callable[[Any], None]
+    hints: dict[str, Any] = attrs.field(factory=dict)
+    ranges: dict[str, Range] = attrs.field(factory=dict)
+    kept: dict[Any, Guard] = attrs.field(factory=dict)
+    fixed: dict[Any, None] = attrs.field(factory=dict)
+    keeps: bool = False
+    at_once: bool = False
+    passed_on: bool = False
+
+    def hint(self, dim: Dim) -> int:
+        """The number that a dimension is for the example."""
+        return dim if type(dim) is int else dims.evaluate(dim, self.hints)
+
+    def condition(self, expr: Any, holds: bool) -> None:
+        """Keeps that a condition is what it is for the example, unless that always is so."""
+        told = expr if holds else sympy.Not(expr)
+        if told not in (sympy.true, True) and told not in self.kept:
+            self.kept[told] = Guard(told, str(told), self.line())
+            self.heard(told)
+
+    def equal(self, a: Dim, b: Dim) -> None:
+        """Keeps that two dimensions are equal."""
+        if dims.same(a, b) is not True:
+            self.condition(sympy.Eq(sympy.sympify(a), sympy.sympify(b)), True)
+
+    def decided(self, name: str, a: Any, b: Any) -> bool | None:
+        """The answer to a relation of two dimensions that holds for all sizes in range; None where sizes differ."""
+        try:
+            gap = dims.sub(a, b)
+        except (DimensionError, TypeError):
+            return None
+        if type(gap) is int:
+            return RELATIONS[name][1](gap, 0)
+        span = dims.bounds(gap, self.ranges)
+        low, high = (-math.inf if span.lo <= dims.LEAST else span.lo), (math.inf if span.hi is None else span.hi)
+        if name in ("eq", "ne"):
+            return (name == "ne") if low > 0 or high < 0 else None
+        ends = {RELATIONS[name][1](end, 0) for end in (low, high)}
+        return ends.pop() if len(ends) == 1 else None
+
+
+class SizeNode(SymNode):
+    """What stands behind a `torch.SymInt`, `SymFloat` or `SymBool` of a traced model.
+
+    `expr` is a dimension, a real sympy expression or a condition; `hint` its value for the example. The methods are
+    those that torch calls on its own `SymNode`.
+    """
+
+    def __init__(self, asked: Questions, expr: Any, kind: type, hint: Any, parts: Any = None) -> None:
+        self.asked, self.kind, self.number, self.parts = asked, kind, hint, parts
+        self._made: Any = expr
+
+    # ---- what torch asks of any node
+
+    @property
+    def hint(self) -> Any:
+        """The number, or the answer, for the example."""
+        return self.number
+
+    @property
+    def expr(self) -> Any:
+        """The sympy expression; that of a condition is made when it is asked for, which is seldom."""
+        if self._made is None:
+            name, *rest = self.parts
+            if name in RELATIONS:
+                self._made = RELATIONS[name][0](*(sympy.sympify(each.expr) for each in rest))
+            elif name == "not":
+                self._made = sympy.Not(rest[0].expr)
+            else:
+                self._made = (sympy.And if name == "and" else sympy.Or)(*(each.expr for each in rest))
+        return self._made
+
+    @property
+    def _expr(self) -> Any:
+        return self.expr
+
+    @property
+    def dim(self) -> Dim:
+        """The dimension of an integer."""
+        return self._made
+
+    @property
+    def constant(self) -> Any:
+        """The number or answer that this always is; None where it varies."""
+        if self.kind is bool:
+            known = self.known()
+            return self.guard_bool() if known is None and self.asked.at_once else known
+        return self._made if type(self._made) in (int, float) else None
+
+    def is_int(self) -> bool:
+        return self.kind is int
+
+    def is_float(self) -> bool:
+        return self.kind is float
+
+    def is_bool(self) -> bool:
+        return self.kind is bool
+
+    def is_symbolic(self) -> bool:
+        return True
+
+    def is_constant(self) -> bool:
+        return False
+
+    def is_nested_int(self) -> bool:
+        return False
+
+    def has_hint(self) -> bool:
+        return True
+
+    def maybe_as_int(self) -> int | None:
+        return self._made if type(self._made) is int else None
+
+    def maybe_as_float(self) -> float | None:
+        return self._made if type(self._made) is float else None
+
+    def maybe_as_bool(self) -> bool | None:
+        return self._made if type(self._made) is bool else None
+
+    def constant_int(self) -> int | None:
+        return None
+
+    def constant_bool(self) -> bool | None:
+        return None
+
+    def nested_int(self) -> int | None:
+        return None
+
+    def nested_int_coeff(self) -> int | None:
+        return None
+
+    def clone(self) -> SizeNode:
+        return self
+
+    def str(self) -> str:
+        return str(self.expr)
+
+    def _graph_repr(self) -> Any:
+        return str(self.expr)
+
+    __str__ = __repr__ = str
+
+    def wrap_int(self, number: int) -> SizeNode:
+        return SizeNode(self.asked, int(number), int, int(number))
+
+    def wrap_float(self, number: float) -> SizeNode:
+        return SizeNode(self.asked, float(number), float, float(number))
+
+    def wrap_bool(self, truth: bool) -> SizeNode:
+        return SizeNode(self.asked, bool(truth), bool, bool(truth))
+
+    # ---- questions
+
+    def guard_int(self, file: Any = "", line: int = 0) -> int:
+        """The number, which from now on is part of the graph."""
+        if type(self._made) is not int:
+            self.asked.fixed[self._made] = None
+            self.asked.condition(sympy.Eq(self._made, self.hint), True)
+        return int(self.hint)
+
+    def int_(self) -> int:
+        return self.guard_int()
+
+    def guard_float(self, file: Any = "", line: int = 0) -> float:
+        if type(self._made) is not float:
+            self.asked.condition(sympy.Eq(self._made, sympy.Float(self.hint)), True)
+        return float(self.hint)
+
+    def guard_bool(self, file: Any = "", line: int = 0) -> bool:
+        """The answer for the example, kept as a condition where sizes decide it."""
+        if self.known() is None:
+            self.asked.condition(self.expr, bool(self.hint))
+        return bool(self.hint)
+
+    def bool_(self) -> bool:
+        return self.guard_bool()
+
+    def expect_true(self, file: Any = "", line: int = 0) -> bool:
+        """What the model asserts: kept as a condition."""
+        return self.guard_bool(file, line)
+
+    def guard_size_oblivious(self, file: Any = "", line: int = 0) -> bool:
+        return self.guard_or_false(file, line)
+
+    def guard_or_false(self, file: Any = "", line: int = 0) -> bool:
+        """True where that is so for the example; False needs no condition, since it is the answer that fits all."""
+        known = self.known()
+        if known is not None:
+            return known
+        return self.guard_bool(file, line) if self.hint else False
+
+    def guard_or_true(self, file: Any = "", line: int = 0) -> bool:
+        known = self.known()
+        if known is not None:
+            return known
+        return True if self.hint else self.guard_bool(file, line)
+
+    def statically_known_true(self, file: Any = "", line: int = 0) -> bool:
+        return self.known() is True
+
+    def expect_size(self, file: Any = "", line: int = 0) -> bool:
+        return self.ge(self.wrap_int(0)).expect_true(file, line)
+
+    def known(self) -> bool | None:
+        """The answer that holds for all sizes in range; None where sizes decide."""
+        if type(self._made) is bool:
+            return self._made
+        if self._made in (sympy.true, sympy.false):
+            return bool(self._made)
+        if self.parts is None:
+            return None
+        name, *rest = self.parts
+        if name in RELATIONS:
+            return self.asked.decided(name, rest[0].expr, rest[1].expr) if all(r.kind is int for r in rest) else None
+        answers = [each.known() for each in rest]
+        if name == "not":
+            return None if answers[0] is None else not answers[0]
+        decisive = name == "or"
+        if decisive in answers:
+            return decisive
+        return None if None in answers else not decisive
+
+    # ---- layouts: the example's own, which leave no trace
+
+    def is_contiguous(self, sizes: Any, strides: Any) -> SizeNode:
+        return self.wrap_bool(True)
+
+    def is_channels_last_contiguous_2d(self, sizes: Any, strides: Any) -> SizeNode:
+        return self.wrap_bool(False)
+
+    is_channels_last_contiguous_3d = is_channels_last_contiguous_2d
+    is_channels_last_strides_2d = is_channels_last_contiguous_2d
+    is_channels_last_strides_3d = is_channels_last_contiguous_2d
+
+    def is_non_overlapping_and_dense_indicator(self, sizes: Any, strides: Any) -> SizeNode:
+        return self.wrap_int(1)
+
+    def is_non_overlapping_and_dense(self, sizes: Any, strides: Any) -> SizeNode:
+        return self.wrap_bool(True)
+
+    # ---- arithmetic
+
+    def whole(self, expr: Any, hint: Any) -> SizeNode:
+        """An integer."""
+        return SizeNode(self.asked, dims.dim(expr), int, int(hint))
+
+    def real(self, expr: Any, hint: Any) -> SizeNode:
+        """A number that need not be an integer."""
+        return SizeNode(self.asked, sympy.sympify(expr), float, float(hint))
+
+    def counted(self, expr: Any, hint: Any, *others: SizeNode) -> SizeNode:
+        """An integer where all operands are, else a real number."""
+        if self.kind is int and all(each.kind is int for each in others):
+            return self.whole(expr, hint)
+        return self.real(expr, hint)
+
+    def add(self, other: SizeNode) -> SizeNode:
+        if self.kind is int and other.kind is int:
+            return self.whole(dims.add(self._made, other._made), self.hint + other.hint)
+        return self.real(self.expr + other.expr, self.hint + other.hint)
+
+    def sub(self, other: SizeNode) -> SizeNode:
+        if self.kind is int and other.kind is int:
+            return self.whole(dims.sub(self._made, other._made), self.hint - other.hint)
+        return self.real(self.expr - other.expr, self.hint - other.hint)
+
+    def mul(self, other: SizeNode) -> SizeNode:
+        if self.kind is int and other.kind is int:
+            return self.whole(dims.mul(self._made, other._made), self.hint * other.hint)
+        return self.real(self.expr * other.expr, self.hint * other.hint)
+
+    def int_floordiv(self, other: SizeNode) -> SizeNode:
+        return self.whole(dims.floordiv(self._made, other._made), self.hint // other.hint)
+
+    floordiv = int_floordiv
+
+    def mod(self, other: SizeNode) -> SizeNode:
+        if self.kind is int and other.kind is int:
+            return self.whole(dims.mod(self._made, other._made), self.hint % other.hint)
+        return self.real(self.expr - other.expr * dims.Floor(self.expr / other.expr), self.hint % other.hint)
+
+    def int_truediv(self, other: SizeNode) -> SizeNode:
+        return self.real(sympy.sympify(self.expr) / sympy.sympify(other.expr), self.hint / other.hint)
+
+    truediv = float_truediv = int_truediv
+
+    def pow_by_natural(self, other: SizeNode) -> SizeNode:
+        return self.counted(sympy.sympify(self.expr) ** sympy.sympify(other.expr), self.hint**other.hint, other)
+
+    def float_pow(self, other: SizeNode) -> SizeNode:
+        return self.real(sympy.sympify(self.expr) ** sympy.sympify(other.expr), self.hint**other.hint)
+
+    pow = float_pow
+
+    def neg(self) -> SizeNode:
+        return self.counted(dims.mul(self._made, -1) if self.kind is int else -self.expr, -self.hint)
+
+    def pos(self) -> SizeNode:
+        return self
+
+    def abs(self) -> SizeNode:
+        if self.kind is int:
+            return self.whole(dims.maximum(self._made, dims.mul(self._made, -1)), abs(self.hint))
+        return self.real(sympy.Abs(self.expr), abs(self.hint))
+
+    def sym_min(self, other: SizeNode) -> SizeNode:
+        function = dims.Min if self.kind is int and other.kind is int else sympy.Min
+        pair = (sympy.sympify(self.expr), sympy.sympify(other.expr))
+        return self.counted(function(*pair), min(self.hint, other.hint), other)
+
+    def sym_max(self, other: SizeNode) -> SizeNode:
+        function = dims.Max if self.kind is int and other.kind is int else sympy.Max
+        pair = (sympy.sympify(self.expr), sympy.sympify(other.expr))
+        return self.counted(function(*pair), max(self.hint, other.hint), other)
+
+    def sym_sum(self, args: list[SizeNode]) -> SizeNode:
+        total = args[0]
+        for each in args[1:]:
+            total = total.add(each)
+        return total
+
+    def sym_float(self) -> SizeNode:
+        return self if self.kind is float else self.real(self.expr, float(self.hint))
+
+    def rounded(self, function: Any, by: Callable[[Any], int]) -> SizeNode:
+        """An integer by a way of rounding."""
+        return self if self.kind is int else self.whole(function(self.expr), by(self.hint))
+
+    def sym_int(self) -> SizeNode:
+        return self.rounded(dims.Trunc, math.trunc)
+
+    def trunc(self) -> SizeNode:
+        return self.rounded(dims.Trunc, math.trunc)
+
+    def floor(self) -> SizeNode:
+        return self.rounded(dims.Floor, math.floor)
+
+    def ceil(self) -> SizeNode:
+        return self.rounded(dims.Ceil, math.ceil)
+
+    def round(self, ndigits: int | None = None) -> SizeNode:
+        return self.rounded(dims.Round, round)
+
+    def is_integer(self) -> SizeNode:
+        if self.kind is int:
+            return self.wrap_bool(True)
+        exact = self.expr
+        return SizeNode(self.asked, sympy.Eq(exact, dims.Floor(exact)), bool, float(self.hint).is_integer())
+
+    def lshift(self, other: SizeNode) -> SizeNode:
+        return self.whole(self.expr * 2**other.expr, self.hint << other.hint)
+
+    def rshift(self, other: SizeNode) -> SizeNode:
+        return self.whole(dims.floordiv(self._made, dims.dim(2**other.expr)), self.hint >> other.hint)
+
+    def sqrt(self) -> SizeNode:
+        return self.real(sympy.sqrt(self.expr), math.sqrt(self.hint))
+
+    sym_sqrt = sqrt
+
+    # ---- conditions
+
+    def compared(self, name: str, other: SizeNode) -> SizeNode:
+        """A relation with another node."""
+        return SizeNode(self.asked, None, bool, RELATIONS[name][1](self.hint, other.hint), (name, self, other))
+
+    def eq(self, other: SizeNode) -> SizeNode:
+        return self.compared("eq", other)
+
+    def ne(self, other: SizeNode) -> SizeNode:
+        return self.compared("ne", other)
+
+    def lt(self, other: SizeNode) -> SizeNode:
+        return self.compared("lt", other)
+
+    def le(self, other: SizeNode) -> SizeNode:
+        return self.compared("le", other)
+
+    def gt(self, other: SizeNode) -> SizeNode:
+        return self.compared("gt", other)
+
+    def ge(self, other: SizeNode) -> SizeNode:
+        return self.compared("ge", other)
+
+    def and_(self, other: SizeNode) -> SizeNode:
+        return SizeNode(self.asked, None, bool, bool(self.hint and other.hint), ("and", self, other))
+
+    def or_(self, other: SizeNode) -> SizeNode:
+        return SizeNode(self.asked, None, bool, bool(self.hint or other.hint), ("or", self, other))
+
+    sym_and, sym_or = and_, or_
+
+    def sym_not(self) -> SizeNode:
+        return SizeNode(self.asked, None, bool, not self.hint, ("not", self))
+
+    def sym_ite(self, yes: SizeNode, no: SizeNode) -> SizeNode:
+        return yes if self.guard_bool() else no
+
+
+def size_of(asked: Questions, dim: Dim) -> Any:
+    """A dimension as a model sees it: an int, or a `torch.SymInt`."""
+    return dim if type(dim) is int else torch.SymInt(SizeNode(asked, dim, int, asked.hint(dim)))
+
+
+def dim_of(size: Any) -> Dim:
+    """The dimension behind a size that a model computed."""
+    node = getattr(size, "node", None)
+    return node.dim if isinstance(node, SizeNode) else int(size)
+
+
+def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
+    """Whether a condition holds for sizes; None where it hangs on more than they tell."""
+    try:
+        values = {s: sizes[s.name] for s in expr.free_symbols}
+    except KeyError:
+        return None
+    try:
+        found = expr.xreplace({s: sympy.Integer(n) for s, n in values.items()})
+        found = found.doit() if hasattr(found, "doit") else found
+    except (DimensionError, TypeError, ZeroDivisionError):
+        return None
+    return bool(found) if found in (True, False, sympy.true, sympy.false) else None

@@ -1,0 +1,101 @@
+"""Tensors of a traced model: what torch sees of them, and where their contents live.
+
+Every tensor has a `Handle`: a twin on the meta device, which has the example's sizes, strides and memory and on which
+torch itself runs each operator, and the irkit value that it holds. Tensors that share memory share a `Memory`; a view
+is a chain of lenses on it. A write gives the memory a new content; a view is read anew when it is next asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import torch
+
+from irkit.ir import Value
+from lowering.storage import Lens, Location
+
+
+@attrs.define(eq=False)
+class Memory:
+    """What a storage holds: the content of its base as a value, and how often it was written.
+
+    `name` is that of the input or buffer that it belongs to, empty for what the model made itself; `first` what it held
+    at first. `torn` says that tensors from outside share it in a way that is not followed. `depth` says how many bodies
+    of control flow it was made in.
+    """
+
+    content: Value
+    name: str = ""
+    version: int = 0
+    torn: bool = False
+    depth: int = 0
+    first: Value = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.first = self.content
+
+
+@attrs.define(eq=False)
+class Handle:
+    """One tensor: its twin, its place in a memory, and its content when it was last read."""
+
+    twin: torch.Tensor
+    memory: Memory
+    lenses: tuple[Lens, ...]
+    value: Value
+    version: int
+    name: str = ""
+
+    @property
+    def key(self) -> int:
+        """Equal for tensors of one memory."""
+        return self.twin.untyped_storage()._cdata
+
+    def location(self) -> Location:
+        """The place in the memory, as lenses from its base."""
+        return Location(None, self.lenses)  # type: ignore[arg-type]
+
+
+def leaves(given: Any) -> Iterator[Any]:
+    """The leaves of nested arguments."""
+    if isinstance(given, list | tuple):
+        for each in given:
+            yield from leaves(each)
+    elif isinstance(given, dict):
+        yield from leaves(tuple(given.values()))
+    else:
+        yield given
+
+
+CPU = torch.device("cpu")
+
+
+class Traced(torch.Tensor):
+    """A tensor without numbers that a model computes with while it is traced."""
+
+    handle: Handle
+    tracer: Any
+
+    @staticmethod
+    def __new__(cls, tracer: Any, handle: Handle, sizes: list[Any]) -> Traced:
+        twin = handle.twin
+        made: Any = torch.Tensor._make_wrapper_subclass(
+            cls, sizes, twin.stride(), dtype=twin.dtype, device=CPU, dispatch_sizes_strides_policy="strides"
+        )
+        made.handle, made.tracer = handle, tracer
+        return made
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # pyright: ignore[reportAssignmentType]
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        tracer = next(each.tracer for each in leaves((args, kwargs or {})) if isinstance(each, Traced))
+        return tracer.below.__torch_dispatch__(func, types, args, kwargs)
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"Traced({self.handle.value.type!r})"
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.clone()

@@ -1,0 +1,284 @@
+"""The run of a model on traced tensors: every operator that torch is about to carry out is met here, whole."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from typing import Any
+
+import attrs
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+
+from irkit import dims
+from irkit.dims import Range
+from irkit.ir import Value, param
+from irkit.origins import Origin
+from irkit.vocabulary import CONSTANT
+from lowering.direct.examples import Examples, reaches_parameter
+from lowering.direct.sizes import Questions, holds, size_of
+from lowering.direct.tensors import Handle, Memory, Traced
+from lowering.errors import LoweringError
+from lowering.scope import Options, Scope, stamped_all, tensor_constant
+from lowering.storage import Lens
+from lowering.symints import Sizes
+
+TORCH = str(Path(torch.__file__).parent)
+HERE = str(Path(__file__).parent)
+
+
+class Alike(Exception):
+    """Symbols that must be others for the model to be traced, since they are equal in the example: to be tried anew."""
+
+    def __init__(self, swaps: Mapping[Any, Any], source: str) -> None:
+        super().__init__("sizes must be equal")
+        self.swaps, self.source = swaps, source
+
+
+@attrs.define(eq=False)
+class Frame:
+    """A body that is being traced: its scope, and the parameters that stand for values of the model around it."""
+
+    scope: Scope
+    captured: dict[Value, Value] = attrs.field(factory=dict)
+
+    @property
+    def params(self) -> list[Value]:
+        """The parameters, in the order in which the values were first used."""
+        return list(self.captured.values())
+
+
+@attrs.define(eq=False)
+class Tracer:
+    """The state of one run; seen by nobody else once it is over.
+
+    `asked` are the questions of the model, `scope` what a lowering knows beside its values. `handles` has the tensors
+    from outside by identity, with the tensors themselves so that none dies; `memories` their storages. `names` are
+    those of parameters and buffers, `modules` the path of the module that is running; `above` and `below` are the modes
+    through which torch hands over its operators while the model runs. `others` are sizes of the names at which each
+    operator is run once more (see `requirements`), `required` what was run so; `loose` are symbols whose size is told
+    by the operator that made them.
+    """
+
+    options: Options
+    names: Mapping[int, str]
+    scope: Scope = attrs.field(init=False)
+    asked: Questions = attrs.field(init=False)
+    handles: dict[int, tuple[torch.Tensor, Handle]] = attrs.field(factory=dict)
+    memories: dict[int, tuple[Memory, torch.Tensor]] = attrs.field(factory=dict)
+    modules: list[str] = attrs.field(factory=list)
+    counts: Counter[str] = attrs.field(factory=Counter)
+    symbols: Counter[str] = attrs.field(factory=Counter)
+    own: dict[Any, bool] = attrs.field(factory=dict)
+    lines: dict[Any, str] = attrs.field(factory=dict)
+    constants: dict[Value, bool] = attrs.field(factory=dict)
+    frames: list[Frame] = attrs.field(factory=list)
+    named: frozenset[str] = frozenset()
+    others: dict[str, Any] = attrs.field(factory=dict)
+    loose: set[str] = attrs.field(factory=set)
+    required: set[Any] = attrs.field(factory=set)
+    calls: int = 0
+    examples: Examples = attrs.field(init=False)
+    above: Any = None
+    below: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        self.scope = Scope(Sizes({}), self.options)
+        self.asked = Questions(self.line, self.heard)
+        self.examples = Examples(self.asked.hints)
+
+    # ------------------------------------------------------------------------------------------ places
+
+    def line(self) -> str:
+        """The user's line that is being run: the innermost that is neither torch's nor irkit's; "" where none is."""
+        frame: Any = sys._getframe(1)
+        own = self.own
+        while frame is not None:
+            code = frame.f_code
+            mine = own.get(code)
+            if mine is None:
+                mine = own[code] = code.co_filename.startswith((TORCH, HERE, "<"))
+            if not mine:
+                key = (code.co_filename, frame.f_lineno)
+                if key not in self.lines:
+                    text = linecache.getline(*key).strip()
+                    self.lines[key] = f"{'/'.join(PurePath(key[0]).parts[-2:])}:{key[1]} {text}"
+                return self.lines[key]
+            frame = frame.f_back
+        return ""
+
+    def heard(self, condition: Any) -> None:
+        """Brings the sizes to compare with to those of the example, where they break what was asked."""
+        symbols = condition.free_symbols
+        if holds(condition, self.others) is not True:
+            self.others.update({s.name: self.asked.hints[s.name] for s in symbols if s.name in self.asked.hints})
+
+    def name(self, func: Any) -> str:
+        """The name of the next node of an operator: `add`, `add_1`, as FX counts them."""
+        base = func._schema.name.rpartition("::")[2]
+        count = self.counts[base]
+        self.counts[base] = count + 1
+        return f"{base}_{count}" if count else base
+
+    # ------------------------------------------------------------------------------------------ tensors
+
+    def handle(self, tensor: torch.Tensor) -> Handle:
+        """The handle of a tensor that a model uses: a traced one, or one from outside, which is a constant."""
+        if type(tensor) is Traced:
+            return tensor.handle
+        found = self.handles.get(id(tensor))
+        return found[1] if found is not None else self.entered(tensor)
+
+    def entered(self, tensor: torch.Tensor) -> Handle:
+        """The handle of a tensor from outside, met for the first time."""
+        if is_wrapped(tensor):
+            raise LoweringError(
+                "a tensor of torch.func meets an operator that is no longer transformed",
+                hint="use capture='torch.export'",
+            )
+        name = self.names.get(id(tensor)) or f"constant_{self.symbols['constant']}"
+        if id(tensor) not in self.names:
+            self.symbols["constant"] += 1
+        value = tensor_constant(self.scope.constants, tensor.detach(), name, copy=self.options.copy)
+        key = tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
+        if key in self.memories:
+            memory, base = self.memories[key]
+            same = base.shape == tensor.shape and base.stride() == tensor.stride() and base.dtype is tensor.dtype
+            memory.torn = memory.torn or not (same and base.storage_offset() == tensor.storage_offset())
+            value = memory.content if not memory.torn else value
+        else:
+            memory = Memory(value, name)
+            self.memories[key] = (memory, tensor)
+        twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+        found = Handle(twin, memory, (), value, memory.version, name)
+        self.handles[id(tensor)] = (tensor, found)
+        return found
+
+    def read(self, handle: Handle) -> Value:
+        """What a tensor holds now; in a body, of a tensor around it, the parameter that stands for that."""
+        value = self.outer_read(handle)
+        for depth in range(handle.memory.depth, len(self.frames)):
+            if value.op == CONSTANT:
+                return value
+            frame = self.frames[depth]
+            if value not in frame.captured:
+                frame.captured[value] = param(value.type)
+                self.examples.later[frame.captured[value]] = (value, False)
+            value = frame.captured[value]
+        return value
+
+    def outer_read(self, handle: Handle) -> Value:
+        """What a tensor holds now, where it was made."""
+        memory = handle.memory
+        if handle.version != memory.version:
+            if memory.torn:
+                raise LoweringError(
+                    f"{memory.name} shares its memory with another tensor from outside, and is written",
+                    hint="use capture='torch.export'",
+                )
+            value = handle.location().read(memory.content)
+            handle.value, handle.version = self.placed(value, "view"), memory.version
+        return handle.value
+
+    def write(self, handle: Handle, new: Value) -> None:
+        """Puts a new content of the same type where a tensor lives."""
+        memory = handle.memory
+        if memory.depth < len(self.frames):
+            raise LoweringError(
+                "a body of control flow writes a tensor of the model around it", source=self.line(),
+                hint="use capture='torch.export'",
+            )  # fmt: skip
+        content = handle.location().write(memory.content, new) if handle.lenses else new
+        memory.content = self.placed(content, "write") if content.type == memory.content.type else content
+        memory.version += 1
+        if not handle.lenses:
+            handle.value, handle.version = memory.content, memory.version
+
+    def tensor(self, twin: torch.Tensor, value: Value, name: str) -> Traced:
+        """A new tensor, of memory of its own."""
+        return self.shown(Handle(twin, Memory(value, depth=len(self.frames)), (), value, 0, name))
+
+    def view(self, twin: torch.Tensor, of: Handle, lens: Lens | None, value: Value, name: str) -> Traced:
+        """A new tensor that shares the memory of another."""
+        lenses = of.lenses if lens is None else (*of.lenses, lens)
+        return self.shown(Handle(twin, of.memory, lenses, value, of.memory.version, name))
+
+    def shown(self, handle: Handle) -> Traced:
+        """A handle as torch sees it."""
+        shape = handle.value.shape
+        return Traced(self, handle, [d if type(d) is int else size_of(self.asked, d) for d in shape])
+
+    # ------------------------------------------------------------------------------------------ values
+
+    def origin(self, target: str, name: str = "") -> Origin:
+        """Where what is being computed comes from."""
+        return Origin(name, target, self.modules[-1] if self.modules else "", self.line())
+
+    def placed(self, value: Value, target: str) -> Value:
+        """A value made outside an operator, with its origin."""
+        return stamped_all(self.scope, {value: value.type}, self.origin(target))[value]
+
+    def fresh_symbol(self, hint: int, signed: bool = False) -> Any:
+        """A symbol for a number that only the data tells."""
+        name = f"u{self.symbols['u']}"
+        self.symbols["u"] += 1
+        made = dims.symbol(name, signed=signed)
+        self.asked.hints[name] = hint
+        self.others[name] = next_prime(max((4, hint, *self.others.values())))
+        self.loose.add(name)
+        return made
+
+    def begin(self, sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> None:
+        """Sets the sizes of the example, and others to compare with."""
+        self.asked.hints.update(sizes)
+        self.asked.ranges.update(ranges)
+        self.named = frozenset(sizes)
+        for name, size in sizes.items():
+            other = next_prime(max((*self.others.values(), *sizes.values())))
+            self.others[name] = other if name not in ranges or other in ranges[name] else size
+
+    def example(self, value: Value) -> Any:
+        """What a value holds for the example, as an array."""
+        return self.examples.of(value)
+
+    def is_constant(self, value: Value) -> bool:
+        """Whether a value hangs on no input, no size and no random number."""
+        return not reaches_parameter(value, self.constants)
+
+    # ------------------------------------------------------------------------------------------ modes
+
+    @contextmanager
+    def resumed(self) -> Iterator[None]:
+        """A block inside an operator in which every operator is met again."""
+        if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
+            with restored_dispatch(), enable_python_dispatcher(), self.above:
+                yield
+        else:
+            yield
+
+
+def restored_dispatch() -> Any:
+    """A block in which torch dispatches to Python again, inside one in which it does not."""
+    return torch._C._ForceDispatchKeyGuard(
+        torch._C._dispatch_tls_local_include_set().add(torch._C.DispatchKey.Python),
+        torch._C._dispatch_tls_local_exclude_set()
+        .remove(torch._C.DispatchKey.Python)
+        .remove(torch._C.DispatchKey.PythonTLSSnapshot),
+    )
+
+
+def next_prime(number: int) -> int:
+    """The least prime above a number, from 5 on."""
+    found = max(number, 4) + 1
+    while any(found % divisor == 0 for divisor in range(2, int(found**0.5) + 1)):
+        found += 1
+    return found
+
+
+def is_wrapped(tensor: torch.Tensor) -> bool:
+    """Whether a transform of torch.func (vmap, grad) holds a tensor."""
+    return torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # type: ignore[attr-defined]

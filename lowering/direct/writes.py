@@ -1,0 +1,129 @@
+"""Operators that write their arguments, or give a tensor other dimensions in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._mode_utils import no_dispatch
+
+from irkit.ir import Value
+from irkit.types import same_types
+from lowering.aten.norm import instance_norm_with_update
+from lowering.complexes import as_type, expanded
+from lowering.direct.converting import (
+    Decomposed,
+    Info,
+    converted,
+    listed,
+    on_twins,
+    operand,
+    settled,
+    twin_of,
+)
+from lowering.direct.tensors import Handle, Traced
+from lowering.direct.tracer import Tracer
+from lowering.errors import LoweringError
+from lowering.mutation import RESIZES
+from lowering.registry import Registry, writing
+from lowering.scope import stamped_all
+
+
+def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """An operator that writes its arguments: the functional operator's result is put where they live."""
+    functional = writing(tracer.options.registry, func)
+    if functional is None:
+        raise LoweringError(f"{func} writes in place, and torch has no functional form of it")
+    targets = [
+        each
+        for position, key in info.writes
+        for each in listed(args[position] if position < len(args) else kwargs.get(key))
+        if isinstance(each, torch.Tensor)
+    ]
+    value_args = [operand(tracer, a) for a in args]
+    value_kwargs = {k: operand(tracer, v) for k, v in kwargs.items()}
+    given = on_twins(tracer, func, info, args, kwargs)
+    if func in RESIZES:
+        return resized(tracer, func, value_args, value_kwargs, targets[0])
+    names = {key for _, key in info.writes}
+    if any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names):
+        value_kwargs = {k: v for k, v in value_kwargs.items() if k not in names}
+    twins = [tracer.handle(t).twin for t in targets]
+    name = tracer.name(func)
+    made = converted(
+        tracer, functional, value_args, value_kwargs, twins[0] if len(twins) == 1 else twins, args,
+        {k: v for k, v in kwargs.items() if k not in names or not k.startswith("out")},
+    )  # fmt: skip
+    if isinstance(made, Decomposed):
+        results = [tracer.read(tracer.handle(r)) for r in listed(made.result)]
+    else:
+        results = listed(made)
+    own = [r.alias_info is None for r in func._schema.returns]
+    if own and all(own):
+        returned, results = results[: len(own)], results[len(own) :]
+        new = settled(tracer, func, returned, listed(given), name, value_args)
+        shown = [tracer.tensor(twin, value, name) for twin, value in zip(listed(given), new, strict=True)]
+        for target, result in zip(targets, results, strict=True):
+            put(tracer, func, tracer.handle(target), result, name)
+        return tuple(shown) if len(shown) > 1 else shown[0]
+    for target, result in zip(targets, results, strict=False):
+        put(tracer, func, tracer.handle(target), result, name)
+    return targets[0] if len(targets) == 1 else tuple(targets) if targets else None
+
+
+def resized(tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], target: torch.Tensor) -> torch.Tensor:
+    """resize_ and resize_as_: the tensor gets other dimensions, and what it held as far as that goes."""
+    handle = tracer.handle(target)
+    if type(target) is not Traced or handle.lenses:
+        raise LoweringError(f"{func} of a view, or of a tensor of the model", hint="use capture='torch.export'")
+    functional = writing(tracer.options.registry, func)
+    made = converted(tracer, functional, args, kwargs, None, (), {})
+    name = tracer.name(func)
+    (value,) = settled(tracer, func, [made], [handle.twin], name, args)
+    handle.memory.content, handle.memory.version = value, handle.memory.version + 1
+    handle.value, handle.version = value, handle.memory.version
+    as_shown(target, tracer.shown(handle))
+    return target
+
+
+def put(tracer: Tracer, func: Any, handle: Handle, result: Value, name: str) -> None:
+    """Writes a result, cast and broadcast to what a tensor is, to where it lives."""
+    old = tracer.read(handle)
+    result = as_type(result, old.dtype)
+    if same_types(result.type, old.type) is not True:
+        result = expanded(result, old.shape)
+    new = stamped_all(tracer.scope, {result: old.type}, tracer.origin(str(func), name))[result]
+    tracer.write(handle, new)
+
+
+def as_shown(target: Traced, shown: Traced) -> None:
+    """Gives a traced tensor the sizes that another one has."""
+    with no_dispatch():
+        target.data = shown
+
+
+def batch_norm(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """batch_norm and instance_norm, which in training write running statistics that their schema does not tell;
+    NotImplemented where nothing is written"""
+    if kwargs:
+        names = [a.name for a in func._schema.arguments]
+        args = [*args, *(kwargs[n] for n in names[len(args) :])]
+    training, momentum, epsilon = args[5:8]
+    mean, variance = args[3:5]
+    if not training or mean is None:
+        return NotImplemented
+    given = [operand(tracer, each) for each in args[:5]]
+    if func._schema.name == "aten::instance_norm":
+        result, *new = instance_norm_with_update(given[0], given[1], given[2], given[3], given[4], momentum, epsilon)
+    else:
+        target = torch.ops.aten._native_batch_norm_legit_functional.default
+        found: Any = Registry.find(tracer.options.registry, target)
+        result, _, _, *new = found.function(*given, True, momentum, epsilon)
+    twin = func(*[twin_of(tracer, each) for each in args])
+    name = tracer.name(func)
+    (value,) = settled(tracer, func, [result], [twin], name, given)
+    if given[0].rank > 1:  # of a vector, which is empty, nothing is learnt
+        for target, content in zip((mean, variance), new, strict=True):
+            put(tracer, func, tracer.handle(target), content, name)
+    return tracer.tensor(twin, value, name)
