@@ -142,7 +142,7 @@ def tried(found: Found, known: Registrations, graph: Graph, point: Sizes) -> tup
         return refused(found, point, error), False
     if not same:
         return (refused(found, point, None) if not against else found), False
-    here = sympy.And(*(sympy.Eq(dims.symbol(name), size) for name, size in point.items()))
+    here = being_at(point)
     kept = [widened(guard, here) if guard in against else guard for guard in found.guards]
     told = {guard.text for guard in found.guards}
     kept += [widened(guard, sympy.Not(here)) for guard in other.guards if guard.text not in told]
@@ -151,7 +151,7 @@ def tried(found: Found, known: Registrations, graph: Graph, point: Sizes) -> tup
 
 def refused(found: Found, point: Sizes, error: Exception | None) -> Found:
     """The same with a point left out of the contract: the model raises there, or is another graph."""
-    here = sympy.And(*(sympy.Eq(dims.symbol(name), size) for name, size in point.items()))
+    here = being_at(point)
     if any(holds(guard.expr, {**found.run.tracer.asked.hints, **point}) is False for guard in found.guards):
         return found
     source = getattr(error, "source", "") if isinstance(error, IrkitError) else ""
@@ -162,6 +162,12 @@ def refused(found: Found, point: Sizes, error: Exception | None) -> Found:
             return attrs.evolve(found, ranges=ranges)
     guard = Guard(sympy.Not(here), str(sympy.Not(here)), source)
     return attrs.evolve(found, guards=(*found.guards, guard))
+
+
+def being_at(point: Sizes) -> Any:
+    """The condition that sizes are those of a point."""
+    relations: list[Any] = [sympy.Eq(dims.symbol(name), size) for name, size in point.items()]
+    return sympy.And(*relations)
 
 
 def widened(guard: Guard, or_else: Any) -> Guard:
