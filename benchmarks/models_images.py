@@ -1,5 +1,8 @@
 """Models of images, and models that put numbers in order, in which max pooling, sorts and the like weigh."""
 
+# transformers' configurations take more than they declare.
+# pyright: reportCallIssue=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -190,7 +193,8 @@ class Voter(nn.Module):
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         gaps = (rows[:, None] - self.points).square().sum(-1)
-        return self.kinds[gaps.topk(9, dim=-1, largest=False)[1]].mode(-1)[0]
+        kinds: Any = self.kinds
+        return kinds[gaps.topk(9, dim=-1, largest=False)[1]].mode(-1)[0]
 
 
 class Tagger(nn.Module):

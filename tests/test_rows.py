@@ -208,10 +208,9 @@ def graphs(draw: Any) -> Graph:
         elif kind == 7:
             pool.append(UNARY[integer(0, 3)](x))
         else:
-            vector = shape_vector([dims.dim(d) if type(d) is int else dims.symbol(d) for d in (*lead, 2, WIDTH // 2)])
-            apart = op.Reshape(x, vector)
-            back = shape_vector([dims.dim(d) if type(d) is int else dims.symbol(d) for d in (*lead, WIDTH)])
-            pool.append(op.Reshape(op.Relu(apart), back))
+            named = [d if type(d) is int else dims.symbol(str(d)) for d in lead]
+            apart = op.Reshape(x, shape_vector([*named, 2, WIDTH // 2]))
+            pool.append(op.Reshape(op.Relu(apart), shape_vector([*named, WIDTH])))
     results = tuple(pool[integer(0, len(pool) - 1)] for _ in range(integer(1, 3)))
     return Graph(tuple(params), (*results, pool[-1]))
 

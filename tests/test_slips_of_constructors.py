@@ -75,7 +75,7 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
     "names compared": (lambda: dims.same("n", N), DimensionError, "'n' is no dimension", ""),  # type: ignore[arg-type]
     "the largest of nothing": (dims.maximum, DimensionError, "of no dimensions there is no largest", ""),
     "a number for a name": (
-        lambda: symbol(3), DimensionError, "a dimension symbol needs a name, and 3 is none", "",
+        lambda: symbol(3), DimensionError, "a dimension symbol needs a name, and 3 is none", "",  # type: ignore[arg-type]
     ),
     "an empty range": (lambda: Range(5, 2), DimensionError, "there is no size from 5 up to 2", "Range(1, 64)"),
     "a range of halves": (

@@ -297,10 +297,12 @@ def gathered_layer(product: Value, bias: Value | None, pairs: Pairs) -> Layer:
 
 
 def sorted_layer(joined: Value, bias: Value | None, pairs: Pairs) -> Layer:
-    """The rows of each expert times its matrix, one after the other."""
-    products = [v for v in joined.inputs if v is not None and v.op == "MatMul"]
-    count = len(joined.inputs)
-    whole = count == len(products) == pairs.experts and not attribute_of(joined, "axis") % joined.rank
+    """The rows of each expert times its matrix, one after the other; then zeros for rows of none."""
+    every = [v for v in joined.inputs if v is not None]
+    products = [v for v in every if v.op == "MatMul"]
+    rest = [v for v in every[pairs.experts :] if v.op == "Expand" and factor(first(v)) == 0]
+    whole = len(every) == len(products) + len(rest) and len(products) == pairs.experts
+    whole = whole and not attribute_of(joined, "axis") % joined.rank
     need(whole, "there is no product for each expert")
     split = part_of(products[0].inputs[0], 0)
     parts = all(part_of(v.inputs[0], i) is split for i, v in enumerate(products))
@@ -321,10 +323,14 @@ def need_lengths(lengths: Value, pairs: Pairs) -> None:
     need(lengths.op == "Sub", why)
     ends, begins = next(both_ways(lengths))
     need(begins.op == "Concat" and len(begins.inputs) == 2, why)
-    zero, but_last = next(both_ways(begins))
+    zero, before = next(both_ways(begins))
     need(factor(zero) == 0 and zero.shape == (1,), why)
-    need(but_last.op == "Slice" and but_last.inputs[0] is ends and but_last.shape == (pairs.experts - 1,), why)
-    need(axes_of(operand(but_last, 1)) == (0,), why)
+    if before.op == "Slice":
+        need(before.inputs[0] is ends and before.shape == (pairs.experts - 1,), why)
+        need(axes_of(operand(before, 1)) == (0,), why)
+    else:  # the last length is that of the rows that no expert has
+        need(ends.op == "Concat" and len(ends.inputs) == 2 and first(ends) is before, why)
+        ends = before
     total = uncast(ends)
     forward = total.op == "CumSum" and not attribute_of(total, "exclusive") and not attribute_of(total, "reverse")
     need(forward and total.rank == 1, why)
