@@ -284,6 +284,8 @@ def law_6_dimensions(scope: Scope, value: Value) -> str:
         if type(dim) is int:
             if dim < 0:
                 return f"the size {dim} is below zero"
+            if dim >= -dims.LEAST:
+                return f"no tensor has the size {dim}"
             continue
         if not isinstance(dim, dims.sympy.Expr):
             return f"{dim!r} is no dimension"

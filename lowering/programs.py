@@ -128,7 +128,7 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
     """
     if not path.exists():
         raise CaptureError(f"there is no file {path}", hint="save one by torch.export.save(program, path)")
-    if not zipfile.is_zipfile(path):
+    if not is_archive(path):
         hint = "save one by torch.export.save(program, path)"
         if path.suffix == ".onnx":
             hint += "; ONNX models are read by irkit.load, and by `irkit optimize`"
@@ -148,6 +148,14 @@ def loaded(path: Path, known: Registrations) -> ExportedProgram:
         f"{path} could not be read as a torch program: {first_line(errors[0])}",
         hint="it must come from torch.export.save; classes of its inputs must be registered with torch's pytree",
     ) from errors[0]
+
+
+def is_archive(path: Path) -> bool:
+    """True for a zip archive that can be opened."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:
+        return False
 
 
 def require_program(path: Path) -> None:

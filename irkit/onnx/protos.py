@@ -65,6 +65,8 @@ class Types:
             shape.SetInParent()
             for size in type_.shape:
                 if type(size) is int:
+                    if not 0 <= size < 1 << 63:
+                        raise SerializeError(f"no tensor has the size {size}")
                     shape.dim.add(dim_value=size)
                 else:
                     shape.dim.add(dim_param=self.text(size))

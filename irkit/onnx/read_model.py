@@ -16,7 +16,7 @@ from pyrsistent import PMap, pmap
 from irkit import dims
 from irkit.blobs import Blob
 from irkit.dims import Dim, Range
-from irkit.errors import LoadError
+from irkit.errors import DimensionError, LoadError
 from irkit.ir import ROLES, Fact, Graph, Port, Signature, Value, constant, param
 from irkit.onnx.known import Known
 from irkit.onnx.read_nodes import Reader, opsets_of
@@ -158,7 +158,11 @@ def read_params(proto: GraphProto, types: Types, scope: Scope, weights: set[str]
             return dims.symbol(unused(f"{name}_dim{axis}", taken))
 
         type_: Type = types.type(info.type, f"the input {info.name!r}", missing)
-        params.append(param(type_).with_origin(Origin(node=info.name)))
+        try:
+            made = param(type_)
+        except DimensionError as error:
+            raise LoadError(f"the input {info.name!r}: {error.what}", hint=error.hint) from error
+        params.append(made.with_origin(Origin(node=info.name)))
         define(scope, info.name, params[-1])
     return params
 

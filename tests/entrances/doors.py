@@ -76,8 +76,8 @@ def sound(graph: Any) -> None:
         raise RuntimeError("the text of the graph is another graph")
     proto = refused(lambda: irkit.to_proto(graph))  # what ONNX has no word for is refused
     if proto is not None:
-        read = irkit.load(proto.SerializeToString())
-        if len(read.params) != len(graph.params) or len(read.results) != len(graph.results):
+        read = refused(lambda: irkit.load(proto.SerializeToString()))  # a size that is never above 0, say
+        if read is not None and (len(read.params), len(read.results)) != (len(graph.params), len(graph.results)):
             raise RuntimeError("the file that was written holds another graph")
 
 

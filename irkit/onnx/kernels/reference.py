@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from irkit.blobs import Blob
+from irkit.errors import EvaluateError
 from irkit.ir import Value
 from irkit.onnx.kernels.common import results
 from irkit.onnx.schemas import OPSET, split
@@ -32,8 +33,10 @@ def run_reference(node: Value, *operands: Any) -> Any:
     graph = onnx.helper.make_graph([made], "node", value_info, results_info)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, OPSET if not domain else 1)])
     feeds = {f"x{i}": x for i, x in enumerate(operands) if x is not None}
-    found = tuple(_strings(y) for y in ReferenceEvaluator(model).run(None, feeds))
-    return found
+    try:
+        return tuple(_strings(y) for y in ReferenceEvaluator(model).run(None, feeds))
+    except RuntimeError as error:  # an attribute that no operator has
+        raise EvaluateError(f"{node.op} cannot be computed: {error}") from error
 
 
 def to_onnx(value: Any) -> Any:
