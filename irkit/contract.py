@@ -14,7 +14,7 @@ from typing import Any
 from irkit import dims, dims_text
 from irkit.dims import Dim
 from irkit.errors import DimensionError
-from irkit.facts import names_of
+from irkit.facts import ENFORCED, names_of
 from irkit.ir import Fact, Graph, Port, require_graph
 from irkit.types import DType, Tensor, Type
 
@@ -29,7 +29,7 @@ def contract_of(graph: Graph) -> dict[str, Any]:
     require_graph(graph)
     bound = bindings(graph)
     facts = graph.signature.facts
-    checkable = [fact for fact in facts if fact.kind in ("guard", "relation") and names_in(fact.text) <= bound.keys()]
+    checkable = [fact for fact in facts if fact.kind in ENFORCED and names_in(fact.text) <= bound.keys()]
     results = graph.signature.results
     checks = [{"output": port.name, **checked(port, facts)} for port in results if port.role == "check"]
     seen = {check["text"] for check in checks}
@@ -49,7 +49,7 @@ def contract_of(graph: Graph) -> dict[str, Any]:
         else [described(value.type) for value in graph.results],
         "bind": bound,
         "ranges": {name: [allowed.lo, allowed.hi] for name, allowed in sorted(graph.symbols.items())},
-        "guards": [condition(fact) for fact in checkable if fact.kind == "guard"],
+        "guards": [condition(fact) for fact in checkable if fact.kind in ("guard", "runtime")],
         "relations": [condition(fact) for fact in checkable if fact.kind == "relation"],
         "baked": [baked(fact) for fact in facts if fact.kind == "baked"],
         "lengths": [length(fact) for fact in facts if is_length(fact)],

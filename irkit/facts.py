@@ -12,6 +12,9 @@ from irkit.errors import ContractError, DimensionError
 from irkit.ir import Graph
 from irkit.types import Tensor
 
+ENFORCED = frozenset(("guard", "relation", "runtime"))
+"""The kinds of facts that are conditions on sizes."""
+
 
 def binding_of(
     graph: Graph, shapes: Sequence[tuple[int, ...] | None], numbers: Mapping[str, int] | None = None
@@ -81,7 +84,7 @@ def sizes_after(graph: Graph, sizes: Mapping[str, int], shapes: Sequence[Any]) -
 
 def line_that_asked(graph: Graph, name: str, size: int) -> str:
     """The line of the first guard that a size breaks by itself; empty where none is known."""
-    guards = (fact for fact in graph.signature.facts if fact.kind == "guard" and fact.source and name in fact.text)
+    guards = (fact for fact in graph.signature.facts if fact.kind in ENFORCED and fact.source and name in fact.text)
     return next((fact.source for fact in guards if holds(fact.text, {name: size}) is False), "")
 
 
@@ -96,8 +99,14 @@ def check_sizes(graph: Graph, sizes: Mapping[str, int]) -> None:
                 hint="capture the model with a wider range, or split the input",
             )
     for fact in graph.signature.facts:
-        if fact.kind in ("guard", "relation") and holds(fact.text, sizes) is False:
+        if fact.kind in ENFORCED and holds(fact.text, sizes) is False:
             used = ", ".join(f"{k} = {v}" for k, v in sizes.items() if k in fact.text)
+            if fact.kind == "runtime":
+                raise ContractError(
+                    f"ONNX Runtime runs this model under the condition {fact.text}, which {used} breaks",
+                    source=fact.source,
+                    hint="leave the call out where there is nothing to compute, or split the input where it is long",
+                )
             raise ContractError(
                 f"the model was captured under the condition {fact.text}, which {used} breaks",
                 source=fact.source,

@@ -24,7 +24,7 @@ from irkit import dims_text
 from irkit.digest import symbols_in
 from irkit.dims import symbol
 from irkit.errors import LoadError
-from irkit.facts import names_of
+from irkit.facts import ENFORCED, names_of
 from irkit.ir import Graph, Signature
 from irkit.onnx.check import Session, session
 from lowering.capture import Captured, capture
@@ -182,7 +182,7 @@ def report_of(contract: Graph, file: Session) -> Report:
         inputs=tuple((port.name, repr(v.type)) for port, v in ports if port.role == "input"),
         outputs=tuple((name, "") for name in file.outputs),
         dims=tuple((dims_text.text(symbol(name)), str(r)) for name, r in sorted(contract.symbols.items())),
-        guards=tuple((f.text, f.source) for f in facts if f.kind in ("guard", "relation")),
+        guards=tuple((f.text, f.source) for f in facts if f.kind in ENFORCED),
         baked=tuple((f.text, f.source) for f in facts if f.kind == "baked"),
         state=tuple(port.name for port in contract.signature.params if port.role == "state"),
         decomposed={},

@@ -255,7 +255,7 @@ def assignments(program: Program, n: int, seed: int) -> list[dict[str, int]]:
             break
         sizes = {s: choice(ranges.get(s), traced.get(s, 2), rng, first=attempt == 0) for s in symbols}
         new = (sizes != traced and sizes not in found) or not symbols  # floats alone vary
-        if new and allowed(graph, sizes):
+        if new and allowed(program.ready, sizes):
             found.append(sizes)
     return found
 

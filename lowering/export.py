@@ -16,6 +16,7 @@ from torch.fx import GraphModule
 
 from irkit import dims_text
 from irkit.dims import symbol
+from irkit.facts import ENFORCED
 from irkit.ir import Graph
 from irkit.origins import Origin
 from irkit.rule import Rule, Rules
@@ -34,6 +35,7 @@ from lowering.registry import Converter
 from lowering.report import Report
 from passes import optimize as optimized
 from passes.legalize import newest_for
+from passes.limits import limited
 from passes.materialize_dims import materialize_dims
 from passes.precision import Mixed, Precision
 from passes.prepare import fitted
@@ -113,7 +115,7 @@ def finished(
     chosen = newest_for(better, target) if free else target
     legal = clock("legalize", fitted, better, chosen, rules)
     ready, checks = apart(clock("materialize", materialize_dims, legal, chosen.opset))
-    ready = assuming(ready, chosen)
+    ready = limited(assuming(ready, chosen), chosen)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(apart(better)[0]), "ONNX": len(ready)}
     report = report_of(low, ready, chosen, counts, clock.seconds)
     if mixed is None:
@@ -161,7 +163,7 @@ def report_of(
             (port.name, boundary_text(graph, port.name, v.type)) for port, v in results if port.role == "output"
         ),
         dims=tuple((dims_text.text(symbol(name)), str(r)) for name, r in sorted(graph.symbols.items())),
-        guards=tuple((f.text, f.source) for f in facts if f.kind in ("guard", "relation", "note")),
+        guards=tuple((f.text, f.source) for f in ready.signature.facts if f.kind in (*ENFORCED, "note")),
         baked=tuple((f.text, f.source) for f in facts if f.kind == "baked"),
         state=tuple(port.name for port, _ in ports if port.role == "state" or port.name in written),
         decomposed=dict(low.decomposed),

@@ -138,7 +138,7 @@ class Program:
         ports = self.graph.signature.results
         found = self.kept(self.found(self.narrowed(feeds)))
         if self.is_sized_by_data:
-            check_sizes(self.graph, sizes_after(self.graph, self.sizes_of(feeds), [r.shape for r in found]))
+            check_sizes(self.ready, sizes_after(self.graph, self.sizes_of(feeds), [r.shape for r in found]))
         if self.precision is not None:
             found = [wide(r, v.type) for r, v in zip(found, self.graph.results, strict=True)]
         results = [self.leaf(p.name, tensor_of(r)) for p, r in zip(ports, found, strict=True)]
@@ -193,7 +193,7 @@ class Program:
             arrays[name] = self.array(name, tensor)
         if absent:
             arrays |= implied_arrays(self.inputs, absent, self.sizes_of(arrays))
-        check_sizes(self.graph, self.sizes_of(arrays))
+        check_sizes(self.ready, self.sizes_of(arrays))
         return arrays
 
     def narrowed(self, feeds: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from irkit import dims
 from irkit.build import call, const, op
 from irkit.dims import Dim, Range
-from irkit.ir import Value
+from irkit.ir import Value, param
 from irkit.pattern import hole, p
 from irkit.rewrite import Match, Rule, Rules, decline
-from irkit.types import Tensor, Tuple
+from irkit.types import DType, Tensor, Tuple
+from passes.expand import softmax_cross_entropy
 from passes.rules.sizes import Sizes, bound_by, built, is_bound
 
 Ranges = Mapping[str, Range]
@@ -35,6 +38,10 @@ def empty_rules(ranges: Ranges) -> Rules:
              lambda m: with_vector(m, ranges), True, "MatMul(x, v) -> Squeeze(MatMul(x, Unsqueeze(v)))"),
         Rule("products_of_no_matrices", p.MatMul(hole("a"), hole("b", where=is_a_stack)),
              lambda m: products(m, ranges), True, "MatMul(x, y) -> MatMul(x[:b], y), one matrix for all b"),
+        Rule("attention_of_nothing", hole("made", ops=("Attention",), where=sees_nothing), attended, True,
+             "Attention(q, k, v) -> 0, where there are no keys", sample=_no_keys),
+        Rule("cross_entropy_of_nothing", hole("loss", ops=("SoftmaxCrossEntropyLoss",)), lambda m: entropy(m, ranges),
+             False, "SoftmaxCrossEntropyLoss(x, y) -> NegativeLogLikelihoodLoss(LogSoftmax(x), y)"),
         Rule("einsum_of_nothing", hole("einsum", ops=("Einsum",)), lambda m: einsum(m, ranges), True,
              "Einsum -> If(n > 0, Einsum, 0)"),
     )  # fmt: skip
@@ -144,6 +151,40 @@ def filled(m: Match, x: Value, axis: int) -> Value:
 def sized(m: Match, x: Value, size: Dim, axis: int, sources: Sizes) -> Value:
     """x with another expression for the size of one axis, which is not 0 (a 0 keeps the size of an axis)"""
     return op.Reshape(x, built(m, [size if i == axis else 0 for i in range(x.rank)], 1, sources))
+
+
+# ---------------------------------------------------------------------------------------------- attention, losses
+
+
+def sees_nothing(value: Value) -> bool:
+    """True where a size of the queries, keys or values is known to be 0."""
+    return any(type(d) is int and d == 0 for v in value.inputs[:3] if v is not None for d in v.shape)
+
+
+def _no_keys(rng: np.random.Generator) -> Value:
+    q, k = (param(Tensor(DType.FLOAT, (dims.symbol("n"), 2, size, 4))) for size in (int(rng.integers(1, 4)), 0))
+    return op.Attention(q, k, k)
+
+
+def attended(m: Match) -> Any:
+    """Zeros where queries or keys are known to be none, which ONNX Runtime refuses; where a size may be 0 or not, that
+    is a condition (`passes.limits`)"""
+    value = m.root
+    if isinstance(value.type, Tuple):
+        return decline("other results are asked for")
+    sources = bound_by(*(v for v in value.inputs[:3] if v is not None))
+    if not is_bound(m, value.shape, sources):
+        return decline("nothing tells the sizes")
+    return op.Expand(const(0, value.dtype), built(m, value.shape, 1, sources))
+
+
+def entropy(m: Match, ranges: Ranges) -> Any:
+    """The loss in two operators: ONNX Runtime's own words for it hold a Reshape that nothing fits into"""
+    value = m.root
+    x = value.inputs[0]
+    if x is None or all(is_positive(d, ranges) for d in x.shape):
+        return decline("there are elements")
+    return softmax_cross_entropy(m, value)
 
 
 # ---------------------------------------------------------------------------------------------- products

@@ -46,6 +46,7 @@ from passes.empty import empty_rules
 from passes.expand import EXPANSIONS, Expansion, group_normalization
 from passes.fold_constants import EXACT_FOLDING
 from passes.functions import applies_at, by_function
+from passes.long_sums import LONG_SUMS
 from passes.misfused import fusion_rules
 from passes.older import OLDER, plain_reshapes
 from passes.recurrent import RECURRENT
@@ -131,6 +132,7 @@ def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rule, Rules]:
     """The rule that makes values run, and those for what runs and goes wrong, where a tensor is empty or where ONNX
     Runtime fuses it: the same objects every time, so that what is known of a rule set is known of them."""
     quirks = (*empty_rules(ranges), *KEPT_BY_DEFAULT, *fusion_rules(ranges)) if target.provider else ()
+    quirks = (*quirks, *LONG_SUMS) if target.provider == CPU else quirks
     return legal_rule(target), (*quirks, *((plain_reshapes(ranges),) if target.opset < ALLOWZERO else ()))
 
 

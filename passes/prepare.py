@@ -8,6 +8,7 @@ from irkit.sweep import Plan
 from passes.fuse import fuse, hold
 from passes.group_products import group_products
 from passes.legalize import legalize
+from passes.limits import limited
 from passes.materialize_dims import materialize_dims
 from passes.older import plain_reshapes
 from passes.rows import rows
@@ -34,7 +35,7 @@ def prepare(
     """
     require_graph(graph)
     chosen = target_of(target, opset)
-    return materialize_dims(fitted(graph, chosen, rules, exact), chosen.opset)
+    return limited(materialize_dims(fitted(graph, chosen, rules, exact), chosen.opset), chosen)
 
 
 def fitted(graph: Graph, target: Target, rules: str = "", exact: bool = False) -> Graph:

@@ -14,7 +14,7 @@ from irkit.types import DType
 from lowering.errors import LoweringError
 from lowering.pieces import full, mean, p_norm, total, widened
 from lowering.promotion import cast, floating, floating_all, promoted, scalar
-from lowering.shaping import broadcast_shape, expand, reshape, unsqueeze
+from lowering.shaping import broadcast_shape, expand, may_be_empty, reshape, unsqueeze
 from passes.rules.nan import may_be_nan
 
 Triple = tuple[Value, Value, Value]
@@ -83,12 +83,14 @@ def moving(
     unbiased one. A batch of nothing changes nothing."""
     if dims.same(count, 0) is True:
         return running
-    size = cast(dim_scalar(count), batch[1].dtype)
+    whole = dim_scalar(count)
+    size = cast(whole, batch[1].dtype)
     unbiased = op.Mul(batch[1], op.Div(size, op.Sub(size, 1.0)))
 
     def moved(old: Value, new: Value) -> Value:
         new = cast(new, old.dtype)
-        return op.Add(op.Mul(old, scalar(1.0 - momentum, old.dtype)), op.Mul(new, scalar(momentum, old.dtype)))
+        made = op.Add(op.Mul(old, scalar(1.0 - momentum, old.dtype)), op.Mul(new, scalar(momentum, old.dtype)))
+        return op.Where(op.Greater(whole, scalar(0, whole.dtype)), made, old) if may_be_empty(count) else made
 
     return moved(running[0], batch[0]), moved(running[1], unbiased)
 

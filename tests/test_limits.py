@@ -1,0 +1,149 @@
+"""The sizes that ONNX Runtime does not take, or errs at: right there, or a condition of the contract."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import irkit
+from irkit.build import op
+from irkit.ir import Graph, param
+from irkit.types import tensor
+from passes import prepare
+from passes.limits import MOST, limited
+from passes.long_sums import RUN
+from passes.targets import target_of
+
+
+def heads(b: int, s: int, t: int) -> tuple[torch.Tensor, ...]:
+    """Queries, keys and values."""
+    return torch.randn(b, 2, s, 8), torch.randn(b, 2, t, 8), torch.randn(b, 2, t, 8)
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """torch's own."""
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+NAMED = ({0: "b", 2: "s"}, {0: "b", 2: "t"}, {0: "b", 2: "t"})
+
+
+@pytest.mark.parametrize("target", ("onnxruntime-cpu", "onnxruntime-cpu+com.microsoft"))
+def test_attention_says_which_sizes_it_takes(target: str) -> None:
+    program = irkit.to_onnx(attention, heads(2, 3, 5), dynamic_shapes=NAMED, target=target)
+    assert [text for text, _ in program.report.guards] == ["b >= 1", "s >= 1", "t >= 1"]
+    assert [guard["text"] for guard in program.contract()["guards"]] == ["b >= 1", "s >= 1", "t >= 1"]
+    for sizes, name in (((0, 3, 5), "b"), ((2, 0, 5), "s"), ((2, 3, 0), "t"), ((0, 0, 0), "b")):
+        with pytest.raises(irkit.ContractError, match=f"the condition {name} >= 1, which {name} = 0 breaks"):
+            program(*heads(*sizes))
+    given = heads(1, 1, 1)
+    torch.testing.assert_close(program(*given), attention(*given))
+    assert program.check()
+
+
+def test_sizes_that_follow_from_others_are_not_asked_for() -> None:
+    def grown(q: Any, k: Any, past: Any) -> Any:
+        keys = torch.cat([past, k], 2)
+        return F.scaled_dot_product_attention(q, keys, keys)
+
+    def given(b: int, s: int, p: int) -> tuple[torch.Tensor, ...]:
+        return torch.randn(b, 2, s, 8), torch.randn(b, 2, s, 8), torch.randn(b, 2, p, 8)
+
+    program = irkit.to_onnx(
+        grown, given(2, 3, 4), dynamic_shapes=({0: "b", 2: "s"}, {0: "b", 2: "s"}, {0: "b", 2: "p"})
+    )
+    assert [text for text, _ in program.report.guards] == ["b >= 1", "s >= 1"]
+    arrays = given(2, 3, 0)
+    torch.testing.assert_close(program(*arrays), grown(*arrays))
+
+
+@pytest.mark.parametrize("sizes", ((0, 3, 5), (2, 0, 5), (2, 3, 0)))
+def test_attention_of_nothing_at_fixed_sizes(sizes: tuple[int, ...]) -> None:
+    given = heads(*sizes)
+    program = irkit.to_onnx(attention, given)
+    torch.testing.assert_close(program(*given), attention(*given))
+
+
+def test_other_runtimes_have_no_such_conditions() -> None:
+    q, k = (param(tensor("f32", "b", 2, size, 8)) for size in ("s", "t"))
+    graph = Graph((q, k), (op.Attention(q, k, k), op.ReduceSum(q, np.array([0]))))
+    assert limited(graph, target_of("onnx")) is graph
+    told = [fact.text for fact in limited(graph, target_of("onnxruntime-cpu")).signature.facts]
+    assert told == ["b >= 1", "s >= 1", "t >= 1", f"b <= {MOST}"]
+    assert [fact.text for fact in limited(graph, target_of("onnxruntime-cuda")).signature.facts] == told[:3]
+    once = prepare(graph)
+    assert [fact.text for fact in once.signature.facts] == told
+    assert prepare(once).signature.facts == once.signature.facts
+    assert irkit.parse(str(once)) == once and irkit.load(irkit.to_proto(once)).signature.facts == once.signature.facts
+
+
+@pytest.mark.parametrize("reduction", ("none", "mean", "sum"))
+def test_cross_entropy_of_nothing(reduction: str) -> None:
+    def loss(x: Any, labels: Any) -> Any:
+        return F.cross_entropy(x, labels, reduction=reduction)
+
+    def given(n: int, l: int) -> tuple[torch.Tensor, torch.Tensor]:  # noqa: E741
+        return torch.randn(n, 5, l), torch.randint(0, 5, (n, l))
+
+    program = irkit.to_onnx(loss, given(4, 3), dynamic_shapes=({0: "n", 2: "l"}, {0: "n", 1: "l"}))
+    for sizes in ((0, 3), (2, 0), (0, 0), (1, 1)):
+        arrays = given(*sizes)
+        torch.testing.assert_close(program(*arrays), loss(*arrays), equal_nan=True)
+
+
+@pytest.mark.parametrize("capture", ("torch.export", "direct"))
+def test_a_batch_of_nothing_moves_no_running_statistics(capture: str) -> None:
+    model = torch.nn.BatchNorm1d(3).train()
+    program = irkit.to_onnx(model, (torch.randn(4, 3, 5),), dynamic_shapes=({0: "n", 2: "l"},), capture=capture)
+    for sizes in ((0, 5), (2, 0), (1, 2), (3, 1)):
+        x, eager = torch.randn(sizes[0], 3, sizes[1]), copy.deepcopy(model)
+        found, state = program.run((x,))
+        torch.testing.assert_close(found, eager(x))
+        torch.testing.assert_close(state, dict(eager.named_buffers()))
+    with pytest.raises(irkit.ContractError, match="!= 1"):
+        program(torch.randn(1, 3, 1))
+
+
+# ---------------------------------------------------------------------------------------------- long sums
+
+LONG = MOST + RUN + 77
+
+
+def reductions(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Sums over the rows."""
+    return x.sum(0), x.mean(0, keepdim=True), (x * x).sum(0).sqrt(), x.var(0)
+
+
+def test_sums_of_many_rows_are_right() -> None:
+    x = torch.full((LONG, 1), 3.0)
+    program = irkit.to_onnx(reductions, (x,))
+    for ours, theirs in zip(program(x), reductions(x), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert program(x)[0].item() == np.float32(3 * LONG)
+
+
+@pytest.mark.parametrize(
+    ("function", "texts"),
+    (
+        (lambda x: x.mean(1), [f"s <= {MOST}"]),
+        (lambda x: x.sum((0, 1)), [f"b*s <= {MOST}"]),
+        (lambda x: x.cumsum(1), [f"s <= {MOST}"]),
+        (lambda x: (x.sum(-1), x.sum(), x.double().sum(0), (x > 0).sum(0), (x > 0).any(1), x.softmax(1)), []),
+    ),
+)
+def test_sums_of_rows_of_any_number_say_how_many(function: Callable[..., Any], texts: list[str]) -> None:
+    program = irkit.to_onnx(function, (torch.randn(2, 3, 4),), dynamic_shapes=({0: "b", 1: "s"},))
+    assert [text for text, _ in program.report.guards] == texts
+    assert program.check()
+
+
+def test_too_many_rows_are_refused() -> None:
+    program = irkit.to_onnx(lambda x: x.sum(0), (torch.randn(2, 1),), dynamic_shapes=({0: "n"},))
+    with pytest.raises(irkit.ContractError, match=f"the condition n <= {MOST}, which n = {LONG} breaks"):
+        program(torch.zeros(1, 1).expand(LONG, 1))
