@@ -42,7 +42,7 @@ def test_dims_do_for_an_encoder_layer() -> None:
         "batch": "[0, inf]",
         "seq": "[1, 64]",
     }
-    assert program.report.guards == () and program.check(n=2)
+    assert [text for text, _ in program.report.guards] == ["batch >= 1"] and program.check(n=2)  # of ONNX Runtime
     for refused in (FULL[:, :0], torch.randn(1, 65, 16)):
         with pytest.raises(irkit.ContractError, match="seq is"):
             program(refused)
