@@ -8,6 +8,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +296,9 @@ def torch_relu() -> Any:
 @pytest.mark.parametrize("module", ["irkit", "irkit_command"])
 def test_an_interrupt_while_irkit_is_imported_ends_in_one_line(module: str) -> None:
     line = [sys.executable, "-X", "importtime", "-m", module, "rules"]
-    process = subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    # Whoever runs the tests in the background of a shell hands down an interrupt that is ignored.
+    heeding = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, preexec_fn=heeding)
     assert process.stderr is not None
     for told in process.stderr:  # one line for each module that was imported, as it goes on
         if told.strip().endswith((b" irkit_command", b" irkit.errors")):
