@@ -22,9 +22,10 @@ def with_numbers(module: torch.nn.Module, call: Call, asked: Sequence[str]) -> t
     a name that no number has.
     """
     if not is_names(asked):
+        text = isinstance(asked, str)
         raise CaptureError(
-            f"scalar_inputs is {asked!r}",
-            hint=f"give a list of names: [{asked!r}]" if asked else "give a list of names",
+            f"scalar_inputs is {'the string ' if text else ''}{asked!r}",
+            hint=f"give a list of names: [{asked!r}]" if text and asked else "give a list of names",
         )
     leaves = named_leaves(call)
     numbers: dict[int, type] = {}

@@ -104,7 +104,8 @@ def check(
 
 def rules_for(arguments: Any) -> str:
     """The rules of an export for some arguments: those that keep NaN, where there is any, or an infinity."""
-    floats = [t for t in tensors_of(arguments) if t.is_floating_point() or t.is_complex()]
+    held = [t if t.layout is torch.strided else t.detach().to_dense() for t in tensors_of(arguments)]
+    floats = [t for t in held if t.is_floating_point() or t.is_complex()]
     return "default" if all(bool(torch.isfinite(t).all()) for t in floats) else "default+nan"
 
 
