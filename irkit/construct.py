@@ -98,7 +98,7 @@ def shape_vector(shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[A
     Raises DimensionError for what is no dimension, TypeRuleError for what is no list of them, and for binders and
     scalars that are no values.
     """
-    if isinstance(shape, str | int | Value) or not isinstance(shape, Iterable):
+    if type(shape) not in (tuple, list) and (isinstance(shape, str | int | Value) or not isinstance(shape, Iterable)):
         raise TypeRuleError(f"{shape!r} is no list of dimensions", hint=f"write shape_vector(({shape!r},))")
     sizes = tuple(map(number_of, shape))
     if dims.are_numbers(sizes):
@@ -160,7 +160,7 @@ def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Any]) -> Va
     data, formal = inputs[index], known.formal(index)
     if isinstance(data, np.ndarray | np.generic):
         return const(data)
-    if isinstance(data, list | tuple) and any(type(each) is Value for each in data):
+    if isinstance(data, list | tuple) and Value in map(type, data):
         raise TypeRuleError(
             f"{op}: operand {index} is a {type(data).__name__} of values",
             hint=f"give each operand by itself: op.{op}(*values); one tensor of them is op.Concat(*values, axis=0)",
