@@ -64,9 +64,15 @@ def is_allowed(graph: Graph, value: Value, sizes: Mapping[str, int]) -> bool:
     try:
         check_sizes(graph, sizes)
         below = islice(reversed(walk.post_order((value,))), BELOW)
-        return all(takes(each, sizes) for each in below)
+        return all(takes(each, sizes) and exists(each, sizes) for each in below)
     except (ContractError, DimensionError):
         return False
+
+
+def exists(value: Value, sizes: Mapping[str, int]) -> bool:
+    """False for a value with a dimension below 0 at these sizes: windows larger than what they are moved over."""
+    known = (d for d in dims_of(value.type) if all(dims.label(s) in sizes for s in dims.symbols_of(d)))
+    return all(dims.evaluate(d, sizes) >= 0 for d in known)
 
 
 def takes(value: Value, sizes: Mapping[str, int]) -> bool:

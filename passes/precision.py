@@ -40,6 +40,8 @@ STAYING = frozenset(
 """(operator, type variable): operands that stay in float32 beside others in 16 bits: statistics and coordinates."""
 TYPED = ("to", "dtype", "output_dtype", "output_datatype")
 """Attributes that name the element type of a result."""
+TAKING = frozenset(("Bernoulli", "EyeLike", "RandomNormalLike", "RandomUniformLike"))
+"""Operators whose result takes the element type of their operand where no attribute names one."""
 SPREADS = frozenset((
     "Where", "Mul", "Add", "Sub", "Max", "Min", "Cast", "Concat", "Expand", "Unsqueeze", "Squeeze", "Reshape",
     "Transpose", "Slice", "Gather", "Identity", "Neg", "Trilu", "Pad", "Tile",
@@ -372,7 +374,8 @@ class Sweep:
 
     def is_low(self, value: Value, row: OpSpec) -> bool:
         """True for an operator that is computed in 16 bits; notes what is kept for a reason."""
-        if not low_kinds(value, row, self.dtype) or any(value.attribute(name) is not None for name in TYPED):
+        typed = value.op in TAKING or any(value.attribute(name) is not None for name in TYPED)
+        if typed or not low_kinds(value, row, self.dtype):
             return False
         why = self.conversion.reason(value)
         why = why or ("it computes positions" if value in self._places else "")

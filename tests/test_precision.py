@@ -152,6 +152,14 @@ def test_types_hold_in_any_graph(graph: Graph) -> None:
         verify(to_precision(graph, dtype, keep_io=False))
 
 
+@pytest.mark.parametrize("name", ["Bernoulli", "EyeLike", "RandomNormalLike", "RandomUniformLike"])
+def test_what_takes_the_type_of_its_operand_stays(name: str) -> None:
+    x = value(2, 3)
+    graph = Graph((x,), (op.Relu(getattr(op, name)(op.Sigmoid(x))),))
+    for keep_io in (True, False):
+        verify(to_precision(graph, keep_io=keep_io))
+
+
 @pytest.mark.parametrize("opset", [13, 15, 17, 22])
 @pytest.mark.parametrize("name", MODELS)
 def test_models_run_at_older_opsets(exported: Callable[[str], Any], name: str, opset: int) -> None:
@@ -251,7 +259,7 @@ def test_the_keep_list_names_operators_modules_nodes_and_results() -> None:
     }.items():  # fmt: skip
         mixed = mixed_precision(graph, keep=[pattern])
         assert [k.value.op for k in mixed.kept] == kept, pattern
-    assert to_precision(graph, keep="*") is graph
+    assert to_precision(graph, keep=["*"]) is graph
 
 
 def test_bodies_are_converted_and_their_types_stay() -> None:

@@ -40,9 +40,10 @@ def ours(*operands: Any) -> DType | None:
 
 
 def operand(dtype: torch.dtype, rank: int) -> tuple[torch.Tensor, Value]:
-    """A tensor of that rank, and the parameter of the same type."""
+    """A tensor of that rank, and a value of the same type: COMPLEX32, the type of pairs, is of no parameter."""
     shape = (2,) * rank
-    return torch.zeros(shape, dtype=dtype), param(Tensor(DTYPES[dtype], shape))
+    value = param(Tensor(DType.FLOAT, shape)).with_type(Tensor(DTYPES[dtype], shape))
+    return torch.zeros(shape, dtype=dtype), value
 
 
 @pytest.mark.parametrize("left_rank", [0, 1])
