@@ -60,15 +60,12 @@ def call(
 
 def require_kinds(op: Any, inputs: Any, attributes: Any) -> None:
     """Raises TypeRuleError for what is no name of an operator, no list of operands, no mapping of attributes."""
-    if not (
-        isinstance(op, str)
-        and isinstance(inputs, Sequence)
-        and isinstance({} if attributes is None else attributes, Mapping)
-    ):
-        raise TypeRuleError(
-            f"irkit.call was given {brief(op)}, {brief(inputs)} and {brief(attributes)}",
-            hint='it takes the name of an operator, a list of operands and a dict: irkit.call("Add", [x, y])',
-        )
+    if not isinstance(op, str):
+        raise TypeRuleError(f"{brief(op)} is no operator's name", hint='write it as text: "Relu"')
+    if not isinstance(inputs, Sequence):
+        raise TypeRuleError(f"{op}: the operands are {brief(inputs)}, and no list", hint=f"irkit.call({op!r}, [x])")
+    if attributes is not None and not isinstance(attributes, Mapping):
+        raise TypeRuleError(f"{op}: the attributes are {brief(attributes)}, and no mapping", hint='give {"axis": 1}')
 
 
 def call_graph(body: Graph, *operands: Value) -> Any:
@@ -78,8 +75,6 @@ def call_graph(body: Graph, *operands: Value) -> Any:
     Raises TypeRuleError for operands that the body does not take.
     """
     require_graph(body)
-    if not all(isinstance(v, Value) for v in operands):
-        raise TypeRuleError("Call: its operands must be values", hint="irkit.const makes one of a number or an array")
     if len(operands) != len(body.params):
         raise TypeRuleError(f"Call: the body takes {len(body.params)} operands, and was given {len(operands)}")
     for wanted, given in zip(body.params, operands, strict=True):

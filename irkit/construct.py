@@ -41,8 +41,8 @@ def call(
     """
     known = row or spec(op)
     given: Mapping[str, Any] = attributes or {}
-    if outputs is not None or (given and type(given) is not dict) or type(inputs) is Value:
-        check_call(op, known, inputs, given, outputs)
+    if outputs is not None:
+        check_outputs(op, known, outputs)
     bodies: tuple[Graph, ...] = ()
     if op in BODIES:
         inputs, given, bodies = with_bodies(op, list(inputs), dict(given))
@@ -65,14 +65,9 @@ def call(
     return value
 
 
-def check_call(op: str, known: OpSpec, inputs: Any, given: Any, outputs: Any) -> None:
-    """Raises TypeRuleError for operands that are no list, attributes that are no mapping, and more results than an
-    operator has."""
-    if isinstance(inputs, Value):
-        raise TypeRuleError(f"{op}: the operands are {inputs!r}, and no list", hint=f"call({op!r}, [x])")
-    if not isinstance(given, Mapping):
-        raise TypeRuleError(f"{op}: the attributes are {given!r}, and no mapping", hint='give {"axis": 1}')
-    if outputs is not None and (type(outputs) is not int or not 1 <= outputs <= max(1, known.max_outputs)):
+def check_outputs(op: str, known: OpSpec, outputs: Any) -> None:
+    """Raises TypeRuleError for more results than an operator has."""
+    if type(outputs) is not int or not 1 <= outputs <= max(1, known.max_outputs):
         most = known.max_outputs
         many = "any number of results" if is_variadic(known) else f"1 result{f' to {most}' * (most > 1)}"
         raise TypeRuleError(f"{op} has {many}, and {outputs!r} are asked for")

@@ -17,7 +17,7 @@ import onnx
 import pytest
 
 import irkit
-from irkit.errors import LoadError, SerializeError
+from irkit.errors import LoadError, SerializeError, StaleError
 from irkit.files import replacing
 from irkit.ir import Graph
 from irkit.onnx.beside import MARK, locations
@@ -254,8 +254,11 @@ def test_text_and_contents_of_killed_saves_are_told_apart(tmp_path: Path) -> Non
     (tmp_path / "m.irkit.new.safetensors").rename(tmp_path / "kept")
     (tmp_path / "m.irkit.safetensors").rename(tmp_path / "m.irkit.new.safetensors")
     (tmp_path / "kept").rename(tmp_path / "m.irkit.safetensors")  # killed before the contents got their name
-    with pytest.raises(AttributeError):
-        irkit.save_text(None, tmp_path / "m.irkit")  # type: ignore[arg-type]
+    data = np.ones(1 << 19, np.float32)
+    stale = Graph((), (irkit.const(data, copy=False),))
+    data[:] = 2
+    with pytest.raises(StaleError):
+        irkit.save_text(stale, tmp_path / "m.irkit")
     assert number_in(tmp_path, "text") == 1 and len(names(tmp_path)) == 2
     save(3, tmp_path, "text")
     assert number_in(tmp_path, "text") == 3 and names(tmp_path) == ["m.irkit", "m.irkit.safetensors"]
