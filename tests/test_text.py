@@ -361,6 +361,8 @@ def test_broken_files_are_refused(tmp_path: Path, broken: str) -> None:
         ("symbol n in [0, inf]\nsymbol n in [1, 2]\nreturn", "declared twice"),
         ("symbol n in [0.5, 2]\nreturn", "no whole number"),
         ("param %a: f32[]\ninput %b: f32[]\nreturn", "without a public name stands before"),
+        ("input %x: f32[] as y role outpu\nreturn %x", "line 1, column 27: a port has no role 'outpu'"),
+        ("param %x: f32[] as y\nreturn %x", "line 1, column 17: a port has no role 'param'"),
         ("hello %x", "no line begins with `hello`"),
     ],
 )

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 from pyrsistent import pmap
 
-from irkit import dims
+from irkit import dims, ir
 from irkit.arguments import brief
 from irkit.dims import Range
 from irkit.errors import ParseError
@@ -249,14 +249,20 @@ class _Reader:
 
     def port(self, c: Cursor, name: str, role: str) -> Port | None:
         """as "x" role state binds "cache": all of it may be missing; None where it is."""
-        start, binds = c.at, ""
+        start, binds, token = c.at, "", c.peek()
         if c.accept("word", "as"):
             name = c.name("a public name")
         if c.accept("word", "role"):
+            token = c.peek()
+            token = c.peek()
             role = c.name("a role")
         if c.accept("word", "binds"):
             binds = c.name("the name of a state parameter")
-        return Port(name, role, binds) if c.at > start else None
+        if c.at == start:
+            return None
+        if role not in ir.ROLES:
+            c.fail(f"a port has no role {role!r}", token, hint=f"the roles are {', '.join(ir.ROLES)}")
+        return Port(name, role, binds)
 
     # -- values
 
