@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,8 @@ class SizeReport:
 @attrs.frozen
 class CheckReport:
     """The outcome of a check; true where all that torch takes agreed. `runs` are the assignments that were compared,
-    `refused` those at which torch took no inputs: they say nothing for the program or against it."""
+    `refused` those at which torch's operators took no inputs: they say nothing for the program or against it. What only
+    the model itself refuses, by an `assert` or `torch._check`, is a problem of its run."""
 
     runs: tuple[SizeReport, ...]
     refused: tuple[SizeReport, ...] = ()
@@ -89,10 +91,11 @@ def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
     for sizes in assignments(program, n, seed):
         new_args, new_kwargs = resized(program, sizes, seed)
         report = run(program, new_args, new_kwargs)
-        why = raised(program, new_args, new_kwargs) if report.problem else ""
-        if why:  # boxes that end before they begin, say
+        error = raised(program, new_args, new_kwargs) if report.problem else None
+        if error is not None and not is_asserted(error):  # boxes that end before they begin, say
+            why = f"{type(error).__name__}: {first_line(error)}"
             picked_args, picked_kwargs = resized(program, sizes, None)
-            if raised(program, picked_args, picked_kwargs):
+            if raised(program, picked_args, picked_kwargs) is not None:
                 untaken.append(SizeReport(report.sizes or tuple(sorted(sizes.items())), (), untaken=why))
                 continue
             report = attrs.evolve(run(program, picked_args, picked_kwargs), redrawn=why)
@@ -100,13 +103,19 @@ def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
     return CheckReport(tuple(runs), tuple(untaken))
 
 
-def raised(program: Program, args: Any, kwargs: Mapping[str, Any]) -> str:
-    """What torch raises for these inputs; empty where it takes them."""
+def raised(program: Program, args: Any, kwargs: Mapping[str, Any]) -> Exception | None:
+    """What torch raises for these inputs; None where it takes them."""
     try:
         reference(program, copied(args), copied(dict(kwargs)))
     except Exception as error:  # a model may raise anything
-        return f"{type(error).__name__}: {first_line(error)}"
-    return ""
+        return error
+    return None
+
+
+def is_asserted(error: Exception) -> bool:
+    """True for what an `assert` or `torch._check` raised: a condition of the model, which its program has to keep."""
+    codes = (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
+    return isinstance(error, AssertionError) or any(code.co_qualname == "_check_with" for code in codes)
 
 
 def run(program: Program, args: Any, kwargs: Mapping[str, Any], rtol: float | None = None) -> SizeReport:
