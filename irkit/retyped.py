@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -76,12 +76,17 @@ def exists(value: Value, sizes: Mapping[str, int]) -> bool:
 
 
 def takes(value: Value, sizes: Mapping[str, int]) -> bool:
-    """False where an operator does not take operands of these sizes: those of a product, of a Concat."""
+    """False where an operator does not take operands of these sizes: those of a product, of a Concat, of a Pad.
+
+    A Pad that cuts off more than there is gives another size than the one stated for it, and torch refuses it.
+    """
     types = [v.type for v in value.inputs if v is not None and isinstance(v.type, Tensor)]
     if value.op == "Concat":
         axis = value.attribute("axis", 0) % max(1, len(types[0].shape))
         rows = [t.shape[:axis] + t.shape[axis + 1 :] for t in types]
         return all(equal(a, b, sizes) for row in rows[1:] for a, b in zip(rows[0], row, strict=False))
+    if value.op == "Pad":
+        return all(equal(given, stated, sizes) for given, stated in padded(value))
     if value.op in BROADCASTING and len(types) == 2:
         pairs = zip(reversed(types[0].shape), reversed(types[1].shape), strict=False)
         return all(equal(a, b, sizes) or equal(a, 1, sizes) or equal(b, 1, sizes) for a, b in pairs)
@@ -90,6 +95,17 @@ def takes(value: Value, sizes: Mapping[str, int]) -> bool:
         inner = a[0 if value.attribute("transA", 0) else -1]
         return equal(inner, b[-1 if value.attribute("transB", 0) else max(-2, -len(b))], sizes)
     return True
+
+
+def padded(value: Value) -> Iterator[tuple[Any, Any]]:
+    """(dimension by its operands, dimension of the result) for each axis that a Pad with constant numbers changes."""
+    x, pads, *more = value.inputs
+    axes = more[1] if len(more) > 1 else None
+    if x is None or pads is None or pads.blob is None or (axes is not None and axes.blob is None):
+        return
+    named = range(x.rank) if axes is None or axes.blob is None else axes.blob.array.reshape(-1).tolist()
+    for axis, added in zip(named, pads.blob.array.reshape(2, -1).sum(0).tolist(), strict=True):
+        yield dims.add(x.shape[axis], added), value.shape[axis]
 
 
 def equal(a: Any, b: Any, sizes: Mapping[str, int]) -> bool:
