@@ -23,6 +23,7 @@ from passes.functions import by_function, operators_with_body
 from passes.legalize import FLOAT64, is_double
 from passes.misfused import fusion_rules
 from passes.older import OLDER, plain_reshapes
+from passes.overflows import OVERFLOWS
 
 Function = Callable[[Match, Value], Any]
 
@@ -77,5 +78,5 @@ def all_expansions() -> tuple[Expanded, ...]:
         found += [expansion("older", name, f, below) for below, f in rows]
     found += [expansion("double", name, f, double=True) for name, f in FLOAT64.items()]
     found += [expansion("define", name, defined) for name in operators_with_body() if name not in COVERED]
-    plain = (*empty_rules(pmap()), *fusion_rules(pmap()), plain_reshapes(pmap()))
+    plain = (*empty_rules(pmap()), *OVERFLOWS, *fusion_rules(pmap()), plain_reshapes(pmap()))
     return tuple(sorted((*found, *map(Expanded, plain)), key=lambda each: each.rule.name))

@@ -49,6 +49,7 @@ from passes.functions import applies_at, by_function
 from passes.long_sums import LONG_SUMS
 from passes.misfused import fusion_rules
 from passes.older import OLDER, plain_reshapes
+from passes.overflows import OVERFLOWS
 from passes.recurrent import RECURRENT
 from passes.restate import misread, refused
 from passes.rules.algebra import ALGEBRA
@@ -132,7 +133,7 @@ def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rule, Rules]:
     """The rule that makes values run, and those for what runs and goes wrong, where a tensor is empty or where ONNX
     Runtime fuses it: the same objects every time, so that what is known of a rule set is known of them."""
     quirks = (*empty_rules(ranges), *KEPT_BY_DEFAULT, *fusion_rules(ranges)) if target.provider else ()
-    quirks = (*quirks, *LONG_SUMS) if target.provider == CPU else quirks
+    quirks = (*quirks, *LONG_SUMS, *OVERFLOWS) if target.provider == CPU else quirks
     return legal_rule(target), (*quirks, *((plain_reshapes(ranges),) if target.opset < ALLOWZERO else ()))
 
 

@@ -8,6 +8,7 @@ from irkit import dims
 from irkit.build import op
 from irkit.ir import Value
 from irkit.types import DType
+from lowering.aten.transcendental import aten_expm1
 from lowering.errors import Unsupported
 from lowering.pieces import widened
 from lowering.promotion import Number, cast, floating, is_beyond, scalar
@@ -97,16 +98,21 @@ def aten_hardshrink(self: Value, lambd: Number = 0.5) -> Value:
 # ---------------------------------------------------------------------------------------------- exponentials
 
 
+STEEP = 16
+"""From such a slope on, exp(x) - 1 is too rough beside 0: ONNX Runtime's Elu subtracts."""
+
+
 def aten_elu(self: Value, alpha: Number = 1, scale: Number = 1, input_scale: Number = 1) -> Value:
     """scale * self above zero, scale * alpha * (exp(input_scale * self) - 1) below."""
-    if input_scale == 1 and held(self, alpha):
+    if input_scale == 1 and held(self, alpha) and abs(float(alpha)) <= STEEP:  # type: ignore[arg-type]
         result = op.Elu(self, alpha=float(alpha))  # type: ignore[arg-type]
         return result if scale == 1 else op.Mul(result, scalar(scale, self.dtype))
     slope = float(scale) * float(alpha)  # type: ignore[arg-type]
     if any(is_beyond(number, self.dtype) for number in (slope, scale, input_scale)):
         return cast(aten_elu(widened(self), alpha, scale, input_scale), self.dtype)
     x = self if input_scale == 1 else op.Mul(self, scalar(input_scale, self.dtype))
-    below = op.Mul(op.Elu(x), scalar(slope, self.dtype))
+    grown = op.Elu(x) if abs(slope) <= STEEP else aten_expm1(x)
+    below = op.Mul(grown, scalar(slope, self.dtype))
     above = self if scale == 1 else op.Mul(self, scalar(scale, self.dtype))
     return op.Where(op.LessOrEqual(self, 0), below, above)
 

@@ -67,7 +67,7 @@ def aten_bitwise_right_shift(self: Operand, other: Operand) -> Value:
     a, b = promoted(self, other)
     if a.dtype.is_unsigned:
         return shifted_unsigned(a, b, "RIGHT")
-    count = cast(b, DType.INT64)
+    count = counted(b)
     wide, divisor = cast(a, DType.INT64), powers(op.Clip(count, 0, 62), DType.INT64)
     # For a < 0: a >> n == ~(~a >> n), and the truncating Div rounds ~a >= 0 down.
     mask = op.Where(op.Less(wide, 0), const(-1), const(0))
@@ -83,7 +83,13 @@ def aten___rshift__(self: Value, other: Operand) -> Value:
 def powers(exponent: Value, dtype: DType) -> Value:
     """2 ** exponent as int64, of which only the low `dtype.bits` bits count; 0 where the exponent is beyond them."""
     table = np.array([(1 << i) - (1 << 64 if i == 63 else 0) for i in range(dtype.bits)] + [0], dtype=np.int64)
-    return op.Gather(const(table), op.Clip(cast(exponent, DType.INT64), 0, dtype.bits))
+    return op.Gather(const(table), op.Clip(counted(exponent), 0, dtype.bits))
+
+
+def counted(bits: Value) -> Value:
+    """A number of bits as int64; 64 where it is below 0, for which torch shifts all of them out."""
+    wide = cast(bits, DType.INT64)
+    return wide if bits.dtype.is_unsigned else op.Where(op.Less(wide, 0), const(64), wide)
 
 
 def shifted_unsigned(a: Value, b: Value, direction: str) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -262,9 +263,11 @@ def aten_pow(self: Operand, exponent: Operand) -> Value:
         raise Unsupported("ONNX has no powers of complex numbers")
     small = dtype.is_integer and dtype not in (DType.INT32, DType.INT64)
     a, b = promoted(self, exponent, to=DType.INT64 if small or dtype is DType.BOOL else dtype)
+    if dtype is DType.FLOAT and isinstance(exponent, float) and exponent and not np.float32(exponent):
+        b = scalar(math.copysign(float(np.finfo(np.float32).tiny), exponent), dtype)  # torch's is no 0 in float64
     if dtype.is_float:
         return op.Pow(a, b)
-    known = exponent if type(exponent) is int and 0 <= exponent < 2**_BITS else None
+    known = exponent if type(exponent) is int and 0 <= exponent < 1 << 7 else None
     return cast(whole_power(a, b, known), dtype)
 
 
@@ -277,7 +280,7 @@ def rooted(x: Value) -> Value:
 
 
 _BITS = 6
-"""The bits of an exponent below which a power of integers is exact; at 64 the bits of a number are used up."""
+"""The bits of an exponent in a tensor of 32 or 64 bits of which a power is exact."""
 
 
 def whole_power(a: Value, b: Value, known: int | None) -> Value:
@@ -520,6 +523,16 @@ def aten_nan_to_num(
 
 
 def aten_ldexp(self: Value, other: Value) -> Value:
-    """self * 2 ** other"""
+    """self * 2 ** other, rounded once: 2 ** other alone may be beyond the numbers of the type."""
     x, exponent = floating_all(self, other)
-    return op.Mul(x, op.Pow(scalar(2, x.dtype), exponent))
+    if not other.dtype.is_integer:
+        return op.Mul(x, op.Pow(scalar(2, x.dtype), exponent))
+    two = scalar(2, DType.DOUBLE)
+    if x.dtype is not DType.DOUBLE:  # whose products with 2 ** +-600 a float64 holds, as 0 and infinity of the type
+        power = op.Pow(two, cast(op.Clip(cast(other, DType.INT64), -600, 600), DType.DOUBLE))
+        return cast(op.Mul(cast(x, DType.DOUBLE), power), x.dtype)
+    count = op.Clip(cast(other, DType.INT64), -2046, 2046)
+    once = op.And(op.GreaterOrEqual(count, -1022), op.LessOrEqual(count, 1023))
+    first = op.Where(once, count, op.Div(count, 2))
+    part, rest = (op.Pow(two, cast(each, DType.DOUBLE)) for each in (first, op.Sub(count, first)))
+    return op.Mul(op.Mul(x, part), rest)

@@ -173,16 +173,10 @@ def p_relu(m: Match) -> Any:
     return _like_x(m, lambda: op.PRelu(m.x, m.slope))
 
 
-@rule(p.Where(_positive, x, _zero), exact=False)
-def relu(m: Match) -> Any:
-    """Where(x > 0, x, 0) -> Relu(x)"""
-    return _like_x(m, lambda: op.Relu(m.x))
-
-
-@rule(p.Where(p.Greater(x, _factor), x, _zero), exact=False)
+@rule(either(p.Where(p.Greater(x, _factor), x, _zero), p.Where(_positive, x, _zero)), exact=False)
 def thresholded_relu(m: Match) -> Any:
-    """Where(x > alpha, x, 0) -> ThresholdedRelu(x, alpha)"""
-    alpha = uniform(m.alpha)
+    """Where(x > alpha, x, 0) -> ThresholdedRelu(x, alpha), which makes 0 of NaN too"""
+    alpha = 0.0 if m.get("alpha") is None else uniform(m.alpha)
     return _like_x(m, lambda: op.ThresholdedRelu(m.x, alpha=alpha), alpha)
 
 
@@ -308,7 +302,7 @@ def cross_entropy(m: Match) -> Any:
 
 ACTIVATIONS: tuple[Rule, ...] = (
     hard_sigmoid, hard_sigmoid_of_affine, hard_swish, hard_swish_late, sigmoid, softplus, mish, softsign,
-    elu, selu, leaky_relu, leaky_relu_of_max, p_relu, relu, thresholded_relu, absolute, root_of_square, gelu_of_sigmoid,
+    elu, selu, leaky_relu, leaky_relu_of_max, p_relu, thresholded_relu, absolute, root_of_square, gelu_of_sigmoid,
     gelu_forms, gelu_tanh_forms, softmax_plain, log_softmax_of_sum, exp_of_log_softmax, cross_entropy,
 )  # fmt: skip
 """Activations and losses that one operator computes, with other rounding."""

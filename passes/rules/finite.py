@@ -13,10 +13,10 @@ import numpy as np
 from irkit.build import const, op
 from irkit.ir import Value, param
 from irkit.pattern import const as constant
-from irkit.pattern import either, hole, one_of, p
+from irkit.pattern import either, hole, is_all_zeros, one_of, p
 from irkit.rewrite import Match, Rule, decline, rule
 from irkit.types import DType, tensor
-from passes.rules.common import same_shape
+from passes.rules.common import is_float, same_shape
 
 
 def _kept(rng: np.random.Generator) -> Value:
@@ -53,5 +53,17 @@ def pool_finite(m: Match) -> Any:
     return m.pooled
 
 
-FINITE: tuple[Rule, ...] = (where_finite, pool_finite)
+_zero, _x = constant("zero", where=is_all_zeros), hole("x")
+
+
+@rule(either(p.Where(either(p.Greater(_x, _zero), p.GreaterOrEqual(_x, _zero)), _x, _zero),
+             one_of("ThresholdedRelu")(_x, alpha=0.0)), exact=False)  # fmt: skip
+def relu_finite(m: Match) -> Any:
+    """Where(x > 0, x, 0) -> Relu(x), where all numbers are finite"""
+    if not is_float(m.x) or not same_shape(m.x.shape, m.root.shape):
+        return decline("integers, or a constant broadcasts x")
+    return op.Relu(m.x)
+
+
+FINITE: tuple[Rule, ...] = (where_finite, pool_finite, relu_finite)
 """Rules of finite numbers."""
