@@ -13,7 +13,7 @@ import numpy as np
 from irkit.build import op
 from irkit.ir import Value, param
 from irkit.pattern import hole
-from irkit.rewrite import Match, Rule
+from irkit.rewrite import Match, Rule, decline
 from irkit.types import DType, tensor
 from passes.rules.common import number
 
@@ -43,6 +43,8 @@ def is_kept_off(divisor: Value) -> bool:
 def by_others(m: Match) -> Any:
     """Divided by 1 where the divisor is -1; a quotient is then turned"""
     x, y = m.root.inputs
+    if y is None:
+        return decline("no divisor")
     minus = op.Equal(y, number(y, -1))
     safe = op.Where(minus, number(y, 1), y)
     if m.root.op == "Mod":
