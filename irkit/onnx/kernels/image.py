@@ -196,6 +196,8 @@ def kernel_GridSample(node: Value, x: Array, grid: Array) -> Array:
     value, rank = real(x), x.ndim - 2
     n, c = x.shape[:2]
     out = grid.shape[1:-1]
+    if 0 in x.shape[2:] and grid.size:
+        raise fail(node, f"an image of the shape {x.shape} has no places to read")
     aligned, cubic_taps = bool(attr(node, "align_corners")), attr(node, "mode") == "cubic"
     samplers = [Sampler(size, attr(node, "padding_mode"), aligned, cubic_taps) for size in x.shape[2:]]
     places = [samplers[i].inside(samplers[i].coordinate(real(grid)[..., rank - 1 - i])) for i in range(rank)]
