@@ -40,8 +40,8 @@ STAYING = frozenset(
 """(operator, type variable): operands that stay in float32 beside others in 16 bits: statistics and coordinates."""
 TYPED = ("to", "dtype", "output_dtype", "output_datatype")
 """Attributes that name the element type of a result."""
-TAKING = frozenset(("Bernoulli", "EyeLike", "RandomNormalLike", "RandomUniformLike"))
-"""Operators whose result takes the element type of their operand where no attribute names one."""
+TAKING = frozenset(("Bernoulli", "EyeLike", "OptionalGetElement", "RandomNormalLike", "RandomUniformLike"))
+"""Operators whose result takes the element type of their operand, though their schema has two names for these."""
 SPREADS = frozenset((
     "Where", "Mul", "Add", "Sub", "Max", "Min", "Cast", "Concat", "Expand", "Unsqueeze", "Squeeze", "Reshape",
     "Transpose", "Slice", "Gather", "Identity", "Neg", "Trilu", "Pad", "Tile",

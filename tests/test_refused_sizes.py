@@ -27,7 +27,8 @@ def answered(program: Program) -> Iterator[str]:
             if sizes == traced or not allowed(program.graph, sizes):
                 continue
             args, kwargs = resized(program, sizes, None)
-            why = raised(program, args, kwargs)
+            error = raised(program, args, kwargs)
+            why = "" if error is None else f"{type(error).__name__}: {error}"
             if not why or why.startswith("IndexError: index") or "to have value" in why:  # what a tensor holds
                 continue
             try:

@@ -182,7 +182,7 @@ def test_activations_of_comparisons() -> None:
     positive = op.Greater(x, 0.0)
     assert ops(op.Where(positive, x, op.Mul(x, 0.1))) == ["LeakyRelu"] == ops(op.Max(x, op.Mul(x, 0.1)))
     assert ops(op.Where(positive, x, op.Mul(op.Sub(op.Exp(x), 1.0), 0.5))) == ["Elu"]
-    assert ops(op.Where(positive, x, 0.0)) == ["Relu"] and ops(op.Max(x, op.Neg(x))) == ["Abs"]
+    assert ops(op.Where(positive, x, 0.0)) == ["ThresholdedRelu"] and ops(op.Max(x, op.Neg(x))) == ["Abs"]
     assert ops(op.Mul(x, op.Tanh(op.Log(op.Add(op.Exp(x), 1.0))))) == ["Mish"]
     assert "LeakyRelu" not in ops(op.Where(op.Less(x, 0.0), x, op.Mul(x, 0.1)))
 
