@@ -160,6 +160,16 @@ def test_direct_finds_what_an_operator_requires_of_sizes() -> None:
         even(torch.randn(3, 3))
 
 
+def test_direct_says_what_torch_requires_and_nobody_states() -> None:
+    program = exported(
+        lambda x: torch.nn.functional.pixel_unshuffle(x, 2), torch.randn(1, 1, 4, 6), dynamic_shapes=({2: "rows"},)
+    )
+    assert program(torch.randn(1, 1, 8, 6)).shape == (1, 4, 4, 3)
+    assert any("pixel_unshuffle" in text or "%" in text for text, _ in program.report.guards)
+    plain = exported(lambda x: torch.relu(x.to(x.device)), torch.randn(3, 4))
+    assert plain.report.guards == ()
+
+
 def test_direct_allows_size_1_where_the_graph_is_the_same() -> None:
     def asking(x: torch.Tensor) -> torch.Tensor:
         return x * 2 if x.shape[0] > 1 else x.mul(2)

@@ -88,7 +88,7 @@ def at_other_sizes(
 
     try:
         given = {name: resized(each) for name, each in kwargs.items() if name != "pin_memory"}
-        if device:
+        if device and all(a.name != "device" for a in func._schema.arguments[: len(args)]):
             given["device"] = META
         return func(*map(resized, args), **given)
     except DimensionError:
@@ -125,6 +125,7 @@ def relate(
             continue
         if not pairs(tracer, (args, tuple(kwargs.values()))):
             compare(tracer, func, results, told, sizes)
+            tracer.asked.untold(f"{func} takes sizes under a condition of torch's that is not known")
             return
     found = list(candidates(tracer, (args, tuple(kwargs.values()))))
     for some in (*([each] for each in found), found):
@@ -142,7 +143,8 @@ def relate(
             tracer.asked.equal(symbol, other)
         tracer.others.update(sizes)
         return
-    # What torch requires is no equality of sizes, or that it is so at the other sizes only: these are given up.
+    # What torch requires is no equality of sizes: it is said, and the other sizes are given up.
+    tracer.asked.untold(f"{func} takes sizes under a condition of torch's that is not known")
     for symbol in {s for d in shapes_in(tracer, (args, tuple(kwargs.values()))) for s in dims.symbols_of(d)}:
         tracer.others[symbol.name] = tracer.asked.hints[symbol.name]
 

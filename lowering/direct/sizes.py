@@ -64,6 +64,10 @@ class Questions:
             self.kept[told] = Guard(told, str(told), self.line())
             self.heard(told)
 
+    def untold(self, text: str) -> None:
+        """Keeps in words what nothing can check: a note in report and contract, with the user's line."""
+        self.kept.setdefault(text, Guard(None, text, self.line()))
+
     def equal(self, a: Dim, b: Dim) -> None:
         """Keeps that two dimensions are equal."""
         if dims.same(a, b) is not True:
@@ -456,6 +460,8 @@ def dim_of(size: Any) -> Dim:
 
 def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
     """Whether a condition holds for sizes; None where it hangs on more than they tell."""
+    if expr is None:  # said in words
+        return None
     try:
         values = {s: sizes[s.name] for s in expr.free_symbols}
     except KeyError:
