@@ -26,7 +26,8 @@ from lowering.facts import is_of_range
 from lowering.guards import CONTENT, TRUTH, Guard, closed, is_truth
 from lowering.promotion import NONE, cast, scalar, truth
 from lowering.provenance import line_of
-from lowering.scope import Check, Scope, is_unbacked, stamped
+from lowering.scope import Check, Scope, stamped
+from lowering.symints import is_unbacked
 
 CHECK = "check"
 """The role of a result that is true where the condition that it binds holds."""

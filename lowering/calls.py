@@ -16,8 +16,7 @@ from torch.utils import _pytree as pytree
 
 from lowering.dynamic_shapes import Groups, Leaf
 from lowering.errors import CaptureError
-from lowering.naming import is_names
-from lowering.pytrees import leaf_paths, unique_names
+from lowering.pytrees import is_names, leaf_paths, unique_names
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs")
 SETTINGS = ("use_cache", "return_dict", "output_attentions", "output_hidden_states")

@@ -26,8 +26,8 @@ from lowering.errors import LoweringError
 from lowering.guards import FALSEHOOD, TRUTH, source_of_guard
 from lowering.promotion import cast, truth
 from lowering.provenance import line_of
-from lowering.scope import Check, Scope, bind_symbols, is_unbacked, settled
-from lowering.symints import truth_symbol
+from lowering.scope import Check, Scope, bind_symbols, settled
+from lowering.symints import is_unbacked, truth_symbol
 
 BY_MASK = frozenset((torch.ops.aten.index.Tensor, torch.ops.aten.masked_select.default))
 """Operators whose result gets its size from their second operand."""

@@ -26,7 +26,8 @@ from lowering.functionalized import auto_functionalized, with_effects
 from lowering.fx_types import type_of
 from lowering.promotion import folded, is_truth, scalar
 from lowering.provenance import origin_of
-from lowering.scope import Check, Scope, is_unbacked, read_arguments, stamped
+from lowering.scope import Check, Scope, read_arguments, stamped
+from lowering.symints import is_unbacked
 
 INLINED = frozenset(
     "wrap_with_set_grad_enabled wrap_with_autocast wrap hints_wrapper tag_activation_checkpoint "

@@ -38,8 +38,8 @@ from lowering.programs import RESULTS
 from lowering.promotion import scalar
 from lowering.registry import STANDARD, Converter, Registry, by_operator
 from lowering.relied import relying
-from lowering.scope import Check, Options, Scope, is_unbacked, stamped, tensor_constant
-from lowering.symints import Sizes
+from lowering.scope import Check, Options, Scope, stamped, tensor_constant
+from lowering.symints import Sizes, is_unbacked
 
 NUMBERS: Mapping[type, DType] = {bool: DType.BOOL, int: DType.INT64, float: DType.DOUBLE}
 ITEM, SCALAR = torch.ops.aten.item, torch.ops.aten._local_scalar_dense

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from lowering.guards import unsigned
-from lowering.scope import is_unbacked
+from lowering.symints import is_unbacked
 
 _SQUEEZES = frozenset(("aten::squeeze", "aten::squeeze_copy"))
 _RESIZES = ("aten::upsample_", "aten::_upsample_")

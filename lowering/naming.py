@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lowering.errors import LoweringError
+from lowering.pytrees import is_names
 
 if TYPE_CHECKING:
     from lowering.capture import Captured
@@ -54,12 +55,3 @@ def unique(name: str, used: Iterable[str]) -> str:
     if name not in known:
         return name
     return next(f"{name}_{i}" for i in range(1, len(known) + 2) if f"{name}_{i}" not in known)
-
-
-def is_names(given: Any) -> bool:
-    """True for what can be gone through and gives texts, none of them empty; a text itself is no list of names."""
-    return (
-        isinstance(given, Iterable)
-        and not isinstance(given, str | bytes)
-        and all(isinstance(name, str) and name for name in given)
-    )

@@ -409,3 +409,12 @@ def unique_names(names: Iterable[str]) -> list[str]:
         seen.add(free)
         result.append(free)
     return result
+
+
+def is_names(given: Any) -> bool:
+    """True for what can be gone through and gives texts, none of them empty; a text itself is no list of names."""
+    return (
+        isinstance(given, Iterable)
+        and not isinstance(given, str | bytes)
+        and all(isinstance(name, str) and name for name in given)
+    )

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 from lowering.calls import Call, bind, named_leaves
 from lowering.dynamic_shapes import Leaf, LeafStatement, Place
 from lowering.errors import CaptureError
-from lowering.naming import is_names
+from lowering.pytrees import is_names
 
 
 def with_numbers(module: torch.nn.Module, call: Call, asked: Sequence[str]) -> tuple[Call, dict[int, type]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,7 +27,7 @@ from lowering.fx_types import blob_of, blobs_of_parts, is_absent
 from lowering.provenance import origin_of
 from lowering.registry import Registry
 from lowering.storage import Location
-from lowering.symints import Sizes, inexact
+from lowering.symints import Sizes, inexact, is_unbacked
 
 
 @attrs.frozen(eq=False)
@@ -111,14 +110,7 @@ def bind_symbols(scope: Scope, value: Value) -> None:
             scope.binders[dim] = (value, False)
 
 
-def is_unbacked(name: str) -> bool:
-    """True for the names that torch gives to symbols that depend on data, `u0` and `zuf3`, and for `zui3`, which is
-    rounded of one."""
-    return _UNBACKED.match(name) is not None
-
-
 WRONG = "the converter is wrong; hand lower() another one with converters={...}"
-_UNBACKED = re.compile(r"u\d+$|zu[fi]\d+$")
 
 
 def read_arguments(scope: Scope, node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:

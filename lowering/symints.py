@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -25,11 +26,19 @@ _CALLS: Mapping[str, Any] = {
 }  # fmt: skip
 """torch.utils._sympy.functions by name. Sizes are far below 2**53, so true division is taken as exact."""
 
+_UNBACKED = re.compile(r"u\d+$|zu[fi]\d+$")
+
 _ROUNDED = {"CeilToInt": "Ceil", "FloorToInt": "Floor", "TruncToInt": "", "RoundToInt": "Round"}
 """torch's ways from a number to an integer, as ONNX operators; a cast cuts off what is behind the point."""
 
 _RELATIONS = {"Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
               "StrictGreaterThan": ">", "GreaterThan": ">="}  # fmt: skip
+
+
+def is_unbacked(name: str) -> bool:
+    """True for the names that torch gives to symbols that depend on data, `u0` and `zuf3`, and for `zui3`, which is
+    rounded of one."""
+    return _UNBACKED.match(name) is not None
 
 
 def as_it_is(size: Any) -> Any:
