@@ -4,7 +4,7 @@
 #   make test      ruff, pyright, and the whole test suite
 #   make sweep     what `make test` takes a sample of, drawn afresh and ten times as much   (hours; SWEEP_SEED=n again)
 #   make bench     export speed, the IR's own costs, the optimizers over one set of files, latency   (an hour)
-#   make costs     passes/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
+#   make costs     passes/targets/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
 #   make models    docs/models.md from the sweep of models   (long)
 #   make rules     docs/rules.md from the rules
 #   make check-rules  docs/rules_checked.md: every rule at 200 instances and ten seeds, and the wrong rules on five
@@ -51,7 +51,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: $(READY)
-	$(BIN)/python -m lowering.demo
+	$(BIN)/python -m lowering.program.demo
 
 test: lint types
 	$(TIMEOUT) $(BIN)/python -m pytest $(PYTEST_ARGS)

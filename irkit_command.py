@@ -11,7 +11,7 @@ from typing import Any
 def main() -> None:
     """Runs the command line."""
     heard = listening()
-    from irkit.cli import app_main
+    from irkit.doors.cli import app_main
 
     signal.signal(signal.SIGINT, heard)
     app_main()

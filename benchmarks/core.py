@@ -48,7 +48,7 @@ def chain(count: int) -> Any:
 def stages(count: int, folder: Path) -> Iterator[tuple[str, float]]:
     """(stage, CPU seconds) of one graph, in order."""
     import irkit
-    from irkit.pause import uncollected
+    from irkit.support.uncollected import uncollected
     from passes import optimize
 
     path = folder / "chain.onnx"

@@ -48,7 +48,7 @@ def job(model_name: str, tool: str, repeat: int) -> dict[str, Any]:
     import torch
 
     from benchmarks.models import MODELS
-    from lowering.capture import capture
+    from lowering.capture.capture import capture
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -74,11 +74,11 @@ def job(model_name: str, tool: str, repeat: int) -> dict[str, Any]:
 
 def irkit_job(captured: Any, path: Path, repeat: int, name: str) -> dict[str, Any]:
     """irkit's stages from the captured program to the file."""
-    from irkit.onnx.external import save
-    from lowering.entry import lowered
+    from irkit.onnx.save import save
+    from lowering.fold.lower import lowered
     from passes import optimize
-    from passes.materialize_dims import materialize_dims
-    from passes.prepare import fitted
+    from passes.legal.materialize_dims import materialize_dims
+    from passes.preparing.prepare import fitted
     from passes.targets import target_of
 
     best: dict[str, float] = {}

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.kernel_cases_further import CASES as FURTHER
 from benchmarks.kernel_costs import Case, Form, Maker
 from irkit.build import call, const, op
-from irkit.ir import Value
+from irkit.core.ir import Value
 
 ROWS = {
     "small": {"batch": 1, "length": 8, "width": 64, "heads": 4, "past": 16},

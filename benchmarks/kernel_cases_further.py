@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.kernel_costs import Case, Form, Maker
 from irkit.build import op
-from irkit.ir import Value
+from irkit.core.ir import Value
 
 MIXTURES = {
     "small": {"rows": 8, "width": 64, "inner": 128, "experts": 4, "k": 2},

@@ -4,9 +4,10 @@ Each case is built twice, as irkit graphs: fused, and in the plain forms that ir
 run on ONNX Runtime's CPU provider with default session options, so with ONNX Runtime's own fusions, in one thread, in
 turns; of each the tenth percentile of the CPU times of many runs counts, and of several rounds the median. A graph
 holds several copies of a case, on inputs of their own, so that what a run costs by itself counts for little. The
-ratios fused by plain go to passes/costs.json; what they say about a fusion is decided in passes/costs.py. A case is
-measured in every element type of floating-point numbers for which ONNX Runtime has the kernel, be it between casts of
-its own. `--only NAME` and `--dtype f64` measure some of it and leave the rest as it is.
+ratios fused by plain go to passes/targets/costs.json; what they say about a fusion is decided in
+passes/targets/costs.py. A case is measured in every element type of floating-point numbers for which ONNX Runtime has
+the kernel, be it between casts of its own. `--only NAME` and `--dtype f64` measure some of it and leave the rest as it
+is.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import irkit
 from irkit.build import const
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, Tensor
+from irkit.core.walk import post_order
 from irkit.errors import IrkitError
-from irkit.ir import Graph, Value, param
-from irkit.onnx.runtime_table import is_contrib
-from irkit.types import DType, Tensor
-from irkit.walk import post_order
-from passes.costs import fusion_of
-from passes.group_products import group_products
-from passes.legalize import legalize
-from passes.materialize_dims import materialize_dims
-from passes.steer import steer
+from irkit.ops.runtime_table import is_contrib
+from passes.legal.legalize import legalize
+from passes.legal.materialize_dims import materialize_dims
+from passes.preparing.group_products import group_products
+from passes.preparing.steer import steer
 from passes.targets import Target, target_of
+from passes.targets.costs import fusion_of
 
-TABLE = Path(__file__).resolve().parent.parent / "passes" / "costs.json"
+TABLE = Path(__file__).resolve().parent.parent / "passes" / "targets" / "costs.json"
 PLAIN = target_of("onnxruntime-cpu")
 CONTRIB = target_of("onnxruntime-cpu+com.microsoft")
 PROVIDER = "CPUExecutionProvider"
@@ -57,8 +58,8 @@ Form = Callable[["Maker"], Any]
 @attrs.frozen
 class Case:
     """A fusion: its fused form, plain forms of which the fastest counts, and sizes by class. `name` is only for cases
-    whose fused form is ONNX's own operator; the others are called as passes.costs calls them. `copies` of it make a
-    graph: few where weights are large, which would have to come from memory by turns."""
+    whose fused form is ONNX's own operator; the others are called as passes.targets.costs calls them. `copies` of it
+    make a graph: few where weights are large, which would have to come from memory by turns."""
 
     fused: Form
     plain: tuple[Form, ...]

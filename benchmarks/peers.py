@@ -87,7 +87,7 @@ def captured(name: str, *, dynamic: bool = True) -> Any:
     import torch
 
     from benchmarks.models import EVERY
-    from lowering.capture import capture
+    from lowering.capture.capture import capture
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -125,8 +125,8 @@ def write_by_torch(name: str, path: Path, *, optimize: bool = False) -> None:
 
 def write_by_irkit(name: str, path: Path, target: str) -> None:
     """irkit's export of a model for a target, and example inputs beside it."""
-    from irkit.onnx.external import save
-    from lowering.entry import lowered
+    from irkit.onnx.save import save
+    from lowering.fold.lower import lowered
     from passes import optimize, prepare
     from passes.targets import target_of
 

@@ -28,9 +28,9 @@ sys.path.insert(0, str(ROOT))
 
 import irkit  # noqa: E402
 from irkit.build import const, op  # noqa: E402
-from irkit.ir import Graph, param  # noqa: E402
-from irkit.onnx.check import session  # noqa: E402
-from irkit.types import tensor  # noqa: E402
+from irkit.core.ir import Graph, param  # noqa: E402
+from irkit.core.types import tensor  # noqa: E402
+from irkit.onnx.sessions import session  # noqa: E402
 from passes import optimize, prepare  # noqa: E402
 from passes.precision import mixed_precision  # noqa: E402
 

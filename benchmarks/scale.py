@@ -130,8 +130,8 @@ def job(source: Path, repeat: int) -> dict[str, Any]:
     """One file, in this process."""
     import irkit
     from passes import optimize
-    from passes.legalize import legalize
-    from passes.materialize_dims import materialize_dims
+    from passes.legal.legalize import legalize
+    from passes.legal.materialize_dims import materialize_dims
     from passes.targets import target_of
 
     target = target_of("onnxruntime-cpu", None)
@@ -154,8 +154,8 @@ def once(source: Path, output: Path, target: Any, times: dict[str, float]) -> tu
 
     import irkit
     from passes import optimize
-    from passes.legalize import legalize
-    from passes.materialize_dims import materialize_dims
+    from passes.legal.legalize import legalize
+    from passes.legal.materialize_dims import materialize_dims
 
     graph = timed(times, "load", lambda: irkit.load(source))
     after = timed(times, "optimize", lambda: optimize(graph))
@@ -173,7 +173,7 @@ def once(source: Path, output: Path, target: Any, times: dict[str, float]) -> tu
 def write(shape: str, size: int, path: Path) -> None:
     """Builds a graph and writes its file."""
     import irkit
-    from irkit.pause import uncollected
+    from irkit.support.uncollected import uncollected
 
     irkit.save(uncollected(SHAPES[shape])(size), path)
 

@@ -30,15 +30,15 @@ from torch.nn import functional as F
 from benchmarks.models_images import IMAGES, ORDERS
 from irkit import dims
 from irkit.build import const, op
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import dims_of, tensor
 from irkit.dims import Range
-from irkit.ir import Graph, Value, param
-from irkit.onnx.serialize import to_proto
-from irkit.rewrite import rewrite
-from irkit.types import dims_of, tensor
-from lowering.export import to_onnx
-from passes.legalize import legalize
-from passes.materialize_dims import materialize_dims
-from passes.rules.hidden import with_nan
+from irkit.onnx.writing.models import to_proto
+from irkit.rewriting.face import rewrite
+from lowering.program.to_onnx import to_onnx
+from passes.legal.legalize import legalize
+from passes.legal.materialize_dims import materialize_dims
+from passes.rules.attention.reach import with_nan
 from passes.rules.nan import NAN
 from passes.targets import target_of
 

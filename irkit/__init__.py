@@ -9,10 +9,15 @@ program = irkit.to_onnx(model, args)        # all of it in one call
 from typing import TYPE_CHECKING, Any
 
 import irkit_command  # first: `python -m irkit` can be interrupted from here on  # noqa: F401
-from irkit.blobs import Blob, blob
 from irkit.build import call, call_graph, closed, const, custom, dim_scalar, op, shape_vector
-from irkit.check_rule import check
-from irkit.compare import Difference, Tolerance, compare
+from irkit.checking.comparison import Difference, Tolerance, compare
+from irkit.checking.rules import check
+from irkit.core.blobs import Blob, blob
+from irkit.core.freeze import freeze
+from irkit.core.ir import Fact, Graph, Port, Signature, Value, constant, item, param, substitute
+from irkit.core.origins import Origin
+from irkit.core.printer import print_graph
+from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple, Type, tensor
 from irkit.dims import Range, fresh, symbol
 from irkit.errors import (
     AbsentError,
@@ -29,24 +34,19 @@ from irkit.errors import (
     TypeRuleError,
     VerifyError,
 )
-from irkit.evaluate import evaluate
-from irkit.freeze import freeze
-from irkit.ir import Fact, Graph, Port, Signature, Value, constant, item, param, substitute
+from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.load import load
-from irkit.onnx.serialize import to_proto
-from irkit.origins import Origin
+from irkit.onnx.writing.models import to_proto
 from irkit.pattern import hole
-from irkit.pipeline import Pass, checked, fixpoint, graph_pass, in_bodies, record, rules_pass, sequence, when
-from irkit.rewrite import Match, Rule, Rules, decline, explain, rewrite, rule
-from irkit.share import share
+from irkit.rewriting.face import Match, Rule, Rules, decline, explain, rewrite, rule
+from irkit.rewriting.numbering import share
+from irkit.rewriting.passes import Pass, checked, fixpoint, graph_pass, in_bodies, record, rules_pass, sequence, when
 from irkit.text.files import load_text, save_text
 from irkit.text.parser import parse
-from irkit.text.printer import print_graph
-from irkit.types import DType, Optional, Sequence, Tensor, Tuple, Type, tensor
-from irkit.verify import verify
+from irkit.verification.laws import verify
 
 if TYPE_CHECKING:
-    from irkit.export_door import save, to_onnx
+    from irkit.doors.to_onnx import save, to_onnx
 
 __all__ = [
     "AbsentError",
@@ -136,5 +136,5 @@ def __getattr__(name: str) -> Any:
     if name in ("save", "to_onnx"):
         from importlib import import_module
 
-        return getattr(import_module("irkit.export_door"), name)
+        return getattr(import_module("irkit.doors.to_onnx"), name)
     raise AttributeError(f"module 'irkit' has no attribute {name!r}")

@@ -1,5 +1,5 @@
 """torch programs into irkit graphs: capture, converters, the fold, and the export that runs."""
 
-from lowering.entry import lower
+from lowering.fold.lower import lower
 
 __all__ = ["lower"]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 
-from irkit.ir import Graph
-from irkit.onnx.external import save
+from irkit.core.ir import Graph
 from irkit.onnx.load import load
-from irkit.pause import uncollected
-from irkit.rule import Rule, Rules
-from passes.definitions import written_out
-from passes.legalize import newest_for
-from passes.prepare import prepare
-from passes.rule_sets import text_of
-from passes.standard import optimize, several
+from irkit.onnx.save import save
+from irkit.rewriting.rule import Rule, Rules
+from irkit.support.uncollected import uncollected
+from passes.legal.definitions import written_out
+from passes.legal.legalize import newest_for
+from passes.pipelines.rule_sets import text_of
+from passes.pipelines.standard import optimize, several
+from passes.preparing.prepare import prepare
 from passes.targets import Target, target_of
 
 

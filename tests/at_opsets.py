@@ -19,14 +19,14 @@ import attrs
 import onnx
 import torch
 
+from irkit.core.ir import Graph
 from irkit.errors import RewriteError
-from irkit.ir import Graph
-from lowering.capture import capture
-from lowering.entry import Lowered, lowered
-from lowering.export import report_of
-from lowering.program import Program
+from lowering.capture.capture import capture
+from lowering.fold.lower import Lowered, lowered
+from lowering.program.program import Program
+from lowering.program.to_onnx import report_of
 from passes import optimize
-from passes.prepare import prepare
+from passes.preparing.prepare import prepare
 from passes.targets import OLDEST, OPSET, target_of
 from tests.converters.oracle import OPS
 from tests.coverage.measure import (

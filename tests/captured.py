@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from lowering.capture import Captured
-from lowering.guards import size_of
-from lowering.programs import metas_of_program
+from lowering.capture.capture import Captured
+from lowering.capture.guards.guards import size_of
+from lowering.records.programs import metas_of_program
 
 X = torch.randn(4, 6)
 Y = torch.randn(4, 6)

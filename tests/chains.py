@@ -14,9 +14,9 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import const, op
+from irkit.core.ir import Graph, Port, Signature, Value, param
+from irkit.core.types import DType, Tensor
 from irkit.errors import IrkitError
-from irkit.ir import Graph, Port, Signature, Value, param
-from irkit.types import DType, Tensor
 
 Rng = np.random.Generator
 

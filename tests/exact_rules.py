@@ -19,21 +19,21 @@ import ml_dtypes
 import numpy as np
 
 from irkit import dims
-from irkit.agree import Unrunnable, computed, is_allowed, is_safe, run, same_bits, sides
 from irkit.build import const
-from irkit.check_rule import drawn, matched
-from irkit.counterexample import Case, Counterexample
-from irkit.draws import assignment
+from irkit.checking.agreement import Unrunnable, computed, is_allowed, is_safe, run, same_bits, sides
+from irkit.checking.counterexamples import Case, Counterexample
+from irkit.checking.draws import assignment
+from irkit.checking.instances import Retry
+from irkit.checking.near_misses import near_miss, rebuilt
+from irkit.checking.rules import drawn, matched
+from irkit.core.ir import Graph, Value
+from irkit.core.types import DType, Tensor, dims_of
+from irkit.core.vocabulary import CONSTANT, PARAM
+from irkit.core.walk import post_order
 from irkit.errors import EvaluateError, IrkitError, RewriteError, TypeRuleError
-from irkit.evaluate import evaluate
-from irkit.instances import Retry
-from irkit.ir import Graph, Value
-from irkit.near_misses import near_miss, rebuilt
-from irkit.rewrite import Decline, Rule
-from irkit.sweep import bound_by
-from irkit.types import DType, Tensor, dims_of
-from irkit.vocabulary import CONSTANT, PARAM
-from irkit.walk import post_order
+from irkit.evaluation.interpreter import evaluate
+from irkit.rewriting.driver import bound_by
+from irkit.rewriting.face import Decline, Rule
 
 Rng = np.random.Generator
 

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 from hypothesis import strategies as st
 
-from irkit.types import DType
+from irkit.core.types import DType
 from tests.onnxruntime_node import dtypes
 
 F32, I64 = DType.FLOAT, DType.INT64

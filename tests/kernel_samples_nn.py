@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from irkit.types import DType
+from irkit.core.types import DType
 from tests.kernel_samples import F32, Draw, Maker, Sample, indices
 from tests.onnxruntime_node import dtypes
 

@@ -19,7 +19,7 @@ import numpy as np
 
 import irkit
 from irkit import op, tensor
-from irkit.ir import Graph
+from irkit.core.ir import Graph
 
 ROWS = 300
 FORMS = ("beside", "inside", "text")

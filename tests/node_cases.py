@@ -13,12 +13,13 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, numpy_helper
 
-from irkit import bodies, dims
-from irkit.blobs import blob
+from irkit import dims
 from irkit.build import call, const, shape_vector
-from irkit.ir import Graph, Value, param
-from irkit.onnx.schemas import BODIES, OPSET, TYPE_STRINGS, spec
-from irkit.types import DType, Optional, Sequence, Tensor, Type
+from irkit.core.blobs import blob
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, Optional, Sequence, Tensor, Type
+from irkit.nodes import bodies
+from irkit.ops.schemas import BODIES, OPSET, TYPE_STRINGS, spec
 
 SIZES: Mapping[str, tuple[int, ...]] = {
     "Reshape": (1,), "Expand": (1,), "Tile": (1,), "Slice": (1, 2, 3, 4), "Pad": (1, 3), "Squeeze": (1,),

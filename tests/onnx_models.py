@@ -10,8 +10,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import irkit
 from irkit import op
-from irkit.ir import Graph, Port, Signature, param
-from irkit.types import tensor
+from irkit.core.ir import Graph, Port, Signature, param
+from irkit.core.types import tensor
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 make = helper.make_node

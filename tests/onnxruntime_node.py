@@ -14,9 +14,9 @@ from onnx import helper
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidGraph
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Unimplemented
 
-from irkit.onnx.schemas import OPSET, TYPE_STRINGS, spec
-from irkit.types import DType, Tensor, Type
-from irkit.types import Sequence as SequenceType
+from irkit.core.types import DType, Tensor, Type
+from irkit.core.types import Sequence as SequenceType
+from irkit.ops.schemas import OPSET, TYPE_STRINGS, spec
 
 REFUSED = (Unimplemented, InvalidGraph)
 """What ONNX Runtime raises for an element type that it has no kernel for."""

@@ -14,13 +14,13 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import call, const, op, shape_vector
+from irkit.checking.instances import Instance, Retry, results_of
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, Tensor, Tuple, tensor
+from irkit.core.vocabulary import ITEM, PARAM
+from irkit.core.walk import post_order
 from irkit.errors import IrkitError
-from irkit.instances import Instance, Retry, results_of
-from irkit.ir import Graph, Value, param
-from irkit.onnx.schemas import BODIES, TYPE_STRINGS, spec
-from irkit.types import DType, Tensor, Tuple, tensor
-from irkit.vocabulary import ITEM, PARAM
-from irkit.walk import post_order
+from irkit.ops.schemas import BODIES, TYPE_STRINGS, spec
 from tests.kernel_samples import F32, Draw, Sample
 from tests.kernel_samples_nn import recurrent
 from tests.node_cases import SIZES, Case, attribute_of, built, cases, fed

@@ -22,12 +22,12 @@ import onnx.version_converter
 import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
-from irkit.compare import compare
+from irkit.checking.comparison import compare
+from irkit.core.ir import Graph, Value, param
 from irkit.errors import RewriteError, SerializeError
-from irkit.ir import Graph, Value, param
-from irkit.onnx.check import session
-from irkit.onnx.serialize import to_proto
-from passes.prepare import prepare
+from irkit.onnx.sessions import session
+from irkit.onnx.writing.models import to_proto
+from passes.preparing.prepare import prepare
 from passes.targets import OLDEST, OPSET, target_of
 from tests.node_cases import Case, built, cases, fed
 

@@ -22,16 +22,16 @@ import attrs
 import numpy as np
 import onnxruntime
 
-from irkit.agree import is_safe, plain_options
-from irkit.compare import compare
+from irkit.checking.agreement import is_safe, plain_options
+from irkit.checking.comparison import compare
+from irkit.checking.instances import Retry
+from irkit.core.ir import Graph, Value, param
 from irkit.errors import IrkitError
-from irkit.instances import Retry
-from irkit.ir import Graph, Value, param
-from irkit.onnx.check import session
-from irkit.onnx.kernels.table import DRAWS
+from irkit.evaluation.kernels.table import DRAWS
+from irkit.onnx.sessions import session
 from irkit.testing import choices, random_feeds, random_graph
 from passes import optimize
-from passes.prepare import prepare
+from passes.preparing.prepare import prepare
 from tests.chains import chain
 from tests.node_cases import built, cases, fed
 from tests.operator_instances import graph_of, instances_of, names_with_samples

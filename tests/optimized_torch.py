@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from irkit.core.ir import Graph
 from irkit.errors import IrkitError
-from irkit.ir import Graph
-from lowering.export import to_onnx
+from lowering.program.to_onnx import to_onnx
 from tests.converters.oracle import OPS, Case
 from tests.coverage.measure import DTYPES, NOT_DETERMINED, Key, cases_of, clones, dynamic_axes
 

@@ -3,9 +3,9 @@ export."""
 
 from __future__ import annotations
 
-from lowering.asserted import watched
-from lowering.export import Clock, finished
-from lowering.program import Program
+from lowering.fold.assertions import watched
+from lowering.program.program import Program
+from lowering.program.to_onnx import Clock, finished
 from passes import optimize
 from passes.precision import Precision
 from passes.targets import target_of

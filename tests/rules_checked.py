@@ -15,11 +15,11 @@ from pathlib import Path
 
 import attrs
 
-from irkit.check_rule import check
-from irkit.counterexample import Counterexample
-from irkit.covered import Checked
+from irkit.checking.counterexamples import Counterexample
+from irkit.checking.coverage import Checked
+from irkit.checking.rules import check
 from irkit.errors import RewriteError
-from irkit.rewrite import Rule
+from irkit.rewriting.face import Rule
 from tests.rules_table import RULES
 from tests.wrong_rules import WRONG
 

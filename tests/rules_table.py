@@ -12,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from irkit.agree import has_value, sides
-from irkit.check_rule import matched, sampled
+from irkit.checking.agreement import has_value, sides
+from irkit.checking.rules import matched, sampled
+from irkit.core.ir import Value
+from irkit.core.types import DType, Tensor, dims_of
+from irkit.core.vocabulary import CONSTANT, ITEM, PARAM, SHAPE_VECTOR
+from irkit.core.walk import post_order
 from irkit.errors import IrkitError
-from irkit.ir import Value
 from irkit.pattern import uniform
-from irkit.rewrite import Decline, Rule
-from irkit.sweep import bound_by
-from irkit.types import DType, Tensor, dims_of
-from irkit.vocabulary import CONSTANT, ITEM, PARAM, SHAPE_VECTOR
-from irkit.walk import post_order
-from passes.contrib import CONTRIB
-from passes.group_products import GROUPING
-from passes.rules.finite import FINITE
+from irkit.rewriting.driver import bound_by
+from irkit.rewriting.face import Decline, Rule
+from passes.pipelines.standard import EXACT, REAL
+from passes.preparing.group_products import GROUPING
+from passes.preparing.steer import STEERING
+from passes.rules.arithmetic.finite import FINITE
 from passes.rules.nan import NAN
-from passes.standard import EXACT, REAL
-from passes.steer import STEERING
+from passes.rules.onnxruntime import CONTRIB
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "rules.md"

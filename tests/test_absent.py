@@ -15,7 +15,7 @@ from transformers import BertConfig, BertModel
 
 import irkit
 from lowering import lower
-from lowering.program import Program
+from lowering.program.program import Program
 from passes import optimize
 
 

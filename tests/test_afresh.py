@@ -15,8 +15,8 @@ from torch.utils import _pytree as pytree
 
 import irkit
 from lowering import lower
-from lowering.afresh import compiled_afresh
-from lowering.pytrees import forget
+from lowering.capture.patches.fresh_dynamo import compiled_afresh
+from lowering.records.pytrees import forget
 
 
 def loop(x: Any) -> Any:

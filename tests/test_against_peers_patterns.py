@@ -16,12 +16,12 @@ import pytest
 
 from irkit import dims
 from irkit.build import const, op
-from irkit.compare import compare
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
-from irkit.types import tensor
-from irkit.verify import verify
-from irkit.walk import post_order
+from irkit.checking.comparison import compare
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import tensor
+from irkit.core.walk import post_order
+from irkit.evaluation.interpreter import evaluate
+from irkit.verification.laws import verify
 from passes import optimize
 
 N, M = dims.symbol("n"), dims.symbol("m")

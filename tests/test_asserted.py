@@ -16,7 +16,7 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import irkit
-from irkit.contract import contract_of
+from irkit.contract.as_json import contract_of
 from lowering import lower
 
 FOUR = torch.ones(4)

@@ -18,10 +18,20 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 import irkit
 from irkit import op
-from irkit.ir import param
-from irkit.types import DType, Tensor
-from lowering.program import Program
-from passes.rules.hidden import ALL, EXTREMES, LEAST, NOTHING, NUMBERS, may_be_blind, may_hold_least, reach, with_nan
+from irkit.core.ir import param
+from irkit.core.types import DType, Tensor
+from lowering.program.program import Program
+from passes.rules.attention.reach import (
+    ALL,
+    EXTREMES,
+    LEAST,
+    NOTHING,
+    NUMBERS,
+    may_be_blind,
+    may_hold_least,
+    reach,
+    with_nan,
+)
 from tests.retargeted import retargeted
 
 INF = torch.inf

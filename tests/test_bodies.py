@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from irkit import dims
-from irkit.bodies import closed, entries, made_by, trace
 from irkit.build import call, const, op, shape_vector
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import Sequence, Tensor, tensor
+from irkit.core.vocabulary import PARAM
+from irkit.core.walk import post_order
 from irkit.errors import TypeRuleError
-from irkit.ir import Graph, Value, param
-from irkit.types import Sequence, Tensor, tensor
-from irkit.vocabulary import PARAM
-from irkit.walk import post_order
+from irkit.nodes.bodies import closed, entries, made_by, trace
 
 
 def x(*shape: Any, dtype: str = "f32") -> Value:

@@ -14,10 +14,10 @@ from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.shape_prop import ShapeProp
 
-from lowering.capture import Captured, capture
+from lowering.capture.capture import Captured, capture
 from lowering.errors import CaptureError
-from lowering.export import to_onnx
-from lowering.pytrees import known_cache_types
+from lowering.program.to_onnx import to_onnx
+from lowering.records.pytrees import known_cache_types
 from tests.captured import Add, Apart, Chained, X, Y, guards, shapes
 
 BATCH = Dim("batch")

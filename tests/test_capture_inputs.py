@@ -17,11 +17,11 @@ from torch.utils import _pytree as pytree
 from transformers.models.minimax.modeling_minimax import MiniMaxCache
 
 from irkit.errors import ContractError
-from lowering.capture import capture
+from lowering.capture.capture import capture
+from lowering.capture.same_program import run
 from lowering.errors import CaptureError
-from lowering.export import to_onnx
-from lowering.pytrees import known_cache_types, registering
-from lowering.sameness import run
+from lowering.program.to_onnx import to_onnx
+from lowering.records.pytrees import known_cache_types, registering
 from tests.captured import Add, Apart, Tree, X, Y, program_of, shapes
 
 

@@ -19,7 +19,7 @@ from torch.export import Dim
 from typer.testing import CliRunner
 
 import irkit
-from irkit.cli import app
+from irkit.doors.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -180,8 +180,8 @@ def test_check_reports_what_the_runtime_refuses(folder: Path, tmp_path: Path) ->
 def test_export_that_fails_its_check_writes_nothing(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lowering.checking import CheckReport, SizeReport
-    from lowering.program import Program
+    from lowering.program.check import CheckReport, SizeReport
+    from lowering.program.program import Program
 
     monkeypatch.setattr(Program, "check", lambda self: CheckReport((SizeReport((("n", 1),), (), "it differs"),)))
     result = irkit_(["export", str(folder / "model.pt2"), "-o", str(tmp_path / "model.onnx"), "--check"])
@@ -298,7 +298,7 @@ def test_help_has_a_short_name() -> None:
     assert irkit_(["show", "-h"]).output == irkit_(["show", "--help"]).output
 
 
-@pytest.mark.parametrize("module", ["irkit", "irkit.cli"])
+@pytest.mark.parametrize("module", ["irkit", "irkit.doors.cli"])
 def test_modules_run_the_command_line_too(module: str) -> None:
     command = [sys.executable, "-m", module, "--version"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -314,7 +314,7 @@ def test_an_interrupt_ends_in_one_line(when: str) -> None:
         code += "class Finder:\n    find_spec = staticmethod(lambda name, *_: name == 'sympy' and hit() or None)\n"
         code += "sys.meta_path.insert(0, Finder)\n"
     else:
-        code += "import irkit.cli\nirkit.cli.read = hit\n"
+        code += "import irkit.doors.cli\nirkit.cli.read = hit\n"
     code += f"sys.argv = ['irkit', 'show', {__file__!r}]\nirkit_command.main()"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irkit.compare import TOLERANCES, compare, tolerance
-from irkit.types import DType
+from irkit.checking.comparison import TOLERANCES, compare, tolerance
+from irkit.core.types import DType
 
 F = np.float32
 

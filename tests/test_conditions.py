@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from irkit.conditions import holds
+from irkit.dims.conditions import holds
 from irkit.errors import DimensionError
 
 FUNCTIONS = {"max": max, "min": min, "ceil": math.ceil, "floor": math.floor, "trunc": math.trunc, "round": round}

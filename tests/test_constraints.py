@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import irkit
-from lowering.capture import capture
-from lowering.widening import MANY
+from lowering.capture.capture import capture
+from lowering.capture.widen import MANY
 
 
 class Halved(torch.nn.Module):

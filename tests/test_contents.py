@@ -17,8 +17,8 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import irkit
-from lowering.capture import capture
-from lowering.entry import lowered
+from lowering.capture.capture import capture
+from lowering.fold.lower import lowered
 from tests import asserting_programs
 
 MASK = torch.tensor([True, True, True, False, True, True, False, True, False])

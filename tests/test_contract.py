@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 import irkit
 from irkit import dims
-from irkit.cli import app
-from irkit.contract import contract_of, solved
+from irkit.contract.as_json import contract_of, solved
+from irkit.doors.cli import app
 from irkit.errors import ContractError
-from lowering.export import to_onnx
-from lowering.program import Program
+from lowering.program.program import Program
+from lowering.program.to_onnx import to_onnx
 
 PAGE = Path(__file__).parents[1] / "docs" / "contract.md"
 

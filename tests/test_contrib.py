@@ -13,10 +13,10 @@ import pytest
 import irkit
 import passes
 from irkit import dims
+from irkit.build.runtime import DEFINITIONS
+from irkit.core.ir import Graph, param
+from irkit.core.types import DType, tensor
 from irkit.errors import TypeRuleError
-from irkit.ir import Graph, param
-from irkit.onnx.contrib import DEFINITIONS
-from irkit.types import DType, tensor
 from passes.targets import target_of
 
 CONTRIB = target_of("onnxruntime-cpu+com.microsoft")

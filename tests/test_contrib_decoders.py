@@ -10,14 +10,14 @@ import pytest
 import irkit
 from irkit import dims
 from irkit.build import op, shape_vector
-from irkit.compare import compare
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
-from irkit.types import DType, tensor
-from irkit.verify import verify
+from irkit.checking.comparison import compare
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, tensor
+from irkit.evaluation.interpreter import evaluate
+from irkit.verification.laws import verify
 from passes import optimize, prepare
-from passes.contrib.decoders import DECODERS, cross_attention
-from passes.fuse import fuse
+from passes.preparing.fuse import fuse
+from passes.rules.onnxruntime.decoders import DECODERS, cross_attention
 from passes.targets import target_of
 
 CONTRIB = target_of("onnxruntime-cpu+com.microsoft")

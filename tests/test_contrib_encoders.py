@@ -12,14 +12,14 @@ import torch
 import irkit
 import passes
 from irkit import const, dims, op, param, tensor
-from irkit.check_rule import check
-from irkit.ir import Graph, Value
-from irkit.rewrite import explain
-from irkit.rule import Rule
-from irkit.walk import post_order
-from passes.contrib.encoders import ENCODERS, HELD
-from passes.fold_constants import transposed
-from passes.fuse import fuse, hold
+from irkit.checking.rules import check
+from irkit.core.ir import Graph, Value
+from irkit.core.walk import post_order
+from irkit.rewriting.face import explain
+from irkit.rewriting.rule import Rule
+from passes.preparing.fuse import fuse, hold
+from passes.rules.constants import transposed
+from passes.rules.onnxruntime.encoders import ENCODERS, HELD
 from passes.targets import target_of
 
 ORT = target_of("onnxruntime-cpu+com.microsoft")

@@ -12,13 +12,13 @@ import torch
 import transformers
 
 import irkit
-from irkit.ir import Graph, Value
+from irkit.core.ir import Graph, Value
 from lowering import lower
 from passes import optimize, prepare
-from passes.contrib.experts import mixture_of_experts
-from passes.costs import pays
-from passes.fuse import fuse, fusions
+from passes.preparing.fuse import fuse, fusions
+from passes.rules.onnxruntime.experts import mixture_of_experts
 from passes.targets import target_of
+from passes.targets.costs import pays
 from tests.zoo.transformers_text import decoder_options
 
 CONTRIB = target_of("onnxruntime-cpu+com.microsoft")

@@ -13,14 +13,14 @@ import transformers
 import irkit
 from irkit import dims
 from irkit.build import const, op
-from irkit.ir import Graph, Value, param
-from irkit.types import DType, tensor
-from irkit.walk import post_order
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, tensor
+from irkit.core.walk import post_order
 from passes import prepare
-from passes.contrib.recurrences import attended_state, causal_convolution
-from passes.costs import fusion_of, pays
-from passes.fuse import fuse
+from passes.preparing.fuse import fuse
+from passes.rules.onnxruntime.recurrences import attended_state, causal_convolution
 from passes.targets import target_of
+from passes.targets.costs import fusion_of, pays
 from tests.zoo.transformers_text import decoder_options, token_ids
 
 CONTRIB = target_of("onnxruntime-cpu+com.microsoft")

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from lowering.complex_dispatch import COMPLEX
-from lowering.registry import STANDARD, entry
+from lowering.fold.complex_registry import COMPLEX
+from lowering.fold.registry import STANDARD, entry
 
 SPACES = ("aten", "prims")
 

@@ -11,9 +11,9 @@ import torch
 
 import irkit
 from irkit import op
+from irkit.core.ir import Graph
 from irkit.errors import IrkitError
-from irkit.evaluate import evaluate
-from irkit.ir import Graph
+from irkit.evaluation.interpreter import evaluate
 from lowering import lower
 from lowering.errors import LoweringError, MissingConverters, Unsupported
 

@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from irkit import op
 from lowering.errors import MissingConverters
-from lowering.export import to_onnx
+from lowering.program.to_onnx import to_onnx
 
 
 @torch.library.custom_op("irkit_tests::scale_", mutates_args=("x",))

@@ -10,11 +10,10 @@ import pytest
 from benchmarks.kernel_cases import CASES
 from benchmarks.kernel_costs import DTYPES, TABLE, Case, Maker, Runner, dtypes_of, graph_of, named
 from irkit.build import op
-from irkit.ir import Graph, param
-from irkit.types import DType, tensor
-from passes import costs
-from passes.fuse import fuse
-from passes.targets import target_of
+from irkit.core.ir import Graph, param
+from irkit.core.types import DType, tensor
+from passes.preparing.fuse import fuse
+from passes.targets import costs, target_of
 
 CPU = "CPUExecutionProvider"
 RATIOS = json.loads(TABLE.read_text(encoding="utf-8"))["ratios"]

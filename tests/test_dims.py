@@ -12,8 +12,8 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irkit import dims, dims_text
-from irkit.dims import Range, same, symbol
+from irkit import dims
+from irkit.dims import Range, notation, same, symbol
 from irkit.errors import DimensionError
 
 A, B, C = symbol("a"), symbol("b"), symbol("c")
@@ -82,10 +82,10 @@ def test_expressions_mean_what_integers_do(tree: Tree, values: dict[str, int]) -
 @given(trees())
 def test_text_reads_back(tree: Tree) -> None:
     expression = tree[0]
-    text = dims_text.text(expression)
-    again = dims_text.parse(text)
+    text = notation.text(expression)
+    again = notation.parse(text)
     assert again == expression
-    assert dims_text.text(again) == text
+    assert notation.text(again) == text
 
 
 @given(trees(), trees(), assignments)
@@ -222,9 +222,9 @@ def test_dim_refuses_what_is_no_dimension() -> None:
     ],
 )  # fmt: skip
 def test_text_is_python_and_reads_back(text: str) -> None:
-    found = dims_text.parse(text)
-    assert dims_text.text(found) == text
-    assert dims_text.parse(dims_text.text(found)) == found
+    found = notation.parse(text)
+    assert notation.text(found) == text
+    assert notation.parse(notation.text(found)) == found
 
 
 def test_what_windows_over_an_image_make_of_its_size_is_read() -> None:
@@ -234,14 +234,14 @@ def test_what_windows_over_an_image_make_of_its_size_is_read() -> None:
     whole = f"{windows} // ((-(a // 4 % 4) % 4)*(b // 4) + (a // 4)*(-(b // 4 % 4) % 4) + (a // 4)*(b // 4))"
     text = f"32*({whole})*(-(a // 4 % 4) % 4)*(b // 4) + 16*({whole})*(a // 4)*(b // 4) - {windows}"
     for sizes in ({"a": 32, "b": 64, "c": 2}, {"a": 21, "b": 6, "c": 1}):
-        assert dims.evaluate(dims_text.parse(text), sizes) == eval(text, dict(sizes))
+        assert dims.evaluate(notation.parse(text), sizes) == eval(text, dict(sizes))
 
 
 def test_what_many_windows_make_of_a_size_is_read() -> None:
     """A long sum of small numbers is no large number."""
     height, width = (f"(-((-({n} % 4) % 4 + {n}) % 4) % 4 + -({n} % 4) % 4 + {n})" for n in "ab")
-    text = dims_text.text(dims_text.parse(f"{height}*{width}*(16*{height}*{width}*c // ({height}*{width}))"))
-    assert len(text) > 5_000 and dims_text.text(dims_text.parse(text)) == text
+    text = notation.text(notation.parse(f"{height}*{width}*(16*{height}*{width}*c // ({height}*{width}))"))
+    assert len(text) > 5_000 and notation.text(notation.parse(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -256,12 +256,12 @@ def test_what_many_windows_make_of_a_size_is_read() -> None:
 )  # fmt: skip
 def test_what_is_no_dimension_is_refused(text: str) -> None:
     with pytest.raises(DimensionError):
-        dims_text.parse(text)
+        notation.parse(text)
 
 
 def test_text_under_other_names_does_not_depend_on_the_first() -> None:
     """Equal up to names, equal in text: what the digest of a graph rests on."""
     for make in (lambda p, q: dims.add(p, dims.mul(q, 2)), dims.maximum, lambda p, q: dims.mul(dims.floordiv(p, 2), q)):
-        first = dims_text.text(make(A, B), {A: "s0", B: "s1"})
-        second = dims_text.text(make(B, A), {B: "s0", A: "s1"})
+        first = notation.text(make(A, B), {A: "s0", B: "s1"})
+        second = notation.text(make(B, A), {B: "s0", A: "s1"})
         assert first == second

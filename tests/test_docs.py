@@ -20,7 +20,7 @@ from typing import NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from irkit.cli import app
+from irkit.doors.cli import app
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if page.exists()]

@@ -11,11 +11,11 @@ from torch import nn
 from torch.export import Dim
 
 import irkit
-from lowering.capture import capture
-from lowering.dynamic_shapes import free_name, range_of, with_names
+from lowering.capture.capture import capture
+from lowering.capture.guards.guards import Guard, follows, number
 from lowering.errors import CaptureError
-from lowering.export import to_onnx
-from lowering.guards import Guard, follows, number
+from lowering.program.to_onnx import to_onnx
+from lowering.records.dynamic_shapes import free_name, range_of, with_names
 from tests.captured import Apart, X, Y, guards, shapes
 
 FULL = torch.randn(2, 5, 16)

@@ -10,13 +10,13 @@ from pyrsistent import pmap
 
 from irkit import dims
 from irkit.build import const, op, shape_vector
+from irkit.core.ir import Graph, param
+from irkit.core.types import DType, Tensor
 from irkit.dims import Range
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, param
-from irkit.onnx.check import session
-from irkit.types import DType, Tensor
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx.sessions import session
 from passes import optimize
-from passes.legalize import legalize
+from passes.legal.legalize import legalize
 from passes.targets import target_of
 
 N, B = dims.symbol("n"), dims.symbol("b")

@@ -17,12 +17,13 @@ import pytest
 from onnx import ModelProto, TensorProto
 
 import irkit
-from irkit import conditions, dims_text, op
-from irkit.contract import contract_of
+from irkit import op
+from irkit.contract.as_json import contract_of
+from irkit.core.ir import Fact, Graph, Signature
+from irkit.dims import conditions, notation
 from irkit.errors import DimensionError, EvaluateError, IrkitError, LoadError, ParseError, SerializeError
-from irkit.ir import Fact, Graph, Signature
-from lowering.entry import lower
 from lowering.errors import CaptureError
+from lowering.fold.lower import lower
 from passes import optimize, prepare
 from tests.entrances import seeds
 from tests.entrances.doors import DOORS
@@ -178,7 +179,7 @@ def test_any_fact_has_a_contract(kind: str, text: str) -> None:
 def test_large_sizes_take_no_time(text: str) -> None:
     began = time.process_time()
     try:
-        size = dims_text.parse(text)
+        size = notation.parse(text)
         irkit.dims.bounds(size, {})
         irkit.dims.evaluate(size, {"n": 3})
     except DimensionError:

@@ -12,13 +12,13 @@ from pyrsistent import pmap
 
 from irkit import dims
 from irkit.build import call, call_graph, const, op, shape_vector
+from irkit.core.ir import Graph, Port, Signature, Value, param
+from irkit.core.origins import Origin
+from irkit.core.types import DType, Optional, Sequence, Tensor, tensor
 from irkit.dims import Range, symbol
 from irkit.errors import EvaluateError
-from irkit.evaluate import apply, evaluate, trace
-from irkit.ir import Graph, Port, Signature, Value, param
-from irkit.onnx.kernels.table import KERNELS
-from irkit.origins import Origin
-from irkit.types import DType, Optional, Sequence, Tensor, tensor
+from irkit.evaluation.interpreter import apply, evaluate, trace
+from irkit.evaluation.kernels.table import KERNELS
 
 F, I = np.float32, np.int64  # noqa: E741
 

@@ -10,15 +10,15 @@ import pytest
 
 import irkit
 from irkit.build import const, op
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import tensor
+from irkit.core.walk import post_order
 from irkit.errors import RewriteError
-from irkit.ir import Graph, Value, param
-from irkit.rewrite import Rule
-from irkit.types import tensor
-from irkit.walk import post_order
+from irkit.rewriting.face import Rule
 from passes import optimize, prepare
-from passes.rules.algebra import add_add, add_zero, mul_mul
-from passes.rules.clips import max_to_relu
-from passes.rules.scores import attention_of_factors
+from passes.rules.arithmetic.algebra import add_add, add_zero, mul_mul
+from passes.rules.arithmetic.clips import max_to_relu
+from passes.rules.attention.scores import attention_of_factors
 from tests.exact_rules import check_bits
 from tests.rules_table import RULES
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from irkit import dims
 from irkit.build import const, op
-from irkit.compare import compare
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
-from irkit.onnx.check import session
-from irkit.types import DType, Tensor, tensor
-from passes.double_windows import DOUBLE_WINDOWS
-from passes.doubles import DOUBLES, erfc
-from passes.legalize import legalize
+from irkit.checking.comparison import compare
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, Tensor, tensor
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx.sessions import session
+from passes.legal.float64.functions import DOUBLES, erfc
+from passes.legal.legalize import legalize
+from passes.legal.runtime.neighbours import DOUBLE_WINDOWS
 from passes.targets import target_of
 
 F = torch.nn.functional

@@ -16,19 +16,19 @@ import numpy as np
 import pytest
 
 import irkit
-from irkit.agree import compared, computed, is_allowed, is_safe, plainly
-from irkit.check_rule import check
-from irkit.compare import compare
+from irkit.checking.agreement import compared, computed, is_allowed, is_safe, plainly
+from irkit.checking.comparison import compare
+from irkit.checking.instances import Retry
+from irkit.checking.rules import check
+from irkit.core.ir import Graph, Value
+from irkit.core.types import DType, Tensor
 from irkit.errors import RewriteError
-from irkit.evaluate import evaluate
-from irkit.instances import Retry
-from irkit.ir import Graph, Value
-from irkit.onnx.check import session
-from irkit.onnx.kernels.table import DRAWS
-from irkit.rewrite import Match, Rule, decline
-from irkit.types import DType, Tensor
-from passes.expansions import Expanded, all_expansions
-from passes.prepare import prepare
+from irkit.evaluation.interpreter import evaluate
+from irkit.evaluation.kernels.table import DRAWS
+from irkit.onnx.sessions import session
+from irkit.rewriting.face import Match, Rule, decline
+from passes.legal.all_expansions import Expanded, all_expansions
+from passes.preparing.prepare import prepare
 from passes.targets import OLDEST, OPSET
 from tests.operator_instances import OF_RULES, graph_of, instances_of, names_with_samples
 

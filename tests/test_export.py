@@ -23,8 +23,8 @@ from torch.fx.passes.shape_prop import ShapeProp
 
 import irkit
 from irkit.errors import IrkitError
-from lowering.checking import run
-from lowering.export import to_onnx
+from lowering.program.check import run
+from lowering.program.to_onnx import to_onnx
 
 
 class Model(torch.nn.Module):

@@ -8,18 +8,17 @@ import pytest
 import irkit
 import passes
 from irkit import const, op, param, tensor
+from irkit.build.runtime.limits import limit
+from irkit.core.ir import Graph, Value
+from irkit.core.types import DType
 from irkit.errors import RewriteError
-from irkit.ir import Graph, Value
-from irkit.onnx.contrib.limits import limit
 from irkit.pattern import hole, p
-from irkit.rewrite import Match, explain, rule
-from irkit.types import DType
-from passes import costs
-from passes.contrib import CONTRIB
-from passes.definitions import written_out
-from passes.fuse import fuse, fusions, unwanted, wanted_only
-from passes.steer import STEERING, steer
-from passes.targets import target_of
+from irkit.rewriting.face import Match, explain, rule
+from passes.legal.definitions import written_out
+from passes.preparing.fuse import fuse, fusions, unwanted, wanted_only
+from passes.preparing.steer import STEERING, steer
+from passes.rules.onnxruntime import CONTRIB
+from passes.targets import costs, target_of
 
 ORT = target_of("onnxruntime-cpu+com.microsoft")
 PLAIN = target_of("onnxruntime-cpu")

@@ -7,15 +7,15 @@ import pytest
 
 from irkit import dims
 from irkit.build import op, shape_vector
-from irkit.compare import compare
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
-from irkit.types import tensor
-from irkit.verify import verify
+from irkit.checking.comparison import compare
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import tensor
+from irkit.evaluation.interpreter import evaluate
+from irkit.verification.laws import verify
 from passes import optimize
-from passes.fuse_caches import fuse_caches
-from passes.legalize import legalize
+from passes.legal.legalize import legalize
 from passes.targets import target_of
+from passes.whole_graph.fuse_caches import fuse_caches
 
 
 def decoder(shared: int = 2, *, layers: int = 1, extra: bool = False) -> Graph:

@@ -10,8 +10,8 @@ import pytest
 import torch
 import transformers
 
-from irkit.compare import compare
-from irkit.evaluate import evaluate
+from irkit.checking.comparison import compare
+from irkit.evaluation.interpreter import evaluate
 from lowering import lower
 from passes import optimize
 

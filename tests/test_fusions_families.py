@@ -16,13 +16,13 @@ import torch
 import transformers as t
 
 import irkit
-from irkit.compare import compare
-from irkit.evaluate import evaluate
-from irkit.ir import Graph
-from irkit.onnx.external import save
+from irkit.checking.comparison import compare
+from irkit.core.ir import Graph
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx.save import save
 from lowering import lower
 from passes import optimize, prepare
-from passes.fuse import fuse
+from passes.preparing.fuse import fuse
 from passes.targets import target_of
 
 PLAIN, CONTRIB = target_of("onnxruntime-cpu"), target_of("onnxruntime-cpu+com.microsoft")

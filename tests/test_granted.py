@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import irkit
-from irkit.conditions import holds
+from irkit.dims.conditions import holds
 from lowering.errors import CaptureError
-from lowering.export import to_onnx
+from lowering.program.to_onnx import to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

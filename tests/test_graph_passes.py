@@ -13,25 +13,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pyrsistent import pmap
 
-from irkit.blobs import Blob
 from irkit.build import call, const, op, shape_vector
+from irkit.core.blobs import Blob
+from irkit.core.ir import Graph, Value, constant, param
+from irkit.core.types import DType, Tensor, Tuple, tensor
+from irkit.core.walk import post_order
 from irkit.dims import Range
 from irkit.errors import GraphError
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, constant, param
+from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.load import load
-from irkit.onnx.serialize import to_proto
-from irkit.pipeline import Pass
+from irkit.onnx.writing.models import to_proto
+from irkit.rewriting.passes import Pass
 from irkit.testing import assert_equivalent, typed_graphs
-from irkit.types import DType, Tensor, Tuple, tensor
-from irkit.verify import verify
-from irkit.walk import post_order
+from irkit.verification.laws import verify
 from passes import optimize
-from passes import order as order_
-from passes.decide import decide
-from passes.hoist import hoist
-from passes.share_contents import SAMPLES, share_contents
-from passes.trim import trim
+from passes.whole_graph import schedule as order_
+from passes.whole_graph.decide import decide
+from passes.whole_graph.hoist import hoist
+from passes.whole_graph.share_contents import SAMPLES, share_contents
+from passes.whole_graph.trim import trim
 
 
 def x(*shape: Any, dtype: str = "f32") -> Value:
@@ -461,8 +461,8 @@ def test_onnx_runtime_takes_the_order_that_is_foreseen(tmp_path: Any) -> None:
 
 def test_the_page_of_passes_names_each() -> None:
     page = (Path(__file__).parents[1] / "docs" / "passes.md").read_text()
-    modules = [importlib.import_module(f"passes.{name}") for name in (
-        "decide", "hoist", "layouts", "merge_siblings", "fuse_caches", "order", "share_contents", "trim",
+    modules = [importlib.import_module(f"passes.whole_graph.{name}") for name in (
+        "decide", "hoist", "cancel_transposes", "merge_slices", "fuse_caches", "schedule", "share_contents", "trim",
     )]  # fmt: skip
     named = {name for module in modules for name, found in vars(module).items() if isinstance(found, Pass)}
     functions = {

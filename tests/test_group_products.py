@@ -12,8 +12,8 @@ import irkit
 import passes
 from irkit import const, op, param, tensor
 from irkit.build import shape_vector
-from irkit.ir import Graph
-from passes.group_products import GROUPING, group_products
+from irkit.core.ir import Graph
+from passes.preparing.group_products import GROUPING, group_products
 from passes.targets import target_of
 
 

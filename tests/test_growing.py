@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import irkit
-from irkit.dims_text import text
+from irkit.dims.notation import text
 from irkit.errors import EvaluateError
-from irkit.onnx.serialize import to_proto
+from irkit.onnx.writing.models import to_proto
 from passes import optimize, prepare
 from tests.growing import FAMILIES
 

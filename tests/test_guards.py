@@ -18,13 +18,13 @@ from torch.utils._sympy.functions import Mod
 
 import irkit
 from lowering import lower
-from lowering.capture import Captured, capture
+from lowering.capture.capture import Captured, capture
+from lowering.capture.guards.guards import Guard, allows_more, number
+from lowering.capture.same_program import at_point
+from lowering.capture.widen import needless
 from lowering.errors import CaptureError
-from lowering.export import to_onnx
-from lowering.guards import Guard, allows_more, number
-from lowering.program import Program
-from lowering.sameness import at_point
-from lowering.widening import needless
+from lowering.program.program import Program
+from lowering.program.to_onnx import to_onnx
 from tests.captured import X, guards
 
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from irkit import dims
 from irkit.build import const, dim_scalar, op, shape_vector
+from irkit.core.ir import Value, param
+from irkit.core.types import DType, Optional, Tensor, Type, tensor
 from irkit.errors import TypeRuleError
-from irkit.ir import Value, param
-from irkit.onnx.rules import RULES
-from irkit.onnx.schemas import OPSET
-from irkit.types import DType, Optional, Tensor, Type, tensor
+from irkit.ops.schemas import OPSET
+from irkit.ops.types.rules import RULES
 from tests.node_cases import Case, built, cases, complaints, constant_of, unknowns
 
 NO_RULE: Mapping[str, str] = {

@@ -32,9 +32,9 @@ from irkit import (
     param,
     tensor,
 )
-from irkit.ir import substitute
-from irkit.onnx import stubs
-from irkit.onnx.schemas import names, spec
+from irkit.core.ir import substitute
+from irkit.ops import stubs
+from irkit.ops.schemas import names, spec
 from tests.draws import TIMES
 
 X = tensor("f32", "batch", 64)
@@ -298,7 +298,7 @@ def test_op_lists_every_operator_and_the_stub_is_current() -> None:
     assert op.Relu is op.Relu
     with pytest.raises(AttributeError):
         _ = op._private  # type: ignore[attr-defined]
-    assert stubs.PATH.read_text(encoding="utf-8") == stubs.stub(), "run `python -m irkit.onnx.stubs`"
+    assert stubs.PATH.read_text(encoding="utf-8") == stubs.stub(), "run `python -m irkit.ops.stubs`"
     assert "def Gemm(self, A: Operand, B: Operand, C: Operand = None, /, *, alpha: float | None = 1.0," in stubs.stub()
     assert all(spec(name).name == name for name in names())
 

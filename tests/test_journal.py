@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from irkit.build import op
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import tensor
 from irkit.errors import RewriteError
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
-from irkit.journal import culprit, journaled, usage
+from irkit.evaluation.interpreter import evaluate
 from irkit.pattern import hole, p
-from irkit.pattern_of import pattern_of
-from irkit.rewrite import Rule, explain, rewrite
-from irkit.types import tensor
+from irkit.pattern.writing import pattern_of
+from irkit.rewriting.face import Rule, explain, rewrite
+from irkit.rewriting.journal import culprit, journaled, usage
 
 x, y = hole("x"), hole("y")
 RULES = (

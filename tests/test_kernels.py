@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from onnx.backend.test.case.node import collect_testcases
 
 from irkit.build import call
-from irkit.compare import Difference, compare
+from irkit.checking.comparison import Difference, compare
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, Tensor, Type
 from irkit.errors import IrkitError
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
-from irkit.onnx.kernels.common import Kernel
-from irkit.onnx.kernels.table import KERNELS
+from irkit.evaluation.interpreter import evaluate
+from irkit.evaluation.kernels.common import Kernel
+from irkit.evaluation.kernels.table import KERNELS
 from irkit.onnx.load import load
-from irkit.onnx.schemas import OPSET
-from irkit.types import DType, Tensor, Type
+from irkit.ops.schemas import OPSET
 from tests import kernel_samples, kernel_samples_nn
 from tests.kernel_samples import (
     Draw,

@@ -11,17 +11,17 @@ from hypothesis import given
 
 from irkit import dims
 from irkit.build import const, op, shape_vector
-from irkit.compare import compare
+from irkit.checking.comparison import compare
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, Tensor, Type, tensor
 from irkit.errors import RewriteError
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
-from irkit.onnx.check import session
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx.sessions import session
 from irkit.testing import typed_graphs
-from irkit.types import DType, Tensor, Type, tensor
-from irkit.verify import verify
+from irkit.verification.laws import verify
 from passes import optimize
-from passes.int64 import is_confused
-from passes.legalize import legalize, newest_for, problems
+from passes.legal.legalize import legalize, newest_for, problems
+from passes.legal.runtime.int64 import is_confused
 from passes.targets import Target, target_of
 from tests.node_cases import Case, built, cases, fed
 

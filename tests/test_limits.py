@@ -13,11 +13,11 @@ import torch.nn.functional as F
 
 import irkit
 from irkit.build import op
-from irkit.ir import Graph, param
-from irkit.types import tensor
+from irkit.core.ir import Graph, param
+from irkit.core.types import tensor
 from passes import prepare
-from passes.limits import MOST, limited
-from passes.long_sums import RUN
+from passes.legal.runtime.limits import MOST, limited
+from passes.legal.runtime.long_sums import RUN
 from passes.targets import target_of
 
 

@@ -14,12 +14,12 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
 
 import irkit
 from irkit import dims
-from irkit.blobs import COPIED
+from irkit.core.blobs import COPIED
+from irkit.core.ir import Graph
 from irkit.errors import LoadError
-from irkit.evaluate import evaluate
-from irkit.ir import Graph
-from irkit.onnx import check
-from irkit.share import share
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx import sessions
+from irkit.rewriting.numbering import share
 from tests.onnx_models import BOOL, FLOAT, INT64, branch, function, kinds, make, model_of, small
 
 # ---- constants, initializers ----------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_sizes_of_data_dependent_values_name_their_operand() -> None:
     vector = graph.results[0].inputs[0]
     assert vector is not None and vector.op == "ShapeVector" and vector.inputs[0].op == "NonZero"  # type: ignore[union-attr]
     data = np.array([1, 0, 1], np.float32)
-    assert irkit.compare(evaluate(graph, (data,)), check.run(graph, (data,))) is None
+    assert irkit.compare(evaluate(graph, (data,)), sessions.run(graph, (data,))) is None
 
 
 def test_integers_of_other_types_keep_them() -> None:
@@ -172,7 +172,7 @@ def test_integers_of_other_types_keep_them() -> None:
              make("Concat", ["d", "d"], ["y"], axis=0), make("Identity", ["f"], ["z"])]  # fmt: skip
     data = {"a": np.array(1, np.int32), "b": np.array(2, np.int32), "axis": np.array([0]), "f": np.array([True])}
     model = model_of(nodes, [], ["y", "z"], 26, data)
-    assert irkit.compare(check.run(model, []), check.run(irkit.load(model), [])) is None
+    assert irkit.compare(sessions.run(model, []), sessions.run(irkit.load(model), [])) is None
 
 
 def test_division_that_could_round_up_is_left_alone() -> None:
@@ -210,8 +210,8 @@ def test_captures_become_operands_and_names_come_back() -> None:
     assert {n.op_type for n in written.graph.node} == {"Relu", "If"}
     for flag in (True, False):
         arguments = [np.array(flag), np.array([[1, -1]], np.float32)]
-        assert irkit.compare(check.run(model, arguments), check.run(written, arguments)) is None
-        assert irkit.compare(check.run(model, arguments), evaluate(graph, arguments)) is None
+        assert irkit.compare(sessions.run(model, arguments), sessions.run(written, arguments)) is None
+        assert irkit.compare(sessions.run(model, arguments), evaluate(graph, arguments)) is None
 
 
 def test_a_branch_that_is_certain_is_taken() -> None:
@@ -244,7 +244,7 @@ def test_loops_that_change_a_size_make_it_unknown() -> None:
     graph = irkit.load(model)
     assert dims.is_fresh(graph.results[0].shape[0]) and graph.results[0].shape[1] == 3
     arguments = [np.ones((1, 3), np.float32), np.array(3)]
-    assert irkit.compare(check.run(model, arguments), check.run(graph, arguments)) is None
+    assert irkit.compare(sessions.run(model, arguments), sessions.run(graph, arguments)) is None
 
 
 def test_a_sequence_grows_in_a_loop() -> None:
@@ -260,7 +260,7 @@ def test_a_sequence_grows_in_a_loop() -> None:
     ]
     model = model_of(nodes, [("x", ("n", 3)), ("trips", (), INT64)], ["y"])
     arguments = [np.ones((2, 3), np.float32), np.array(2)]
-    assert irkit.compare(check.run(model, arguments), check.run(irkit.load(model), arguments)) is None
+    assert irkit.compare(sessions.run(model, arguments), sessions.run(irkit.load(model), arguments)) is None
 
 
 def test_local_functions_are_written_out() -> None:
@@ -340,7 +340,7 @@ def test_a_file_of_another_kind_is_refused_with_its_reader(name: str, reader: st
 
 def test_onnx_ir_models_share_the_weights() -> None:
     onnx_ir = pytest.importorskip("onnx_ir")
-    from irkit.onnx.interop import from_onnx_ir, to_onnx_ir
+    from irkit.onnx.onnx_ir import from_onnx_ir, to_onnx_ir
 
     graph = small()
     (weight,) = (v.blob for v in graph.order if v.op == "Constant")

@@ -12,7 +12,7 @@ from onnx import ModelProto, helper
 
 import irkit
 from irkit.errors import LoadError
-from irkit.onnx import check
+from irkit.onnx import sessions
 from tests.node_cases import data_of
 from tests.onnx_models import make, model_of
 
@@ -66,7 +66,7 @@ def test_node_cases_load_and_run_as_they_did() -> None:
             continue
         inputs, outputs = case.data_sets[0]
         try:
-            actual = check.run(model, [data_of(d) for d in inputs])
+            actual = sessions.run(model, [data_of(d) for d in inputs])
         except Exception:  # no kernel, or an input that it refuses: then it refuses the original as well
             assert not runs(case.model, inputs), case.name
             continue
@@ -86,7 +86,7 @@ def runs(model: ModelProto, inputs: Any) -> Any:
     for entry in copy.opset_import:
         entry.version = min(entry.version, 26) if entry.domain == "" else entry.version
     try:
-        return check.run(copy, [data_of(d) for d in inputs])
+        return sessions.run(copy, [data_of(d) for d in inputs])
     except Exception:
         return None
 
@@ -172,7 +172,7 @@ def test_older_operators_keep_their_meaning(name: str) -> None:
         )
     graph = irkit.load(model)
     assert [p.name for p in graph.signature.params] == ["x"]
-    actual = check.run(graph, [X])
+    actual = sessions.run(graph, [X])
     expected = original(model, name)
     assert irkit.compare(expected, actual) is None
 
@@ -188,7 +188,7 @@ def original(model: ModelProto, name: str) -> tuple[Any, ...]:
         "clip_one": lambda: np.maximum(X, 0),
         "pad_edge": lambda: np.pad(X, ((0, 0), (0, 0), (1, 0), (1, 2)), mode="edge"),
     }
-    return (by_hand[name](),) if name in by_hand else check.run(model, [X])
+    return (by_hand[name](),) if name in by_hand else sessions.run(model, [X])
 
 
 def test_what_cannot_be_upgraded_says_so() -> None:

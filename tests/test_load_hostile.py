@@ -17,7 +17,7 @@ from onnx import ModelProto, TensorProto, helper
 
 import irkit
 from irkit.errors import LoadError
-from irkit.onnx.tensors import varint
+from irkit.onnx.writing.tensors import varint
 from irkit.testing import random_graph
 from tests.onnx_models import FLOAT, INT64, branch, function, make, model_of, small
 

@@ -12,10 +12,10 @@ from onnx import TensorProto, helper
 
 import irkit
 from irkit import dims
+from irkit.core.ir import Graph, Value
 from irkit.errors import LoadError
-from irkit.ir import Graph, Value
-from irkit.onnx.read_repeats import Repeats
-from irkit.share import share
+from irkit.onnx.reading.repeats import Repeats
+from irkit.rewriting.numbering import share
 from tests.onnx_models import FLOAT, INT64, make, model_of
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from irkit.ir import Graph
-from irkit.verify import verify
+from irkit.core.ir import Graph
+from irkit.verification.laws import verify
 from lowering import lower
-from lowering.export import to_onnx
+from lowering.program.to_onnx import to_onnx
 from passes import optimize
 
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import irkit
-from irkit.verify import verify
+from irkit.verification.laws import verify
 from lowering import lower
-from lowering.checking import run
 from lowering.errors import LoweringError, MissingConverters
-from lowering.export import to_onnx
-from lowering.program import Program
+from lowering.program.check import run
+from lowering.program.program import Program
+from lowering.program.to_onnx import to_onnx
 
 
 class Plain(torch.nn.Module):

@@ -9,20 +9,21 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 from pyrsistent import pmap
 
 import irkit
 from irkit import dims, op
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import tensor
 from irkit.dims import Range
 from irkit.errors import SerializeError
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
-from irkit.onnx import check
-from irkit.onnx.materialize import has_vectors
-from irkit.types import tensor
-from passes.materialize_dims import materialize_dims
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx import sessions
+from irkit.onnx.writing.materialize import has_vectors
+from passes.legal.materialize_dims import materialize_dims
 
 B, S, U = dims.symbol("batch"), dims.symbol("seq"), dims.symbol("u", signed=True)
 SIZES = [(2, 3), (1, 1), (7, 10), (0, 5), (4, 0), (0, 0)]
@@ -39,7 +40,7 @@ def agrees(graph: Graph, *feeds: Sequence[Any]) -> None:
     assert not has_vectors(written)
     model = irkit.to_proto(graph)
     onnx.checker.check_model(model, full_check=True)
-    session = check.session(model)
+    session = sessions.session(model)
     for given_ in feeds:
         expected = evaluate(graph, given_)
         assert irkit.compare(expected, evaluate(written, given_)) is None
@@ -75,7 +76,7 @@ EXPRESSIONS = st.recursive(st.one_of(st.sampled_from([B, S]), st.integers(-3, 5)
 def test_expressions_are_computed(sizes: list[Any]) -> None:
     x = param(tensor("f32", B, 3, S))
     graph = Graph((x,), (irkit.shape_vector(sizes), *(irkit.dim_scalar(d) for d in sizes[:2])))
-    session = check.session(irkit.to_proto(graph))
+    session = sessions.session(irkit.to_proto(graph))
     for b, s in SIZES:
         numbers = [dims.evaluate(d, {"batch": b, "seq": s}) for d in sizes]
         vector, *scalars = session.run([zeros(b, 3, s)])
@@ -86,8 +87,8 @@ def test_expressions_are_computed(sizes: list[Any]) -> None:
 @pytest.mark.parametrize(
     "size",
     [
-        B * (B + 1) / 2, B**3, dims.Floor(S * dims.sympy.Rational(3, 2)), dims.Ceil(S / 3 + B / 2), dims.Round(S / 2),
-        dims.Trunc((S - 7) / 3), dims.Floor(dims.sympy.sqrt(S)), dims.Floor(dims.sympy.Float(0.3) * S * B),
+        B * (B + 1) / 2, B**3, dims.Floor(S * sympy.Rational(3, 2)), dims.Ceil(S / 3 + B / 2), dims.Round(S / 2),
+        dims.Trunc((S - 7) / 3), dims.Floor(sympy.sqrt(S)), dims.Floor(sympy.Float(0.3) * S * B),
         dims.FloorDiv(S - 5, B + 1), dims.Mod(S - 9, 4), dims.Max(B, S, 4), dims.Floor(S / (B + 1)),
     ],
     ids=str,
@@ -95,7 +96,7 @@ def test_expressions_are_computed(sizes: list[Any]) -> None:
 def test_special_expressions(size: Any) -> None:
     size = dims.dim(size)
     x = param(tensor("f32", B, S))
-    session = check.session(irkit.to_proto(Graph((x,), (irkit.shape_vector((size,)),))))
+    session = sessions.session(irkit.to_proto(Graph((x,), (irkit.shape_vector((size,)),))))
     for b, s in SIZES:
         assert session.run([zeros(b, s)])[0].tolist() == [dims.evaluate(size, {"batch": b, "seq": s})]
 
@@ -159,7 +160,7 @@ def test_reshape_property(data: Any) -> None:
     x, every = param(tensor("f32", *shape)), param(tensor("f32", B, S))
     value = op.Reshape(op.Relu(x), irkit.shape_vector(target), allowzero=1)
     graph = Graph((x, every), (value,), ranges)
-    session = check.session(irkit.to_proto(graph))
+    session = sessions.session(irkit.to_proto(graph))
     for b, s in SIZES:
         if min(b, s) < low:
             continue
@@ -255,7 +256,7 @@ def test_the_content_of_a_scalar_is_a_size() -> None:
     scalar = op.Squeeze(irkit.shape_vector((U,), scalars={U: n}), [0])
     graph = Graph((n,), (op.ConstantOfShape(vector), op.Add(scalar, 1)))
     assert "Squeeze" not in kinds(graph)
-    session = check.session(irkit.to_proto(graph))
+    session = sessions.session(irkit.to_proto(graph))
     assert [a.tolist() for a in session.run([np.array(-1)])] == [[[0, 0, 0]], 0]
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from irkit.build import const, op
-from irkit.compare import compare
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, param
-from irkit.onnx.check import session
-from irkit.types import tensor
-from passes.legalize import legalize
+from irkit.checking.comparison import compare
+from irkit.core.ir import Graph, param
+from irkit.core.types import tensor
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx.sessions import session
+from passes.legal.legalize import legalize
 from passes.targets import Target
 
 

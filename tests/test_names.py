@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 import irkit
 from irkit import op
+from irkit.core.ir import Graph, Port, Signature, Value, constant, param
+from irkit.core.origins import Origin
+from irkit.core.types import tensor
 from irkit.errors import SerializeError
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Port, Signature, Value, constant, param
-from irkit.onnx import check
-from irkit.onnx.names import all_names, assign
-from irkit.origins import Origin
-from irkit.types import tensor
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx import sessions
+from irkit.onnx.writing.names import all_names, assign
 
 HINTS = (
     "",
@@ -95,7 +95,7 @@ def test_any_hints_give_a_valid_model_with_the_same_numbers(graph: Graph, flag: 
     assert [i.name for i in model.graph.input] == [p.name for p in graph.signature.params]
     assert [o.name for o in model.graph.output] == [p.name for p in graph.signature.results]
     feeds = (np.array([3, -1, 2, 5], np.float32), np.array(flag))
-    assert irkit.compare(evaluate(graph, feeds), check.run(model, feeds), rtol=0, atol=0) is None
+    assert irkit.compare(evaluate(graph, feeds), sessions.run(model, feeds), rtol=0, atol=0) is None
 
 
 @given(hinted_graphs())
@@ -139,7 +139,7 @@ def test_results_that_are_no_operators_get_an_identity() -> None:
     onnx.checker.check_model(model, full_check=True)
     assert [o.name for o in model.graph.output] == ["a", "b", "c", "d"]
     assert [n.op_type for n in model.graph.node] == ["Relu", "Identity", "Identity", "Identity"]
-    got = check.run(model, [np.array([-1, 2], np.float32)])
+    got = sessions.run(model, [np.array([-1, 2], np.float32)])
     assert [a.tolist() for a in got] == [[-1, 2], [1, 1], [0, 2], [0, 2]]
     again = irkit.load(model)
     assert again.results[0] is again.params[0] and again.results[2] is again.results[3]
@@ -152,7 +152,7 @@ def test_one_item_taken_twice_has_one_name() -> None:
     graph = Graph((x,), (op.Add(first, twin), twin, second))
     model = irkit.to_proto(graph)
     onnx.checker.check_model(model, full_check=True)
-    got = check.run(model, [np.array([1, 2, 3, 4], np.float32)])
+    got = sessions.run(model, [np.array([1, 2, 3, 4], np.float32)])
     assert [a.tolist() for a in got] == [[2, 4], [1, 2], [3, 4]]
 
 

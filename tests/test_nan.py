@@ -11,12 +11,12 @@ from torch.nn import functional as F
 from typer.testing import CliRunner
 
 import irkit
-from irkit.cli import app
-from irkit.contract import contract_of
-from irkit.onnx.check import session
+from irkit.contract.as_json import contract_of
+from irkit.doors.cli import app
+from irkit.onnx.sessions import session
 from lowering import lower
 from passes import optimize
-from passes.legalize import legalize
+from passes.legal.legalize import legalize
 from passes.rules.nan import assumed, may_be_nan
 from passes.targets import target_of
 

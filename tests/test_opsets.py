@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 import irkit
 from irkit.build import const, op
-from irkit.cli import app
-from irkit.compare import compare
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, param
-from irkit.onnx.check import session
-from irkit.types import tensor
-from passes.prepare import prepare
+from irkit.checking.comparison import compare
+from irkit.core.ir import Graph, param
+from irkit.core.types import tensor
+from irkit.doors.cli import app
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx.sessions import session
+from passes.preparing.prepare import prepare
 from passes.targets import OLDEST, OPSET, target_of
 from tests.draws import drawn, generator
 from tests.opset_table import Ready, everything, outcome, ready

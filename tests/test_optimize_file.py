@@ -12,10 +12,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from irkit.build import op
+from irkit.core.ir import Graph, Value
 from irkit.errors import LoadError, RewriteError
-from irkit.ir import Graph, Value
 from irkit.pattern import hole, p
-from irkit.rewrite import Match, rule
+from irkit.rewriting.face import Match, rule
 from passes import optimize_file
 
 

@@ -12,11 +12,11 @@ import torch
 import irkit
 from irkit import dims
 from irkit.build import op
-from irkit.ir import Graph, Value, param
-from irkit.types import tensor
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import tensor
 from passes import optimize, prepare
-from passes.materialize_dims import materialize_dims
-from passes.misfused import RULES, fusion_rules
+from passes.legal.materialize_dims import materialize_dims
+from passes.legal.runtime.misfused import RULES, fusion_rules
 from tests.optimized_runs import SOURCES, between, faults
 
 DRAWS = {"typed": 25, "chained": 80, "sampled": 30, "noded": 25, "torch": 2}
@@ -71,7 +71,7 @@ def test_rows_at_places_that_count_downwards_or_below_zero(places: Any, axis: in
         ready = prepare(optimize(graph, level))
         assert between(ready, feeds) == ""
         for arrays in feeds:
-            assert irkit.compare(irkit.evaluate(graph, arrays), irkit.onnx.check.run(ready, arrays)) is None
+            assert irkit.compare(irkit.evaluate(graph, arrays), irkit.onnx.sessions.run(ready, arrays)) is None
 
 
 def test_the_runtime_still_makes_a_wrong_slice_of_a_gather() -> None:
@@ -110,7 +110,7 @@ def test_a_clip_on_one_side_keeps_infinities(dtype: str) -> None:
     graph = Graph((x,), (op.Clip(x, zero), op.Clip(x, None, zero), op.Clip(x)))
     arrays = [np.array([np.inf, -np.inf, np.nan, 2.0, -2.0]).astype(kind)]
     ready = prepare(graph)
-    assert irkit.compare(irkit.evaluate(graph, arrays), irkit.onnx.check.run(ready, arrays)) is None
+    assert irkit.compare(irkit.evaluate(graph, arrays), irkit.onnx.sessions.run(ready, arrays)) is None
     assert between(ready, [arrays]) == ""
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from irkit.blobs import Blob
 from irkit.build import const, op
-from irkit.ir import Graph, Port, Signature, Value, param
+from irkit.core.blobs import Blob
+from irkit.core.ir import Graph, Port, Signature, Value, param
+from irkit.core.types import DType, tensor
 from irkit.testing import assert_equivalent, typed_graphs
-from irkit.types import DType, tensor
-from irkit.verify import verify
+from irkit.verification.laws import verify
 from passes import optimize
 
 

@@ -9,15 +9,15 @@ import pytest
 
 from irkit.build import call_graph, op
 from irkit.build import const as number
-from irkit.check_rule import check
+from irkit.checking.rules import check
+from irkit.core.ir import Graph, Value, param
+from irkit.core.origins import Origin
+from irkit.core.types import tensor
 from irkit.errors import RewriteError
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
-from irkit.origins import Origin
+from irkit.evaluation.interpreter import evaluate
 from irkit.pattern import const, hole, own, p, rest, through
-from irkit.rewrite import Match, Rule, decline, explain, rewrite, rule
-from irkit.types import tensor
-from irkit.verify import verify
+from irkit.rewriting.face import Match, Rule, decline, explain, rewrite, rule
+from irkit.verification.laws import verify
 
 x, y = hole("x"), hole("y")
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from lowering.decompose import can_decompose
-from lowering.registry import Registry
+from lowering.fold.decompose import can_decompose
+from lowering.fold.registry import Registry
 
 LIST = Path(__file__).parent / "peers_operators.txt"
 ELSEWHERE: Mapping[str, str] = {

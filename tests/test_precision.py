@@ -16,21 +16,21 @@ from typer.testing import CliRunner
 
 import irkit
 from irkit.build import const, op
-from irkit.cli import app
+from irkit.core.ir import Graph, Value, param
+from irkit.core.origins import Origin
+from irkit.core.types import DType, Tensor, tensor
+from irkit.doors.cli import app
 from irkit.errors import RewriteError
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
-from irkit.onnx.check import session
-from irkit.origins import Origin
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx.sessions import session
 from irkit.testing import typed_graphs
-from irkit.types import DType, Tensor, tensor
-from irkit.verify import verify
-from lowering.demo import EXAMPLES
-from lowering.program import Program
+from irkit.verification.laws import verify
+from lowering.program.demo import EXAMPLES
+from lowering.program.program import Program
 from passes import optimize
 from passes.precision import Mixed, Precision, mixed_precision, to_precision
-from passes.precision_risks import overflowing
-from passes.prepare import prepare
+from passes.precision.risks import overflowing
+from passes.preparing.prepare import prepare
 from tests.retargeted import retargeted
 
 HALVES = (DType.FLOAT16, DType.BFLOAT16)

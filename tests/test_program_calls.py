@@ -13,7 +13,7 @@ from torch import nn
 from torch.export import Dim
 
 import irkit
-from lowering.export import to_onnx
+from lowering.program.to_onnx import to_onnx
 from tests.captured import X, Y
 
 

@@ -18,20 +18,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import irkit
-from irkit import Graph, GraphError, Origin, Signature, Value, const, op, param, tensor, walk
-from irkit.compare import compare
-from irkit.evaluate import evaluate
-from irkit.onnx.check import check_model, run
-from irkit.onnx.kernels.table import KERNELS
+from irkit import Graph, GraphError, Origin, Signature, Value, const, op, param, tensor
+from irkit.checking.comparison import compare
+from irkit.checking.samples import nets, sundry
+from irkit.checking.samples.table import SAMPLES
+from irkit.core import walk
+from irkit.core.types import DType, dims_of, same_types
+from irkit.evaluation.interpreter import evaluate
+from irkit.evaluation.kernels.table import KERNELS
 from irkit.onnx.load import load
-from irkit.onnx.samples import nets, sundry
-from irkit.onnx.samples.table import SAMPLES
-from irkit.onnx.schemas import names
-from irkit.onnx.serialize import to_proto
+from irkit.onnx.sessions import check_model, run
+from irkit.onnx.writing.models import to_proto
+from irkit.ops.schemas import names
 from irkit.testing import assert_equivalent, feeds, golden, grown, random_feeds, random_graph, typed_graphs
-from irkit.types import DType, dims_of, same_types
 from passes import optimize
-from passes.legalize import legalize
+from passes.legal.legalize import legalize
 from passes.targets import target_of
 
 with_feeds = typed_graphs().flatmap(lambda g: st.tuples(st.just(g), feeds(g)))
@@ -102,7 +103,7 @@ def edits(value: Value) -> list[Value]:
         found.append(attrs.evolve(value, inputs=(None, *value.inputs[1:])))
     if any(type(d) is int for d in dims_of(value.type)):
         found.append(
-            attrs.evolve(value, type=irkit.types.map_dims(value.type, lambda d: d + 1 if type(d) is int else d))
+            attrs.evolve(value, type=irkit.core.types.map_dims(value.type, lambda d: d + 1 if type(d) is int else d))
         )
     if value.bodies:
         found.append(attrs.evolve(value, bodies=(*value.bodies, Graph((), ()))))

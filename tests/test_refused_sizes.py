@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from irkit.errors import IrkitError
-from lowering.checking import allowed, raised, resized, traced_sizes
-from lowering.program import Program
+from lowering.program.check import allowed, raised, resized, traced_sizes
+from lowering.program.program import Program
 from tests.coverage.measure import Key, cases_of, exported
 
 ONES = ("nn.functional.interpolate.nearest", "nn.functional.interpolate.bilinear", "nn.functional.conv_transpose2d",

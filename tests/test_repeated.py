@@ -11,11 +11,11 @@ import torch
 import irkit
 from irkit import const, dims, op, param, tensor
 from irkit.build import shape_vector
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value
+from irkit.core.ir import Graph, Value
+from irkit.evaluation.interpreter import evaluate
 from lowering import lower
 from passes import optimize
-from passes.rules.repeated import REAL_REPEATED, REPEATED
+from passes.rules.movement.repeated import REAL_REPEATED, REPEATED
 
 B = dims.symbol("b")
 

@@ -10,17 +10,17 @@ import pytest
 
 from irkit.build import const as number
 from irkit.build import op
-from irkit.check_rule import check, guarded
+from irkit.checking.rules import check, guarded
+from irkit.core.ir import Graph, Value, item, param
+from irkit.core.origins import Origin
+from irkit.core.types import tensor
 from irkit.errors import RewriteError
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, item, param
-from irkit.origins import Origin
+from irkit.evaluation.interpreter import evaluate
 from irkit.pattern import attr, const, either, hole, is_all_ones, one_of, p, rest
-from irkit.pipeline import Pass, checked, fixpoint, graph_pass, in_bodies, record, rules_pass, sequence, when
-from irkit.rewrite import Match, Rule, decline, explain, misses, rewrite, rule
-from irkit.share import share
-from irkit.types import tensor
-from irkit.verify import verify
+from irkit.rewriting.face import Match, Rule, decline, explain, misses, rewrite, rule
+from irkit.rewriting.numbering import share
+from irkit.rewriting.passes import Pass, checked, fixpoint, graph_pass, in_bodies, record, rules_pass, sequence, when
+from irkit.verification.laws import verify
 
 x, y = hole("x"), hole("y")
 

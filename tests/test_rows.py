@@ -14,22 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from irkit import dims
-from irkit.blobs import Blob, beside, blob, joined
 from irkit.build import const, op, shape_vector
-from irkit.compare import compare
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, constant, param
-from irkit.onnx.external import save
-from irkit.onnx.serialize import to_proto
-from irkit.onnx.tensors import chunks
-from irkit.types import DType, Tensor, tensor
-from irkit.verify import verify
+from irkit.checking.comparison import compare
+from irkit.core.blobs import Blob, beside, blob, joined
+from irkit.core.ir import Graph, Value, constant, param
+from irkit.core.types import DType, Tensor, tensor
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx.save import save
+from irkit.onnx.writing.models import to_proto
+from irkit.onnx.writing.tensors import chunks
+from irkit.verification.laws import verify
 from passes import optimize, prepare
-from passes.fold_constants import transposed
-from passes.legalize import legalize
-from passes.materialize_dims import materialize_dims
-from passes.rows import Region, joined_name, rows
-from passes.steer import steer
+from passes.legal.legalize import legalize
+from passes.legal.materialize_dims import materialize_dims
+from passes.preparing.linear_rows import Region, joined_name, rows
+from passes.preparing.steer import steer
+from passes.rules.constants import transposed
 from passes.targets import target_of
 
 CPU = target_of("onnxruntime-cpu")

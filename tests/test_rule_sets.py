@@ -12,18 +12,18 @@ from typer.testing import CliRunner
 import irkit
 from irkit import rule
 from irkit.build import const, op
-from irkit.cli import app
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import tensor
+from irkit.doors.cli import app
 from irkit.errors import RewriteError
-from irkit.ir import Graph, Value, param
 from irkit.pattern import hole, p
 from irkit.testing import assert_equivalent
-from irkit.types import tensor
 from passes import optimize, prepare
-from passes.contrib import CONTRIB
-from passes.rule_sets import families, families_of
-from passes.rules.finite import FINITE
+from passes.pipelines.rule_sets import families, families_of
+from passes.pipelines.standard import EXACT, REAL, all_rules, selected, selected_fusions
+from passes.rules.arithmetic.finite import FINITE
 from passes.rules.nan import NAN
-from passes.standard import EXACT, REAL, all_rules, selected, selected_fusions
+from passes.rules.onnxruntime import CONTRIB
 
 x = param(tensor("f32", "n", 8))
 

@@ -10,14 +10,14 @@ import pytest
 
 from irkit import dims
 from irkit.build import const, op, shape_vector
-from irkit.check_rule import check
-from irkit.ir import Graph, Value, param
-from irkit.rewrite import Rule, explain
-from irkit.types import DType, tensor
-from irkit.verify import verify
-from irkit.walk import post_order
+from irkit.checking.rules import check
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, tensor
+from irkit.core.walk import post_order
+from irkit.rewriting.face import Rule, explain
+from irkit.verification.laws import verify
 from passes import optimize
-from passes.rules.casts import holds_all
+from passes.rules.arithmetic.casts import holds_all
 from tests.rules_table import PAGE, RULES, page
 
 

@@ -17,10 +17,10 @@ import onnx
 import pytest
 
 import irkit
+from irkit.core.ir import Graph
 from irkit.errors import LoadError, SerializeError, StaleError
-from irkit.files import replacing
-from irkit.ir import Graph
-from irkit.onnx.beside import MARK, locations
+from irkit.onnx.weight_files import MARK, locations
+from irkit.support.files import replacing
 from tests.kills import graph_of, number_in, save
 
 ROOT = Path(__file__).parent.parent

@@ -11,10 +11,11 @@ import pytest
 from irkit import dims
 from irkit.build import call, op, shape_vector
 from irkit.build import const as number
-from irkit.check_rule import check
+from irkit.checking.rules import check
+from irkit.core.ir import Value, param
+from irkit.core.types import DType, Tensor, same_types
 from irkit.dims import Dim
 from irkit.errors import RewriteError
-from irkit.ir import Value, param
 from irkit.pattern import (
     Is,
     attr,
@@ -27,8 +28,7 @@ from irkit.pattern import (
     rest,
     uniform,
 )
-from irkit.rewrite import Match, Rule, decline
-from irkit.types import DType, Tensor, same_types
+from irkit.rewriting.face import Match, Rule, decline
 
 x, y = hole("x"), hole("y")
 N = 40

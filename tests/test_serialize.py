@@ -22,22 +22,22 @@ from pyrsistent import pmap
 
 import irkit
 from irkit import op
-from irkit.blobs import blob, joined
 from irkit.build import call_graph
+from irkit.checking.samples import nets, sundry
+from irkit.checking.samples.table import SAMPLES
+from irkit.core.blobs import blob, joined
+from irkit.core.ir import Fact, Graph, Port, Signature, Value, constant, param
+from irkit.core.origins import Origin
+from irkit.core.types import DType, Tensor, tensor
 from irkit.dims import Range
 from irkit.errors import RewriteError, SerializeError
-from irkit.evaluate import evaluate
-from irkit.files import write_together
-from irkit.ir import Fact, Graph, Port, Signature, Value, constant, param
-from irkit.onnx import check
-from irkit.onnx.beside import MARK
-from irkit.onnx.samples import nets, sundry
-from irkit.onnx.samples.table import SAMPLES
-from irkit.onnx.tensors import chunks, is_turned, packed, tensor_proto, unpacked
-from irkit.origins import Origin
-from irkit.share import share
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx import sessions
+from irkit.onnx.weight_files import MARK
+from irkit.onnx.writing.tensors import chunks, is_turned, packed, tensor_proto, unpacked
+from irkit.rewriting.numbering import share
+from irkit.support.files import write_together
 from irkit.testing import feeds, typed_graphs
-from irkit.types import DType, Tensor, tensor
 from passes import prepare
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,10 +49,10 @@ def runs(model: Any) -> Any:
     Rewrites are off because they are the runtime's own: 1.31 fuses Transpose and MatMul wrongly where the right operand
     is a vector.
     """
-    options = check.quiet_options()
+    options = sessions.quiet_options()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        return check.session(model, options=options)
+        return sessions.session(model, options=options)
     except Exception as error:
         if "NOT_IMPLEMENTED" in str(error) or "rank >= 1" in str(error):
             return None
@@ -180,7 +180,7 @@ def test_turned_matrices_are_written_in_order(dtype: Any, shape: tuple[int, ...]
 
 
 def test_strided_weights_are_written_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irkit.onnx.tensors.CHUNK", 64)  # so that pieces end inside of rows
+    monkeypatch.setattr("irkit.onnx.writing.tensors.CHUNK", 64)  # so that pieces end inside of rows
     base = np.arange(2 * 7 * 30, dtype=np.float32).reshape(2, 7, 30)
     weights = {"turned": base.T, "stepped": base[:, ::2, ::-1], "narrow": (base.T % 2).astype(ml_dtypes.int4)}
     x = param(tensor("f32", 1))
@@ -210,7 +210,7 @@ def test_saved_models_run(tmp_path: Path, external: Any) -> None:
     irkit.save(graph, path, external=external)
     onnx.checker.check_model(str(path), full_check=True)
     x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8)
-    assert irkit.compare(evaluate(graph, (x,)), check.run(path, [x])) is None
+    assert irkit.compare(evaluate(graph, (x,)), sessions.run(path, [x])) is None
     assert sorted(p.name for p in tmp_path.iterdir()) == (
         ["model.onnx"] if external is not True else ["model.onnx", "model.onnx.data"]
     )
@@ -241,7 +241,7 @@ def test_weights_beside_are_aligned_and_written_once(tmp_path: Path) -> None:
 
 
 def test_large_weights_go_beside_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irkit.onnx.external.AUTO_LIMIT", 10_000)
+    monkeypatch.setattr("irkit.onnx.save.AUTO_LIMIT", 10_000)
     irkit.save(weighty(), tmp_path / "m.onnx")
     assert (tmp_path / "m.onnx.data").exists()
     assert (tmp_path / "m.onnx").stat().st_size < 2000
@@ -371,7 +371,7 @@ def test_results_that_nobody_uses() -> None:
     assert len(outputs["MaxPool"]) == 1 and all(outputs["TopK"]) and all(outputs["Split"])
     assert outputs["LSTM"][:2] == ["", ""]
     data = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
-    assert irkit.compare(evaluate(graph, (data,)), check.run(model, [data])) is None
+    assert irkit.compare(evaluate(graph, (data,)), sessions.run(model, [data])) is None
 
 
 def nested() -> Graph:
@@ -403,7 +403,7 @@ def test_captures_become_outer_names(opset: int) -> None:
     for trips in (1, 3):
         for flag in (True, False):
             arguments = (x, np.array(trips), np.array(flag))
-            assert irkit.compare(evaluate(graph, arguments), check.run(model, arguments)) is None
+            assert irkit.compare(evaluate(graph, arguments), sessions.run(model, arguments)) is None
     again = irkit.load(model)
     assert irkit.compare(evaluate(graph, arguments), evaluate(again, arguments)) is None
 
@@ -420,7 +420,7 @@ def test_scan_with_captures() -> None:
     model = irkit.to_proto(graph)
     onnx.checker.check_model(model, full_check=True)
     arguments = (np.arange(12, dtype=np.float32).reshape(4, 3), np.array(0.5, np.float32))
-    assert irkit.compare(evaluate(graph, arguments), check.run(model, arguments)) is None
+    assert irkit.compare(evaluate(graph, arguments), sessions.run(model, arguments)) is None
     assert share(irkit.load(model)) == share(graph)
 
 
@@ -436,7 +436,7 @@ def test_calls_are_written_out_each_time() -> None:
     onnx.checker.check_model(model, full_check=True)
     assert sorted(node.op_type for node in model.graph.node) == ["Concat", "Neg", "Relu", "Relu", "Reshape", "Reshape"]
     data = np.arange(-4, 4, dtype=np.float32).reshape(2, 4)
-    assert [a.shape for a in check.run(model, [data])] == [(8,), (16,)]
+    assert [a.shape for a in sessions.run(model, [data])] == [(8,), (16,)]
     assert [str(v.type) for v in model.graph.output] and model.graph.output[0].type.tensor_type.shape.dim[
         0
     ].dim_param == "4*m"
@@ -461,11 +461,11 @@ def test_calls_become_functions_where_they_are_asked_for(tmp_path: Path) -> None
     assert [node.op_type for node in model.graph.node] == ["block", "Sub", "block", "inner"]
     data = np.arange(-4, 4, dtype=np.float32).reshape(2, 4)
     expected = evaluate(graph, (data,))
-    assert irkit.compare(expected, check.run(model, [data])) is None
-    assert irkit.compare(expected, check.run(irkit.to_proto(graph), [data])) is None
+    assert irkit.compare(expected, sessions.run(model, [data])) is None
+    assert irkit.compare(expected, sessions.run(irkit.to_proto(graph), [data])) is None
     assert irkit.compare(expected, evaluate(irkit.load(model), (data,))) is None
     irkit.save(graph, tmp_path / "m.onnx", functions=True)
-    assert irkit.compare(expected, check.run(tmp_path / "m.onnx", [data])) is None
+    assert irkit.compare(expected, sessions.run(tmp_path / "m.onnx", [data])) is None
 
 
 def test_random_draws_in_calls_are_drawn_each_time() -> None:

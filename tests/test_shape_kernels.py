@@ -7,7 +7,7 @@ import torch
 from torch.export import Dim
 
 import irkit
-from lowering.shape_kernels import KERNELS, KEY
+from lowering.capture.patches.shape_kernels import KERNELS, KEY
 
 
 class Pool(torch.nn.Module):

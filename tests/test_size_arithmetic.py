@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch.export import Dim
 
-from irkit.compare import compare
+from irkit.checking.comparison import compare
 from irkit.errors import ContractError
-from lowering.export import to_onnx
+from lowering.program.to_onnx import to_onnx
 
 TORCH: Any = torch
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 31)

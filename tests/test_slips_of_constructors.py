@@ -11,9 +11,9 @@ import sympy
 
 import irkit
 from irkit import DType, Graph, IrkitError, Port, Range, Signature, dims, op, param, symbol, tensor
-from irkit.construct import check_dtypes
+from irkit.dims.validation import apart, size_of
 from irkit.errors import DimensionError, GraphError, TypeRuleError
-from irkit.sizes import apart, size_of
+from irkit.nodes.construct import check_dtypes
 
 N = symbol("n")
 X, Y = param(tensor("f32", "n", 4)), param(tensor("f32", "n", 4))
@@ -238,7 +238,7 @@ def test_what_reads_like_a_slip_and_is_none() -> None:
     assert op.Concat(X, Y, axis=np.int64(1)).type == op.Concat(X, Y, axis=True).type == tensor("f32", "n", 8)  # type: ignore[arg-type]
     graph = Graph((X,), (X,), {"n": Range(1, 4)}, Signature((Port("x"),)))
     assert graph.symbols["n"] == Range(1, 4) and not isinstance(graph.symbols, dict)
-    assert check_dtypes("Relu", irkit.onnx.schemas.spec("Relu"), (X,)) is None
+    assert check_dtypes("Relu", irkit.ops.schemas.spec("Relu"), (X,)) is None
 
 
 def test_where_two_shapes_differ() -> None:

@@ -10,11 +10,11 @@ import pytest
 
 import irkit
 from irkit import op
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import tensor
 from irkit.errors import RewriteError, TypeRuleError
-from irkit.ir import Graph, Value, param
 from irkit.pattern import attr, const, either, hole, one_of, own, p, rest, through
-from irkit.rewrite import explain, rewrite, rule
-from irkit.types import tensor
+from irkit.rewriting.face import explain, rewrite, rule
 
 X, Y = hole("x"), hole("y")
 

@@ -15,15 +15,15 @@ import torch
 
 import irkit
 from irkit import op, tensor
-from irkit.blobs import COPIED, Blob, blob
-from irkit.check_rule import sampled
+from irkit.checking.rules import sampled
+from irkit.core.blobs import COPIED, Blob, blob
+from irkit.core.ir import Graph, Value, constant, param, vertex
+from irkit.core.printer import print_graph
+from irkit.core.types import DType
+from irkit.core.walk import post_order
 from irkit.errors import IrkitError, StaleError
-from irkit.ir import Graph, Value, constant, param, vertex
-from irkit.onnx.check import session
-from irkit.rewrite import rewrite
-from irkit.text.printer import print_graph
-from irkit.types import DType
-from irkit.walk import post_order
+from irkit.onnx.sessions import session
+from irkit.rewriting.face import rewrite
 from lowering import lower
 from passes import optimize
 from passes.precision import Precision
@@ -119,7 +119,7 @@ def test_a_program_refuses_weights_that_were_written(tmp_path: Path, write: str,
         torch.testing.assert_close(program(X), before)
     for each in (twin, kept):
         torch.testing.assert_close(each(X), before)
-        torch.testing.assert_close(torch.tensor(irkit.onnx.check.run(each.proto, [X.numpy()])[0]), before)
+        torch.testing.assert_close(torch.tensor(irkit.onnx.sessions.run(each.proto, [X.numpy()])[0]), before)
 
 
 def test_sessions_that_read_weights_in_place_refuse_them_once_written() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 import irkit
 from irkit import op, tensor
+from irkit.core.ir import Graph
 from irkit.errors import LoadError, StaleError
-from irkit.ir import Graph
-from irkit.onnx.check import session
-from irkit.stored import CHUNK, opened
+from irkit.onnx.sessions import session
+from irkit.support.stored_files import CHUNK, opened
 from passes.files import optimize_file
 
 ROWS = 600

@@ -12,10 +12,10 @@ import pytest
 
 import irkit
 from irkit import Fact, Graph, ParseError, Port, Signature, Value, const, op, param, parse, tensor
-from irkit.attributes import freeze
-from irkit.text.literals import array_of, array_text, element_texts, float_of, float_text, quoted, unquoted
-from irkit.text.printer import excerpt, large_blobs, print_graph, value_names
-from irkit.types import DType
+from irkit.core.attributes import freeze
+from irkit.core.literals import array_of, array_text, element_texts, float_of, float_text, quoted, unquoted
+from irkit.core.printer import excerpt, large_blobs, print_graph, value_names
+from irkit.core.types import DType
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.ir"))
 

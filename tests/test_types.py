@@ -11,8 +11,8 @@ import pytest
 
 import irkit
 from irkit import Blob, DType, Optional, Sequence, Tensor, Tuple, TypeRuleError, blob, fresh, symbol, tensor
-from irkit.attributes import freeze, key, single
-from irkit.types import dims_of, map_dims, same_types
+from irkit.core.attributes import freeze, key, single
+from irkit.core.types import dims_of, map_dims, same_types
 
 
 @pytest.mark.parametrize("kind", list(DType), ids=lambda d: d.short)

@@ -25,9 +25,9 @@ from irkit import (
     tensor,
 )
 from irkit import verify as verified
-from irkit.attributes import freeze
-from irkit.types import DType, Tensor, Tuple
-from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
+from irkit.core.attributes import freeze
+from irkit.core.types import DType, Tensor, Tuple
+from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 
 X = tensor("f32", "batch", 64)
 

@@ -11,10 +11,10 @@ import pytest
 import irkit
 import passes
 from irkit import const, dims, op, param, tensor
-from irkit.blobs import Blob
-from irkit.ir import Graph, Value
-from irkit.types import DType
-from irkit.walk import post_order
+from irkit.core.blobs import Blob
+from irkit.core.ir import Graph, Value
+from irkit.core.types import DType
+from irkit.core.walk import post_order
 
 LEAVES = ("Param", "Constant", "Item", "ShapeVector")
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from irkit.errors import ContractError
-from lowering.export import to_onnx
-from lowering.program import Program
+from lowering.program.program import Program
+from lowering.program.to_onnx import to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

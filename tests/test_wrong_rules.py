@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import irkit
-from irkit.counterexample import Counterexample, source
-from irkit.draws import numbers
-from irkit.rewrite import Rule
-from irkit.types import DType
+from irkit.checking.counterexamples import Counterexample, source
+from irkit.checking.draws import numbers
+from irkit.core.types import DType
+from irkit.rewriting.face import Rule
 from tests.wrong_rules import WRONG
 
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from irkit.build import call, op
 from irkit.build import const as number
+from irkit.core.types import DType
 from irkit.pattern import attr, const, hole, is_all_ones, is_all_zeros, one_of, p, uniform
-from irkit.rewrite import Match, decline, rule
-from irkit.types import DType
+from irkit.rewriting.face import Match, decline, rule
 
 x, y, z, c = hole("x"), hole("y"), hole("z"), hole("c")
 real = hole("x", dtype="float")

@@ -9,13 +9,13 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
+from irkit.core.ir import Graph
 from irkit.errors import LoadError
-from irkit.ir import Graph
-from irkit.onnx.interop import from_onnx_ir
-from irkit.onnx.read_model import no_model, parsed, read_model
-from irkit.onnx.wire import split
-from irkit.pause import uncollected
-from irkit.stored import opened
+from irkit.onnx.onnx_ir import from_onnx_ir
+from irkit.onnx.reading.models import no_model, parsed, read_model
+from irkit.onnx.reading.wire import split
+from irkit.support.stored_files import opened
+from irkit.support.uncollected import uncollected
 
 MARK = b"irkit."
 """What stands in a file where a node of it has metadata of irkit's."""

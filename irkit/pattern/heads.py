@@ -7,11 +7,11 @@ from functools import cache, lru_cache
 
 import attrs
 
-from irkit.ir import Value
-from irkit.onnx.schemas import COMMUTATIVE
+from irkit.core.ir import Value
+from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM
+from irkit.ops.schemas import COMMUTATIVE
 from irkit.pattern.language import LEAF_LIKE, Attr, Constant, Either, Hole, OfConstants, Op, Own, Pattern, Rest, Through
 from irkit.pattern.predicates import expected
-from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM
 
 Ops = tuple[str | None, ...]
 """The operators of operands; None for one that is absent."""

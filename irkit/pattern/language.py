@@ -9,11 +9,11 @@ from typing import Any
 
 import attrs
 
-from irkit.attributes import CASTS, frozen
+from irkit.core.attributes import CASTS, frozen
+from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import TypeRuleError
-from irkit.onnx.schemas import BODIES, AttributeSpec, OpSpec, names, spec, split
+from irkit.ops.schemas import BODIES, AttributeSpec, OpSpec, names, spec, split
 from irkit.pattern.predicates import Predicate, Typed, equals, near, typed
-from irkit.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 
 
 @attrs.frozen(eq=False)

@@ -8,13 +8,13 @@ from typing import Any
 
 import attrs
 
-from irkit.instantiate import inlined
-from irkit.ir import Graph, Value
-from irkit.onnx.schemas import BODIES, COMMUTATIVE
+from irkit.core.ir import Graph, Value
+from irkit.core.vocabulary import CALL, CONSTANT, ITEM
+from irkit.nodes.calls import inlined
+from irkit.ops.schemas import BODIES, COMMUTATIVE
 from irkit.pattern.heads import describe, fits, is_of_constants, size
 from irkit.pattern.language import Attr, Constant, Either, Hole, OfConstants, Op, Own, Pattern, Rest, Through, row_of
 from irkit.pattern.predicates import Predicate, expected, shown
-from irkit.vocabulary import CALL, CONSTANT, ITEM
 
 
 @attrs.frozen
@@ -100,7 +100,7 @@ def match(
 
     Args:
         users: how many values use a value; without it `.once()` asks for nothing.
-        misses: where given, every failure is added to it (see `irkit.rewrite.explain`).
+        misses: where given, every failure is added to it (see `irkit.rewriting.explanations`).
         bound: what holes hold already.
     """
     search = Search(users, misses, 0 if misses is None else size(pattern))

@@ -10,10 +10,10 @@ import attrs
 import numpy as np
 
 from irkit import dims
+from irkit.core.ir import Value
+from irkit.core.types import DType, Tensor
+from irkit.core.vocabulary import CONSTANT
 from irkit.errors import AbsentError, TypeRuleError
-from irkit.ir import Value
-from irkit.types import DType, Tensor
-from irkit.vocabulary import CONSTANT
 
 Predicate = Callable[[Any], bool]
 """A condition on what a hole is to hold: a Value, or an attribute's value. Its name is what `explain` reports."""

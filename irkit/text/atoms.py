@@ -7,14 +7,14 @@ from typing import Any
 
 import attrs
 
-from irkit import dims, dims_text
-from irkit.blobs import Blob, blob
-from irkit.dims import Dim
+from irkit import dims
+from irkit.core.blobs import Blob, blob
+from irkit.core.literals import array_of, finite, unquoted_bytes
+from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple, Type
+from irkit.dims import Dim, notation
 from irkit.errors import DimensionError
 from irkit.text.contents import Contents
 from irkit.text.lexer import Cursor, Token
-from irkit.text.literals import array_of, finite, unquoted_bytes
-from irkit.types import DType, Optional, Sequence, Tensor, Tuple, Type
 
 DEPTH = 64
 """How deep graphs, types and lists may be nested."""
@@ -103,7 +103,7 @@ class Atoms:
             text = f'{text[:begin]}"\\0{token.text}"{text[begin + len(token.text) :]}'
         names = {**self.signed, **{f"\0{t.text}": self.fresh[t.text] for t in unknowns}}
         try:
-            found = self.dims[source] = dims_text.parse(text, names)
+            found = self.dims[source] = notation.parse(text, names)
         except DimensionError as error:
             where = Token("dim", source, tokens[0].column if tokens else start)
             c.fail(f"`{source[:80]}` is no dimension", where, hint=error.hint or "write it like 2*batch + seq // 2")

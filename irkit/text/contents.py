@@ -8,14 +8,14 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit.arguments import path_of
-from irkit.blobs import Blob, blob
+from irkit.core.blobs import Blob, blob
+from irkit.core.ir import Graph
+from irkit.core.literals import quoted
+from irkit.core.printer import large_blobs
+from irkit.core.types import Tensor
 from irkit.errors import ParseError
-from irkit.ir import Graph
-from irkit.text.literals import quoted
-from irkit.text.printer import large_blobs
+from irkit.support.arguments import path_of
 from irkit.text.side_file import Stored, read_side_file
-from irkit.types import Tensor
 
 Contents = Callable[[str | int, str, Tensor], Blob]
 """(label, public name, type) -> the blob. The label is `blob#...`, a name, or a number. Raises LookupError."""

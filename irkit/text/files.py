@@ -6,12 +6,12 @@ import re
 from os import PathLike
 from pathlib import Path
 
-from irkit.arguments import path_of
+from irkit.core.ir import Graph, require_graph
+from irkit.core.printer import large_blobs, print_graph
 from irkit.errors import ParseError, SerializeError
-from irkit.files import replaceable, replacing
-from irkit.ir import Graph, require_graph
+from irkit.support.arguments import path_of
+from irkit.support.files import replaceable, replacing
 from irkit.text.parser import parse
-from irkit.text.printer import large_blobs, print_graph
 from irkit.text.side_file import read_side_file, write_side_file
 
 _HASH = re.compile(r"blob#([0-9a-f]+)")

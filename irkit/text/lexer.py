@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, NoReturn
 
 import attrs
 
+from irkit.core.literals import unquoted
 from irkit.errors import ParseError
-from irkit.text.literals import unquoted
 
 WIDTH = 160
 """A longer line is cut around the error."""

@@ -1,4 +1,4 @@
-"""Text as a graph: reads what `irkit.text.printer` writes, line by line. docs/grammar.md holds the grammar.
+"""Text as a graph: reads what `irkit.core.printer` writes, line by line. docs/grammar.md holds the grammar.
 
 The types are those of the text; `irkit.verify` is what checks them. Text may come from anywhere: what it can ask for is
 bounded in size, in depth and in numbers, and whatever is wrong with it is a ParseError.
@@ -12,17 +12,18 @@ from typing import Any
 import attrs
 from pyrsistent import pmap
 
-from irkit import dims, ir
-from irkit.arguments import brief
+from irkit import dims
+from irkit.core import ir
+from irkit.core.ir import Fact, Graph, Port, Signature, Value
+from irkit.core.printer import BODY_WORDS, UNNAMED
+from irkit.core.types import Type
+from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.dims import Range
 from irkit.errors import ParseError
-from irkit.ir import Fact, Graph, Port, Signature, Value
+from irkit.support.arguments import brief
 from irkit.text.atoms import DEPTH, Atoms
 from irkit.text.contents import contents_of
 from irkit.text.lexer import Cursor, Token
-from irkit.text.printer import BODY_WORDS, UNNAMED
-from irkit.types import Type
-from irkit.vocabulary import CONSTANT, PARAM
 
 CHARACTERS = 1 << 29
 """Longer texts are refused."""

@@ -15,11 +15,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit.blobs import COPIED, Blob, content, owned
+from irkit.core.blobs import COPIED, Blob, content, owned
+from irkit.core.types import DType
 from irkit.errors import LoadError, ParseError
-from irkit.files import replacing
-from irkit.stored import StoredFile, opened
-from irkit.types import DType
+from irkit.support.files import replacing
+from irkit.support.stored_files import StoredFile, opened
 
 HEADER = 100_000_000
 """A longer header is refused, as the safetensors library does."""
@@ -66,7 +66,7 @@ class Stored:
 
 
 def strings_of(data: bytes) -> Iterator[str | bytes]:
-    """The strings that `irkit.blobs.content` joined; bytes where they are no UTF-8."""
+    """The strings that `irkit.core.blobs.content` joined; bytes where they are no UTF-8."""
     at = 0
     while at < len(data):
         length = int.from_bytes(data[at : at + 8], "little")

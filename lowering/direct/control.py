@@ -15,16 +15,16 @@ import torch
 from torch.utils import _pytree as pytree
 
 from irkit.build import call, const
-from irkit.ir import Graph, Value, param
-from irkit.types import DType, Tensor
-from lowering.asserted import all_of, condition, joined, settled_checks
-from lowering.complexes import apart, is_complex
-from lowering.control import Body, as_tensor, loop_of, scan_of, several
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, Tensor
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Handle, Memory
 from lowering.direct.tracer import Frame, Tracer
 from lowering.errors import LoweringError
-from lowering.scope import Scope, bind_symbols, stamped, stamped_all
+from lowering.fold.assertions import all_of, condition, joined, settled_checks
+from lowering.fold.control import Body, as_tensor, loop_of, scan_of, several
+from lowering.fold.scope import Scope, bind_symbols, stamped, stamped_all
+from lowering.tensors.complex_pairs import apart, is_complex
 
 
 def higher_order(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

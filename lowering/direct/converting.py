@@ -9,21 +9,21 @@ from typing import Any
 import torch
 
 from irkit import dims
-from irkit.ir import Value
-from irkit.types import Tensor
-from irkit.vocabulary import SHAPE_VECTOR
-from lowering import storage
-from lowering.arguments import call_arguments
-from lowering.complex_dispatch import complex_entry
-from lowering.complexes import involved
-from lowering.decompose import decomposition_of
+from irkit.core.ir import Value
+from irkit.core.types import Tensor
+from irkit.core.vocabulary import SHAPE_VECTOR
 from lowering.direct.expected import KNOWN
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import LoweringError, Unsupported
-from lowering.fx_types import DTYPES
-from lowering.registry import Entry, Registry, operator_of
-from lowering.scope import bind_symbols, stamped_all
+from lowering.fold import storage
+from lowering.fold.arguments import call_arguments
+from lowering.fold.complex_registry import complex_entry
+from lowering.fold.decompose import decomposition_of
+from lowering.fold.registry import Entry, Registry, operator_of
+from lowering.fold.scope import bind_symbols, stamped_all
+from lowering.records.types import DTYPES
+from lowering.tensors.complex_pairs import involved
 
 META = torch.device("meta")
 

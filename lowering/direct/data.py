@@ -9,13 +9,13 @@ import sympy
 import torch
 
 from irkit.build import op
-from irkit.ir import Value
-from irkit.types import DType
+from irkit.core.ir import Value
+from irkit.core.types import DType
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
-from lowering.promotion import cast, truth
-from lowering.scope import Check
+from lowering.fold.scope import Check
+from lowering.tensors.promotion import cast, truth
 
 
 def item(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

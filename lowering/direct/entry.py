@@ -9,19 +9,19 @@ from typing import Any
 import attrs
 import sympy
 
-from irkit.pause import uncollected
-from lowering.calls import as_module, name_of
-from lowering.capture import fixed_error
+from irkit.support.uncollected import uncollected
+from lowering.capture.capture import fixed_error
+from lowering.capture.guards.guards import Fixed
+from lowering.capture.inputs.calls import as_module, name_of
+from lowering.capture.torch_export import Attempt
 from lowering.direct.request import Request, request_of
 from lowering.direct.run import HOW, lowered_run
 from lowering.direct.trials import Found, traced
-from lowering.entry import Lowered
 from lowering.errors import CaptureError
-from lowering.exporting import Attempt
-from lowering.guards import Fixed
-from lowering.pytrees import registering
-from lowering.registry import STANDARD, Converter, Registry, by_operator
-from lowering.scope import Options
+from lowering.fold.lower import Lowered
+from lowering.fold.registry import STANDARD, Converter, Registry, by_operator
+from lowering.fold.scope import Options
+from lowering.records.pytrees import registering
 
 
 @uncollected

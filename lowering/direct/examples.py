@@ -8,11 +8,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit import walk
-from irkit.binding import Binding
-from irkit.evaluate import KERNELS, Run
-from irkit.ir import Value
-from irkit.vocabulary import PARAM
+from irkit.contract.binding import Binding
+from irkit.core import walk
+from irkit.core.ir import Value
+from irkit.core.vocabulary import PARAM
+from irkit.evaluation.interpreter import KERNELS, Run
 
 
 @attrs.define(eq=False)
@@ -44,7 +44,7 @@ class Examples:
 
 def reaches_parameter(value: Value, constant: dict[Value, bool]) -> bool:
     """Whether a value hangs on a parameter or on random numbers; `constant` remembers those that do not."""
-    from irkit.share import is_random
+    from irkit.rewriting.numbering import is_random
 
     for each in walk.post_order((value,), stop=constant.__contains__):
         fixed = each.op != PARAM and not is_random(each)

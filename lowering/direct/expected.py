@@ -11,9 +11,9 @@ from typing import Any
 import sympy
 
 from irkit import dims
-from irkit.types import Tensor
+from irkit.core.types import Tensor
 from lowering.direct.tracer import Tracer
-from lowering.fx_types import DTYPES
+from lowering.records.types import DTYPES
 
 
 def axis_of(axis: int, rank: int) -> int:

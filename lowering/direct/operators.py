@@ -8,12 +8,8 @@ from typing import Any
 import torch
 
 from irkit import dims
-from irkit.ir import Value
-from irkit.types import Tensor
-from lowering import storage
-from lowering.arguments import call_arguments
-from lowering.complex_dispatch import complex_entry
-from lowering.complexes import is_complex
+from irkit.core.ir import Value
+from irkit.core.types import Tensor
 from lowering.direct.converting import (
     META,
     Decomposed,
@@ -33,11 +29,15 @@ from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
 from lowering.direct.writes import as_shown, batch_norm, written
 from lowering.errors import LoweringError
-from lowering.fold import EFFECTS
-from lowering.fx_types import TORCH, tensor_of
-from lowering.mutation import positional as positional_arguments
-from lowering.mutation import told
-from lowering.registry import Registry, operator_of
+from lowering.fold import storage
+from lowering.fold.arguments import call_arguments
+from lowering.fold.complex_registry import complex_entry
+from lowering.fold.mutation import positional as positional_arguments
+from lowering.fold.mutation import told
+from lowering.fold.nodes import EFFECTS
+from lowering.fold.registry import Registry, operator_of
+from lowering.records.types import TORCH, tensor_of
+from lowering.tensors.complex_pairs import is_complex
 
 
 def call(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -13,12 +13,12 @@ from torch.utils import _pytree as pytree
 from irkit import dims
 from irkit.dims import Range
 from irkit.errors import DimensionError
-from lowering.calls import Call, bind, named_leaves, renamed
-from lowering.dynamic_shapes import Hint, Leaf, check_examples, places_of, statements
+from lowering.capture.inputs.calls import Call, bind, named_leaves, renamed
+from lowering.capture.inputs.scalars import said_of_numbers, with_numbers
+from lowering.capture.torch_export import stretched
 from lowering.errors import CaptureError
-from lowering.exporting import stretched
-from lowering.scalars import said_of_numbers, with_numbers
-from lowering.scope import Options
+from lowering.fold.scope import Options
+from lowering.records.dynamic_shapes import Hint, Leaf, check_examples, places_of, statements
 
 UNBOUNDED = 2**40
 

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from irkit import dims
+from irkit.core.ir import Value
+from irkit.core.types import Tensor
 from irkit.errors import DimensionError
-from irkit.ir import Value
-from irkit.types import Tensor
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import LoweringError

@@ -15,31 +15,31 @@ from torch import compiler
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
-from irkit import walk
-from irkit.digest import symbols_in
+from irkit.core import walk
+from irkit.core.digest import symbols_in
+from irkit.core.ir import Graph, Port, Signature, Value, param
+from irkit.core.origins import Origin
+from irkit.core.types import DType, Tensor
 from irkit.dims import Range
-from irkit.ir import Graph, Port, Signature, Value, param
-from irkit.origins import Origin
-from irkit.types import DType, Tensor
-from lowering.asserted import as_facts, noted, settled_checks, told_by
-from lowering.calls import unchanged
-from lowering.capture import Captured
-from lowering.complexes import boundary_type, entered, is_complex, left, pair, parts
+from lowering.capture.capture import Captured
+from lowering.capture.guards.guards import Fixed, Guard
+from lowering.capture.inputs.calls import unchanged
+from lowering.capture.patches.int_and_len import sizes_kept
+from lowering.capture.torch_export import Attempt, without_fast_path
 from lowering.direct.modes import meeting
 from lowering.direct.modules import running
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
-from lowering.entry import Lowered, as_result, metadata_of
-from lowering.exporting import Attempt, without_fast_path
-from lowering.facts import facts_of
-from lowering.fx_types import DTYPES, array_of, as_pairs
-from lowering.guards import Fixed, Guard
-from lowering.kept_sizes import sizes_kept
-from lowering.naming import output_names_of, unique
-from lowering.pytrees import Definitions, Registrations, definitions
-from lowering.scope import stamped
+from lowering.fold.assertions import as_facts, noted, settled_checks, told_by
+from lowering.fold.facts import facts_of
+from lowering.fold.lower import Lowered, as_result, metadata_of
+from lowering.fold.result_names import output_names_of, unique
+from lowering.fold.scope import stamped
+from lowering.records.pytrees import Definitions, Registrations, definitions
+from lowering.records.types import DTYPES, array_of, as_pairs
+from lowering.tensors.complex_pairs import boundary_type, entered, is_complex, left, pair, parts
 
 HOW = "traced directly"
 

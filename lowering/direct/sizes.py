@@ -23,7 +23,7 @@ from torch.fx.experimental.sym_node import SymNode
 from irkit import dims
 from irkit.dims import Dim, Range
 from irkit.errors import DimensionError
-from lowering.guards import Guard
+from lowering.capture.guards.guards import Guard
 
 RELATIONS: Mapping[str, tuple[Any, Callable[[Any, Any], bool], Any]] = {
     "eq": (sympy.Eq, operator.eq, sympy.Ne), "ne": (sympy.Ne, operator.ne, sympy.Eq),

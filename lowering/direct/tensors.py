@@ -13,8 +13,8 @@ from typing import Any
 import attrs
 import torch
 
-from irkit.ir import Value
-from lowering.storage import Lens, Location
+from irkit.core.ir import Value
+from lowering.fold.storage import Lens, Location
 
 
 @attrs.define(eq=False)

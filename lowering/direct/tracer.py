@@ -15,20 +15,20 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 
 from irkit import dims
+from irkit.core.ir import Value, param
+from irkit.core.origins import Origin
+from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Range
-from irkit.ir import Value, param
-from irkit.origins import Origin
-from irkit.vocabulary import CONSTANT
 from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.sizes import Questions, holds, size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.errors import LoweringError
-from lowering.scope import Options, Scope, stamped_all, tensor_constant
-from lowering.storage import Lens
-from lowering.symints import Sizes
+from lowering.fold.scope import Options, Scope, stamped_all, tensor_constant
+from lowering.fold.storage import Lens
+from lowering.records.sizes import Sizes
 
 TORCH = str(Path(torch.__file__).parent)
-HERE = str(Path(__file__).parent)
+HERE = str(Path(__file__).parents[1])
 
 
 class Alike(Exception):

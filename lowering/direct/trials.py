@@ -15,16 +15,16 @@ import sympy
 from pyrsistent import pmap
 
 from irkit import dims
+from irkit.core.ir import Graph, Signature
 from irkit.dims import Range
 from irkit.errors import IrkitError
-from irkit.ir import Graph, Signature
+from lowering.capture.guards.guards import Guard
+from lowering.capture.torch_export import STAND_INS
 from lowering.direct.request import Request
 from lowering.direct.run import Run, lowered_run, run
 from lowering.direct.sizes import holds
 from lowering.direct.tracer import Alike
-from lowering.exporting import STAND_INS
-from lowering.guards import Guard
-from lowering.pytrees import Registrations
+from lowering.records.pytrees import Registrations
 
 Sizes = Mapping[str, int]
 

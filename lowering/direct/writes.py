@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch.utils._mode_utils import no_dispatch
 
-from irkit.ir import Value
-from irkit.types import same_types
-from lowering.aten.norm import instance_norm_with_update
-from lowering.complexes import as_type, expanded
+from irkit.core.ir import Value
+from irkit.core.types import same_types
+from lowering.aten.reduction.norm import instance_norm_with_update
 from lowering.direct.converting import (
     Decomposed,
     Info,
@@ -25,9 +24,10 @@ from lowering.direct.converting import (
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
-from lowering.mutation import RESIZES
-from lowering.registry import Registry, writing
-from lowering.scope import stamped_all
+from lowering.fold.mutation import RESIZES
+from lowering.fold.registry import Registry, writing
+from lowering.fold.scope import stamped_all
+from lowering.tensors.complex_pairs import as_type, expanded
 
 
 def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

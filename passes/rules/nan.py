@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from irkit.build import call, const, op
-from irkit.ir import Graph, Value, param
-from irkit.onnx.infer.context import contents
-from irkit.onnx.schemas import BODIES
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, Tensor, Tuple, tensor
+from irkit.core.vocabulary import ITEM
+from irkit.ops.schemas import BODIES
+from irkit.ops.types.context import contents
 from irkit.pattern import attribute_of, hole
-from irkit.rewrite import Match, Rule, decline, rewrite
-from irkit.types import DType, Tensor, Tuple, tensor
-from irkit.vocabulary import ITEM
-from passes.rules.common import number
+from irkit.rewriting.face import Match, Rule, decline, rewrite
+from passes.analysis.questions import number
 
 EXTREMES = ("ReduceMax", "ReduceMin")
 PLACES = ("ArgMax", "ArgMin")

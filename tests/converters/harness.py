@@ -17,19 +17,19 @@ from torch.utils import _pytree as pytree
 
 from irkit import dims
 from irkit.build import const
-from irkit.compare import Difference, compare
+from irkit.checking.comparison import Difference, compare
+from irkit.core.ir import Graph, Port, Signature, Value, param
+from irkit.core.types import dims_of
 from irkit.dims import Range
-from irkit.ir import Graph, Port, Signature, Value, param
-from irkit.onnx.serialize import to_proto
-from irkit.pause import uncollected
-from irkit.rewrite import rewrite
-from irkit.types import dims_of
-from lowering.fold import lower_graph
-from lowering.fx_types import array_of, type_of
-from lowering.registry import Registry
-from lowering.scope import Options
-from lowering.symints import Sizes
-from passes.materialize_dims import materialize_dims
+from irkit.onnx.writing.models import to_proto
+from irkit.rewriting.face import rewrite
+from irkit.support.uncollected import uncollected
+from lowering.fold.nodes import lower_graph
+from lowering.fold.registry import Registry
+from lowering.fold.scope import Options
+from lowering.records.sizes import Sizes
+from lowering.records.types import array_of, type_of
+from passes.legal.materialize_dims import materialize_dims
 from passes.rules.nan import NAN
 
 IR_VERSION = 13
@@ -84,9 +84,11 @@ def sizes_at_trace(module: torch.fx.GraphModule) -> dict[str, int]:
 def legal(graph: Graph, nan: bool = False) -> Graph:
     """The graph in operators that ONNX Runtime has kernels for, and with `nan` in what keeps NaN there."""
     graph = rewrite(graph, NAN) if nan else graph
-    if importlib.util.find_spec("passes.legalize") is not None:
+    if importlib.util.find_spec("passes.legal.legalize") is not None:
         targets = importlib.import_module("passes.targets")
-        graph = importlib.import_module("passes.legalize").legalize(graph, targets.target_of("onnxruntime-cpu", None))
+        graph = importlib.import_module("passes.legal.legalize").legalize(
+            graph, targets.target_of("onnxruntime-cpu", None)
+        )
     return materialize_dims(graph)
 
 

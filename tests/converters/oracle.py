@@ -18,11 +18,11 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_modules import module_db
 from torch.utils import _pytree as pytree
 
-from irkit.compare import compare
-from irkit.onnx.check import session
+from irkit.checking.comparison import compare
+from irkit.onnx.sessions import session
 from lowering import lower
 from passes import optimize
-from passes.legalize import legalize
+from passes.legal.legalize import legalize
 from passes.targets import target_of
 
 OPS = {op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op for op in op_db}

@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.attention` against eager torch."""
+"""Converters of `lowering.aten.network.attention` against eager torch."""
 
 from __future__ import annotations
 

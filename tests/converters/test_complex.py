@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from irkit.build import const
-from lowering.complexes import PAIR, componentwise
 from lowering.errors import LoweringError, Unsupported
+from lowering.tensors.complex_pairs import PAIR, componentwise
 from tests.converters.harness import check, check_sizes, lowered
 
 WAVES = torch.polar(torch.ones(5, 4), torch.linspace(0, 3, 20).reshape(5, 4))

@@ -13,8 +13,8 @@ import torch
 import irkit
 from irkit.errors import ContractError
 from lowering import lower
-from lowering.against import check_file
-from lowering.export import to_onnx
+from lowering.program.files import check_file
+from lowering.program.to_onnx import to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -11,9 +11,9 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from irkit.compare import compare
-from lowering.export import to_onnx
-from lowering.program import Program
+from irkit.checking.comparison import compare
+from lowering.program.program import Program
+from lowering.program.to_onnx import to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

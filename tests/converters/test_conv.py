@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.conv` against eager torch."""
+"""Converters of `lowering.aten.network.conv` against eager torch."""
 
 from __future__ import annotations
 

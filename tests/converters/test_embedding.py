@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.embedding` against eager torch."""
+"""Converters of `lowering.aten.movement.embedding` against eager torch."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.export import Dim
 
-from irkit.compare import compare
+from irkit.checking.comparison import compare
 from irkit.errors import ContractError
-from lowering.export import to_onnx
-from lowering.program import Program
+from lowering.program.program import Program
+from lowering.program.to_onnx import to_onnx
 from tests.converters.oracle import array, check, tensors_of
 
 linalg = torch.linalg

@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.fft` against eager torch. Complex results leave the graph as pairs of real numbers."""
+"""Converters of `lowering.aten.linear_algebra.fft` against eager torch. Complex results leave the graph as pairs."""
 
 from __future__ import annotations
 

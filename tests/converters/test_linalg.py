@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.linalg` against eager torch."""
+"""Converters of `lowering.aten.linear_algebra.products` against eager torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch.export import Dim
 
 from irkit.errors import ContractError
-from lowering.export import to_onnx
+from lowering.program.to_onnx import to_onnx
 from tests.converters.oracle import check, check_all, module_cases, op_cases
 
 OPS = [

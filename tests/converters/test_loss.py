@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.loss` against eager torch."""
+"""Converters of `lowering.aten.reduction.loss` against eager torch."""
 
 from __future__ import annotations
 

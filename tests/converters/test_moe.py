@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.moe` against eager torch."""
+"""Converters of `lowering.aten.network.moe` against eager torch."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irkit.compare import compare
-from irkit.onnx.serialize import to_proto
+from irkit.checking.comparison import compare
+from irkit.onnx.writing.models import to_proto
 from lowering import lower
 from tests.converters.harness import IR_VERSION, array_of, check, eager, legal, lowered
 

@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.norm` against eager torch."""
+"""Converters of `lowering.aten.reduction.norm` against eager torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch.export import Dim
 
-from lowering.export import to_onnx
+from lowering.program.to_onnx import to_onnx
 from tests.converters.oracle import check, check_all, module_cases, op_cases
 
 OPS = [

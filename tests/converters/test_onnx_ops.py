@@ -9,7 +9,7 @@ import torch
 import torch.onnx.ops as onnx_ops
 
 from lowering import lower
-from lowering.export import to_onnx
+from lowering.program.to_onnx import to_onnx
 from tests.converters.oracle import Wrapped, check
 
 

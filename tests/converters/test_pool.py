@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.pool` and `lowering.aten.adaptive_pool` against eager torch."""
+"""Converters of `lowering.aten.network.pool` and `lowering.aten.network.adaptive_pool` against eager torch."""
 
 from __future__ import annotations
 

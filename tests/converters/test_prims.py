@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.prims` against torch's own primitives."""
+"""Converters of `lowering.aten.further.prims` against torch's own primitives."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from lowering.aten.prims import AS_ATEN
-from lowering.registry import STANDARD
+from lowering.aten.further.prims import AS_ATEN
+from lowering.fold.registry import STANDARD
 from tests.converters.oracle import check
 
 prims = torch.ops.prims

@@ -11,12 +11,12 @@ import sympy
 import torch
 
 from irkit import dims
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, Value, param
-from irkit.types import DType, Tensor
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, Tensor
+from irkit.evaluation.interpreter import evaluate
 from lowering.errors import Unsupported
-from lowering.fx_types import DTYPES
-from lowering.promotion import is_truth, number_dtype, promote, promoted, result_dtype, scalar
+from lowering.records.types import DTYPES
+from lowering.tensors.promotion import is_truth, number_dtype, promote, promoted, result_dtype, scalar
 
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support")
 NUMBERS: list[Any] = [True, 3, 2.5, 1 + 2j]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from irkit.compare import compare
+from irkit.checking.comparison import compare
 from tests.converters.harness import eager, lowered, run_onnx
 from tests.draws import drawn
 

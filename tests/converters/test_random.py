@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import irkit
-from lowering.export import to_onnx
+from lowering.program.to_onnx import to_onnx
 from passes import seeded
 from tests.converters.harness import check, lowered, run_onnx
 

@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.recurrent` against eager torch."""
+"""Converters of `lowering.aten.network.recurrent` against eager torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.solve` against eager torch."""
+"""Converters of `lowering.aten.linear_algebra.solve` against eager torch."""
 
 from __future__ import annotations
 

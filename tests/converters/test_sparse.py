@@ -9,7 +9,7 @@ import torch
 
 from irkit.errors import ContractError
 from lowering.errors import CaptureError, LoweringError
-from lowering.export import to_onnx
+from lowering.program.to_onnx import to_onnx
 
 MATRIX = torch.tensor([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [-1.0, 0.0, 3.0]])
 OTHER = torch.tensor([[1.0, 2.0], [3.0, -4.0], [0.5, 6.0]])

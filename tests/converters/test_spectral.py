@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irkit.ir import Graph
+from irkit.core.ir import Graph
 from tests.converters.harness import lowered, run_onnx
 
 DTYPES = (torch.float32, torch.float64, torch.complex64)

@@ -1,4 +1,4 @@
-"""Converters of `lowering.aten.upsample` and `lowering.aten.vision` against eager torch."""
+"""Converters of `lowering.aten.network.upsample` and `lowering.aten.network.vision` against eager torch."""
 
 from __future__ import annotations
 

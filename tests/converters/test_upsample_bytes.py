@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from torch.export import Dim
 
 from irkit import dims
-from irkit.compare import compare
-from irkit.evaluate import evaluate
-from irkit.ir import Graph, param
-from irkit.types import tensor
-from lowering.aten.upsample import antialiased_weights, weights
-from lowering.export import to_onnx
-from lowering.resampling import matrix
+from irkit.checking.comparison import compare
+from irkit.core.ir import Graph, param
+from irkit.core.types import tensor
+from irkit.evaluation.interpreter import evaluate
+from lowering.aten.network.upsample import antialiased_weights, weights
+from lowering.program.to_onnx import to_onnx
+from lowering.tensors.resampling import matrix
 
 F = torch.nn.functional
 sizes = st.sampled_from([1, 2, 3, 5, 8, 13, 40])

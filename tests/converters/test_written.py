@@ -9,7 +9,7 @@ import torch
 from torch.export import Dim
 
 import irkit
-from irkit.compare import compare
+from irkit.checking.comparison import compare
 from irkit.errors import ContractError
 from tests.converters.oracle import array, tensors_of
 

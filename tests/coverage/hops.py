@@ -9,7 +9,7 @@ import torch
 from torch.testing._internal.hop_db import hop_db
 
 from irkit.build import op
-from irkit.types import DType
+from irkit.core.types import DType
 from tests.converters.oracle import op_case
 from tests.coverage.hop_programs import PROGRAMS
 from tests.coverage.subjects import Subject

@@ -16,12 +16,12 @@ import torch
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from irkit.compare import compare
+from irkit.checking.comparison import compare
 from irkit.errors import ContractError, IrkitError
-from lowering.checking import assignments, resized, run
 from lowering.errors import CaptureError, LoweringError, MissingConverters
-from lowering.export import to_onnx
-from lowering.program import Program
+from lowering.program.check import assignments, resized, run
+from lowering.program.program import Program
+from lowering.program.to_onnx import to_onnx
 from tests.converters.oracle import OPS, Case, array, rules_for, tensors_of
 from tests.converters.test_opinfo import function_of
 from tests.coverage.verdicts import Sampled, sampled, verdict

@@ -16,11 +16,11 @@ import torch
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
-from irkit.compare import compare
+from irkit.checking.comparison import compare
 from irkit.errors import ContractError
-from lowering.checking import assignments, resized, run
-from lowering.export import to_onnx
-from lowering.program import Program
+from lowering.program.check import assignments, resized, run
+from lowering.program.program import Program
+from lowering.program.to_onnx import to_onnx
 from tests.converters.oracle import array, rules_for, tensors_of
 from tests.coverage.measure import Failed, Found, NotCaptured, Undetermined, clean, made, reason_of, since
 from tests.coverage.verdicts import doubled, shown_by

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from irkit.compare import compare, tolerance
-from irkit.types import DType
+from irkit.checking.comparison import compare, tolerance
+from irkit.core.types import DType
 from tests.converters.oracle import Case, array, op_case, tensors_of
 
 HALVES = {torch.float16: np.dtype(np.float16), torch.bfloat16: np.dtype(ml_dtypes.bfloat16)}

@@ -16,19 +16,21 @@ from typing import Any
 
 import attrs
 import numpy as np
+import sympy
 import torch
 from onnx import ModelProto
 from typer.testing import CliRunner
 
 import irkit
-from irkit import conditions, dims, dims_text
-from irkit.cli import app
-from irkit.contract import contract_of
+from irkit import dims
+from irkit.contract.as_json import contract_of
+from irkit.dims import conditions, notation
+from irkit.doors.cli import app
 from irkit.errors import IrkitError
-from irkit.onnx.read_types import read_dim
-from irkit.onnx.serialize import GUARDS_KEY, RANGES_KEY, SIGNATURE_KEY
+from irkit.onnx.reading.types import read_dim
+from irkit.onnx.writing.models import GUARDS_KEY, RANGES_KEY, SIGNATURE_KEY
 from irkit.text.files import load_text, save_text
-from lowering.entry import lower
+from lowering.fold.lower import lower
 from passes import optimize, prepare
 from passes.precision import Precision
 from passes.targets import target_of
@@ -259,12 +261,12 @@ def sizes(drawn: Drawn) -> bool:
         name: random.choice((0, 1, 2, 7, 64, 2**31, 10**18, *NUMBERS)) for name in ("n", "m", "a", "b", "batch", "seq")
     }
     read = read_dim(source) if source else 1
-    dims_text.parse(dims_text.text(read)) if not dims.is_fresh(read) else None
-    size = refused(lambda: dims_text.parse(source))
+    notation.parse(notation.text(read)) if not dims.is_fresh(read) else None
+    size = refused(lambda: notation.parse(source))
     if size is not None:
-        exact = type(size) is int or not size.has(dims.sympy.Float)
-        if exact and dims.same(dims_text.parse(dims_text.text(size)), size) is not True:
-            raise RuntimeError(f"{size} is printed as {dims_text.text(size)}")
+        exact = type(size) is int or not size.has(sympy.Float)
+        if exact and dims.same(notation.parse(notation.text(size)), size) is not True:
+            raise RuntimeError(f"{size} is printed as {notation.text(size)}")
         refused(lambda: dims.evaluate(size, given))
         dims.bounds(size, {name: dims.Range(0, 9) for name in given})
     held = refused(lambda: (conditions.holds(source, given),))

@@ -13,10 +13,10 @@ from pyrsistent import pmap
 
 import irkit
 from irkit import op
+from irkit.core.ir import Fact, Graph, Port, Signature, param
+from irkit.core.types import tensor
 from irkit.dims import Range
-from irkit.ir import Fact, Graph, Port, Signature, param
 from irkit.testing import random_graph
-from irkit.types import tensor
 from tests.node_cases import cases
 from tests.onnx_models import FLOAT, INT64, branch, function, make, model_of
 

@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 import torch
 
-from lowering.checking import SizeReport, run
-from lowering.export import to_onnx
-from lowering.program import Program
+from lowering.program.check import SizeReport, run
+from lowering.program.program import Program
+from lowering.program.to_onnx import to_onnx
 from tests.retargeted import retargeted
 from tests.zoo.case import Case
 

@@ -1,0 +1,1 @@
+"""Whether rules and graphs mean the same: instances, comparison, counterexamples, random graphs."""

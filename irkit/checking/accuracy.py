@@ -1,0 +1,271 @@
+"""What a rule that is true of real numbers is held to: its right side is no worse than its left.
+
+Both sides are measured against the left side in float64, over the very numbers that they were given. How far the left
+one is off, how far one rounding of an operand moves the result, and a few roundings of the result itself are what the
+right one may be off by.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import attrs
+import ml_dtypes
+import numpy as np
+
+from irkit.build import const
+from irkit.checking.comparison import Difference
+from irkit.checking.instances import Retry
+from irkit.checking.near_misses import again, rebuilt
+from irkit.core.blobs import Blob, blob
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, Tensor
+from irkit.core.vocabulary import CONSTANT, PARAM
+from irkit.core.walk import post_order
+from irkit.errors import EvaluateError, IrkitError
+from irkit.evaluation.interpreter import evaluate
+from irkit.evaluation.kernels.common import Kernel
+from irkit.evaluation.kernels.table import KERNELS
+
+ROUNDINGS = 8
+"""How many roundings of the result the right side may be off by, whatever the left one is."""
+WORSE = 4
+"""How many times as far as the left side the right one may be off."""
+MOVED = 8
+"""How many times as far as a rounding of the operands moves the result the right side may be off by."""
+UNMEASURED = 4
+"""How many times as much all that is, where nothing is wider than the left side, and it is its own reference."""
+SUMMANDS = 8
+"""Sums of more are rounded more often, as the root of how many there are, in an order that nobody lays down."""
+TRIES = 8
+"""How often the operands are rounded to see how far that moves the result."""
+
+NAMES_OF_TYPES = ("to", "dtype", "output_dtype", "output_datatype")
+"""Attributes that say an element type."""
+
+
+@cache
+def epsilon(dtype: DType) -> float:
+    """The distance from 1 to the next number of an element type of floats."""
+    return float(ml_dtypes.finfo(dtype.numpy).eps)
+
+
+@cache
+def largest(dtype: DType) -> float:
+    """The largest number of an element type of floats."""
+    return float(ml_dtypes.finfo(dtype.numpy).max)
+
+
+@cache
+def least(dtype: DType) -> float:
+    """The smallest normal number of an element type of floats."""
+    return float(ml_dtypes.finfo(dtype.numpy).smallest_normal)
+
+
+def is_narrow(value: Any) -> bool:
+    """True for a tensor of floats of fewer than 64 bits."""
+    return isinstance(value.type, Tensor) and value.dtype.is_float and value.dtype is not DType.DOUBLE
+
+
+def wide(blob_: Blob) -> Value:
+    """A constant in float64."""
+    return const(blob_.array.astype(np.float64))
+
+
+def widened(params: Sequence[Value], old: Sequence[Value], moved: np.random.Generator | None = None) -> Graph | None:
+    """The values over float64 wherever they are over narrower floats, casts and constants included; None where an
+    operator does not take it. Where `moved`, the numbers in constants are rounded up or down once."""
+    order = post_order([*params, *old])
+    instead: dict[Value, Any] = {}
+    for value in order:
+        if value.op == PARAM and is_narrow(value):
+            instead[value] = param(Tensor(DType.DOUBLE, value.shape))
+        elif value.op == CONSTANT and value.blob is not None and value.dtype.is_float and (moved or is_narrow(value)):
+            array = value.blob.array.astype(np.float64)
+            instead[value] = const(array if moved is None else nudged(array, value.dtype, moved))
+        else:
+            attributes = _wide_attributes(value)
+            if attributes is not None:
+                instead[value] = lambda operands, v=value, a=attributes: again(v, v.op, operands, a)
+    try:
+        built = rebuilt(order, instead)
+        return Graph(tuple(built[p] for p in params), tuple(built[v] for v in old))
+    except (IrkitError, Retry, KeyError, TypeError, ValueError):
+        return None
+
+
+def _wide_attributes(value: Value) -> dict[str, Any] | None:
+    """The attributes that say float64 where they said a narrower float; None where there is no such attribute."""
+    attributes = dict(value.attributes)
+    found = {}
+    for name, content in attributes.items():
+        if name in NAMES_OF_TYPES and type(content) is int and content in list(DType) and DType(content).is_float:
+            found[name] = int(DType.DOUBLE)
+        elif value.op == "ConstantOfShape" and isinstance(content, Blob) and content.dtype.is_float:
+            found[name] = blob(content.array.astype(np.float64))
+    return {**attributes, **found} if found else None
+
+
+def nudged(array: np.ndarray, dtype: DType, rng: np.random.Generator) -> np.ndarray:
+    """Numbers, each moved by one rounding of the element type that they come from, up or down."""
+    return array * (1 + epsilon(dtype) * rng.choice((-1.0, 1.0), array.shape))
+
+
+@attrs.frozen(eq=False)
+class Reference:
+    """The left side in float64: `graph` over the widened parameters, the `arrays` that it is given, and its `results`.
+    The left side itself was `fed` the same numbers."""
+
+    params: tuple[Value, ...]
+    old: tuple[Value, ...]
+    graph: Graph | None
+    fed: tuple[Any, ...]
+    arrays: tuple[Any, ...]
+    results: tuple[Any, ...]
+
+    @classmethod
+    def of(
+        cls, params: tuple[Value, ...], old: tuple[Value, ...], arrays: Sequence[Any], expected: Sequence[Any]
+    ) -> Reference:
+        """The reference for what the left side gives. Where float64 cannot be had, or is what the left side computes
+        in, the left side itself is the reference."""
+        graph, given = None, _wide_arrays(arrays)
+        if any(is_narrow(v) for v in post_order(old)):
+            graph = widened(params, old)
+        results = None if graph is None else _computed(graph, given)
+        if (
+            graph is None
+            or results is None
+            or any(np.shape(a) != np.shape(b) for a, b in zip(results, expected, strict=True))
+        ):
+            return cls(params, old, None, tuple(arrays), tuple(arrays), tuple(expected))
+        return cls(params, old, graph, tuple(arrays), given, results)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it is more precise than the left side."""
+        return self.graph is not None
+
+    @property
+    def longest(self) -> int:
+        """The largest size of an operand: of so many numbers there may be a sum."""
+        arrays = [a for a in self.fed if isinstance(a, np.ndarray)]
+        arrays += [v.blob.array for v in post_order(self.old) if v.op == CONSTANT and v.blob is not None]
+        return max((n for a in arrays for n in a.shape), default=1)
+
+    def nearby(self, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+        """The results for operands and constants that are rounded once, up or down, several times over."""
+        for _ in range(TRIES):
+            arrays = [
+                nudged(a.astype(np.float64), p.dtype, rng).astype(a.dtype) if _is_floats(a, p) else a
+                for a, p in zip(self.arrays, self.params, strict=True)
+            ]
+            graph = widened(self.params, self.old, rng) if self.is_wide or _has_constants(self.old) else None
+            found = _computed(Graph(self.params, self.old) if graph is None else graph, arrays)
+            if found is not None:
+                yield found
+
+    def shaken(self, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+        """What the left side gives where each of its operators rounds once more, several times over."""
+        for _ in range(TRIES):
+            found = _computed(Graph(self.params, self.old), self.fed, Rounding(rng))
+            if found is not None:
+                yield found
+
+
+def _of_one_shape(a: Any, b: Any) -> bool:
+    return np.shape(a) == np.shape(b)
+
+
+class Rounding(Mapping[str, Kernel]):
+    """The kernels of the evaluator, each of which rounds its result once more, up or down: how far what a side computes
+    is off by itself, where nothing wider tells it."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def __getitem__(self, name: str) -> Kernel:
+        kernel = KERNELS[name]
+        return lambda *given, **named: self.rounded(kernel(*given, **named))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(KERNELS)
+
+    def __len__(self) -> int:
+        return len(KERNELS)
+
+    def rounded(self, result: Any) -> Any:
+        """What a kernel gave, its floats rounded once more."""
+        if isinstance(result, tuple):
+            return tuple(map(self.rounded, result))
+        if not isinstance(result, np.ndarray | np.generic) or result.dtype.kind not in "fV":
+            return result
+        kind = DType.of(result.dtype)
+        return nudged(np.asarray(result).astype(np.float64), kind, self.rng).astype(result.dtype)
+
+
+def _has_constants(old: Sequence[Value]) -> bool:
+    return any(v.op == CONSTANT and isinstance(v.type, Tensor) and v.dtype.is_float for v in post_order(old))
+
+
+def _is_floats(array: Any, value: Value) -> bool:
+    return isinstance(array, np.ndarray) and isinstance(value.type, Tensor) and value.dtype.is_float
+
+
+def _wide_arrays(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(
+        a.astype(np.float64) if isinstance(a, np.ndarray) and DType.of(a.dtype).is_float else a for a in arrays
+    )
+
+
+def _computed(graph: Graph, arrays: Sequence[Any], kernels: Mapping[str, Kernel] = KERNELS) -> tuple[Any, ...] | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            return evaluate(graph, arrays, kernels=kernels)
+        except EvaluateError:
+            return None
+
+
+def worse(reference: Reference, index: int, left: np.ndarray, right: np.ndarray, rng: np.random.Generator) -> Any:
+    """How the right side's result number `index` is worse than the left one's, as a Difference; None where it is not.
+
+    Places where the left side, or the reference, is no number are left out: of them real numbers say nothing.
+    """
+    kind = DType.of(left.dtype)
+    exact = np.asarray(reference.results[index]).astype(np.float64)
+    x, y = left.astype(np.float64), right.astype(np.float64)
+    told = np.isfinite(x) & np.isfinite(exact) & (np.abs(exact) < largest(kind))
+    slack = (1 if reference.is_wide else UNMEASURED) * max(1.0, reference.longest / SUMMANDS) ** 0.5
+    with np.errstate(all="ignore"):
+        off, allowed = np.abs(y - exact), np.abs(x - exact) * WORSE
+        allowed = allowed + slack * ROUNDINGS * (epsilon(kind) * np.abs(exact) + epsilon(kind) * least(kind))
+        bad = told & ~(off <= allowed)
+        if not bad.any():
+            return None
+        for each in reference.nearby(rng):
+            near = np.asarray(each[index]).astype(np.float64)
+            if near.shape == exact.shape:
+                allowed = np.fmax(allowed, slack * MOVED * np.abs(near - exact))
+        for each in reference.shaken(rng):
+            again = np.asarray(each[index]).astype(np.float64)
+            if again.shape == exact.shape:
+                allowed = np.fmax(allowed, WORSE * np.abs(again - exact))
+        bad = told & ~(off <= allowed)
+        if not bad.any():
+            return None
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    return Difference(_said(reference, x[at], y[at], exact[at], int(bad.sum()), bad.size), "", at, left[at], right[at])
+
+
+def _said(reference: Reference, left: float, right: float, exact: float, count: int, size: int) -> str:
+    many = f"{count} of {size} elements are" if size > 1 else "it is"
+    if not reference.is_wide:
+        return f"{many} off by more than roundings explain"
+    return (
+        f"{many} off by more than roundings explain: in float64 the left side is {exact:.17g}, from which the left one "
+        f"is off by {abs(left - exact):.3g}, the right one by {abs(right - exact):.3g}"
+    )

@@ -1,0 +1,267 @@
+"""What shows that a rule is wrong: both sides under shared names, what they are fed, what they give, and where that
+differs; as text, and as Python to paste."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from string import ascii_lowercase
+from types import MappingProxyType
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit import dims
+from irkit.checking.draws import assignment
+from irkit.core.ir import Graph, Port, Signature, Value
+from irkit.core.printer import large_blobs, value_names
+from irkit.core.types import DType, Tensor
+from irkit.core.walk import post_order
+from irkit.errors import RewriteError, indent
+
+MANY = 60
+"""More elements than this are shown as numpy shows them."""
+
+
+@attrs.frozen(eq=False)
+class Case:
+    """One instance on which a rule is wrong.
+
+    Attributes:
+        rule: its name.
+        kind: what is wrong: "numbers", "runtime" (on ONNX Runtime), "types", "fails".
+        why: in words.
+        left: the values that the rule replaces, one for each result.
+        right: what it made of them; () where it made nothing.
+        params: the parameters, and `names` for them.
+        arrays: what each is fed; None where the types already differ.
+        expected: what the left side gives, and `actual` the right one; None where that is not the matter.
+        index: the first place that differs: the number of the result, and the place in it.
+    """
+
+    rule: str
+    kind: str
+    why: str
+    left: tuple[Value, ...]
+    right: tuple[Value, ...]
+    params: tuple[Value, ...]
+    names: Mapping[Value, str] = MappingProxyType({})
+    arrays: tuple[Any, ...] | None = None
+    expected: tuple[Any, ...] | None = None
+    actual: tuple[Any, ...] | None = None
+    index: tuple[int, tuple[int, ...]] | None = None
+
+    def graph(self) -> Graph:
+        """Both sides as one graph: the results of the left one, then those of the right one."""
+        results = (*self.left, *self.right)
+        reached = set(post_order(results))
+        params = tuple(p for p in self.params if p in reached)
+        ports = tuple(Port(name) for name in named(params, self.names))
+        ends = tuple(
+            Port(f"{side}{i or ''}", "output")
+            for side, values in (("left", self.left), ("right", self.right))
+            for i in range(len(values))
+        )
+        return Graph(params, results, signature=Signature(ports, ends), name=self.rule)
+
+    def text(self) -> str:
+        """Both sides, line by line: first the left one, then what the right one adds."""
+        graph = self.graph()
+        names = value_names(graph)
+        lines = [line.removeprefix("  ") for line in str(graph).splitlines()[1:-1]]
+        lines = lines[: next(i for i, line in enumerate(lines) if line.startswith("return"))]
+        before = set(post_order((*graph.params, *self.left)))
+        added = next((v for v in graph.order if v not in before), None)
+        cut = len(lines)
+        if added is not None:
+            cut = next(i for i, line in enumerate(lines) if line.startswith(f"{names[added]}:"))
+        found = [*lines[:cut], f"left:  {', '.join(names[v] for v in self.left)}"]
+        if self.right:
+            found += [*lines[cut:], f"right: {', '.join(names[v] for v in self.right)}"]
+        return "\n".join(found)
+
+    def sizes(self) -> str:
+        """The numbers that the symbols stand for: "n = 2, m = 1"."""
+        if self.arrays is None:
+            return ""
+        given = dict(zip(self.params, self.arrays, strict=True))
+        found = assignment(self.params, np.random.default_rng(0), given)
+        symbols = sorted(
+            {s for p in self.params if isinstance(p.type, Tensor) for d in p.shape for s in dims.symbols_of(d)}, key=str
+        )
+        return ", ".join(f"{s} = {found[dims.label(s)]}" for s in symbols if dims.label(s) in found)
+
+    def numbers(self) -> str:
+        """What is fed, and what both sides give."""
+        if self.arrays is None:
+            return ""
+        lines = [f"sizes: {self.sizes()}"] if self.sizes() else []
+        names = named(self.params, self.names)
+        reached = set(post_order((*self.left, *self.right)))
+        lines += [
+            f"%{name} = {shown(array)}"
+            for p, name, array in zip(self.params, names, self.arrays, strict=True)
+            if p in reached
+        ]
+        where = "on ONNX Runtime " if self.kind == "runtime" else ""
+        if self.expected is not None:
+            lines.append(f"the left side gives  {', '.join(map(shown, self.expected))}")
+        if self.actual is not None:
+            lines.append(f"the right side {where}gives {', '.join(map(shown, self.actual))}")
+        if self.index is not None and self.expected is not None and self.actual is not None:
+            number, place = self.index
+            which = f" of result {number}" if len(self.left) > 1 else ""
+            a, b = (np.asarray(side[number])[place] for side in (self.expected, self.actual))
+            at = f"at {list(place)}" if place else "in the only element"
+            lines.append(f"they differ first {at}{which}: {element(a)} and {element(b)}")
+        return "\n".join(lines)
+
+    def python(self) -> str:
+        """A program that shows the difference; it needs irkit and numpy."""
+        graph = self.graph()
+        names = [port.name for port in graph.signature.params]
+        lines = ["import numpy as np", "", "import irkit", "", 'both = irkit.parse(r"""', str(graph)]
+        lines.append(f'"""{self._blobs(graph)})')
+        if self.arrays is None:
+            lines.append("for result, port in zip(both.results, both.signature.results):")
+            return "\n".join([*lines, "    print(port.name, result.type)"])
+        given = dict(zip(self.params, self.arrays, strict=True))
+        lines.append("inputs = {")
+        lines += [f"    {name!r}: {source(given[p])}," for name, p in zip(names, graph.params, strict=True)]
+        lines.append("}")
+        count = len(self.left)
+        if self.actual is None:
+            return "\n".join([*lines, *self._sides(count)])
+        lines.append("found = irkit.evaluate(both, inputs)")
+        if self.kind == "runtime":
+            lines += ["from irkit.checking.agreement import run", "there = run(both, list(inputs.values()))"]
+        right = "there" if self.kind == "runtime" else "found"
+        lines += [f'print("left: ", *found[:{count}])', f'print("right:", *{right}[{count}:])']
+        return "\n".join(lines)
+
+    @staticmethod
+    def _sides(count: int) -> list[str]:
+        """The end of a program whose right side cannot be computed."""
+        return [
+            f"left, right = both.results[:{count}], both.results[{count}:]",
+            'print("left: ", *irkit.evaluate(irkit.Graph(both.params, left), list(inputs.values())))',
+            "try:",
+            '    print("right:", *irkit.evaluate(irkit.Graph(both.params, right), list(inputs.values())))',
+            "except irkit.EvaluateError as error:",
+            '    print("right:", error.what)',
+        ]
+
+    @staticmethod
+    def _blobs(graph: Graph) -> str:
+        large = large_blobs(graph)
+        if not large:
+            return ""
+        held = (f"{label.strip(chr(34))!r}: {source(b.array)}" for label, b in large.items())
+        return f", {{{', '.join(held)}}}"
+
+
+class Counterexample(RewriteError):
+    """A rule is wrong: its two sides differ on an instance, which `case` holds (see `Case`)."""
+
+    def __init__(self, what: str, *, ir: str = "", source: str = "", hint: str = "", case: Case | None = None) -> None:
+        super().__init__(what, ir=ir, source=source, hint=hint)
+        self.case = case
+
+    @classmethod
+    def of(cls, case: Case) -> Counterexample:
+        """The error for a case."""
+        case = attrs.evolve(case, arrays=None if case.arrays is None else tuple(map(settled, case.arrays)))
+        return cls(f"the rule {case.rule} {case.why}", ir=case.text(), source=case.numbers(), case=case)
+
+    @property
+    def python(self) -> str:
+        """A program that shows the difference, to be pasted; empty where there is no case."""
+        return "" if self.case is None else self.case.python()
+
+    def __str__(self) -> str:
+        parts = [self.what, "  in the instance:\n" + indent(self.ir)] if self.ir else [self.what]
+        if self.source:
+            parts.append("  with\n" + indent(self.source))
+        if self.hint:
+            parts.append("  try: " + self.hint)
+        if self.case is not None:
+            parts.append("  as a program:\n" + indent(self.python))
+        return "\n".join(parts)
+
+
+def named(params: Sequence[Value], names: Mapping[Value, str]) -> list[str]:
+    """A name for each parameter: its own, or a letter that no other has."""
+    taken = {names[p] for p in params if p in names}
+    letters = iter([a for a in (*ascii_lowercase, *(f"x{i}" for i in range(len(params)))) if a not in taken])
+    return [names[p] if p in names else next(letters) for p in params]
+
+
+# ---------------------------------------------------------------------------------------------- numbers as text
+
+
+def settled(array: Any) -> Any:
+    """A number of numpy's as an array of rank 0; anything else as it is."""
+    return np.asarray(array) if isinstance(array, np.generic) else array
+
+
+def element(number: Any) -> str:
+    """One element of an array, as short as it can be told."""
+    if isinstance(number, np.ndarray):
+        number = number[()]
+    return repr(number) if isinstance(number, str) else str(number)
+
+
+def shown(array: Any) -> str:
+    """An array as nested lists, long ones as numpy shows them; lists of arrays likewise."""
+    if isinstance(array, list | tuple):
+        return f"[{', '.join(map(shown, array))}]"
+    if not isinstance(array, np.ndarray):
+        return str(array)
+    if array.size > MANY:
+        return f"{DType.of(array.dtype).short} {list(array.shape)} {np.array2string(array, threshold=20)}".replace(
+            "\n", " "
+        )
+    if not array.size:
+        return f"[] of shape {list(array.shape)}"
+    return _nested([element(n) for n in array.reshape(-1)], array.shape)
+
+
+def source(array: Any) -> str:
+    """Python that makes the array, bit for bit where it holds no NaN; lists of arrays likewise."""
+    if isinstance(array, list | tuple):
+        return f"[{', '.join(map(source, array))}]"
+    if not isinstance(array, np.ndarray):
+        return repr(array)
+    kind = DType.of(array.dtype)
+    plain = array.dtype.kind in "fiubc" and array.dtype.isbuiltin
+    name = repr("object" if kind is DType.STRING else array.dtype.name)
+    ending = f", {name})" if plain or kind is DType.STRING else f').astype(irkit.DType.of("{kind.short}").numpy)'
+    if not array.size:
+        inside = f"np.zeros({array.shape}"
+        return inside + ending
+    return f"np.array({_nested([_literal(n, kind) for n in array.reshape(-1)], array.shape)}{ending}"
+
+
+def _nested(parts: list[str], shape: tuple[int, ...]) -> str:
+    for size in reversed(shape):
+        parts = [f"[{', '.join(parts[i : i + size])}]" for i in range(0, len(parts), size)]
+    return parts[0]
+
+
+def _literal(number: Any, kind: DType) -> str:
+    if kind is DType.STRING:
+        return repr(number)
+    if kind is DType.BOOL:
+        return str(bool(number))
+    if kind.is_integer:
+        return str(int(number))
+    if kind.is_complex:
+        return f"complex({_float(number.real)}, {_float(number.imag)})"
+    return _float(number)
+
+
+def _float(number: Any) -> str:
+    wide = float(number)
+    if not np.isfinite(wide):
+        return {"nan": "np.nan", "inf": "np.inf", "-inf": "-np.inf"}[str(wide)]
+    return str(number) if type(number) is np.float32 else repr(wide)

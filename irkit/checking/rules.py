@@ -1,0 +1,384 @@
+"""Checking a rule by numbers: random instances of its left side, both sides computed, the results compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit.checking.agreement import Limits, agree, agree_on_runtime, has_value, held, sides, text
+from irkit.checking.counterexamples import Case, Counterexample
+from irkit.checking.coverage import Checked, Covered, ends_of, running, sorted_counts, untried
+from irkit.checking.draws import NOTHING
+from irkit.checking.instances import Instance, Retry, dtypes_of, instances, results_of
+from irkit.checking.near_misses import CHANGES, kind_of, near_miss
+from irkit.checking.shrinking import Smaller, shrunk
+from irkit.core.ir import Value, param
+from irkit.core.types import DType, Tensor, Tuple, dims_of, same_types
+from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
+from irkit.core.walk import post_order, rebuild
+from irkit.dims import symbols_of
+from irkit.errors import RewriteError, TypeRuleError
+from irkit.pattern import match, names_of
+from irkit.rewriting.driver import bound_by
+from irkit.rewriting.rule import Decline, Match, Rule, Rules
+
+PATIENCE = 300
+"""How many instances are tried for each that is wanted."""
+
+TRACED = 2000
+"""So many calls of the rule's function are followed line by line, while some of its ends were not reached."""
+
+NEAR = 6
+"""How many near misses are made of each instance on which a rule fired."""
+
+
+@attrs.define(eq=False)
+class Misses:
+    """How many near misses were made, of which kinds, and on how many of them the rule fired."""
+
+    made: int = 0
+    fired: int = 0
+    kinds: Counter[str] = attrs.field(factory=Counter)
+    fired_kinds: Counter[str] = attrs.field(factory=Counter)
+
+
+def _ends(tally: Tally) -> tuple[tuple[int, str], ...]:
+    return ends_of(tally.rule.function)
+
+
+@attrs.define(eq=False)
+class Tally:
+    """What a check has counted so far."""
+
+    rule: Rule
+    rng: np.random.Generator
+    limits: Limits
+    onnxruntime: bool
+    declined: Counter[str] = attrs.field(factory=Counter)
+    covered: Covered = attrs.field(factory=Covered)
+    ran: set[int] = attrs.field(factory=set)
+    ends: tuple[tuple[int, str], ...] = attrs.field(default=attrs.Factory(_ends, takes_self=True))
+    traced: int = 0
+    on_runtime: int = 0
+    not_there: int = 0
+    empty: int = 0
+    no_value: int = 0
+
+    def attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Any] | None, *, near: bool = False) -> bool:
+        """True where the rule fires on values and both sides agree on numbers, of which there are some; False where it
+        does not match, or declines, or there is nothing to compare. `arrays` are numbers for some of the parameters.
+        Raises Counterexample, made as small as can be, where the rule is wrong."""
+        try:
+            return self._attempt(roots, arrays, near)
+        except Counterexample as error:
+            case = error.case
+            if case is None:
+                raise
+            given = None if case.arrays is None else dict(zip(case.params, case.arrays, strict=True))
+            smallest = shrunk(Smaller(roots, given), error, lambda smaller: self.failure(smaller, case.kind))
+            raise smallest from None
+
+    def near(self, made: Instance, misses: Misses) -> None:
+        """Tries near misses of an instance, and counts them."""
+        for _ in range(NEAR):
+            try:
+                changed = near_miss(made.roots, self.rng)
+            except Retry:
+                continue
+            misses.made += 1
+            misses.kinds.update(changed.kinds)
+            if self.attempt(changed.roots, made.arrays, near=True):
+                misses.fired += 1
+                misses.fired_kinds.update(changed.kinds)
+
+    def applied(self, roots: tuple[Value, ...], params: tuple[Value, ...]) -> tuple[Match, Any] | None:
+        """(the match, what the rule made of it); None where it does not match."""
+        symbols = frozenset(s for v in params for d in dims_of(v.type) for s in bound_by(d))
+        m = matched(self.rule, roots, lambda: symbols)
+        if m is None:
+            return None
+        if self.traced >= TRACED or not self.unseen():
+            return m, self.rule.function(m)
+        self.traced += 1
+        with running(self.rule.function, self.ran):
+            return m, self.rule.function(m)
+
+    def unseen(self) -> tuple[tuple[int, str], ...]:
+        """The lines of the rule's function that return or raise, and never ran."""
+        return tuple(line for line in self.ends if line[0] not in self.ran)
+
+    def failure(self, smaller: Smaller, kind: str) -> Counterexample | None:
+        """The error where the rule is wrong in that way on an instance and its numbers; None where it is not."""
+        params = smaller.params
+        given = None if smaller.arrays is None else dict(smaller.arrays)
+        tally = attrs.evolve(self, declined=Counter(), covered=Covered(), ran=set(), traced=TRACED)
+        try:
+            if kind == "numbers" and given is not None:
+                tally.compare_on(smaller.roots, params, given)
+            else:
+                tally._attempt(smaller.roots, given, False)
+        except Counterexample as error:
+            return error if error.case is not None and error.case.kind == kind else None
+        except Exception:  # of a rule that is handed what no pattern allows
+            return None
+        return None
+
+    def compare_on(self, roots: tuple[Value, ...], params: tuple[Value, ...], given: Mapping[Value, Any]) -> None:
+        """Raises Counterexample where both sides differ on these very numbers."""
+        made = self.applied(roots, params)
+        if made is None or isinstance(made[1], Decline) or made[1] is made[0].root:
+            return
+        m, found = made
+        old, new = sides(m.roots if self.rule.others else m.root, found)
+        if any(same_types(a.type, b.type) is False for a, b in zip(old, new, strict=True)):
+            return
+        names = names_in(m, params)
+        held(self.rule.name, old, new, params, [given[p] for p in params], self.rng, self.limits, names)
+
+    def _attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Any] | None, near: bool) -> bool:
+        rule = self.rule
+        params = tuple(v for v in post_order(roots) if v.op == PARAM)
+        try:
+            made = self.applied(roots, params)
+        except Exception as error:
+            if near and arrays is not None and isinstance(error, TypeRuleError):
+                self.declined["what it would build is refused"] += 1
+                return False
+            self.blame(f"fails with {error!r}", roots, params, arrays, error)
+            return False
+        if made is None:
+            return False
+        m, found = made
+        if isinstance(found, Decline):
+            self.declined[found.reason] += 1
+            return False
+        if found is m.root or found == m.roots:
+            self.declined["it returned its own root"] += 1
+            return False
+        if not all(isinstance(each, Value) for each in (found if isinstance(found, tuple) else (found,))):
+            raise RewriteError(
+                f"the rule {rule.name} returned {found!r}", ir=text(*roots), hint="return a Value, or decline('why')"
+            )
+        old, names = m.roots if rule.others else m.root, names_in(m, params)
+        for one, other in zip(*sides(old, found), strict=True):
+            if same_types(one.type, other.type) is False:
+                self.blame(
+                    f"turns a {one.type!r} into a {other.type!r}", roots, params, arrays, made=(old, found), names=names
+                )
+                return False
+        given = None if arrays is None else {v: arrays[v] for v in params if v in arrays}
+        agreed = agree(rule.name, old, found, params, self.rng, limits=self.limits, given=given, names=names)
+        if not any(each.elements for each in agreed):
+            self.empty, self.no_value = self.empty + bool(agreed), self.no_value + (not agreed)
+            return False
+        if not near:
+            self.covered.note(roots, params, [each.arrays for each in agreed])
+        if self.onnxruntime and not near:
+            there = agree_on_runtime(rule.name, old, found, params, self.rng, given, names)
+            self.on_runtime, self.not_there = self.on_runtime + there, self.not_there + (not there)
+        return True
+
+    def blame(
+        self, what: str, roots: tuple[Value, ...], params: Any, arrays: Mapping[Value, Any] | None, error: Any = None,
+        made: Any = None, names: Mapping[Value, str] = NOTHING,
+    ) -> None:  # fmt: skip
+        """Raises Counterexample, unless the left side has no value: what nothing computes, no rule need foresee."""
+        if not has_value(roots, params, self.rng, arrays or {}):
+            return
+        if isinstance(error, TypeRuleError):
+            what = f"builds a value that is refused: {error.what}"
+        old, new = sides(*made) if made else (tuple(r for root in roots for r in results_of(root)), ())
+        kind = "types" if made else "fails"
+        raise Counterexample.of(Case(self.rule.name, kind, what, old, new, params, names)) from error
+
+
+def names_in(m: Match, params: Sequence[Value]) -> dict[Value, str]:
+    """What the pattern calls the parameters."""
+    bound = reversed(list(vars(m).items()))
+    return {v: name for name, v in bound if isinstance(v, Value) and v in set(params)}
+
+
+def check(
+    rule: Rule,
+    n: int = 50,
+    *,
+    seed: int = 0,
+    onnxruntime: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    measured: bool = True,
+) -> Checked:
+    """Makes random instances of the rule's left side until it has fired on `n`, and compares both sides by numbers.
+
+    Element types (all 28, where the operators take them), shapes (with sizes 0 and 1, and symbols), axes, constants and
+    attributes are random. Of each instance on which the rule fired, near misses are made: another axis, constant,
+    element type, size, operand or operator. The rule may decline them; where it fires, both sides must agree. Instances
+    all of whose results are empty do not count.
+
+    An exact rule must agree bit for bit, NaN, infinities, the sign of zero, subnormal numbers and the ends of every
+    range included. Of one that is true of real numbers, integers and booleans must be equal, and floats no worse than
+    those of the left side: both are measured against the left side in float64 (see `irkit.checking.accuracy`).
+
+    Args:
+        rule: the rule to check.
+        n: on how many instances it shall fire.
+        seed: of the random generator.
+        onnxruntime: whether both sides are also compared on ONNX Runtime, where it has kernels for them.
+        rtol, atol: where given, floats of a rule that is not exact may differ by atol + rtol * |left|, and are not
+            measured against float64.
+        measured: whether they are measured at all; without it, and without tolerances, those of `irkit.compare` hold.
+            For rules that are to be right rather than as precise: one operator said by several others.
+
+    Returns the report: what was covered, and what was not.
+
+    Raises Counterexample, a RewriteError, where the sides differ in type or numbers: the smallest instance that was
+    found, with the numbers, and as a program to paste (`error.python`). Raises RewriteError where no instance was found
+    on which the rule fires and there is something to compare (give it a `sample` then: a function from a random
+    generator to an instance; see `irkit.rule`).
+    """
+    if not isinstance(rule, Rule):
+        raise RewriteError(f"{rule!r} is no rule", hint="check one rule at a time, made by @irkit.rule(pattern)")
+    tally = Tally(rule, np.random.default_rng(seed), Limits(rule.exact, rtol, atol, measured), onnxruntime)
+    fired, misses = 0, Misses()
+    for _ in range(n * PATIENCE):
+        if fired >= n:
+            break
+        made = drawn(rule, tally.rng)
+        if made is not None and tally.attempt(made.roots, made.arrays):
+            fired += 1
+            tally.near(made, misses)
+    if not fired:
+        raise RewriteError(
+            f"no instance was found on which the rule {rule.name} fires and there is something to compare",
+            hint=f"declined: {dict(tally.declined)}; all results were empty: {tally.empty}; the left side had no "
+            f"value: {tally.no_value}; give the rule a sample: @rule(pattern, sample=function_of_a_generator)",
+        )
+    return report(tally, fired, misses)
+
+
+def report(tally: Tally, fired: int, misses: Misses) -> Checked:
+    """What a check has counted, as it is returned."""
+    rule, covered = tally.rule, tally.covered
+    allowed = () if rule.sample is not None else dtypes_of((rule.pattern, *rule.others))
+    return Checked(
+        fired=fired, declined=sorted_counts(tally.declined), near_misses=misses.made, near_fired=misses.fired,
+        on_runtime=tally.on_runtime, not_there=tally.not_there, rule=rule.name, exact=rule.exact,
+        near_kinds=tuple((k, (misses.kinds[k], misses.fired_kinds[k])) for k in sorted(set(map(kind_of, CHANGES)))),
+        empty=tally.empty, no_value=tally.no_value, types=sorted_counts(covered.types),
+        untried=untried(allowed, covered.types), ranks=sorted_counts(covered.ranks), axes=sorted_counts(covered.axes),
+        sizes=sorted_counts(covered.sizes), numbers=sorted_counts(covered.numbers), reused=covered.reused,
+        lines=tally.unseen(),
+    )  # fmt: skip
+
+
+def sampled(rule: Rule, rng: np.random.Generator) -> tuple[Value, ...] | None:
+    """A random instance of the left side of a rule, one value for each of its patterns; None where none was found."""
+    found = drawn(rule, rng)
+    return None if found is None else found.roots
+
+
+def drawn(rule: Rule, rng: np.random.Generator) -> Instance | None:
+    """A random instance of the left side of a rule, with numbers where its sample gives some; None where none was
+    found."""
+    try:
+        if rule.sample is None:
+            return Instance(instances((rule.pattern, *rule.others), rng))
+        found = rule.sample(rng)
+    except (Retry, TypeRuleError):
+        return None
+    if isinstance(found, Instance):
+        return found
+    return Instance(found if isinstance(found, tuple) else (found,))
+
+
+def matched(rule: Rule, roots: tuple[Value, ...], symbols: Callable[[], frozenset[Any]]) -> Match | None:
+    """The match of a rule on values, one for each of its patterns; None where one of them does not fit."""
+    bound: dict[str, Any] | None = {}
+    for pattern, value in zip((rule.pattern, *rule.others), roots, strict=True):
+        bound = match(pattern, value, None, None, bound)
+        if bound is None:
+            return None
+    return Match(roots[0], bound, symbols, roots if rule.others else ())
+
+
+# ---------------------------------------------------------------------------------------------- one application
+
+
+def guarded(rules: Rules, *, seed: int = 0) -> Rules:
+    """The rules, each of which compares both sides by numbers whenever it fires, on random content of what it fired on.
+
+    For finding which rule breaks a graph: `rewrite(graph, guarded(rules))` raises RewriteError at the first wrong
+    application, with the fragment before and after, and the numbers. Slow: each application looks at all that lies
+    below it. Fragments that cannot be computed alone (an index drawn out of range) pass.
+    """
+    return tuple(_guarded(each, np.random.default_rng(seed)) for each in rules)
+
+
+def _guarded(rule: Rule, rng: np.random.Generator) -> Rule:
+    holes = names_of(rule.pattern)
+
+    def function(m: Match) -> Any:
+        found = rule.function(m)
+        if not isinstance(found, Decline) and found is not m.root:
+            given = [m.get(name) for name in holes]
+            _agree_here(rule, m.root, found, frozenset(v for v in _flat(given) if isinstance(v, Value)), rng)
+        return found
+
+    return attrs.evolve(rule, function=function)
+
+
+def _flat(values: Iterable[Any]) -> Iterable[Any]:
+    for value in values:
+        if isinstance(value, tuple):
+            yield from value
+        else:
+            yield value
+
+
+def _agree_here(rule: Rule, root: Value, found: Any, holes: frozenset[Value], rng: np.random.Generator) -> None:
+    new = found if isinstance(found, tuple) else (found,)
+    order = post_order([root])
+    below = set(order)
+    shared = {v for v in post_order(new, stop=below.__contains__) for v in v.inputs if v in below}
+    shared.update(v for v in new if v in below)
+    over_shared = _above(order, shared)
+    over_holes = _above(order, holes)
+    ends = {v for v in shared if v not in over_holes} | {v for v in holes if v not in over_shared}
+    cut = {v: param(v.type) for v in order if v is not root and v in ends and _is_data(v)}
+    if isinstance(root.type, Tuple) != isinstance(found, tuple):
+        return
+    built = rebuild((root, *new), cut)
+    params = tuple(p for p in post_order([built[v] for v in (root, *new)]) if p.op == PARAM)
+    after = tuple(built[v] for v in new) if isinstance(found, tuple) else built[found]
+    if all(isinstance(p.type, Tensor) for p in params):
+        params += _binding(post_order([built[v] for v in (root, *new)]), params)
+        agree(rule.name, built[root], after, params, rng, limits=Limits(rule.exact, measured=False))
+
+
+def _above(order: tuple[Value, ...], below: Iterable[Value]) -> set[Value]:
+    """The values of `order` that depend on one of `below`."""
+    marks, found = set(below), set()
+    for value in order:
+        if any(v in marks or v in found for v in value.inputs):
+            found.add(value)
+    return found
+
+
+def _binding(values: Iterable[Value], params: tuple[Value, ...]) -> tuple[Value, ...]:
+    """One more parameter, in whose type every symbol stands that the values use and no parameter binds."""
+    known = {s for v in params for d in dims_of(v.type) for s in bound_by(d)}
+    used: dict[Any, None] = {}
+    for value in values:
+        for dim in (*dims_of(value.type), *(value.attribute("dims", ()) if value.op == SHAPE_VECTOR else ())):
+            used.update(dict.fromkeys(s for s in symbols_of(dim) if s not in known))
+    return (param(Tensor(DType.FLOAT, tuple(used))),) if used else ()
+
+
+def _is_data(value: Value) -> bool:
+    """True for a tensor of floats that is no constant: of sizes, positions and masks, and of numbers that are written
+    down, a rule may know more than their types say."""
+    return isinstance(value.type, Tensor) and value.dtype.is_float and value.op != CONSTANT

@@ -1,0 +1,1 @@
+"""What holds of a graph's sizes, arguments and data: facts, the binding of symbols, the contract as JSON."""

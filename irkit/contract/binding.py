@@ -1,0 +1,189 @@
+"""Numbers for dimension symbols, learned from arrays, and arrays held against types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit import dims
+from irkit.core.types import DType, Optional, Tensor, Tuple, Type
+from irkit.core.types import Sequence as SequenceType
+from irkit.dims import Dim, Range, notation
+from irkit.errors import DimensionError
+
+
+@attrs.define(eq=False)
+class Binding:
+    """What each symbol of one graph stands for, by label (see `dims.label`), and which parameter said so.
+
+    `outer` holds the symbols of the graph around a body. It answers where the body itself says nothing; since a body
+    that is called twice may give the same symbol another number each time, its own arrays come first.
+    """
+
+    values: dict[str, int] = attrs.field(factory=dict)
+    sources: dict[str, str] = attrs.field(factory=dict)
+    outer: Mapping[str, int] = attrs.field(factory=dict)
+    pending: list[tuple[Dim, int, str, int]] = attrs.field(factory=list)
+    memo: dict[Any, int] = attrs.field(factory=dict)
+
+    def known(self) -> Mapping[str, int]:
+        """All that is known here and around."""
+        return {**self.outer, **self.values}
+
+    # ------------------------------------------------------------------------------------------ parameters
+
+    def feed(self, type_: Type, value: Any, name: str) -> str:
+        """Binds symbols from what is fed to a parameter; what is wrong with it, or nothing."""
+        problem = kind_problem(type_, value)
+        if problem:
+            return f"the parameter {name} is fed {problem}"
+        if not isinstance(type_, Tensor):
+            return ""
+        for axis, (dim, size) in enumerate(zip(type_.shape, value.shape, strict=True)):
+            problem = self._fit(dim, size, name, axis)
+            if problem:
+                return f"the parameter {name} is fed {complaint(value)}, where its type is {type_!r}: {problem}"
+        return ""
+
+    def _fit(self, dim: Dim, size: int, name: str, axis: int) -> str:
+        number = self._own(dim)
+        if number is None and type(dim) is not int:
+            try:
+                solved = dims.solve(dim, size)
+            except DimensionError as error:
+                return error.what
+            if solved is None:
+                self.pending.append((dim, size, name, axis))
+                return ""
+            return self._bind(dim, *solved, f"dimension {axis} of the parameter {name}")
+        if number == size:
+            return ""
+        return f"dimension {axis} is {size}, where {self._told(dim)}"
+
+    def _bind(self, dim: Dim, label: str, number: int, source: str) -> str:
+        if number < 0 and all(s.is_nonnegative for s in dims.symbols_of(dim)):
+            return f"{notation.text(dim)} cannot be that small: {label} would be {number}"
+        self.values[label] = number
+        self.sources[label] = source
+        self.memo.clear()
+        return ""
+
+    def _told(self, dim: Dim) -> str:
+        """What a dimension must be, and who said so."""
+        number = self._own(dim)
+        text = notation.text(dim)
+        if type(dim) is int:
+            return f"{number} is expected"
+        said = [
+            f"{s.name} = {self.values[dims.label(s)]} by {self.sources[dims.label(s)]}" for s in dims.symbols_of(dim)
+        ]
+        return f"{text} = {number} is expected ({', '.join(said)})"
+
+    def check_pending(self) -> str:
+        """Dimensions that could not be solved when they were met, now that all parameters are bound."""
+        for dim, size, name, axis in self.pending:
+            number = self._own(dim)
+            if number is not None and number != size:
+                return f"dimension {axis} of the parameter {name} is {size}, where {self._told(dim)}"
+        return ""
+
+    def check_ranges(self, ranges: Mapping[str, Range]) -> str:
+        """What is wrong with a symbol that lies outside its range, or nothing."""
+        for label, range_ in ranges.items():
+            if label in self.values and self.values[label] not in range_:
+                number, source = self.values[label], self.sources[label]
+                return f"{label} is {number} by {source}, outside its range {range_}"
+        return ""
+
+    # ------------------------------------------------------------------------------------------ computed values
+
+    def result(self, type_: Type, value: Any) -> str:
+        """What contradicts the type in a computed result, or nothing. Open symbols are bound by what is there."""
+        if isinstance(type_, Tensor) and isinstance(value, np.ndarray):  # the common case, without detours
+            if value.dtype != type_.dtype.numpy or value.ndim != len(type_.shape):
+                return f"the result is {complaint(value)}, where the type is {type_!r}"
+            for dim, size in zip(type_.shape, value.shape, strict=True):
+                if dim != size and not self._agrees(dim, size):
+                    return f"the result is {complaint(value)}, where the type is {type_!r}{self._where(type_)}"
+            return ""
+        if isinstance(type_, Tuple):
+            problems = (self.result(t, v) for t, v in zip(type_.items, value, strict=True))
+            return next((p for p in problems if p), "")
+        problem = kind_problem(type_, value)
+        return f"the result is {problem}" if problem else ""
+
+    def _agrees(self, dim: Dim, size: int) -> bool:
+        number = self._own(dim)
+        if number is not None:
+            return number == size
+        try:
+            solved = dims.solve(dim, size)
+        except DimensionError:
+            return False
+        return solved is None or not self._bind(dim, *solved, "a computed value")
+
+    def _where(self, type_: Tensor) -> str:
+        labels = dict.fromkeys(dims.label(s) for d in type_.shape for s in dims.symbols_of(d))
+        said = [f"{label} = {self.values[label]}" for label in labels if label in self.values]
+        return f", with {', '.join(said)}" if said else ""
+
+    def content(self, symbol: Any, number: int) -> str:
+        """Binds a symbol that is the content of a scalar; what contradicts what is known of it, or nothing."""
+        label = dims.label(symbol)
+        if self.values.get(label, number) != number:
+            return f"{label} is {self.values[label]} by {self.sources[label]}, and {number} by a scalar"
+        self.values[label], self.sources[label] = number, "a scalar"
+        return ""
+
+    # ------------------------------------------------------------------------------------------ numbers
+
+    def number(self, dim: Dim) -> int | None:
+        """The number that a dimension is; None where a symbol is unknown here and around."""
+        found = self._own(dim)
+        if found is not None:
+            return found
+        try:
+            return dims.evaluate(dim, self.known())
+        except DimensionError:
+            return None
+
+    def _own(self, dim: Dim) -> int | None:
+        if type(dim) is int:
+            return dim
+        found = self.memo.get(dim)
+        if found is None and all(dims.label(s) in self.values for s in dims.symbols_of(dim)):
+            found = self.memo[dim] = dims.evaluate(dim, self.values)
+        return found
+
+
+def kind_problem(type_: Type, value: Any) -> str:
+    """What is wrong with the kind, element type or rank of a value; its dimensions are compared where they are ints."""
+    if isinstance(type_, Tensor):
+        if not isinstance(value, np.ndarray):
+            return f"{complaint(value)}, where its type is {type_!r}"
+        fits = value.dtype == type_.dtype.numpy and value.ndim == len(type_.shape)
+        if not fits or any(type(d) is int and d != size for d, size in zip(type_.shape, value.shape, strict=True)):
+            return f"{complaint(value)}, where its type is {type_!r}"
+        return ""
+    if isinstance(type_, SequenceType):
+        if not isinstance(value, list):
+            return f"{complaint(value)}, where its type is {type_!r}"
+        return next((p for p in (kind_problem(type_.element, v) for v in value) if p), "")
+    if isinstance(type_, Optional):
+        return "" if value is None else kind_problem(type_.element, value)
+    return ""
+
+
+def complaint(value: Any) -> str:
+    """A value as a type: `f32[2, 3]`, or what else it is."""
+    if isinstance(value, np.ndarray):
+        try:
+            return f"{DType.of(value.dtype).short}{list(value.shape)}"
+        except KeyError:
+            return f"{value.dtype}{list(value.shape)}"
+    if isinstance(value, list | tuple):
+        return f"a {type(value).__name__} of {len(value)}"
+    return "nothing" if value is None else f"a {type(value).__name__}"

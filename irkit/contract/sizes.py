@@ -1,0 +1,114 @@
+"""The contract of a graph: what must hold of the dimensions it is called with, and the check that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from irkit import dims
+from irkit.core.ir import Graph
+from irkit.core.types import Tensor
+from irkit.dims import Range, notation
+from irkit.dims.conditions import holds
+from irkit.errors import ContractError, DimensionError
+
+ENFORCED = frozenset(("guard", "relation", "runtime"))
+"""The kinds of facts that are conditions on sizes."""
+
+
+def binding_of(
+    graph: Graph, shapes: Sequence[tuple[int, ...] | None], numbers: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """The value of each dimension symbol, from the shapes of the arguments of the tensor parameters, in order.
+
+    `numbers` are the arguments that are themselves sizes, by the name of the parameter; a port tells which symbol it
+    gives. Raises ContractError where a rank, a fixed size, or the relation between two sizes is not that of the graph.
+    """
+    sizes: dict[str, int] = {}
+    origin: dict[str, str] = {}
+    later: list[tuple[str, int, Any, int]] = []
+    for port in graph.signature.params:
+        if port.role == "input" and port.binds and port.name in (numbers or {}):
+            sizes[port.binds], origin[port.binds] = int((numbers or {})[port.name]), f"the number {port.name}"
+    for name, param, shape in zip(names_of(graph), graph.params, shapes, strict=True):
+        if not isinstance(param.type, Tensor) or shape is None:
+            continue
+        if len(shape) != param.type.rank:
+            raise ContractError(
+                f"{name} has {len(shape)} dimensions, and must be a {param.type!r}",
+                hint="give it in that form, or capture the model again with an example like it",
+            )
+        for axis, (dim, size) in enumerate(zip(param.type.shape, shape, strict=True)):
+            found = solved(name, axis, dim, size)
+            if found is None:
+                later.append((name, axis, dim, size))
+            elif sizes.setdefault(found[0], found[1]) != found[1]:
+                first = f"{found[0]} is {sizes[found[0]]} by {origin[found[0]]}"
+                raise ContractError(f"dimension {axis} of {name} makes {found[0]} = {found[1]}, but {first}")
+            else:
+                origin.setdefault(found[0], f"dimension {axis} of {name}")
+    for name, axis, dim, size in later:
+        expected = dims.evaluate(dim, sizes) if all(s.name in sizes for s in dims.symbols_of(dim)) else size
+        if expected != size:
+            wanted = str(dim) if type(dim) is int else f"{notation.text(dim)} = {expected}"
+            hint = "where it may vary, name it in dynamic_shapes when the model is captured" if type(dim) is int else ""
+            raise ContractError(f"dimension {axis} of {name} is {size}, and must be {wanted}", hint=hint)
+    return sizes
+
+
+def solved(name: str, axis: int, dim: Any, size: int) -> tuple[str, int] | None:
+    """What one dimension says of a symbol. Raises ContractError where no value of it fits."""
+    try:
+        return dims.solve(dim, size)
+    except DimensionError as error:
+        raise ContractError(f"dimension {axis} of {name} is {size}, which is no {notation.text(dim)}") from error
+
+
+def names_of(graph: Graph) -> tuple[str, ...]:
+    """The public names of the parameters; `input 3` for those that have none."""
+    ports = graph.signature.params
+    return tuple(ports[i].name if i < len(ports) else f"input {i}" for i in range(len(graph.params)))
+
+
+def sizes_after(graph: Graph, sizes: Mapping[str, int], shapes: Sequence[Any]) -> dict[str, int]:
+    """The sizes, and those that only the data decides, as far as the shapes of the results tell them."""
+    found = dict(sizes)
+    for i, (result, shape) in enumerate(zip(graph.results, shapes, strict=True)):
+        if isinstance(result.type, Tensor):
+            for axis, (dim, size) in enumerate(zip(result.type.shape, shape, strict=True)):
+                told = solved(f"result {i}", axis, dim, size)
+                if told is not None:
+                    found.setdefault(*told)
+    return found
+
+
+def line_that_asked(graph: Graph, name: str, size: int) -> str:
+    """The line of the first guard that a size breaks by itself; empty where none is known."""
+    guards = (fact for fact in graph.signature.facts if fact.kind in ENFORCED and fact.source and name in fact.text)
+    return next((fact.source for fact in guards if holds(fact.text, {name: size}) is False), "")
+
+
+def check_sizes(graph: Graph, sizes: Mapping[str, int]) -> None:
+    """Raises ContractError, with the user's line where it is known, for sizes that a range or a guard excludes."""
+    for name, size in sizes.items():
+        allowed: Range | None = graph.symbols.get(name)
+        if allowed is not None and size not in allowed:
+            raise ContractError(
+                f"dimension {name} is {size}, and the model was captured for {name} in {allowed}",
+                source=line_that_asked(graph, name, size),
+                hint="capture the model with a wider range, or split the input",
+            )
+    for fact in graph.signature.facts:
+        if fact.kind in ENFORCED and holds(fact.text, sizes) is False:
+            used = ", ".join(f"{k} = {v}" for k, v in sizes.items() if k in fact.text)
+            if fact.kind == "runtime":
+                raise ContractError(
+                    f"ONNX Runtime runs this model under the condition {fact.text}, which {used} breaks",
+                    source=fact.source,
+                    hint="leave the call out where there is nothing to compute, or split the input where it is long",
+                )
+            raise ContractError(
+                f"the model was captured under the condition {fact.text}, which {used} breaks",
+                source=fact.source,
+                hint="capture the model again with an example input of this size",
+            )

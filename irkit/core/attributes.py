@@ -1,0 +1,125 @@
+"""Attribute values in one frozen, hashable, comparable form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Set
+from ctypes import c_float
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from irkit.core.blobs import Blob, blob
+from irkit.core.types import Type
+from irkit.errors import TypeRuleError
+
+Attribute = Any
+"""int, float, str, bytes, Blob, Type, a dimension, or a tuple of those."""
+
+Attributes = tuple[tuple[str, Attribute], ...]
+"""Pairs of name and value, sorted by name."""
+
+
+def freeze(values: Mapping[str, Any]) -> Attributes:
+    """The attributes sorted by name, each in frozen form; those that are None are left out."""
+    if not values:
+        return ()
+    return tuple((name, frozen(name, values[name])) for name in sorted(values) if values[name] is not None)
+
+
+def frozen(name: str, value: Any) -> Attribute:
+    """One attribute value: lists become tuples, numpy scalars Python numbers, arrays blobs, bools ints."""
+    kind = type(value)
+    if kind is int or kind is float or kind is str:
+        return value
+    if kind is bool:
+        return int(value)
+    if kind is tuple or kind is list:
+        return tuple(frozen(name, item) for item in value)
+    if isinstance(value, Blob | bytes | Type):
+        return value
+    if isinstance(value, np.ndarray):
+        return blob(value)
+    if isinstance(value, np.generic):
+        return frozen(name, value.item())
+    if hasattr(value, "free_symbols"):
+        return value
+    if isinstance(value, int):  # IntEnum: element types are written as ONNX numbers
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, Iterable) and not isinstance(value, Mapping | Set):
+        return tuple(frozen(name, item) for item in value)
+    raise TypeRuleError(f"attribute {name} cannot hold a {kind.__name__}", hint="numbers, strings, arrays, or lists")
+
+
+def single(value: Any) -> float:
+    """The number that ONNX keeps of a float attribute: the nearest f32. So equal models have equal attributes, whether
+    they were built with `1e-5` or read from a file."""
+    return c_float(value).value
+
+
+_ONLY_INTS = frozenset((int,))
+
+
+def integer(value: Any) -> int:
+    """A Python int for an int, a bool, an element type or an integer of numpy. Raises TypeError for anything else, a
+    float with an integral value too."""
+    return int(value) if isinstance(value, np.bool_) else int(index(value))
+
+
+def integers(values: Any) -> tuple[int, ...]:
+    """The elements as Python ints. Raises TypeError where one is no integer."""
+    found = tuple(values)
+    return found if _ONLY_INTS.issuperset(map(type, found)) else tuple(map(integer, found))
+
+
+def string(value: Any) -> str:
+    """Text, or bytes that hold text. Raises TypeError for anything else."""
+    if not isinstance(value, str | bytes):
+        raise TypeError(f"{value!r} is no text")
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def several(one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """The conversion of a list of what `one` converts. Raises TypeError for text, which is a list of letters."""
+
+    def converted(values: Any) -> tuple[Any, ...]:
+        if isinstance(values, str | bytes):
+            raise TypeError(f"{values!r} is no list")
+        return tuple(map(one, values))
+
+    return converted
+
+
+CASTS: Mapping[str, Callable[[Any], Any]] = {
+    "INT": integer, "FLOAT": single, "STRING": string,
+    "INTS": integers, "FLOATS": several(single), "STRINGS": several(string),
+    "TENSOR": lambda v: v if isinstance(v, Blob) else blob(v),
+}  # fmt: skip
+"""What makes an attribute of each ONNX kind. Each raises TypeError or ValueError for what is none."""
+
+
+def key(attributes: Attributes) -> Any:
+    """A hashable that is equal just for attributes that mean the same: by content for blobs, telling -0.0 from 0.0."""
+    for _, value in attributes:
+        kind = type(value)
+        if kind is int or kind is str or (kind is tuple and _APART.isdisjoint(map(type, value))):
+            continue
+        if (kind is float and value == 0.0) or kind is Blob or kind is tuple:
+            return tuple([(name, _key(value)) for name, value in attributes])
+    return attributes  # equal just where they mean the same
+
+
+_APART = frozenset((float, Blob, tuple))
+"""Types of which equal values may mean something else, or equal ones differ."""
+
+
+def _key(value: Attribute) -> Any:
+    kind = type(value)
+    if kind is tuple:
+        return tuple(_key(item) for item in value)
+    if kind is float and value == 0.0:
+        return ("0.0", math.copysign(1.0, value))
+    return value.key if kind is Blob else value

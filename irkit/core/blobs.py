@@ -1,0 +1,284 @@
+"""Constant storage: lazy, compared by identity when large, handed out read-only.
+
+A content is the value that it had when its blob was made. Small ones are copied then. Large ones that lie in somebody
+else's memory, or in a file, are not: they are watched, and refuse with StaleError once they have changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit.core.types import DType, Tensor, element_type
+from irkit.errors import AbsentError, TypeRuleError
+from irkit.support.once import once, once_watched
+from irkit.support.stored_files import Place
+from irkit.support.watch import SampleWatch, Watch, distinct
+
+SMALL = 1024
+"""Blobs of up to this many bytes are compared and shared by content; larger ones by identity."""
+
+COPIED = 1 << 14
+"""Contents of up to this many bytes that lie in somebody else's memory, or in a large file, are copied at once."""
+
+
+@attrs.frozen(eq=False, repr=False, slots=False)
+class Blob:
+    """The content of a constant: dtype and shape now, the array when asked.
+
+    `load` returns a numpy array of that dtype and shape without copying where it can (a view of a torch tensor).
+    `name` is the public name of a weight (`model.layers.0.weight`), or empty.
+    `source` is any object whose identity says that two blobs are the same storage (tied weights). `turned` is the
+    matrix that this one is the transpose of, and `parts` are what stands one after the other along its first axis,
+    where that is known: both can be written as they lie in memory, which this one cannot. `load` raises AbsentError
+    where there are no numbers: for a weight of a model that was built without memory, and for what is made of one.
+
+    `load` must give the same content whenever it is called. Where that is in others' hands, `watch` knows whether it is
+    so; `of` are the blobs whose contents it is computed of, or a view of. Everything that reads the content of this
+    blob raises StaleError once it, or one of those, has changed. `place` is where its bytes lie in a file, in the order
+    of ONNX, for a content that does.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    load: Callable[[], np.ndarray]
+    name: str = ""
+    source: Any = None
+    turned: Blob | None = None
+    parts: tuple[Blob, ...] = ()
+    watch: Watch | None = None
+    of: tuple[Blob, ...] = ()
+    place: Place | None = None
+
+    @once_watched
+    def array(self) -> np.ndarray:
+        """The content, read-only. Kept once it was asked for. Raises AbsentError where there is none, StaleError where
+        it has changed."""
+        return self._loaded()
+
+    def read(self) -> np.ndarray:
+        """As `array`, but not kept: a content that was not in memory before is not afterwards."""
+        if not self.watched:
+            kept = self.__dict__.get("array")
+        else:
+            self.check()
+            kept = self.__dict__.get("_kept", {}).get("array")
+        return self._loaded() if kept is None else kept
+
+    def _loaded(self) -> np.ndarray:
+        found = self.load()
+        if found.dtype != self.dtype.numpy or found.shape != self.shape:
+            raise ValueError(f"blob {self!r} loaded a {found.dtype} array of shape {found.shape}")
+        view = found.view()
+        view.flags.writeable = False
+        return view
+
+    @once
+    def watches(self) -> tuple[Watch, ...]:
+        """All that tell whether the content has changed: its own watch, and those of what it is made of."""
+        below = (*self.of, *self.parts) if self.turned is None else (*self.of, *self.parts, self.turned)
+        if not below:
+            return () if self.watch is None else (self.watch,)
+        return distinct((self.watch, *(each for blob in below for each in blob.watches)))
+
+    @once
+    def watched(self) -> bool:
+        """Whether the content is in others' hands, who may change it."""
+        return bool(self.watches)
+
+    def check(self) -> None:
+        """Raises StaleError where the content is no longer what it was when the blob was made."""
+        for watch in self.watches:
+            watch.check()
+
+    @once
+    def absent(self) -> bool:
+        """Whether there is no content. Loads it to see."""
+        try:
+            self.array  # noqa: B018
+        except AbsentError:
+            return True
+        return False
+
+    @once
+    def integers(self) -> tuple[int, ...] | None:
+        """The elements, flat, of integers and flags; None for other element types. Kept once they were asked for."""
+        kind = self.dtype
+        if not (kind.is_integer or kind is DType.BOOL):
+            return None
+        found = self.array.ravel().tolist()
+        return tuple(found if kind is DType.INT64 else map(int, found))
+
+    @once
+    def size(self) -> int:
+        """How many elements there are."""
+        return math.prod(self.shape)
+
+    @once
+    def extremes(self) -> tuple[float, float]:
+        """The least and the greatest of the numbers, NaN where one is NaN; zeros where there are none. Kept once asked
+        for."""
+        numbers = self.array.astype(np.float64, copy=False)  # those of ml_dtypes warn of NaN
+        return (float(numbers.min()), float(numbers.max())) if self.size else (0.0, 0.0)
+
+    @once
+    def uniform(self) -> Any:
+        """The number that every element of numbers is, as a Python number; None where there is none, and for NaN. Kept
+        once asked for."""
+        array = self.array
+        first = array.reshape(-1)[0]
+        if self.size > 1 and array.tobytes() != first.tobytes() * self.size:
+            return None
+        number = first.item() if self.dtype.bits > 16 or not self.dtype.is_float else float(first)
+        if self.dtype.is_integer:
+            number = int(first)
+        return None if number != number else number
+
+    @once
+    def nbytes(self) -> int:
+        """Bytes that the content takes in an ONNX file (0 for strings)."""
+        return (self.size * self.dtype.bits + 7) // 8
+
+    @property
+    def is_weight(self) -> bool:
+        """True for a named tensor of several floating-point numbers: what a user may want to find, or to exchange."""
+        return bool(self.name) and self.dtype.is_float and self.size > 1
+
+    @property
+    def type(self) -> Tensor:
+        """The tensor type of the content."""
+        return Tensor(self.dtype, self.shape)
+
+    @once
+    def key(self) -> Any:
+        """Equal for blobs that may be taken for one: content for small ones, storage identity for large ones and for
+        weights, which keep their names even where they hold the same numbers."""
+        dtype, shape = self.dtype, self.shape
+        if self.nbytes <= SMALL and not (self.name and dtype.is_float and self.size > 1):
+            try:
+                return (dtype, shape, content(self.array))
+            except AbsentError:
+                pass
+        return (dtype, shape, id(self if self.source is None else self.source))
+
+    @once_watched
+    def digest(self) -> bytes:
+        """A hash of dtype, shape and content, or name where that is absent; reads the content, once."""
+        hasher = hashlib.blake2b(repr((int(self.dtype), self.shape)).encode(), digest_size=16)
+        if self.absent:
+            hasher.update(b"absent" + self.name.encode())
+        elif self.dtype is DType.STRING:
+            hasher.update(content(self.array))
+        else:
+            hasher.update(np.ascontiguousarray(self.array).view(np.uint8).data if self.size else b"")
+        return hasher.digest()
+
+    def __repr__(self) -> str:
+        return f"Blob({Tensor(self.dtype, self.shape)!r}{', ' + self.name if self.name else ''})"
+
+    def __reduce__(self) -> Any:
+        return _restored, (self.dtype, np.array(self.array), self.name)
+
+
+def _restored(dtype: DType, array: np.ndarray, name: str) -> Blob:
+    return owned(array, dtype, name)
+
+
+def owned(array: np.ndarray, dtype: DType, name: str = "", source: Any = None) -> Blob:
+    """The blob of an array that nobody else holds; it can be written no more."""
+    array.flags.writeable = False
+    return Blob(dtype, array.shape, lambda: array, name, source)
+
+
+def blob(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) -> Blob:
+    """The blob that holds a copy of an array, or a new array of Python numbers.
+
+    Floats become f32 and ints i64 unless `dtype` says otherwise (numpy arrays keep theirs); it converts as numpy's
+    `astype` does, which rounds and cuts off. With `copy=False` an array of more than `COPIED` bytes is not copied: the
+    caller lets it be from then on, and a sample of it is compared whenever it is read. Raises TypeRuleError for what is
+    no array of numbers or strings, and for what is no element type.
+    """
+    if not isinstance(data, np.ndarray) and not isinstance(data, np.generic):
+        try:
+            array = np.array(data)
+        except ValueError as error:
+            raise TypeRuleError(f"{data!r} is no array", hint="give lists of one length each") from error
+        if dtype is None and array.dtype == np.float64:
+            array = array.astype(np.float32)
+        if array.size == 0 and dtype is None:
+            array = array.astype(np.int64)
+    else:
+        array = np.asarray(data)
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    if array.dtype == object and not all(isinstance(each, str | bytes) for each in array.flat):
+        raise TypeRuleError(
+            f"a constant cannot hold {data!r}", hint="give numbers or strings, lists of them, or an array"
+        )
+    kind = element_type(array.dtype if dtype is None else dtype)
+    if array.dtype != kind.numpy:
+        try:
+            array = array.astype(kind.numpy)
+        except (TypeError, ValueError) as error:
+            raise TypeRuleError(f"{data!r} is no {kind.short}") from error
+    if array is data or array.base is not None:
+        if not copy and array.nbytes > COPIED and kind is not DType.STRING:
+            what = f"the constant {name}" if name else f"a constant {Tensor(kind, array.shape)!r}"
+            return Blob(kind, array.shape, lambda: array, name, watch=SampleWatch.of(array, f"the array of {what}"))
+        array = np.array(array, order="K")
+    return owned(array, kind, name)
+
+
+def whole(elements: tuple[int, ...], rank: int) -> Blob:
+    """The blob of a vector of int64, or of the only element as a scalar; the array is made when it is asked for."""
+    shape = (len(elements),) if rank else ()
+    return Blob(DType.INT64, shape, lambda: np.array(elements, dtype=np.int64).reshape(shape))
+
+
+def joined(parts: Sequence[Blob], name: str = "") -> Blob:
+    """The blob that holds others of one element type one after the other, along the first axis, without a copy of them
+    until it is loaded. Raises ValueError for parts that differ in more than the size of that axis."""
+    first = parts[0]
+    if any(each.dtype is not first.dtype or each.shape[1:] != first.shape[1:] for each in parts):
+        raise ValueError(f"{', '.join(map(repr, parts))} cannot stand one after the other")
+    kept = tuple(parts)
+    shape = (sum(each.shape[0] for each in kept), *first.shape[1:])
+    return Blob(first.dtype, shape, lambda: np.concatenate([each.read() for each in kept]), name, parts=kept)
+
+
+def beside(parts: Sequence[Blob], name: str = "") -> Blob:
+    """The blob of matrices side by side, without a copy of them until it is loaded; where all of them are known to be
+    transposes, it is known to be that of their storage, one below the other. Raises ValueError for parts that are no
+    matrices of one element type with as many rows."""
+    first = parts[0]
+    if any(each.dtype is not first.dtype or each.shape[:-1] != first.shape[:1] for each in parts):
+        raise ValueError(f"{', '.join(map(repr, parts))} cannot stand side by side")
+    kept = tuple(parts)
+    lying = [each.turned for each in kept if each.turned is not None]
+    turned = joined(lying) if len(lying) == len(kept) else None
+    shape = (first.shape[0], sum(each.shape[1] for each in kept))
+    return Blob(
+        first.dtype, shape, lambda: np.concatenate([each.read() for each in kept], 1), name, turned=turned, of=kept
+    )
+
+
+def blobs_in(attribute: Any) -> tuple[Blob, ...]:
+    """The contents that an attribute holds."""
+    if type(attribute) is tuple:
+        return tuple([each for each in attribute if type(each) is Blob])
+    return (attribute,) if type(attribute) is Blob else ()
+
+
+def content(array: np.ndarray) -> bytes:
+    """The bytes of an array; strings are joined with their lengths, so that no two lists give the same bytes."""
+    if array.dtype != object:
+        return array.tobytes()
+    parts = [item if isinstance(item, bytes) else str(item).encode("utf-8", "surrogatepass") for item in array.ravel()]
+    return b"".join(len(p).to_bytes(8, "little") + p for p in parts)

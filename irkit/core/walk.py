@@ -1,0 +1,133 @@
+"""The only traversals: iterative, over anything with `.inputs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from irkit.errors import GraphError
+from irkit.support.uncollected import uncollected
+
+if TYPE_CHECKING:
+    from irkit.core.ir import Graph, Value
+
+
+@uncollected
+def post_order(roots: Iterable[Value], stop: Callable[[Value], bool] | None = None) -> tuple[Value, ...]:
+    """Every value that `roots` reach, operands before users, each once; values for which `stop` holds, and what
+    only they reach, are left out.
+
+    Recursively: order(v) = order(v.inputs) + (v,).  Written with a stack because depth is decided by the input.
+    """
+    seen: set[Value | None] = {None}
+    order: list[Value] = []
+    path: list[tuple[Value | None, Iterator[Value | None]]] = []
+    value: Value | None = None
+    rest: Iterator[Value | None] = iter(tuple(roots))
+    while True:
+        for operand in rest:
+            if operand in seen or operand is None or (stop is not None and stop(operand)):
+                continue
+            if operand.inputs:
+                path.append((value, rest))
+                value, rest = operand, iter(operand.inputs)
+                break
+            seen.add(operand)
+            order.append(operand)
+        else:
+            if value is None:
+                return tuple(order)
+            seen.add(value)
+            order.append(value)
+            value, rest = path.pop()
+
+
+def bodies(order: Iterable[Value]) -> Iterator[Graph]:
+    """The bodies that values of `order` hold themselves."""
+    return chain.from_iterable(map(attrgetter("bodies"), order))
+
+
+def users(order: Iterable[Value]) -> dict[Value, tuple[Value, ...]]:
+    """Each value of `order` with the values that use it, in order; a value that uses another twice is listed once."""
+    found: dict[Value, list[Value]] = {value: [] for value in order}
+    for value in tuple(found):
+        for operand in value.inputs:
+            if operand is not None:
+                using = found.get(operand)
+                if using is None:
+                    found[operand] = [value]
+                elif not using or using[-1] is not value:
+                    using.append(value)
+    return dict(zip(found, map(tuple, found.values()), strict=True))
+
+
+def rebuild(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value, Value]:
+    """`swaps` grown to every value that the roots reach: each mapped to itself, or to a copy over new operands.
+
+    Types are kept: `swaps` must map values to values of the same type.
+    """
+    new = dict(swaps)
+    for value in post_order(roots, stop=swaps.__contains__):
+        inputs = tuple(None if v is None else new[v] for v in value.inputs)
+        same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
+        new[value] = value if same else value.with_inputs(inputs)
+    return new
+
+
+@uncollected
+def rebuild_through(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value, Value]:
+    """As `rebuild`, where replacements are made of the same values as what they replace: they are rebuilt too, so that
+    one that lies above another key is over what stands for that key. A replacement may use the value that it replaces,
+    and means the old one by it. Raises GraphError for replacements that lie above one another's keys in a circle.
+    """
+    new: dict[Value, Value] = {}
+    within: list[tuple[Value, dict[Value, Value]]] = []  # keys whose replacement is being rebuilt, with what uses them
+    stack: list[tuple[Value, bool]] = [(root, False) for root in reversed(tuple(roots))]
+    while stack:
+        value, ends = stack.pop()
+        key, own = within[-1] if within else (None, new)
+        if ends:
+            within.pop()
+            new[value] = own.get(swaps[value]) or new[swaps[value]]
+        elif value in new or value in own:
+            continue
+        elif value not in swaps or value is key:
+            pending = [v for v in value.inputs if v is not None and v not in new and v not in own]
+            if pending:
+                stack.append((value, False))
+                stack.extend((v, False) for v in reversed(pending))
+                continue
+            uses_key = value is key or any(v in own for v in value.inputs)
+            inputs = tuple(None if v is None else own.get(v) or new[v] for v in value.inputs)
+            same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
+            (own if uses_key else new)[value] = value if same else value.with_inputs(inputs)
+        elif any(value is each for each, _ in within):
+            raise GraphError(
+                "replacements refer to one another in a circle",
+                ir="\n".join(f"{each!r} -> {swaps[each]!r}" for each, _ in within),
+                hint="replace them one after the other, or by values that are made of parameters of their own",
+            )
+        else:
+            within.append((value, {}))
+            stack.append((value, True))
+            stack.append((swaps[value], False))
+    return new
+
+
+def exchanged(swaps: Mapping[Value, Value]) -> list[Value]:
+    """The keys that only change places: each is replaced by one of the others, and replaces one."""
+    found: list[Value] = []
+    seen: set[Value] = set()
+    for start in swaps:
+        path: dict[Value, None] = {}
+        at = start
+        while at in swaps and at not in seen:
+            seen.add(at)
+            path[at] = None
+            at = swaps[at]
+        if at in path:
+            circle = list(path)[list(path).index(at) :]
+            found += circle if len(circle) > 1 else []
+    return found

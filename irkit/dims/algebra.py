@@ -1,0 +1,596 @@
+"""Symbolic dimensions: the only file that does algebra.
+
+A dimension is an `int`, or a sympy expression in canonical form: an expanded polynomial over atoms, where an atom is a
+symbol or one of the integer functions below with canonical arguments. Symbols are non-negative integers, because a
+size may be 0; a symbol that stands for a data-dependent *number* (torch's `item()`) may be declared signed.
+Equality has three answers: `same` says True, False, or None where it cannot tell, and None is never taken for no.
+`sympy.simplify` is used nowhere: it costs 10 to 150 ms a call.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, reduce
+from typing import Any, cast
+
+import sympy
+from sympy import Integer
+
+from irkit.dims import signs
+from irkit.dims.ranges import LEAST, Range
+from irkit.errors import DimensionError
+
+Dim = int | sympy.Expr
+"""An int, or a canonical sympy expression over `symbol`s."""
+
+TERMS = 256
+"""A product of sizes with more terms than this is refused: a file that asks for it means harm."""
+PARTS = 16
+"""Of a sum that is divided by another, or of a maximum whose parts are compared with one another: longer ones are left
+as they are."""
+CACHE = 1 << 16  # entries that a memo of this file keeps; every memo is of a pure function
+
+
+# ---------------------------------------------------------------------------------------------- symbols
+
+
+def symbol(name: str, signed: bool = False) -> sympy.Symbol:
+    """The symbol called `name`: one non-negative integer (any integer where `signed`). The only maker of dimensions.
+
+    Raises DimensionError for what is no text, or an empty one.
+    """
+    if not isinstance(name, str) or not name:
+        raise DimensionError(
+            f"a dimension symbol needs a name, and {name!r} is none", hint="leave it an int, or name it"
+        )
+    return _symbol(name, signed)
+
+
+@lru_cache(maxsize=CACHE)
+def _symbol(name: str, signed: bool) -> sympy.Symbol:
+    return sympy.Symbol(name, integer=True, nonnegative=None if signed else True)
+
+
+_INT = frozenset((int,))
+
+
+def fresh() -> sympy.Dummy:
+    """A new symbol equal to no other: a dimension that nothing is known of."""
+    return sympy.Dummy("unknown", integer=True, nonnegative=True)
+
+
+def is_fresh(dim: Dim) -> bool:
+    """True for a symbol made by `fresh`."""
+    return isinstance(dim, sympy.Dummy)
+
+
+def any_fresh(shape: Iterable[Dim]) -> bool:
+    """True where one of the dimensions is a symbol made by `fresh`."""
+    return sympy.Dummy in map(type, shape)
+
+
+def are_numbers(sizes: Iterable[Dim]) -> bool:
+    """True where every dimension is a number."""
+    return _INT.issuperset(map(type, sizes))
+
+
+def label(symbol: sympy.Symbol) -> str:
+    """The name by which values and ranges of a symbol are looked up: its own, or a unique one for a fresh symbol."""
+    return f"?{symbol.dummy_index}" if isinstance(symbol, sympy.Dummy) else symbol.name
+
+
+def symbols_of(dim: Dim) -> tuple[sympy.Symbol, ...]:
+    """The symbols that stand in a dimension, by name."""
+    if type(dim) is int:
+        return ()
+    return _symbols_of(dim)
+
+
+@lru_cache(maxsize=CACHE)
+def _symbols_of(expr: sympy.Expr) -> tuple[sympy.Symbol, ...]:
+    return tuple(sorted(expr.free_symbols, key=lambda s: (str(s), getattr(s, "dummy_index", 0))))  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------------------------- integer functions
+
+
+class _IntegerFunction(sympy.Function):
+    """Base of the functions below: integer-valued, evaluated only where the answer is plain."""
+
+    def _eval_is_integer(self) -> bool:
+        return True
+
+    def _eval_is_finite(self) -> bool:
+        return True
+
+
+class FloorDiv(_IntegerFunction):
+    """floor(a / b) for integers, rounding down for negatives as Python's `//` does."""
+
+    nargs = (2,)
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if b == 1:
+            return a
+        if b == 0:
+            raise DimensionError(f"the dimension {a} // 0 has no value")
+        if a == 0:
+            return a
+        if isinstance(a, Integer) and isinstance(b, Integer):
+            return Integer(int(a) // int(b))
+        if a == b and signs.sign(b) == 1:
+            return Integer(1)
+        if isinstance(b, Integer) and b > 0:
+            # Terms divisible by b leave the floor: floor((k*b*x + r) / b) = k*x + floor(r / b).
+            whole, rest = signs.split_multiples(a, int(b))
+            if rest == 0:
+                return whole
+            if whole != 0:
+                return whole + cls(rest, b)
+            if isinstance(a, cls) and isinstance(a.args[1], Integer) and a.args[1] > 0:
+                return cls(a.args[0], a.args[1] * b)
+            return None
+        short = signs.is_small(b) and len(sympy.Add.make_args(a)) <= PARTS and not b.has(_IntegerFunction)
+        quotient = sympy.cancel(a / b) if short else a / b
+        return quotient if signs.is_whole(quotient) and quotient.is_polynomial() else None
+
+    def _eval_is_nonnegative(self) -> bool | None:
+        a, b = self.args
+        return True if signs.is_nonnegative(a) and signs.is_nonnegative(b) else None
+
+
+class Mod(_IntegerFunction):
+    """a - b * floor(a / b) for integers: the sign is that of b, as with Python's `%`."""
+
+    nargs = (2,)
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if b == 0:
+            raise DimensionError(f"the dimension {a} % 0 has no value")
+        if isinstance(a, Integer) and isinstance(b, Integer):
+            return Integer(int(a) % int(b))
+        if b == 1 or a == b or a == 0:
+            return Integer(0)
+        if isinstance(b, Integer) and b > 0:
+            whole, rest = signs.split_multiples(a, int(b))
+            if rest == 0:
+                return Integer(0)
+            if whole != 0:
+                return cls(rest, b)
+        return None
+
+    def _eval_is_nonnegative(self) -> bool | None:
+        return True if signs.is_nonnegative(self.args[1]) else None
+
+
+class Max(_IntegerFunction):
+    """The largest of its arguments."""
+
+    @classmethod
+    def eval(cls, *args: Any) -> Any:
+        return _extreme(cls, args, max)
+
+    def _eval_is_nonnegative(self) -> bool | None:
+        return True if any(map(signs.is_nonnegative, self.args)) else None
+
+
+class Min(_IntegerFunction):
+    """The smallest of its arguments."""
+
+    @classmethod
+    def eval(cls, *args: Any) -> Any:
+        return _extreme(cls, args, min)
+
+    def _eval_is_nonnegative(self) -> bool | None:
+        return True if all(map(signs.is_nonnegative, self.args)) else None
+
+
+class Trunc(_IntegerFunction):
+    """A real number rounded towards zero."""
+
+    nargs = (1,)
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _rounded(x, math.trunc)
+
+
+class Floor(_IntegerFunction):
+    """A real number rounded down."""
+
+    nargs = (1,)
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if x.is_Rational or not x.is_rational_function():
+            return _rounded(x, math.floor)
+        numerator, denominator = x.as_numer_denom()
+        if denominator != 1 and signs.is_whole(numerator) and signs.is_whole(denominator):
+            return FloorDiv(numerator, denominator)
+        return _rounded(x, math.floor)
+
+
+class Ceil(_IntegerFunction):
+    """A real number rounded up."""
+
+    nargs = (1,)
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _rounded(x, math.ceil)
+
+
+class Round(_IntegerFunction):
+    """A real number rounded to the nearest integer, halves to even."""
+
+    nargs = (1,)
+
+    @classmethod
+    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return _rounded(x, round)
+
+
+FUNCTIONS: Mapping[str, Any] = {
+    "max": Max, "min": Min, "trunc": Trunc, "floor": Floor, "ceil": Ceil, "round": Round, "sqrt": sympy.sqrt,
+}  # fmt: skip
+"""The functions that a dimension may call, by the name they have in text."""
+
+
+def _rounded(x: Any, rounding: Callable[[Any], int]) -> Any:
+    exact = x.xreplace({each: Integer(int(each)) for each in x.atoms(sympy.Float) if float(each).is_integer()})
+    if signs.is_whole(exact):  # 1.0*n is torch's float of n
+        return exact
+    return Integer(rounding(x)) if x.is_number else None
+
+
+def _extreme(cls: Any, args: tuple[Any, ...], pick: Callable[..., int]) -> Any:
+    flat: dict[Any, None] = {}
+    numbers: list[int] = []
+    for arg in args:
+        for part in arg.args if isinstance(arg, cls) else (arg,):
+            if isinstance(part, Integer):
+                numbers.append(int(part))
+            else:
+                flat[part] = None
+    if numbers:
+        best = pick(numbers)
+        low = all(map(signs.is_nonnegative, flat)) and best <= 0
+        if not (pick is max and low and flat):
+            flat[Integer(best)] = None
+    parts = sorted(_dominant(list(flat), pick), key=sympy.default_sort_key)
+    if len(parts) == 1:
+        return parts[0]
+    return None if tuple(parts) == args else cls(*parts)
+
+
+def _dominant(parts: list[Any], pick: Callable[..., int]) -> list[Any]:
+    """`parts` without those that another part is always beyond; all of them where they are many."""
+    kept: list[Any] = []
+    if len(parts) > PARTS:
+        return parts
+    for part in parts:
+
+        def beaten(by: Any, part: Any = part) -> bool:
+            return _beats(by, part, pick)
+
+        if not any(beaten(other) for other in kept):
+            kept = [k for k in kept if not _beats(part, k, pick)]
+            kept.append(part)
+    return kept
+
+
+def _beats(a: Any, b: Any, pick: Callable[..., int]) -> bool:
+    return signs.is_nonnegative(a - b if pick is max else b - a)
+
+
+# ---------------------------------------------------------------------------------------------- arithmetic
+
+
+def dim(value: Any) -> Dim:
+    """The canonical dimension that an int or a sympy expression stands for."""
+    if type(value) is int:
+        return value
+    if isinstance(value, sympy.Basic):
+        return canonical(value)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise no_dimension(value)
+    try:
+        return int(value)
+    except (TypeError, ValueError) as error:  # an array
+        raise no_dimension(value) from error
+
+
+def no_dimension(value: Any) -> DimensionError:
+    """The error for what is none."""
+    return DimensionError(
+        f"{value!r} is no dimension", hint="give an int, or a sympy expression over irkit.symbol(...)"
+    )
+
+
+@lru_cache(maxsize=CACHE)
+def canonical(expr: sympy.Expr) -> Dim:
+    """The expanded form of an expression; an int where it is a number."""
+    if expr.is_Symbol:
+        return expr
+    if isinstance(expr, Integer):
+        return int(expr)
+    if any(isinstance(node, (sympy.Mul, sympy.Pow)) and node.has(sympy.Add) for node in sympy.preorder_traversal(expr)):
+        expr = sympy.expand(expr)
+    if isinstance(expr, Integer):
+        return int(expr)
+    return expr
+
+
+def add(a: Dim, b: Dim) -> Dim:
+    """a + b"""
+    if type(a) is int and type(b) is int:
+        return a + b
+    return _add(a, b)
+
+
+def sub(a: Dim, b: Dim) -> Dim:
+    """a - b"""
+    if type(a) is int and type(b) is int:
+        return a - b
+    return _add(a, mul(b, -1))
+
+
+def mul(a: Dim, b: Dim) -> Dim:
+    """a * b"""
+    if type(a) is int and type(b) is int:
+        return a * b
+    if type(a) is int and a == 1:
+        return b
+    if type(b) is int and b == 1:
+        return a
+    return _mul(a, b)
+
+
+def floordiv(a: Dim, b: Dim) -> Dim:
+    """a // b, rounded down"""
+    if type(a) is int and type(b) is int and b != 0:
+        return a // b
+    return _call(FloorDiv, a, b)
+
+
+def ceildiv(a: Dim, b: Dim) -> Dim:
+    """a / b rounded up: -(-a // b)"""
+    if type(b) is int and b > 0:
+        return floordiv(add(a, b - 1), b)
+    return mul(floordiv(mul(a, -1), b), -1)
+
+
+def mod(a: Dim, b: Dim) -> Dim:
+    """a % b, with the sign of b"""
+    if type(a) is int and type(b) is int and b != 0:
+        return a % b
+    return _call(Mod, a, b)
+
+
+def maximum(*parts: Dim) -> Dim:
+    """The largest of `parts`, one or more."""
+    return max(parts) if parts and all(type(p) is int for p in parts) else _call(Max, *parts)
+
+
+def minimum(*parts: Dim) -> Dim:
+    """The smallest of `parts`, one or more."""
+    return min(parts) if parts and all(type(p) is int for p in parts) else _call(Min, *parts)
+
+
+def product(parts: Iterable[Dim]) -> Dim:
+    """The product of `parts`; 1 where there are none."""
+    return reduce(mul, parts, 1)
+
+
+@lru_cache(maxsize=CACHE)
+def _add(a: Dim, b: Dim) -> Dim:
+    return moderate(canonical(sympy.Add(*_terms(a, b))))
+
+
+@lru_cache(maxsize=CACHE)
+def _mul(a: Dim, b: Dim) -> Dim:
+    _terms(a, b)
+    terms = len(sympy.Add.make_args(sympy.sympify(a))) * len(sympy.Add.make_args(sympy.sympify(b)))
+    if terms > TERMS:
+        raise DimensionError(f"the product of two sizes would have {terms} terms", hint="name such sizes")
+    return moderate(canonical(sympy.Mul(a, b)))
+
+
+def moderate(found: Dim) -> Dim:
+    """The expression, where an int64 holds its numbers and it is not vast. Raises DimensionError for others."""
+    if isinstance(found, sympy.Expr):
+        for term in sympy.Add.make_args(found):
+            number: Any = term.args[0] if term.is_Mul else term  # a number stands first
+            if number.is_Integer and not LEAST <= int(number) < -LEAST:
+                raise DimensionError(f"a size would have the number {number} in it", hint="sizes are below 2**63")
+        signs.require_moderate(found)
+    return found
+
+
+@lru_cache(maxsize=CACHE)
+def _call(function: Any, *args: Dim) -> Dim:
+    return moderate(canonical(function(*_terms(*args))))
+
+
+def _terms(*given: Any) -> tuple[Any, ...]:
+    """The operands, one or more. Raises DimensionError for what is no number and no expression, a text say."""
+    if not given:
+        raise DimensionError("of no dimensions there is no largest and no smallest", hint="give one or more")
+    for each in given:
+        if not (isinstance(each, int | float | sympy.Basic) or hasattr(each, "__index__")):
+            raise DimensionError(
+                f"{each!r} is no dimension", hint='give an int, or an expression over irkit.symbol("n")'
+            )
+    return given
+
+
+# ---------------------------------------------------------------------------------------------- questions
+
+
+def same(a: Dim, b: Dim) -> bool | None:
+    """True where a equals b for every value of the symbols, False where for none, None where it cannot be told."""
+    if a is b:
+        return True
+    if type(a) is int and type(b) is int:
+        return a == b
+    return _same(a, b)
+
+
+@lru_cache(maxsize=CACHE)
+def _same(a: Dim, b: Dim) -> bool | None:
+    _terms(a, b)
+    if a == b:
+        return True
+    if (isinstance(a, sympy.Symbol) and isinstance(b, sympy.Symbol)) or is_fresh(a) or is_fresh(b):
+        return None
+    try:
+        gap = sub(a, b)
+    except DimensionError:  # vast
+        return None
+    if type(gap) is int:
+        return gap == 0
+    sign = signs.sign(gap)
+    return False if sign in (-1, 1) else None
+
+
+def bounds(expr: Dim, ranges: Mapping[str, Range]) -> Range:
+    """An interval that holds every value of `expr` when each symbol stays in its range (missing ones: from 0 up, or
+    anything for signed symbols). Interval arithmetic: sound, not always tight; an end that it cannot tell is open,
+    and an open lower end is given as -2**63."""
+    lo, hi = _interval(sympy.sympify(expr), ranges)
+    return Range(LEAST if lo == -math.inf else int(lo), None if hi == math.inf else int(hi))
+
+
+def _interval(expr: Any, ranges: Mapping[str, Range]) -> tuple[Any, Any]:
+    if isinstance(expr, Integer):
+        return int(expr), int(expr)
+    if expr.is_Symbol:
+        known = ranges.get(label(expr))
+        if known is not None:
+            return known.lo, math.inf if known.hi is None else known.hi
+        return (0 if expr.is_nonnegative else -math.inf), math.inf
+    parts = [_interval(arg, ranges) for arg in expr.args]
+    if isinstance(expr, sympy.Add):
+        return sum(p[0] for p in parts), sum(p[1] for p in parts)
+    if isinstance(expr, sympy.Mul):
+        return reduce(_times, parts)
+    if isinstance(expr, sympy.Pow) and isinstance(expr.args[1], Integer) and expr.args[1] > 0:
+        return reduce(_times, [parts[0]] * int(expr.args[1]))
+    if isinstance(expr, Max):
+        return max(p[0] for p in parts), max(p[1] for p in parts)
+    if isinstance(expr, Min):
+        return min(p[0] for p in parts), min(p[1] for p in parts)
+    if isinstance(expr, FloorDiv) and parts[1][0] > 0:
+        corners = [_floor(a, b) for a in parts[0] for b in parts[1]]
+        return min(corners), max(corners)
+    if isinstance(expr, Mod) and parts[1][0] > 0:
+        return 0, min(parts[1][1] - 1, parts[0][1]) if parts[0][0] >= 0 else parts[1][1] - 1
+    return (0 if signs.is_nonnegative(expr) else -math.inf), math.inf
+
+
+def _floor(a: Any, b: Any) -> Any:
+    if abs(a) == math.inf:
+        return a if b != math.inf else (0 if a > 0 else -1)
+    return (0 if a >= 0 else -1) if b == math.inf else a // b
+
+
+def _times(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+    corners = [0 if x == 0 or y == 0 else x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+# ---------------------------------------------------------------------------------------------- values
+
+
+def substitute(expr: Dim, values: Mapping[sympy.Symbol, Dim]) -> Dim:
+    """`expr` with symbols replaced by dimensions."""
+    if type(expr) is int or not any(s in values for s in symbols_of(expr)):
+        return expr
+    found: Any = expr
+    return canonical(found.xreplace({k: sympy.sympify(v) for k, v in values.items()}).doit())
+
+
+def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
+    """The number that `expr` is under an assignment of its symbols by name.
+
+    Raises DimensionError where a symbol has no value or the result is no integer.
+    """
+    if type(expr) is int:
+        return expr
+    try:
+        found = number_of(expr, values)
+        whole = int(found)
+    except (ArithmeticError, TypeError, ValueError) as error:  # a quotient by 0, a root of a negative number
+        if isinstance(error, DimensionError):
+            raise
+        raise DimensionError(f"the dimension {expr} has no value: {error}") from error
+    if found != whole:
+        raise DimensionError(f"the dimension {expr} is {found}, no integer")
+    return whole
+
+
+def number_of(expr: Any, values: Mapping[str, int]) -> Any:
+    """The number, an integer or not, that an expression is under an assignment of its symbols by name."""
+    if expr.is_Symbol:
+        if label(expr) not in values:
+            raise DimensionError(f"the dimension symbol {label(expr)!r} has no value", hint=f"known: {sorted(values)}")
+        return values[label(expr)]
+    if expr.is_Integer:
+        return int(expr)
+    if expr.is_Rational:
+        return int(expr.p) / int(expr.q)
+    if expr.is_Number or expr.is_NumberSymbol:
+        return float(expr)
+    args = [number_of(arg, values) for arg in expr.args]
+    if isinstance(expr, sympy.Add):
+        return sum(args)
+    if isinstance(expr, sympy.Mul):
+        return _exact_product(expr.args, args)
+    if isinstance(expr, sympy.Pow):
+        return args[0] ** args[1] if args[1] != -1 else 1 / args[0]
+    return _FOLD[type(expr)](*args)
+
+
+def _exact_product(parts: tuple[Any, ...], numbers: list[Any]) -> Any:
+    """The product, integers first and divisions last, so that 3 * 4 / 2 stays exact."""
+    top, bottom = 1, 1
+    for part, number in zip(parts, numbers, strict=True):
+        if isinstance(part, sympy.Pow) and part.args[1] == -1:
+            bottom *= 1 / number if number else 0
+        elif isinstance(part, sympy.Rational) and not part.is_Integer:
+            top, bottom = top * int(part.p), bottom * int(part.q)
+        else:
+            top *= number
+    if bottom == 1:
+        return top
+    bottom = round(bottom) if abs(bottom - round(bottom)) < 1e-9 else bottom
+    return top // bottom if isinstance(top, int) and isinstance(bottom, int) and top % bottom == 0 else top / bottom
+
+
+_FOLD: dict[Any, Callable[..., Any]] = {
+    FloorDiv: lambda a, b: a // b, Mod: lambda a, b: a % b, Max: max, Min: min,
+    Trunc: math.trunc, Floor: math.floor, Ceil: math.ceil, Round: round,
+}  # fmt: skip
+
+
+def solve(expr: Dim, value: int) -> tuple[str, int] | None:
+    """(name, number): what the only symbol of a linear `expr` must be for it to equal `value`.
+
+    None where the expression holds no symbol, several, or is not linear. Raises DimensionError where no integer fits.
+    """
+    if type(expr) is int:
+        return None
+    names, line = symbols_of(expr), cast(Any, expr)
+    if len(names) != 1:
+        return None
+    if expr is names[0]:
+        return label(names[0]), value
+    if not line.is_polynomial(names[0]) or sympy.degree(line, gen=names[0]) != 1:  # pyright: ignore
+        return None
+    slope, offset = int(line.coeff(names[0], 1)), int(line.coeff(names[0], 0))
+    if (value - offset) % slope:
+        raise DimensionError(f"no integer {names[0]} makes {expr} equal {value}")
+    return label(names[0]), (value - offset) // slope

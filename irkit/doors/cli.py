@@ -1,0 +1,422 @@
+"""The command line: `irkit export`, `optimize`, `rules`, `convert`, `show`, `check` and `contract`."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+from zipfile import BadZipFile
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
+
+from irkit.contract.as_json import contract_of
+from irkit.core.ir import Graph
+from irkit.doors.to_onnx import upstairs
+from irkit.errors import IrkitError
+from irkit.onnx.load import load
+from irkit.onnx.reading.wire import nodes_in
+from irkit.onnx.save import save
+from irkit.support.stored_files import opened
+from irkit.support.uncollected import uncollected
+from irkit.text.files import load_text, save_text
+
+Model = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="a model, .onnx, .pt2 or .irkit")]
+Output = Annotated[
+    Path,
+    typer.Option("-o", "--output", dir_okay=False, help="the ONNX file to write; irkit text if it ends in .irkit"),
+]
+Opset = Annotated[int | None, typer.Option(help="the ONNX opset, 13 to 26; the newest that runs if not given")]
+Chosen = Annotated[
+    str,
+    typer.Option("--rules", help="rules by name, such as default-attention or norms+casts; `irkit rules` lists them"),
+]
+Half = Annotated[str | None, typer.Option(help="compute in float16 or bfloat16 as far as that is safe")]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(help="with --precision: an operator, module or result that stays in float32; may be repeated"),
+]
+KeepIO = Annotated[bool, typer.Option(help="with --precision: inputs and outputs stay in float32")]
+Samples = Annotated[
+    Path | None,
+    typer.Option(exists=True, dir_okay=False, help="with --precision: inputs by name, .npz, to see what overflows"),
+]
+Target = Annotated[
+    str,
+    typer.Option(
+        help="what will run the model: onnxruntime-cpu, onnxruntime-cuda, or onnx for any runtime; +com.microsoft "
+        "behind it allows ONNX Runtime's own operators"
+    ),
+]
+
+
+class Commands(TyperGroup):
+    """The commands. An irkit error, or one of the file system, is printed without a traceback, and exits with 1; an
+    interrupt ends in one line, and exits with 130."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """What the command returns."""
+        try:
+            return super().invoke(ctx)
+        except (IrkitError, OSError) as error:
+            if getattr(error, "errno", None) == errno.EPIPE:  # `irkit show model.onnx | head`
+                raise
+            Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"error: {error}")
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt as error:
+            Console(stderr=True).print("interrupted")
+            raise typer.Exit(130) from error
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="PyTorch programs as immutable graphs, and as ONNX models.",
+)
+
+
+def show_version(asked: bool) -> None:
+    """Prints the version and ends where it is asked for."""
+    if asked:
+        typer.echo(f"irkit {version('irkit')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    _: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="print the version")
+    ] = False,
+) -> None:
+    """PyTorch programs as immutable graphs, and as ONNX models."""
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an exported program, .pt2")],
+    output: Output,
+    opset: Opset = None,
+    target: Target = "onnxruntime-cpu",
+    check: Annotated[bool, typer.Option("--check", help="compare with torch at several sizes before writing")] = False,
+    strict: Annotated[bool, typer.Option(help="refuse operators that only torch's decomposition can express")] = False,
+    dim: Annotated[
+        list[str] | None,
+        typer.Option(help="a name for a dimension that varies, such as tokens.0=batch; may be repeated"),
+    ] = None,
+    specialization: Annotated[
+        str | None,
+        typer.Option(help="'error' refuses named dimensions that the program fixes, 'report' lists them and goes on"),
+    ] = None,
+    conditions: Annotated[
+        bool, typer.Option("--conditions", help="an output more for each condition that only the data decides")
+    ] = False,
+    finite: Annotated[
+        bool, typer.Option("--finite", help="an output more for each place that finite numbers are assumed of")
+    ] = False,
+    rules: Chosen = "",
+    precision: Half = None,
+    keep: Keep = None,
+    keep_io: KeepIO = True,
+    sample: Samples = None,
+) -> None:
+    """Write an exported PyTorch program as an ONNX model, and say what became of it.
+
+    With --check, a model that differs from the program is not written, and the exit status is 1.
+    """
+    require_writable(output)
+    with stages(Console(stderr=True)) as show:
+        to_onnx = upstairs("lowering.program.to_onnx").to_onnx
+        program = to_onnx(
+            model, opset=opset, target=target, strict=strict, progress=show, dynamic_shapes=named(dim or ()),
+            specialization=specialization, rules=rules, precision=half(precision, keep, keep_io, sample),
+        )  # fmt: skip
+    report = program.check() if check else None
+    if report is None or report:  # before anything is printed: a closed pipe shall not keep the file from being written
+        program = program.refusing_nan() if finite else program
+        write(program.watched if conditions or finite else program.ready, output, program.opset)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(program.report.render(), soft_wrap=False)
+    if report is not None:
+        said(console, report)
+    console.print(f"wrote {output}")
+
+
+@app.command()
+@uncollected
+def optimize(
+    model: Model,
+    output: Output,
+    opset: Opset = None,
+    target: Target = "onnxruntime-cpu",
+    level: Annotated[
+        int, typer.Option(help="0 merges equal values, 1 keeps every bit, 2 does all that holds for real numbers")
+    ] = 2,
+    rules: Chosen = "",
+    fold: Annotated[
+        int | None,
+        typer.Option(help="the most elements of a constant computed from others, 16384 if not given; 0: none"),
+    ] = None,
+    share_weights: Annotated[bool, typer.Option(help="hold weights of equal content once, under one name")] = True,
+    precision: Half = None,
+    keep: Keep = None,
+    keep_io: KeepIO = True,
+    sample: Samples = None,
+) -> None:
+    """Simplify an ONNX model, whoever exported it, and write one that the target runs."""
+    require_writable(output)
+    passes, targets = upstairs("passes"), upstairs("passes.targets")
+    chosen = targets.target_of(target, opset)
+    graph = read(model)
+    wanted = half(precision, keep, keep_io, sample)
+    done: list[Any] = []
+    plain = upstairs("passes.legal.definitions").written_out(graph, chosen)
+    shared = (
+        upstairs("passes.whole_graph.share_contents").share_contents(names=not share_weights).run(plain, done.append)
+    )
+    better = passes.optimize(shared, level, rules=rules, fold=fold, observe=done.append)
+    lines = changes_of(done)
+    if wanted is not None:
+        mixed = wanted.mixed(better)
+        better = mixed.graph
+        lines.append(str(mixed))
+    if opset is None:
+        chosen = upstairs("passes.legal.legalize").newest_for(better, chosen)
+    ready, before = passes.prepare(better, chosen, rules=rules, exact=level < 2), nodes_of(model, graph)
+    write(ready, output, chosen.opset)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    for line in (*lines, f"{before} to {len(ready)}: wrote {output}"):
+        console.print(line)
+
+
+def half(name: str | None, keep: Sequence[str] | None, keep_io: bool, sample: Path | None) -> Any:
+    """The precision that the options ask for; None for that of the model."""
+    if name is None:
+        if keep or sample or not keep_io:
+            raise IrkitError("--keep, --no-keep-io and --sample go with --precision", hint="add --precision float16")
+        return None
+    asked = upstairs("passes.precision").Precision
+    return asked.of(asked(name, keep or (), keep_io, None if sample is None else arrays_in(sample)))
+
+
+def arrays_in(path: Path) -> dict[str, Any]:
+    """The arrays in an .npz file by name. Raises IrkitError for any other file."""
+    try:
+        with np.load(path) as found:
+            return dict(found)
+    except (AttributeError, EOFError, TypeError, ValueError, BadZipFile) as error:
+        raise IrkitError(f"{path.name} holds no arrays by name", hint="numpy.savez(path, x=...) writes one") from error
+
+
+def changes_of(done: Sequence[Any]) -> list[str]:
+    """A line for each pass that changed a graph: what there was before and after, and in how many turns."""
+    found: dict[str, list[Any]] = {}
+    for step in done:
+        if step.changed and not step.name.startswith(COMBINED):
+            first = found.setdefault(step.name.partition("{")[0], [0, step.before, None])
+            first[0], first[2] = first[0] + 1, step.after
+    return [
+        f"{name}: {changed(old, new)}" + (f", in {n} turns" if n > 1 else "") for name, (n, old, new) in found.items()
+    ]
+
+
+COMBINED = ("exact", "standard", "settled", "sequence", "when", "around_bodies", "own")
+"""Passes that only run others."""
+
+
+def changed(before: Graph, after: Graph) -> str:
+    """What became of nodes and, where these are as many, of constants."""
+    if len(before) != len(after):
+        return f"{counted(before)} to {len(after)}"
+    old, new = (
+        sum(blob.nbytes for blob in {id(v.blob): v.blob for v in values_of(g)}.values()) for g in (before, after)
+    )
+    return f"{counted(after)}" + (f", {old} bytes of constants to {new}" if old != new else ", others than before")
+
+
+def counted(graph: Graph) -> str:
+    """How many nodes a graph has, in words."""
+    return "1 node" if len(graph) == 1 else f"{len(graph)} nodes"
+
+
+def nodes_of(path: Path, graph: Graph) -> str:
+    """How many nodes a file has, in words; those of its graph where it is no ONNX model. A size that a model computes
+    is no node in a graph."""
+    if path.suffix in (".irkit", ".pt2"):
+        return counted(graph)
+    number = nodes_in(opened(path.resolve(), "the model"))
+    return "1 ONNX node" if number == 1 else f"{number} ONNX nodes"
+
+
+def values_of(graph: Graph) -> Iterator[Any]:
+    """The constants of a graph and of the bodies in it."""
+    for value in graph.order:
+        if value.blob is not None:
+            yield value
+        for body in value.bodies:
+            yield from values_of(body)
+
+
+@app.command("rules")
+def list_rules(
+    names: Annotated[
+        str, typer.Argument(help="the rules to list, such as norms or default-exact; all if not given")
+    ] = "",
+    families: Annotated[bool, typer.Option("--families", help="list the families only")] = False,
+) -> None:
+    """List the rules that --rules chooses among, and their families."""
+    standard, sets = upstairs("passes.pipelines.standard"), upstairs("passes.pipelines.rule_sets")
+    console = Console(highlight=False, markup=False)
+    if families:
+        table = Table("family", "rules", "among them")
+        for name, rules in sets.families(standard.all_rules(2) + standard.CONTRIB).items():
+            table.add_row(name, str(len(rules)), Text(", ".join(r.name for r in rules)))
+        console.print(table)
+        return
+    table = Table("rule", "families", "keeps", "equation")
+    for rule in standard.selected(2, names, None) + standard.selected_fusions(names):
+        table.add_row(
+            rule.name, ", ".join(sets.families_of(rule)), "all bits" if rule.exact else "real", Text(rule.doc)
+        )
+    console.print(table)
+
+
+@app.command()
+def convert(
+    model: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="a model, .onnx of opset 7 or newer, .pt2 or .irkit")
+    ],
+    output: Output,
+    opset: Annotated[int, typer.Option(help="the ONNX opset to write, 13 to 26")],
+    target: Annotated[str, typer.Option(help="what will run the model; 'onnx' asks for no kernels")] = "onnx",
+) -> None:
+    """Bring an ONNX model to another opset, up or down, and change nothing else.
+
+    What the opset lacks is expressed by what it has, or refused by name.
+    """
+    require_writable(output)
+    graph = read(model)
+    ready, before = upstairs("passes").prepare(graph, target, opset), nodes_of(model, graph)
+    write(ready, output, opset)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{before} to {len(ready)} at opset {opset}: wrote {output}")
+
+
+def named(given: Sequence[str]) -> dict[str, dict[int, str]] | None:
+    """Names of dimensions by input and axis, from `input.axis=name`; None without any. Raises IrkitError for others."""
+    found: dict[str, dict[int, str]] = {}
+    for each in given:
+        place, _, name = each.partition("=")
+        leaf, _, axis = place.rpartition(".")
+        if not (leaf and axis.isdigit() and name):
+            raise IrkitError(f"--dim {each!r} names no dimension", hint="write --dim tokens.0=batch")
+        found.setdefault(leaf, {})[int(axis)] = name
+    return found or None
+
+
+@app.command()
+def show(
+    model: Model,
+) -> None:
+    """Print a model, .onnx, .pt2 or .irkit, as irkit text."""
+    typer.echo(str(read(model)))
+
+
+@app.command()
+def contract(
+    model: Model,
+) -> None:
+    """Print what a model relies on, as JSON: inputs, ranges, conditions, constants, state."""
+    typer.echo(json.dumps(contract_of(read(model)), indent=2, ensure_ascii=False))
+
+
+@app.command()
+def check(
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="an ONNX model, whoever exported it")],
+    against: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="the program that it came from, .pt2")],
+    runs: Annotated[int, typer.Option(min=0, help="how many other assignments of the dimensions to try")] = 3,
+) -> None:
+    """Compare an ONNX model with the PyTorch program it came from, by numbers, at several sizes.
+
+    The exit status is 1 where they differ.
+    """
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    said(console, upstairs("lowering.program.files").check_file(model, against, runs))
+
+
+def said(console: Console, report: Any) -> None:
+    """Prints the report of a check. Raises typer.Exit, with status 1, where it found a difference."""
+    console.print(str(report), style="green" if report else "red")
+    if not report:
+        raise typer.Exit(1)
+
+
+def read(path: Path) -> Graph:
+    """The graph in a file, by its ending. Raises LoadError, ParseError or CaptureError for what is none."""
+    if path.suffix == ".irkit":
+        return load_text(path)
+    if path.suffix == ".pt2":
+        return upstairs("lowering.fold.lower").lower(path)
+    return load(path)
+
+
+def write(graph: Graph, path: Path, opset: int) -> None:
+    """Writes a graph that is ready for its target: as irkit text where the file ends so, else as ONNX."""
+    if path.suffix == ".irkit":
+        save_text(graph, path)
+    else:
+        save(graph, path, opset=opset)
+
+
+def require_writable(output: Path) -> None:
+    """Raises IrkitError where no file can be made there, or none of ONNX, before the work rather than after it."""
+    if output.suffix in (".pt2", ".pt", ".pth"):
+        raise IrkitError(
+            f"{output.name} is the name of a file of torch's", hint="let the output end in .onnx or .irkit"
+        )
+    folder = output.parent
+    if not folder.is_dir():
+        raise IrkitError(f"there is no folder {str(folder)!r}", hint="make it first, or choose another output")
+    if not os.access(folder, os.W_OK):
+        raise IrkitError(f"files in {str(folder)!r} may not be written", hint="choose another output")
+
+
+class stages(Progress):
+    """A progress display whose `with` block gives the function that stages report to."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+            console=console, transient=True, disable=not console.is_terminal,
+        )  # fmt: skip
+
+    def __enter__(self) -> Any:
+        super().__enter__()
+        tasks: dict[str, Any] = {}
+
+        def show(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = self.add_task(stage, total=total)
+            self.update(tasks[stage], completed=done, total=total)
+
+        return show
+
+
+def app_main() -> None:
+    """Runs the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    app_main()

@@ -1,0 +1,136 @@
+"""A door on the roof: `irkit.to_onnx` and the command line reach the packages above through here, when called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from irkit.errors import IrkitError
+from irkit.onnx.save import save as write
+
+if TYPE_CHECKING:
+    import torch
+
+    from irkit.core.ir import Graph
+    from irkit.core.types import DType
+    from irkit.rewriting.rule import Rule, Rules
+    from lowering.program.program import Program
+    from passes.precision import Precision
+    from passes.targets import Target
+
+
+def upstairs(module: str) -> Any:
+    """The module of that name above irkit. Raises IrkitError, saying what to install, where torch is missing."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "transformers"):
+            raise IrkitError(
+                f"{module} needs {error.name}, which is not installed", hint=f"pip install {error.name}"
+            ) from error
+        raise
+
+
+def save(
+    graph: Graph,
+    path: str | os.PathLike[str],
+    *,
+    external: bool | Literal["auto"] = "auto",
+    size_threshold: int = 1024,
+    opset: int | None = None,
+    ir_version: int | None = None,
+    functions: bool = False,
+    target: str | Target | None = None,
+) -> None:
+    """Writes the graph as an ONNX model.
+
+    Args:
+        graph: any graph; ShapeVectors and Calls that are left in it are written out.
+        path: the model's file. The weights beside it go to `<path>.data`.
+        external: True puts weights beside the model, False inside, "auto" beside it from 1.5 GB on.
+        size_threshold: tensors of fewer bytes stay in the model.
+        opset: the opset to write, 26 where it is not given; for an older one the graph must have been legalized.
+        ir_version: the lowest that fits the opset where it is not given.
+        functions: the bodies of Calls become local functions, each once, rather than being written out at each Call.
+        target: what will run the file, as `passes.prepare` takes it. Where it is not given, the graph is written as it
+            is, be there a runtime for it or not.
+
+    The model appears only when all is written: a save that fails or is killed leaves the old model and its weights,
+    and the next one removes what it left. Weights of the old model are removed when the new one stands, unless another
+    model in the folder names them.
+    Raises SerializeError for what the opset cannot say or one message cannot hold, and where no file can be written;
+    StaleError where a weight has changed since the graph was made; RewriteError, with all of them, for operators that
+    the target does not run, which `passes.prepare` writes in others.
+    """
+    if target is not None:
+        chosen = upstairs("passes.targets").target_of(target, opset)
+        upstairs("passes.legal.legalize").require_runnable(graph, chosen)
+        opset = chosen.opset
+    write(
+        graph, path, external=external, size_threshold=size_threshold, opset=opset, ir_version=ir_version,
+        functions=functions,
+    )  # fmt: skip
+
+
+def to_onnx(
+    model: Any,
+    args: Sequence[Any] | torch.Tensor = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    opset: int | None = None,
+    target: str | Target = "onnxruntime-cpu",
+    input_names: Sequence[str] | Mapping[str, str] | None = None,
+    output_names: Sequence[str] | None = None,
+    converters: Mapping[Any, Callable[..., Any]] | None = None,
+    strict: bool = False,
+    optimize: bool = True,
+    rules: Rules | Rule | str | tuple[Rule | str, ...] = (),
+    precision: Precision | DType | torch.dtype | str | None = None,
+    seed: int | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    scalar_inputs: Sequence[str] = (),
+    specialization: str | None = None,
+    widen: bool = True,
+    capture: str = "torch.export",
+    copy: bool = False,
+) -> Program:
+    """An ONNX program for a torch model; docs/export_a_model.md has an example of each argument.
+
+    Args:
+        model: a module, function or method (then with example `args` and `kwargs`), an `ExportedProgram`, the path of a
+            `.pt2` file, or an FX `GraphModule` or `Graph` whose nodes know their shapes.
+        args: example positional arguments; nested structures and caches as the model takes them.
+        kwargs: example keyword arguments.
+        dynamic_shapes: any form that torch.export takes, or strings that name dimensions: `{"x": {0: "batch"}}`.
+        opset: the ONNX opset, 13 to 26, honoured exactly or refused; the newest that the target runs if not given.
+        target: what will run the model: "onnxruntime-cpu", "onnxruntime-cuda", "onnx", each with "+com.microsoft" if
+            ONNX Runtime's own operators may be used, or a `passes.targets.Target`.
+        input_names: names for the inputs, in order, or a mapping from names to new ones.
+        output_names: names for the outputs, in order.
+        converters: converters of your own by torch operator, which win over irkit's.
+        strict: refuse operators that only torch's decomposition can express.
+        optimize: False leaves the graph as it was lowered, but for what the target needs.
+        rules: rules of your own, which go first, or a text that chooses among irkit's: "default-attention".
+        precision: "float16", "bfloat16" or a `passes.precision.Precision`: compute in it as far as that is safe.
+        seed: makes random draws repeatable (see `passes.seeded`); without it each session draws other numbers.
+        progress: called with (stage, done, in all) as long stages go on.
+        scalar_inputs: names of Python ints and floats among the arguments that shall be inputs, not constants.
+        specialization: of dimensions that were to vary and that the model fixes, "error" raises with a list of all,
+            "report" makes them static and lists them in the report, None raises for the first.
+        widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
+        capture: "torch.export", or "direct": the model is run once, on tensors of irkit's own (docs/capture.md).
+        copy: True copies weights; otherwise large ones stay the model's, and raise StaleError once written into.
+
+    Returns the program: called as the model is, it gives what the model gives, computed by ONNX Runtime. Raises
+    CaptureError where torch cannot capture the model as asked, MissingConverters and LoweringError where it cannot be
+    lowered, RewriteError or SerializeError where the opset or the target cannot express it.
+    """
+    return upstairs("lowering.program.to_onnx").to_onnx(
+        model, args, kwargs, dynamic_shapes=dynamic_shapes, opset=opset, target=target, input_names=input_names,
+        output_names=output_names, converters=converters, strict=strict, optimize=optimize, rules=rules,
+        precision=precision, seed=seed, progress=progress, scalar_inputs=scalar_inputs, specialization=specialization,
+        widen=widen, capture=capture, copy=copy,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What a graph computes, by numpy: the interpreter and its kernels."""

@@ -1,0 +1,393 @@
+"""The evaluator: a graph run on numpy, operator by operator, every result held against its type.
+
+It is an oracle, no runtime: plain and strict; iterative over `graph.order`, recursive only over the nesting of bodies.
+What each operator does stands in `irkit.evaluation.kernels`; here are feeds, symbols, control flow and irkit's own ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit import dims
+from irkit.build import runtime
+from irkit.contract.binding import Binding, complaint
+from irkit.core.ir import Graph, Value, require_graph
+from irkit.core.types import DType, Optional, Tensor, Tuple, Type, dims_of
+from irkit.core.types import Sequence as SequenceType
+from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
+from irkit.errors import EvaluateError
+from irkit.evaluation.kernels.common import Array, Kernel, attr
+from irkit.evaluation.kernels.table import DRAWS, KERNELS
+from irkit.support.arguments import brief
+
+Feeds = Mapping[Any, Any] | Sequence[Any]
+Watch = Callable[[Value, Any], None]
+
+
+def evaluate(
+    graph: Graph,
+    feeds: Feeds,
+    *,
+    seed: int = 0,
+    every: Watch | None = None,
+    kernels: Mapping[str, Kernel] = KERNELS,
+) -> tuple[Any, ...]:
+    """The results of the graph: numpy arrays, lists for sequences, None for an empty optional.
+
+    Args:
+        feeds: an array for each parameter: by position, or by public name or parameter.
+        seed: of the generator that random operators draw from. They need not agree with any runtime.
+        every: called with each value and its result, in order, those of bodies among them.
+        kernels: what computes each operator (see `irkit.evaluation.kernels.table`).
+
+    Raises EvaluateError for feeds that do not fit the parameters' types, for an operator without a kernel, and for a
+    result whose element type or shape contradicts the type of its value. Results may share memory with the feeds.
+    """
+    require_graph(graph)
+    run = Run(kernels, np.random.default_rng(seed), every)
+    arrays = arranged(graph, feeds)
+    binding = Binding()
+    for value, array, name in zip(graph.params, arrays, names(graph), strict=True):
+        problem = binding.feed(value.type, array, name)
+        if problem:
+            raise EvaluateError(problem, hint="feed arrays of the parameter's element type and dimensions")
+    problem = binding.check_pending() or binding.check_ranges(graph.symbols)
+    if problem:
+        raise EvaluateError(problem)
+    with np.errstate(all="ignore"):
+        return run.graph(graph, arrays, binding)
+
+
+def trace(graph: Graph, feeds: Feeds, *, seed: int = 0, kernels: Mapping[str, Kernel] = KERNELS) -> Mapping[Value, Any]:
+    """The result of every value of the graph (not of its bodies), parameters and constants among them."""
+    own, found = set(graph.order), {}
+
+    def keep(value: Value, result: Any) -> None:
+        if value in own:
+            found[value] = result
+
+    evaluate(graph, feeds, seed=seed, every=keep, kernels=kernels)
+    return found
+
+
+def apply(node: Value, operands: Sequence[Any], *, kernels: Mapping[str, Kernel] = KERNELS) -> Any:
+    """The result of one deterministic operator without bodies on numpy operands; a tuple where its type is one.
+
+    Raises EvaluateError where there is no kernel, or the result contradicts the type of the node.
+    """
+    with np.errstate(all="ignore"):
+        return Run(kernels, None, None).checked(node, tuple(operands), Binding())
+
+
+# ---------------------------------------------------------------------------------------------- feeds
+
+
+def names(graph: Graph) -> tuple[str, ...]:
+    """How errors call each parameter: its public name, or its position."""
+    ports = graph.signature.params
+    return tuple(
+        repr(ports[i].name) if i < len(ports) and ports[i].name else f"number {i}" for i in range(len(graph.params))
+    )
+
+
+def arranged(graph: Graph, feeds: Feeds) -> list[Any]:
+    """The feeds in the order of the parameters, as arrays. Raises EvaluateError for missing and unknown ones."""
+    if isinstance(feeds, Mapping):
+        by_name = {port.name: value for port, value in zip(graph.signature.params, graph.params, strict=False)}
+        chosen: dict[Value, Any] = {}
+        for key, array in feeds.items():
+            value = by_name.get(key) if isinstance(key, str) else key
+            if value not in graph.params:
+                raise EvaluateError(f"the graph has no parameter {key!r}", hint=f"it has: {', '.join(names(graph))}")
+            chosen[value] = array
+        missing = [name for name, value in zip(names(graph), graph.params, strict=True) if value not in chosen]
+        if missing:
+            raise EvaluateError(f"nothing is fed to the parameters {', '.join(missing)}")
+        given: Sequence[Any] = [chosen[value] for value in graph.params]
+    elif isinstance(feeds, list | tuple):
+        given = feeds
+    else:
+        raise EvaluateError(
+            f"the feeds are {brief(feeds)}", hint="give a list of arrays, or a dict of them by the names of parameters"
+        )
+    if len(given) != len(graph.params):
+        raise EvaluateError(f"the graph has {len(graph.params)} parameters, and was fed {len(given)} values")
+    return [settled(value.type, array) for value, array in zip(graph.params, given, strict=True)]
+
+
+def settled(type_: Type, value: Any) -> Any:
+    """A result or a feed as the evaluator holds it: arrays for tensors, lists for sequences, None for nothing."""
+    if isinstance(type_, Tensor):
+        if type(value) in (bool, int, float):
+            return np.asarray(value).astype(type_.dtype.numpy)
+        array = np.asarray(value)
+        return array.astype(object) if array.dtype.kind in "US" else array
+    if isinstance(type_, SequenceType) and isinstance(value, list | tuple):
+        return [settled(type_.element, v) for v in value]
+    if isinstance(type_, Optional) and value is not None:
+        return settled(type_.element, value)
+    return value
+
+
+# ---------------------------------------------------------------------------------------------- the run
+
+
+@attrs.frozen(eq=False)
+class Run:
+    """What one evaluation hands down into bodies. `plans` holds, for each graph met, what is done when."""
+
+    kernels: Mapping[str, Kernel]
+    rng: np.random.Generator | None
+    every: Watch | None
+    plans: dict[int, tuple[tuple[Value, tuple[Value, ...]], ...]] = attrs.field(factory=dict)
+
+    def graph(self, graph: Graph, arrays: Sequence[Any], binding: Binding) -> tuple[Any, ...]:
+        """The results of a graph whose parameters hold `arrays`, of which `binding` knows the symbols."""
+        env: dict[Value, Any] = dict(zip(graph.params, arrays, strict=True))
+        for value, dying in self.plan(graph):
+            if value.op != PARAM:
+                operands = tuple(None if v is None else env[v] for v in value.inputs)
+                env[value] = self.value(value, operands, binding)
+            if self.every is not None:
+                self.every(value, env[value])
+            for dead in dying:
+                del env[dead]
+        return tuple(env[result] for result in graph.results)
+
+    def plan(self, graph: Graph) -> tuple[tuple[Value, tuple[Value, ...]], ...]:
+        """Each value of the graph with those that nothing uses after it."""
+        if id(graph) not in self.plans:
+            last: dict[Value, Value] = {}
+            for value in graph.order:
+                last[value] = value
+                last.update((v, value) for v in value.inputs if v is not None)
+            kept = set(graph.results)
+            dying: dict[Value, list[Value]] = {}
+            for value, user in last.items():
+                if value not in kept:
+                    dying.setdefault(user, []).append(value)
+            self.plans[id(graph)] = tuple((v, tuple(dying.get(v, ()))) for v in graph.order)
+        return self.plans[id(graph)]
+
+    def value(self, value: Value, operands: tuple[Any, ...], binding: Binding) -> Any:
+        """What a value holds, given what its operands hold."""
+        if value.op == CONSTANT:
+            return value.attributes[0][1].array
+        if value.op == ITEM:
+            return operands[0][value.attributes[0][1]]
+        if value.op == SHAPE_VECTOR:
+            return sizes(value, operands, binding)
+        return self.checked(value, operands, binding)
+
+    def checked(self, value: Value, operands: tuple[Any, ...], binding: Binding) -> Any:
+        """The result of an operator, held against the value's type, whose open symbols it binds."""
+        try:
+            found = conformed(value, self.computed(value, operands, binding))
+        except EvaluateError as error:
+            raise error.located(ir=line(value, operands), source=str(value.origin)) from error
+        except (ValueError, IndexError, TypeError, KeyError, ArithmeticError, AttributeError) as error:
+            raise EvaluateError(
+                f"{value.op} cannot be computed: {error}", ir=line(value, operands), source=str(value.origin)
+            ) from error
+        problem = binding.result(value.type, found)
+        if problem:
+            raise EvaluateError(
+                f"{value.op}: {problem}", ir=line(value, operands), source=str(value.origin),
+                hint="either the type rule of the operator or its kernel is wrong",
+            )  # fmt: skip
+        return found
+
+    def computed(self, value: Value, operands: tuple[Any, ...], binding: Binding) -> Any:
+        """What the kernel, or the body, gives back."""
+        if value.op in CONTROL:
+            return CONTROL[value.op](self, value, operands, binding)
+        kernel = self.kernels.get(value.op)
+        if kernel is None and value.op in runtime.DEFINITIONS:
+            return self.defined(value, operands)
+        if kernel is None:
+            raise EvaluateError(f"irkit has no kernel for {value.op}", hint="give one: evaluate(..., kernels={...})")
+        return kernel(value, *operands, rng=self.rng) if value.op in DRAWS else kernel(value, *operands)
+
+    def defined(self, value: Value, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The results of an operator of ONNX Runtime's own, by its definition for operands of just these sizes."""
+        stands = tuple(None if v is None else stand(v) for v in operands)
+        count = len(value.type.items) if isinstance(value.type, Tuple) else 1
+        body = runtime.body(value.op, value.attributes, stands, count)
+        inner = Run(self.kernels, self.rng, None)  # plans are by identity, and this body may not outlive the call
+        return inner.graph(body, [v for v in operands if v is not None], Binding())
+
+    def body(self, body: Graph, arrays: Sequence[Any], outer: Binding, *, generic: bool = False) -> tuple[Any, ...]:
+        """The results of a body on these operands. It may speak of the symbols of the graph around it; where it is
+        `generic`, those of its parameters' types are its own."""
+        known = outer.known()
+        if generic:
+            own = {dims.label(s) for p in body.params for d in dims_of(p.type) for s in dims.symbols_of(d)}
+            known = {name: size for name, size in known.items() if name not in own}
+        binding = Binding(outer=known)
+        given = [settled(p.type, a) for p, a in zip(body.params, arrays, strict=True)]
+        for index, (param, array) in enumerate(zip(body.params, given, strict=True)):
+            problem = binding.feed(param.type, array, f"number {index} of the body {body.name!r}")
+            if problem:
+                raise EvaluateError(problem)
+        problem = binding.check_pending()
+        if problem:
+            raise EvaluateError(problem)
+        return self.graph(body, given, binding)
+
+
+def stand(array: Array) -> runtime.StandIn:
+    """What a definition may know of an operand: its type, and its elements where it holds a few integers."""
+    type_ = Tensor(DType.of(array.dtype), array.shape)
+    few = array.ndim <= 1 and array.size <= runtime.MOST and array.dtype.kind == "i"
+    return type_, tuple(map(int, array.ravel())) if few else None
+
+
+def conformed(value: Value, found: Any) -> Any:
+    """A kernel's result in the form that the value's type asks for: results that nobody asked for are left out."""
+    if isinstance(value.type, Tuple):
+        items = found if isinstance(found, tuple) else (found,)
+        if len(items) < len(value.type.items):
+            raise EvaluateError(f"{value.op} gave {len(items)} results, where {len(value.type.items)} are asked for")
+        return tuple(settled(t, v) for t, v in zip(value.type.items, items, strict=False))
+    return settled(value.type, found[0] if isinstance(found, tuple) else found)
+
+
+def sizes(value: Value, operands: tuple[Any, ...], binding: Binding) -> Array:
+    """The dimensions of a ShapeVector as int64; its last operands are the content of the symbols `scalars`."""
+    attributes = dict(value.attributes)
+    scalars = attributes.get("scalars", ())
+    for symbol, operand in zip(scalars, operands[len(operands) - len(scalars) :], strict=True):
+        problem = binding.content(symbol, int(np.asarray(operand).reshape(())))
+        if problem:
+            raise EvaluateError(problem, source=str(value.origin))
+    numbers = [binding.number(d) for d in attributes["dims"]]
+    if None in numbers:
+        unknown = attributes["dims"][numbers.index(None)]
+        raise EvaluateError(
+            f"nothing binds a symbol of the dimension {unknown}", ir=repr(value), source=str(value.origin),
+            hint="hand shape_vector the value whose type has the symbol",
+        )  # fmt: skip
+    try:
+        return np.array(numbers, dtype=np.int64)
+    except OverflowError as error:
+        raise EvaluateError(f"one of the sizes {numbers} is beyond an int64", source=str(value.origin)) from error
+
+
+def line(value: Value, operands: Sequence[Any]) -> str:
+    """One line that shows an operator with what it was given."""
+    given = ", ".join(complaint(v) for v in operands)
+    shown = "".join(f" {k}={v!r}" for k, v in value.attributes)
+    return f"{value.type!r} = {value.op}({given}){shown}"
+
+
+# ---------------------------------------------------------------------------------------------- control flow
+
+
+def run_call(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding) -> tuple[Any, ...]:
+    """The results of the body."""
+    return run.body(value.bodies[0], operands, binding, generic=True)
+
+
+def run_if(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding) -> tuple[Any, ...]:
+    """The results of the branch that the condition chooses."""
+    condition, captures = operands[0], operands[1:]
+    return run.body(value.bodies[0 if bool(np.asarray(condition).reshape(())) else 1], captures, binding)
+
+
+def captured(value: Value, operands: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """(the operands proper, the captures)."""
+    count = value.attribute("captures", 0)
+    return (operands[: len(operands) - count], operands[len(operands) - count :])
+
+
+def run_loop(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding) -> tuple[Any, ...]:
+    """(what is carried at the end, what each step gave, stacked along a new first dimension)."""
+    proper, captures = captured(value, operands)
+    trip, condition, *carried = (*proper, None, None) if len(proper) < 2 else proper
+    carried = carried[: max(len(proper) - 2, 0)]
+    body = value.bodies[0]
+    limit = None if trip is None else int(np.asarray(trip).reshape(()))
+    going = condition is None or bool(np.asarray(condition).reshape(()))
+    stacks: list[list[Any]] = [[] for _ in body.results[1 + len(carried) :]]
+    step = 0
+    while going and (limit is None or step < limit):
+        heads = (np.full(of_rank(body.params[0]), step, np.int64), np.full(of_rank(body.params[1]), going))
+        again, *found = run.body(body, (*heads, *carried, *captures), binding)
+        carried = found[: len(carried)]
+        for stack, item in zip(stacks, found[len(carried) :], strict=True):
+            stack.append(item)
+        # The body's answer counts even where no condition operand was given, as it does in every runtime.
+        going = bool(np.asarray(again).reshape(()))
+        step += 1
+    first = len(carried)
+    return (*carried, *(stacked(value, first + i, s, 0, binding) for i, s in enumerate(stacks)))
+
+
+def of_rank(param: Value) -> tuple[int, ...]:
+    """The shape of a single number in the rank that a body's parameter has."""
+    return (1,) * param.rank
+
+
+def stacked(value: Value, index: int, items: list[Any], axis: int, binding: Binding) -> Array:
+    """The items along a new axis; of no items, an empty array of the type that result number `index` has."""
+    if items:
+        return np.stack(items, axis=axis)
+    type_ = value.type.items[index] if isinstance(value.type, Tuple) else value.type
+    if not isinstance(type_, Tensor):
+        raise EvaluateError(f"{value.op} stacks a {type_!r}", hint="only tensors can be stacked")
+    shape = [binding.number(d) or 0 for d in type_.shape]
+    shape[axis] = 0
+    return np.zeros(shape, dtype=type_.dtype.numpy)
+
+
+def run_scan(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding) -> tuple[Any, ...]:
+    """(the last states, what each step gave, stacked along its axis)."""
+    proper, captures = captured(value, operands)
+    count = attr(value, "num_scan_inputs")
+    states, scanned = list(proper[: len(proper) - count]), proper[len(proper) - count :]
+    body = value.bodies[0]
+    outputs = len(body.results) - len(states)
+    axes, backward = flags(value, "scan_input_axes", count), flags(value, "scan_input_directions", count)
+    lines = [np.moveaxis(x, axis, 0) for x, axis in zip(scanned, axes, strict=True)]
+    lines = [x[::-1] if back else x for x, back in zip(lines, backward, strict=True)]
+    stacks: list[list[Any]] = [[] for _ in range(outputs)]
+    for pieces in zip(*lines, strict=True):
+        found = run.body(body, (*states, *pieces, *captures), binding)
+        states = list(found[: len(states)])
+        for stack, item in zip(stacks, found[len(states) :], strict=True):
+            stack.append(item)
+    out_axes, reverse = flags(value, "scan_output_axes", outputs), flags(value, "scan_output_directions", outputs)
+    return (
+        *states,
+        *(
+            stacked(value, len(states) + i, stack[::-1] if reverse[i] else stack, out_axes[i], binding)
+            for i, stack in enumerate(stacks)
+        ),
+    )
+
+
+def flags(value: Value, name: str, count: int) -> tuple[int, ...]:
+    """An attribute with one number for each scanned operand or result; zeros where it is not given."""
+    return tuple(attr(value, name) or (0,) * count)
+
+
+def run_sequence_map(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding) -> tuple[Any, ...]:
+    """The results of the body for each element, as sequences; tensor operands go to each step whole."""
+    proper, captures = captured(value, operands)
+    found = []
+    for index in range(len(proper[0])):
+        given = [x[index] if isinstance(x, list) else x for x in proper]
+        found.append(run.body(value.bodies[0], (*given, *captures), binding))
+    return tuple([step[i] for step in found] for i in range(len(value.bodies[0].results)))
+
+
+CONTROL: Mapping[str, Callable[[Run, Value, tuple[Any, ...], Binding], tuple[Any, ...]]] = {
+    CALL: run_call, "If": run_if, "Loop": run_loop, "Scan": run_scan, "SequenceMap": run_sequence_map,
+}  # fmt: skip
+"""What runs the operators that have bodies."""
+
+__all__ = ["apply", "evaluate", "trace"]

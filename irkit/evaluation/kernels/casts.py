@@ -1,0 +1,153 @@
+"""Conversion between element types, and quantization, which rounds to one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from irkit.core.ir import Value
+from irkit.core.types import DType
+from irkit.evaluation.kernels.common import Array, attr, axis_of, fail, is_float, is_integer, wide
+
+SATURATING = frozenset((DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2, DType.FLOAT8E5M2FNUZ))
+"""The types for which the attribute `saturate` says what becomes of numbers out of range."""
+
+
+def cast(x: Array, to: DType, saturate: bool = True, round_mode: str = "up") -> Array:
+    """`x` in the element type `to`, by the rules of ONNX Cast."""
+    if to is DType.STRING:
+        return strings(x)
+    if x.dtype == np.object_:
+        return cast(parsed(x, to), to, saturate, round_mode)
+    if x.dtype == to.numpy:
+        return x
+    if to is DType.BOOL:
+        return np.asarray(wide(x) != 0)
+    if to is DType.FLOAT8E8M0:
+        return to_e8m0(wide(x), saturate, round_mode)
+    value = wide(x)
+    if to in SATURATING and saturate:
+        top = np.asarray(finite_max(to.numpy), np.float32)
+        value = np.clip(value.astype(np.float32 if value.dtype != np.float64 else np.float64), -top, top)
+    if is_float(x.dtype) and to.is_integer and to.bits < 8:
+        value = value.astype(np.int32)
+    return np.asarray(value).astype(to.numpy)
+
+
+def finite_max(dtype: np.dtype[Any]) -> float:
+    """The largest finite number of a float type."""
+    return float(ml_dtypes.finfo(dtype).max)
+
+
+def to_e8m0(x: Array, saturate: bool, round_mode: str) -> Array:
+    """Positive numbers as powers of two; `saturate` maps what is out of range to the nearest end, else it is NaN."""
+    value = np.asarray(x, dtype=np.float64)
+    mantissa, exponent = np.frexp(value)  # value = mantissa * 2 ** exponent, with mantissa in [0.5, 1)
+    # The power of two below is exponent - 1, the one above is exponent.
+    limit = {"up": 0.5, "down": 1.0, "nearest": 0.75}[round_mode]
+    above = mantissa > limit if round_mode == "up" else mantissa >= limit
+    power = exponent - 1 + above.astype(exponent.dtype)
+    if saturate:
+        power = np.where(np.isposinf(value), 127, np.where(value == 0, -127, np.clip(power, -127, 127)))
+        bad = np.isnan(value) | (value < 0)
+    else:
+        bad = ~np.isfinite(value) | (value <= 0) | (power > 127) | (power < -127)
+    bits = np.where(bad, 255, power + 127).astype(np.uint8)
+    return bits.view(DType.FLOAT8E8M0.numpy)
+
+
+def strings(x: Array) -> Array:
+    """Numbers as text: integers in decimal, floats with the fewest digits that tell them apart, bools as 0 and 1."""
+    if x.dtype == np.object_:
+        return x
+    if x.dtype == np.bool_:
+        x = x.astype(np.int64)
+    flat = [_text(v) for v in (wide(x) if x.dtype.kind == "V" else x).ravel()]
+    return np.array(flat, dtype=object).reshape(x.shape)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, np.floating):
+        if np.isnan(value):
+            return "NaN"
+        if np.isinf(value):
+            return "INF" if value > 0 else "-INF"
+    return str(value)
+
+
+def parsed(x: Array, to: DType) -> Array:
+    """The numbers that strings say, as float64 or int64. Raises ValueError for a string that is no number."""
+    if to.is_integer or to is DType.BOOL:
+        numbers: list[Any] = [int(s) if s.lstrip("+-").isdigit() else int(float(s)) for s in map(str, x.ravel())]
+        return np.array(numbers, dtype=np.uint64 if to is DType.UINT64 else np.int64).reshape(x.shape)
+    return np.array([float(s) for s in x.ravel()], dtype=np.float64).reshape(x.shape)
+
+
+def kernel_Cast(node: Value, x: Array) -> Array:
+    """The elements in the type `to`: floats to integers by truncation, integers to narrower ones by their low bits."""
+    return cast(x, DType(attr(node, "to")), bool(attr(node, "saturate")), attr(node, "round_mode"))
+
+
+def kernel_CastLike(node: Value, x: Array, like: Array) -> Array:
+    """The elements in the type of `like`."""
+    return cast(x, DType.of(like.dtype), bool(attr(node, "saturate")), attr(node, "round_mode"))
+
+
+# ---------------------------------------------------------------------------------------------- quantization
+
+
+def spread(node: Value, x: Array, parameter: Array) -> Array:
+    """A scale or zero point made broadcastable to x: per tensor, per axis, or repeated over blocks along the axis."""
+    if parameter.size == 1 and parameter.ndim <= 1:
+        return parameter.reshape(())
+    axis = axis_of(node, attr(node, "axis"), x.ndim)
+    block = attr(node, "block_size")
+    if block:
+        if parameter.shape[axis] != -(-x.shape[axis] // block):
+            raise fail(node, f"a scale of shape {parameter.shape} has no element for each block of {block}")
+        return np.take(np.repeat(parameter, block, axis=axis), np.arange(x.shape[axis]), axis=axis)
+    if parameter.ndim != 1:
+        raise fail(node, f"a scale of shape {parameter.shape} needs block_size")
+    return parameter.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+
+
+def kernel_QuantizeLinear(node: Value, x: Array, scale: Array, zero_point: Array | None = None) -> Array:
+    """saturate(round(x / scale) + zero_point), rounding halves to even."""
+    to: DType = node.type.dtype  # type: ignore[union-attr]
+    precision = DType(attr(node, "precision")) if attr(node, "precision") else DType.of(scale.dtype)
+    zero = 0 if zero_point is None else spread(node, x, wide(zero_point))
+    # The quotient is rounded to the precision asked for, whatever it was computed in.
+    quotient = wide(x) / spread(node, x, wide(scale))
+    if precision.is_float and precision is not DType.FLOAT8E8M0:
+        quotient = wide(np.asarray(quotient).astype(precision.numpy))
+    if to.is_float:
+        return cast(np.asarray(quotient + zero), to, bool(attr(node, "saturate")))
+    low, high = integer_range(to)
+    return np.clip(np.rint(quotient) + np.asarray(zero, np.float64), low, high).astype(np.int32).astype(to.numpy)
+
+
+def integer_range(kind: DType) -> tuple[int, int]:
+    """The least and the greatest integer of a type."""
+    return (0, 2**kind.bits - 1) if kind.is_unsigned else (-(2 ** (kind.bits - 1)), 2 ** (kind.bits - 1) - 1)
+
+
+def kernel_DequantizeLinear(node: Value, x: Array, scale: Array, zero_point: Array | None = None) -> Array:
+    """(x - zero_point) * scale"""
+    value = wide(x)
+    if is_integer(x.dtype):
+        value = value.astype(np.int64)
+    if zero_point is not None:
+        value = value - spread(node, x, wide(zero_point)).astype(value.dtype)
+    product = value.astype(np.float32) * spread(node, x, wide(scale)).astype(np.float32)
+    return np.asarray(product).astype(node.type.dtype.numpy)  # type: ignore[union-attr]
+
+
+def kernel_DynamicQuantizeLinear(node: Value, x: Array) -> tuple[Array, Array, Array]:
+    """(y, scale, zero_point): uint8 numbers over the range of x, widened to hold 0."""
+    low, high = min(np.float32(0), x.min(initial=0)), max(np.float32(0), x.max(initial=0))
+    scale = np.float32((high - low) / np.float32(255))
+    zero = np.float32(0) if scale == 0 else np.rint(np.clip(-low / scale, 0, 255))
+    quotient = np.zeros_like(x) if scale == 0 else np.rint(x / scale)
+    return np.clip(quotient + zero, 0, 255).astype(np.uint8), np.asarray(scale), np.asarray(zero).astype(np.uint8)

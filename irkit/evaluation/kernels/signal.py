@@ -1,0 +1,58 @@
+"""Fourier transforms. Complex numbers are a last dimension of real and imaginary part."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from irkit.core.ir import Value
+from irkit.evaluation.kernels.common import Array, attr, axis_of, ints, narrowed, real
+
+
+def joined(x: Array) -> Array:
+    """(..., 1) or (..., 2) numbers as (...) complex ones."""
+    value = real(x)
+    return value[..., 0] + (1j * value[..., 1] if value.shape[-1] == 2 else 0j)
+
+
+def split(x: Array) -> Array:
+    """(...) complex numbers as (..., 2)."""
+    return np.stack([x.real, x.imag], axis=-1)
+
+
+def resized(x: Array, axis: int, size: int) -> Array:
+    """x cut, or padded with zeros at the end, to `size` along an axis."""
+    if x.shape[axis] >= size:
+        return np.take(x, np.arange(size), axis=axis)
+    widths = [(0, size - x.shape[axis]) if i == axis else (0, 0) for i in range(x.ndim)]
+    return np.pad(x, widths)
+
+
+def kernel_DFT(node: Value, x: Array, length: Array | None = None, axis: Array | None = None) -> Array:
+    """The discrete Fourier transform along an axis, forward or inverse; one half of it with `onesided`."""
+    along = axis_of(node, -2 if axis is None else ints(axis)[0], x.ndim)
+    value, inverse, onesided = joined(x), bool(attr(node, "inverse")), bool(attr(node, "onesided"))
+    if inverse and onesided:
+        size = 2 * (x.shape[along] - 1) if length is None else ints(length)[0]
+        half = resized(value, along, size // 2 + 1)  # of none at all numpy makes what memory holds
+        return narrowed(np.fft.irfft(half, n=size, axis=along)[..., None], x.dtype)
+    size = x.shape[along] if length is None else ints(length)[0]
+    value = resized(value, along, size)
+    found = np.fft.ifft(value, axis=along) if inverse else np.fft.fft(value, axis=along)
+    if onesided:
+        found = np.take(found, np.arange(size // 2 + 1), axis=along)
+    return narrowed(split(found), x.dtype)
+
+
+def kernel_STFT(node: Value, x: Array, step: Array, window: Array | None = None, length: Array | None = None) -> Array:
+    """(batch, frames, bins, 2): the transform of each windowed frame of the signal."""
+    value, stride = joined(x), ints(step)[0]
+    size = ints(length)[0] if length is not None else x.shape[1] if window is None else len(window)
+    count = (x.shape[1] - size) // stride + 1
+    place = np.arange(count)[:, None] * stride + np.arange(size)[None, :]
+    frames = value[:, place]
+    if window is not None:
+        frames = frames * real(window)
+    found = np.fft.fft(frames, axis=-1)
+    if attr(node, "onesided"):
+        found = found[..., : size // 2 + 1]
+    return narrowed(split(found), x.dtype)

@@ -1,0 +1,61 @@
+"""The kernels of all families, gathered once into an immutable map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType, ModuleType
+
+from irkit.errors import EvaluateError
+from irkit.evaluation.kernels import (
+    activations,
+    attention,
+    casts,
+    convolution,
+    elementwise,
+    generate,
+    image,
+    indexing,
+    linalg,
+    losses,
+    movement,
+    normalization,
+    pooling,
+    recurrent,
+    reduce,
+    sequences,
+    signal,
+)
+from irkit.evaluation.kernels.common import Kernel
+from irkit.evaluation.kernels.reference import run_reference
+from irkit.ops.schemas import NONDETERMINISTIC
+
+PREFIX = "kernel_"
+
+BORROWED = (
+    "ImageDecoder", "MelWeightMatrix", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit",
+    "TfIdfVectorizer",
+)  # fmt: skip
+"""Operators that run on onnx's reference implementation."""
+
+DRAWS = NONDETERMINISTIC | {"Dropout"}
+"""Operators whose kernels take the keyword argument `rng`."""
+
+
+def gathered(*families: ModuleType) -> Mapping[str, Kernel]:
+    """Every function `kernel_X` of the modules, by operator name. Raises EvaluateError where two have one name."""
+    found: dict[str, Kernel] = dict.fromkeys(BORROWED, run_reference)
+    for family in families:
+        for name, function in vars(family).items():
+            if name.startswith(PREFIX) and function.__module__.startswith(__package__ or ""):
+                op = name.removeprefix(PREFIX)
+                if op in found and found[op] is not function:
+                    raise EvaluateError(f"two kernels for {op}")
+                found[op] = function
+    return MappingProxyType(found)
+
+
+KERNELS = gathered(
+    activations, attention, casts, convolution, elementwise, generate, image, indexing, linalg, losses, movement,
+    normalization, pooling, recurrent, reduce, sequences, signal,
+)  # fmt: skip
+"""The kernel of each operator, by its name in the IR."""

@@ -1,0 +1,1 @@
+"""How a value is made: operands coerced, attributes normalized, the type inferred, bodies closed, calls typed."""

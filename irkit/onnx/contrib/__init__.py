@@ -1,5 +1,0 @@
-"""Operators of ONNX Runtime's own, each defined by ONNX's."""
-
-from irkit.onnx.contrib.table import DEFINITIONS, MOST, RULES, StandIn, body, defined
-
-__all__ = ["DEFINITIONS", "MOST", "RULES", "StandIn", "body", "defined"]

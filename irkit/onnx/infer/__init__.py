@@ -1,1 +1,0 @@
-"""Type rules, one per ONNX operator, by family; `irkit.onnx.rules` gathers them."""

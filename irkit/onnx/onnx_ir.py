@@ -1,0 +1,93 @@
+"""Graphs to and from `onnx_ir` models, so that irkit can serve as a checker or a rewriter among other tools.
+
+`onnx_ir` is optional: it is imported when one of these functions is called. Weights cross as they lie in memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from irkit.core.blobs import COPIED, SMALL, Blob, owned
+from irkit.core.ir import Graph, require_graph
+from irkit.core.types import DType
+from irkit.errors import LoadError
+from irkit.onnx.reading.models import read_model
+from irkit.onnx.reading.tensors import stored_blob
+from irkit.onnx.writing.models import skeleton
+from irkit.onnx.writing.tensors import header, tensor_proto
+from irkit.support.stored_files import Place, opened
+from irkit.support.watch import SampleWatch
+
+
+def to_onnx_ir(graph: Graph, *, opset: int | None = None, ir_version: int | None = None) -> Any:
+    """The graph as an `onnx_ir.Model` whose large initializers are views of the graph's own weights.
+
+    Raises SerializeError as `irkit.to_proto` does, and ImportError where onnx_ir is not installed.
+    """
+    import onnx_ir
+
+    require_graph(graph)
+    large: dict[str, Blob] = {}
+
+    def sink(blob: Blob, name: str) -> TensorProto:
+        if blob.nbytes <= SMALL or blob.dtype is DType.STRING:
+            return tensor_proto(blob, name)
+        large[name] = blob
+        made = header(blob, name)
+        made.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", "memory"), ("offset", "0"), ("length", str(blob.nbytes))):
+            made.external_data.add(key=key, value=value)
+        return made
+
+    model = onnx_ir.from_proto(skeleton(graph, opset=opset, ir_version=ir_version, sink=sink))
+    for name, blob in large.items():
+        model.graph.initializers[name].const_value = onnx_ir.Tensor(
+            blob.read(), onnx_ir.DataType(int(blob.dtype)), shape=onnx_ir.Shape(blob.shape), name=name
+        )
+    return model
+
+
+def from_onnx_ir(model: Any) -> Graph:
+    """The graph of an `onnx_ir.Model`, whose large initializers are read when asked for; the model is left as it is.
+
+    Raises LoadError as `irkit.load` does, and ImportError where onnx_ir is not installed.
+    """
+    import onnx_ir
+
+    if not isinstance(model, onnx_ir.Model):
+        raise LoadError(f"a {type(model).__name__} is no onnx_ir.Model")
+    copy = model.clone()
+    blobs: dict[str, Blob] = {}
+    for name, value in copy.graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None:
+            raise LoadError(f"the initializer {name!r} has no content")
+        if tensor.nbytes > SMALL and tensor.dtype != onnx_ir.DataType.STRING:
+            blobs[name] = foreign_blob(tensor, name)
+    for name in blobs:
+        del copy.graph.initializers[name]
+    return read_model(onnx_ir.to_proto(copy), None, blobs)
+
+
+def foreign_blob(tensor: Any, name: str) -> Blob:
+    """The blob of a tensor of onnx_ir: small ones copied, arrays watched, and what lies in a file read from there."""
+    import onnx_ir
+
+    dtype, shape = DType(int(tensor.dtype)), tuple(tensor.shape.numpy())
+    if isinstance(tensor, onnx_ir.ExternalTensor) and tensor.location:
+        file = opened(Path(tensor.path).resolve(), f"the initializer {name!r}")
+        if (tensor.offset or 0) + tensor.nbytes > file.size:
+            raise LoadError(f"the initializer {name!r} ends beyond the file {file.path.name!r}")
+        return stored_blob(Place(file, tensor.offset or 0), dtype, shape, name, tensor)
+    if not isinstance(tensor, onnx_ir.Tensor):
+        return Blob(dtype, shape, tensor.numpy, name, tensor)
+    array = tensor.numpy()
+    if array.nbytes <= COPIED:
+        return owned(np.array(array), dtype, name, tensor)
+    return Blob(
+        dtype, shape, lambda: array, name, tensor, watch=SampleWatch.of(array, f"the array of the weight {name}")
+    )

@@ -1,0 +1,1 @@
+"""ONNX's operators: schemas, the `op` namespace, what ONNX Runtime has kernels for."""

@@ -1,0 +1,95 @@
+"""Type rules of reductions, and of operators that work along one axis and keep the shape."""
+
+from __future__ import annotations
+
+from irkit import dims
+from irkit.core.types import DType, Tensor, Type
+from irkit.dims import Dim
+from irkit.ops.types.context import Context
+
+
+def infer_reduction(c: Context) -> Type:
+    """x[...], axes[k]? -> x with those axes 1, or gone where `keepdims` is 0"""
+    x = c.tensor(0)
+    keep = bool(c.attr("keepdims"))
+    if c.has(1):
+        axes = c.numbers(1)
+        if axes is None:
+            return Tensor(x.dtype, reduced_blindly(c, x.shape, keep))
+    else:
+        axes = ()
+    if not axes:
+        if c.attr("noop_with_empty_axes"):
+            return x
+        return Tensor(x.dtype, (1,) * len(x.shape) if keep else ())
+    return Tensor(x.dtype, reduced(x.shape, c.axes(axes, len(x.shape)), keep))
+
+
+def reduced(shape: tuple[Dim, ...], axes: tuple[int, ...], keep: bool) -> tuple[Dim, ...]:
+    """`shape` with the axes set to 1, or without them."""
+    if keep:
+        return tuple(1 if i in axes else d for i, d in enumerate(shape))
+    return tuple(d for i, d in enumerate(shape) if i not in axes)
+
+
+def reduced_blindly(c: Context, shape: tuple[Dim, ...], keep: bool) -> tuple[Dim, ...]:
+    """The shape of a reduction over axes that are not known; where they go, only their number must be."""
+    if keep:
+        return tuple(1 if type(d) is int and d == 1 else dims.fresh() for d in shape)
+    count = c.length(1)
+    if count == 0:
+        return shape if c.attr("noop_with_empty_axes") else ()
+    if count > len(shape):
+        raise c.fail(f"{count} axes are too many for rank {len(shape)}")
+    return tuple(dims.fresh() for _ in range(len(shape) - count))
+
+
+infer_ReduceSum = infer_ReduceMean = infer_ReduceMax = infer_ReduceMin = infer_ReduceProd = infer_reduction
+infer_ReduceL1 = infer_ReduceL2 = infer_ReduceLogSum = infer_ReduceLogSumExp = infer_reduction
+infer_ReduceSumSquare = infer_reduction
+
+
+def infer_ArgMax(c: Context) -> Type:
+    """x[...] -> i64 of x without the axis, or with it 1 where `keepdims` is 1"""
+    shape = c.shape(0)
+    return Tensor(DType.INT64, reduced(shape, (c.axis(c.attr("axis"), len(shape)),), bool(c.attr("keepdims"))))
+
+
+infer_ArgMin = infer_ArgMax
+
+
+def infer_along(c: Context) -> Type:
+    """x[...] -> x[...], worked along attribute `axis`"""
+    x = c.tensor(0)
+    c.axis(c.attr("axis"), len(x.shape))
+    return x
+
+
+infer_Softmax = infer_LogSoftmax = infer_Hardmax = infer_LpNormalization = infer_along
+
+
+def infer_CumSum(c: Context) -> Type:
+    """x[...], axis[] -> x[...]"""
+    x = c.tensor(0)
+    axis = c.scalar(1)
+    if type(axis) is int:
+        c.axis(axis, len(x.shape))
+    return x
+
+
+infer_CumProd = infer_CumSum
+
+
+def infer_TopK(c: Context) -> Type | tuple[Type, ...]:
+    """x[...], k[1] -> values, i64 indices: x with k along the axis"""
+    x = c.tensor(0)
+    if not x.shape:
+        raise c.fail("a scalar has no axis to choose along")
+    axis = c.axis(c.attr("axis"), len(x.shape))
+    k = c.scalar(1)
+    if k is None:
+        k = dims.fresh()
+    elif type(k) is int and type(x.shape[axis]) is int and k > x.shape[axis]:
+        raise c.fail(f"{k} of {x.shape[axis]} elements cannot be taken", hint="k must not exceed the size of the axis")
+    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+    return Tensor(x.dtype, shape), Tensor(DType.INT64, shape)

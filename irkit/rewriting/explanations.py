@@ -1,0 +1,164 @@
+"""Why rules do or do not apply: how far each match came, where it stopped, and on which line of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from irkit.core.ir import Graph, Value
+from irkit.core.vocabulary import CONSTANT
+from irkit.errors import GraphError
+from irkit.pattern import Miss, describe, match, root_ops, shown
+from irkit.pattern.heads import size
+from irkit.rewriting.driver import symbols_of
+from irkit.rewriting.joint_rules import instances
+from irkit.rewriting.rule import Decline, Match, Rule, Rules, rule_set
+
+LINES = 10
+"""How many explanations the text of a list shows."""
+
+
+@attrs.frozen
+class Explanation:
+    """Why a rule does or does not apply at a value.
+
+    `matched` is True where the pattern matched; then `reason` is that of the rule's own decline, or empty where the
+    rule applies. Otherwise `path` says where the deepest partial match failed (operand numbers from the root, names and
+    result numbers of bodies), `at` is the value there, and `reason` is the condition that did not hold. `near` is the
+    share of the pattern's parts that matched.
+    """
+
+    rule: str
+    value: Value
+    applies: bool
+    matched: bool
+    reason: str
+    path: tuple[Any, ...] = ()
+    at: Value | None = None
+    near: float = 1.0
+
+    def __str__(self) -> str:
+        place = f"\n    {line_of(self.value)}{sourced(self.value)}"
+        if self.applies:
+            return f"{self.rule} applies at {self.value!r}{place}"
+        if self.matched:
+            return f"{self.rule} matches at {self.value!r} and declines: {self.reason}{place}"
+        where = "".join(f".inputs[{i}]" if isinstance(i, int) else f".{i[0]}[{i[1]}]" for i in self.path)
+        there = "" if self.at is None or self.at is self.value else f"\n    there: {line_of(self.at)}{sourced(self.at)}"
+        return (
+            f"{self.rule} does not match at {self.value!r}{where}, after {self.near:.0%} of its pattern: {self.reason}"
+            f"{place}{there}"
+        )
+
+
+@attrs.frozen
+class Explanations:
+    """Why a rule does or does not apply, for each value that it may be about: where it applies first, then where it
+    declines, then the near matches, the nearest first."""
+
+    found: tuple[Explanation, ...]
+
+    def __iter__(self) -> Iterator[Explanation]:
+        return iter(self.found)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __getitem__(self, index: int) -> Explanation:
+        return self.found[index]
+
+    def __str__(self) -> str:
+        if not self.found:
+            return "there is no value that this is about"
+        applied = sum(e.applies for e in self.found)
+        declined = sum(e.matched and not e.applies for e in self.found)
+        head = f"applies at {applied}, declines at {declined}, does not match at {len(self) - applied - declined}"
+        lines = [head, *(str(e) for e in self.found[:LINES])]
+        more = len(self.found) - LINES
+        return "\n".join([*lines, *([f"and {more} more, less near"] if more > 0 else [])])
+
+
+def explain(rule: Rule | Rules, value: Value | Graph, graph: Graph | None = None) -> Any:
+    """Why a rule does or does not apply.
+
+    Args:
+        rule: a rule, or a rule set.
+        value: a value; or a graph, for all of its values, those in bodies among them, that the rule may be about.
+        graph: the graph that the value stands in, of whose users `.once()` and rules of several roots ask.
+
+    Returns an Explanation for one rule and one value; else Explanations, the nearest first. Raises RewriteError for
+    what is no rule, GraphError for what is no value.
+    """
+    if isinstance(rule, Rule) and isinstance(value, Value):
+        return explained(rule, value, graph)
+    rules = rule_set(rule)
+    if not isinstance(value, Value | Graph):
+        raise GraphError(f"{value!r} is no value and no graph", hint="ask about graph.results[0], or the graph")
+    places = _places(value) if isinstance(value, Graph) else ((value, graph),)
+    found = [explained(each, v, g) for v, g in places for each in rules if _is_about(each, v)]
+    return Explanations(tuple(sorted(found, key=lambda e: (-e.applies, -e.matched, -e.near))))
+
+
+def _places(graph: Graph) -> Iterator[tuple[Value, Graph]]:
+    """Each value of the graph and of its bodies, with the graph that it stands in."""
+    for value in graph.order:
+        yield value, graph
+        for body in value.bodies:
+            yield from _places(body)
+
+
+def _is_about(rule: Rule, value: Value) -> bool:
+    ops = root_ops(rule.pattern)
+    return ops is None or value.op in ops
+
+
+def explained(rule: Rule, value: Value, graph: Graph | None) -> Explanation:
+    """Why one rule does or does not apply at one value."""
+    found: list[Miss] = []
+
+    def users(v: Value) -> int:
+        return 1 if graph is None else len(graph.users.get(v, ())) + sum(r is v for r in graph.results)
+
+    bound = match(rule.pattern, value, None if graph is None else users, found)
+    if bound is None:
+        deepest = max(found, key=lambda miss: (miss.matched, len(miss.path)))
+        near = deepest.matched / size(rule.pattern)
+        return Explanation(rule.name, value, False, False, deepest.reason, deepest.path, deepest.value, near)
+    roots: tuple[Value, ...] = (value,)
+    if rule.others:
+        beside = next(instances(rule, value, {} if graph is None else graph.users, users), None)
+        if beside is None:
+            wanted = " and ".join(map(describe, rule.others))
+            return Explanation(rule.name, value, False, False, f"no {wanted} stands beside it", (), value, 0.9)
+        roots, bound = beside
+    result: Any = rule.function(Match(value, bound, lambda: frozenset() if graph is None else symbols_of(graph), roots))
+    if isinstance(result, Decline):
+        return Explanation(rule.name, value, False, True, result.reason, (), value)
+    return Explanation(rule.name, value, result is not value and result != roots, True, "", (), value)
+
+
+def misses(graph: Graph, rule: Rule) -> Iterator[Explanation]:
+    """An explanation for every value of the graph whose operator the rule is about and where it does not apply."""
+    for value in graph.order:
+        if _is_about(rule, value):
+            found = explained(rule, value, graph)
+            if not found.applies:
+                yield found
+
+
+# ---------------------------------------------------------------------------------------------- one line of text
+
+
+def line_of(value: Value) -> str:
+    """A value as one line: its type, its operator, what its operands are, its attributes."""
+    operands = ", ".join("_" if v is None else shown(v) for v in value.inputs)
+    given = ", ".join(f"{n} = {a!r}" for n, a in value.attributes if value.op != CONSTANT)
+    return f"{value.type!r} = {value.op}({operands})" + (f" {{{given}}}" if given else "")
+
+
+def sourced(value: Value) -> str:
+    """Where a value came from, as a comment; empty where nobody has said."""
+    found = str(value.origin)
+    return f"  # {found}" if found else ""

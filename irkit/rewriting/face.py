@@ -1,0 +1,34 @@
+"""Rewriting: rule sets applied to graphs, and why a rule did not apply.
+
+A rule set is a tuple of rules, added with `+`. Rules look only downward, at operands and never at users, so a value
+that no rule matches is settled, and never tried again. A pattern part marked `.once()` is the one exception: the
+driver answers it from the users of the graph that the sweep began with, and sweeps again until nothing changes. So it
+does for rules of several roots, which are applied between sweeps.
+"""
+
+from __future__ import annotations
+
+from irkit.core.ir import Graph, require_graph
+from irkit.rewriting.driver import DEPTH, Plan
+from irkit.rewriting.explanations import Explanation, Explanations, explain, misses
+from irkit.rewriting.rule import Decline, Match, Rule, Rules, decline, rule, rule_set
+from irkit.support.uncollected import uncollected
+
+__all__ = ["Decline", "Explanation", "Explanations", "Match", "Rule", "Rules", "decline", "explain"]
+__all__ += ["misses", "rewrite", "rule"]
+
+
+@uncollected
+def rewrite(graph: Graph, rules: Rules | Rule, *, tidy: Rules = (), depth: int = DEPTH) -> Graph:
+    """`graph` with the rules applied until none matches, and equal values shared; in bodies too, each distinct one
+    once. The very same object is returned where nothing changes.
+
+    Values are visited operands first, so a rule sees operands in their final form. New values carry the origin of
+    the value that they replace, and the rule's name. Where several rules match, the first of the set is taken. The
+    rules of `tidy` are applied to what the others made, and to what stands over that, and to nothing else.
+
+    Raises RewriteError for what is no rule, where a replacement has another type than what it replaces, and where the
+    rules run in a circle (more than `depth` replacements in a row grow out of one value).
+    """
+    require_graph(graph)
+    return Plan(rule_set(rules), depth, tidy).rewrite(graph)

@@ -1,0 +1,207 @@
+"""A rule: an equation between a pattern and what a function of the match returns."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from irkit import dims
+from irkit.core.ir import Value
+from irkit.core.types import dims_of
+from irkit.errors import RewriteError, TypeRuleError
+from irkit.pattern import (
+    Pattern,
+    Rest,
+    attributes_named,
+    describe,
+    dims_named,
+    every_name,
+    has_own_outside,
+    holds_itself,
+    names_of,
+)
+
+
+@attrs.frozen
+class Decline:
+    """Why a rule that matched does not apply."""
+
+    reason: str
+
+
+def decline(reason: str) -> Any:
+    """What a rule's function returns where the equation does not hold, or does not pay: `return decline("not along one
+    axis")`. The reason is told by `irkit.explain` and counted by `irkit.check`."""
+    return Decline(reason)
+
+
+class Match:
+    """An instance of a pattern: `m.root`, and what each hole, attribute, named part and named dimension holds, as
+    `m.x`. `m.roots` are the values that the patterns of a rule stand for, `m.root` the first."""
+
+    __slots__ = ("__dict__", "_symbols", "root", "roots")
+
+    def __init__(
+        self,
+        root: Value,
+        bound: dict[str, Any],
+        symbols: Callable[[], frozenset[Any]] = frozenset,
+        roots: tuple[Value, ...] = (),
+    ) -> None:
+        self.__dict__ = bound  # parts are plain attributes, which Python finds fastest
+        self.root, self._symbols, self.roots = root, symbols, roots or (root,)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"the pattern has no part called {name!r}")
+
+    def __getitem__(self, name: str) -> Any:
+        return self.__dict__[name]
+
+    def bound_values(self) -> Iterable[Any]:
+        """What the named parts of the pattern hold: values, tuples of them, attributes."""
+        return self.__dict__.values()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What a part of the pattern holds, or `default` where the alternative that matched has no such part."""
+        return self.__dict__.get(name, default)
+
+    def binders(self, sizes: Iterable[Any], *candidates: Value) -> tuple[Value, ...]:
+        """The `candidates` whose types are needed to bind a symbol of `sizes` that no parameter's type binds."""
+        return self._bind(sizes, candidates)[0]
+
+    def is_bound(self, sizes: Iterable[Any], *candidates: Value) -> bool:
+        """True where every symbol of `sizes` is bound by a parameter's type or by that of a candidate."""
+        return not self._bind(sizes, candidates)[1]
+
+    def binding(self, sizes: Iterable[Any], *candidates: Value) -> tuple[Value, ...] | None:
+        """As `binders`; None where something binds no symbol of `sizes`."""
+        found, left = self._bind(sizes, candidates)
+        return None if left else found
+
+    def _bind(self, sizes: Iterable[Any], candidates: tuple[Value, ...]) -> tuple[tuple[Value, ...], set[Any]]:
+        left = {s for d in sizes for s in dims.symbols_of(d)}
+        if left:
+            left -= self._symbols()
+        found = []
+        for value in candidates if left else ():
+            mine = {s for d in dims_of(value.type) for s in dims.symbols_of(d)} & left
+            if mine:
+                found.append(value)
+                left -= mine
+        return tuple(found), left
+
+
+@attrs.frozen(eq=False, repr=False)
+class Rule:
+    """An equation. `exact` is False where it holds in real arithmetic only, not to the last bit.
+
+    `sample`, where given, makes an instance of the left side from a random generator (see `irkit.checking.rules`).
+    `others` are the patterns of further values, over operands of the first, which the rule replaces together with it.
+    """
+
+    name: str
+    pattern: Pattern
+    function: Callable[[Match], Any]
+    exact: bool = True
+    doc: str = ""
+    sample: Any = None
+    others: tuple[Pattern, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<rule {self.name}: {self.doc}>"
+
+
+Rules = tuple[Rule, ...]
+
+
+def rule_set(rules: Rules | Rule) -> Rules:
+    """The rules as a tuple. Raises RewriteError for what is no rule."""
+    found = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
+    for each in found:
+        if not isinstance(each, Rule):
+            raise RewriteError(f"{each!r} is no rule", hint="@rule(pattern) makes a rule of a function of the match")
+    return found
+
+
+def rule(
+    pattern: Pattern, *others: Pattern, exact: bool = True, sample: Any = None
+) -> Callable[[Callable[[Match], Any]], Rule]:
+    """`@rule(p.Mul(x, one))` turns a function of the match into a rule of its name; its docstring is the equation.
+
+    Args:
+        pattern: the left side. The function returns a Value of the same type, a tuple for an operator with several
+            results, or `decline("why")`.
+        others: patterns of further values that are replaced with it; the function returns a tuple, one value for each
+            pattern. They share operands with the first.
+        exact: False where the equation holds in real arithmetic only, not to the last bit.
+        sample: a function from a random generator to an instance, for `irkit.check`; a tuple of values where there are
+            several patterns.
+
+    Raises TypeRuleError for what is no pattern or no function of a match, and for patterns that nothing matches: where
+    a name stands for two things that are never one.
+    """
+    patterns = (pattern, *others)
+    for each in patterns:
+        refuse_impossible(each)
+    _refuse_names(patterns)
+
+    def made(function: Callable[[Match], Any]) -> Rule:
+        _refuse_function(function)
+        doc = inspect.getdoc(function) or ""
+        return Rule(
+            getattr(function, "__name__", "rule"), pattern, function, exact, doc.partition("\n")[0], sample, others
+        )
+
+    return made
+
+
+def refuse_impossible(pattern: Any) -> None:
+    """Raises TypeRuleError for what is no pattern of a value, or one that no value matches."""
+    if not isinstance(pattern, Pattern):
+        raise TypeRuleError(
+            f"{pattern!r} is no pattern", hint="write one by irkit.pattern.p, as in @rule(p.Relu(hole('x')))"
+        )
+    if isinstance(pattern, Rest):
+        raise TypeRuleError(f"*{pattern.name} stands for operands, and a rule is about a value", hint="write hole('x')")
+    twice = holds_itself(pattern)
+    if twice:
+        raise TypeRuleError(f"{describe(pattern)} never matches: no value {twice!r} is made of itself")
+    if has_own_outside(pattern):
+        raise TypeRuleError(
+            f"{describe(pattern)} never matches: own(...) is a parameter of a body, and stands outside of bodies",
+            hint="write it in the pattern of a body: p.Loop(..., body=...)",
+        )
+
+
+def _refuse_names(patterns: tuple[Pattern, ...]) -> None:
+    values = frozenset().union(*map(names_of, patterns))
+    for kind, names in (("dimension", dims_named), ("attribute", attributes_named)):
+        both = values & frozenset().union(*map(names, patterns))
+        if both:
+            raise TypeRuleError(f"{min(both)!r} names a value and {'an' if kind[0] == 'a' else 'a'} {kind}")
+    taken = RESERVED & frozenset().union(*map(every_name, patterns))
+    if taken:
+        raise TypeRuleError(
+            f"a match has something else called {min(taken)!r}", hint=f"it has {', '.join(sorted(RESERVED))}"
+        )
+
+
+def _refuse_function(function: Any) -> None:
+    if not callable(function):
+        raise TypeRuleError(f"{function!r} is no function of a match", hint="write @rule(pattern) above a function")
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        name = getattr(function, "__name__", repr(function))
+        raise TypeRuleError(
+            f"{name} cannot be called with a match: {error}", hint=f"write def {name}(m): ..."
+        ) from error
+    except ValueError:  # what is written in C tells nothing of its parameters
+        return
+
+
+RESERVED = frozenset(name for name in dir(Match) if not name.startswith("_"))
+"""What a match has beside the parts of its pattern."""

@@ -1,0 +1,1 @@
+"""Numerical algorithms as graphs: Schur, Jacobi, elimination, polynomials. Without torch."""

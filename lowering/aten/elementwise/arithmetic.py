@@ -1,0 +1,538 @@
+"""Arithmetic on operands of any types: torch's promotion first, then one ONNX operator where there is one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from irkit.build import op
+from irkit.core.ir import Value
+from irkit.core.types import DType
+from lowering.errors import Unsupported
+from lowering.tensors.pieces import widened
+from lowering.tensors.promotion import (
+    HALVES,
+    Number,
+    Operand,
+    cast,
+    finite_limits,
+    floating,
+    floating_all,
+    in_digits,
+    is_beyond,
+    promoted,
+    result_dtype,
+    scalar,
+    truth,
+)
+from lowering.tensors.shaping import expand
+from passes.rules.nan import may_be_nan
+
+# ---------------------------------------------------------------------------------------------- sums and products
+
+
+def scaled(x: Value, factor: Number) -> Value:
+    """factor * x, in the element type of x; x itself where the factor is 1."""
+    return x if is_one(factor) else aten_mul(x, factor) if is_beyond(factor, x.dtype) else times(x, factor)
+
+
+def times(x: Value, factor: Number) -> Value:
+    """factor * x, the factor in the element type of x."""
+    return multiply(x, scalar(factor, x.dtype))
+
+
+def is_one(number: Number) -> bool:
+    """True for the Python number 1 (or True)."""
+    return isinstance(number, int | float) and number == 1
+
+
+def multiply(a: Value, b: Value) -> Value:
+    """a * b of one element type; `and` for bools."""
+    return op.And(a, b) if a.dtype is DType.BOOL else op.Mul(a, b)
+
+
+def aten_add(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
+    """self + alpha * other, broadcast; `or` for bools."""
+    a, b = promoted(self, other)
+    b = scaled(b, alpha)
+    return op.Or(a, b) if a.dtype is DType.BOOL else op.Add(a, b)
+
+
+def aten_sub(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
+    """self - alpha * other, broadcast."""
+    a, b = promoted(self, other)
+    return op.Sub(a, scaled(b, alpha))
+
+
+def aten_rsub(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
+    """other - alpha * self, broadcast."""
+    return aten_sub(other, self, alpha=alpha)
+
+
+def aten_rsub_Scalar(self: Value, other: Number, alpha: Number = 1) -> Value:
+    """other - alpha * self."""
+    return aten_sub(other, self, alpha=alpha)
+
+
+def aten_subtract(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
+    """self - alpha * other, broadcast."""
+    return aten_sub(self, other, alpha=alpha)
+
+
+def aten_mul(self: Operand, other: Operand) -> Value:
+    """self * other, broadcast; `and` for bools."""
+    (a, b), dtype = in_digits(self, other)
+    return cast(multiply(a, b), dtype)
+
+
+def aten_multiply(self: Operand, other: Operand) -> Value:
+    """self * other, broadcast."""
+    return aten_mul(self, other)
+
+
+def aten_neg(self: Value) -> Value:
+    """-self; unsigned integers wrap around."""
+    return op.Sub(0, self) if self.dtype.is_unsigned else op.Neg(self)
+
+
+def aten_negative(self: Value) -> Value:
+    """-self"""
+    return aten_neg(self)
+
+
+def aten_abs(self: Value) -> Value:
+    """|self|"""
+    return self if self.dtype is DType.BOOL else op.Abs(self)
+
+
+def aten_absolute(self: Value) -> Value:
+    """|self|"""
+    return aten_abs(self)
+
+
+def aten_positive(self: Value) -> Value:
+    """self"""
+    return self
+
+
+def aten_square(self: Value) -> Value:
+    """self * self; an i64 for bools."""
+    x = cast(self, DType.INT64) if self.dtype is DType.BOOL else self
+    return op.Mul(x, x)
+
+
+def aten_addcmul(self: Value, tensor1: Value, tensor2: Value, *, value: Number = 1) -> Value:
+    """self + value * tensor1 * tensor2, broadcast."""
+    x, a, b = promoted(self, tensor1, tensor2)
+    if is_beyond(value, x.dtype):
+        return cast(op.Add(widened(x), times(op.Mul(widened(a), widened(b)), value)), x.dtype)
+    return op.Add(x, scaled(op.Mul(a, b), value))
+
+
+def aten_addcdiv(self: Value, tensor1: Value, tensor2: Value, *, value: Number = 1) -> Value:
+    """self + value * tensor1 / tensor2, broadcast, in floating point."""
+    x, a, b = promoted(self, tensor1, tensor2)
+    made = op.Add(widened(x), op.Div(scaled(widened(a), value), widened(b)))  # of half numbers in f32, as torch does
+    return cast(made, x.dtype)
+
+
+def aten_lerp(self: Value, end: Value, weight: Value | Number) -> Value:
+    """self + weight * (end - self), from the nearer end so that weight 1 gives `end`."""
+    a, b = promoted(self, end)
+    if is_beyond(weight, a.dtype):
+        return cast(aten_lerp(widened(a), widened(b), weight), a.dtype)
+    gap = op.Sub(b, a)
+    if not isinstance(weight, Value):
+        near = not isinstance(weight, int | float) or abs(weight) < 0.5
+        w = scalar(weight if near else 1 - weight, a.dtype)  # type: ignore[operator]
+        return op.Add(a, op.Mul(gap, w)) if near else op.Sub(b, op.Mul(gap, w))
+    w = cast(weight, a.dtype)
+    below = op.Add(a, op.Mul(gap, w))
+    above = op.Sub(b, op.Mul(gap, op.Sub(1, w)))
+    return op.Where(op.Less(op.Abs(w), 0.5), below, above)
+
+
+# ---------------------------------------------------------------------------------------------- division
+
+
+def aten_div(self: Operand, other: Operand, *, rounding_mode: str | None = None) -> Value:
+    """self / other, broadcast: floating point, or rounded as `rounding_mode` ("trunc", "floor") says."""
+    if rounding_mode == "floor":
+        return aten_floor_divide(self, other)
+    if rounding_mode == "trunc":
+        (a, b), dtype = in_digits(self, other)
+        return op.Div(a, b) if a.dtype.is_integer else cast(truncated(op.Div(a, b)), dtype)
+    (a, b), dtype = in_digits(self, other)
+    if a.dtype.is_integer or a.dtype is DType.BOOL:
+        return op.Div(*floating_all(self, other))
+    return cast(op.Div(a, b), dtype)
+
+
+def aten_divide(self: Operand, other: Operand, *, rounding_mode: str | None = None) -> Value:
+    """self / other, broadcast."""
+    return aten_div(self, other, rounding_mode=rounding_mode)
+
+
+def aten_true_divide(self: Operand, other: Operand) -> Value:
+    """self / other, broadcast, in floating point."""
+    return aten_div(self, other)
+
+
+def truncated(x: Value) -> Value:
+    """x rounded towards zero."""
+    return op.Where(op.Less(x, 0), op.Ceil(x), op.Floor(x))
+
+
+def aten_floor_divide(self: Operand, other: Operand) -> Value:
+    """self // other, broadcast, rounded down.
+
+    Floats go the way of Python and torch: the remainder is taken first, because floor(1 / 0.1) is 10 where 1 // 0.1
+    is 9.
+    """
+    a, b = promoted(self, other)
+    if a.dtype.is_integer:
+        return floor_divided(a, b)
+    if a.dtype in HALVES:  # as torch does: a third has other digits in f16, and 1 // (1 / 3) another result
+        return cast(aten_floor_divide(*promoted(self, other, to=DType.FLOAT)), a.dtype)
+    rest = op.Mod(a, b, fmod=1)
+    quotient = op.Div(op.Sub(a, rest), b)
+    lower = op.Less(op.Mul(op.Sign(rest), op.Sign(b)), 0)
+    rounded = op.Round(op.Where(lower, op.Sub(quotient, 1), quotient))
+    return op.Where(op.Equal(b, 0), op.Div(a, b), rounded)
+
+
+def floor_divided(a: Value, b: Value) -> Value:
+    """a // b of integers of one type; ONNX's Div truncates. No step leaves the range of i64."""
+    if a.dtype.is_unsigned:
+        return op.Div(a, b)
+    x, y = promoted(a, b, to=DType.INT64)
+    if a.dtype is not DType.INT64:
+        return cast(op.Div(op.Sub(x, op.Mod(x, y)), y), a.dtype)
+    quotient = op.Div(x, y)
+    product = op.Mul(quotient, y)
+    if y.blob is not None and y.blob.size == 1:
+        lower = op.Greater(product, x) if int(y.blob.array.item()) > 0 else op.Less(product, x)
+    else:
+        lower = op.Less(op.Mul(op.Sign(op.Sub(x, product)), op.Sign(y)), scalar(0, DType.INT64))
+    return op.Sub(quotient, cast(lower, DType.INT64))
+
+
+def aten_remainder(self: Operand, other: Operand) -> Value:
+    """self - other * (self // other), broadcast: the sign is that of `other`."""
+    a, b = promoted(self, other)
+    if a.dtype.is_integer:
+        return op.Mod(a, b)
+    rest = op.Mod(a, b, fmod=1)
+    if isinstance(other, int | float) and other > 0:
+        return op.Where(op.Less(rest, 0), op.Add(rest, b), rest)
+    return op.Where(op.Less(op.Mul(op.Sign(rest), op.Sign(b)), 0), op.Add(rest, b), rest)
+
+
+def aten_fmod(self: Operand, other: Operand) -> Value:
+    """self - other * trunc(self / other), broadcast: the sign is that of `self`."""
+    a, b = promoted(self, other)
+    if a.dtype not in (DType.INT64, DType.UINT64):
+        return op.Mod(a, b, fmod=1)
+    rest = op.Mod(a, b)  # ONNX Runtime computes the other one in f64, which rounds
+    if a.dtype is DType.UINT64:
+        return rest
+    zero = scalar(0, DType.INT64)
+    astray = op.And(op.Not(op.Equal(rest, zero)), op.Xor(op.Less(rest, zero), op.Less(a, zero)))
+    return op.Where(astray, op.Sub(rest, b), rest)
+
+
+def aten_reciprocal(self: Value) -> Value:
+    """1 / self"""
+    return op.Reciprocal(floating(self))
+
+
+# ---------------------------------------------------------------------------------------------- powers
+
+
+def aten_pow(self: Operand, exponent: Operand) -> Value:
+    """self ** exponent, broadcast; integers wrap around, and below 0 the exponent of one rounds towards 0."""
+    dtype = result_dtype(self, exponent)
+    if isinstance(self, Value) and dtype.is_float and isinstance(exponent, int | float):
+        special = _POWERS.get(float(exponent))
+        if special is not None:
+            x = cast(self, dtype)
+            return special(rooted(x) if dtype is DType.FLOAT16 and abs(exponent) == 0.5 else x)
+    if dtype.is_complex:
+        raise Unsupported("ONNX has no powers of complex numbers")
+    small = dtype.is_integer and dtype not in (DType.INT32, DType.INT64)
+    a, b = promoted(self, exponent, to=DType.INT64 if small or dtype is DType.BOOL else dtype)
+    if dtype is DType.FLOAT and isinstance(exponent, float) and exponent and not np.float32(exponent):
+        b = scalar(math.copysign(float(np.finfo(np.float32).tiny), exponent), dtype)  # torch's is no 0 in float64
+    if dtype.is_float:
+        return op.Pow(a, b)
+    known = exponent if type(exponent) is int and 0 <= exponent < 1 << 7 else None
+    return cast(whole_power(a, b, known), dtype)
+
+
+def rooted(x: Value) -> Value:
+    """x, of which torch takes powers in f16, and roots in other types: those of -inf and -0.0 are those of inf and 0.
+
+    Only these and their opposites are their own halves.
+    """
+    return op.Where(op.Equal(op.Mul(x, 0.5), x), op.Abs(x), x)
+
+
+_BITS = 6
+"""The bits of an exponent in a tensor of 32 or 64 bits of which a power is exact."""
+
+
+def whole_power(a: Value, b: Value, known: int | None) -> Value:
+    """a ** b of integers by squaring, for ONNX Runtime's Pow rounds to f64; `known` is b where it is a number."""
+    one, zero = scalar(1, a.dtype), scalar(0, a.dtype)
+    result, square = one, a
+    for bit in range(_BITS if known is None else known.bit_length()):
+        if bit:
+            square = op.Mul(square, square)
+        if known is not None:
+            result = result if not known >> bit & 1 else square if result is one else op.Mul(result, square)
+            continue
+        chosen = op.Equal(op.BitwiseAnd(b, scalar(1 << bit, a.dtype)), zero)
+        result = op.Mul(result, op.Where(chosen, one, square))
+    if known is not None:
+        return result if known else expand(one, a.shape)
+    result = op.Where(op.Less(b, scalar(1 << _BITS, a.dtype)), result, op.Pow(a, b))
+    lost = op.And(op.Less(b, zero), op.Not(op.Equal(op.Abs(a), one)))
+    return op.Where(lost, zero, result)
+
+
+_POWERS: dict[float, Callable[[Value], Value]] = {
+    0.5: lambda x: op.Sqrt(x),
+    -0.5: lambda x: op.Reciprocal(op.Sqrt(x)),
+    -1.0: lambda x: op.Reciprocal(x),
+    1.0: lambda x: x,
+}
+
+
+def aten_float_power(self: Operand, exponent: Operand) -> Value:
+    """self ** exponent in float64."""
+    return op.Pow(*promoted(self, exponent, to=DType.DOUBLE))
+
+
+def aten_sqrt(self: Value) -> Value:
+    """The square root."""
+    return op.Sqrt(floating(self))
+
+
+def aten_rsqrt(self: Value) -> Value:
+    """1 / sqrt(self)"""
+    return op.Reciprocal(op.Sqrt(floating(self)))
+
+
+def aten_hypot(self: Value, other: Value) -> Value:
+    """sqrt(self**2 + other**2), without overflow on the way."""
+    a, b = (op.Abs(v) for v in promoted(self, other))
+    large, small = op.Max(a, b), op.Min(a, b)
+    ratio = op.Where(op.Equal(large, small), op.Sign(large), op.Div(small, large))  # inf / inf and 0 / 0 are NaN
+    length = op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1)))
+    return op.Where(op.Or(op.IsInf(a), op.IsInf(b)), scalar(np.inf, a.dtype), length)
+
+
+# ---------------------------------------------------------------------------------------------- rounding and signs
+
+
+def whole(self: Value, function: Callable[[Value], Value]) -> Value:
+    """function(self) for floats; integers are whole already."""
+    return self if self.dtype.is_integer or self.dtype is DType.BOOL else function(self)
+
+
+def aten_floor(self: Value) -> Value:
+    """self rounded down."""
+    return whole(self, op.Floor)
+
+
+def aten_ceil(self: Value) -> Value:
+    """self rounded up."""
+    return whole(self, op.Ceil)
+
+
+def aten_trunc(self: Value) -> Value:
+    """self rounded towards zero."""
+    return whole(self, truncated)
+
+
+def aten_fix(self: Value) -> Value:
+    """self rounded towards zero."""
+    return aten_trunc(self)
+
+
+def aten_frac(self: Value) -> Value:
+    """self - trunc(self)"""
+    return op.Sub(self, truncated(self))
+
+
+def aten_round(self: Value, *, decimals: int = 0) -> Value:
+    """self rounded to so many decimals, halves to even."""
+    if self.dtype.is_integer:
+        return self
+    if decimals == 0:
+        return op.Round(self)
+    ten = scalar(10.0 ** abs(decimals), self.dtype)
+    if decimals > 0:
+        return op.Div(op.Round(op.Mul(self, ten)), ten)
+    return op.Mul(op.Round(op.Div(self, ten)), ten)
+
+
+def aten_sign(self: Value) -> Value:
+    """-1, 0 or 1."""
+    if self.dtype is DType.BOOL or not may_be_nan(self):
+        return self if self.dtype is DType.BOOL else op.Sign(self)
+    return op.Where(op.IsNaN(self), scalar(0, self.dtype), op.Sign(self))
+
+
+def aten_sgn(self: Value) -> Value:
+    """-1, 0 or 1."""
+    return aten_sign(self)
+
+
+def aten_signbit(self: Value) -> Value:
+    """True where the sign bit is set, that of -0.0 included."""
+    if self.dtype is DType.BOOL:
+        return expand(scalar(False, DType.BOOL), self.shape)
+    return negative(self) if self.dtype.is_float else op.Less(self, 0)
+
+
+def negative(x: Value) -> Value:
+    """True where a float is below zero or is -0.0."""
+    return op.Or(op.Less(x, 0), op.Less(op.Reciprocal(x), 0))
+
+
+def aten_copysign(self: Operand, other: Operand) -> Value:
+    """|self| with the sign of `other`."""
+    a, b = floating_all(self, other)
+    size = op.Abs(a)
+    return op.Where(negative(b), op.Neg(size), size)
+
+
+# ---------------------------------------------------------------------------------------------- limits and choices
+
+
+def aten_clamp(self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
+    """self kept within [min, max]; either may be missing. NaN stays, in bounds too, and `max` wins below `min`."""
+    bounds = [b for b in (min, max) if b is not None]
+    dtype = result_dtype(self, *bounds)
+    x = cast(self, dtype)
+    low, high = (None if b is None else promoted(b, to=dtype)[0] for b in (min, max))
+    # A Clip takes a bound that is NaN for none.
+    numbers = dtype.is_integer or not any(isinstance(b, Value) or b != b for b in bounds)
+    if low is not None and high is not None and low.rank == high.rank == 0 and dtype is not DType.BOOL and numbers:
+        return op.Clip(x, low, high)
+    if high is None and dtype.is_float and isinstance(min, int | float) and min == 0:
+        return op.Relu(x)
+    # A Clip without an end would clip infinity to the greatest number.
+    x = x if low is None else larger(x, low)
+    return x if high is None else smaller(x, high)
+
+
+def aten_clip(self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
+    """self kept within [min, max]."""
+    return aten_clamp(self, min, max)
+
+
+def aten_clamp_min(self: Value, min: Operand) -> Value:
+    """self, but at least `min`."""
+    return aten_clamp(self, min)
+
+
+def aten_clamp_max(self: Value, max: Operand) -> Value:
+    """self, but at most `max`."""
+    return aten_clamp(self, None, max)
+
+
+def larger(a: Value, b: Value) -> Value:
+    """The larger of two values of one type; NaN where either is."""
+    return op.Or(a, b) if a.dtype is DType.BOOL else op.Max(a, b)
+
+
+def smaller(a: Value, b: Value) -> Value:
+    """The smaller of two values of one type; NaN where either is."""
+    return op.And(a, b) if a.dtype is DType.BOOL else op.Min(a, b)
+
+
+def aten_maximum(self: Operand, other: Operand) -> Value:
+    """The larger, broadcast; NaN where either is."""
+    return larger(*promoted(self, other))
+
+
+def aten_minimum(self: Operand, other: Operand) -> Value:
+    """The smaller, broadcast; NaN where either is."""
+    return smaller(*promoted(self, other))
+
+
+def aten_max_other(self: Value, other: Value) -> Value:
+    """The larger, broadcast; NaN where either is."""
+    return aten_maximum(self, other)
+
+
+def aten_min_other(self: Value, other: Value) -> Value:
+    """The smaller, broadcast; NaN where either is."""
+    return aten_minimum(self, other)
+
+
+def aten_fmax(self: Value, other: Value) -> Value:
+    """The larger, broadcast; of a number and NaN the number."""
+    a, b = promoted(self, other)
+    if not a.dtype.is_float:
+        return larger(a, b)
+    return op.Where(op.Or(op.GreaterOrEqual(a, b), op.IsNaN(b)), a, b)
+
+
+def aten_fmin(self: Value, other: Value) -> Value:
+    """The smaller, broadcast; of a number and NaN the number."""
+    a, b = promoted(self, other)
+    if not a.dtype.is_float:
+        return smaller(a, b)
+    return op.Where(op.Or(op.LessOrEqual(a, b), op.IsNaN(b)), a, b)
+
+
+def aten_where(condition: Value, self: Operand, other: Operand) -> Value:
+    """self where the condition holds, else other; all three broadcast."""
+    return chosen(truth(condition), *promoted(self, other))
+
+
+def chosen(condition: Value, a: Value, b: Value) -> Value:
+    """a where the condition holds, else b; bools, for which ONNX Runtime has no Where, by logic."""
+    if a.dtype is not DType.BOOL:
+        return op.Where(condition, a, b)
+    return op.Or(op.And(condition, a), op.And(op.Not(condition), b))
+
+
+def aten_heaviside(self: Value, values: Value) -> Value:
+    """0 below zero, `values` at zero, 1 above."""
+    x, at_zero = promoted(self, values)
+    above = x if x.dtype is DType.BOOL else cast(op.Greater(x, 0), x.dtype)
+    return chosen(op.Equal(x, scalar(0, x.dtype)), at_zero, above)
+
+
+def aten_nan_to_num(
+    self: Value, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Value:
+    """self with NaN, inf and -inf replaced: by 0, the greatest and the least finite number where nothing is given."""
+    if not self.dtype.is_float:
+        return self
+    least, greatest = finite_limits(self.dtype)
+    x = op.Where(op.IsNaN(self), nan or 0.0, self)
+    x = op.Where(op.Equal(self, np.inf), greatest if posinf is None else posinf, x)
+    return op.Where(op.Equal(self, -np.inf), least if neginf is None else neginf, x)
+
+
+def aten_ldexp(self: Value, other: Value) -> Value:
+    """self * 2 ** other, rounded once: 2 ** other alone may be beyond the numbers of the type."""
+    x, exponent = floating_all(self, other)
+    if not other.dtype.is_integer:
+        return op.Mul(x, op.Pow(scalar(2, x.dtype), exponent))
+    two = scalar(2, DType.DOUBLE)
+    if x.dtype is not DType.DOUBLE:  # whose products with 2 ** +-600 a float64 holds, as 0 and infinity of the type
+        power = op.Pow(two, cast(op.Clip(cast(other, DType.INT64), -600, 600), DType.DOUBLE))
+        return cast(op.Mul(cast(x, DType.DOUBLE), power), x.dtype)
+    count = op.Clip(cast(other, DType.INT64), -2046, 2046)
+    once = op.And(op.GreaterOrEqual(count, -1022), op.LessOrEqual(count, 1023))
+    first = op.Where(once, count, op.Div(count, 2))
+    part, rest = (op.Pow(two, cast(each, DType.DOUBLE)) for each in (first, op.Sub(count, first)))
+    return op.Mul(op.Mul(x, part), rest)

@@ -1,0 +1,326 @@
+"""Exponentials, logarithms, trigonometry and the error function; integers become f32 first."""
+
+from __future__ import annotations
+
+import math
+
+from irkit.build import op
+from irkit.core.ir import Value
+from irkit.core.types import DType
+from lowering.algorithms import error_function
+from lowering.algorithms.polynomial import polynomial
+from lowering.aten.elementwise.arithmetic import negative
+from lowering.tensors.promotion import Operand, floating, floating_all, scalar
+
+# ---------------------------------------------------------------------------------------------- exp and log
+
+
+def aten_exp(self: Value) -> Value:
+    """e ** self"""
+    return op.Exp(floating(self))
+
+
+def aten_exp2(self: Value) -> Value:
+    """2 ** self"""
+    x = floating(self)
+    return op.Pow(scalar(2, x.dtype), x)
+
+
+def aten_special_exp2(self: Value) -> Value:
+    """2 ** self"""
+    return aten_exp2(self)
+
+
+def aten_expm1(self: Value) -> Value:
+    """exp(self) - 1, accurate near zero: tanh(x / 2) * (exp(x) + 1)."""
+    x = floating(self)
+    return op.Mul(op.Tanh(op.Mul(x, 0.5)), op.Add(op.Exp(x), 1))
+
+
+def aten_special_expm1(self: Value) -> Value:
+    """exp(self) - 1"""
+    return aten_expm1(self)
+
+
+def aten_log(self: Value) -> Value:
+    """The natural logarithm."""
+    return op.Log(floating(self))
+
+
+def aten_log2(self: Value) -> Value:
+    """The logarithm to the base 2."""
+    return op.Div(op.Log(floating(self)), math.log(2))
+
+
+def aten_log10(self: Value) -> Value:
+    """The logarithm to the base 10."""
+    return op.Div(op.Log(floating(self)), math.log(10))
+
+
+def log1p(x: Value) -> Value:
+    """log(1 + x) of a float, accurate near zero.
+
+    What the rounded sum u = 1 + x lost, x - (u - 1), is added again in first order, divided by u. Where nothing was
+    lost (infinity and -1 among these), nothing is added.
+    """
+    u = op.Add(x, 1)
+    kept = op.Sub(u, 1)
+    lost = op.Where(op.Equal(kept, x), scalar(0, x.dtype), op.Div(op.Sub(x, kept), u))
+    return op.Add(op.Log(u), lost)
+
+
+def aten_log1p(self: Value) -> Value:
+    """log(1 + self), accurate near zero."""
+    return log1p(floating(self))
+
+
+def aten_special_log1p(self: Value) -> Value:
+    """log(1 + self)"""
+    return aten_log1p(self)
+
+
+def aten_logaddexp(self: Value, other: Value) -> Value:
+    """log(exp(self) + exp(other)), broadcast, without overflow."""
+    a, b = floating_all(self, other)
+    # The difference of equal infinities is NaN; equal operands differ by 0.
+    gap = op.Where(op.Equal(a, b), scalar(0, a.dtype), op.Sub(a, b))
+    return op.Add(op.Max(a, b), op.Softplus(op.Neg(op.Abs(gap))))
+
+
+def aten_logaddexp2(self: Value, other: Value) -> Value:
+    """log2(2 ** self + 2 ** other), broadcast, without overflow."""
+    a, b = floating_all(self, other)
+    gap = op.Where(op.Equal(a, b), scalar(0, a.dtype), op.Mul(op.Sub(a, b), math.log(2)))
+    return op.Add(op.Max(a, b), op.Div(op.Softplus(op.Neg(op.Abs(gap))), math.log(2)))
+
+
+def aten_xlogy(self: Operand, other: Operand) -> Value:
+    """self * log(other), and 0 where self is 0 (NaN where other is)."""
+    a, b = floating_all(self, other)
+    return times_unless_zero(a, b, op.Log(b))
+
+
+def aten_special_xlogy(self: Operand, other: Operand) -> Value:
+    """self * log(other), and 0 where self is 0."""
+    return aten_xlogy(self, other)
+
+
+def aten_special_xlog1py(self: Operand, other: Operand) -> Value:
+    """self * log1p(other), and 0 where self is 0."""
+    a, b = floating_all(self, other)
+    return times_unless_zero(a, b, log1p(b))
+
+
+def times_unless_zero(a: Value, b: Value, factor: Value) -> Value:
+    """a * factor, 0 where a is 0, NaN where b is."""
+    product = op.Where(op.Equal(a, 0), scalar(0, a.dtype), op.Mul(a, factor))
+    return op.Where(op.IsNaN(b), b, product)
+
+
+def aten_special_entr(self: Value) -> Value:
+    """-self * log(self), 0 at 0, -inf below."""
+    x = floating(self)
+    value = op.Where(op.Equal(x, 0), scalar(0, x.dtype), op.Neg(op.Mul(x, op.Log(x))))
+    return op.Where(op.Less(x, 0), scalar(-math.inf, x.dtype), value)
+
+
+# ---------------------------------------------------------------------------------------------- trigonometry
+
+
+def aten_sin(self: Value) -> Value:
+    """The sine."""
+    return op.Sin(floating(self))
+
+
+def aten_cos(self: Value) -> Value:
+    """The cosine."""
+    return op.Cos(floating(self))
+
+
+def aten_tan(self: Value) -> Value:
+    """The tangent; of f64, for which ONNX Runtime has no Tan, by sine and cosine."""
+    x = floating(self)
+    return op.Div(op.Sin(x), op.Cos(x)) if x.dtype is DType.DOUBLE else op.Tan(x)
+
+
+def aten_asin(self: Value) -> Value:
+    """The inverse of the sine."""
+    return op.Asin(floating(self))
+
+
+def aten_acos(self: Value) -> Value:
+    """The inverse of the cosine."""
+    return op.Acos(floating(self))
+
+
+def aten_atan(self: Value) -> Value:
+    """The inverse of the tangent."""
+    return op.Atan(floating(self))
+
+
+def aten_sinh(self: Value) -> Value:
+    """The hyperbolic sine."""
+    return op.Sinh(floating(self))
+
+
+def aten_cosh(self: Value) -> Value:
+    """The hyperbolic cosine."""
+    return op.Cosh(floating(self))
+
+
+def aten_tanh(self: Value) -> Value:
+    """The hyperbolic tangent."""
+    return op.Tanh(floating(self))
+
+
+def aten_asinh(self: Value) -> Value:
+    """The inverse of the hyperbolic sine."""
+    return op.Asinh(floating(self))
+
+
+def aten_acosh(self: Value) -> Value:
+    """The inverse of the hyperbolic cosine."""
+    return op.Acosh(floating(self))
+
+
+def aten_atanh(self: Value) -> Value:
+    """The inverse of the hyperbolic tangent."""
+    return op.Atanh(floating(self))
+
+
+def aten_sinc(self: Value) -> Value:
+    """sin(pi * self) / (pi * self), and 1 at 0."""
+    x = op.Mul(floating(self), math.pi)
+    return op.Where(op.Equal(x, 0), scalar(1, x.dtype), op.Div(op.Sin(x), x))
+
+
+def aten_atan2(self: Value, other: Value) -> Value:
+    """The angle of the point (other, self) from the first axis, in (-pi, pi]."""
+    y, x = floating_all(self, other)
+    both = op.And(op.IsInf(y), op.IsInf(x))
+    ratio = op.Where(both, op.Mul(op.Sign(y), op.Sign(x)), op.Div(y, x))
+    ratio = op.Where(op.And(op.Equal(y, 0), op.Equal(x, 0)), y, ratio)
+    turn = op.Where(negative(y), scalar(-math.pi, y.dtype), scalar(math.pi, y.dtype))
+    return op.Add(op.Atan(ratio), op.Where(negative(x), turn, scalar(0, y.dtype)))
+
+
+def aten_arctan2(self: Value, other: Value) -> Value:
+    """The angle of the point (other, self) from the first axis."""
+    return aten_atan2(self, other)
+
+
+def aten_deg2rad(self: Value) -> Value:
+    """Degrees in radians."""
+    return op.Mul(floating(self), math.pi / 180)
+
+
+def aten_rad2deg(self: Value) -> Value:
+    """Radians in degrees."""
+    return op.Mul(floating(self), 180 / math.pi)
+
+
+# ---------------------------------------------------------------------------------------------- error function
+
+
+def aten_erf(self: Value) -> Value:
+    """2 / sqrt(pi) times the integral of exp(-t * t) from 0 to self."""
+    return op.Erf(floating(self))
+
+
+def aten_special_erf(self: Value) -> Value:
+    """The error function."""
+    return aten_erf(self)
+
+
+# Coefficients of the rational approximation of erfcx on [0.5, inf) in Press et al., Numerical Recipes, 6.2 ("erfcc").
+_ERFCC = (
+    -1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806,
+    0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277,
+)  # fmt: skip
+
+
+def erfc(x: Value) -> Value:
+    """1 - erf(x), whose tail keeps a relative error of 1.2e-7 (the difference would be 0 above 4 in f32)."""
+    size = op.Abs(x)
+    t = op.Div(scalar(1, x.dtype), op.Add(op.Mul(size, 0.5), 1))
+    tail = op.Mul(t, op.Exp(op.Sub(polynomial(t, _ERFCC), op.Mul(size, size))))
+    return op.Where(op.Less(x, 0.5), op.Sub(1, op.Erf(x)), tail)
+
+
+def aten_erfc(self: Value) -> Value:
+    """1 - erf(self), accurate in the tail."""
+    x = floating(self)
+    return error_function.erfc(x) if x.dtype is DType.DOUBLE else erfc(x)
+
+
+def aten_special_erfc(self: Value) -> Value:
+    """1 - erf(self), accurate in the tail."""
+    return aten_erfc(self)
+
+
+# Giles, "Approximating the erfinv function" (2010): polynomials in w = -log(1 - x * x), below and above w = 5.
+_ERFINV_CENTRE = (
+    1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.000218580870,
+    -4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08,
+)  # fmt: skip
+_ERFINV_TAIL = (
+    2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773,
+    -0.00367342844, 0.00134934322, 0.000100950558, -0.000200214257,
+)  # fmt: skip
+
+
+def aten_erfinv(self: Value) -> Value:
+    """The number whose erf is self; refined by one step of Newton's method."""
+    x = floating(self)
+    if x.dtype is DType.DOUBLE:
+        return error_function.erfinv(x)
+    w = op.Neg(op.Log(op.Mul(op.Sub(1, x), op.Add(x, 1))))
+    centre = polynomial(op.Sub(w, 2.5), _ERFINV_CENTRE)
+    tail = polynomial(op.Sub(op.Sqrt(op.Max(w, 5)), 3), _ERFINV_TAIL)
+    start = op.Mul(op.Where(op.Less(w, 5), centre, tail), x)
+    slope = op.Mul(op.Exp(op.Neg(op.Mul(start, start))), 2 / math.sqrt(math.pi))
+    refined = op.Sub(start, op.Div(op.Sub(op.Erf(start), x), slope))
+    # Near the ends erf(start) rounds to 1, and a step would divide noise by nothing.
+    value = op.Where(op.Less(w, 5), refined, start)
+    return op.Where(op.Equal(op.Abs(x), 1), op.Mul(x, math.inf), value)
+
+
+def aten_special_erfinv(self: Value) -> Value:
+    """The number whose erf is self."""
+    return aten_erfinv(self)
+
+
+def aten_special_ndtr(self: Value) -> Value:
+    """The area under the standard normal density to the left of self."""
+    return op.Mul(aten_erfc(op.Mul(floating(self), -math.sqrt(0.5))), 0.5)
+
+
+def aten_special_ndtri(self: Value) -> Value:
+    """The number that has area `self` under the standard normal density to its left."""
+    p = floating(self)
+    if p.dtype is DType.DOUBLE:
+        return error_function.ndtri(p)
+    return op.Mul(aten_erfinv(op.Sub(op.Mul(p, 2), 1)), math.sqrt(2))
+
+
+def aten_special_log_ndtr(self: Value) -> Value:
+    """log(ndtr(self)); far to the left by the exponent of the tail, which does not vanish."""
+    x = floating(self)
+    if x.dtype is DType.DOUBLE:
+        return error_function.log_ndtr(x)
+    size = op.Mul(op.Abs(x), math.sqrt(0.5))
+    t = op.Div(scalar(1, x.dtype), op.Add(op.Mul(size, 0.5), 1))
+    tail = op.Add(op.Sub(polynomial(t, _ERFCC), op.Mul(size, size)), op.Log(op.Mul(t, 0.5)))
+    return op.Where(op.Less(x, -1), tail, log1p(op.Mul(erfc(op.Mul(x, math.sqrt(0.5))), -0.5)))
+
+
+def aten_special_erfcx(self: Value) -> Value:
+    """exp(self * self) * erfc(self)"""
+    x = floating(self)
+    if x.dtype is DType.DOUBLE:
+        return error_function.erfcx(x)
+    size = op.Abs(x)
+    t = op.Div(scalar(1, x.dtype), op.Add(op.Mul(size, 0.5), 1))
+    tail = op.Mul(t, op.Exp(polynomial(t, _ERFCC)))
+    square = op.Exp(op.Mul(x, x))
+    return op.Where(op.Less(x, 0.5), op.Mul(square, op.Sub(1, op.Erf(x))), tail)

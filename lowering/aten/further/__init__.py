@@ -1,0 +1,1 @@
+"""Converters of backward operators, prims and ONNX's operators as torch calls them."""

@@ -1,0 +1,1 @@
+"""Converters of products, factorizations, solvers, spectra and Fourier transforms."""

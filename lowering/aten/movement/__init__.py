@@ -1,0 +1,1 @@
+"""Converters of operators that move, index, join and create."""

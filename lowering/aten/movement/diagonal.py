@@ -1,0 +1,102 @@
+"""Diagonals: taken out, laid in, and put in place of others."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from irkit import dims
+from irkit.build import dim_scalar, op, shape_vector
+from irkit.core.ir import Value
+from irkit.dims import Dim
+from lowering.aten.elementwise.arithmetic import chosen
+from lowering.tensors.promotion import Number, cast, scalar
+from lowering.tensors.shaping import aligned, axis, ints, iota, permute, reshape, sliced, unsqueeze
+
+
+def last_two(x: Value, dim1: int, dim2: int) -> Value:
+    """x with two dimensions moved to the end."""
+    a, b = axis(dim1, x.rank), axis(dim2, x.rank)
+    return permute(x, (*(i for i in range(x.rank) if i not in (a, b)), a, b))
+
+
+def length(rows: Dim, columns: Dim, offset: int) -> Dim:
+    """How many elements a diagonal has."""
+    low, high = (rows, dims.sub(columns, offset)) if offset >= 0 else (dims.add(rows, offset), columns)
+    return dims.maximum(dims.minimum(low, high), 0)
+
+
+def aten_diagonal(self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """The elements of the dimensions dim1 and dim2 whose indices differ by offset, as the last dimension.
+
+    In the matrix laid flat, they stand columns + 1 apart.
+    """
+    x = last_two(self, dim1, dim2)
+    *lead, rows, columns = x.shape
+    count = length(rows, columns, offset)
+    if type(count) is int and count == 0:
+        return sliced(reshape(x, (*lead, dims.mul(rows, columns))), len(lead), 0, 0)
+    start = offset if offset >= 0 else dims.mul(columns, -offset)
+    step = dims.add(columns, 1)
+    stop = dims.add(start, dims.mul(step, count))
+    return sliced(reshape(x, (*lead, dims.mul(rows, columns))), len(lead), start, stop, step)
+
+
+def aten_diagonal_copy(self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """The elements whose indices differ by offset, as the last dimension."""
+    return aten_diagonal(self, offset, dim1, dim2)
+
+
+def aten_linalg_diagonal(A: Value, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
+    """The elements whose indices differ by offset, as the last dimension."""
+    return aten_diagonal(A, offset, dim1, dim2)
+
+
+def aten_diag(self: Value, diagonal: int = 0) -> Value:
+    """The diagonal of a matrix, or the matrix with that diagonal."""
+    return aten_diag_embed(self, diagonal) if self.rank == 1 else aten_diagonal(self, diagonal)
+
+
+def on_diagonal(rows: Dim, columns: Dim, offset: int) -> Value:
+    """True where column - row is offset: (rows, columns)."""
+    return op.Equal(op.Add(unsqueeze(iota(rows), 1), offset), iota(columns))
+
+
+def aten_fill_diagonal_(self: Value, fill_value: Number, wrap: bool = False) -> Value:
+    """self with `fill_value` where all indices are equal; in a matrix of more rows than columns, with `wrap`, once more
+    after each row that is left out below the diagonal."""
+    if self.rank == 2 and wrap:
+        columns = self.shape[1]
+        row = op.Mod(iota(self.shape[0]), dim_scalar(dims.add(columns, 1)))
+        at = op.Equal(unsqueeze(row, 1), iota(columns))
+    else:
+        first = aligned(iota(self.shape[0]), 0, self.rank)
+        at = reduce(op.And, (op.Equal(first, aligned(iota(n), i, self.rank)) for i, n in enumerate(self.shape) if i))
+    return chosen(at, scalar(fill_value, self.dtype), self)
+
+
+def aten_diag_embed(self: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
+    """Square matrices with the last dimension of self as a diagonal, in the dimensions dim1 and dim2."""
+    last = self.rank - 1
+    size = dims.add(self.shape[last], abs(offset))
+    # Row i holds self[i] for offset >= 0, and self[i + offset] below.
+    x = self if offset == 0 else op.Pad(self, ints(-min(offset, 0), max(offset, 0)), None, ints(last))
+    matrix = chosen(on_diagonal(size, size, offset), unsqueeze(x, -1), scalar(0, self.dtype))
+    rank = self.rank + 1
+    a, b = axis(dim1, rank), axis(dim2, rank)
+    rest = iter(range(rank - 2))
+    return permute(matrix, (rank - 2 if i == a else rank - 1 if i == b else next(rest) for i in range(rank)))
+
+
+def aten_diagonal_scatter(self: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """self with the diagonal that `aten_diagonal` takes replaced by `src`."""
+    x = last_two(self, dim1, dim2)
+    *_, rows, columns = x.shape
+    count = length(rows, columns, offset)
+    before = max(-offset, 0)
+    pads = shape_vector((before, dims.sub(dims.sub(rows, count), before)))
+    by_row = op.Pad(cast(src, self.dtype), pads, None, ints(src.rank - 1))
+    matrix = chosen(on_diagonal(rows, columns, offset), unsqueeze(by_row, -1), x)
+    a, b = axis(dim1, self.rank), axis(dim2, self.rank)
+    rest = iter(range(self.rank - 2))
+    back = (self.rank - 2 if i == a else self.rank - 1 if i == b else next(rest) for i in range(self.rank))
+    return permute(matrix, back)

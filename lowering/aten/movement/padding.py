@@ -1,0 +1,105 @@
+"""Elements added around a tensor, or taken away where a pad is negative."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from irkit import dims
+from irkit.build import op, shape_vector
+from irkit.core.ir import Value
+from irkit.dims import Dim
+from lowering.errors import Unsupported
+from lowering.tensors.promotion import Number, scalar
+from lowering.tensors.shaping import ints, sliced
+
+
+def padded(x: Value, pad: Sequence[Dim], mode: str, value: Number | None = None) -> Value:
+    """x with pad[0] elements before and pad[1] after along the last axis, pad[2] and pad[3] along the one before...
+
+    `mode` is ONNX's: "constant", "reflect", "edge", "wrap". Negative pads take elements away: before a wrap, and after
+    the elements to mirror or to repeat were found.
+    """
+    around = {x.rank - 1 - i // 2: (pad[i], pad[i + 1]) for i in range(0, len(pad), 2)}
+    if mode in ("reflect", "edge"):
+        return cut(grown(x, around, mode, value), around)
+    return grown(cut(x, around), around, mode, value)
+
+
+Around = Mapping[int, tuple[Dim, Dim]]
+
+
+def cut(x: Value, around: Around) -> Value:
+    """x without what negative pads take away."""
+    for at, (before, after) in around.items():
+        if negative(before) or negative(after):
+            low = dims.mul(before, -1) if negative(before) else None
+            high = dims.add(x.shape[at], after) if negative(after) else None
+            x = sliced(x, at, low, high)
+    return x
+
+
+def grown(x: Value, around: Around, mode: str, value: Number | None) -> Value:
+    """x with what positive pads add."""
+    pads = {at: [0 if negative(p) else p for p in pair] for at, pair in around.items()}
+    where = sorted(at for at, pair in pads.items() if not all(type(p) is int and p == 0 for p in pair))
+    if not where:
+        return x
+    sizes = [pads[at][side] for side in (0, 1) for at in where]
+    fill = None if value is None or (isinstance(value, int | float) and value == 0) else scalar(value, x.dtype)
+    return op.Pad(x, shape_vector(sizes), fill, ints(*where), mode=mode)
+
+
+def negative(pad: Dim) -> bool:
+    """True for a pad that is known to be below 0."""
+    return pad < 0 if type(pad) is int else bool(pad.is_negative)  # type: ignore[union-attr]
+
+
+def aten_constant_pad_nd(self: Value, pad: Sequence[Dim], value: Number = 0) -> Value:
+    """self with `value` around it."""
+    return padded(self, pad, "constant", value)
+
+
+def aten_pad(self: Value, pad: Sequence[Dim], mode: str = "constant", value: float | None = None) -> Value:
+    """self with `value`, or by `mode` with its own elements, around it."""
+    if mode not in MODES:
+        raise Unsupported(f"there is no padding mode {mode}")
+    return padded(self, pad, MODES[mode], value)
+
+
+MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+"""ONNX's name of each of torch's modes."""
+
+
+def aten__pad_circular(self: Value, pad: Sequence[Dim]) -> Value:
+    """self continued on each side by what stands at the other end."""
+    return padded(self, pad, "wrap")
+
+
+def aten_reflection_pad1d(self: Value, padding: Sequence[Dim]) -> Value:
+    """self mirrored at its ends, which are not repeated."""
+    return padded(self, padding, "reflect")
+
+
+def aten_reflection_pad2d(self: Value, padding: Sequence[Dim]) -> Value:
+    """self mirrored at its edges, which are not repeated."""
+    return padded(self, padding, "reflect")
+
+
+def aten_reflection_pad3d(self: Value, padding: Sequence[Dim]) -> Value:
+    """self mirrored at its faces, which are not repeated."""
+    return padded(self, padding, "reflect")
+
+
+def aten_replication_pad1d(self: Value, padding: Sequence[Dim]) -> Value:
+    """self with its ends repeated."""
+    return padded(self, padding, "edge")
+
+
+def aten_replication_pad2d(self: Value, padding: Sequence[Dim]) -> Value:
+    """self with its edges repeated."""
+    return padded(self, padding, "edge")
+
+
+def aten_replication_pad3d(self: Value, padding: Sequence[Dim]) -> Value:
+    """self with its faces repeated."""
+    return padded(self, padding, "edge")

@@ -1,0 +1,203 @@
+"""Convolutions and transposed convolutions of one to three dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from irkit import dims
+from irkit.build import op, shape_vector
+from irkit.core.ir import Value
+from irkit.core.types import DType
+from irkit.dims import Dim
+from lowering.errors import Unsupported
+from lowering.tensors.pieces import per_axis
+from lowering.tensors.promotion import cast
+from lowering.tensors.shaping import ints, iota, permute, reshape, squeeze, unsqueeze
+
+
+def convolved(
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Any,
+    pads: Sequence[Any],
+    dilation: Any,
+    groups: int,
+    transposed: bool = False,
+    output_padding: Any = 0,
+) -> Value:
+    """Conv or ConvTranspose of (n, c, *size) or (c, *size). `pads`: begin of every axis, then end of every axis.
+
+    Integers, which ONNX does not convolve, are computed in f64, where their sums are exact below 2**53.
+    """
+    spatial = weight.rank - 2
+    if any(type(p) is not int for p in pads):
+        if transposed:
+            raise Unsupported(f"a transposed convolution's padding must be numbers, and is {list(pads)}")
+        x = op.Pad(x, shape_vector(pads, x, weight), None, ints(*range(x.rank - spatial, x.rank)))
+        pads = (0,) * len(pads)
+    if x.dtype.is_integer:
+        parts = [cast(v, DType.DOUBLE) if v is not None else None for v in (x, weight, bias)]
+        made = convolved(*parts, stride, pads, dilation, groups, transposed, output_padding)  # type: ignore[arg-type]
+        return cast(made, x.dtype)
+    attributes: dict[str, Any] = {
+        "strides": per_axis(stride, spatial), "dilations": per_axis(dilation, spatial), "pads": tuple(pads),
+        "group": groups,
+    }  # fmt: skip
+    if all(type(d) is int for d in weight.shape[2:]):
+        attributes["kernel_shape"] = weight.shape[2:]
+    batched = x if x.rank == spatial + 2 else unsqueeze(x, 0)
+    if transposed:
+        made = transposed_conv(batched, weight, bias, attributes, per_axis(output_padding, spatial))
+    else:
+        made = op.Conv(batched, weight, bias, **attributes)
+    return made if batched is x else squeeze(made, 0)
+
+
+def transposed_conv(
+    x: Value, weight: Value, bias: Value | None, attributes: dict[str, Any], more: Sequence[int]
+) -> Value:
+    """ConvTranspose with `more` elements at the end of every axis.
+
+    ONNX Runtime wants fewer of them than the stride has; others first take back padding, then are zeros plus the bias.
+    """
+    strides, pads = attributes["strides"], list(attributes["pads"])
+    if all(m < s for m, s in zip(more, strides, strict=True)):
+        return op.ConvTranspose(x, weight, bias, **attributes, output_padding=more if any(more) else None)
+    spatial = len(more)
+    back = [min(m, p) for m, p in zip(more, pads[spatial:], strict=True)]
+    attributes = attributes | {"pads": (*pads[:spatial], *(p - b for p, b in zip(pads[spatial:], back, strict=True)))}
+    rest = [m - b for m, b in zip(more, back, strict=True)]
+    if not any(rest):
+        return op.ConvTranspose(x, weight, bias, **attributes)
+    made = op.Pad(op.ConvTranspose(x, weight, **attributes), ints(*(0,) * (spatial + 4), *rest))
+    return made if bias is None else op.Add(made, reshape(bias, (bias.shape[0], *(1,) * spatial)))
+
+
+def mirrored(padding: Any, spatial: int) -> tuple[Any, ...]:
+    """Pads at the beginning and at the end of every axis, from one number for both."""
+    return per_axis(padding, spatial) * 2
+
+
+def named_pads(padding: str, kernel: Sequence[Dim], dilation: Any) -> tuple[Dim, ...]:
+    """Pads for "valid" and "same"; where "same" needs an odd number, the end gets one more."""
+    if padding == "valid":
+        return (0,) * (2 * len(kernel))
+    totals = [dims.mul(d, dims.sub(k, 1)) for k, d in zip(kernel, per_axis(dilation, len(kernel)), strict=True)]
+    first = [dims.floordiv(t, 2) for t in totals]
+    return (*first, *(dims.sub(t, f) for t, f in zip(totals, first, strict=True)))
+
+
+def aten_conv1d(
+    input: Value, weight: Value, bias: Value | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    groups: int = 1,
+) -> Value:  # fmt: skip
+    """input: (n, c, l) or (c, l); weight: (o, c / groups, k); bias: (o,)."""
+    return convolved(input, weight, bias, stride, mirrored(padding, weight.rank - 2), dilation, groups)
+
+
+aten_conv2d = aten_conv3d = aten_conv1d
+
+
+def aten_conv1d_padding(
+    input: Value, weight: Value, bias: Value | None = None, stride: Any = 1, padding: str = "valid",
+    dilation: Any = 1, groups: int = 1,
+) -> Value:  # fmt: skip
+    """As conv1d, with padding "same" or "valid"."""
+    return convolved(input, weight, bias, stride, named_pads(padding, weight.shape[2:], dilation), dilation, groups)
+
+
+aten_conv2d_padding = aten_conv3d_padding = aten_conv1d_padding
+
+
+def aten_conv_transpose1d(
+    input: Value, weight: Value, bias: Value | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+    groups: int = 1, dilation: Any = 1,
+) -> Value:  # fmt: skip
+    """input: (n, c, l) or (c, l); weight: (c, o / groups, k); bias: (o,)."""
+    pads = mirrored(padding, weight.rank - 2)
+    return convolved(input, weight, bias, stride, pads, dilation, groups, True, output_padding)
+
+
+aten_conv_transpose2d = aten_conv_transpose3d = aten_conv_transpose1d
+
+
+def aten_convolution(
+    input: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> Value:  # fmt: skip
+    """Any of the convolutions, as core ATen has them."""
+    pads = mirrored(padding, weight.rank - 2)
+    return convolved(input, weight, bias, stride, pads, dilation, groups, transposed, output_padding)
+
+
+aten__convolution = aten_convolution
+
+
+def aten_slow_conv3d(
+    self: Value, weight: Value, kernel_size: Any, bias: Value | None = None, stride: Any = 1, padding: Any = 0
+) -> Value:
+    """conv3d with the size of the kernel repeated in an argument"""
+    return convolved(self, weight, bias, stride, mirrored(padding, weight.rank - 2), 1, 1)
+
+
+def aten__conv_depthwise2d(
+    self: Value, weight: Value, kernel_size: Any, bias: Value | None, stride: Any, padding: Any, dilation: Any
+) -> Value:
+    """One kernel for each channel.  weight: (c * m, 1, *kernel)."""
+    groups = self.shape[-weight.rank + 1]
+    if type(groups) is not int:
+        raise Unsupported("a depthwise convolution needs a number of channels")
+    return convolved(self, weight, bias, stride, mirrored(padding, weight.rank - 2), dilation, groups)
+
+
+aten_conv_depthwise3d = aten__conv_depthwise2d
+
+
+def aten_conv_tbc(self: Value, weight: Value, bias: Value, pad: int = 0) -> Value:
+    """Convolution with time first.  self: (t, b, c); weight: (k, c, o); bias: (o,)."""
+    made = convolved(permute(self, (1, 2, 0)), permute(weight, (2, 1, 0)), bias, 1, (pad, pad), 1, 1)
+    return permute(made, (2, 0, 1))
+
+
+# ---------------------------------------------------------------------------------------------- unfold and fold
+
+
+def aten_im2col(self: Value, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Value:
+    """(n, c, h, w) or (c, h, w) -> (n, c * kh * kw, blocks): every window of the padded image as a column."""
+    kernel, dilation, padding, stride = (tuple(per_axis(v, 2)) for v in (kernel_size, dilation, padding, stride))
+    x = self if self.rank == 4 else unsqueeze(self, 0)
+    if any(padding):
+        x = op.Pad(x, np.array([0, 0, *padding, 0, 0, *padding], np.int64))
+    counts: list[Dim] = []
+    for d in range(2):
+        # Axis 2 + d becomes two: the place in the window, then the window.
+        axis = 2 + 2 * d
+        span = dilation[d] * (kernel[d] - 1) + 1
+        windows = dims.add(dims.floordiv(dims.sub(x.shape[axis], span), stride[d]), 1)
+        counts.append(windows)
+        x = op.Gather(x, windowed(windows, kernel[d], stride[d], dilation[d]), axis=axis)
+    n, c = x.shape[:2]
+    made = op.Reshape(
+        permute(x, (0, 1, 2, 4, 3, 5)), shape_vector((n, dims.product((c, *kernel)), dims.product(counts)))
+    )
+    return made if self.rank == 4 else squeeze(made, 0)
+
+
+def windowed(windows: Dim, kernel: int, stride: int, dilation: int) -> Value:
+    """(kernel, windows) positions: place i of window j stands at j * stride + i * dilation."""
+    starts = iota(windows) if stride == 1 else op.Mul(iota(windows), stride)
+    return op.Add(starts, np.arange(0, kernel * dilation, dilation, dtype=np.int64)[:, None])
+
+
+def aten_col2im(self: Value, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Value:
+    """(n, c * kh * kw, blocks) -> (n, c, h, w): columns added up where their windows lie."""
+    kernel, dilation, padding, stride = (tuple(per_axis(v, 2)) for v in (kernel_size, dilation, padding, stride))
+    x = self if self.rank == 3 else unsqueeze(self, 0)
+    made = op.Col2Im(
+        x, shape_vector(output_size), shape_vector(kernel), dilations=dilation, pads=padding * 2, strides=stride
+    )
+    return made if self.rank == 3 else squeeze(made, 0)

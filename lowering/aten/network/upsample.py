@@ -1,0 +1,396 @@
+"""Images and volumes at other sizes: nearest, linear, cubic, with and without antialiasing; sampling by a grid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from irkit import dims
+from irkit.build import const, dim_scalar, op, shape_vector
+from irkit.core.ir import Value
+from irkit.core.types import DType
+from irkit.dims import Dim
+from lowering.errors import Unsupported
+from lowering.tensors import fixed_point, resampling
+from lowering.tensors.pieces import swap, widened
+from lowering.tensors.promotion import cast, scalar
+from lowering.tensors.shaping import iota
+
+Scales = Sequence[float | None]
+
+
+def target_sizes(x: Value, output_size: Sequence[Dim] | None, expected: Any) -> tuple[Dim, ...]:
+    """The sizes to reach: as given, or as torch recorded them where only scale factors are."""
+    if output_size is not None:
+        return tuple(output_size)
+    if expected is None:
+        raise Unsupported("an upsampling by scale factors needs the recorded size of its result")
+    return tuple(expected.shape[2:])
+
+
+def factors(scales: Any, spatial: int) -> Scales:
+    """One scale factor for each axis, None where the sizes say it."""
+    return (None,) * spatial if not scales else tuple(s if s is not None and s > 0 else None for s in scales)
+
+
+def exactly(size: Dim, out: Dim, scale: float | None) -> bool:
+    """True where a scale factor is none, or says just what the sizes say."""
+    if scale is None:
+        return True
+    if type(size) is int and type(out) is int:
+        return size * scale == out
+    return float(scale).is_integer() and dims.same(dims.mul(size, int(scale)), out) is True
+
+
+SOME_SIZES = (1, 2, 3, 5, 7, 10, 16, 33, 100)
+
+
+def by_factor(size: Dim, out: Dim, scale: float | None) -> bool:
+    """True where the size to reach is what the scale factor makes of any size."""
+    names = {s.name for s in dims.symbols_of(size)}
+    if scale is None or not names or {s.name for s in dims.symbols_of(out)} - names:
+        return False
+    for number in SOME_SIZES:
+        given = dict.fromkeys(names, number)
+        if dims.evaluate(out, given) != math.floor(dims.evaluate(size, given) * scale):
+            return False
+    return True
+
+
+# ---------------------------------------------------------------------------------------------- nearest
+
+
+def nearest(x: Value, sizes: Sequence[Dim], scales: Scales, exact: bool) -> Value:
+    """The element that lies nearest (`exact`), or the one at or before the place.
+
+    Where every axis grows by a whole factor this is one Resize. Elsewhere ONNX Runtime rounds places as torch does
+    not, so that rows are taken by indices computed as torch computes them.
+    """
+    spatial = len(sizes)
+    axes = range(x.rank - spatial, x.rank)
+    rows = [r for r in zip(axes, x.shape[-spatial:], sizes, scales, strict=True) if not unchanged(*r[1:])]
+    whole = [whole_factor(size, out, scale) for _, size, out, scale in rows]
+    if all(w is not None for w in whole):
+        if not rows:
+            return x
+        return op.Resize(
+            x, None, np.array(whole, np.float32), axes=[r[0] for r in rows], mode="nearest",
+            coordinate_transformation_mode="asymmetric", nearest_mode="floor",
+        )  # fmt: skip
+    for axis, size, out, scale in rows:
+        x = op.Gather(x, nearest_places(size, out, scale, exact, x.dtype), axis=axis)
+    return x
+
+
+def unchanged(size: Dim, out: Dim, scale: float | None) -> bool:
+    """True where an axis stays as it is."""
+    return dims.same(size, out) is True and scale in (None, 1.0)
+
+
+def whole_factor(size: Dim, out: Dim, scale: float | None) -> int | None:
+    """By how many an axis grows, where that is a whole number for every size"""
+    if type(size) is int and type(out) is int:
+        found = out // size if size and out % size == 0 else None
+    else:
+        ratio = dims.floordiv(out, size)
+        found = ratio if type(ratio) is int and dims.same(dims.mul(size, ratio), out) is True else None
+    return found if found and scale in (None, float(found)) else None
+
+
+def nearest_places(size: Dim, out: Dim, scale: float | None, exact: bool, dtype: DType) -> Value:
+    """(out,) indices: min(floor((i + 0.5 if exact) * ratio), size - 1), in the precision that torch computes it in"""
+    kind = DType.DOUBLE if dtype is DType.DOUBLE else DType.FLOAT
+    shift = 0.5 if exact else 0.0
+    if type(size) is int and type(out) is int:
+        ratio = kind.numpy.type(1.0 / scale if scale else kind.numpy.type(size) / kind.numpy.type(out))
+        place = np.floor((np.arange(out).astype(kind.numpy) + kind.numpy.type(shift)) * ratio)
+        return const(np.minimum(place.astype(np.int64), size - 1))
+    by_size = op.Div(cast(dim_scalar(size), kind), cast(dim_scalar(out), kind))
+    ratio = scalar(1.0 / scale, kind) if scale else by_size
+    place = op.Floor(op.Mul(op.Add(cast(iota(out), kind), scalar(shift, kind)), ratio))
+    return op.Min(cast(place, DType.INT64), dim_scalar(dims.sub(size, 1)))
+
+
+def aten_upsample_nearest1d(self: Value, output_size: Sequence[Dim], scales: float | None = None) -> Value:
+    """(n, c, l) -> (n, c, *output_size)"""
+    return nearest(self, output_size, factors([scales], 1), False)
+
+
+def aten_upsample_nearest2d(
+    self: Value, output_size: Sequence[Dim], scales_h: float | None = None, scales_w: float | None = None
+) -> Value:
+    """(n, c, h, w) -> (n, c, *output_size)"""
+    return nearest(self, output_size, factors([scales_h, scales_w], 2), False)
+
+
+def aten_upsample_nearest3d(
+    self: Value, output_size: Sequence[Dim], scales_d: float | None = None, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:  # fmt: skip
+    """(n, c, d, h, w) -> (n, c, *output_size)"""
+    return nearest(self, output_size, factors([scales_d, scales_h, scales_w], 3), False)
+
+
+def aten__upsample_nearest_exact1d(self: Value, output_size: Sequence[Dim], scales: float | None = None) -> Value:
+    """(n, c, l) -> (n, c, *output_size), places rounded to the middle of elements"""
+    return nearest(self, output_size, factors([scales], 1), True)
+
+
+def aten__upsample_nearest_exact2d(
+    self: Value, output_size: Sequence[Dim], scales_h: float | None = None, scales_w: float | None = None
+) -> Value:
+    """(n, c, h, w) -> (n, c, *output_size), places rounded to the middle of elements"""
+    return nearest(self, output_size, factors([scales_h, scales_w], 2), True)
+
+
+def aten__upsample_nearest_exact3d(
+    self: Value, output_size: Sequence[Dim], scales_d: float | None = None, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:  # fmt: skip
+    """(n, c, d, h, w) -> (n, c, *output_size), places rounded to the middle of elements"""
+    return nearest(self, output_size, factors([scales_d, scales_h, scales_w], 3), True)
+
+
+def aten_upsample_nearest2d_vec(
+    input: Value, output_size: Sequence[Dim] | None, scale_factors: Any, *, expected: Any = None
+) -> Value:
+    """(n, c, *) -> (n, c, *output_size), or by scale factors"""
+    sizes = target_sizes(input, output_size, expected)
+    return nearest(input, sizes, factors(scale_factors, len(sizes)), False)
+
+
+def aten__upsample_nearest_exact2d_vec(
+    input: Value, output_size: Sequence[Dim] | None, scale_factors: Any, *, expected: Any = None
+) -> Value:
+    """(n, c, *) -> (n, c, *output_size), or by scale factors; places rounded to the middle of elements"""
+    sizes = target_sizes(input, output_size, expected)
+    return nearest(input, sizes, factors(scale_factors, len(sizes)), True)
+
+
+aten_upsample_nearest1d_vec = aten_upsample_nearest3d_vec = aten_upsample_nearest2d_vec
+aten__upsample_nearest_exact1d_vec = aten__upsample_nearest_exact2d_vec
+aten__upsample_nearest_exact3d_vec = aten__upsample_nearest_exact2d_vec
+
+
+# ---------------------------------------------------------------------------------------------- linear and cubic
+
+
+def smooth(
+    x: Value, sizes: Sequence[Dim], scales: Scales, align_corners: bool, mode: str, antialias: bool = False
+) -> Value:
+    """Weighted means of neighbours: one Resize, or a matrix for each axis where ONNX's Resize weighs otherwise."""
+    spatial = len(sizes)
+    axes = tuple(range(x.rank - spatial, x.rank))
+    before = x.shape[-spatial:]
+    if not antialias and all(unchanged(*r) for r in zip(before, sizes, scales, strict=True)):
+        return x
+    static = all(type(d) is int for d in (*before, *sizes))
+    if x.dtype is DType.UINT8 and spatial == 2:
+        made = matrices(x, axes, sizes, scales, align_corners, mode, antialias)
+        return fixed_point.resized(x, axes, made)
+    says_all = align_corners or all(exactly(*r) for r in zip(before, sizes, scales, strict=True))
+    attributes: dict[str, Any] = {
+        "mode": mode, "axes": axes,
+        "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel",
+    }  # fmt: skip
+    if mode == "cubic":
+        attributes["cubic_coeff_a"] = -0.5 if antialias else -0.75
+    if antialias:
+        attributes |= {"antialias": 1, "exclude_outside": 1}
+    if mode == "lanczos" or (antialias and align_corners) or (static and not says_all):
+        return by_matrices(x, axes, sizes, scales, align_corners, mode, antialias)
+    if x.dtype.is_integer:
+        return cast(op.Round(smooth(cast(x, DType.FLOAT), sizes, scales, align_corners, mode, antialias)), x.dtype)
+    # ONNX holds scales as float32.
+    held = x.dtype is not DType.DOUBLE or all(s is None or s == float(np.float32(s)) for s in scales)
+    if held and not align_corners and all(by_factor(*r) for r in zip(before, sizes, scales, strict=True)):
+        return op.Resize(x, None, np.array(scales, np.float32), **attributes)
+    if not says_all:
+        return by_matrices(x, axes, sizes, scales, align_corners, mode, antialias)
+    return op.Resize(x, None, None, shape_vector(sizes), **attributes)
+
+
+def by_matrices(
+    x: Value, axes: Sequence[int], sizes: Sequence[Any], scales: Scales, align_corners: bool, mode: str, antialias: bool
+) -> Value:
+    """x times a matrix of weights along every axis"""
+    kind = x.dtype
+    wide = widened(x) if kind.is_float else cast(x, DType.FLOAT)
+    last = wide.rank - 1
+    for axis, made in zip(axes, matrices(x, axes, sizes, scales, align_corners, mode, antialias), strict=True):
+        matrix = cast(swap(made), wide.dtype) if isinstance(made, Value) else const(made.T.astype(wide.dtype.numpy))
+        wide = op.MatMul(wide, matrix) if axis == last else swap(op.MatMul(swap(wide, axis, last), matrix), axis, last)
+    return cast(wide if kind.is_float else op.Round(wide), kind)
+
+
+def matrices(
+    x: Value, axes: Sequence[int], sizes: Sequence[Any], scales: Scales, align_corners: bool, mode: str, antialias: bool
+) -> list[np.ndarray | Value]:
+    """The weights along every axis, each (out, size): arrays, or values where a size is a symbol"""
+    found: list[np.ndarray | Value] = []
+    for axis, out, scale in zip(axes, sizes, scales, strict=True):
+        size: Any = x.shape[axis]
+        if type(size) is not int or type(out) is not int:
+            found.append(resampling.matrix(size, out, scale, align_corners, mode, antialias))
+            continue
+        between_corners = (size - 1) / (out - 1) if out > 1 else 0.0
+        step = between_corners if align_corners else 1.0 / scale if scale else size / out
+        make = antialiased_weights if antialias else weights
+        found.append(make(size, out, step, align_corners, mode))
+    return found
+
+
+def weights(size: int, out: int, step: float, align_corners: bool, mode: str) -> np.ndarray:
+    """(out, size): how much of each element is in each result"""
+    matrix = np.zeros((out, size))
+    for i in range(out):
+        place = i * step if align_corners else (i + 0.5) * step - 0.5
+        if mode == "linear":
+            place = max(place, 0.0)
+        first = math.floor(place)
+        t = place - first
+        taps = ((0, 1 - t), (1, t)) if mode == "linear" else [(k, cubic(t - k, -0.75)) for k in (-1, 0, 1, 2)]
+        for k, weight in taps:
+            matrix[i, min(max(first + k, 0), size - 1)] += weight
+    return matrix
+
+
+def antialiased_weights(size: int, out: int, step: float, align_corners: bool, mode: str) -> np.ndarray:
+    """(out, size): as `weights`, with a filter as wide as the step where elements are skipped"""
+    radius, kernel = FILTERS[mode]
+    wide = max(step, 1.0)
+    matrix = np.zeros((out, size))
+    for i in range(out):
+        centre = step * (i + 0.5)
+        low = max(int(centre - radius * wide + 0.5), 0)
+        high = min(int(centre + radius * wide + 0.5), size)
+        row = np.array([kernel((j - centre + 0.5) / wide) for j in range(low, high)])
+        matrix[i, low:high] = row / row.sum() if row.sum() else row
+    return matrix
+
+
+def cubic(t: float, a: float) -> float:
+    """Keys' cubic at a distance of t"""
+    t = abs(t)
+    if t < 1:
+        return ((a + 2) * t - (a + 3)) * t * t + 1
+    return (((t - 5) * t + 8) * t - 4) * a if t < 2 else 0.0
+
+
+def triangle(t: float) -> float:
+    """1 at 0, falling to 0 at a distance of 1"""
+    return max(1.0 - abs(t), 0.0)
+
+
+def lanczos(t: float) -> float:
+    """sinc(t) * sinc(t / 3) within a distance of 3"""
+    return float(np.sinc(t) * np.sinc(t / 3)) if abs(t) < 3 else 0.0
+
+
+FILTERS: dict[str, tuple[float, Callable[[float], float]]] = {
+    "linear": (1.0, triangle),
+    "cubic": (2.0, lambda t: cubic(t, -0.5)),
+    "lanczos": (3.0, lanczos),
+}
+"""(radius, weight at a distance) of the filters of antialiasing"""
+
+
+def aten_upsample_linear1d(
+    self: Value, output_size: Sequence[Dim], align_corners: bool, scales: float | None = None
+) -> Value:
+    """(n, c, l) -> (n, c, *output_size)"""
+    return smooth(self, output_size, factors([scales], 1), align_corners, "linear")
+
+
+def aten_upsample_bilinear2d(
+    self: Value, output_size: Sequence[Dim], align_corners: bool, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:  # fmt: skip
+    """(n, c, h, w) -> (n, c, *output_size)"""
+    return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "linear")
+
+
+def aten_upsample_trilinear3d(
+    self: Value, output_size: Sequence[Dim], align_corners: bool, scales_d: float | None = None,
+    scales_h: float | None = None, scales_w: float | None = None,
+) -> Value:  # fmt: skip
+    """(n, c, d, h, w) -> (n, c, *output_size)"""
+    return smooth(self, output_size, factors([scales_d, scales_h, scales_w], 3), align_corners, "linear")
+
+
+def aten_upsample_bicubic2d(
+    self: Value, output_size: Sequence[Dim], align_corners: bool, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:  # fmt: skip
+    """(n, c, h, w) -> (n, c, *output_size)"""
+    return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "cubic")
+
+
+def aten__upsample_bilinear2d_aa(
+    self: Value, output_size: Sequence[Dim], align_corners: bool, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:  # fmt: skip
+    """(n, c, h, w) -> (n, c, *output_size), antialiased"""
+    return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "linear", True)
+
+
+def aten__upsample_bicubic2d_aa(
+    self: Value, output_size: Sequence[Dim], align_corners: bool, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:  # fmt: skip
+    """(n, c, h, w) -> (n, c, *output_size), antialiased"""
+    return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "cubic", True)
+
+
+def aten__upsample_lanczos2d_aa(
+    self: Value, output_size: Sequence[Dim], align_corners: bool, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:  # fmt: skip
+    """(n, c, h, w) -> (n, c, *output_size), antialiased"""
+    return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "lanczos", True)
+
+
+def aten_upsample_bilinear2d_vec(
+    input: Value, output_size: Sequence[Dim] | None, align_corners: bool, scale_factors: Any, *, expected: Any = None
+) -> Value:
+    """(n, c, *) -> (n, c, *output_size), or by scale factors"""
+    sizes = target_sizes(input, output_size, expected)
+    return smooth(input, sizes, factors(scale_factors, len(sizes)), align_corners, "linear")
+
+
+aten_upsample_linear1d_vec = aten_upsample_trilinear3d_vec = aten_upsample_bilinear2d_vec
+
+
+def aten_upsample_bicubic2d_vec(
+    input: Value, output_size: Sequence[Dim] | None, align_corners: bool, scale_factors: Any, *, expected: Any = None
+) -> Value:
+    """(n, c, h, w) -> (n, c, *output_size), or by scale factors"""
+    sizes = target_sizes(input, output_size, expected)
+    return smooth(input, sizes, factors(scale_factors, len(sizes)), align_corners, "cubic")
+
+
+def aten__upsample_bilinear2d_aa_vec(
+    input: Value, output_size: Sequence[Dim] | None, align_corners: bool, scale_factors: Any, *, expected: Any = None
+) -> Value:
+    """(n, c, h, w) -> (n, c, *output_size), or by scale factors; antialiased"""
+    sizes = target_sizes(input, output_size, expected)
+    return smooth(input, sizes, factors(scale_factors, len(sizes)), align_corners, "linear", True)
+
+
+def aten__upsample_bicubic2d_aa_vec(
+    input: Value, output_size: Sequence[Dim] | None, align_corners: bool, scale_factors: Any, *, expected: Any = None
+) -> Value:
+    """(n, c, h, w) -> (n, c, *output_size), or by scale factors; antialiased"""
+    sizes = target_sizes(input, output_size, expected)
+    return smooth(input, sizes, factors(scale_factors, len(sizes)), align_corners, "cubic", True)
+
+
+def aten__upsample_lanczos2d_aa_vec(
+    input: Value, output_size: Sequence[Dim] | None, align_corners: bool, scale_factors: Any, *, expected: Any = None
+) -> Value:
+    """(n, c, h, w) -> (n, c, *output_size), or by scale factors; antialiased"""
+    sizes = target_sizes(input, output_size, expected)
+    return smooth(input, sizes, factors(scale_factors, len(sizes)), align_corners, "lanczos", True)

@@ -1,0 +1,1 @@
+"""Converters of reductions, norms, losses and scans."""

@@ -1,0 +1,133 @@
+"""Orthogonal polynomials by their three-term recurrences, in float64: a Loop up to the largest degree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from irkit import dims
+from irkit.build import const, op
+from irkit.core.ir import Value
+from irkit.core.types import DType
+from lowering.tensors.promotion import Number, cast, floating_all, scalar
+from lowering.tensors.shaping import broadcast_shape, expand, reshape
+
+Operand = Value | Number
+Step = Callable[[Value, Value, Value, Value], Value]
+"""(x, k, p(k), p(k - 1)) -> p(k + 1)"""
+
+HERMITE_LIMIT = {DType.FLOAT: 128, DType.DOUBLE: 512}
+"""Beyond this degree torch gives NaN for Hermite polynomials; 1024 for other types."""
+
+
+def evaluated(x: Operand, n: Operand, first: Callable[[Value], Value], step: Step, limit: bool = False) -> Value:
+    """p(n, x) with p(0) = 1 and p(1) = first(x), broadcast; 0 for negative degrees. The degree is cut to an integer."""
+    a, b = floating_all(x, n)
+    dtype = a.dtype
+    degree = cast(cast(b, DType.DOUBLE), DType.INT64)
+    shape = broadcast_shape(a.shape, b.shape)
+    where, degrees = expand(cast(a, DType.DOUBLE), shape), expand(degree, shape)
+    count = reshape(degrees, (dims.product(degrees.shape),))
+    trips = op.Add(op.ReduceMax(op.Concat(count, const([-1]), axis=0), keepdims=0), const(1))
+    one = expand(scalar(1, DType.DOUBLE), shape)
+    start = first(where)
+
+    def body(i: Value, go_on: Value, low: Value, high: Value, found: Value) -> tuple[Value, ...]:
+        k = op.Add(cast(i, DType.DOUBLE), 1)
+        return go_on, high, step(where, k, high, low), op.Where(op.Equal(degrees, i), low, found)
+
+    zero = expand(scalar(0, DType.DOUBLE), shape)
+    result = op.Loop(trips, scalar(True, DType.BOOL), one, start, zero, body=body)[2]
+    if limit:
+        beyond = op.Greater(degrees, HERMITE_LIMIT.get(dtype, 1024))
+        result = op.Where(beyond, scalar(float("nan"), DType.DOUBLE), result)
+    return cast(result, dtype)
+
+
+def twice(x: Value) -> Value:
+    """2 x"""
+    return op.Add(x, x)
+
+
+def shifted(x: Value) -> Value:
+    """2 x - 1"""
+    return op.Sub(twice(x), 1)
+
+
+def chebyshev(x: Value, k: Value, high: Value, low: Value) -> Value:
+    """2 x p(k) - p(k - 1)"""
+    return op.Sub(op.Mul(twice(x), high), low)
+
+
+def shifted_chebyshev(x: Value, k: Value, high: Value, low: Value) -> Value:
+    """2 (2 x - 1) p(k) - p(k - 1)"""
+    return chebyshev(shifted(x), k, high, low)
+
+
+def aten_special_chebyshev_polynomial_t(x: Operand, n: Operand) -> Value:
+    """T(n, x), of the first kind"""
+    return evaluated(x, n, lambda x: x, chebyshev)
+
+
+def aten_special_chebyshev_polynomial_u(x: Operand, n: Operand) -> Value:
+    """U(n, x), of the second kind"""
+    return evaluated(x, n, twice, chebyshev)
+
+
+def aten_special_chebyshev_polynomial_v(x: Operand, n: Operand) -> Value:
+    """V(n, x), of the third kind"""
+    return evaluated(x, n, shifted, chebyshev)
+
+
+def aten_special_chebyshev_polynomial_w(x: Operand, n: Operand) -> Value:
+    """W(n, x), of the fourth kind"""
+    return evaluated(x, n, lambda x: op.Add(twice(x), 1), chebyshev)
+
+
+def aten_special_shifted_chebyshev_polynomial_t(x: Operand, n: Operand) -> Value:
+    """T(n, 2 x - 1)"""
+    return evaluated(x, n, shifted, shifted_chebyshev)
+
+
+def aten_special_shifted_chebyshev_polynomial_u(x: Operand, n: Operand) -> Value:
+    """U(n, 2 x - 1)"""
+    return evaluated(x, n, lambda x: twice(shifted(x)), shifted_chebyshev)
+
+
+def aten_special_shifted_chebyshev_polynomial_v(x: Operand, n: Operand) -> Value:
+    """V(n, 2 x - 1)"""
+    return evaluated(x, n, lambda x: shifted(shifted(x)), shifted_chebyshev)
+
+
+def aten_special_shifted_chebyshev_polynomial_w(x: Operand, n: Operand) -> Value:
+    """W(n, 2 x - 1)"""
+    return evaluated(x, n, lambda x: op.Add(twice(shifted(x)), 1), shifted_chebyshev)
+
+
+def aten_special_hermite_polynomial_h(x: Operand, n: Operand) -> Value:
+    """The physicist's H(n, x): p(k + 1) = 2 x p(k) - 2 k p(k - 1)"""
+    return evaluated(x, n, twice, lambda x, k, p, q: op.Sub(op.Mul(twice(x), p), op.Mul(twice(k), q)), limit=True)
+
+
+def aten_special_hermite_polynomial_he(x: Operand, n: Operand) -> Value:
+    """The probabilist's He(n, x): p(k + 1) = x p(k) - k p(k - 1)"""
+    return evaluated(x, n, lambda x: x, lambda x, k, p, q: op.Sub(op.Mul(x, p), op.Mul(k, q)), limit=True)
+
+
+def aten_special_laguerre_polynomial_l(x: Operand, n: Operand) -> Value:
+    """L(n, x): (k + 1) p(k + 1) = (2 k + 1 - x) p(k) - k p(k - 1)"""
+
+    def step(x: Value, k: Value, high: Value, low: Value) -> Value:
+        slope = op.Add(twice(k), op.Sub(1, x))
+        return op.Div(op.Sub(op.Mul(slope, high), op.Mul(k, low)), op.Add(k, 1))
+
+    return evaluated(x, n, lambda x: op.Sub(1, x), step)
+
+
+def aten_special_legendre_polynomial_p(x: Operand, n: Operand) -> Value:
+    """P(n, x): (k + 1) p(k + 1) = (2 k + 1) x p(k) - k p(k - 1)"""
+
+    def step(x: Value, k: Value, high: Value, low: Value) -> Value:
+        slope = op.Mul(op.Add(twice(k), 1), x)
+        return op.Div(op.Sub(op.Mul(slope, high), op.Mul(k, low)), op.Add(k, 1))
+
+    return evaluated(x, n, lambda x: x, step)

@@ -1,0 +1,537 @@
+"""From the user's call to a program that torch recorded.
+
+`capture` takes whatever torch program there is (a module, a function, a method, an `ExportedProgram`, a `.pt2` file, an
+FX graph) and returns a `Captured`: the program with the user's names for its inputs, outputs and dimensions, and with
+everything that torch relied on while it traced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import attrs
+import sympy
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputSpec, OutputSpec
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr
+from torch.utils import _pytree as pytree
+
+from lowering.capture.deferred import lines_of_assertions, notes_of_draft, without_node
+from lowering.capture.fx_graphs import (
+    examples_of,
+    has_shapes,
+    is_aten,
+    is_recorded,
+    leaves_of_graph,
+    module_of_graph,
+    state_of_graph,
+    structure_of,
+)
+from lowering.capture.guards.einsum_types import guards_of_element_types
+from lowering.capture.guards.empty_sizes import without_empty
+from lowering.capture.guards.guards import (
+    Fixed,
+    Guard,
+    assertions_of,
+    at_sizes,
+    broken_by,
+    example_of_symbols,
+    fixed_places,
+    frozen_error,
+    frozen_places,
+    guards_of,
+    line_at,
+    names_in_env,
+    names_of,
+    news,
+    normal,
+    ranges_of,
+    settled_by,
+    shape_env_of,
+)
+from lowering.capture.guards.sparse import guards_of_stored
+from lowering.capture.inputs.calls import Parameters, as_module, bind, name_of, named_leaves, renamed
+from lowering.capture.inputs.scalars import said_of_numbers, with_numbers
+from lowering.capture.patches.zero_questions import Heard
+from lowering.capture.torch_export import AnotherWay, Attempt, Request, exported_somehow
+from lowering.capture.transforms import carried_out
+from lowering.capture.widen import unwidened, widened
+from lowering.errors import CaptureError
+from lowering.records.dynamic_shapes import (
+    Leaf,
+    LeafStatement,
+    Place,
+    check_examples,
+    places_of,
+    statements,
+    with_names,
+)
+from lowering.records.programs import (
+    GRADIENTS,
+    RESULTS,
+    gives_gradients,
+    leaves_of_program,
+    loaded,
+    metas_of_program,
+    state_of_program,
+    structure_of_program,
+)
+from lowering.records.pytrees import (
+    Definitions,
+    Implied,
+    Registrations,
+    defining,
+    definitions,
+    empty_leaves,
+    known_cache_types,
+    leaf_paths,
+    registering,
+)
+from lowering.records.structures import difference
+
+SPECIALIZED = 2
+
+
+@attrs.frozen(eq=False, repr=False)
+class Captured:
+    """A torch program and what its user and torch know about it.
+
+    `program` is None for an FX graph that no torch.export made. Names are listed for every leaf of the inputs and
+    outputs, those included that torch baked into the graph and that `scalars` holds by name; an output is called ""
+    that is below no named field. `dim_names` maps each of torch's symbols to the user's name, `equal` each name that
+    torch found to be something else to what it is. `guards` and `range_constraints` are over torch's symbols. `numbers`
+    are the Python numbers that are inputs of the program, `fixed` what was to vary and does not. `parameters` says how
+    a call gives its arguments, None where only the order of the example is known; `settled` which of torch's symbols
+    can be one number only.
+    """
+
+    name: str
+    program: ExportedProgram | None
+    graph_module: GraphModule
+    input_specs: tuple[InputSpec, ...]
+    output_specs: tuple[OutputSpec, ...]
+    state: Mapping[str, Any]
+    in_spec: pytree.TreeSpec
+    out_spec: pytree.TreeSpec | None
+    arguments: tuple[str, ...]
+    leaves: tuple[Leaf, ...]
+    scalars: Mapping[str, Any]
+    dim_names: Mapping[str, str]
+    equal: Mapping[str, str]
+    range_constraints: Mapping[str, tuple[int, int | None]]
+    guards: tuple[Guard, ...]
+    signed: frozenset[str]
+    registered: Definitions
+    attempts: tuple[Attempt, ...]
+    notes: tuple[str, ...] = ()
+    numbers: Mapping[str, type] = {}
+    fixed: tuple[Fixed, ...] = ()
+    parameters: Parameters | None = None
+    settled: Mapping[str, int] = {}
+
+    @property
+    def how(self) -> str:
+        """The way in which the program was captured, for the report."""
+        return self.attempts[-1].how
+
+    @property
+    def seconds(self) -> float:
+        """How long torch took, all attempts together."""
+        return sum(attempt.seconds for attempt in self.attempts)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The name of each leaf of the inputs, in the order of the placeholders."""
+        return tuple(leaf.name for leaf in self.leaves)
+
+    @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        """The path of each leaf of the outputs that is below a named field, `weight.grad` of a gradient; "" for any
+        other."""
+        if self.out_spec is None:
+            named = (f"{s.target}.grad" if s.kind in GRADIENTS else "" for s in self.output_specs if s.kind in RESULTS)
+            return tuple(named)
+        return tuple("" if all(key.isdigit() for key in path) else ".".join(path) for path in leaf_paths(self.out_spec))
+
+    @cached_property
+    def specs(self) -> Mapping[str, InputSpec]:
+        """What each placeholder of the graph is, by the name of its node; empty for a plain FX graph."""
+        return {spec.arg.name: spec for spec in self.input_specs if hasattr(spec.arg, "name")}
+
+    @cached_property
+    def output_fx_names(self) -> tuple[str, ...]:
+        """The name of the FX node of each leaf of the outputs; "" for a constant."""
+        if self.output_specs:
+            return tuple(getattr(spec.arg, "name", "") or "" for spec in self.output_specs if spec.kind in RESULTS)
+        (returned,) = (node.args[0] for node in self.graph_module.graph.nodes if node.op == "output")
+        flat = pytree.tree_leaves(returned)
+        return tuple(each.name if isinstance(each, Node) else "" for each in flat)
+
+    def examples(self) -> tuple[Any, ...]:
+        """The example leaves that the program was captured with; for a program that was given, what it recorded."""
+        return tuple(leaf.value for leaf in self.leaves)
+
+    def pytrees(self) -> AbstractContextManager[None]:
+        """A block in which torch's pytree knows the classes of the inputs and outputs as it did at capture."""
+        return defining(self.registered)
+
+    def leaves_of(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Any]:
+        """The leaves of a call, in the order of `input_names`; arguments are passed as Python lets the model's own be,
+        and those that were None at capture may be left out.
+
+        Raises CaptureError where an argument is missing, unknown or given twice, or has another structure than at
+        capture.
+        """
+        positional, by_name = self.in_spec.children()
+        absent = {f.path[0]: None for f in self.leaves if len(f.path) == 1 and self.scalars.get(f.name, f) is None}
+        parameters = self.parameters or Parameters(self.arguments)
+        given = absent | parameters.bound(args, kwargs or {})
+        names = (*self.arguments[: positional.num_children], *by_name.context)
+        left_out = [f.path[0] for f in self.leaves if f.is_tensor and f.path in {(n,) for n in parameters.whole}]
+        given |= {name: Implied(1) for name in left_out if given.get(name) is None}
+        missing = [name for name in names if name not in given]
+        unknown = [n for n, each in given.items() if n not in names and not parameters.goes_without_saying(n, each)]
+        if missing or unknown:
+            raise CaptureError(
+                f"the call lacks {missing[0]!r}" if missing else f"the call has {unknown[0]!r}",
+                hint=f"the model was captured with the arguments {', '.join(names) or 'none'}; capture it with "
+                "all that shall be given",
+            )
+        flat: list[Any] = []
+        with self.pytrees():
+            for name, own in zip(names, (*positional.children(), *by_name.children()), strict=True):
+                leaves, spec = pytree.tree_flatten(given[name])
+                leaves = leaves if spec == own else empty_leaves(given[name], own)
+                if leaves is None:
+                    where = difference(spec, own, (name,)) or spec
+                    raise CaptureError(
+                        f"the arguments have another structure than at capture: {where}",
+                        hint="give what has the same structure, or capture the model again with arguments like these",
+                    )
+                flat += leaves
+        return flat
+
+    def result_of(self, leaves: Iterable[Any]) -> Any:
+        """The leaves of a result, in order, in the structure that the model returns."""
+        if self.out_spec is None:
+            flat = tuple(leaves)
+            return flat[0] if len(flat) == 1 else flat
+        with self.pytrees():
+            return pytree.tree_unflatten(leaves, self.out_spec)
+
+    def __repr__(self) -> str:
+        return f"Captured({self.name}: {', '.join(self.input_names)}; {self.how})"
+
+
+def capture(
+    model: Any,
+    args: Sequence[Any] | torch.Tensor = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | Mapping[str, str] | None = None,
+    strict: bool = False,
+    widen: bool = True,
+    scalar_inputs: Sequence[str] = (),
+    specialization: str | None = None,
+) -> Captured:
+    """The program that torch makes of `model`.
+
+    Args:
+        model: a module, function, method, or whatever can be called (then with example `args` and `kwargs`); an
+            `ExportedProgram`; the path of a `.pt2` file; an FX `GraphModule`, or its `Graph`, whose nodes know their
+            shapes.
+        args: example positional arguments.
+        kwargs: example keyword arguments.
+        dynamic_shapes: any form that torch.export takes, keyed by argument, by leaf or by new name; strings name
+            dimensions and may be expressions (`"past + seq"`). Of a program that is captured already they only name.
+        input_names: names for the leaves that become inputs, in order; or a mapping from names to new ones.
+        strict: trace with TorchDynamo instead of Python itself. Nothing falls back to it by itself.
+        widen: where torch or the model refuses size 1 or 0 of a dimension that varies, trace once more at it, and allow
+            it if the graphs agree.
+        scalar_inputs: the names of Python ints and floats among the arguments that shall be inputs, not constants.
+        specialization: what becomes of dimensions and numbers that were to vary, by name, `Dim` or hint, and that the
+            model fixes: "error" raises, with all of them and the line that fixed each; "report" makes them static and
+            lists them; None raises for the first that has a name.
+
+    Raises CaptureError, with torch's own error as its cause, where the arguments do not fit, `dynamic_shapes` does not
+    fit the arguments, a named dimension can have one size only, or torch cannot trace the model.
+    """
+    if specialization not in (None, "report", "error"):
+        raise CaptureError(f"specialization is {specialization!r}", hint="write 'report', 'error' or None")
+    if scalar_inputs and isinstance(model, str | os.PathLike | ExportedProgram):
+        raise CaptureError("scalar_inputs is of no use for a program that is captured already", hint="capture it anew")
+    if isinstance(model, str | os.PathLike):
+        with Registrations() as known:
+            program = loaded(Path(model), known)
+            how = f"read from {Path(model).name}"
+            return of_given_program(program, Path(model).stem, dynamic_shapes, input_names, known, how, specialization)
+    if isinstance(model, ExportedProgram):
+        with registering() as known:
+            name, how = name_of(model.graph_module), "the ExportedProgram given"
+            return of_given_program(model, name, dynamic_shapes, input_names, known, how, specialization)
+    args = (args,) if isinstance(args, torch.Tensor) else args
+    if isinstance(model, Graph):
+        model = module_of_graph(model)
+    if isinstance(model, GraphModule):
+        if is_aten(model) and is_recorded(model) and dynamic_shapes is None and not kwargs:
+            return of_graph(model, args, input_names)
+        if not args and not kwargs and has_shapes(model):
+            args, kwargs, shapes = examples_of(model)
+            dynamic_shapes = shapes if dynamic_shapes is None else dynamic_shapes
+    return traced(
+        model, args, kwargs, dynamic_shapes, input_names, strict=strict, widen=widen, scalar_inputs=scalar_inputs,
+        specialization=specialization,
+    )  # fmt: skip
+
+
+def traced(
+    model: Any,
+    args: Sequence[Any] | torch.Tensor,
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    input_names: Sequence[str] | Mapping[str, str] | None,
+    *,
+    strict: bool,
+    widen: bool,
+    scalar_inputs: Sequence[str],
+    specialization: str | None,
+) -> Captured:
+    """The program that torch.export makes of something that can be called."""
+    module = as_module(model)
+    with registering(args, kwargs) as known:
+        for kind in known_cache_types() if strict else ():
+            known.add(kind)
+        call, numbers = with_numbers(module, bind(module, args, kwargs), scalar_inputs)
+        leaves = renamed(named_leaves(call), input_names)
+        if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
+            dynamic_shapes = dynamic_shapes.dynamic_shapes(module, call.args, call.kwargs)
+        said, notes = with_names(statements(dynamic_shapes, leaves, call.groups))
+        said = said_of_numbers(said, leaves, numbers, places_of(said))
+        places = places_of(said)
+        check_examples(places, leaves)
+        request = Request(module, call, leaves, tuple(said), places, known, strict, specialization is not None)
+        request, program, attempts, heard = exported_somehow(request)
+        captured = of_program(
+            program, name_of(model), call.arguments, leaves, places, known, attempts, said, specialization
+        )
+        by_name = {leaves[i].name: kind for i, kind in numbers.items()}
+        captured = attrs.evolve(captured, numbers=by_name, parameters=call.parameters)
+        captured = with_notes(captured, module, notes)
+        captured = with_lines(captured, heard)
+        asked = heard.questions
+        captured = widened(captured, request, asked) if widen else unwidened(captured, asked)
+        return with_settled(checked(captured, metas_of_program(program)))
+
+
+def checked(captured: Captured, metas: Sequence[Any]) -> Captured:
+    """The same. Raises CaptureError where its guards refuse the very example it was asked for, which other sizes
+    stood in for."""
+    sizes = example_of_symbols(captured.leaves, metas)
+    broken = broken_by(sizes, captured.guards, captured.range_constraints)
+    if broken is None:
+        return captured
+    at = ", ".join(f"{captured.dim_names.get(symbol.name, symbol.name)} = {size}" for symbol, size in sizes.items())
+    raise AnotherWay.at(at, broken.source)
+
+
+def with_lines(captured: Captured, heard: Heard) -> Captured:
+    """The same with the lines that were heard to leave a condition to run time, of which torch keeps none."""
+    lines: dict[str, str] = {}
+    for expr, frame in heard.deferred.items():
+        for said in (normal(expr), normal(canonicalize_bool_expr(expr))):
+            lines[said] = lines.get(said) or line_at(frame)
+    guards = (
+        attrs.evolve(guard, source=lines.get(normal(guard.expr)) or guard.source)
+        if guard.kind == "assertion" and guard.expr is not None
+        else guard
+        for guard in captured.guards
+    )
+    return attrs.evolve(captured, guards=tuple(guards)) if lines else captured
+
+
+def with_settled(captured: Captured) -> Captured:
+    """The same, in which a dimension that can have one size only is that number, and no symbol with a guard."""
+    recorded = [node.meta.get("val") for node in captured.graph_module.graph.nodes if node.op == "placeholder"]
+    shapes = [size for each in recorded if isinstance(each, torch.Tensor) for size in each.shape]
+    sizes = {size.node.expr.name for size in shapes if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol}
+    found = {symbol: size for symbol, size in settled_by(captured.guards).items() if symbol in sizes}
+    if not found:
+        return captured
+    guards = []
+    for guard in captured.guards:
+        own: Any = getattr(guard.expr, "free_symbols", ())
+        expr = at_sizes(guard.expr, {s: sympy.Integer(found[s.name]) for s in own if s.name in found}) if own else None
+        if not own or expr not in (True, sympy.true):
+            guards.append(attrs.evolve(guard, expr=expr) if own else guard)
+    return attrs.evolve(
+        captured,
+        guards=tuple(guards),
+        dim_names={symbol: name for symbol, name in captured.dim_names.items() if symbol not in found},
+        range_constraints={s: limits for s, limits in captured.range_constraints.items() if s not in found},
+        settled=found,
+    )
+
+
+def with_notes(captured: Captured, module: torch.nn.Module, notes: Sequence[str]) -> Captured:
+    """The same with what the user should know: it trains, names that are one, what names stand for."""
+    notes = [*notes, *(f"{name} is {what}" for name, what in captured.equal.items())]
+    if module.training and any(True for _ in module.children()):
+        notes.append("the model is in training mode")
+    return attrs.evolve(captured, notes=(*captured.notes, *notes))
+
+
+def of_given_program(
+    program: ExportedProgram,
+    name: str,
+    dynamic_shapes: Any,
+    input_names: Sequence[str] | Mapping[str, str] | None,
+    known: Registrations,
+    how: str,
+    specialization: str | None,
+) -> Captured:
+    """A program that is captured already, with the user's names for inputs and dimensions."""
+    program = carried_out(program)
+    arguments, leaves = leaves_of_program(program)
+    leaves = renamed(leaves, input_names)
+    said, notes = with_names(statements(dynamic_shapes, leaves, {}))
+    attempts = (Attempt(how, 0.0),)
+    captured = of_program(program, name, arguments, leaves, places_of(said), known, attempts, said, specialization)
+    ranges = unspecialized(captured.range_constraints)
+    captured = attrs.evolve(captured, range_constraints=ranges, notes=(*captured.notes, *notes))
+    open_ = [symbol for symbol in captured.dim_names if captured.range_constraints.get(symbol, (1, None))[0] == 0]
+    return without_empty(captured, open_)[0]
+
+
+def unspecialized(ranges: Mapping[str, tuple[int, int | None]]) -> dict[str, tuple[int, int | None]]:
+    """Ranges as torch's own check reads them: it traces dynamic dimensions as if they were at least 2, and lets 0 and 1
+    pass."""
+    return {symbol: (0 if low == SPECIALIZED else low, high) for symbol, (low, high) in ranges.items()}
+
+
+def of_program(
+    program: ExportedProgram,
+    name: str,
+    arguments: tuple[str, ...],
+    leaves: Sequence[Leaf],
+    places: Sequence[Place],
+    known: Registrations,
+    attempts: Sequence[Attempt],
+    said: Sequence[LeafStatement] = (),
+    specialization: str | None = None,
+) -> Captured:
+    """The record of an ExportedProgram.
+
+    Raises CaptureError where a named dimension did not stay dynamic, unless that is to be reported.
+    """
+    metas = metas_of_program(program)
+    env = shape_env_of(metas)
+    ranges = ranges_of(program.range_constraints, env)
+    guards = guards_of(env, program._guards_code, leaves, metas)
+    fixed = fixed_places(said, places, leaves, metas, guards)
+    for place in frozen_places(places, leaves, metas, guards) if specialization is None else ():
+        raise frozen_error(place, leaves, metas, env)
+    if specialization == "error" and fixed:
+        raise fixed_error(fixed)
+    names = names_of(places, leaves, metas, names_in_env(env))
+    signature, state = program.graph_signature, state_of_program(program)
+    asserted = assertions_of(program.graph_module, lines_of_assertions(env))
+    constants = {leaf.name: meta for leaf, meta in zip(leaves, metas, strict=True) if is_baked(meta)}
+    call = program.module_call_graph[0].signature
+    in_spec, out_spec = structure_of_program(program), program.call_spec.out_spec if call is None else call.out_spec
+    return Captured(
+        name=name,
+        program=program,
+        graph_module=program.graph_module,
+        input_specs=tuple(signature.input_specs),
+        output_specs=tuple(signature.output_specs),
+        state=state,
+        in_spec=in_spec,
+        out_spec=None if gives_gradients(program) else out_spec,
+        arguments=arguments,
+        leaves=tuple(leaves),
+        scalars=constants,
+        dim_names=names.symbols,
+        equal=names.equal,
+        range_constraints=ranges,
+        guards=(
+            *guards,
+            *news(names.promises, ranges),
+            *asserted,
+            *without_node(env, program.graph_module, asserted),
+            *guards_of_element_types(program.graph_module),
+            *guards_of_stored(program.graph_module, state),
+        ),
+        signed=frozenset(symbol for symbol, (low, _) in ranges.items() if low < 0),
+        registered=definitions(in_spec, out_spec),
+        attempts=tuple(attempts),
+        notes=tuple(notes_of_draft(program, names.symbols)),
+        fixed=fixed,
+    )
+
+
+def fixed_error(fixed: Sequence[Fixed]) -> CaptureError:
+    """The error for all that was to vary and does not."""
+    count = f"{len(fixed)} dimensions or numbers that were to vary are" if len(fixed) > 1 else "what was to vary is"
+    lines = [f"{each}: {each.source or 'torch kept no line'}" for each in fixed]
+    return CaptureError(
+        f"{count} fixed by the model",
+        source="\n".join(lines),
+        hint="leave them out of dynamic_shapes, rewrite these lines, or say specialization='report'",
+    )
+
+
+def of_graph(
+    module: GraphModule, args: Sequence[Any], input_names: Sequence[str] | Mapping[str, str] | None
+) -> Captured:
+    """The record of an FX graph of ATen operators that knows its shapes, as it is."""
+    leaves, metas, in_spec, out_spec = leaves_of_graph(module, args)
+    leaves = renamed(leaves, input_names)
+    env = shape_env_of(metas)
+    symbols = {symbol for meta in metas if isinstance(meta, torch.Tensor) for symbol in free_symbols(meta)}
+    ranges = ranges_of({s: env.var_to_range[s] for s in symbols if s in env.var_to_range} if env else {}, env)
+    ranges = unspecialized(ranges)
+    names, state, structure = names_of((), leaves, metas, {}), state_of_graph(module), structure_of(module)
+    asserted = assertions_of(module, lines_of_assertions(env))
+    return Captured(
+        name=name_of(module),
+        program=None,
+        graph_module=module,
+        input_specs=(),
+        output_specs=(),
+        state=state,
+        in_spec=in_spec,
+        out_spec=out_spec,
+        arguments=tuple(leaf.path[0] for leaf in leaves) if structure is None else structure.arguments,
+        leaves=leaves,
+        scalars={leaf.name: meta for leaf, meta in zip(leaves, metas, strict=True) if is_baked(meta)},
+        dim_names=names.symbols,
+        equal={},
+        range_constraints=ranges,
+        guards=(
+            *(guards_of(env, (), leaves, metas) if env else ()),
+            *without_node(env, module, asserted),
+            *guards_of_element_types(module),
+            *guards_of_stored(module, state),
+        ),
+        signed=frozenset(),
+        registered=definitions(in_spec, out_spec),
+        attempts=(Attempt("the FX graph given", 0.0),),
+    )
+
+
+def free_symbols(meta: torch.Tensor) -> set[Any]:
+    """torch's symbols in the shape of a recorded tensor."""
+    return {s for size in meta.shape if isinstance(size, torch.SymInt) for s in size.node.expr.free_symbols}
+
+
+def is_baked(meta: Any) -> bool:
+    """Whether torch keeps an input as a constant of the graph."""
+    return meta is None or isinstance(meta, bool | int | float | str | complex)

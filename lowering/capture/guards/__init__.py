@@ -1,0 +1,1 @@
+"""What torch relied on while it traced."""

@@ -1,0 +1,100 @@
+"""What torch takes for granted of sizes while it traces an operator, and records in no guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import Node
+
+from lowering.capture.guards.guards import unsigned
+from lowering.records.sizes import is_unbacked
+
+_SQUEEZES = frozenset(("aten::squeeze", "aten::squeeze_copy"))
+_RESIZES = ("aten::upsample_", "aten::_upsample_")
+_CONVOLUTIONS = ("aten::conv",)
+_CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
+
+
+def taken_for_granted(node: Node) -> Iterator[Any]:
+    """The conditions, in torch's symbols, under which the operator of a node does what torch recorded of it."""
+    target: Any = node.target
+    name = target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
+    operand = node.args[0] if node.args else None
+    recorded = operand.meta.get("val") if isinstance(operand, Node) else None
+    if not isinstance(recorded, torch.Tensor):
+        return
+    if name in _SQUEEZES:
+        yield from kept_dimensions(node, recorded)
+    elif target is torch.ops.aten.select.int:
+        yield from place_within(node, recorded)
+    elif name in _CHOICES:
+        yield from something_to_choose(node, recorded, name == "aten::mode")
+    elif name == "aten::ctc_loss":
+        for size in recorded.shape:
+            yield from of_sizes(unsigned(expression(size)) >= 1)
+    elif name.startswith(_CONVOLUTIONS):
+        yield from something_to_weigh(node)
+    elif name.startswith(_RESIZES):
+        yield from something_to_resize(node, recorded)
+
+
+def something_to_weigh(node: Node) -> Iterator[Any]:
+    """The conditions that the weight of a convolution is not empty, where it is no constant."""
+    weight = node.args[1].meta.get("val") if len(node.args) > 1 and isinstance(node.args[1], Node) else None
+    for size in dict.fromkeys(map(expression, weight.shape)) if isinstance(weight, torch.Tensor) else ():
+        yield from of_sizes(unsigned(size) >= 1)
+
+
+def something_to_resize(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions that what is resized, and what it becomes, has rows and columns; a batch may be empty."""
+    made = node.meta.get("val")
+    sizes = [*recorded.shape[2:], *(made.shape[2:] if isinstance(made, torch.Tensor) else ())]
+    for size in dict.fromkeys(expression(size) for size in sizes):
+        yield from of_sizes(unsigned(size) >= 1)
+
+
+def kept_dimensions(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """For each dynamic dimension that a squeeze names and keeps, the condition that it is not 1."""
+    named: Any = node.args[1] if len(node.args) > 1 else range(recorded.ndim)
+    for axis in (named,) if isinstance(named, int) else named:
+        size = recorded.shape[axis] if recorded.ndim else 1
+        if isinstance(size, torch.SymInt) and size.node.expr.free_symbols:
+            yield sympy.Or(size.node.expr < 1, size.node.expr > 1)
+
+
+def place_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """For a place that hangs on sizes, the conditions that the dimension has it."""
+    index = node.args[2].meta.get("val") if isinstance(node.args[2], Node) else None
+    if isinstance(index, torch.SymInt):
+        place, size = index.node.expr, expression(recorded.shape[node.args[1]])  # type: ignore[index]
+        # Of an empty dimension torch does say that nothing can be taken.
+        some = place.subs(size, size + 1) if size.is_Symbol else place
+        yield from of_sizes(place < size)
+        if not sympy.expand(some).is_nonnegative:
+            yield from of_sizes(place >= -size)
+
+
+def something_to_choose(node: Node, recorded: torch.Tensor, by_row: bool) -> Iterator[Any]:
+    """The conditions that there is an element where one is chosen, out of a dimension or out of all. What a dimension
+    of an input must be is learnt otherwise."""
+    first = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+    named: Any = -1 if first is None and by_row else first
+    if recorded.ndim and not isinstance(named, Node):
+        axes = range(recorded.ndim) if named is None or named == [] else named if isinstance(named, list) else [named]
+        for size in (expression(recorded.shape[axis]) for axis in axes):
+            if not size.is_Symbol:
+                yield from of_sizes(sympy.Ne(size, 0))
+
+
+def expression(size: Any) -> Any:
+    """A recorded size in torch's symbols."""
+    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(int(size))
+
+
+def of_sizes(condition: Any) -> Iterator[Any]:
+    """The condition, unless it always holds, or hangs on what only data decides."""
+    if condition is not sympy.true and not any(is_unbacked(s.name) for s in condition.free_symbols):
+        yield condition

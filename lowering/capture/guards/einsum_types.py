@@ -1,0 +1,90 @@
+"""Guards for `einsum` of small integers, whose element type hangs on sizes: torch sums as int64, and squeezes a 1.
+
+torch asks no question about these sizes while it traces, and so keeps no guard of its own. A graph's result has one
+element type; sizes for which torch's would be another must be refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import GraphModule, Node
+
+from lowering.capture.guards.guards import Guard, unsigned
+from lowering.records.source_lines import line_of
+
+MOST_SIZES = 6
+"""How many sizes are taken as 1 in every combination; where more are summed, none may be 1."""
+
+
+def guards_of_element_types(module: GraphModule) -> Iterator[Guard]:
+    """The conditions on sizes under which each `einsum` of a graph has the element type that torch recorded."""
+    for node in module.graph.nodes:
+        if node.op == "call_function" and node.target is torch.ops.aten.einsum.default:
+            line = line_of(node.meta.get("stack_trace") or "")
+            yield from (Guard(expr, str(expr), line) for expr in conditions(node))
+
+
+def conditions(node: Node) -> Iterator[Any]:
+    """Relations over torch's symbols that hold where the node has the element type that was recorded."""
+    given: Any = node.args[1]
+    operands: list[Any] = [each.meta["val"] for each in given]
+    recorded = node.meta["val"].dtype
+    if recorded.is_floating_point or recorded.is_complex or all(each.dtype is torch.int64 for each in operands):
+        return
+    letters = summed(str(node.args[0]), [each.dim() for each in operands])
+    sizes = [[each.shape[i] for i in axes] for each, axes in zip(operands, letters, strict=True)]
+    varying = list(dict.fromkeys(s.node.expr for each in sizes for s in each if is_symbolic(s)))
+    if len(varying) > MOST_SIZES:
+        yield from (sympy.Ne(unsigned(expr), 1) for expr in varying)
+        return
+    for ones in itertools.product((True, False), repeat=len(varying)):
+        at = dict(zip(varying, (1 if one else 2 for one in ones), strict=True))
+        if dtype_at(node, operands, letters, at) not in (None, recorded):
+            parts: list[Any] = [
+                sympy.Ne(unsigned(expr), 1) if one else sympy.Eq(unsigned(expr), 1)
+                for expr, one in zip(varying, ones, strict=True)
+            ]
+            yield sympy.Or(*parts)
+
+
+def is_symbolic(size: Any) -> bool:
+    """Whether a size is not a number."""
+    return isinstance(size, torch.SymInt) and not size.node.expr.is_Integer
+
+
+def summed(equation: str, ranks: Sequence[int]) -> list[list[int]]:
+    """The axes of each operand that the result does not have."""
+    sources, arrow, target = equation.replace(" ", "").partition("->")
+    if not arrow:
+        named = sources.replace("...", "").replace(",", "")
+        target = "..." + "".join(c for c in named if named.count(c) == 1)
+    found = []
+    for source, rank in zip(sources.split(","), ranks, strict=True):
+        before, dots, after = source.partition("...")
+        rest = rank - len(before) - len(after)
+        axes = [*before, *(["..."] * rest if dots else []), *after]
+        found.append([i for i, letter in enumerate(axes) if letter not in target])
+    return found
+
+
+def dtype_at(node: Node, operands: Sequence[Any], letters: Sequence[Sequence[int]], at: Any) -> torch.dtype | None:
+    """The element type that torch gives where the sizes that are summed have these numbers; None where it refuses.
+
+    The sizes that the result has do not matter, and are 1.
+    """
+    made = [
+        torch.empty(
+            [1 if i not in axes else at[s.node.expr] if is_symbolic(s) else int(s) for i, s in enumerate(each.shape)],
+            dtype=each.dtype, device="meta",
+        )
+        for each, axes in zip(operands, letters, strict=True)
+    ]  # fmt: skip
+    try:
+        return torch.einsum(str(node.args[0]), *made).dtype
+    except RuntimeError:
+        return None

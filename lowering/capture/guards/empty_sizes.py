@@ -1,0 +1,122 @@
+"""Whether the operators of a program take empty tensors: `max` over a dimension of size 0 raises, and ONNX need not.
+
+The program's graph is run on tensors without numbers, once with every dimension at 0 that may be 0. This costs little:
+no symbols, no tracing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import attrs
+import sympy
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch.export import ExportedProgram
+from torch.fx import Interpreter, Node
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
+
+from lowering.capture.guards.guards import Guard, number
+from lowering.records.programs import first_line, quiet
+from lowering.records.source_lines import line_of_trace
+
+Found = TypeVar("Found", bound=Any)  # a lowering.capture.capture.Captured
+
+
+def without_empty(captured: Found, symbols: Sequence[str]) -> tuple[Found, frozenset[str]]:
+    """(captured, refused): the same, with ranges from 1 on for those of torch's symbols at whose 0 an operator of the
+    program raises."""
+    program: ExportedProgram | None = captured.program
+    if program is None or not symbols or raised_at(program, dict.fromkeys(symbols, 0)) is None:
+        return captured, frozenset()
+    ranges, guards, notes = dict(captured.range_constraints), list(captured.guards), list(captured.notes)
+    refused: set[str] = set()
+    for symbol in symbols:
+        failure = raised_at(program, {symbol: 0})
+        if failure is not None:
+            text, line = failure
+            refused.add(symbol)
+            ranges[symbol] = (max(1, ranges[symbol][0]), ranges[symbol][1])
+            expr = sympy.Ge(number(symbol), 1)
+            guards = [guard for guard in guards if not is_about_zero(guard.expr, symbol)]
+            guards.append(Guard(expr, str(expr), line))
+            notes.append(f"{captured.dim_names[symbol]} = 0 is refused: {text}")
+    return attrs.evolve(captured, range_constraints=ranges, guards=tuple(guards), notes=tuple(notes)), frozenset(
+        refused
+    )
+
+
+def is_about_zero(expr: Any, symbol: str) -> bool:
+    """Whether a relation says that a symbol is not 0."""
+    return isinstance(expr, sympy.Ne) and expr.rhs == 0 and getattr(expr.lhs, "name", "") == symbol
+
+
+class Walk(Interpreter):
+    """Runs a graph, and keeps the node that it is at."""
+
+    at: Node | None = None
+
+    def run_node(self, n: Node) -> Any:
+        """What the node gives.
+
+        Where all that it is given is empty, it is run for good first: a few operators refuse only then.
+        """
+        self.at = n
+        if n.op == "call_function" and isinstance(n.target, torch._ops.OpOverload):
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+            if tensors and all(tensor.numel() == 0 for tensor in tensors):
+                with unset_fake_temporarily():
+                    real: Any = pytree.tree_map_only(torch.Tensor, like, (args, kwargs))
+                    n.target(*real[0], **real[1])
+        return super().run_node(n)
+
+
+def like(tensor: torch.Tensor) -> torch.Tensor:
+    """An empty tensor of that shape."""
+    return torch.empty(tuple(int(size) for size in tensor.shape), dtype=tensor.dtype)
+
+
+def raised_at(program: ExportedProgram, sizes: Mapping[str, int]) -> tuple[str, str] | None:
+    """(error, the user's line) where an operator raises for these sizes of torch's symbols; None where none does, or
+    where it cannot be told without numbers."""
+    walk = Walk(program.graph_module)
+    try:
+        inputs = [filled(node, sizes) for node in program.graph.nodes if node.op == "placeholder"]
+        mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+        with quiet("torch._subclasses.fake_tensor"), mode, torch.no_grad():
+            walk.run(*(empty(each) for each in inputs), enable_io_processing=False)
+    except (RuntimeError, IndexError, ValueError) as error:
+        if type(error).__module__ != "builtins" or walk.at is None:
+            return None
+        return first_line(error), line_of_trace(walk.at.meta.get("stack_trace") or "")
+    except Exception:
+        return None
+    return None
+
+
+def filled(node: Node, sizes: Mapping[str, int]) -> Any:
+    """What was recorded for a placeholder, at these sizes: (shape, strides' order is left, dtype), or a number."""
+    recorded = node.meta.get("val")
+    if isinstance(recorded, torch.Tensor):
+        return tuple(at(size, sizes) for size in recorded.shape), recorded.dtype, recorded.device
+    return at(recorded, sizes) if isinstance(recorded, torch.SymInt) else recorded
+
+
+def empty(what: Any) -> Any:
+    """A tensor without numbers, inside a mode of such; anything else as it is."""
+    if isinstance(what, tuple) and len(what) == 3 and isinstance(what[1], torch.dtype):
+        shape, dtype, device = what
+        return torch.empty(shape, dtype=dtype, device=device)
+    return what
+
+
+def at(size: Any, sizes: Mapping[str, int]) -> int:
+    """A recorded size at these sizes of symbols, the others as they were traced."""
+    if not isinstance(size, torch.SymInt):
+        return int(size)
+    expr = size.node.expr
+    traced = size.node.shape_env.backed_var_to_val
+    return int(expr.xreplace({s: sympy.Integer(int(sizes.get(s.name, traced.get(s, 2)))) for s in expr.free_symbols}))

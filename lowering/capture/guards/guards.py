@@ -1,0 +1,588 @@
+"""What torch relied on while it traced, and the user's names for its symbols.
+
+A guard is a relation over torch's symbols that must hold for the graph to be right: `s72 <= 8` after an
+`if x.shape[0] > 8`. A program captured in this process still has its ShapeEnv, whose guards are expressions and know
+the line that raised them; a program read from a file has only their text, which is parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+import attrs
+import sympy
+import torch
+from torch.export import Dim
+from torch.utils._sympy import functions as torch_functions
+
+from irkit import dims
+from irkit.dims import LEAST, notation
+from lowering.errors import CaptureError
+from lowering.records.dynamic_shapes import Leaf, Place, free_name, value_of
+from lowering.records.source_lines import line_of
+
+TORCH = str(Path(torch.__file__).parent)
+HERE = str(Path(__file__).parents[2])
+CONTENT = "(asserted of the content of a tensor)"
+TRUTH = "a truth value that the model computes is True"
+FALSEHOOD = "a truth value that the model computes is False"
+Metas = Sequence[Any]  # for each leaf what torch recorded: a FakeTensor, a SymInt, a number
+
+
+@attrs.frozen
+class Guard:
+    """A condition on the inputs that the graph relies on.
+
+    `expr` is a sympy relation over torch's symbols, None where torch's text could not be read. `text` is torch's own
+    rendering, `source` the line that asked, where known. `kind` is "guard" for what torch found while tracing,
+    "assertion" for what the model itself asserts, "promise" for what the user said about names and torch did not need.
+    """
+
+    expr: Any
+    text: str
+    source: str = ""
+    kind: str = "guard"
+
+
+def size_of(meta: Any, axis: int) -> Any:
+    """The size recorded for an axis of a leaf: an int, or torch's expression."""
+    size = meta.shape[axis] if axis >= 0 else meta
+    if not isinstance(size, torch.SymInt):
+        return size
+    expr = size.node.expr
+    return int(expr) if expr.is_Integer else expr
+
+
+def shape_env_of(metas: Iterable[Any]) -> Any:
+    """The ShapeEnv that these values were recorded in; None where there is none."""
+    for meta in metas:
+        if isinstance(meta, torch.SymInt):
+            return meta.node.shape_env
+        mode = getattr(meta, "fake_mode", None)
+        if mode is not None and mode.shape_env is not None:
+            return mode.shape_env
+    return None
+
+
+def line_at(location: Any, inside_torch: bool = False) -> str:
+    """`file.py:12 code` of a stack frame; empty for torch's own and for generated code.
+
+    Where torch's own are asked for, they are said to be so: `in torch: file.py:12 code`.
+    """
+    if isinstance(location, str):  # dynamo has put it in words: `code  # file.py:12 in forward`
+        code, _, place = location.rpartition("#")
+        return f"{place.strip().partition(' in ')[0]} {code.strip()}"
+    if location is None or location.filename.startswith(("<", HERE)):
+        return ""
+    own = location.filename.startswith(TORCH)
+    if own and not inside_torch:
+        return ""
+    code = linecache.getline(location.filename, location.lineno or 0).strip()
+    where = "in torch: " if own else ""
+    return f"{where}{'/'.join(PurePath(location.filename).parts[-2:])}:{location.lineno} {code}"
+
+
+def source_of_guard(sloc: Any, inside_torch: bool = False) -> str:
+    """The user's line that a guard comes from; empty where all is torch's own, unless that will do."""
+    found = [getattr(sloc, name, None) for name in ("maybe_user_loc", "framework_loc")]
+    lines = [line_at(each) for each in found] + [line_at(each, True) for each in found if inside_torch]
+    return next((line for line in lines if line), "")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Guards
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def guards_of(env: Any, code: Sequence[str], leaves: Sequence[Leaf], metas: Metas) -> list[Guard]:
+    """The conditions that the inputs' types do not tell: there, equal sizes have one symbol, fixed ones are numbers."""
+    found = guards_of_env(env) if getattr(env, "guards", None) else guards_of_code(code, leaves, metas)
+    unique: dict[Any, Guard] = {}
+    for guard in found:
+        guard = attrs.evolve(guard, expr=unsigned(guard.expr))
+        if guard.expr not in (sympy.true, True):
+            unique.setdefault(guard.text if guard.expr is None else guard.expr, guard)
+    return list(unique.values())
+
+
+def unsigned(expr: Any) -> Any:
+    """A relation over symbols that may be 0, in place of torch's, which sympy takes for positive."""
+    found = getattr(expr, "free_symbols", ())
+    return expr.xreplace({s: number(s.name) for s in found if s.is_positive and s.is_integer}) if found else expr
+
+
+def number(name: str) -> Any:
+    """A symbol for a size that may be 0."""
+    return sympy.Symbol(name, integer=True, nonnegative=True)
+
+
+def guards_of_env(env: Any) -> list[Guard]:
+    """The guards of a ShapeEnv over symbols of inputs, as they read after everything else torch learned."""
+    sources = getattr(env, "var_to_sources", None) or env.source_to_var
+    guards = []
+    for guard in env.guards:
+        if guard.expr.free_symbols <= set(sources):
+            expr = env.replace(guard.expr)
+            guards.append(Guard(expr, str(expr), source_of_guard(getattr(guard, "sloc", None))))
+    return guards
+
+
+def guards_of_code(code: Sequence[str], leaves: Sequence[Leaf], metas: Metas) -> list[Guard]:
+    """Guards from torch's text: `L['x'].size()[0] <= 8` with the size that was recorded for that dimension."""
+    sizes: dict[str, Any] = {}
+    for leaf, meta in zip(leaves, metas, strict=True):
+        if isinstance(meta, torch.Tensor):
+            sizes |= {f"{leaf.source}.size()[{axis}]": size_of(meta, axis) for axis in range(meta.dim())}
+        elif isinstance(meta, torch.SymInt):
+            sizes[leaf.source] = size_of(meta, -1)
+    # Longer names first: L['x'][1] begins like L['x'][1][0].
+    named = {name: f"size_{i}" for i, name in enumerate(sorted(sizes, key=len, reverse=True))}
+    values = {short: sympy.sympify(sizes[name]) for name, short in named.items()}
+    guards = []
+    for text in code:
+        short = text.replace("\n", "")
+        for name, each in named.items():
+            short = short.replace(name, each)
+        try:
+            expr = read(ast.parse(short.strip(), mode="eval").body, values)
+        except (SyntaxError, LookupError, TypeError, ValueError):
+            expr = None
+        guards.append(Guard(expr, str(text if expr is None else expr)))
+    return guards
+
+
+OPERATORS: Mapping[type, Callable[..., Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Pow: lambda a, b: a**b,
+    ast.FloorDiv: torch_functions.FloorDiv,
+    ast.Mod: torch_functions.Mod,
+    ast.Eq: sympy.Eq,
+    ast.NotEq: sympy.Ne,
+    ast.Lt: sympy.Lt,
+    ast.LtE: sympy.Le,
+    ast.Gt: sympy.Gt,
+    ast.GtE: sympy.Ge,
+    ast.And: sympy.And,
+    ast.Or: sympy.Or,
+}
+CALLS: Mapping[str, Callable[..., Any]] = {"max": torch_functions.Max, "min": torch_functions.Min}
+
+
+def read(node: ast.AST, values: Mapping[str, Any]) -> Any:
+    """A Python expression as sympy. Raises LookupError, TypeError or ValueError for what is not known here."""
+    match node:
+        case ast.Constant(value=int() as number):
+            return sympy.Integer(number)
+        case ast.Name(id=name):
+            return values[name]
+        case ast.BinOp(left=left, op=op, right=right):
+            return OPERATORS[type(op)](read(left, values), read(right, values))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -read(operand, values)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return sympy.Not(read(operand, values))
+        case ast.BoolOp(op=op, values=parts):
+            return OPERATORS[type(op)](*(read(part, values) for part in parts))
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return OPERATORS[type(op)](read(left, values), read(right, values))
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return CALLS[name](*(read(arg, values) for arg in args))
+    raise ValueError(f"no relation over sizes: {ast.dump(node)}")
+
+
+def assertions_of(module: torch.fx.GraphModule, lines: Mapping[str, str]) -> list[Guard]:
+    """What the graph asserts at run time: of sizes and numbers as relations, each with its line in `lines` or else
+    the one that the number comes from; of whole tensors by the message alone."""
+    found = []
+    for node in module.graph.nodes:
+        name = getattr(node.target, "__name__", "") if node.op == "call_function" else ""
+        line = line_of(node.meta.get("stack_trace") or "")
+        if name in ("_assert_async.default", "_assert_async.msg"):
+            message = node.args[1] if len(node.args) > 1 else "all is true"
+            found.append(Guard(None, f"{message} {CONTENT}", line, "assertion"))
+        elif name == "_assert_scalar.default" and is_truth(node.args[0]):
+            found.append(Guard(None, TRUTH, line, "assertion"))
+        elif name == "_assert_scalar.default":
+            asserted = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else node.args[0]
+            expr = closed(asserted.node.expr if isinstance(asserted, torch.SymBool) else sympy.sympify(asserted))
+            told = str(node.args[1] if len(node.args) > 1 else expr)
+            found.append(Guard(expr, told, lines.get(normal(expr)) or line, "assertion"))
+    return found
+
+
+def is_truth(node: Any) -> bool:
+    """True for the comparison with 1 of the number of a computed truth value, which torch records as simply True."""
+    if not isinstance(node, torch.fx.Node) or node.target is not operator.eq or node.args[1] != 1:
+        return False
+    number = node.args[0]
+    return isinstance(number, torch.fx.Node) and number.target is torch.sym_ite and number.args[1:] == (1, 0)
+
+
+def closed(expr: Any) -> Any:
+    """A comparison of an integer with a number by <= or >=, so that torch's several ways to say one thing are one."""
+    if not isinstance(expr, sympy.Lt | sympy.Gt | sympy.Le | sympy.Ge):
+        return expr
+    expr = expr.reversed if expr.args[0].is_number else expr
+    symbol, limit = expr.args
+    if not (symbol.is_Symbol and symbol.is_integer and limit.is_Integer):
+        return expr
+    if isinstance(expr, sympy.Lt):
+        return sympy.Le(symbol, limit - 1)
+    return sympy.Ge(symbol, limit + 1) if isinstance(expr, sympy.Gt) else expr
+
+
+def normal(expr: Any) -> str:
+    """A condition as text that is the same for torch's several ways to say it."""
+    expr = closed(expr)
+    if not isinstance(expr, sympy.core.relational.Relational):
+        return str(expr)
+    said: Any = expr.canonical
+    sides = (int(a) if a.is_Float and float(a).is_integer() else a for a in said.args)
+    return " ".join(map(str, (type(said).__name__, *sides)))
+
+
+def ranges_of(constraints: Mapping[Any, Any], env: Any) -> dict[str, tuple[int, int | None]]:
+    """torch symbol -> (least, greatest) size, or number; None where unbounded above, `LEAST` where below.
+
+    Symbols that torch replaced are left out.
+    """
+    replaced = getattr(env, "replacements", {})
+    return {
+        symbol.name: (LEAST if (low := bound(span.lower)) is None else low, bound(span.upper))
+        for symbol, span in constraints.items()
+        if isinstance(symbol, sympy.Symbol) and symbol not in replaced
+    }
+
+
+def bound(value: Any) -> int | None:
+    """An end of torch's range as an int; None for infinity."""
+    return int(value) if getattr(value, "is_Integer", False) or isinstance(value, int) else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Names
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Names:
+    """The user's names for torch's symbols.
+
+    `symbols` maps every symbol of the inputs to a name, made up where the user gave none. `equal` maps a name that
+    torch found to be equal to something else to that: another name, or an expression. `promises` are the relations
+    between torch's symbols that follow from the user's names and that torch did not find itself.
+    """
+
+    symbols: Mapping[str, str]
+    equal: Mapping[str, str]
+    promises: tuple[Guard, ...]
+
+
+def names_of(places: Sequence[Place], leaves: Sequence[Leaf], metas: Metas, defaults: Mapping[str, str]) -> Names:
+    """Names for the symbols of the inputs. A symbol's first name stays, in the order of the inputs."""
+    symbols: dict[str, str] = {}
+    equal: dict[str, str] = {}
+    promises: list[Guard] = []
+    first: dict[str, Any] = {}
+    plain = [place for place in places if place.is_plain]
+    sizes = [(place, size_of(metas[place.leaf], place.axis)) for place in plain]
+    for place, size in sizes:
+        if isinstance(size, sympy.Symbol):
+            symbols.setdefault(size.name, place.expr.name)
+    for place in places:
+        if not place.is_plain:
+            name_root(place, size_of(metas[place.leaf], place.axis), symbols)
+    name_others(leaves, metas, symbols, defaults)
+    for place, size in sizes:
+        name = place.expr.name
+        known = first.setdefault(name, size)
+        if known != size:
+            promises.append(Guard(sympy.Eq(known, size), f"{name} is one size", kind="promise"))
+        shown = printed(size, symbols)
+        if shown != name:
+            equal.setdefault(name, shown)
+    for place in places:
+        size, values = (
+            size_of(metas[place.leaf], place.axis),
+            {n: s for n, s in first.items() if isinstance(s, sympy.Expr)},
+        )
+        if not place.is_plain and all(symbol.name in values for symbol in dims.symbols_of(place.expr)):
+            said = value_of(place.expr, values)
+            if said != size and sympy.expand(said - size) != 0:
+                promises.append(Guard(sympy.Eq(said, size), place.text, kind="promise"))
+        elif not place.is_plain and isinstance(size, sympy.Symbol):
+            promises += [Guard(expr, place.text, kind="promise") for expr in multiples(place, size, values)]
+        promises += limits(place, size)
+    return Names(symbols, equal, tuple(promises))
+
+
+def limits(place: Place, size: Any) -> list[Guard]:
+    """What the range of a Dim says of the size that its dimension has in the program."""
+    size = unsigned(size)
+    ends = [(sympy.Ge(size, place.least), f"{place.text} >= {place.least}")] if place.least else []
+    ends += [(sympy.Le(size, place.most), f"{place.text} <= {place.most}")] if place.most is not None else []
+    return [Guard(end, text, kind="promise") for end, text in ends if getattr(end, "free_symbols", ())]
+
+
+def news(promises: Sequence[Guard], ranges: Mapping[str, tuple[int, int | None]]) -> list[Guard]:
+    """The promises that do not follow from the ranges of torch's symbols already."""
+    return [guard for guard in promises if not follows(guard.expr, ranges)]
+
+
+def follows(relation: Any, ranges: Mapping[str, tuple[int, int | None]]) -> bool:
+    """Whether `a*s + b <= c`, or `>=`, holds for every size of its one symbol."""
+    if not isinstance(relation, sympy.Le | sympy.Ge) or len(relation.free_symbols) != 1:
+        return False
+    symbol: Any = next(iter(relation.free_symbols))
+    slope: Any = sympy.diff(relation.lhs, symbol)
+    if not slope.is_number or symbol.name not in ranges:
+        return False
+    low, high = ranges[symbol.name]
+    worst = low if (slope > 0) is isinstance(relation, sympy.Ge) else high
+    return worst is not None and relation.xreplace({symbol: sympy.Integer(worst)}) == sympy.true
+
+
+def multiples(place: Place, size: Any, values: Mapping[str, Any]) -> list[Any]:
+    """What `2*k + n` says of a size where k is the one name that stands nowhere alone: it is n, or 2 more, or 4."""
+    (unknown, *more) = [symbol for symbol in dims.symbols_of(place.expr) if symbol.name not in values]
+    expr: Any = place.expr
+    slope, start = expr.coeff(unknown, 1), expr.xreplace({unknown: sympy.Integer(0)})
+    linear = slope.is_Integer and dims.same(expr, dims.add(dims.mul(unknown, int(slope)), start)) is True
+    if more or not linear or slope < 1:
+        return []
+    least = value_of(start, values)
+    found = [sympy.Eq(torch_functions.Mod(size - least, slope), 0)] if slope > 1 else []
+    return found if least == 0 else [*found, sympy.Ge(size, least)]
+
+
+def name_root(place: Place, size: Any, symbols: dict[str, str]) -> None:
+    """Names the symbol of a derived dimension that stands nowhere alone: `k` for `2*s5` that the user called `2*k`."""
+    roots = dims.symbols_of(place.expr)
+    unnamed = [s for s in getattr(size, "free_symbols", ()) if s.name not in symbols]
+    if len(roots) == len(unnamed) == 1 and roots[0].name not in symbols.values():
+        if isinstance(size, sympy.Symbol):
+            symbols[size.name] = free_name(place.text, ())
+        elif value_of(place.expr, {roots[0].name: unnamed[0]}) == size:
+            symbols[unnamed[0].name] = roots[0].name
+
+
+def name_others(leaves: Sequence[Leaf], metas: Metas, symbols: dict[str, str], defaults: Mapping[str, str]) -> None:
+    """Names every other symbol after the first dimension that it is: `x_dim_0`."""
+    taken = set(symbols.values())
+    for leaf, meta in zip(leaves, metas, strict=True):
+        axes = range(meta.dim()) if isinstance(meta, torch.Tensor) else (-1,) if isinstance(meta, torch.SymInt) else ()
+        for axis in axes:
+            size = size_of(meta, axis)
+            if isinstance(size, sympy.Symbol) and size.name not in symbols:
+                label = "".join(c if c.isalnum() else "_" for c in leaf.name)
+                name = defaults.get(size.name) or (f"{label}_dim_{axis}" if axis >= 0 else label)
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+                symbols[size.name] = name
+
+
+def printed(size: Any, symbols: Mapping[str, str]) -> str:
+    """A recorded size with the user's names."""
+    if isinstance(size, int):
+        return str(size)
+    named = size.xreplace({s: dims.symbol(symbols.get(s.name, s.name)) for s in size.free_symbols})
+    try:
+        return notation.text(named)
+    except ValueError:
+        return str(named)
+
+
+def names_in_env(env: Any) -> dict[str, str]:
+    """The names that torch itself still knows of a program's symbols: those of `torch.export.Dim`."""
+    known = getattr(env, "source_name_to_debug_name", None) or {}
+    sources = getattr(env, "var_to_sources", None) or {}
+    return {
+        symbol.name: known[source.name]
+        for symbol, found in sources.items()
+        for source in found
+        if isinstance(source.name, str) and known.get(source.name, "").isidentifier()
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Dimensions that did not stay dynamic
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def frozen_places(
+    places: Sequence[Place], leaves: Sequence[Leaf], metas: Metas, guards: Sequence[Guard]
+) -> list[Place]:
+    """The named dimensions that are a number in the program, or whose guards let them be nothing but 0 and 1."""
+    frozen = []
+    for place in places:
+        size = size_of(metas[place.leaf], place.axis)
+        if isinstance(size, int) or (is_small(leaves[place.leaf], place.axis) and not allows_more(size, guards)):
+            frozen.append(place)
+    return frozen
+
+
+def settled_by(guards: Sequence[Guard]) -> dict[str, int]:
+    """{symbol: the one number that it can be} for each of torch's symbols of which a guard says so: where an example
+    has 1 row, torch may go on as if there could be others, and find only then that it is 1 that broadcasts."""
+    found: dict[str, int] = {}
+    for guard in guards:
+        if isinstance(guard.expr, sympy.Eq) and guard.kind == "guard":
+            sides: tuple[Any, ...] = guard.expr.args
+            found |= {a.name: int(b) for a, b in (sides, sides[::-1]) if a.is_Symbol and b.is_Integer}
+    return found
+
+
+def is_small(leaf: Leaf, axis: int) -> bool:
+    """Whether the example of a dimension is 0 or 1."""
+    size = leaf.value.shape[axis] if axis >= 0 else leaf.value
+    return isinstance(size, int) and size <= 1
+
+
+def allows_more(size: Any, guards: Sequence[Guard]) -> bool:
+    """Whether the guards about this one symbol hold for any of many sizes beyond 1."""
+    own = {size, number(getattr(size, "name", ""))}
+    conditions = [guard.expr for guard in guards if guard.expr is not None and len(guard.expr.free_symbols) == 1
+                  and guard.expr.free_symbols <= own]  # fmt: skip
+    return any(all(holds_for(expr, dict.fromkeys(own, sympy.Integer(n))) for expr in conditions) for n in range(2, 66))
+
+
+def holds_for(expr: Any, sizes: Mapping[Any, Any]) -> bool:
+    """Whether a relation holds for these sizes of its symbols; not where it is undefined for them."""
+    try:
+        return bool(at_sizes(expr, sizes) == sympy.true)
+    except ArithmeticError:
+        return False
+
+
+def at_sizes(expr: Any, sizes: Mapping[Any, Any]) -> Any:
+    """A relation or size with these sizes in place of symbols. Raises ArithmeticError where it is undefined for them:
+    it divides by 0, or torch's `Mod` meets a negative number."""
+    try:
+        return expr.xreplace(dict(sizes))
+    except AssertionError as error:
+        raise ArithmeticError(f"{expr} is undefined for {dict(sizes)}") from error
+
+
+def example_of_symbols(leaves: Sequence[Leaf], metas: Metas) -> dict[Any, Any]:
+    """torch symbol -> its size in the example inputs."""
+    found: dict[Any, Any] = {}
+    for leaf, meta in zip(leaves, metas, strict=True):
+        axes = range(meta.dim()) if isinstance(meta, torch.Tensor) else (-1,) if isinstance(meta, torch.SymInt) else ()
+        for axis in axes:
+            size = size_of(meta, axis)
+            if isinstance(size, sympy.Symbol):
+                found[size] = sympy.Integer(leaf.value.shape[axis] if axis >= 0 else leaf.value)
+    return found
+
+
+def broken_by(
+    sizes: Mapping[Any, Any], guards: Sequence[Guard], ranges: Mapping[str, tuple[int, int | None]]
+) -> Guard | None:
+    """The first guard that does not hold for these sizes of torch's symbols; a range counts as one."""
+    by_name = {symbol.name: size for symbol, size in sizes.items()}
+    for guard in guards:
+        expr: Any = sympy.true if guard.expr is None else guard.expr
+        if expr.xreplace({s: by_name[s.name] for s in expr.free_symbols if s.name in by_name}) == sympy.false:
+            return guard
+    for symbol, size in sizes.items():
+        low, high = ranges.get(symbol.name, (0, None))
+        if size < low or (high is not None and size > high):
+            return Guard(sympy.Ge(symbol, low), f"{symbol} is from {low} to {high}")
+    return None
+
+
+def frozen_error(place: Place, leaves: Sequence[Leaf], metas: Metas, env: Any) -> CaptureError:
+    """The error for a named dimension that the model lets have one size only, with the line that fixed it."""
+    leaf = leaves[place.leaf]
+    source = f"{leaf.source}.size()[{place.axis}]" if place.axis >= 0 else leaf.source
+    where = f"dimension {place.axis} of {leaf.name!r}" if place.axis >= 0 else f"the number {leaf.name!r}"
+    only = only_size(place, leaves, metas)
+    line = line_that_fixed(source, env)
+    inside = line.startswith("in torch: ")
+    return CaptureError(
+        f"{where} was to vary as {place.text!r}, and the model works for {only} only",
+        source=line,
+        hint="leave the dimension out of dynamic_shapes"
+        + (
+            ": an operator or module of torch takes this size only"
+            if inside
+            else ", or rewrite the line that asks for its value"
+        ),
+    )
+
+
+def only_size(place: Place, leaves: Sequence[Leaf], metas: Metas) -> int:
+    """The one size that the model works for at a place."""
+    size = size_of(metas[place.leaf], place.axis)
+    value = leaves[place.leaf].value
+    return size if isinstance(size, int) else int(value.shape[place.axis] if place.axis >= 0 else value)
+
+
+def fixed_places(
+    said: Sequence[Any], places: Sequence[Place], leaves: Sequence[Leaf], metas: Metas, guards: Sequence[Guard]
+) -> tuple[Fixed, ...]:
+    """Every dimension and number that was to vary, by name or by a hint, and does not: what, its size, and the line."""
+    env = shape_env_of(metas)
+    hints = [
+        Place(i, axis, "", None)
+        for i, leaf in enumerate(said)
+        for axis, each in (leaf if isinstance(leaf, dict) else {-1: leaf}).items()
+        if each in (Dim.AUTO, Dim.DYNAMIC) or (isinstance(each, type(Dim.AUTO)) and each.type != Dim.STATIC.type)
+    ]
+    found = []
+    for place in [*frozen_places(places, leaves, metas, guards), *hints]:
+        size = size_of(metas[place.leaf], place.axis)
+        if place.text == "" and not isinstance(size, int) and getattr(size, "name", "") not in settled_by(guards):
+            continue
+        leaf = leaves[place.leaf]
+        where = f"dimension {place.axis} of {leaf.name!r}" if place.axis >= 0 else f"the number {leaf.name!r}"
+        what = f"{where}, which was to vary" + (f" as {place.text!r}," if place.text else ",")
+        line = line_that_fixed(f"{leaf.source}.size()[{place.axis}]" if place.axis >= 0 else leaf.source, env)
+        found.append(Fixed(what, only_size(place, leaves, metas), line))
+    return tuple(found)
+
+
+@attrs.frozen
+class Fixed:
+    """A dimension or number that was to vary and is one number in the program, and the line that fixed it."""
+
+    what: str
+    only: int
+    source: str
+
+    def __str__(self) -> str:
+        return f"{self.what} is {self.only}"
+
+
+def line_that_fixed(source: str, env: Any) -> str:
+    """The line at which torch gave up on the symbol of this dimension, the user's if known; empty where none is."""
+    for symbol, found in (getattr(env, "var_to_sources", None) or {}).items():
+        if any(each.name == source for each in found):
+            symbols = equal_symbols(symbol, env)
+            known = getattr(env, "replacements_slocs", None) or {}
+            places = [known.get(each) for each in symbols]
+            places += [guard.sloc for guard in env.guards if not guard.expr.free_symbols.isdisjoint(symbols)]
+            lines = [source_of_guard(each) for each in places]
+            lines += [source_of_guard(each, inside_torch=True) for each in places[: len(symbols)]]
+            return next((line for line in lines if line), "")
+    return ""
+
+
+def equal_symbols(symbol: Any, env: Any) -> list[Any]:
+    """The symbol, and those that it was made equal to: by the user's names, which have no line of the model's."""
+    found = [symbol]
+    for each in found:
+        pairs: list[Any] = [guard.expr.args for guard in env.guards if isinstance(guard.expr, sympy.Eq)]
+        pairs.append((each, (getattr(env, "replacements", None) or {}).get(each)))
+        for pair in pairs:
+            if each in pair:
+                found += [side for side in pair if isinstance(side, sympy.Symbol) and side not in found]
+    return found

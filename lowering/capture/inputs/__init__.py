@@ -1,0 +1,1 @@
+"""The arguments of the call, dimensions that vary, and scalars."""

@@ -1,0 +1,1 @@
+"""What bends torch.export while it traces."""

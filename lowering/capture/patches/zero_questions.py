@@ -1,0 +1,198 @@
+"""What was asked of sizes while torch traced, by whom, and which answers size 0 would have changed.
+
+torch takes every size of an example for positive: `x.shape[0] == 0` is False before anything could record it. A model
+that asks so goes another way for 0 than the one that was traced. Here the comparisons themselves are overheard. What
+torch's own kernels ask, about strides and memory formats, is left out: their operators are in the graph as a whole.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import attrs
+import sympy
+import torch
+from torch._guards import SLoc
+from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._sympy import functions as torch_functions
+
+TORCH = str(Path(torch.__file__).parent)
+HERE = str(Path(__file__).parents[2])
+END = str(Path(HERE, "capture", "torch_export.py"))
+LIBRARIES = tuple({sysconfig.get_paths()[key] for key in ("purelib", "platlib", "stdlib", "platstdlib")})
+ZERO = sympy.Integer(0)
+RELATIONS: Mapping[str, Callable[..., Any]] = {
+    "eq": sympy.Eq, "ne": sympy.Ne, "lt": sympy.Lt, "le": sympy.Le, "gt": sympy.Gt, "ge": sympy.Ge,
+    "sym_max": torch_functions.Max, "sym_min": torch_functions.Min,
+}  # fmt: skip
+BETWEEN = (
+    "/fx/experimental/sym_node.py", "/fx/experimental/symbolic_shapes.py", "/__init__.py", "/utils/_config_module.py",
+    "/_utils.py", "/_dynamo/eval_frame.py",
+)  # fmt: skip
+"""Files of torch that hand a question on."""
+HANDED = ("__torch_function__", "handle_torch_function")
+KERNELS = (
+    "/_prims", "/_subclasses", "/_meta_registrations", "/_refs", "/_decomp", "/_ops", "/fx", "/_export", "/export",
+    "/_dispatch", "/_functorch", "/_higher_order_ops", "/_library", "/utils", "/overrides", "/_guards",
+)  # fmt: skip
+"""Files and folders of torch that compute shapes and strides of operators, and trace."""
+
+
+@attrs.frozen
+class Question:
+    """A comparison of sizes (or a greatest or least one) whose answer size 0 would change.
+
+    `symbols` are the names of torch's symbols of which one alone at 0 changes it; where none does, `together` are those
+    that change it all at 0. `frame` is the line that asked.
+    """
+
+    symbols: frozenset[str]
+    together: frozenset[str]
+    frame: traceback.FrameSummary | None
+
+
+@attrs.frozen
+class Heard:
+    """What a model asked of sizes while it was traced, and the line of each condition that was left to run time, by
+    torch's expression."""
+
+    questions: list[Question] = attrs.field(factory=list)
+    deferred: dict[Any, traceback.FrameSummary | None] = attrs.field(factory=dict)
+
+
+@contextmanager
+def listening() -> Iterator[Heard]:
+    """A block in which models may be traced; what it gives is filled with what they ask.
+
+    In it, torch notes the model's own line for guards, not its own.
+    """
+    heard = Heard()
+    known: set[Any] = set()
+    before = {name: getattr(SymNode, name) for name in RELATIONS}
+    located, deferred = ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert
+
+    def with_line(env: Any, framework_loc: Any = None) -> Any:
+        sloc = located(env, framework_loc)
+        if sloc.maybe_user_loc is not None:
+            return sloc
+        frame = sys._getframe(1)
+        where = sloc.framework_loc if framework_loc is not None else torch_frame(frame)
+        return SLoc(where, user_frame(frame))  # type: ignore[arg-type]
+
+    def noted(env: Any, expr: Any, *args: Any, **kwargs: Any) -> bool:
+        if expr not in heard.deferred:
+            heard.deferred[expr] = user_frame(sys._getframe(1))
+        return deferred(env, expr, *args, **kwargs)
+
+    try:
+        for name, method in before.items():
+            setattr(SymNode, name, overheard(name, method, heard.questions, known))
+        ShapeEnv._get_sloc = with_line  # type: ignore[method-assign]
+        ShapeEnv.guard_or_defer_runtime_assert = noted  # type: ignore[method-assign]
+        yield heard
+    finally:
+        ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert = located, deferred
+        for name, method in before.items():
+            setattr(SymNode, name, method)
+
+
+def overheard(name: str, method: Any, found: list[Question], known: set[Any]) -> Any:
+    """A comparison of SymNode that notes what 0 would have changed."""
+
+    def compare(self: Any, other: Any) -> Any:
+        answer = method(self, other)
+        found_exprs: list[Any] = [getattr(each, "expr", None) for each in (answer, self, other)]
+        said, ours, theirs = found_exprs
+        if said is None or theirs is None or not (ours.free_symbols or theirs.free_symbols):
+            return answer
+        if name in ("sym_max", "sym_min") or said in (sympy.true, sympy.false):
+            frame = sys._getframe(1)
+            asker = asking(frame)
+            key = (name, ours, theirs, said, asker and (asker.f_code.co_filename, asker.f_lineno))
+            if asker is not None and key not in known:
+                known.add(key)
+                note(RELATIONS[name], ours, theirs, said, user_frame(frame), found)
+        return answer
+
+    return compare
+
+
+def note(relation: Any, ours: Any, theirs: Any, said: Any, frame: Any, found: list[Question]) -> None:
+    """Adds the question to `found` if 0 changes its answer."""
+    symbols = ours.free_symbols | theirs.free_symbols
+    alone = {each for each in symbols if changed(relation, ours, theirs, said, {each: ZERO})}
+    together = frozenset()
+    if not alone and len(symbols) > 1 and changed(relation, ours, theirs, said, dict.fromkeys(symbols, ZERO)):
+        together = frozenset(each.name for each in symbols)
+    if alone or together:
+        found.append(Question(frozenset(each.name for each in alone), together, frame))
+
+
+def changed(relation: Any, ours: Any, theirs: Any, said: Any, sizes: Mapping[Any, Any]) -> bool:
+    """Whether the answer would be another one at these sizes."""
+    try:
+        then = relation(sympy.sympify(ours).xreplace(dict(sizes)), sympy.sympify(theirs).xreplace(dict(sizes)))
+        return bool(then != said.xreplace(dict(sizes)))
+    except (ArithmeticError, TypeError, ValueError):
+        return True
+
+
+def asking(frame: FrameType | None) -> FrameType | None:
+    """The frame of the model (or of torch.nn) that asked; None where a kernel of torch or irkit itself did."""
+    called = False  # by torch.sym_max and its like, which torch hands on to itself first
+    while frame is not None:
+        name, function = frame.f_code.co_filename, frame.f_code.co_name
+        called = called or function in ("sym_max", "sym_min", "sym_ite")
+        if name.startswith(HERE) and function not in HANDED:
+            return None
+        if name.startswith(TORCH):
+            rest = name[len(TORCH) :]
+            if rest not in BETWEEN and not (called and function in HANDED):
+                return None if rest.startswith(KERNELS) else frame
+        elif not name.startswith(("<", HERE)) and not name.endswith(("functools.py", "contextlib.py")):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def user_frame(frame: FrameType | None) -> traceback.FrameSummary | None:
+    """The innermost line of the user's own code on the way to `frame`, or else of a library; None where all is torch's.
+
+    The way begins where irkit calls torch.export.
+    """
+    library: FrameType | None = None
+    while frame is not None and frame.f_code.co_filename != END:
+        name = frame.f_code.co_filename
+        if not name.startswith((TORCH, HERE, "<")):
+            if not name.startswith(LIBRARIES):
+                return summary(frame)
+            if library is None and "site-packages" in name:
+                library = frame
+        frame = frame.f_back
+    return summary(library) if library is not None else None
+
+
+def torch_frame(frame: FrameType | None) -> traceback.FrameSummary | None:
+    """The innermost line of torch that neither traces nor computes shapes on the way to `frame`; else any."""
+    first: FrameType | None = None
+    while frame is not None and frame.f_code.co_filename != END:
+        name = frame.f_code.co_filename
+        if name.startswith(TORCH) and name[len(TORCH) :] not in BETWEEN:
+            if not name[len(TORCH) :].startswith((*KERNELS, "/_dynamo", "/_compile")):
+                return summary(frame)
+            first = first or (None if name.endswith("recording.py") else frame)
+        frame = frame.f_back
+    return summary(first) if first is not None else None
+
+
+def summary(frame: FrameType) -> traceback.FrameSummary:
+    """File, line and function of a frame."""
+    return traceback.FrameSummary(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, lookup_line=False)

@@ -1,0 +1,483 @@
+"""The only call of torch.export, with everything around it that keeps the model as it was and dimensions dynamic."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import sysconfig
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
+
+import attrs
+import torch
+from torch._guards import TracingContext, tracing
+from torch.export import ExportedProgram, _trace
+from torch.fx.experimental import _config as symbolic_config
+from torch.nn.modules import transformer
+from torch.utils import _pytree as pytree
+
+from lowering.capture.guards.assumed import taken_for_granted
+from lowering.capture.guards.guards import (
+    HERE,
+    TORCH,
+    Guard,
+    broken_by,
+    example_of_symbols,
+    frozen_error,
+    frozen_places,
+    guards_of,
+    is_small,
+    shape_env_of,
+)
+from lowering.capture.inputs.calls import Call, flat_signature, unchanged
+from lowering.capture.inputs.torch_dims import is_derived, promise, torch_tree
+from lowering.capture.patches.fresh_dynamo import compiled_afresh
+from lowering.capture.patches.int_and_len import asks_for_sizes, sizes_kept
+from lowering.capture.patches.module_to import converting_modules
+from lowering.capture.patches.open_conditions import conditions_left_open
+from lowering.capture.patches.packed_sequences import packed_sequences
+from lowering.capture.patches.set_data import Sharing
+from lowering.capture.patches.shape_kernels import shape_kernels
+from lowering.capture.patches.zero_questions import Heard, listening
+from lowering.capture.transforms import carried_out
+from lowering.errors import CaptureError
+from lowering.records.dynamic_shapes import Leaf, LeafStatement, Place, example_size, expected, range_of, statements_of
+from lowering.records.programs import first_line, metas_of_program
+from lowering.records.pytrees import Registrations
+from lowering.records.source_lines import line_of
+
+# Sizes for examples where the user's own are 0 or 1, which torch tends to take for fixed.
+STAND_INS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
+# torch.export of its own LSTM, GRU and RNN says so: the modules assign their list of weights while they are traced.
+NOISE = r"The tensor attributes? .* w(as|ere) assigned during export"
+
+
+@attrs.frozen
+class Attempt:
+    """One way in which capture was tried: what it was, how long it took, and torch's error where it failed.
+
+    `oblivious` is False where torch took sizes 0 and 1 for fixed, and all others for at least 2.
+    """
+
+    how: str
+    seconds: float
+    error: str = ""
+    oblivious: bool = True
+
+
+@attrs.frozen(eq=False)
+class Request:
+    """What is to be exported, and what was said of its dimensions: one statement for each leaf.
+
+    `lenient` is True where dimensions that do not stay dynamic are no failure, `keeping` where int() and len() in the
+    model's code shall keep sizes, `torch_dims` where torch itself shall keep watch over Dims.
+    """
+
+    module: torch.nn.Module
+    call: Call
+    leaves: tuple[Leaf, ...]
+    said: tuple[LeafStatement, ...]
+    places: tuple[Place, ...]
+    known: Registrations
+    strict: bool
+    lenient: bool = False
+    keeping: bool = False
+    torch_dims: bool = False
+
+    @property
+    def way(self) -> str:
+        """How torch traces, in words."""
+        how = "torch.export, strict" if self.strict else "torch.export, non-strict"
+        how = f"{how}, over its own Dims" if self.torch_dims else how
+        return f"{how}, where int() and len() keep sizes" if self.keeping else how
+
+
+def exported_somehow(request: Request) -> tuple[Request, ExportedProgram, list[Attempt], Heard]:
+    """What `exported` gives, after the request that it was given for: where int() or len() fixed a size, that they
+    shall keep it. Raises the first CaptureError where that does not help.
+
+    torch computes with a Dim that is derived from another one, and graphs become simpler by it; where it refuses what
+    the model relies on beyond that, Dims are names like others.
+    """
+    attempts: list[Attempt] = []
+    if not request.lenient and any(map(is_derived, statements_of(request.said))):
+        derived, start = attrs.evolve(request, torch_dims=True), time.perf_counter()
+        try:
+            return derived, *exported(derived)
+        except CaptureError as error:
+            attempts.append(Attempt(derived.way, time.perf_counter() - start, error.what))
+    try:
+        program, more, asked = exported(request)
+        return request, program, [*attempts, *more], asked
+    except CaptureError as error:
+        if request.strict or not asks_for_sizes(error):
+            raise
+        keeping = attrs.evolve(request, keeping=True)
+        try:
+            return keeping, *exported(keeping)
+        except CaptureError:
+            raise error from error.__cause__
+
+
+def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], Heard]:
+    """(program, attempts, what the model asked of sizes).
+
+    Raises CaptureError, with torch's error as its cause, where no attempt succeeds.
+
+    Examples of size 0 and 1 are tried as they are, and, where torch then takes the size for fixed, larger. Broadcasting
+    that is meant (`Dim.AUTO` on a 1) needs torch's own rule, by which 0 and 1 are fixed: the last attempt.
+    """
+    attempts: list[Attempt] = []
+    failures: list[Exception] = []
+    fallback: Any = None
+    for how, examples, oblivious in plans(request, failures):
+        start = time.perf_counter()
+        try:
+            program, heard = export(request, examples, oblivious)
+        except Exception as error:
+            failures.append(error)
+        else:
+            frozen = not_dynamic(request, program)
+            other = another_way(request, program) if frozen is None else None
+            if frozen is None and other is None:
+                attempts.append(Attempt(how, time.perf_counter() - start, oblivious=oblivious))
+                return program, attempts, heard
+            failures.append(frozen or other)  # type: ignore[arg-type]
+            fallback = fallback if other is not None else fallback or (program, oblivious, heard)
+        attempts.append(Attempt(how, time.perf_counter() - start, first_line(failures[-1])))
+    if fallback is not None and request.lenient:
+        program, oblivious, heard = fallback
+        return program, [*attempts, attrs.evolve(attempts[-1], seconds=0.0, error="", oblivious=oblivious)], heard
+    if isinstance(failures[0], CaptureError):
+        raise failures[0]
+    raise explained(request, failures[0]) from failures[0]
+
+
+def plans(request: Request, failures: Sequence[Exception]) -> Iterator[tuple[str, list[Any], bool]]:
+    """(how, example leaves, whether torch shall ignore that an example has size 0 or 1), the likeliest first."""
+    given = [leaf.value for leaf in request.leaves]
+    yield request.way, given, True
+    larger = enlarged(request)
+    if larger is not None:
+        yield f"{request.way}, with larger examples", larger, True
+    fixed = f"{request.way}, where sizes 0 and 1 are fixed"
+    if isinstance(failures[0], AnotherWay) or (not isinstance(failures[0], CaptureError) and varies_from_one(request)):
+        yield fixed, given, False
+    elif type(failures[0]) is RuntimeError and any(request.said):
+        # Sizes that do not fit, it may be for want of knowing that 1 - max(0, 1 - n) is 1, which needs n > 0.
+        yield fixed, given, False
+
+
+def varies_from_one(request: Request) -> bool:
+    """Whether something is said of a dimension whose example is 0 or 1."""
+    return any(True for _ in small(request))
+
+
+def small(request: Request) -> Iterator[tuple[Leaf, int]]:
+    """(leaf, axis) of each dimension that something is said of, and whose example is 0 or 1."""
+    for leaf, said in zip(request.leaves, request.said, strict=True):
+        yield from ((leaf, axis) for axis in said if leaf.value.shape[axis] <= 1) if isinstance(said, dict) else ()
+
+
+def not_dynamic(request: Request, program: ExportedProgram) -> CaptureError | None:
+    """The error for a dimension that the user named and that has one size in the program; None where there is none."""
+    metas = metas_of_program(program)
+    env = shape_env_of(metas)
+    # What guards say of a size matters where its example tells too little; there may be thousands of them.
+    open_ = any(is_small(request.leaves[place.leaf], place.axis) for place in request.places)
+    guards = guards_of(env, program._guards_code, request.leaves, metas) if open_ else ()
+    for place in frozen_places(request.places, request.leaves, metas, guards):
+        return frozen_error(place, request.leaves, metas, env)
+    return None
+
+
+class AnotherWay(CaptureError):
+    """The program of other sizes is not that of the example itself."""
+
+    @classmethod
+    def at(cls, sizes: str, source: str) -> AnotherWay:
+        """The error for an example of these sizes, with the line that parts it from others."""
+        return cls(
+            f"the model takes another way for the example itself ({sizes}) than for other sizes",
+            source=source,
+            hint="leave the dimension static, or give an example of more than 1; it will then be refused for 1",
+        )
+
+
+def another_way(request: Request, program: ExportedProgram) -> AnotherWay | None:
+    """The error for an example of size 0 or 1 for which torch took for granted what does not hold of it: that `squeeze`
+    keeps a dimension. None where there is none."""
+    if not varies_from_one(request):
+        return None
+    sizes = example_of_symbols(request.leaves, metas_of_program(program))
+    for node in program.graph.nodes:
+        guards = [Guard(each, str(each)) for each in taken_for_granted(node)] if node.op == "call_function" else []
+        if broken_by(sizes, guards, {}) is not None:
+            at = ", ".join(
+                f"dimension {axis} of {leaf.name!r} is {leaf.value.shape[axis]}" for leaf, axis in small(request)
+            )
+            return AnotherWay.at(at, line_of(node.meta.get("stack_trace") or ""))
+    return None
+
+
+def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[ExportedProgram, Heard]:
+    """(program, heard): what torch.export makes of the module and these example leaves, and what was asked of sizes on
+    the way. The module stays as it is."""
+    call = request.call
+    flat = [copied(each) for each in examples]
+    _, spec = pytree.tree_flatten((call.args, call.kwargs))
+    args, kwargs = pytree.tree_unflatten(flat, spec)
+    with ExitStack() as stack:
+        stack.enter_context(unchanged(request.module))
+        if call.is_variable:
+            stack.enter_context(flat_signature(request.module, call))
+        # Parameters are constants: what no_grad and detach say about gradients need not be in the graph.
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(oblivious_of_examples(oblivious))
+        stack.enter_context(without_fast_path())
+        stack.enter_context(without_questions_of_masks())
+        stack.enter_context(packed_sequences())
+        stack.enter_context(shape_kernels())
+        if request.keeping:
+            stack.enter_context(sizes_kept(request.module))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", NOISE)
+        if not request.strict:
+            stack.enter_context(conditions_left_open())
+            stack.enter_context(converting_modules())
+            stack.enter_context(watched(request))
+        else:
+            stack.enter_context(asserting())
+        if TracingContext.try_get() is None:
+            stack.enter_context(compiled_afresh())
+        else:
+            # Inside a backend of torch.compile: torch.export would go on with dynamo's own symbols.
+            stack.enter_context(tracing(None))
+        if not request.strict:
+            stack.enter_context(Sharing())
+        stack.enter_context(failing_quietly())
+        heard = stack.enter_context(listening())
+        program = torch.export.export(
+            request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
+        )
+        return carried_out(program), heard
+
+
+@contextmanager
+def asserting() -> Iterator[None]:
+    """A block in which dynamo writes what it defers to run time into the graph.
+
+    torch.export in strict mode leaves that to a later step, by which dynamo has dropped every `torch._check` that holds
+    once the number that it is about is replaced, and the number with it.
+    """
+    before = _trace.DEFAULT_EXPORT_DYNAMO_CONFIG
+    _trace.DEFAULT_EXPORT_DYNAMO_CONFIG = dataclasses.replace(before, do_not_emit_runtime_asserts=False)
+    try:
+        yield
+    finally:
+        _trace.DEFAULT_EXPORT_DYNAMO_CONFIG = before
+
+
+@contextmanager
+def failing_quietly() -> Iterator[None]:
+    """A block in which torch.export does not print the whole graph that it had when it failed, nor log that it knows no
+    line of the model: the error that is raised says where it was."""
+    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+
+    def wanted(record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith("Unable to find user code")
+
+    logger.addFilter(wanted)
+    setattr(_trace, "print", lambda *_, **__: None)  # noqa: B010  (the module's own, before Python's)
+    try:
+        yield
+    finally:
+        delattr(_trace, "print")
+        logger.removeFilter(wanted)
+
+
+def for_torch(request: Request) -> Any:
+    """`dynamic_shapes` in torch's own structure; None where nothing is dynamic."""
+    if all(said is None for said in request.said):
+        return None
+    options = request.lenient, request.torch_dims
+    by_source = {leaf.source: said for leaf, said in zip(request.leaves, request.said, strict=True)}
+    paths = [f"L{pytree.keystr(path)}" for path, _ in pytree.tree_flatten_with_path(request.call.combined)[0]]
+    if len(by_source) == len(request.leaves) and set(by_source) == set(paths):
+        return torch_tree(request.call.combined, iter([by_source[path] for path in paths]), *options)
+    return torch_tree(request.call.combined, iter(request.said), *options)
+
+
+def copied(leaf: Any) -> Any:
+    """A tensor of its own, so that torch's marks on examples, views and tensors passed twice do not matter."""
+    if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
+        return leaf
+    return leaf.detach().clone().requires_grad_(leaf.requires_grad)
+
+
+def oblivious_of_examples(oblivious: bool) -> AbstractContextManager[Any]:
+    """A block in which torch shall (not) ignore that the size of an example is 0 or 1 where it can."""
+    patch: Any = getattr(symbolic_config, "patch")  # noqa: B009  (torch installs it in the module when that is imported)
+    return patch(backed_size_oblivious=oblivious)
+
+
+@contextmanager
+def without_fast_path() -> Iterator[None]:
+    """A block in which nn.Transformer and nn.MultiheadAttention do not take their fused kernels."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def without_questions_of_masks() -> Iterator[None]:
+    """A block in which nn.Transformer does not look whether a mask happens to be the causal one.
+
+    It would choose another kernel then, with the same result; torch.export cannot ask what a tensor holds.
+    """
+    before = transformer._detect_is_causal_mask
+
+    def told(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+        return is_causal is True
+
+    transformer._detect_is_causal_mask = told
+    try:
+        yield
+    finally:
+        transformer._detect_is_causal_mask = before
+
+
+@contextmanager
+def watched(request: Request) -> Iterator[None]:
+    """A block in which a call of the module states what the user's names promise, and registers classes it returns."""
+
+    def before(_: torch.nn.Module, args: Any, kwargs: Any) -> None:
+        promise(request.places, pytree.tree_leaves((args, kwargs)), not request.torch_dims)
+
+    def after(_: torch.nn.Module, args: Any, output: Any) -> None:
+        request.known.include(output)
+
+    # fx.GraphModules are interpreted by torch.export, which runs no hooks.
+    hooks = [
+        request.module.register_forward_pre_hook(before, prepend=True, with_kwargs=True),
+        request.module.register_forward_hook(after),
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Larger examples
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def enlarged(request: Request) -> list[Any] | None:
+    """The example leaves with other sizes where a named dimension is 0 or 1; None where none is."""
+    named = [place for place in request.places if place.is_plain]
+    sizes = {place.expr.name: example_size(place, request.leaves) for place in named}
+    small = [name for name, size in sizes.items() if size <= 1]
+    if not small:
+        return None
+    free = [each for each in STAND_INS if each not in sizes.values()]
+    tops = {place.expr.name: top_of(request.said[place.leaf], place.axis) for place in named}
+    for name, size in zip(small, free, strict=False):
+        sizes[name] = min(size, tops[name])
+    return resized(request, sizes)
+
+
+def top_of(said: LeafStatement, axis: int) -> int:
+    """The greatest size that the user allows at a dimension."""
+    top = range_of(said[axis] if isinstance(said, dict) else said)[1]
+    return 1 << 30 if top is None else top
+
+
+def resized(request: Request, sizes: dict[str, int]) -> list[Any]:
+    """The example leaves at these sizes of the named dimensions; a longer one repeats its last row."""
+    examples = [leaf.value for leaf in request.leaves]
+    for place in request.places:
+        size = expected(place, sizes)
+        if size is None or size < 0:
+            continue
+        if place.axis < 0:
+            examples[place.leaf] = size
+            continue
+        examples[place.leaf] = stretched(examples[place.leaf], place.axis, size)
+    return examples
+
+
+def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+    """The tensor with another size at one axis: cut off, or its last row repeated (zeros where it has none)."""
+    if tensor.shape[axis] == size:
+        return tensor
+    if tensor.shape[axis] == 0:
+        shape = list(tensor.shape)
+        shape[axis] = size
+        return tensor.new_zeros(shape)
+    rows = torch.arange(size, device=tensor.device).clamp(max=tensor.shape[axis] - 1)
+    return tensor.detach().index_select(axis, rows)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Errors
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def explained(request: Request, error: Exception) -> CaptureError:
+    """torch's error as a CaptureError: the first line, the user's line, and what to try."""
+    said = first_line(error)
+    by_text = next((each for each in BY_TEXT if each[0] in said), None)
+    if by_text is not None:
+        said, hint = said[: said.index(by_text[0]) + len(by_text[0])], by_text[1]
+    else:
+        hint = HINTS.get(type(error).__name__, "run the model on these arguments; then see torch's error (the cause)")
+    return CaptureError(
+        f"torch.export cannot capture {type(request.module).__name__}: {said}", source=user_frames(error), hint=hint
+    )
+
+
+BY_TEXT = (
+    ("is not a known type", "return tensors, or tuples, lists, dicts and dataclasses of them"),
+    ("Unsupported input type <class 'numpy.ndarray'>", "give tensors: torch.from_numpy(array)"),
+    (
+        "does not have a field with name '__obj_flatten__'",
+        "this is an object of C++, such as the packed weights of torch.ao's quantized modules: export the model before "
+        "it is quantized, and quantize the ONNX file",
+    ),
+    (
+        "at least two devices, cpu and meta!",
+        "weights on the meta device have no numbers: load them, or look at the graph, with inputs of that device",
+    ),
+)
+"""What torch says at greater length than it helps, up to these words, and what to try."""
+
+
+HINTS = {
+    "GuardOnDataDependentSymNode": "the model branches on numbers in a tensor: use torch.where or torch.cond there, or "
+    "torch._check to say what is always true",
+    "UserError": "name the dimension by a string, which lets torch find its range, or follow torch's suggested fixes",
+    "ConstraintViolationError": "name the dimension by a string, which lets torch find its range, or make it static",
+    "DynamicOutputShapeException": "the shape of a result depends on numbers in a tensor, in a way torch cannot trace",
+    "UnsupportedOperatorException": "register a fake implementation of the operator: torch.library.register_fake",
+}
+
+
+STDLIB = sysconfig.get_path("stdlib")
+
+
+def user_frames(error: Exception) -> str:
+    """The innermost line outside torch and Python itself that an error went through; empty where there is none."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        of_python = frame.filename.startswith(STDLIB) and "site-packages" not in frame.filename
+        if not of_python and not frame.filename.startswith((TORCH, HERE, "<")):
+            return f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}"
+    return ""

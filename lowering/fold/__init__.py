@@ -1,0 +1,1 @@
+"""The fold over FX nodes: arguments, converters, writes, control flow, checks."""

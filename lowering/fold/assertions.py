@@ -1,0 +1,225 @@
+"""What a program asserts of its data: conditions that sizes of inputs and results do not tell, as truth values.
+
+`torch._check(x.sum().item() > 3)` holds for some inputs and not for others of the same sizes. Each such condition
+becomes a further result of the graph, with the role "check", that a `Program` reads and drops. In bodies of control
+flow the conditions of a branch or a round become one more result of the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import sympy
+import torch
+from torch.fx import Node
+
+from irkit import dims
+from irkit.build import const, dim_scalar, op
+from irkit.contract.as_json import solved
+from irkit.core.ir import Fact, Graph, Port, Value
+from irkit.core.origins import Origin
+from irkit.core.types import DType, dims_of
+from lowering.capture.guards.guards import CONTENT, TRUTH, Guard, closed, is_truth
+from lowering.errors import LoweringError, Unsupported
+from lowering.fold.facts import is_of_range
+from lowering.fold.scope import Check, Scope, stamped
+from lowering.records.sizes import is_unbacked
+from lowering.records.source_lines import line_of
+from lowering.tensors.promotion import NONE, cast, scalar, truth
+
+CHECK = "check"
+"""The role of a result that is true where the condition that it binds holds."""
+
+
+def condition(scope: Scope, expr: Any, origin: Origin, seen: Mapping[Any, Any] = NONE) -> Value:
+    """A condition on sizes and numbers, over torch's symbols, as a boolean scalar; `seen` stand in for irkit's symbols.
+
+    Raises Unsupported for one that ONNX cannot say.
+    """
+    return stamped(scope, scalar(over_sizes(scope, expr, seen), DType.BOOL, scope.numbers), origin)
+
+
+def over_sizes(scope: Scope, expr: Any, seen: Mapping[Any, Any] = NONE) -> Any:
+    """The same condition over irkit's symbols."""
+    if isinstance(expr, sympy.core.relational.Relational):
+        return expr.func(*(sympy.sympify(scope.sizes.number(side)).xreplace(seen) for side in expr.args))
+    if isinstance(expr, sympy.Basic) and expr.args:
+        return expr.func(*(over_sizes(scope, part, seen) for part in expr.args))
+    return expr
+
+
+def as_seen(scope: Scope, symbol: Any) -> Any:
+    """A symbol for what a symbol of the data turns out to be, of which no range and no sign is known: these are what is
+    asked for."""
+    found = dims.symbol(f"{symbol.name}_seen", signed=True)
+    if found not in scope.binders:
+        value, by_content = scope.binders[symbol]
+        scope.binders[found] = (value if by_content else dim_scalar(symbol, value), True)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- noting
+
+
+def note(scope: Scope, node: Node) -> None:
+    """Keeps what a node asserts: of the content of a tensor its value, of numbers the condition."""
+    schema = getattr(node.target, "_schema", None)
+    name = "" if schema is None else schema.name.rpartition("::")[2]
+    line = line_of(node.meta.get("stack_trace") or "")
+    if name in ("_assert_async", "_functional_assert_async"):
+        told = node.args[1] if len(node.args) > 1 and isinstance(node.args[1], str) else "all is true"
+        scope.checks.append(Check(scope.read(node.args[0]), f"{told} {CONTENT}", line))  # type: ignore[arg-type]
+    elif name in ("_assert_scalar", "_functional_assert_scalar") and isinstance(node.args[0], Node):
+        asked = node.args[0]
+        if is_truth(asked):
+            flag = scope.read(asked.args[0].args[0])  # type: ignore[union-attr, arg-type]
+            scope.checks.extend([Check(flag, TRUTH, line)] if isinstance(flag, Value) else [])
+            return
+        recorded = asked.meta.get("val")
+        if isinstance(recorded, torch.SymBool):
+            scope.checks.append(said(scope, recorded.node.expr, line))
+    elif name in ("sym_constrain_range", "sym_constrain_range_for_size") and isinstance(node.args[0], Node):
+        recorded = node.args[0].meta.get("val")
+        ends = {"min": sympy.Ge, "max": sympy.Le}
+        if isinstance(recorded, torch.SymInt):
+            named = {key: relation for key, relation in ends.items() if isinstance(node.kwargs.get(key), int)}
+            scope.checks.extend(said(scope, r(recorded.node.expr, node.kwargs[k]), line) for k, r in named.items())
+
+
+def said(scope: Scope, condition: Any, line: str) -> Check:
+    """A condition on numbers, over torch's symbols, as it is kept."""
+    expr = closed(condition)
+    return Check(expr, text_of(scope, expr, str(expr)), line)
+
+
+def text_of(scope: Scope, expr: Any, otherwise: str) -> str:
+    """A condition as text that can be checked anywhere; else as it was said."""
+    try:
+        return scope.sizes.condition(expr)
+    except LoweringError:
+        return otherwise
+
+
+def noted(scope: Scope, guards: Iterable[Guard]) -> Iterator[Check]:
+    """The conditions on data that torch keeps elsewhere than in a node."""
+    for guard in guards:
+        if any(is_unbacked(symbol.name) for symbol in getattr(guard.expr, "free_symbols", ())):
+            yield Check(guard.expr, text_of(scope, guard.expr, guard.text), guard.source)
+
+
+# ---------------------------------------------------------------------------------------------- as values
+
+
+def settled_checks(scope: Scope, checks: Iterable[Check], told: frozenset[str] = frozenset()) -> list[Check]:
+    """The conditions that only data decides, each once, with a boolean scalar for each.
+
+    `told` are the symbols that inputs and results tell. A condition on what another graph binds is left out, and one
+    that holds for every size.
+    """
+    found: dict[str, Check] = {}
+    for check in checks:
+        known, value = found.get(check.text), None
+        if known is None or isinstance(check.condition, Value) or (check.source and not known.source):
+            value = truth_of(scope, check, told)
+        if value is not None and known is not None and isinstance(check.condition, Value):
+            value = stamped(scope, op.And(known.condition, value), Origin(target="assert"))  # of another tensor
+        if value is not None:
+            found[check.text] = attrs.evolve(check, condition=value)
+    return list(found.values())
+
+
+def truth_of(scope: Scope, check: Check, told: frozenset[str]) -> Value | None:
+    """A condition as a boolean scalar; None where it is told otherwise, holds for every size, or is bound elsewhere."""
+    where = Origin(source=check.source, target="assert")
+    if isinstance(check.condition, Value):
+        flag = truth(check.condition)
+        return stamped(scope, op.Reshape(flag, []) if flag.rank else flag, where)
+    symbols = {scope.sizes.symbol(s) for s in getattr(check.condition, "free_symbols", ())}
+    ofdata = [s for s in symbols if is_unbacked(s.name) and s.name not in told]
+    if not ofdata or any(s not in scope.binders and s not in scope.numbers for s in ofdata):
+        return None
+    ranges = {s.name: natural(*scope.binders[s]) for s in ofdata if s in scope.binders}
+    if is_of_range({name: found for name, found in ranges.items() if found is not None}, check.condition):
+        return None
+    try:
+        return condition(scope, check.condition, where, {s: as_seen(scope, s) for s in ofdata if s in scope.binders})
+    except Unsupported:
+        return None
+
+
+def natural(value: Value, by_content: bool) -> tuple[int, int | None] | None:
+    """The range that a symbol has by what binds it: a size is not negative, and a truth value 0 or 1."""
+    if not by_content:
+        return 0, None
+    while value.op in ("Reshape", "Cast") and value.inputs[0] is not None:
+        value = value.inputs[0]
+    return (0, 1) if value.dtype is DType.BOOL else None
+
+
+def told_by(params: Iterable[tuple[Port, Value]], results: Iterable[Value]) -> frozenset[str]:
+    """The names of the symbols that the sizes of parameters and results tell, or numbers among the parameters."""
+    params = list(params)
+    found = {port.binds for port, _ in params}
+    for value in (*(value for _, value in params), *results):
+        found |= {name for name, _ in filter(None, map(solved, dims_of(value.type)))}
+    return frozenset(found)
+
+
+def all_of(checks: Sequence[Check]) -> Value:
+    """Whether all conditions hold, as one boolean scalar."""
+    found = checks[0].condition
+    for check in checks[1:]:
+        found = op.And(found, check.condition)
+    return found
+
+
+def in_every_round(held: Value) -> Value:
+    """Whether a condition held in every round, of which there may be none.  held: bool[n]"""
+    broken = op.ReduceSum(cast(op.Not(held), DType.INT64), keepdims=0)
+    return op.Equal(broken, const(0, "i64"))
+
+
+def joined(checks: Sequence[Check], held: Value, where: str) -> Check:
+    """The conditions of a body as one of the graph around it."""
+    text = "; ".join(dict.fromkeys(check.text for check in checks))
+    return Check(held, f"{where}: {text}", next((check.source for check in checks if check.source), ""))
+
+
+# ---------------------------------------------------------------------------------------------- as results
+
+
+def watched(graph: Graph, checks: Sequence[Check]) -> Graph:
+    """The graph with a further result for each condition; the same object where there is none."""
+    if not checks:
+        return graph
+    signature = graph.signature
+    taken = {port.name for port in (*signature.params, *signature.results)}
+    names = (f"check_{i}" for i in range(len(checks) + len(taken)))
+    free = [name for name in names if name not in taken]
+    ports = [Port(name, CHECK, check.text) for name, check in zip(free, checks, strict=False)]
+    return attrs.evolve(
+        graph,
+        results=(*graph.results, *(check.condition for check in checks)),
+        signature=attrs.evolve(signature, results=(*signature.results, *ports)),
+    )
+
+
+def as_facts(facts: Sequence[Fact], checks: Sequence[Check]) -> tuple[Fact, ...]:
+    """The facts, and the conditions that are not among them."""
+    known = {fact.text for fact in facts}
+    return (*facts, *(Fact("note", check.text, check.source) for check in checks if check.text not in known))
+
+
+def apart(graph: Graph) -> tuple[Graph, tuple[Check, ...]]:
+    """(graph, conditions) of what `watched` put together; the same object where there is none."""
+    ports = graph.signature.results
+    count = sum(port.role == CHECK for port in ports)
+    if not count:
+        return graph, ()
+    lines = {fact.text: fact.source for fact in graph.signature.facts}
+    pairs = zip(ports[-count:], graph.results[-count:], strict=True)
+    checks = tuple(Check(value, port.binds, lines.get(port.binds, "")) for port, value in pairs)
+    signature = attrs.evolve(graph.signature, results=ports[:-count])
+    return attrs.evolve(graph, results=graph.results[:-count], signature=signature), checks

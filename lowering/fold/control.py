@@ -1,0 +1,290 @@
+"""Higher-order operators: regions are inlined, branches and loops become closed bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import sympy
+import torch
+from torch._higher_order_ops.flex_attention import math_attention
+from torch.fx import GraphModule, Node
+
+from irkit import dims
+from irkit.build import call, const, op
+from irkit.core.ir import Graph, Value, param
+from irkit.core.origins import Origin
+from irkit.core.types import DType, Tensor, map_dims
+from irkit.core.vocabulary import SHAPE_VECTOR
+from lowering.errors import LoweringError
+from lowering.fold.assertions import all_of, condition, in_every_round, joined, settled_checks
+from lowering.fold.custom_writes import auto_functionalized, with_effects
+from lowering.fold.data_conditions import restated, sizes_of_data
+from lowering.fold.decompose import written_out
+from lowering.fold.scope import Check, Scope, read_arguments, stamped
+from lowering.records.sizes import is_unbacked
+from lowering.records.source_lines import origin_of
+from lowering.records.types import type_of
+from lowering.tensors.complex_pairs import apart, is_complex, pair, real_type, together
+from lowering.tensors.promotion import folded, is_truth, scalar
+
+INLINED = frozenset(
+    "wrap_with_set_grad_enabled wrap_with_autocast wrap hints_wrapper tag_activation_checkpoint "
+    "invoke_subgraph strict_mode wrap_activation_checkpoint dynamo_bypassing_wrapper invoke_quant "
+    "invoke_quant_packed".split()
+)
+"""Regions whose body is lowered in their place: what they say of gradients and precision is in their nodes already."""
+
+
+@attrs.frozen(eq=False)
+class Inlined:
+    """The output nodes of a region that was lowered in place."""
+
+    nodes: tuple[Any, ...]
+
+
+def region_of(scope: Scope, node: Node) -> tuple[GraphModule, tuple[Any, ...]]:
+    """(body, operands) of a region that is inlined."""
+    for position, argument in enumerate(node.args):
+        held = scope.env.get(argument) if isinstance(argument, Node) else argument
+        if isinstance(held, GraphModule):
+            operands = [a for a in node.args[position + 1 :] if not isinstance(a, str)]
+            flat = operands[0] if len(operands) == 1 and isinstance(operands[0], tuple | list) else operands
+            return held, tuple(flat)
+    raise LoweringError(f"the region {node.name} has no body")
+
+
+def higher_order(scope: Scope, node: Node) -> Any:
+    """The results of a branch, a loop or an attention. Raises LoweringError, by name, for every other operator."""
+    name = getattr(node.target, "_name", str(node.target))
+    handlers = {
+        "cond": cond, "while_loop": while_loop, "while_loop_stack_output": while_loop_stacked, "scan": scan,
+        "map_impl": map_impl, "flex_attention": flex_attention, "print": printed,
+        "auto_functionalized": auto_functionalized, "auto_functionalized_v2": auto_functionalized,
+        "with_effects": with_effects,
+    }  # fmt: skip
+    if name not in handlers:
+        raise LoweringError(
+            f"the higher-order operator {name} has no lowering", hint=f"these have: {', '.join(handlers)}"
+        )
+    return handlers[name](scope, node)
+
+
+@attrs.frozen(eq=False)
+class Body:
+    """A closed graph, and what it asserts of its data: whether all of that holds is then its last result."""
+
+    graph: Graph
+    checks: Sequence[Check]
+
+
+def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any] | None = None) -> Body:
+    """A body applied to operands: tensors become parameters, complex ones two of them, sizes and numbers stay what they
+    are.
+
+    `types` replaces the types of tensor operands (an element of a scanned tensor, say).
+    """
+    params: list[Value] = []
+    given: list[Any] = []
+    for i, operand in enumerate(operands):
+        if isinstance(operand, Value):
+            whole = types[i] if types is not None and types[i] is not None else operand.type
+            new = [param(real_type(whole)) for _ in range(2 if is_complex(whole) else 1)]
+            params.extend(new)
+            given.append(pair(*new) if len(new) == 2 else new[0])
+        else:
+            given.append(operand)
+    if scope.lower is None:
+        raise LoweringError("a body cannot be lowered outside a fold")
+    results, inner = scope.lower(module, given, scope.sizes, scope.options, scope, closed=True)
+    flat = results if isinstance(results, tuple | list) else (results,)
+    checks = settled_checks(inner, inner.checks)
+    held = [all_of(checks)] if checks else []
+    where = Origin(target="body")
+    tensors = apart(stamped(inner, as_tensor(inner, r, where), where) for r in flat)
+    return Body(Graph(tuple(params), (*tensors, *held), name=type(module).__name__), checks)
+
+
+def as_tensor(scope: Scope, result: Any, where: Origin) -> Value:
+    """A size, number or condition that a body takes or returns, as a tensor."""
+    if isinstance(result, Value):
+        return result
+    if isinstance(result, bool) or is_truth(result):
+        return condition(scope, result, where)
+    whole = result.is_integer if isinstance(result, sympy.Basic) else isinstance(result, int)
+    return scalar(result, DType.INT64 if whole else DType.DOUBLE, scope.numbers)
+
+
+def cond(scope: Scope, node: Node) -> Any:
+    """torch.cond(pred, true, false, operands) -> If"""
+    (pred, yes, no, operands), _ = read_arguments(scope, node)
+    values = apart(v for v in operands if isinstance(v, Value))
+    if not isinstance(pred, Value):
+        pred = condition(scope, pred, origin_of(node))
+    branches = [body(scope, branch, list(operands)) for branch in (yes, no)]
+    checks = [check for branch in branches for check in branch.checks]
+    true = [] if not checks else [const(True)]
+    graphs = [b.graph if b.checks else b.graph.with_results((*b.graph.results, *true)) for b in branches]
+    results = several(call("If", [pred, *values], {
+        "then_branch": graphs[0], "else_branch": graphs[1], "captures": len(values),
+    }, outputs=len(graphs[0].results)))  # fmt: skip
+    if checks:
+        *results, held = results
+        scope.checks.append(joined(checks, held, "in the branch that is taken"))
+    return refined(scope, node, tuple(results))
+
+
+def several(result: Any) -> tuple[Value, ...]:
+    """The results of a call that may have one only."""
+    return result if isinstance(result, tuple) else (result,)
+
+
+def printed(scope: Scope, node: Node) -> None:
+    """print(format, ...) computes nothing"""
+
+
+def flex_attention(scope: Scope, node: Node) -> Any:
+    """flex_attention(q, k, v, score_mod, block_mask, scale, ...) by the formula that torch itself computes on a CPU"""
+    args, kwargs = read_arguments(scope, node)
+    results = written_out(scope, node, node.target, math_attention, args, kwargs)
+    return refined(scope, node, tuple(results))
+
+
+def refined(scope: Scope, node: Node, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The results with the types that FX recorded."""
+    types = type_of(node.meta.get("val"), scope.sizes)
+    if not isinstance(types, tuple):
+        return results
+    whole = together(results, types)
+    own = sizes_of_data(scope, node, whole, types)
+    found = tuple(
+        r.with_type(t) if isinstance(t, Tensor) and r.type != t else r for r, t in zip(whole, own, strict=True)
+    )
+    return found if own is types else restated(scope, node, found, types)
+
+
+def while_loop(scope: Scope, node: Node) -> Any:
+    """while_loop(cond, body, carried, additional) -> Loop, whose condition is computed before and after each round."""
+    return looped(scope, node, stacked=False)
+
+
+def while_loop_stacked(scope: Scope, node: Node) -> Any:
+    """The same, with what is carried after each round, all rounds one after the other along a new first dimension."""
+    return looped(scope, node, stacked=True)
+
+
+def looped(scope: Scope, node: Node, *, stacked: bool) -> Any:
+    """A Loop of (cond, body, carried, additional): what is carried in the end, or after each round"""
+    (test, step, carried, extra), _ = read_arguments(scope, node)
+    where = origin_of(node)
+    carried, extra = [stamped(scope, as_tensor(scope, c, where), where) for c in carried], list(extra)
+    values = apart(v for v in extra if isinstance(v, Value))
+    recorded = type_of(node.meta.get("val"), scope.sizes)
+    kept = [Tensor(t.dtype, t.shape[1:]) if stacked else t if isinstance(t, Tensor) else None for t in recorded]
+    types = kept + [None] * len(extra)
+    bodies = body(scope, test, [*carried, *extra], types), body(scope, step, [*carried, *extra], types)
+    results, check = loop_of(*bodies, apart(carried), values, stacked=stacked)
+    scope.checks.extend([] if check is None else [check])
+    return refined(scope, node, tuple(results))
+
+
+def loop_of(
+    test: Body, step: Body, carried: Sequence[Value], values: Sequence[Value], *, stacked: bool
+) -> tuple[Sequence[Value], Check | None]:
+    """(results, condition) of a Loop whose bodies take what is carried, then `values`; the condition is what the bodies
+    assert in every round."""
+    first, *held_first = inline(test.graph, [*carried, *values])
+    params = [param(p.type) for p in step.graph.params]
+    after = inline(step.graph, params)
+    after, held = after[: len(carried)], after[len(carried) :]
+    again, *held_again = inline(anew(test.graph), [*after, *params[len(carried) :]])
+    head = (param(Tensor(DType.INT64, ())), param(Tensor(DType.BOOL, ())))
+    rounds = after if stacked else ()
+    flags = [*held, *held_again]
+    told = [folded(op.And, flags)] if flags else []
+    loop = Graph((*head, *params), (op.Reshape(again, []), *after, *rounds, *told), name="while")
+    results: Sequence[Value] = several(call(
+        "Loop", [None, op.Reshape(first, []), *carried, *values], {"body": loop, "captures": len(values)},
+        outputs=len(carried) + len(rounds) + len(told),
+    ))  # fmt: skip
+    check = None
+    if told:
+        *results, each = results
+        whole = folded(op.And, [*held_first, in_every_round(each)])
+        check = joined([*step.checks, *test.checks], whole, "in every round")
+    return results[len(carried) :] if stacked else results, check
+
+
+def inline(graph: Graph, operands: list[Any]) -> tuple[Value, ...]:
+    """The results of a graph with its parameters replaced by operands."""
+    from irkit.core.walk import rebuild
+
+    built = rebuild(graph.results, dict(zip(graph.params, operands, strict=True)))
+    return tuple(built[r] for r in graph.results)
+
+
+def anew(graph: Graph) -> Graph:
+    """The graph with other symbols for what depends on data: in a round, these stand for other numbers than before."""
+    known: dict[Any, Any] = {}
+    content = {s for v in graph.order if v.op == SHAPE_VECTOR for s in v.attribute("scalars", ())}
+
+    def renamed(size: Any) -> Any:
+        for symbol in dims.symbols_of(size):
+            if symbol in content or is_unbacked(symbol.name):
+                known.setdefault(symbol, dims.symbol(f"{symbol.name}_next", signed=not symbol.is_nonnegative))
+        return dims.substitute(size, known)
+
+    new: dict[Value, Value] = {p: p for p in graph.params}
+    for value in graph.order[len(graph.params) :]:
+        inputs = tuple(None if v is None else new[v] for v in value.inputs)
+        attributes = value.attributes
+        if value.op == SHAPE_VECTOR:
+            attributes = tuple((name, tuple(map(renamed, sizes))) for name, sizes in attributes)
+        new[value] = Value(value.op, inputs, attributes, value.bodies, map_dims(value.type, renamed), value.origin)
+    return graph.with_results(new[r] for r in graph.results)
+
+
+def scan(scope: Scope, node: Node) -> Any:
+    """scan(combine, init, xs, additional) -> Scan over dimension 0"""
+    args, _ = read_arguments(scope, node)
+    combine, init, xs, extra = args[0], list(args[1]), list(args[2]), list(args[3] if len(args) > 3 else [])
+    return scanned(scope, node, combine, init, xs, extra)
+
+
+def map_impl(scope: Scope, node: Node) -> Any:
+    """map(f, xs, additional) -> Scan without a carried state"""
+    (function, xs, extra), _ = read_arguments(scope, node)
+    return scanned(scope, node, function, [], list(xs), list(extra))
+
+
+def scanned(scope: Scope, node: Node, function: Any, init: list[Any], xs: list[Any], extra: list[Any]) -> Any:
+    """A Scan of `function(*state, *elements, *extra) -> (*state, *outputs)` over the leading dimension of `xs`."""
+    elements = [Tensor(x.dtype, x.shape[1:]) for x in xs]
+    types = [None] * len(init) + elements + [None] * len(extra)
+    step = body(scope, function, [*init, *xs, *extra], types)
+    results, check = scan_of(step, init, xs, [v for v in extra if isinstance(v, Value)])
+    scope.checks.extend([] if check is None else [check])
+    return refined(scope, node, tuple(results))
+
+
+def scan_of(
+    step: Body, init: Sequence[Value], xs: Sequence[Value], extra: Sequence[Value]
+) -> tuple[Sequence[Value], Check | None]:
+    """(results, condition) of a Scan whose body takes the state, an element of each of `xs`, and `extra`."""
+    init, xs, values = apart(init), apart(xs), apart(extra)
+    results: Sequence[Value] = several(call("Scan", [*init, *xs, *values], {
+        "body": step.graph, "num_scan_inputs": len(xs), "captures": len(values),
+    }, outputs=len(step.graph.results)))  # fmt: skip
+    check = None
+    if step.checks:
+        *results, each = results
+        check = joined(step.checks, in_every_round(each), "in every round")
+    return results, check
+
+
+def is_region(target: Any) -> bool:
+    """True for a higher-order operator whose body is inlined."""
+    if type(target) is torch._ops.OpOverload:  # nearly all are; an abstract class takes its time to say no
+        return False
+    return isinstance(target, torch._ops.HigherOrderOperator) and target._name in INLINED

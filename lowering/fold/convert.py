@@ -1,0 +1,55 @@
+"""One operator: by its converter, or by torch's decomposition of that operator alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from lowering.errors import LoweringError, Unsupported
+from lowering.fold.arguments import call_arguments
+from lowering.fold.complex_registry import complex_entry
+from lowering.fold.decompose import decomposed
+from lowering.fold.registry import Registry
+from lowering.fold.scope import Scope
+from lowering.tensors import complex_pairs
+
+
+def convert(scope: Scope, node: Node, target: Any, args: Any, kwargs: Any, expected: Any) -> Any:
+    """What the converter of `target` makes of arguments, or else torch's decomposition of that operator."""
+    involved = complex_pairs.involved((*args, *kwargs.values()), expected)
+    find = complex_entry if involved else Registry.find
+    found = find(scope.options.registry, target) if laid_out(node, target) else None
+    reason = "no converter for complex numbers" if involved else "no converter"
+    if found is not None:
+        try:
+            positional_, keyword = call_arguments(target, found, args, kwargs, expected)
+        except Unsupported as declined:
+            if found.function is scope.options.registry.handed_in(target):
+                raise LoweringError(
+                    str(declined), hint=f"call its parameters as torch does: {target._schema}"
+                ) from None
+            reason = str(declined)
+        else:
+            try:
+                return found.function(*positional_, **keyword)
+            except Unsupported as declined:
+                reason = str(declined)
+    if not laid_out(node, target):
+        reason = "it reads memory that is not laid out as its operand's elements are"
+    return decomposed(scope, node, target, args, kwargs, reason)
+
+
+_STRIDED = frozenset((
+    torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default,
+    torch.ops.aten.as_strided_scatter.default, torch.ops.prims.as_strided_scatter.default,
+))  # fmt: skip
+
+
+def laid_out(node: Node, target: Any) -> bool:
+    """False for an operator that addresses the memory of its operand, where that is not its elements in order."""
+    if target not in _STRIDED:
+        return True
+    source = node.args[0].meta.get("val") if isinstance(node.args[0], Node) else None
+    return isinstance(source, torch.Tensor) and source.is_contiguous() and source.storage_offset() == 0

@@ -1,0 +1,116 @@
+"""What capture relied on, as facts of the graph: over the user's dimensions, in text that can be checked anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sympy
+
+from irkit.core.ir import Fact
+from irkit.dims import Range
+from lowering.capture.capture import Captured
+from lowering.capture.guards.guards import Guard
+from lowering.errors import LoweringError
+from lowering.records.sizes import Sizes
+
+KINDS = {"guard": "guard", "assertion": "guard", "promise": "relation"}
+UNBOUNDED = 2**40
+"""A greatest size beyond this is none: torch writes some of its infinities as numbers."""
+
+
+def facts_of(captured: Captured, sizes: Sizes, guards: Sequence[Guard]) -> tuple[Fact, ...]:
+    """Guards, relations and baked scalars, each once; of those that a range says already, the ones with a line."""
+    found: dict[tuple[str, str], Fact] = {}
+    for guard in guards:
+        kind = KINDS.get(guard.kind, guard.kind)
+        if guard.expr is None:
+            found.setdefault(("note", guard.text), Fact("note", guard.text, guard.source))
+            continue
+        if is_always_true(guard.expr) or is_said(captured, guard):
+            continue
+        try:
+            text = sizes.condition(guard.expr)
+            kind = kind if all(symbol.is_integer for symbol in guard.expr.free_symbols) else "note"
+        except LoweringError:
+            found.setdefault(("note", guard.text), Fact("note", guard.text, guard.source))
+            continue
+        found.setdefault((kind, text), Fact(kind, text, guard.source))
+    for name, value in captured.scalars.items():
+        found[("baked", name)] = Fact("baked", f"{name} == {value!r}")
+    for name, count in lengths_of(captured):
+        found[("length", name)] = Fact("length", f"len({name}) == {count}")
+    for each in captured.fixed:
+        found[("static", each.what)] = Fact("static", str(each), each.source)
+    return tuple(found.values())
+
+
+def lengths_of(captured: Captured) -> Iterator[tuple[str, int]]:
+    """(name, length) of every list and tuple among the arguments and inside them."""
+    positional, by_name = captured.in_spec.children()
+    named = [*zip(captured.arguments, positional.children(), strict=False)]
+    named += [*zip(map(str, by_name.context or ()), by_name.children(), strict=False)]
+    while named:
+        name, spec = named.pop(0)
+        if spec.type in (list, tuple):
+            yield name, spec.num_children
+            named[:0] = [(f"{name}.{i}", child) for i, child in enumerate(spec.children())]
+        elif spec.type is dict:
+            named[:0] = [(f"{name}.{key}", child) for key, child in zip(spec.context, spec.children(), strict=True)]
+
+
+def is_always_true(expr: Any) -> bool:
+    """True for a condition that no size can break: some alternative holds just where another one does not."""
+    if expr in (True, sympy.true):
+        return True
+    if not isinstance(expr, sympy.Or):
+        return False
+    parts: list[Any] = list(expr.args)
+    equal = [gap(a) for a in parts if isinstance(a, sympy.Eq)]
+    unequal = [gap(a) for a in parts if isinstance(a, sympy.Ne)]
+    if any(sympy.cancel(e / u).is_number for e in equal for u in unequal):
+        return True
+    ones = {a.args[0] for a in expr.args if isinstance(a, sympy.Ne) and a.args[1] == 1}
+    together = [a for a in expr.args if isinstance(a, sympy.And)]
+    return any({e.args[0] for e in a.args if isinstance(e, sympy.Eq) and e.args[1] == 1} <= ones for a in together)
+
+
+def gap(relation: Any) -> Any:
+    """The difference of the two sides of a relation."""
+    return relation.args[0] - relation.args[1]
+
+
+def is_said(captured: Captured, guard: Guard) -> bool:
+    """True for a comparison of one symbol with a number that holds for every size; or that the symbol's range holds
+    already, where it has no line to tell."""
+    ranges = captured.range_constraints
+    natural = {name: (min(low, 0), None) for name, (low, _) in ranges.items()}
+    return is_of_range(natural, guard.expr) or (not guard.source and is_of_range(ranges, guard.expr))
+
+
+def is_of_range(ranges: Mapping[str, tuple[int, int | None]], expr: Any) -> bool:
+    """True for a comparison of one symbol with a number, which holds in all of the symbol's range."""
+    if not isinstance(expr, sympy.core.relational.Relational) or isinstance(expr, sympy.Eq):
+        return False
+    sides: Any = expr.args
+    left, right = sides
+    symbol, number = (left, right) if left.is_Symbol else (right, left)
+    if not symbol.is_Symbol or not number.is_Integer or symbol.name not in ranges:
+        return False
+    low, high = ranges[symbol.name]
+    if isinstance(expr, sympy.Ne):
+        return int(number) < low or (high is not None and int(number) > high)
+    inside = [
+        n for n in (low, high if high is not None else low + 1000) if bool(expr.xreplace({symbol: sympy.Integer(n)}))
+    ]
+    return len(inside) == 2
+
+
+def ranges_by_name(captured: Captured, sizes: Sizes) -> dict[str, Range]:
+    """The ranges that torch knows, by the names of irkit's symbols."""
+    found: dict[str, Range] = {}
+    for theirs, (low, high) in captured.range_constraints.items():
+        found.setdefault(
+            sizes.names.get(theirs, theirs), Range(low, None if high is None or high > UNBOUNDED else high)
+        )
+    return found

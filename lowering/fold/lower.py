@@ -1,0 +1,396 @@
+"""`lower`: a torch program in, an irkit graph out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import torch
+from pyrsistent import pmap
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from irkit.build import const, dim_scalar
+from irkit.core.digest import symbols_in
+from irkit.core.ir import Graph, Port, Signature, Value, param
+from irkit.core.origins import Origin
+from irkit.core.types import DType, Tensor
+from irkit.onnx.writing.models import DOMAINS_KEY
+from irkit.support.uncollected import uncollected
+from lowering.capture.capture import Captured, capture
+from lowering.capture.deferred import symbols_recorded
+from lowering.capture.guards.guards import Guard
+from lowering.errors import LoweringError
+from lowering.fold import storage
+from lowering.fold.assertions import as_facts, noted, settled_checks, told_by
+from lowering.fold.facts import facts_of, ranges_by_name
+from lowering.fold.nodes import lower_graph, reached, require_converters
+from lowering.fold.registry import STANDARD, Converter, Registry, by_operator
+from lowering.fold.result_names import output_names_of, unique
+from lowering.fold.scope import Check, Options, Scope, stamped, tensor_constant
+from lowering.fold.simplified_sizes import relying
+from lowering.records.programs import RESULTS
+from lowering.records.sizes import Sizes, is_unbacked
+from lowering.records.types import type_of
+from lowering.tensors.complex_pairs import COMPLEX_KEY, boundary_type, entered, is_complex, left, pair, parts
+from lowering.tensors.promotion import scalar
+
+NUMBERS: Mapping[type, DType] = {bool: DType.BOOL, int: DType.INT64, float: DType.DOUBLE}
+ITEM, SCALAR = torch.ops.aten.item, torch.ops.aten._local_scalar_dense
+
+
+@attrs.frozen(eq=False)
+class Lowered:
+    """A graph with what a report and a runner need to know of how it came to be.
+
+    `outputs` says for each leaf of the model's result which result of the graph it is, as a tensor ("result") or as a
+    Python number ("number"), or the constant it always is ("constant").
+    `checks` are the conditions that only the data decides, as boolean scalars beside the results of the graph.
+    `state` names, for each result that carries state on, the state it is the new content of.
+    """
+
+    graph: Graph
+    captured: Captured
+    outputs: tuple[Any, ...]
+    decomposed: Mapping[str, int]
+    initial_state: Mapping[str, torch.Tensor]
+    fx_nodes: int
+    seconds: float
+    checks: tuple[Check, ...] = ()
+
+    def leaves_from(self, results: Sequence[Any]) -> list[Any]:
+        """The leaves of the model's result, from the results of the graph as tensors."""
+        made: dict[str, Callable[[Any], Any]] = {"result": lambda i: results[i], "number": lambda i: results[i].item()}
+        return [made[kind](what) if kind in made else what for kind, what in self.outputs]
+
+
+def lower(
+    program: Any,
+    args: Sequence[Any] | torch.Tensor = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | Mapping[str, str] | None = None,
+    output_names: Sequence[str] | None = None,
+    converters: Mapping[Any, Converter] | None = None,
+    strict: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    scalar_inputs: Sequence[str] = (),
+    specialization: str | None = None,
+    widen: bool = True,
+    copy: bool = False,
+) -> Graph:
+    """The irkit graph of a torch program.
+
+    Args:
+        program: an `ExportedProgram`, an FX `GraphModule` or `Graph` with shape metadata, an `nn.Module`, function or
+            method (then with example `args` and `kwargs`), or the path of a `.pt2` file.
+        args: example positional inputs; nested structures and caches as the model takes them.
+        kwargs: example keyword inputs.
+        dynamic_shapes: any form that torch.export takes; strings name dimensions, as in `{"x": {0: "batch"}}`.
+        input_names: public names for the input leaves, in order, or a mapping from names to new ones.
+        output_names: public names for the output tensors, in order.
+        converters: the caller's own converters, by torch operator; they win over irkit's.
+        strict: refuse operators that only torch's decomposition can express.
+        progress: called with (nodes done, nodes in all) a few times a second.
+        scalar_inputs: names of Python ints and floats among the arguments that shall be inputs, not constants.
+        specialization: what becomes of dimensions that the model fixes; see `lowering.capture.capture`.
+        widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
+        copy: True copies the weights, for a program whose own will change. Otherwise large ones stay in its memory,
+            and what needs them raises StaleError once they were written into.
+
+    Returns the graph: parameters and results in the order and with the names of the model's own, weights as constants,
+    state that the model writes as further parameters and results. Raises CaptureError where torch cannot capture the
+    program, MissingConverters where operators have no converter, LoweringError where a result contradicts torch.
+    """
+    captured = capture(
+        program, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names, widen=widen,
+        scalar_inputs=scalar_inputs, specialization=specialization,
+    )  # fmt: skip
+    return lowered(
+        captured,
+        output_names=output_names,
+        converters=converters,
+        strict=strict,
+        progress=progress,
+        copy=copy,
+    ).graph
+
+
+@uncollected
+def lowered(
+    captured: Captured,
+    *,
+    output_names: Sequence[str] | None = None,
+    converters: Mapping[Any, Converter] | None = None,
+    strict: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    copy: bool = False,
+) -> Lowered:
+    """A captured program as a graph, with the record of how it was lowered. Raises as `lower` does."""
+    start = time.perf_counter()
+    names = {**captured.dim_names, **names_of_numbers(captured)}
+    as_told = Sizes(
+        names, captured.signed, traced_sizes(captured), settled=captured.settled,
+        in_use=lambda: symbols_recorded(captured.graph_module),
+    )  # fmt: skip
+    known = ranges_by_name(captured, as_told)
+    sizes = relying(as_told, captured.guards, {name: found for name, found in known.items() if not is_unbacked(name)})
+    options = Options(Registry(STANDARD, by_operator(converters or {})), strict, progress, copy)
+    require_converters(captured.graph_module, options)
+    inputs = Inputs.of(captured, sizes, copy=copy)
+    returned, scope = lower_with_scalars(captured.graph_module, inputs, sizes, options)
+    results = pytree.tree_leaves(returned)
+    ports, values, outputs = results_of(captured, scope, inputs, results, output_names)
+    complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
+    values = [boundary(scope, value) for value in values]
+    guards = (*captured.guards, *(Guard(expr, str(expr), source) for expr, source in scope.guards))
+    checks = settled_checks(scope, [*noted(scope, guards), *scope.checks], told_by(inputs.params, values))
+    graph = Graph(
+        tuple(value for _, value in inputs.params),
+        tuple(values),
+        signature=Signature(
+            tuple(port for port, _ in inputs.params),
+            ports,
+            as_facts(facts_of(captured, as_told, guards), checks),
+            metadata_of(captured, [*inputs.complex_names, *complex_results]),
+        ),
+        name=captured.name,
+    )
+    numbers = {port.binds for port, _ in inputs.params if port.role == "input" and port.binds}
+    present = {s.name for s in symbols_in(graph)} | numbers
+    graph = attrs.evolve(graph, symbols=pmap({name: known[name] for name in sorted(present) if name in known}))
+    state = {port.name: inputs.state[port.name] for port, _ in inputs.params if port.name in inputs.state}
+    count = sum(1 for n in reached(captured.graph_module) if n.op == "call_function")
+    seconds = time.perf_counter() - start
+    return Lowered(graph, captured, outputs, Counter(scope.decomposed), state, count, seconds, tuple(checks))
+
+
+def traced_sizes(captured: Captured) -> dict[str, int]:
+    """The size that each symbol of the inputs had while torch traced, by the user's name."""
+    found: dict[str, int] = {}
+    for node in captured.graph_module.graph.nodes:
+        recorded = node.meta.get("val") if node.op == "placeholder" else None
+        for size in recorded.shape if isinstance(recorded, torch.Tensor) else (recorded,):
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and size.node.has_hint():
+                name = size.node.expr.name
+                found[captured.dim_names.get(name, name)] = int(size.node.hint)
+    return found
+
+
+def names_of_numbers(captured: Captured) -> dict[str, str]:
+    """For each of torch's symbols that is the number in an input tensor the name of that input, where it is free."""
+    found: dict[str, str] = {}
+    placeholders = [node for node in captured.graph_module.graph.nodes if node.op == "placeholder"]
+    user = iter(captured.input_names)
+    for node in placeholders:
+        spec = captured.specs.get(node.name)
+        if spec is None or spec.kind is InputKind.USER_INPUT:
+            name = next(user, node.name)
+            free = name.isidentifier() and name not in {*captured.dim_names.values(), *found.values()}
+            found |= {symbol: name for symbol in [number_asked(node)] if symbol and free}
+    return found
+
+
+def number_asked(node: Node) -> str:
+    """torch's symbol for the number in a tensor of rank 0, where the program asks for it by `item()`; else empty."""
+    recorded = node.meta.get("val")
+    if not isinstance(recorded, torch.Tensor) or recorded.dim() or recorded.dtype is torch.bool:
+        return ""
+    asked = [user.meta.get("val") for user in node.users if user.target in (ITEM.default, SCALAR.default)]
+    exprs = [each.node.expr for each in asked if isinstance(each, torch.SymInt)]
+    return next((expr.name for expr in exprs if expr.is_Symbol), "")
+
+
+def metadata_of(captured: Captured, complex_names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """What the model file says of where it came from, and which inputs and outputs are complex."""
+    found = (("irkit.capture", captured.how), ("irkit.torch", torch.__version__))
+    domains = domains_of(captured)
+    found += ((DOMAINS_KEY, json.dumps(domains)),) if domains else ()
+    return (*found, (COMPLEX_KEY, json.dumps(complex_names))) if complex_names else found
+
+
+def domains_of(captured: Captured) -> dict[str, int]:
+    """The versions of domains that the program itself names, by `torch.onnx.ops.symbolic` and its like."""
+    found: dict[str, int] = {}
+    for node in reached(captured.graph_module):
+        if getattr(node.target, "namespace", "") == "onnx_symbolic":
+            domain, version = (node.kwargs.get(key) for key in ("domain", "version"))
+            if isinstance(domain, str) and isinstance(version, int) and domain and version > found.get(domain, 1):
+                found[domain] = version
+    return found
+
+
+@attrs.define(eq=False)
+class Inputs:
+    """What stands for each placeholder, and the parameters among them with their ports."""
+
+    given: list[Any]
+    params: list[tuple[Port, Value]]
+    scalars: dict[Any, Value]
+    state: dict[str, torch.Tensor]
+    written: dict[str, str]  # FX name of a placeholder that the program writes -> name of its port
+    complex_names: list[str] = attrs.field(factory=list)
+
+    @classmethod
+    def of(cls, captured: Captured, sizes: Sizes, *, copy: bool = False) -> Inputs:
+        """The inputs of a captured program: weights as constants, copied or not, what is written or given as
+        parameters."""
+        found = cls([], [], {}, {}, {})
+        written = set(storage.written_storages(reached(captured.graph_module)))
+        mutated = mutated_targets(captured)
+        constants: dict[Any, Value] = {}
+        user = iter(captured.input_names)
+        for node in captured.graph_module.graph.nodes:
+            if node.op != "placeholder":
+                continue
+            spec = captured.specs.get(node.name)
+            if spec is not None and spec.kind is InputKind.TOKEN:  # holds operators in order, and no numbers
+                found.given.append(const(np.zeros(0, np.float32)))
+                continue
+            target = spec.target if spec is not None and spec.kind is not InputKind.USER_INPUT else None
+            changes = storage.storage_of(node) in written or node.name in mutated or target in mutated
+            if target is not None:
+                tensor = captured.state[target]
+                if not isinstance(tensor, torch.Tensor):
+                    found.given.append(tensor)
+                elif changes:
+                    found.add(node, Port(target, "state"), type_of(node.meta["val"], sizes))
+                    # A copy: the model goes on writing its own.
+                    found.state[target], found.written[node.name] = tensor.detach().clone(), target
+                else:
+                    found.given.append(tensor_constant(constants, tensor, target, copy=copy))
+            else:
+                found.add_user(node, next(user, node.name), sizes, changes)
+        return found
+
+    def add(self, node: Node, port: Port, type_: Tensor) -> None:
+        """Adds a parameter for a placeholder; a complex one holds pairs of real numbers in a last dimension of 2."""
+        value = param(boundary_type(type_))
+        self.params.append((port, value))
+        if type_.dtype.is_complex:
+            self.complex_names.append(port.name)
+            where = Origin(node=node.name, target="complex")
+            real, imaginary = (part.with_origin(where) for part in parts(entered(value)))
+            value = pair(real, imaginary).with_origin(where)
+        self.given.append(value)
+
+    def add_user(self, node: Node, name: str, sizes: Sizes, changes: bool) -> None:
+        """Adds what a user's input becomes: a parameter for a tensor or a symbolic number, itself for a constant."""
+        recorded = node.meta.get("val")
+        if isinstance(recorded, torch.Tensor):
+            symbol = "" if changes else number_asked(node)
+            self.add(node, Port(name, "input", sizes.names.get(symbol, symbol)), type_of(recorded, sizes))
+            if changes:
+                self.written[node.name] = name
+        elif isinstance(recorded, torch.SymInt):
+            value = param(Tensor(DType.INT64, ()))
+            symbol = sizes.dim(recorded)
+            self.params.append((Port(name, "input", getattr(symbol, "name", "")), value))
+            self.given.append(symbol)
+            self.scalars[symbol] = value
+        elif isinstance(recorded, torch.SymFloat):
+            self.add(node, Port(name), Tensor(DType.DOUBLE, ()))
+        else:
+            self.given.append(recorded)
+
+
+def mutated_targets(captured: Captured) -> frozenset[str]:
+    """The names of buffers and inputs that outputs of a functionalized program carry on."""
+    kinds = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+    return frozenset(s.target for s in captured.output_specs if s.kind in kinds and s.target is not None)
+
+
+def lower_with_scalars(module: GraphModule, inputs: Inputs, sizes: Sizes, options: Options) -> tuple[Any, Scope]:
+    """`lower_graph`, with the parameters that are sizes bound to their symbols."""
+    outer = Scope(sizes, options)
+    outer.binders.update({symbol: (value, True) for symbol, value in inputs.scalars.items()})
+    return lower_graph(module, inputs.given, sizes, options, outer)
+
+
+def results_of(
+    captured: Captured, scope: Scope, inputs: Inputs, results: Any, names: Sequence[str] | None
+) -> tuple[tuple[Port, ...], list[Value], tuple[Any, ...]]:
+    """(ports, results, outputs): the tensors that the program returns, then the state that it leaves behind."""
+    kinds = [s.kind for s in captured.output_specs] or [OutputKind.USER_OUTPUT] * len(results)
+    user = [r for r, kind in zip(results, kinds, strict=True) if kind in RESULTS]
+    values: list[Value] = []
+    outputs: list[Any] = []
+    fx_names: list[str] = []
+    nodes = captured.graph_module.graph.nodes
+    numbers = {n.name for n in nodes if isinstance(n.meta.get("val"), torch.SymInt | torch.SymFloat | torch.SymBool)}
+    for i, result in enumerate(user):
+        value = as_result(scope, result)
+        if isinstance(value, Value):
+            outputs.append(("number" if captured.output_fx_names[i] in numbers else "result", len(values)))
+            values.append(value)
+            fx_names.append(captured.output_fx_names[i])
+        elif value is None and captured.output_fx_names[i]:
+            raise LoweringError(
+                f"the result {captured.output_fx_names[i]} has no value: the converter left it out, by None",
+                hint="hand in a converter that gives every result that the model returns",
+            )
+        else:
+            outputs.append(("constant", value))
+    if not values:
+        outputs, values = numbers_as_results(outputs)
+        fx_names = ["result"] * len(values)
+    leaves = [i for i, o in enumerate(outputs) if o[0] != "constant"]
+    taken = [port.name for port, _ in inputs.params]
+    public = output_names_of(captured, leaves, fx_names, names, taken)
+    ports = [Port(name, "output") for name in public]
+    for target, value in state_of(captured, scope, inputs, results):
+        ports.append(Port(unique(f"{target}_out", {*taken, *(p.name for p in ports)}), "state", binds=target))
+        values.append(value)
+    return tuple(ports), values, tuple(outputs)
+
+
+def numbers_as_results(outputs: Sequence[Any]) -> tuple[list[Any], list[Value]]:
+    """(outputs, results): numbers that never vary as constants of the graph, where there is nothing else to give: an
+    ONNX model must have a result."""
+    made: list[Any] = []
+    values: list[Value] = []
+    for kind, what in outputs:
+        dtype = NUMBERS.get(type(what))
+        made.append((kind, what) if dtype is None else ("number", len(values)))
+        values += [] if dtype is None else [const(np.array(what, dtype.numpy))]
+    return made, values
+
+
+def as_result(scope: Scope, result: Any) -> Any:
+    """A result as a tensor where it depends on the inputs (a symbolic size becomes an int64 scalar, any other number a
+    float64 one), else itself."""
+    if isinstance(result, Value) or not hasattr(result, "free_symbols"):
+        return result
+    if not result.free_symbols:
+        return int(result) if result.is_integer else float(result)
+    value = dim_scalar(result) if result.is_integer else scalar(result, DType.DOUBLE, scope.numbers)
+    return stamped(scope, value, Origin(target="size"))
+
+
+def boundary(scope: Scope, value: Value) -> Value:
+    """A result as it leaves the graph: a complex one as pairs of real numbers in a last dimension of 2."""
+    return stamped(scope, left(value), Origin(target="complex")) if is_complex(value) else value
+
+
+def state_of(captured: Captured, scope: Scope, inputs: Inputs, results: Any) -> list[tuple[str, Value]]:
+    """(name of the parameter, its new content) for every parameter that the program writes."""
+    found: dict[str, Value] = {}
+    for spec, result in zip(captured.output_specs, results, strict=False):
+        if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+            name = str(spec.target)
+            found[inputs.written.get(name, name)] = result
+    for node, _ in list(scope.places.items()):
+        if node.op == "placeholder" and node.name in inputs.written and node in scope.store:
+            found.setdefault(inputs.written[node.name], scope.store[node])
+    params = {port.name for port, _ in inputs.params}
+    missing = set(found) - params
+    if missing:
+        raise LoweringError(f"the program writes {', '.join(sorted(missing))}, which is no parameter of the graph")
+    return list(found.items())

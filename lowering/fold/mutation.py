@@ -1,0 +1,152 @@
+"""Views and writes: where a node's tensor lives, and what an in-place operator leaves there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from irkit import dims
+from irkit.core.ir import Value
+from irkit.core.types import Tensor, dims_of, same_types
+from irkit.dims import Dim
+from lowering.aten.reduction.norm import instance_norm_with_update
+from lowering.errors import LoweringError
+from lowering.fold import storage
+from lowering.fold.convert import convert
+from lowering.fold.registry import operator_of, writing
+from lowering.fold.scope import Scope, hold, read_arguments, settled
+from lowering.fold.storage import Location
+from lowering.records.types import type_of
+from lowering.tensors.complex_pairs import as_type, expanded, pair, parts
+
+
+def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Places a node that is a view of a written storage."""
+    base = scope.bases.get(storage.storage_of(node))
+    source = node.args[0] if node.args else None
+    if base is None or base is node or not isinstance(source, Node) or source not in scope.places:
+        return
+    target, rest = operator_of(node.target), args[1:]
+    place = scope.places[source]
+    held, recorded = scope.read(source), type_of(node.meta["val"], scope.sizes)
+    before, after = held.shape, dims_of(recorded)
+
+    def get(value: Value) -> Value:
+        expected = recorded if value.dtype is held.dtype else Tensor(value.dtype, after)
+        return told(convert(scope, node, target, (value, *rest), kwargs, expected), after)
+
+    same = all(dims.same(a, b) is True for a, b in zip(before, after, strict=False))
+    if same and target._schema.name in storage.SAME:
+        scope.places[node] = place
+        return
+    grows = target._schema.name in storage.EXPANSIONS and dims.same(*map(dims.product, (before, after))) is not True
+    lens = storage.lens_of(target, get, positional(target, rest, kwargs), grows)
+    scope.places[node] = Location(place.base, (*place.lenses, lens))
+
+
+def told(value: Value, shape: tuple[Dim, ...]) -> Value:
+    """The value with the dimensions that torch recorded, where one of its own is not known."""
+    if not dims.any_fresh(value.shape) or len(shape) != value.rank:
+        return value
+    if value.dtype.is_complex:
+        return pair(*(told(part, shape) for part in parts(value)))
+    return value.with_type(Tensor(value.dtype, shape))
+
+
+def positional(target: Any, rest: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The arguments after the first in the order of the schema, defaults filled in up to the last one given."""
+    names = target._schema.arguments[1:]
+    values = list(rest)
+    for argument in names[len(rest) :]:
+        if argument.name not in kwargs and not argument.has_default_value():
+            break
+        values.append(kwargs.get(argument.name, argument.default_value if argument.has_default_value() else None))
+    return tuple(values)
+
+
+def view_of_several(scope: Scope, node: Node, source: Node, index: int) -> None:
+    """Places one of the views that split, chunk or unbind return."""
+    base = source.args[0]
+    if not isinstance(base, Node) or base not in scope.places or source.op != "call_function":
+        return
+    args, kwargs = read_arguments(scope, source)
+    place, types = scope.places[base], type_of(source.meta["val"], scope.sizes)
+
+    def get(value: Value) -> Value:
+        every = tuple(Tensor(value.dtype, each.shape) for each in types)
+        return told(convert(scope, source, source.target, (value, *args[1:]), kwargs, every)[index], every[index].shape)
+
+    lens = storage.by_position(get)
+    scope.places[node] = Location(place.base, (*place.lenses, lens))
+
+
+def call_inplace(scope: Scope, node: Node) -> None:
+    """Lowers a call that writes its arguments: the functional operator's result is put where they live."""
+    target: Any = node.target
+    functional = writing(scope.options.registry, target)
+    args, kwargs = read_arguments(scope, node)
+    written = storage.written_nodes(node)
+    if functional is None or not written:
+        raise LoweringError(f"{target} writes in place, and torch has no functional form of it")
+    names = {name for _, name in storage.written_arguments(target)}
+    if any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names):
+        kwargs = {k: v for k, v in kwargs.items() if k not in names}
+    results = convert(scope, node, functional, args, kwargs, None)
+    several = results if isinstance(results, tuple | list) else (results,)
+    own = [r.alias_info is None for r in target._schema.returns]
+    if own and all(own):
+        # What the operator returns is new; the content of what it writes follows in the functional form's results.
+        types = type_of(node.meta.get("val"), scope.sizes)
+        new = settled(scope, node, tuple(several[: len(own)]), types if isinstance(types, tuple) else (types,))
+        scope.env[node] = new if len(own) > 1 else new[0]
+        several = several[len(own) :]
+        for place, result in zip(written, several, strict=True):
+            write(scope, node, place, result)
+        return
+    for place, result in zip(written, several, strict=False):
+        write(scope, node, place, result)
+    scope.places[node] = scope.places[written[0]] if written[0] in scope.places else Location(node)
+    recorded = node.meta.get("val")
+    if isinstance(recorded, tuple | list) or written[0] not in scope.places:
+        scope.places.pop(node, None)
+        scope.env[node] = tuple(scope.read(n) for n in written)
+
+
+RESIZES = frozenset((torch.ops.aten.resize_.default, torch.ops.aten.resize_as_.default))
+"""Operators that give a whole storage other dimensions."""
+
+
+def call_norm(scope: Scope, node: Node) -> None:
+    """Lowers a norm in training mode: normalized by the batch's own statistics, running ones written."""
+    args, _ = read_arguments(scope, node)
+    x, weight, bias, mean, variance, training, momentum, epsilon, *_ = args
+    if node.target is torch.ops.aten.instance_norm.default:
+        result, *new = instance_norm_with_update(x, weight, bias, mean, variance, momentum, epsilon)
+    else:
+        functional = torch.ops.aten._native_batch_norm_legit_functional.default
+        given = (x, weight, bias, mean, variance, training, momentum, epsilon)
+        result, _, _, *new = convert(scope, node, functional, given, {}, None)
+    if x.rank > 1:  # of a vector, which is empty, nothing is learnt
+        for target, content in zip(storage.silent_writes(node), new, strict=True):
+            write(scope, node, target, content)
+    hold(scope, node, settled(scope, node, result, type_of(node.meta.get("val"), scope.sizes)))
+
+
+def write(scope: Scope, node: Node, target: Node, result: Value) -> None:
+    """Puts `result`, cast and broadcast to what `target` is, where `target` lives."""
+    old = scope.read(target)
+    if node.target in RESIZES and target in scope.places and not scope.places[target].lenses:
+        scope.store[scope.places[target].base] = settled(scope, node, result, None)
+        return
+    result = as_type(result, old.dtype)
+    if same_types(result.type, old.type) is not True:
+        result = expanded(result, old.shape)
+    result = settled(scope, node, result, old.type)
+    place = scope.places.get(target)
+    if place is None:
+        raise LoweringError(f"{node.target} writes to {target.name}, whose memory torch did not record")
+    content = scope.store[place.base]
+    scope.store[place.base] = settled(scope, node, place.write(content, result), content.type)

@@ -1,0 +1,336 @@
+"""Lowering: a fold over the nodes of an FX graph, from values to values."""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from irkit.build import op
+from irkit.core.ir import Value
+from irkit.core.types import DType
+from irkit.errors import IrkitError
+from lowering.capture.guards.assumed import taken_for_granted
+from lowering.errors import LoweringError, MissingConverters
+from lowering.fold import control, storage
+from lowering.fold.assertions import note
+from lowering.fold.complex_registry import has_converter
+from lowering.fold.control import Inlined
+from lowering.fold.convert import convert
+from lowering.fold.data_conditions import bind, bind_float, bound, number_is_own, restated, sizes_of_data
+from lowering.fold.decompose import can_decompose
+from lowering.fold.mutation import call_inplace, call_norm, view, view_of_several
+from lowering.fold.registry import operator_of, writing
+from lowering.fold.scope import Check, Options, Scope, hold, read_arguments, settled, tensor_constant
+from lowering.records.sizes import Sizes, truth_symbol
+from lowering.records.source_lines import source_of
+from lowering.records.types import type_of
+from lowering.tensors.promotion import cast, scalar
+
+ARANGE = "aten::arange"
+EFFECTS = frozenset(
+    "aten::_assert_scalar aten::_assert_async aten::_assert_tensor_metadata aten::sym_constrain_range "
+    "aten::sym_constrain_range_for_size aten::_functional_assert_async aten::_functional_assert_scalar "
+    "aten::record_stream".split()
+)
+"""Operators that compute nothing: what they assert is kept by `lowering.fold.facts` and `lowering.fold.assertions`."""
+
+_SIZES = (torch.SymInt, torch.SymBool, torch.SymFloat, int, float, bool)
+_ITEMS = frozenset(("aten::item", "aten::_local_scalar_dense"))
+
+
+def lower_graph(
+    module: GraphModule,
+    given: Sequence[Any],
+    sizes: Sizes,
+    options: Options,
+    outer: Scope | None = None,
+    closed: bool = False,
+) -> tuple[Any, Scope]:
+    """(results, scope): what the graph's output node holds, tensors as values, once placeholders hold `given`.
+
+    Raises LoweringError where a converter contradicts what FX recorded or an operator has none. `outer` is the scope of
+    the graph that this one is lowered for, `closed` says that it becomes a body rather than a part of it.
+    """
+    scope = Scope(sizes, options, bases=storage.written_storages(reached(module)), lower=lower_graph)
+    if outer is not None:
+        # A body is closed: what binds symbols outside is no value of its own. A decomposition is no body.
+        scope.binders = {} if closed else outer.binders
+        scope.decomposed, scope.constants, scope.guards = outer.decomposed, outer.constants, outer.guards
+        scope.checks, scope.numbers = ([], {}) if closed else (outer.checks, outer.numbers)
+        scope.closed = closed or outer.closed
+        scope.deciding = outer.deciding
+    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+    if len(placeholders) != len(given):
+        raise LoweringError(f"the graph takes {len(placeholders)} inputs, and was given {len(given)}")
+    for node, value in zip(placeholders, given, strict=True):
+        hold_result(scope, node, value)
+    output = lower_nodes(scope, module)
+    return map_arg(output.args[0], lambda node: at_last(scope, node)), scope
+
+
+def at_last(scope: Scope, node: Node) -> Any:
+    """What a result of the graph holds once everything is written: of a view, read with what binds its symbols."""
+    value = scope.read(node)
+    return settled(scope, node, value, None) if node in scope.places and isinstance(value, Value) else value
+
+
+def lower_nodes(scope: Scope, module: GraphModule) -> Node:
+    """Lowers every node of a graph whose placeholders are held; returns its output node."""
+    count, last = len(module.graph.nodes), time.monotonic()
+    for i, node in enumerate(module.graph.nodes):
+        if node.op == "output":
+            return node
+        if node.op != "placeholder":
+            lower_node(scope, node)
+        if scope.options.progress is not None and time.monotonic() - last > 0.1:
+            last = time.monotonic()
+            scope.options.progress(i, count)
+    raise LoweringError("the FX graph has no output node")
+
+
+def lower_node(scope: Scope, node: Node) -> None:
+    """Gives `node` its value in the scope; an error is told where in the model it arose."""
+    try:
+        if node.op == "get_attr":
+            hold(scope, node, attribute_of(scope, node))
+        elif node.op == "call_function":
+            call_function(scope, node)
+        else:
+            raise LoweringError(f"an FX node of kind {node.op} cannot be lowered", hint="capture it by torch.export")
+    except IrkitError as error:
+        raise error.located(ir=str(node.format_node()), source=source_of(node)) from error.__cause__
+    except Exception as error:
+        error.add_note(f"while lowering {node.format_node()}\n{source_of(node)}")
+        raise
+
+
+def attribute_of(scope: Scope, node: Node) -> Any:
+    """What a `get_attr` node names: a constant for a tensor, a submodule as it is."""
+    found: Any = node.graph.owning_module
+    for part in str(node.target).split("."):
+        found = getattr(found, part)
+    if not isinstance(found, torch.Tensor):
+        return found
+    return tensor_constant(scope.constants, found, str(node.target), copy=scope.options.copy)
+
+
+def call_function(scope: Scope, node: Node) -> None:
+    """Lowers one call: size arithmetic to dimensions, control flow to bodies, operators by their converters."""
+    target: Any = node.target
+    recorded = node.meta.get("val")
+    if target is operator.getitem:
+        getitem(scope, node)
+    elif computes_nothing(target):
+        note(scope, node)
+        scope.env[node] = None
+    elif isinstance(target, torch._ops.OpOverload) and target._schema.name in _ITEMS:
+        hold(scope, node, item(scope, node))
+    elif isinstance(recorded, _SIZES):
+        scope.env[node] = number_of(scope, node, size_of(scope, recorded))
+    elif isinstance(recorded, list) and all(isinstance(each, _SIZES) for each in recorded) and recorded:
+        scope.env[node] = [size_of(scope, each) for each in recorded]
+    elif control.is_region(target):
+        inline_region(scope, node)
+    elif isinstance(target, torch._ops.HigherOrderOperator):
+        hold(scope, node, control.higher_order(scope, node))
+    elif not isinstance(target, torch._ops.OpOverload):
+        raise LoweringError(f"the call of {target} is no ATen operator", hint="capture the model by torch.export")
+    elif storage.silent_writes(node):
+        call_norm(scope, node)
+    elif storage.written_arguments(target):
+        call_inplace(scope, node)
+    else:
+        call_operator(scope, node)
+
+
+def computes_nothing(target: Any) -> bool:
+    """True for calls that only assert something, or say whether gradients are recorded."""
+    if target is torch._C._set_grad_enabled:
+        return True
+    return isinstance(target, torch._ops.OpOverload) and target._schema.name in EFFECTS
+
+
+def size_of(scope: Scope, recorded: Any) -> Any:
+    """A recorded size as a dimension, a symbolic number as its expression, a boolean as torch's condition."""
+    if isinstance(recorded, torch.SymInt) or type(recorded) is int:
+        return scope.sizes.dim(recorded)
+    if isinstance(recorded, torch.SymFloat):
+        return scope.sizes.number(recorded.node.expr)
+    return recorded.node.expr if isinstance(recorded, torch.SymBool) else recorded
+
+
+def number_of(scope: Scope, node: Node, number: Any) -> Any:
+    """A number; as a float64 scalar where it hangs on numbers in tensors that are no integers. What is rounded of these
+    is bound to its symbol."""
+    symbols = getattr(number, "free_symbols", frozenset()) if scope.numbers else frozenset()
+    for symbol in symbols - scope.binders.keys():
+        made = scope.sizes.rounded(symbol)
+        if made is not None:
+            how, exact = made
+            value = scalar(exact, DType.DOUBLE, scope.numbers)
+            bind(scope, node, symbol, getattr(op, how)(value) if how else value)
+    if not symbols & scope.numbers.keys():
+        return number
+    return settled(scope, node, scalar(number, DType.DOUBLE, scope.numbers), None)
+
+
+def getitem(scope: Scope, node: Node) -> None:
+    """Lowers the taking of one result out of several."""
+    source, index = node.args
+    held = scope.env[source]  # type: ignore[index]
+    if isinstance(held, Inlined):
+        alias(scope, node, held.nodes[index])  # type: ignore[index]
+        return
+    if scope.bases and isinstance(source, Node) and storage.storage_of(node) in scope.bases:
+        view_of_several(scope, node, source, int(index))  # type: ignore[arg-type]
+    hold_result(scope, node, held[index])
+
+
+def hold_result(scope: Scope, node: Node, value: Any) -> None:
+    """`hold`, of what may be a number that a body of control flow takes or gives as a tensor."""
+    recorded = node.meta.get("val")
+    if isinstance(value, Value) and isinstance(recorded, torch.SymInt):
+        value = bound(scope, node, scope.sizes.dim(recorded), value)
+    elif isinstance(value, Value) and isinstance(recorded, torch.SymFloat):
+        value = bind_float(scope, node, scope.sizes.number(recorded.node.expr), value)
+    hold(scope, node, value)
+
+
+def alias(scope: Scope, node: Node, of: Any) -> None:
+    """Makes `node` another name of the node (or plain value) `of`."""
+    if not isinstance(of, Node):
+        scope.env[node] = of
+    elif of in scope.places:
+        scope.places[node] = scope.places[of]
+    else:
+        scope.env[node] = scope.env[of]
+
+
+def inline_region(scope: Scope, node: Node) -> None:
+    """Lowers the body of a region in its place, over the very operands."""
+    module, operands = control.region_of(scope, node)
+    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+    for inner, operand in zip(placeholders, operands, strict=True):
+        alias(scope, inner, operand)
+    output = lower_nodes(scope, module)
+    results = output.args[0]
+    scope.env[node] = Inlined(tuple(results) if isinstance(results, tuple | list) else (results,))
+    if not isinstance(results, tuple | list):
+        alias(scope, node, results)
+
+
+def item(scope: Scope, node: Node) -> Any:
+    """The symbol that stands for the content of a scalar tensor, of which the scalar becomes the binder; what torch has
+    put in its place where it did so, and the scalar itself of one that is true or false."""
+    value, recorded = scope.read(node.args[0]), node.meta.get("val")  # type: ignore[arg-type]
+    if not isinstance(value, Value):
+        return value
+    number = op.Reshape(value, []) if value.rank else value
+    own = number_is_own(scope, node, value, recorded)
+    if isinstance(recorded, bool | torch.SymBool):
+        if own:
+            bind(scope, node, scope.sizes.symbol(truth_symbol(recorded.node.expr)), value)  # type: ignore[union-attr]
+        return number
+    if not own:
+        return number_of(scope, node, size_of(scope, recorded))
+    if isinstance(recorded, torch.SymFloat):
+        return bind_float(scope, node, scope.sizes.number(recorded.node.expr), number)
+    return bound(scope, node, scope.sizes.dim(recorded), value)
+
+
+def call_operator(scope: Scope, node: Node) -> None:
+    """Lowers a call of an operator that writes nothing."""
+    expected = type_of(node.meta.get("val"), scope.sizes)
+    args, kwargs = read_arguments(scope, node)
+    if scope.numbers:
+        args, kwargs = with_numbers(node, args, kwargs, expected)
+    result = convert(scope, node, operator_of(node.target), args, kwargs, expected)
+    own = sizes_of_data(scope, node, result, expected)
+    result = settled(scope, node, result, own)
+    if own is not expected:
+        result = restated(scope, node, result, expected)
+    if scope.bases and isinstance(result, Value):
+        view(scope, node, args, kwargs)
+    scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
+    if scope.numbers and name_of_operator(node.target) == ARANGE:
+        scope.checks.extend(bounds_asserted(node, args))
+    hold(scope, node, result)
+
+
+def bounds_asserted(node: Node, args: Sequence[Any]) -> Iterator[Check]:
+    """What `arange` asserts of bounds and a step that only the data tells: the step leads from one to the other."""
+    if not any(isinstance(each, Value) for each in args):
+        return
+    start, end = (0, args[0]) if len(args) == 1 else args[:2]
+    bounds = (start, end, args[2] if len(args) > 2 else 1)
+    first, last, gap = (n if isinstance(n, Value) else scalar(n, DType.DOUBLE) for n in bounds)
+    leads = op.GreaterOrEqual(op.Mul(op.Sub(last, first), op.Sign(gap)), scalar(0, DType.DOUBLE))
+    holds = op.And(leads, op.Greater(op.Abs(gap), scalar(0, DType.DOUBLE)))
+    yield Check(holds, "the step of arange leads from its start to its end", source_of(node))
+
+
+def with_numbers(node: Node, args: Any, kwargs: Any, expected: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, with numbers out of tensors in the element type that torch takes a Python float for."""
+    types = [v.dtype for v, n in zip(args, node.args, strict=True) if isinstance(v, Value) and not is_float(n)]
+    if DType.DOUBLE in (*types, getattr(expected, "dtype", None)) or name_of_operator(node.target) == ARANGE:
+        return args, kwargs
+
+    def single(value: Any, given: Any) -> Any:
+        return cast(value, DType.FLOAT) if isinstance(value, Value) and is_float(given) else value
+
+    positional = tuple(single(v, n) for v, n in zip(args, node.args, strict=True))
+    return positional, {key: single(value, node.kwargs[key]) for key, value in kwargs.items()}
+
+
+def is_float(given: Any) -> bool:
+    """Whether an argument of a node is a number that is no integer."""
+    return isinstance(given, Node) and isinstance(given.meta.get("val"), torch.SymFloat)
+
+
+def name_of_operator(target: Any) -> str:
+    """`aten::squeeze` for any of its overloads; empty for what is no operator of torch."""
+    return target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
+
+
+def reached(module: GraphModule) -> Iterator[Node]:
+    """The nodes of a graph and of the regions that are inlined in it, in the order of execution."""
+    for node in module.graph.nodes:
+        if control.is_region(node.target):
+            for argument in node.args:
+                inner = getattr(module, str(argument.target), None) if isinstance(argument, Node) else None
+                if isinstance(inner, GraphModule):
+                    yield from reached(inner)
+        yield node
+
+
+def require_converters(module: GraphModule, options: Options) -> None:
+    """Raises MissingConverters, with all of them, for operators that nothing can lower."""
+    counts: Counter[str] = Counter()
+    places: dict[str, str] = {}
+    for node in reached(module):
+        target: Any = node.target
+        if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+            continue
+        if computes_nothing(target) or isinstance(node.meta.get("val"), _SIZES):
+            continue
+        writes = bool(storage.written_arguments(target))
+        functional = writing(options.registry, target) if writes else operator_of(target)
+        known = functional is not None and has_converter(options.registry, functional)
+        if not known and (options.strict or functional is None or not can_decompose(functional)):
+            counts[str(target)] += 1
+            places.setdefault(str(target), source_of(node).rpartition("\n")[2])
+    if counts:
+        forbidden = " (strict=True forbids decomposing them)" if options.strict else ""
+        raise MissingConverters(
+            f"{len(counts)} operator{'s have' if len(counts) > 1 else ' has'} no converter{forbidden}",
+            source="\n".join(f"{count:4d} x {name}  {places[name]}" for name, count in counts.most_common()),
+            hint="hand one in: lower(..., converters={torch.ops.mylib.op.default: my_function})",
+            missing=tuple(counts.most_common()),
+        )

@@ -1,0 +1,191 @@
+"""Which converter serves which torch operator: an immutable map gathered from the converter modules."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+import attrs
+import torch
+from pyrsistent import PMap, pmap
+
+import lowering.aten
+from lowering.aten.further.prims import AS_ATEN
+from lowering.errors import LoweringError
+from lowering.fold import storage
+
+Converter = Callable[..., Any]
+PREFIXES = {
+    "aten_": "aten", "prims_": "prims", "torchvision_": "torchvision", "transformers_": "transformers",
+    "onnx_symbolic_": "onnx_symbolic", "onnx_": "onnx", "torch_nn_": "torch_nn",
+    "quantized_decomposed_": "quantized_decomposed",
+}  # fmt: skip
+
+
+@attrs.frozen(eq=False)
+class Entry:
+    """A converter and what the fold must know of its parameters: their names, and whether it also takes what it is told
+    of the result (`expected`), any other argument by name (`**`), and any other by position (`*`)."""
+
+    function: Converter
+    names: tuple[str, ...]
+    wants_expected: bool
+    takes_all: bool
+    takes_rest: bool = False
+
+
+@cache
+def entry(function: Converter) -> Entry:
+    """The entry of a converter function: its parameter names, in order."""
+    parameters = inspect.signature(function).parameters.values()
+    kinds = inspect.Parameter
+    names = tuple(p.name for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL))
+    named, placed = (any(p.kind is kind for p in parameters) for kind in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL))
+    return Entry(function, tuple(n for n in names if n != "expected"), "expected" in names, named, placed)
+
+
+def gathered(*modules: ModuleType, prefixes: tuple[str, ...] = tuple(PREFIXES)) -> PMap[str, Converter]:
+    """Every converter function of the modules by its name, which starts with one of the prefixes.
+
+    Raises LoweringError where two modules define one name.
+    """
+    found: dict[str, Converter] = {}
+    for module in modules:
+        for name, function in vars(module).items():
+            own = inspect.isfunction(function) and name.startswith(prefixes)
+            if own and function.__module__ == module.__name__:
+                if name in found:
+                    raise LoweringError(
+                        f"two converters are called {name}: in {found[name].__module__} and {module.__name__}"
+                    )
+                found[name] = function
+    return pmap(found)
+
+
+def families() -> tuple[ModuleType, ...]:
+    """The converter modules: every file below `lowering/aten`."""
+    found = pkgutil.walk_packages(lowering.aten.__path__, "lowering.aten.")
+    return tuple(importlib.import_module(info.name) for info in found if not info.ispkg)
+
+
+def by_operator(converters: Mapping[Any, Converter]) -> dict[Any, Converter]:
+    """The caller's converters by operator or overload; what `torch.library.custom_op` made counts as its overload.
+
+    Raises LoweringError for a key that is no operator, and for a value that cannot be called.
+    """
+    found: dict[Any, Converter] = {}
+    if not isinstance(converters, Mapping):
+        raise LoweringError(
+            f"converters is a {type(converters).__name__}",
+            hint="give a dict from operators to functions: {torch.ops.aten.gelu: aten_gelu}",
+        )
+    for key, function in converters.items():
+        operator = getattr(key, "_opoverload", key)
+        if not isinstance(operator, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+            raise LoweringError(
+                f"converters has the key {key!r}, which is no torch operator",
+                hint="give an operator, torch.ops.mylib.op, or an overload of it, torch.ops.mylib.op.default",
+            )
+        if not callable(function):
+            raise LoweringError(f"the converter of {operator} is {function!r}, which cannot be called")
+        found[operator] = function
+    return found
+
+
+STANDARD = gathered(*families())
+"""irkit's own converters, by function name."""
+
+
+@attrs.frozen(eq=False)
+class Registry:
+    """Standard converters by name, and the caller's by operator, which win."""
+
+    standard: PMap[str, Converter] = STANDARD
+    custom: Mapping[Any, Converter] = MappingProxyType({})
+    _found: dict[Any, Entry | None] = attrs.field(factory=dict, repr=False)
+
+    def find(self, target: Any) -> Entry | None:
+        """The converter for an OpOverload (exact overload first, then the operator), or None."""
+        if target not in self._found:
+            self._found[target] = self._search(target)
+        return self._found[target]
+
+    def handed_in(self, target: Any) -> Converter | None:
+        """The caller's own converter of an overload or its operator; None where there is none."""
+        for key in (target, getattr(target, "overloadpacket", None)):
+            if key is not None and key in self.custom:
+                return self.custom[key]
+        return None
+
+    def _search(self, target: Any) -> Entry | None:
+        own = self.handed_in(target)
+        if own is not None:
+            return entry(own)
+        for name in names_of(target):
+            if name in self.standard:
+                return entry(self.standard[name])
+        return None
+
+
+def names_of(target: Any) -> tuple[str, ...]:
+    """The converter names looked for, in order: `aten_add_Tensor`, then `aten_add`."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return ()
+    space, _, name = target._schema.name.partition("::")
+    own = (f"{space}_{name}_{target._overloadname}", f"{space}_{name}")
+    return (*own, f"aten_{name}") if space == "prims" and name in AS_ATEN else own
+
+
+def writing(registry: Registry, target: Any) -> Any:
+    """The operator whose converter serves a call that writes arguments: itself where the caller hands one in for it, or
+    irkit has one for just that (which returns the results, then the new contents), else torch's functional form of it;
+    None where there is none."""
+    own = registry.handed_in(target) is not None or (ends_in_place(target) and registry.find(target) is not None)
+    return target if own else functional_of(target)
+
+
+def ends_in_place(target: Any) -> bool:
+    """True for `fill_diagonal_`, by its name; False for `add.out`, which the converter of `add` does not serve."""
+    return target._schema.name.endswith("_")
+
+
+def operator_of(target: Any) -> Any:
+    """The operator whose converter serves a call that writes no element: that of `t` for `t_`."""
+    return functional_of(target) if storage.reshapes_in_place(target) else target
+
+
+def meaningful(target: Any) -> list[str]:
+    """The names of an operator's arguments, without results to write to and those that only say where and as what. What
+    `dropout` calls input, `dropout_` calls self."""
+    names = [a.name for a in target._schema.arguments if not a.is_out and a.name not in PLACEMENT]
+    return ["self" if name == "input" else name for name in names]
+
+
+PLACEMENT = frozenset(("dtype", "layout", "device", "pin_memory", "memory_format", "generator"))
+
+
+@cache
+def functional_of(target: Any) -> Any:
+    """The operator that computes what an in-place or `out=` overload writes: `aten.add.Tensor` for `aten.add_.Tensor`;
+    None where torch has none of that name."""
+    space, _, name = target._schema.name.partition("::")
+    bare = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    if bare.startswith("__i") and bare.endswith("__"):
+        bare = "__" + bare[3:]
+    wanted = meaningful(target)
+    for candidate in (f"{bare}_functional", bare):
+        packet = getattr(getattr(torch.ops, space), candidate, None)
+        if packet is None:
+            continue
+        named = (target._overloadname, target._overloadname.removesuffix("_out"), "default")
+        known = packet.overloads()
+        for overload in (*(n for n in named if n in known), *known):
+            found = getattr(packet, overload)
+            if not found._schema.is_mutable and meaningful(found) == wanted:
+                return found
+    return None

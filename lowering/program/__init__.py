@@ -1,0 +1,1 @@
+"""The exported program: `to_onnx`, calls, checks, files, the report."""

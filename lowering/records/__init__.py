@@ -1,0 +1,1 @@
+"""What torch recorded, read: types, sizes, lines, programs, pytrees."""

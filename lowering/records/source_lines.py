@@ -1,0 +1,60 @@
+"""Where an FX node came from: module path and the user's source line."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path, PurePath
+from typing import Any
+
+import torch
+
+from irkit.core.origins import Origin
+
+TORCH = str(Path(torch.__file__).parent)
+GENERATED = "<eval_with_key>"  # what torch calls code that it wrote itself
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in ([^\n]+)\n\s+([^\n]*)')
+
+
+def origin_of(node: Any) -> Origin:
+    """The origin of an FX node; one object for nodes that share all of it."""
+    target = node.target
+    name = getattr(target, "name", None)
+    operator = name() if callable(name) else getattr(target, "__name__", str(target))
+    return Origin(node.name, str(operator), module_of(node), line_of(node.meta.get("stack_trace") or ""))
+
+
+def module_of(node: Any) -> str:
+    """The dotted path of the innermost torch module that a node was traced in."""
+    stack = node.meta.get("nn_module_stack")
+    if not stack:
+        return ""
+    path, _ = next(reversed(stack.values()))
+    return "" if path.startswith("_empty") else path.removeprefix("L['self'].").removeprefix("L__self__")
+
+
+@lru_cache(maxsize=1 << 14)
+def line_of(trace: str) -> str:
+    """`file.py:12 x = f(y)`: the innermost frame of a stack trace outside of torch; the file by its last two parts."""
+    frames = _FRAME.findall(trace)
+    frames = [f for f in frames if not f[0].startswith(GENERATED)] or frames
+    if not frames:
+        return ""
+    file, line, _, code = next((f for f in reversed(frames) if not f[0].startswith(TORCH)), frames[-1])
+    if file.startswith(GENERATED):
+        return ""
+    return f"{'/'.join(PurePath(file).parts[-2:])}:{line} {code.strip()}"
+
+
+def line_of_trace(trace: str) -> str:
+    """`line_of`, which says so where the line is torch's own."""
+    frames = _FRAME.findall(trace)
+    return ("in torch: " if frames and all(f[0].startswith(TORCH) for f in frames) else "") + line_of(trace)
+
+
+def source_of(node: Any) -> str:
+    """The user's frames that made a node, outermost first, one a line; empty where torch kept none."""
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    return "\n".join(
+        f"{'/'.join(PurePath(f).parts[-2:])}:{n} in {where}: {code.strip()}" for f, n, where, code in frames
+    )

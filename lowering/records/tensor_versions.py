@@ -1,0 +1,60 @@
+"""What tells whether a torch tensor still is what it was when a graph was made of it.
+
+torch counts the writes into a tensor that autograd could see: operators in place, `copy_`, `load_state_dict`, most
+optimizers. It does not count what goes through `.data`, numpy, the storage or a fused optimizer; a sample of the
+elements is compared for those, and finds what writes all of a tensor, or most of it. A tensor on another device than
+the CPU is not sampled.
+"""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import torch
+
+from irkit.errors import StaleError
+from irkit.support.watch import sample
+
+
+@attrs.frozen(eq=False)
+class TensorWatch:
+    """Watches the memory of a tensor: its address, torch's count of writes, and a sample of its elements."""
+
+    tensor: torch.Tensor
+    name: str
+    address: int
+    version: int
+    array: np.ndarray | None = None
+    first: bytes = b""
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor, name: str, array: np.ndarray | None) -> TensorWatch:
+        """The watch of a tensor as it is now; `array` is a view of its memory, where there can be one."""
+        first = b"" if array is None else sample(array)
+        return cls(tensor, name, address(tensor), version(tensor), array, first)
+
+    def check(self, closely: bool = True) -> None:
+        """Raises StaleError where the tensor was written into, or its memory given away."""
+        if address(self.tensor) != self.address:
+            raise self.stale("got other memory")
+        written = version(self.tensor) != self.version
+        if written or (closely and self.array is not None and sample(self.array) != self.first):
+            raise self.stale("was written in place")
+
+    def stale(self, what: str) -> StaleError:
+        """The error for a tensor that is no longer what it was."""
+        return StaleError(
+            f"{f'the weight {self.name}' if self.name else 'a tensor'} {what} after the graph was made",
+            hint="export the model again; to go on training beside a graph that keeps what it was, export it with "
+            "copy=True, or take irkit.freeze(graph) before the weights change",
+        )
+
+
+def address(tensor: torch.Tensor) -> int:
+    """Where the elements of a tensor lie; 0 where that is nowhere, as for sparse ones."""
+    return tensor.data_ptr() if tensor.layout is torch.strided else 0
+
+
+def version(tensor: torch.Tensor) -> int:
+    """How often torch saw the tensor written; 0 for tensors of inference mode, of which it keeps no count."""
+    return 0 if tensor.is_inference() else tensor._version

@@ -1,0 +1,1 @@
+"""Questions that rules ask of values and their sizes."""

@@ -1,0 +1,153 @@
+"""Questions that most rules ask, and the small values that most of them build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from irkit import dims
+from irkit.build import const
+from irkit.core.attributes import single
+from irkit.core.blobs import Blob
+from irkit.core.ir import Value
+from irkit.core.types import DType, Tensor, Type, same_types
+from irkit.dims import Dim
+from irkit.errors import EvaluateError
+from irkit.ops.schemas import TYPE_STRINGS, spec
+from irkit.pattern import uniform
+
+SMALL = 1 << 16
+"""Constants of up to this many elements are computed anew by a rule; larger ones are left alone."""
+
+
+def same_type(a: Value, b: Value) -> bool:
+    """True where the types are certainly equal."""
+    return a.type is b.type or same_types(a.type, b.type) is True
+
+
+def same_shape(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
+    """True where the shapes are certainly equal."""
+    if a == b:
+        return True
+    return len(a) == len(b) and all(x is y or dims.same(x, y) is True for x, y in zip(a, b, strict=True))
+
+
+def is_float(value: Value) -> bool:
+    """True for a tensor of real floating-point numbers."""
+    return value.dtype.is_float
+
+
+def is_integer(value: Value) -> bool:
+    """True for a tensor of integers."""
+    return value.dtype.is_integer
+
+
+def is_positive_zero(value: Value) -> bool:
+    """True for a constant of zeros, none of them -0.0."""
+    return _zero(value, negative=False)
+
+
+def is_negative_zero(value: Value) -> bool:
+    """True for a constant of -0.0, or of integer zeros: what every number may be added to and stay the same."""
+    return _zero(value, negative=True)
+
+
+def _zero(value: Value, negative: bool) -> bool:
+    found = uniform(value)
+    if isinstance(found, bool) or found != 0 or isinstance(found, complex):
+        return False
+    return not value.dtype.is_float or bool(np.signbit(np.float64(found))) is negative
+
+
+def is_known(shape: tuple[Dim, ...]) -> bool:
+    """True where no dimension is a fresh symbol."""
+    return not dims.any_fresh(shape)
+
+
+def is_static(type_: Type) -> bool:
+    """True for a tensor type all of whose dimensions are numbers."""
+    return isinstance(type_, Tensor) and type_.is_static
+
+
+def number(like: Value, data: Any) -> Value:
+    """A scalar constant of the element type of `like`."""
+    return const(np.array(data).astype(like.dtype.numpy))
+
+
+def takes(name: str, dtype: DType, operand: int = 0) -> bool:
+    """True where ONNX lets an operand of an operator be of that element type."""
+    known = spec(name)
+    return TYPE_STRINGS[dtype] in known.allowed(known.formal(operand))
+
+
+def holds_digits(x: Value, *numbers: float) -> bool:
+    """True where float attributes, which are f32, hold these numbers as closely as the element type of `x` does."""
+    return x.dtype is not DType.DOUBLE or all(single(n) == n for n in numbers)
+
+
+def small(value: Value) -> np.ndarray | None:
+    """The content of a constant of at most `SMALL` elements; None for every other value."""
+    blob = value.blob
+    return blob.array if blob is not None and blob.size <= SMALL and blob.dtype is not DType.STRING else None
+
+
+def axes_of(value: Value | None) -> tuple[int, ...] | None:
+    """The numbers in a constant operand of axes; None where it is absent or not constant."""
+    blob = None if value is None else value.blob
+    return None if blob is None else tuple(map(int, blob.array.ravel().tolist()))
+
+
+def positive(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, sorted."""
+    return tuple(sorted(a + rank if a < 0 else a for a in axes))
+
+
+def trailing(axes: Value, x: Value) -> int | None:
+    """The first of the axes that a reduction is over, where they are the last ones of a tensor; None otherwise."""
+    found, rank = axes_of(axes), x.rank
+    if not found or not rank:
+        return None
+    places = positive(found, rank)
+    return places[0] if places == tuple(range(rank - len(places), rank)) else None
+
+
+def vector(numbers: Any) -> Value:
+    """A constant vector of int64."""
+    return const(np.array(list(numbers), dtype=np.int64))
+
+
+def lazily(
+    like: Value,
+    shape: tuple[Any, ...],
+    compute: Callable[[], np.ndarray],
+    of: Iterable[Value | None],
+    name: str | None = None,
+) -> Value:
+    """The constant of the element type of another whose content is computed when it is asked for.
+
+    `of` are the constants that it is computed of, those that are missing left out: once one of them has changed, this
+    one refuses too. It has the name of `like` where none is given.
+    """
+    dtype: DType = like.dtype
+    known = like.blob.name if like.blob is not None else ""
+    held = tuple(v.blob for v in of if v is not None and v.blob is not None)
+    name = known if name is None else name
+    return const(Blob(dtype, shape, lambda: compute().astype(dtype.numpy, copy=False), name, of=held))
+
+
+def wide(value: Value) -> np.ndarray:
+    """The content of a constant in f64. Raises EvaluateError for what is no constant."""
+    blob = value.blob
+    if blob is None:
+        raise EvaluateError(f"{value!r} is no constant")
+    return blob.read().astype(np.float64)
+
+
+def joined_name(weights: Iterable[Value | None]) -> str:
+    """The names of weights as one, where each has one: what they differ in, joined by `+`, between what they share."""
+    names = [v.blob.name.split(".") for v in weights if v is not None and v.blob is not None and v.blob.name]
+    if len({len(words) for words in names}) != 1:
+        return "+".join(".".join(words) for words in names)
+    return ".".join("+".join(dict.fromkeys(words)) for words in zip(*names, strict=True))

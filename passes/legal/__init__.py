@@ -1,0 +1,1 @@
+"""What a target lacks, expanded into what it has."""

@@ -1,0 +1,1 @@
+"""Functions of float64 for which ONNX Runtime has no kernel."""

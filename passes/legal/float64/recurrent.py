@@ -1,0 +1,174 @@
+"""Recurrent layers of float64, for which ONNX Runtime has no kernels that run: one Scan for each direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from irkit.build import op
+from irkit.core.ir import Value
+from irkit.core.types import DType, Tuple
+from irkit.pattern import attribute_of
+from irkit.rewriting.face import Match
+from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.questions import is_known, number, vector
+from passes.legal.runtime.expansions import operand, ordinals
+
+GATES: Mapping[str, int] = MappingProxyType({"LSTM": 4, "GRU": 3, "RNN": 1})
+USUAL: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+)
+"""The activations of each layer that are meant where none are named."""
+
+
+def recurrent(m: Match, value: Value) -> Any:
+    """The layer as Scans; None where activations are not the usual ones"""
+    x, w, r = value.inputs[:3]
+    if x is None or w is None or r is None or value.attribute("layout"):
+        return None
+    one = activation(value)
+    hidden = value.attribute("hidden_size") or r.shape[2]
+    count = {"bidirectional": 2}.get(attribute_of(value, "direction"), 1)
+    if one is None or type(hidden) is not int:
+        return None
+    begin = [initial(m, x, operand(value, i), count, hidden) for i in ((5, 6) if value.op == "LSTM" else (5,))]
+    if any(state is None for state in begin):
+        return None
+    lengths, live = operand(value, 4), None
+    if lengths is not None:
+        times = ordinals(m, x.shape[0], x)
+        if times is None:
+            return None
+        live = op.Unsqueeze(op.Less(op.Unsqueeze(times, vector([1])), op.Cast(lengths, to=DType.INT64)), vector([2]))
+    found = []
+    for d in range(count):
+        backwards = int(d == 1 or attribute_of(value, "direction") == "reverse")
+        bias = operand(value, 3)
+        parts = [part(v, d) for v in (w, r)] + [None if v is None else part(v, d) for v in (bias, operand(value, 7))]
+        found.append(direction(value, hidden, x, *parts, live, [part(s, d) for s in begin], one, backwards))  # type: ignore[arg-type]
+    sides = [op.Unsqueeze(f[-1], vector([1])) for f in found]
+    results = [sides[0] if count == 1 else op.Concat(*sides, axis=1)]
+    for i in range(len(begin)):
+        ended = [op.Unsqueeze(f[i], vector([0])) for f in found]
+        results.append(ended[0] if count == 1 else op.Concat(*ended, axis=0))
+    return tuple(results[: len(value.type.items)]) if isinstance(value.type, Tuple) else results[0]
+
+
+def activation(value: Value) -> Callable[[Value], Value] | None:
+    """What becomes of the sums of an RNN; None where a layer has other activations than the usual ones."""
+    named = tuple(value.attribute("activations") or ())
+    usual = USUAL[value.op]
+    if value.op == "RNN" and named and set(named) == {"Relu"}:
+        return op.Relu
+    return op.Tanh if named[: len(usual)] in ((), usual) and named[len(usual) :] in ((), usual) else None
+
+
+def part(v: Value, d: int) -> Value:
+    """Row d, which goes away as an axis."""
+    return op.Squeeze(op.Slice(v, vector([d]), vector([d + 1]), vector([0])), vector([0]))
+
+
+def initial(m: Match, x: Value, state: Value | None, count: int, hidden: int) -> Value | None:
+    """The state before the first time: zeros where none is given; None where the batch is not bound."""
+    if state is not None:
+        return state
+    shape = (count, x.shape[1], hidden)
+    if not is_known(shape) or not is_bound(m, shape, bound_by(x)):
+        return None
+    return op.Expand(number(x, 0), built(m, shape, 1, bound_by(x)))
+
+
+def turned(v: Value) -> Value:
+    """The transpose of a matrix."""
+    return op.Transpose(v, perm=(1, 0))
+
+
+def bounded(value: Value) -> Callable[[Value], Value]:
+    """What the layer makes of the operand of an activation: it itself, or cut to what `clip` says."""
+    limit = attribute_of(value, "clip")
+    return lambda v: op.Min(op.Max(v, number(v, -limit)), number(v, limit)) if limit else v
+
+
+def direction(
+    value: Value, hidden: int, x: Value, w: Value, r: Value, b: Value | None, peeped: Value | None, live: Value | None,
+    states: list[Value], one: Callable[[Value], Value], backwards: int,
+) -> tuple[Value, ...]:  # fmt: skip
+    """(last states, what is seen at each time). What does not depend on the state is computed for all times at once.
+
+    `live` says which times are within the length of each sample: beyond it its states stay, and 0 is seen of them.
+    """
+    many = GATES[value.op]
+    inner, gates = None, vector([hidden] * many)
+    sums = op.MatMul(x, turned(w))
+    if b is not None:
+        of_x, of_h = op.Split(b, vector([many * hidden] * 2), axis=0, outputs=2)
+        if value.op == "GRU":  # the bias of the new state may stand inside of a product
+            outer, inner = op.Split(of_h, vector([2 * hidden, hidden]), axis=0, outputs=2)
+            of_h = op.Pad(outer, vector([0, hidden]))
+        sums = op.Add(sums, op.Add(of_x, of_h))
+
+    clipped = bounded(value)
+
+    def sigmoid(v: Value) -> Value:
+        """Of a gate"""
+        return op.Sigmoid(clipped(v))
+
+    # What the gates see of the cell through peepholes: of i, o and f, with nothing of the new one.
+    holes = None if peeped is None else op.Split(peeped, vector([hidden] * 3), axis=0, outputs=3)
+
+    def lstm(h: Value, c: Value, at: Value) -> tuple[Value, ...]:
+        """The states after one time"""
+        i, o, f, g = op.Split(op.Add(at, op.MatMul(h, turned(r))), gates, axis=1, outputs=many)
+        if holes is not None:
+            i, f = op.Add(i, op.Mul(holes[0], c)), op.Add(f, op.Mul(holes[2], c))
+        i = sigmoid(i)
+        kept = op.Sub(number(i, 1), i) if value.attribute("input_forget") else sigmoid(f)
+        c = op.Add(op.Mul(kept, c), op.Mul(i, op.Tanh(clipped(g))))
+        o = o if holes is None else op.Add(o, op.Mul(holes[1], c))
+        return op.Mul(sigmoid(o), op.Tanh(clipped(c))), c
+
+    def gru(h: Value, at: Value) -> tuple[Value, ...]:
+        """The state after one time"""
+        of_z, of_r, of_n = op.Split(at, gates, axis=1, outputs=many)
+        by_z, by_r, by_n = (turned(v) for v in op.Split(r, gates, axis=0, outputs=many))
+        z, reset = sigmoid(op.Add(of_z, op.MatMul(h, by_z))), sigmoid(op.Add(of_r, op.MatMul(h, by_r)))
+        if attribute_of(value, "linear_before_reset"):
+            new = op.MatMul(h, by_n)
+            new = op.Mul(reset, new if inner is None else op.Add(new, inner))
+        else:
+            new = op.MatMul(op.Mul(reset, h), by_n)
+            new = new if inner is None else op.Add(new, inner)
+        n = op.Tanh(clipped(op.Add(of_n, new)))
+        return (op.Add(op.Mul(op.Sub(number(z, 1), z), n), op.Mul(z, h)),)
+
+    def rnn(h: Value, at: Value) -> tuple[Value, ...]:
+        """The state after one time"""
+        return (one(clipped(op.Add(at, op.MatMul(h, turned(r))))),)
+
+    step = {"LSTM": lstm, "GRU": gru, "RNN": rnn}[value.op]
+    return scanned(step, states, sums, live, backwards)
+
+
+def scanned(
+    step: Callable[..., tuple[Value, ...]], states: list[Value], sums: Value, live: Value | None, backwards: int
+) -> tuple[Value, ...]:
+    """(last states, what is seen of them at each time) where a step makes states of states and sums."""
+
+    def body(*given: Value) -> tuple[Value, ...]:
+        """The states after one time, and what is seen of them"""
+        before, at = given[: len(states)], given[len(states)]
+        after = step(*before, at)
+        if live is None:
+            return *after, op.Identity(after[0])
+        after = tuple(op.Where(given[-1], v, old) for v, old in zip(after, before, strict=True))
+        return *after, op.Where(given[-1], after[0], number(after[0], 0))
+
+    given = (sums,) if live is None else (sums, live)
+    ways = ([backwards] * len(given), [backwards]) if backwards else (None, None)
+    return op.Scan(*states, *given, num_scan_inputs=len(given), body=body, scan_input_directions=ways[0],
+                   scan_output_directions=ways[1])  # fmt: skip
+
+
+RECURRENT: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType(dict.fromkeys(GATES, recurrent))
+"""The expansion of each recurrent layer, for float64."""

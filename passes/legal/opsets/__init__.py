@@ -1,0 +1,1 @@
+"""Operators for older opsets."""

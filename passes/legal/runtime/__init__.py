@@ -1,0 +1,1 @@
+"""What ONNX Runtime refuses, computes wrongly or has no kernel for, restated."""

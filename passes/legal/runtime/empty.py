@@ -1,0 +1,274 @@
+"""Operators that ONNX Runtime fails on where a tensor has no elements, made right wherever a size may be 0.
+
+Whether it may is read off the dimensions and off what the graph knows of its symbols: where every size is positive,
+nothing changes. The size that is proved positive then stands in the types as `max(1, n)`, so that a graph is treated
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from irkit import dims
+from irkit.build import call, const, op
+from irkit.core.ir import Value, param
+from irkit.core.types import DType, Tensor, Tuple
+from irkit.dims import Dim, Range
+from irkit.pattern import hole, p
+from irkit.rewriting.face import Match, Rule, Rules, decline
+from passes.analysis.known_sizes import Sizes, bound_by, built, is_bound
+from passes.legal.runtime.expansions import softmax_cross_entropy
+
+Ranges = Mapping[str, Range]
+
+
+def empty_rules(ranges: Ranges) -> Rules:
+    """The rules for a graph, given what it knows of its symbols."""
+    return (
+        Rule("scan_of_other_axes", hole("scan", ops=("Scan",)), lambda m: scanned_first(m, ranges), True,
+             "Scan along an axis -> Scan along the first one between Transposes"),
+        Rule("scan_of_nothing", hole("scan", ops=("Scan",)), lambda m: scanned(m, ranges), True,
+             "Scan -> If(n > 0, Scan, start)"),
+        Rule("product_of_no_batch", p.MatMul(hole("a", ops=("Transpose",)), hole("b")), lambda m: product(m, ranges),
+             False, "MatMul(Transpose(x), y) -> Reshape(MatMul(Reshape(Transpose(x)), y))"),
+        Rule("product_with_a_vector", p.MatMul(hole("a"), hole("b")).provided(has_a_vector),
+             lambda m: with_vector(m, ranges), True, "MatMul(x, v) -> Squeeze(MatMul(x, Unsqueeze(v)))"),
+        Rule("products_of_no_matrices", p.MatMul(hole("a"), hole("b", where=is_a_stack)),
+             lambda m: products(m, ranges), True, "MatMul(x, y) -> MatMul(x[:b], y), one matrix for all b"),
+        Rule("attention_of_nothing", hole("made", ops=("Attention",), where=sees_nothing), attended, True,
+             "Attention(q, k, v) -> 0, where there are no keys", sample=_no_keys),
+        Rule("cross_entropy_of_nothing", hole("loss", ops=("SoftmaxCrossEntropyLoss",)), lambda m: entropy(m, ranges),
+             False, "SoftmaxCrossEntropyLoss(x, y) -> NegativeLogLikelihoodLoss(LogSoftmax(x), y)"),
+        Rule("einsum_of_nothing", hole("einsum", ops=("Einsum",)), lambda m: einsum(m, ranges), True,
+             "Einsum -> If(n > 0, Einsum, 0)"),
+    )  # fmt: skip
+
+
+def has_a_vector(product: Value) -> bool:
+    """True for a product with an operand of rank 1."""
+    return any(v is not None and v.rank == 1 for v in product.inputs)
+
+
+def is_a_stack(value: Value) -> bool:
+    """True for matrices of which there may be more, or fewer, than one."""
+    return any(type(d) is not int or d != 1 for d in value.shape[:-2])
+
+
+def is_positive(size: Dim, ranges: Ranges) -> bool:
+    """True for a size that is certainly not 0."""
+    return dims.bounds(size, ranges).lo > 0
+
+
+# ---------------------------------------------------------------------------------------------- scans
+
+
+def scanned_first(m: Match, ranges: Ranges) -> Any:
+    """The Scan between Transposes: those that ONNX Runtime makes inside of it crash where nothing is to be moved"""
+    value = m.root
+    operands, captures = parted(value)
+    count = len(operands) - value.attribute("num_scan_inputs")
+    sequences, results = operands[count:], value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    rows = [t for t in results[count:] if isinstance(t, Tensor)]
+    starts = axes_of(value, "scan_input_axes", [len(v.shape) for v in sequences])
+    ends = axes_of(value, "scan_output_axes", [len(t.shape) for t in rows])
+    moved = [v.shape for v, axis in zip((*sequences, *rows), (*starts, *ends), strict=True) if axis]
+    if all(is_positive(d, ranges) for shape in moved for d in shape):
+        return decline("nothing is moved, or there is something to move")
+    turned = [to_front(v, axis) for v, axis in zip(sequences, starts, strict=True)]
+    left = {k: a for k, a in value.attributes if k not in ("scan_input_axes", "scan_output_axes")}
+    found = call("Scan", [*operands[:count], *turned, *captures], {**left, "body": value.bodies[0]})
+    parts = found if isinstance(found, tuple) else (found,)
+    made = (*parts[:count], *(from_front(v, axis) for v, axis in zip(parts[count:], ends, strict=True)))
+    return made if isinstance(value.type, Tuple) else made[0]
+
+
+def axes_of(value: Value, name: str, ranks: list[int]) -> list[int]:
+    """The axes that a Scan names, from the front on; the first ones where it names none"""
+    return [axis % rank for axis, rank in zip(value.attribute(name) or (0,) * len(ranks), ranks, strict=True)]
+
+
+def to_front(x: Value, axis: int) -> Value:
+    """x with one axis as its first"""
+    return op.Transpose(x, perm=(axis, *(i for i in range(x.rank) if i != axis))) if axis else x
+
+
+def from_front(x: Value, axis: int) -> Value:
+    """x with its first axis as that number"""
+    return op.Transpose(x, perm=(*range(1, axis + 1), 0, *range(axis + 1, x.rank))) if axis else x
+
+
+def scanned(m: Match, ranges: Ranges) -> Any:
+    """The Scan where there is something to scan; else the states as they began, and no rows"""
+    value = m.root
+    operands, captures = parted(value)
+    taken = value.attribute("num_scan_inputs")
+    states, sequences = operands[: len(operands) - taken], operands[len(operands) - taken :]
+    axes = axes_of(value, "scan_input_axes", [len(v.shape) for v in sequences])
+    size = sequences[0].shape[axes[0]]
+    if is_positive(size, ranges):
+        return decline("there is something to scan")
+    types = [t for t in (value.type.items if isinstance(value.type, Tuple) else (value.type,)) if isinstance(t, Tensor)]
+    sources = bound_by(*sequences, *states)
+    if not is_bound(m, (size,), sources):
+        return decline("nothing tells the size")
+
+    def begin() -> tuple[Value, ...]:
+        """Rows of a size that nothing tells are none either"""
+        shapes = ([d if is_bound(m, (d,), sources) else 0 for d in t.shape] for t in types[len(states) :])
+        rows = zip(types[len(states) :], shapes, strict=True)
+        return (*map(op.Identity, states), *(op.Expand(const(0, t.dtype), built(m, s, 1, sources)) for t, s in rows))
+
+    def steps() -> tuple[Value, ...]:
+        some = [filled(m, v, axis) for v, axis in zip(sequences, axes, strict=True)]
+        found = call("Scan", [*states, *some, *captures], {**dict(value.attributes), "body": value.bodies[0]})
+        parts = found if isinstance(found, tuple) else (found,)
+        rows = parts[len(states) :]
+        ends = axes_of(value, "scan_output_axes", [v.rank for v in rows])
+        made = (sized(m, v, size, axis, sources) for v, axis in zip(rows, ends, strict=True))
+        return (*parts[: len(states)], *made)
+
+    if type(size) is int:
+        made = begin()
+        return made if isinstance(value.type, Tuple) else made[0]
+    return op.If(op.Greater(built(m, (size,), 0, sources), const(0)), then_branch=steps, else_branch=begin)
+
+
+def parted(value: Value) -> tuple[list[Value], list[Value]]:
+    """(operands, captures) of a value with bodies"""
+    inputs = [v for v in value.inputs if v is not None]
+    count = len(inputs) - value.attribute("captures", 0)
+    return inputs[:count], inputs[count:]
+
+
+def filled(m: Match, x: Value, axis: int) -> Value:
+    """x, whose axis is known not to be empty where this is computed, with a type that says so"""
+    return sized(m, x, dims.maximum(x.shape[axis], 1), axis, bound_by(x))
+
+
+def sized(m: Match, x: Value, size: Dim, axis: int, sources: Sizes) -> Value:
+    """x with another expression for the size of one axis, which is not 0 (a 0 keeps the size of an axis)"""
+    return op.Reshape(x, built(m, [size if i == axis else 0 for i in range(x.rank)], 1, sources))
+
+
+# ---------------------------------------------------------------------------------------------- attention, losses
+
+
+def sees_nothing(value: Value) -> bool:
+    """True where a size of the queries, keys or values is known to be 0."""
+    return any(type(d) is int and d == 0 for v in value.inputs[:3] if v is not None for d in v.shape)
+
+
+def _no_keys(rng: np.random.Generator) -> Value:
+    q, k = (param(Tensor(DType.FLOAT, (dims.symbol("n"), 2, size, 4))) for size in (int(rng.integers(1, 4)), 0))
+    return op.Attention(q, k, k)
+
+
+def attended(m: Match) -> Any:
+    """Zeros where queries or keys are known to be none, which ONNX Runtime refuses; where a size may be 0 or not, that
+    is a condition (`passes.legal.runtime.limits`)"""
+    value = m.root
+    if isinstance(value.type, Tuple):
+        return decline("other results are asked for")
+    sources = bound_by(*(v for v in value.inputs[:3] if v is not None))
+    if not is_bound(m, value.shape, sources):
+        return decline("nothing tells the sizes")
+    return op.Expand(const(0, value.dtype), built(m, value.shape, 1, sources))
+
+
+def entropy(m: Match, ranges: Ranges) -> Any:
+    """The loss in two operators: ONNX Runtime's own words for it hold a Reshape that nothing fits into"""
+    value = m.root
+    x = value.inputs[0]
+    if x is None or all(is_positive(d, ranges) for d in x.shape):
+        return decline("there are elements")
+    return softmax_cross_entropy(m, value)
+
+
+# ---------------------------------------------------------------------------------------------- products
+
+
+def product(m: Match, ranges: Ranges) -> Any:
+    """One matrix of all rows times y: ONNX Runtime fuses the Transpose otherwise, and fails on batches of size 0"""
+    a, b = m.a, m.b
+    if b.rank != 2 or a.rank < 3 or all(is_positive(d, ranges) for d in a.shape[:-2]):
+        return decline("there is a batch")
+    flat, whole = (dims.product(a.shape[:-1]), a.shape[-1]), (*a.shape[:-1], b.shape[-1])
+    if not is_bound(m, (*flat, *whole), bound_by(a, b)):
+        return decline("nothing tells the sizes")
+    rows = op.Reshape(a, built(m, flat, 1, bound_by(a)), allowzero=1)
+    return op.Reshape(op.MatMul(rows, b), built(m, whole, 1, bound_by(a, b)), allowzero=1)
+
+
+def with_vector(m: Match, ranges: Ranges) -> Any:
+    """The vector as a matrix of one column, or one row: of nothing with a vector of nothing ONNX Runtime leaves what
+    memory held."""
+    a, b = m.a, m.b
+    if a.rank == 1 and b.rank > 2 and not all(is_positive(d, ranges) for d in b.shape[:-2]):
+        return op.Squeeze(op.MatMul(op.Unsqueeze(a, [0]), b), [b.rank - 2])
+    if b.rank != 1 or a.rank < 2 or all(is_positive(d, ranges) for d in a.shape):
+        return decline("there are elements, or there is no vector")
+    return op.Squeeze(op.MatMul(a, op.Unsqueeze(b, [1])), [a.rank - 1])
+
+
+def products(m: Match, ranges: Ranges) -> Any:
+    """No matrix for no matrices: ONNX Runtime does not broadcast a batch of 1 to one of 0.
+
+    Slices take the one matrix where there are others to be multiplied with, and none where there are none. Where the
+    inner size may be 0, ONNX Runtime does not broadcast the batch on the left at all, and it is repeated.
+    """
+    a, b = m.a, m.b
+    if min(a.rank, b.rank) < 2:
+        return decline("there is a vector")
+    rank, inner = max(a.rank, b.rank), a.shape[-1]
+    wide = [(1,) * (rank - v.rank) + v.shape[:-2] for v in (a, b)]
+    pairs = list(zip(*wide, strict=True))
+    spread = not is_positive(inner, ranges) and any(x == 1 != y for x, y in pairs)
+    ends = [
+        {i: two[1 - side] for i, two in enumerate(pairs) if two[side] == 1 and not is_positive(two[1 - side], ranges)}
+        for side in range(2)
+    ]
+    if not any(ends) and not spread:
+        return decline("there is a batch")
+    batch = [ends[0].get(i, ends[1].get(i, d)) for i, d in enumerate(m.root.shape[: rank - 2])]
+    whole, sources = (*batch, a.shape[-2], b.shape[-1]), bound_by(a, b)
+    if not is_bound(m, (*whole, inner), sources):
+        return decline("nothing tells the sizes")
+    parts = [op.Unsqueeze(v, list(range(rank - v.rank))) if v.rank < rank else v for v in (a, b)]
+    if spread:
+        ends[0], parts[0] = {}, op.Expand(parts[0], built(m, (*batch, a.shape[-2], inner), 1, sources))
+    taken = [
+        op.Slice(v, [0] * len(e), built(m, e.values(), 1, sources), list(e)) if e else v
+        for v, e in zip(parts, ends, strict=True)
+    ]
+    return op.Reshape(op.MatMul(*taken), built(m, whole, 1, sources), allowzero=1)
+
+
+def einsum(m: Match, ranges: Ranges) -> Any:
+    """Sums of products where every operand has elements; else zeros: ONNX Runtime divides by a size there, which ends
+    the process"""
+    value = m.root
+    operands = [v for v in value.inputs if v is not None]
+    shape = value.shape
+    doubtful = list(dict.fromkeys(d for v in operands for d in v.shape if not is_positive(d, ranges)))
+    if not doubtful:
+        return decline("there are elements")
+    sources = bound_by(*operands)
+    if not is_bound(m, (*doubtful, *shape), sources):
+        return decline("nothing tells the sizes")
+
+    def zeros() -> Value:
+        return op.Expand(const(0, value.dtype), built(m, shape, 1, sources))
+
+    def sums() -> Value:
+        some = [op.Reshape(v, built(m, [dims.maximum(d, 1) if d in doubtful else d for d in v.shape], 1, sources))
+                for v in operands]  # fmt: skip
+        found = op.Einsum(*some, equation=value.attribute("equation"))
+        return op.Reshape(found, built(m, shape, 1, sources), allowzero=1)
+
+    if any(type(d) is int for d in doubtful):
+        return zeros()
+    there = op.Greater(built(m, (dims.product(doubtful),), 0, sources), const(0))
+    return op.If(there, then_branch=lambda: (sums(),), else_branch=lambda: (zeros(),))[0]

@@ -1,0 +1,134 @@
+"""The sizes at which ONNX Runtime computes what the graph says: conditions that go into the contract.
+
+Two of its kernels leave some out. Attention refuses a batch, queries or keys of which there are none. A sum over an
+axis that is not the last one adds row by row in float32, and stands still at 2**24, which 1 more does not change.
+To write both in other words takes time at every size, so a graph whose sizes do not rule this out says it instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from irkit import dims
+from irkit.core.ir import Fact, Graph, Value
+from irkit.core.types import DType, Tensor
+from irkit.dims import Dim, Range, notation
+from irkit.ops.schemas import BODIES
+from passes.analysis.questions import axes_of, positive
+from passes.targets import Target
+
+RUNTIME = "runtime"
+"""The kind of a fact that says at which sizes the runtime computes what the graph says."""
+
+CPU = "CPUExecutionProvider"
+
+MOST = 2**24
+"""So many numbers a sum in float32 may add one by one: from there on, 1 more is rounded off."""
+
+ATTENTION = frozenset((
+    "Attention", "com.microsoft::Attention", "com.microsoft::MultiHeadAttention", "com.microsoft::GroupQueryAttention",
+))  # fmt: skip
+"""The operators that want queries and keys."""
+
+SUMS = frozenset((
+    "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp",
+))  # fmt: skip
+"""The operators that add along axes."""
+
+TRUTHS = frozenset(("Cast", "Greater", "Equal"))
+"""What asks of a sum of truths whether there is one: it may stand still."""
+
+
+def limited(graph: Graph, target: Target) -> Graph:
+    """The graph with a fact for each condition under which ONNX Runtime computes it, which its ranges do not imply; the
+    same object where there is none, or where it is not ONNX Runtime that runs it."""
+    if not target.provider:
+        return graph
+    known = {fact.text for fact in graph.signature.facts if fact.kind in ("guard", "relation", RUNTIME)}
+    facts = tuple(fact for fact in conditions(graph, target.provider == CPU) if fact.text not in known)
+    if not facts:
+        return graph
+    signature = graph.signature
+    return attrs.evolve(graph, signature=attrs.evolve(signature, facts=(*signature.facts, *facts)))
+
+
+def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
+    """The conditions, each once, those on one dimension first, with the line of the operator that wants it."""
+    ranges: dict[str, Range] = dict(graph.symbols)
+    wanted: dict[Dim, str] = {}
+    most: dict[Dim, str] = {}
+    for holder, value in values_of(graph):
+        if value.op in ATTENTION:
+            for size in sizes_of_attention(value):
+                wanted.setdefault(size, value.origin.source)
+        elif on_cpu and (value.op in SUMS or value.op == "CumSum"):
+            count = added(value)
+            if is_told(count) and not asks_whether(holder, value):
+                most.setdefault(count, value.origin.source)
+    for size, source in sorted(wanted.items(), key=lambda pair: len(dims.symbols_of(pair[0]))):
+        if is_told(size) and dims.bounds(size, ranges).lo < 1:
+            yield Fact(RUNTIME, f"{notation.text(size)} >= 1", source)
+            raise_least(ranges, size)
+    for count, source in most.items():
+        greatest = dims.bounds(count, ranges).hi
+        if greatest is None or greatest > MOST:
+            yield Fact(RUNTIME, f"{notation.text(count)} <= {MOST}", source)
+
+
+def values_of(graph: Graph) -> Iterator[tuple[Graph, Value]]:
+    """(graph, value) for the values of a graph and of the bodies in it, which share its dimensions."""
+    for value in graph.order:
+        yield graph, value
+        if value.op in BODIES:
+            for body in value.bodies:
+                yield from values_of(body)
+
+
+def is_told(size: Dim) -> bool:
+    """True for a size that varies, and of which each symbol has a name."""
+    return type(size) is not int and not any(map(dims.is_fresh, dims.symbols_of(size)))
+
+
+def raise_least(ranges: dict[str, Range], size: Dim) -> None:
+    """Notes in the ranges that a size which is one symbol is at least 1."""
+    names = [dims.label(symbol) for symbol in dims.symbols_of(size)]
+    if len(names) == 1 and dims.same(size, dims.symbols_of(size)[0]) is True:
+        known = ranges.get(names[0])
+        ranges[names[0]] = Range(1, None if known is None else known.hi)
+
+
+def sizes_of_attention(value: Value) -> Iterator[Dim]:
+    """The sizes of queries, keys and values."""
+    for operand in value.inputs[:3]:
+        if operand is not None and isinstance(operand.type, Tensor):
+            yield from operand.shape
+
+
+def added(value: Value) -> Dim:
+    """How many numbers of float32 a value adds one by one; 1 where it does not."""
+    x = value.inputs[0]
+    return 1 if x is None else dims.product(x.shape[i] for i in one_by_one(value))
+
+
+def one_by_one(value: Value) -> tuple[int, ...]:
+    """The axes along which numbers of float32 are added one by one: those before the last one that stays, for a run at
+    the end is added in parts. None for sums of other elements."""
+    x = value.inputs[0]
+    axes = axes_of(value.inputs[1]) if len(value.inputs) > 1 else None
+    if x is None or x.dtype is not DType.FLOAT or not x.rank or not axes:
+        return ()
+    named = positive(axes, x.rank)
+    last = x.rank if value.op == "CumSum" else max((i for i in range(x.rank) if i not in named), default=0)
+    return tuple(i for i in named if i < last)
+
+
+def asks_whether(graph: Graph, value: Value) -> bool:
+    """True for a sum of truths of which only is asked whether there is one."""
+    x = value.inputs[0]
+    made = None if x is None or x.op != "Cast" else x.inputs[0]
+    if made is None or made.dtype is not DType.BOOL:
+        return False
+    users = graph.users.get(value, ())
+    return bool(users) and all(user.op in TRUTHS for user in users)

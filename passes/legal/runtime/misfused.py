@@ -1,0 +1,113 @@
+"""What ONNX Runtime's default optimizations turn into something else, written so that they leave it alone.
+
+A session optimizes the graph that it is given, and here and there wrongly. Each rule keeps one such form out of what
+irkit writes; `RULES` names the fusion, says what goes wrong, and in which version that was seen. `make fuzz-optimized`
+runs what irkit writes with these optimizations on against the same file with them off, and found them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit import dims
+from irkit.build import const, op
+from irkit.core.ir import Value, param
+from irkit.core.types import DType, tensor
+from irkit.dims import Dim, Range
+from irkit.pattern import attr, hole, one_of, p
+from irkit.rewriting.face import Match, Rule, Rules, decline
+from passes.analysis.known_sizes import read
+
+Ranges = Mapping[str, Range]
+
+x = hole("x")
+
+
+@attrs.frozen
+class Misfusion:
+    """A fusion of ONNX Runtime's that changes what is computed: its name there, what goes wrong, the version."""
+
+    fusion: str
+    reason: str
+    version: str = "1.31"
+
+
+# ---------------------------------------------------------------------------------------------- places that count
+
+
+def in_order(x: Dim, run: Sequence[Dim], ranges: Ranges) -> bool:
+    """True where places of a Range (start, limit, step) certainly are such of an axis of size x, counted upwards."""
+    start, limit, step = run
+    least = [dims.bounds(d, ranges).lo for d in (start, limit, step, dims.sub(x, limit))]
+    return min(least[0], least[1], least[3]) >= 0 and least[2] > 0
+
+
+def counted_off(m: Match, ranges: Ranges) -> Any:
+    """The places as a difference, of which no Slice is made"""
+    found = [read(v) for v in (m.start, m.limit, m.step)]
+    axis = m.axis % m.x.rank
+    if all(f is not None for f in found) and in_order(m.x.shape[axis], [f.dims[0] for f in found if f], ranges):
+        return decline("the places lie within the axis, and count upwards from 0 or above")
+    zero = np.zeros((), m.start.dtype.numpy)
+    places = op.Sub(m.start, op.Range(zero, op.Sub(m.start, m.limit), op.Neg(m.step)))
+    return op.Gather(m.x, places, axis=m.axis)
+
+
+def _counted_sample(rng: np.random.Generator) -> Value:
+    data = param(tensor("f32", "n", 3))
+    n = op.Squeeze(op.Shape(data, start=0, end=1), [0])
+    one, less = np.array(1), op.Sub(n, 1)
+    runs = ((less, np.array(-1), np.array(-1)), (op.Neg(n), np.array(0), one), (np.array(0), op.Neg(n), np.array(-1)))
+    return op.Gather(data, op.Range(*runs[int(rng.integers(len(runs)))]), axis=int(rng.choice([0, -2])))
+
+
+# ---------------------------------------------------------------------------------------------- casts in a row
+
+HALVES = (DType.FLOAT16, DType.BFLOAT16)
+BYTES = (DType.INT8, DType.UINT8)
+NARROWER = (DType.INT32, DType.UINT32, DType.INT16, DType.UINT16)
+
+
+def kept_apart(m: Match) -> Any:
+    """Two casts with something between them that changes nothing of what comes out"""
+    start, middle, end = m.x.dtype, m.inner.dtype, m.root.dtype
+    if middle in HALVES and start not in HALVES + BYTES + (DType.BOOL,) and end in BYTES:
+        return op.Cast(op.Max(op.Cast(m.inner, to=DType.FLOAT), const(np.float32(-np.inf))), to=end)
+    if start.is_float and middle is DType.INT64 and end in NARROWER:
+        return op.Cast(op.Mod(m.inner, const(np.array(2**end.bits))), to=end)
+    return decline("the runtime casts twice, or once to the same")
+
+
+def _cast_twice(rng: np.random.Generator) -> Value:
+    data = param(tensor(str(rng.choice(["f32", "f64", "f16"])), "n", 3))
+    if rng.random() < 0.5:
+        return op.Cast(op.Cast(data, to=DType.INT64), to=NARROWER[int(rng.integers(4))])
+    return op.Cast(op.Cast(op.Clip(data, 0, 100), to=HALVES[int(rng.integers(2))]), to=BYTES[int(rng.integers(2))])
+
+
+def fusion_rules(ranges: Ranges) -> Rules:
+    """The rules for a graph, given what it knows of its symbols."""
+    run = p.Range(hole("start"), hole("limit"), hole("step"))
+    return (
+        Rule("gather_of_range", p.Gather(x, run, axis=attr("axis")), lambda m: counted_off(m, ranges), True,
+             "Gather(x, Range(a, b, c)) -> Gather(x, a - Range(0, a - b, -c))", sample=_counted_sample),
+        Rule("cast_of_cast", one_of("Cast")(one_of("Cast")(x).named("inner")), kept_apart, True,
+             "Cast(Cast(x)) -> Cast(f(Cast(x))), where the runtime leaves the inner one out", sample=_cast_twice),
+    )  # fmt: skip
+
+
+RULES: Mapping[str, Misfusion] = {
+    "gather_of_range": Misfusion(
+        "GatherSliceToSplitFusion and GatherToSliceFusion",
+        "of places by a Range it makes a Slice, of which negative numbers count from the end and others are cut off",
+    ),
+    "cast_of_cast": Misfusion(
+        "RemoveDuplicateCastTransformer",
+        "it leaves out a cast to int64 of what wraps around then, and one to 16 bits, which rounds",
+    ),
+}
+"""Why each of the rules is there, by name."""

@@ -1,0 +1,1 @@
+"""The pipelines, as data, and rule sets chosen by text."""

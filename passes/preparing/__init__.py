@@ -1,0 +1,1 @@
+"""The last steps before a graph is written for its runtime."""

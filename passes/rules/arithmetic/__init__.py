@@ -1,0 +1,1 @@
+"""Rules of elementwise arithmetic, activations, norms and reductions."""

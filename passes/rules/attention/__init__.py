@@ -1,0 +1,1 @@
+"""Rules of attention, its masks, scores and rotary positions."""

@@ -1,0 +1,133 @@
+"""Constant folding: an operator of constants becomes the constant that it computes, where that stays small.
+
+Weights are never copied: what would compute as many bytes as a weight has is left to the runtime. A view of a weight
+(Reshape, Transpose, ...) is folded into a view of its storage, made when it is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irkit.build import const, op
+from irkit.core.blobs import Blob
+from irkit.core.ir import Value
+from irkit.core.types import Tensor, Tuple, Type
+from irkit.errors import EvaluateError
+from irkit.evaluation.interpreter import apply
+from irkit.evaluation.kernels.table import DRAWS
+from irkit.pattern import OfConstants, one_of
+from irkit.pattern import const as constant
+from irkit.rewriting.face import Match, Rule, decline, rule
+from passes.rules.control_flow import CONTROL
+
+LIMIT = 1 << 14
+"""Results of up to this many elements are computed; so are larger ones that are no larger than their operands."""
+
+OPERANDS = 1 << 16
+"""Operators of operands with more elements than this, taken together, are left to the runtime."""
+
+EXACT = frozenset((
+    "Add", "Sub", "Mul", "Div", "Mod", "Sqrt", "Neg", "Abs", "Sign", "Floor", "Ceil", "Round", "Max", "Min", "Clip",
+    "Relu", "Cast", "CastLike", "Where", "Identity", "Not", "And", "Or", "Xor", "Equal", "Less", "Greater",
+    "LessOrEqual", "GreaterOrEqual", "IsNaN", "IsInf", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot",
+    "BitShift",
+    "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand", "Tile", "Slice", "Split", "Concat", "Gather",
+    "GatherElements", "GatherND", "Pad", "Range", "ScatterElements", "ScatterND", "ConstantOfShape", "EyeLike", "Trilu",
+    "OneHot", "NonZero", "Shape", "Size", "ArgMax", "ArgMin", "TopK", "ReduceMax", "ReduceMin", "Compress",
+    "DepthToSpace", "SpaceToDepth",
+))  # fmt: skip
+"""Operators that every implementation computes to the same bits."""
+
+
+def folding(name: str, limit: int, operands: int, ops: frozenset[str] | None = None) -> Rule:
+    """The rule that computes operators of constants: `ops`, or all, of up to so many elements."""
+
+    def fold(m: Match) -> Any:
+        value = m.root
+        if ops is not None and value.op not in ops:
+            return decline("implementations may differ in the last bits")
+        if value.op in DRAWS:
+            return decline("it draws random numbers")
+        if any(v is not None and v.blob is not None and v.blob.is_weight for v in value.inputs):
+            return decline("what a weight holds is no property of the program")
+        given = sum(v.blob.size for v in value.inputs if v is not None and v.blob is not None)
+        if given > operands or not _is_small(value.type, max(limit, given)):
+            return decline("the constant would be large")
+        try:
+            found = apply(value, [None if v is None else v.blob.array for v in value.inputs])  # type: ignore[union-attr]
+        except EvaluateError as error:
+            return decline(f"it cannot be computed: {error.what}")
+        if isinstance(found, tuple):
+            return tuple(const(np.asarray(each)) for each in found)
+        made = const(np.asarray(found))
+        return made if _is_small(made.type, max(limit, given)) else decline("the constant would be large")
+
+    return Rule(name, OfConstants(), fold, True, "f(constants) -> constant", _sample)
+
+
+def _sample(rng: np.random.Generator) -> Any:
+    """Some operator of some constants."""
+    x, y = (const(rng.normal(size=(2, 3)).astype(np.float32)) for _ in range(2))
+    makers = (
+        lambda: op.Add(x, y), lambda: op.Transpose(x), lambda: op.Greater(x, y), lambda: op.Concat(x, y, axis=0),
+        lambda: op.TopK(x, np.array([2]))[0].inputs[0], lambda: op.Cast(x, to=10), lambda: op.ReduceMax(x),
+        lambda: op.Range(0, 7, 2), lambda: op.NonZero(x), lambda: op.Split(x, num_outputs=2)[0].inputs[0],
+    )  # fmt: skip
+    return makers[int(rng.integers(len(makers)))]()
+
+
+def _is_small(type: Type, limit: int) -> bool:
+    """False where the type says that a value has more elements than `limit`, or is no tensor."""
+    if isinstance(type, Tuple):
+        return all(_is_small(item, limit) for item in type.items)
+    if not isinstance(type, Tensor):
+        return False
+    known = [d for d in type.shape if isinstance(d, int)]
+    return math.prod(known) <= limit
+
+
+fold_exact = folding("fold_exact", LIMIT, OPERANDS, EXACT)
+fold_constants = folding("fold_constants", LIMIT, OPERANDS)
+
+
+# ---------------------------------------------------------------------------------------------- views of weights
+
+
+def seen(value: Value, shape: tuple[int, ...], view: Callable[[np.ndarray], np.ndarray]) -> Value:
+    """The constant that sees another's content through `view`, when it is asked for."""
+    blob = value.blob
+    if blob is None:
+        raise EvaluateError(f"{value!r} is no constant")
+    return const(Blob(blob.dtype, shape, lambda: view(blob.read()), blob.name, of=(blob,)))
+
+
+def transposed(matrix: Value) -> Value:
+    """The constant that sees a matrix transposed, and knows it."""
+    blob = matrix.blob
+    if blob is None:
+        raise EvaluateError(f"{matrix!r} is no constant")
+    return const(Blob(blob.dtype, blob.shape[::-1], lambda: blob.read().T, blob.name, turned=blob))
+
+
+@rule(one_of("Transpose")(constant("c").once()))
+def turn_weight(m: Match) -> Any:
+    """Transpose(weight) -> the weight seen transposed, if nothing else uses it"""
+    perm = m.root.attribute("perm") or tuple(reversed(range(m.c.rank)))
+    if tuple(perm) == (1, 0):
+        return transposed(m.c)
+    return seen(m.c, m.root.shape, lambda array: np.transpose(array, perm))
+
+
+@rule(one_of("Reshape", "Squeeze", "Unsqueeze", "Flatten")(constant("c").once(), constant("axes", optional=True)))
+def view_weight(m: Match) -> Any:
+    """Reshape(weight) -> the weight seen under other dimensions, if nothing else uses it"""
+    shape = m.root.shape
+    return seen(m.c, shape, lambda array: array.reshape(shape))
+
+
+EXACT_FOLDING: tuple[Rule, ...] = (*CONTROL, turn_weight, view_weight, fold_exact)
+FOLDING: tuple[Rule, ...] = (*CONTROL, turn_weight, view_weight, fold_constants)

@@ -1,0 +1,1 @@
+"""Rules of views, transposes, joins, lookups and what moves elements."""

@@ -1,0 +1,79 @@
+"""How rules that read many operators walk from one to the next, and how they say that something is otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, TypeVar
+
+from irkit.core.ir import Value
+from irkit.pattern import attribute_of, uniform
+
+VIEWS = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"))
+
+Found = TypeVar("Found")
+
+
+class Other(Exception):
+    """What is read is something else; the text says why."""
+
+
+def need(found: Found | Literal[False] | None, why: str) -> Found:
+    """What was found. Raises Other where nothing was."""
+    if not found:
+        raise Other(why)
+    return found
+
+
+def bare(value: Value) -> Value:
+    """What a value is a view of: the same elements in the same order."""
+    while value.inputs and value.inputs[0] is not None and (value.op in VIEWS or is_only_slice(value)):
+        value = value.inputs[0]
+    return value
+
+
+def is_only_slice(value: Value) -> bool:
+    """True for the only slice along an axis."""
+    if value.op != "Gather" or value.inputs[0] is None or value.inputs[1] is None or value.inputs[1].rank:
+        return False
+    return value.inputs[0].shape[attribute_of(value, "axis")] == 1
+
+
+def uncast(value: Value) -> Value:
+    """What is cast."""
+    while value.op == "Cast" and value.inputs[0] is not None:
+        value = value.inputs[0]
+    return value
+
+
+def part_of(value: Value | None, index: int) -> Value | None:
+    """The value of several results of which this is one; None for others."""
+    return value.inputs[0] if value is not None and value.op == "Item" and value.attribute("index") == index else None
+
+
+def operand(value: Value, index: int) -> Value | None:
+    """An operand; None where it is left out."""
+    return value.inputs[index] if index < len(value.inputs) else None
+
+
+def first(value: Value) -> Value:
+    """The first operand. Raises Other where it is left out."""
+    return need(operand(value, 0), f"{value.op} has no first operand")
+
+
+def both_ways(value: Value) -> Iterator[tuple[Value, Value]]:
+    """The operands of an operator that takes two in any order, in both orders; nothing where there are not two."""
+    given = [v for v in value.inputs if v is not None]
+    if len(given) == 2:
+        yield given[0], given[1]
+        yield given[1], given[0]
+
+
+def is_last(axis: Any, value: Value) -> bool:
+    """True for the number of the last axis."""
+    return isinstance(axis, int) and axis % max(value.rank, 1) == value.rank - 1
+
+
+def factor(value: Value | None) -> float | None:
+    """The number that a constant consists of."""
+    found = None if value is None else uniform(value)
+    return float(found) if isinstance(found, int | float) else None

@@ -1,0 +1,1 @@
+"""Rules that compute with weights before a model runs."""

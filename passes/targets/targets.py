@@ -1,0 +1,295 @@
+"""What will run a model: an opset, the domains that it may use, and the kernels of a runtime, read from the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from types import MappingProxyType
+
+import attrs
+import onnx.defs
+
+from irkit.build import dtype_complaint
+from irkit.core.ir import Value
+from irkit.core.types import DType, Tensor, Tuple, Type
+from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
+from irkit.errors import RewriteError
+from irkit.onnx.writing.downgrade import respelled
+from irkit.ops.runtime_table import CONTRIB, STOWAWAYS, is_contrib, runtime_schema
+from irkit.ops.schemas import BODIES, OPSET, TYPE_STRINGS, OpSpec, row, split
+
+OLDEST = 13
+"""The oldest opset that irkit writes graphs for."""
+
+FOREVER = 2**31 - 1
+"""The end of a kernel's range of versions that is left open."""
+
+OURS = frozenset((PARAM, CONSTANT, ITEM, SHAPE_VECTOR, CALL))
+"""What becomes no node by itself."""
+
+SELF_CAST = frozenset((DType.FLOAT16,))
+"""Element types for which ONNX Runtime itself puts casts to float32 around an operator without a kernel."""
+
+
+@attrs.frozen(cache_hash=True)
+class Target:
+    """The opset of a model, the domains beside ONNX's own that it may use, and the execution provider that runs it.
+
+    Without a provider only ONNX's own rules hold: every operator and element type of the opset is taken to run.
+    """
+
+    opset: int = OPSET
+    domains: tuple[str, ...] = ()
+    provider: str = "CPUExecutionProvider"
+
+    def __str__(self) -> str:
+        runtime = f"ONNX Runtime, {self.provider}" if self.provider else "any runtime"
+        domains = f", with {', '.join(self.domains)}" if self.domains else ""
+        return f"opset {self.opset} on {runtime}{domains}"
+
+    def problem(self, value: Value) -> str:
+        """Why a value cannot run here; empty where it can."""
+        op = value.op
+        if op in OURS:
+            return ""
+        value = respelled(value, self.opset)
+        operands = value.inputs
+        if op in BODIES:
+            operands = operands[: len(operands) - value.attribute("captures", 0)]
+        names = tuple([name for name, _ in value.attributes if name != "captures"]) if value.attributes else ()
+        return _problem(
+            self, op, tuple([None if v is None else _kind(v.type) for v in operands]), _kinds(value.type), names
+        )
+
+
+NAMES: Mapping[str, Target] = MappingProxyType(
+    {
+        "onnxruntime-cpu": Target(),
+        "onnxruntime-cuda": Target(provider="CUDAExecutionProvider"),
+        "onnx": Target(provider=""),
+    }
+)
+"""Targets by the name that a user gives."""
+
+
+def target_of(target: str | Target, opset: int | None = None) -> Target:
+    """The target of that name, or itself, at an opset (its own where it is None).
+
+    After the name may stand domains of operators that the model may use: "onnxruntime-cpu+com.microsoft".
+
+    Raises RewriteError for an unknown name and for an opset that irkit does not write.
+    """
+    if not isinstance(target, Target):
+        name, *domains = str(target).split("+")
+        if name not in NAMES or not all(domains):
+            raise RewriteError(
+                f"there is no target {target!r}",
+                hint=f"known: {', '.join(NAMES)}, each with +com.microsoft or another domain behind it, or a Target",
+            )
+        target = attrs.evolve(NAMES[name], domains=tuple(domains))
+    found = target if opset is None else attrs.evolve(target, opset=opset)
+    if type(found.opset) is not int or not OLDEST <= found.opset <= OPSET:
+        raise RewriteError(
+            f"irkit writes opsets {OLDEST} to {OPSET}, and was asked for {found.opset!r}",
+            hint="ask for one of these numbers; where none is asked for, a model gets the newest that its target runs",
+        )
+    return found
+
+
+# ---------------------------------------------------------------------------------------------- questions
+
+Kind = DType | str | None
+"""What matters of a type: the element type of a tensor, the text of any other type, None for an absent operand."""
+
+
+def kind_of(value: Value | None) -> Kind:
+    """The kind of an operand."""
+    return None if value is None else _kind(value.type)
+
+
+def _kind(type: Type) -> Kind:
+    return type.dtype if isinstance(type, Tensor) else type_string(type)
+
+
+def _kinds(type: Type) -> tuple[Kind, ...]:
+    return tuple(map(_kind, type.items)) if isinstance(type, Tuple) else (_kind(type),)
+
+
+def type_string(type: Type) -> str:
+    """A type as ONNX's schemas write it: `seq(tensor(float))`."""
+    if isinstance(type, Tensor):
+        return TYPE_STRINGS[type.dtype]
+    if isinstance(type, Tuple):
+        return "several"
+    return f"{'seq' if type.__class__.__name__ == 'Sequence' else 'optional'}({type_string(type.element)})"
+
+
+@cache
+def row_at(op: str, opset: int) -> OpSpec | None:
+    """The row of an operator at an opset; None where the opset does not have it."""
+    domain, name = split(op)
+    if is_contrib(op):
+        schema = runtime_schema(op)
+        return None if schema is None else row(schema)
+    try:
+        schema = onnx.defs.get_schema(name, opset if domain == "" else 1_000, domain)
+    except onnx.defs.SchemaError:
+        return None
+    return None if schema.deprecated else row(schema)
+
+
+def domain_of(op: str) -> str:
+    """The domain that a target must allow for an operator: also where ONNX Runtime keeps one of its own in ONNX's."""
+    return CONTRIB if op in STOWAWAYS else split(op)[0]
+
+
+@lru_cache(maxsize=1 << 14)
+def _problem(
+    target: Target, op: str, operands: tuple[Kind, ...], results: tuple[Kind, ...], attributes: tuple[str, ...]
+) -> str:
+    name, domain = split(op)[1], domain_of(op)
+    found = row_at(op, target.opset)
+    if domain and domain not in target.domains and (found is not None or domain in _runtime_domains(target.provider)):
+        return f"the target does not allow the domain {domain}"
+    if found is None:
+        return "" if domain else f"opset {target.opset} has no {name}"
+    other = next((n for n in attributes if n not in found.attributes), None)
+    if other is not None:
+        return f"{name} has no attribute {other} at opset {target.opset}"
+    if len(operands) > found.max_inputs:
+        return f"{name} has at most {found.max_inputs} operands at opset {target.opset}"
+    if len(operands) < found.min_inputs:
+        return f"{name} has at least {found.min_inputs} operands at opset {target.opset}"
+    if len(results) > found.max_outputs:
+        return f"{name} has at most {found.max_outputs} results at opset {target.opset}"
+    complaint = dtype_complaint(found, tuple(k if isinstance(k, DType) else None for k in operands))
+    complaint = complaint or result_complaint(found, results) or other_kind(op, found, operands, results)
+    if complaint:
+        return f"{name} at opset {target.opset}: {complaint}"
+    if not target.provider:
+        return ""
+    since, known = runtime_version(op, target.opset)
+    other = next((n for n in attributes if known and n not in known), None)
+    if other is not None:
+        return f"the installed ONNX Runtime knows no attribute {other} of {name}"
+    if has_kernel(target, op, found, since or found.since, operands, results):
+        return ""
+    types = ", ".join("-" if k is None else k.short if isinstance(k, DType) else k for k in (*operands, *results))
+    return f"{target.provider} has no kernel of {name} for ({types}) at opset {target.opset}"
+
+
+def result_complaint(found: OpSpec, results: tuple[Kind, ...]) -> str:
+    """Which result an opset does not allow to have its element type; empty where it allows all."""
+    for index, kind in enumerate(results):
+        formal = found.outputs[min(index, len(found.outputs) - 1)]
+        if isinstance(kind, DType) and TYPE_STRINGS[kind] not in found.allowed(formal):
+            return f"result {index} cannot be {kind.short}"
+    return ""
+
+
+def other_kind(op: str, found: OpSpec, operands: tuple[Kind, ...], results: tuple[Kind, ...]) -> str:
+    """Which sequence or optional an opset does not allow, and the IR's opset does; empty where there is none."""
+    newest = row_at(op, OPSET)
+    if newest is None or newest.since == found.since:
+        return ""
+    for formals, new, kinds in ((found.inputs, newest.inputs, operands), (found.outputs, newest.outputs, results)):
+        for index, kind in enumerate(kinds):
+            old, now = (side[min(index, len(side) - 1)] for side in (formals, new))
+            if isinstance(kind, str) and kind in newest.allowed(now) and kind not in found.allowed(old):
+                return f"it takes no {kind}"
+    return ""
+
+
+# ---------------------------------------------------------------------------------------------- kernels
+
+Bound = Mapping[str, frozenset[str]]
+Kernel = tuple[int, int, Bound]
+"""First version, last version, and what each type variable may be."""
+
+
+@cache
+def kernels(provider: str) -> Mapping[tuple[str, str], tuple[Kernel, ...]]:
+    """The kernels of a provider by (domain, operator), as the installed ONNX Runtime lists them.
+
+    A provider that this build of ONNX Runtime does not have is taken to have the kernels of the CPU: nothing else is
+    known of it.
+    """
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+
+    listed = get_all_opkernel_def()
+    known = provider if any(k.provider == provider for k in listed) else "CPUExecutionProvider"
+    found: dict[tuple[str, str], list[Kernel]] = {}
+    for kernel in listed:
+        if kernel.provider == known:
+            bound = {name: frozenset(types) for name, types in kernel.type_constraints.items()}
+            first, last = kernel.version_range
+            found.setdefault((kernel.domain, kernel.op_name), []).append((first, last, bound))
+    return MappingProxyType({key: tuple(rows) for key, rows in found.items()})
+
+
+@cache
+def _runtime_domains(provider: str) -> frozenset[str]:
+    return frozenset(domain for domain, _ in kernels(provider)) if provider else frozenset()
+
+
+@cache
+def runtime_schemas() -> Mapping[tuple[str, str], tuple[tuple[int, frozenset[str]], ...]]:
+    """The versions of each operator that the installed ONNX Runtime knows, with their attributes, newest first."""
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+    found: dict[tuple[str, str], list[tuple[int, frozenset[str]]]] = {}
+    for schema in get_all_operator_schema():
+        found.setdefault((schema.domain, schema.name), []).append((schema.since_version, frozenset(schema.attributes)))
+    return MappingProxyType({key: tuple(sorted(rows, key=lambda r: -r[0])) for key, rows in found.items()})
+
+
+def runtime_version(op: str, opset: int) -> tuple[int, frozenset[str]]:
+    """(version, attributes) of an operator in the installed ONNX Runtime at an opset; (0, none) where it has none."""
+    rows = runtime_schemas().get(split(op), ())
+    return next((r for r in rows if r[0] <= opset or "::" in op), (0, frozenset()))
+
+
+def fitting(target: Target, op: str, since: int) -> tuple[Kernel, ...]:
+    """The kernels of an operator for version `since` of it, which is that of the target's opset.
+
+    A kernel whose range is left open serves the version it begins with, and opsets after that which did not change
+    the operator; one with an end serves every version in between.
+    """
+    return tuple(
+        (first, last, bound)
+        for first, last, bound in kernels(target.provider).get(split(op), ())
+        if first == since or (last != FOREVER and first <= since <= last) or since < first <= target.opset <= last
+    )
+
+
+def has_kernel(
+    target: Target, op: str, found: OpSpec, since: int, operands: tuple[Kind, ...], results: tuple[Kind, ...]
+) -> bool:
+    """True where some kernel takes those operands and gives those results."""
+    types = bindings(found, operands, results)
+    rows = fitting(target, op, since)
+    if _any_takes(rows, types):
+        return True
+    if rows and any(t == TYPE_STRINGS[k] for k in SELF_CAST for t in types.values()):
+        wide = {name: "tensor(float)" if t == "tensor(float16)" else t for name, t in types.items()}
+        return _any_takes(rows, wide)
+    return False
+
+
+def _any_takes(rows: tuple[Kernel, ...], types: Mapping[str, str]) -> bool:
+    return any(all(types.get(name, "") in ("", *allowed) for name, allowed in bound.items()) for *_, bound in rows)
+
+
+def bindings(found: OpSpec, operands: tuple[Kind, ...], results: tuple[Kind, ...]) -> dict[str, str]:
+    """What each type variable and formal of an operator is, for operands and results of those kinds."""
+    types: dict[str, str] = {}
+    sides = ((found.inputs, operands), (found.outputs, results))
+    for formals, kinds in sides:
+        for index, kind in enumerate(kinds):
+            if kind is None or not formals:
+                continue
+            formal = formals[min(index, len(formals) - 1)]
+            text = TYPE_STRINGS[kind] if isinstance(kind, DType) else kind
+            types.setdefault(formal.type, text)
+            types.setdefault(formal.name, text)
+    return types

@@ -1,0 +1,113 @@
+"""Initializers that hold the same numbers, held once.
+
+Equal values are merged by every sweep, where they are small or the same storage. What this adds are large constants
+that were made twice: they are compared by dtype and shape, then by a few thousand of their bytes, and read in full only
+where those agree, so that different weights cost next to nothing, however large they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from irkit.core.blobs import SMALL, Blob
+from irkit.core.ir import Graph, Value, constant, substitute
+from irkit.core.types import DType
+from irkit.core.vocabulary import CONSTANT
+from irkit.errors import AbsentError
+from irkit.rewriting.passes import Observer, Pass, in_bodies
+
+SAMPLES = 4096
+"""About so many elements are looked at before two constants are compared in full."""
+
+CHUNK = 1 << 22
+"""So many elements are compared at a time."""
+
+
+@attrs.frozen(eq=False)
+class Contents:
+    """The different contents that one run has met, each with the first blob that holds it."""
+
+    found: dict[Any, list[tuple[bytes | None, Blob]]] = attrs.field(factory=dict)
+
+    def first(self, blob: Blob) -> Blob:
+        """The first blob of the same content: `blob` itself where there is none."""
+        alike = self.found.setdefault((blob.dtype, blob.shape), [])
+        if not alike:
+            alike.append((None, blob))
+            return blob
+        mine = sample(blob)
+        for index, (seen, other) in enumerate(alike):
+            if other.key == blob.key:
+                return other
+            if seen is None:
+                seen = sample(other)
+                alike[index] = seen, other
+            if seen == mine and is_equal(blob, other):
+                return other
+        alike.append((mine, blob))
+        return blob
+
+
+def sample(blob: Blob) -> bytes:
+    """The bytes of elements that are spread over a tensor; its own key where it has no content."""
+    try:
+        array = blob.read()
+    except AbsentError:
+        return repr(blob.key).encode()
+    left = SAMPLES
+    places = []
+    for size in reversed(array.shape):
+        step = max(1, -(-size // left))
+        places.append(slice(None, None, step))
+        left = max(1, left // -(-size // step))
+    return array[tuple(reversed(places))].tobytes()
+
+
+def is_equal(a: Blob, b: Blob) -> bool:
+    """True where two blobs of one dtype and shape hold the same bits."""
+    one, other = (bits(blob.read()) for blob in (a, b))
+    rows = max(1, CHUNK // max(1, one[0].size))
+    return all(np.array_equal(one[i : i + rows], other[i : i + rows]) for i in range(0, len(one), rows))
+
+
+def bits(array: np.ndarray) -> np.ndarray:
+    """The elements as unsigned numbers of their width, which are equal just where all bits are; nothing is copied."""
+    kinds = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+    if array.itemsize in kinds:
+        return array.view(kinds[array.itemsize])
+    return np.stack([np.real(array), np.imag(array)], axis=-1).view(np.uint64)
+
+
+def share_contents_here(graph: Graph, table: Contents, *, names: bool) -> Graph:
+    """The graph with equal large constants held once, outside of bodies; see `share_contents`."""
+    swaps: dict[Value, Value] = {}
+    for value in graph.order:
+        if value.op != CONSTANT:
+            continue
+        blob: Blob = value.attributes[0][1]
+        if blob.nbytes <= SMALL or blob.dtype is DType.STRING or (blob.is_weight and names):
+            continue
+        found = table.first(blob)
+        if found is not blob and found.key != blob.key:
+            swaps[value] = constant(found).with_origin(value.origin)
+    return substitute(graph, swaps) if swaps else graph
+
+
+def made(names: bool = True) -> Pass:
+    """The pass with its option."""
+
+    def body(graph: Graph, observe: Observer, depth: int) -> Graph:
+        table = Contents()
+
+        here = Pass("here", (), lambda inner, *_: share_contents_here(inner, table, names=names))
+        return in_bodies(here).run(graph)
+
+    return Pass("share_contents", () if names else (("names", names),), body, made)
+
+
+share_contents: Pass = made()
+"""Large constants of equal content held once, across bodies too. Weights keep their public names, and so stay two where
+they have two; `share_contents(names=False)` merges those as well, under the name that comes first."""
