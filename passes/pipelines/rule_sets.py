@@ -38,7 +38,7 @@ def families_of(rule: Rule) -> tuple[str, ...]:
     package, _, module = str(getattr(rule.function, "__module__", "")).rpartition(".")
     own = ("contrib",) if package == "passes.rules.onnxruntime" else ()
     in_name = (family for family, part in IN_NAMES.items() if part in rule.name)
-    return tuple(dict.fromkeys((*own, module.replace("fold_constants", "folding"), *in_name)))
+    return tuple(dict.fromkeys((*own, "folding" if module == "constants" else module, *in_name)))
 
 
 def families(rules: Iterable[Rule]) -> dict[str, Rules]:
