@@ -61,11 +61,11 @@ SWEEP_SEED ?= $(shell date +%s)
 SWEEP_TIMES ?= 10
 sweep: $(READY)
 	IRKIT_SEED=$(SWEEP_SEED) IRKIT_TIMES=$(SWEEP_TIMES) $(BIN)/python -m pytest -n 2 --dist worksteal \
-	    $$(grep -l 'from tests.draws import' tests/test_*.py tests/*/test_*.py)
+	    $$(grep -l 'from tests.support.draws import' tests/test_*.py tests/*/test_*.py)
 
 # Saves that are killed at random moments; the suite kills a dozen.
 kills: $(READY)
-	$(BIN)/python -m tests.kills 200
+	$(BIN)/python -m tests.fuzz.kills 200
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -90,32 +90,32 @@ costs: $(READY)
 	$(BIN)/python benchmarks/kernel_costs.py
 
 models: $(READY)
-	$(BIN)/python -m tests.models_table
+	$(BIN)/python -m tests.tables.models
 
 rules: $(READY)
-	$(BIN)/python -m tests.rules_table
+	$(BIN)/python -m tests.tables.rules
 
 check-rules: export OMP_NUM_THREADS ?= 1
 check-rules: $(READY)
-	$(BIN)/python -m tests.rules_checked $(CHECK_ARGS)
+	$(BIN)/python -m tests.tables.rules_checked $(CHECK_ARGS)
 
 expansions: $(READY)
-	IRKIT_EXPANSIONS=200 $(BIN)/python -m pytest -q -o faulthandler_timeout=3600 tests/test_expansions.py
+	IRKIT_EXPANSIONS=200 $(BIN)/python -m pytest -q -o faulthandler_timeout=3600 tests/passes/legal/test_expansions.py
 
 fuzz-optimized: $(READY)
-	$(BIN)/python -m tests.optimized_runs --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.optimized_runs --seconds $(FUZZ_SECONDS)
 
 exact-rules: $(READY)
-	$(BIN)/python -m tests.exact_rules --instances 200
+	$(BIN)/python -m tests.fuzz.exact_rules --instances 200
 
 fuzz-io: $(READY)
-	$(BIN)/python -m tests.entrances $(FUZZ_ARGS)
+	$(BIN)/python -m tests.fuzz.entrances $(FUZZ_ARGS)
 
 coverage: $(READY)
-	$(BIN)/python -m tests.coverage $(COVERAGE_ARGS)
+	$(BIN)/python -m tests.tables.coverage $(COVERAGE_ARGS)
 
 opsets: $(READY)
-	$(BIN)/python -m tests.opset_table --page docs/opsets.md
+	$(BIN)/python -m tests.tables.opsets --page docs/opsets.md
 
 test-coverage: $(READY)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term --cov-report=html:build/coverage

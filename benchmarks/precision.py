@@ -48,7 +48,7 @@ class Subject:
 
 def subjects() -> list[Subject]:
     """Models of transformers, small, and graphs that float16 breaks."""
-    from tests.test_precision import CHOSEN, EXAMPLES, MODELS, random_inputs
+    from tests.passes.precision.test_precision import CHOSEN, EXAMPLES, MODELS, random_inputs
 
     found = []
     for name, build in {**{n: EXAMPLES[n] for n in EXAMPLES if n not in CHOSEN}, **MODELS}.items():

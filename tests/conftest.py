@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.draws import SEED, TIMES
+from tests.support.draws import SEED, TIMES
 
 # A first example pays for imports and capture, so no profile sets a deadline, and slow data is no failure by itself.
 settings.register_profile(

@@ -14,7 +14,7 @@ import torch
 from lowering.program.check import SizeReport, run
 from lowering.program.program import Program
 from lowering.program.to_onnx import to_onnx
-from tests.retargeted import retargeted
+from tests.support.retargeted import retargeted
 from tests.zoo.case import Case
 
 

@@ -1,0 +1,261 @@
+"""Random programs that take numbers and sizes out of their data and state conditions on them, each against eager.
+
+A program is drawn step by step while it runs on an example, so that every condition holds there. It is then exported,
+and both sides get data of which some breaks the conditions. What eager refuses the exported program must refuse; what
+eager answers it must answer alike, or refuse by a condition of its contract.
+
+    python -m tests.support.asserting_programs 1000 --seed 7
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import torch
+
+import irkit
+from lowering.errors import CaptureError
+
+Step = Callable[["State"], Any]
+
+
+@attrs.define
+class State:
+    """The inputs of a run, and what its steps have made: numbers, truth values and tensors."""
+
+    x: torch.Tensor
+    mask: torch.Tensor
+    ints: torch.Tensor
+    numbers: list[Any] = attrs.field(factory=list)
+    rows: list[Any] = attrs.field(factory=list)
+    results: list[Any] = attrs.field(factory=list)
+
+
+@attrs.frozen
+class Drawn:
+    """A program as its steps, each with its text."""
+
+    steps: tuple[tuple[str, Step], ...]
+
+    def __call__(self, x: Any, mask: Any, ints: Any) -> Any:
+        state = State(x, mask, ints)
+        for _, step in self.steps:
+            step(state)
+        return tuple(state.results) or (x * 2,)
+
+    def __str__(self) -> str:
+        return "\n".join(text for text, _ in self.steps)
+
+
+def takes(rng: random.Random) -> tuple[str, Step]:
+    """A step that takes a number, or rows, out of the data."""
+    k = rng.randrange(3)
+    return rng.choice([
+        ("n = mask.sum().item()", lambda s: s.numbers.append(s.mask.sum().item())),
+        ("n = (~mask).sum().item()", lambda s: s.numbers.append((~s.mask).sum().item())),
+        (f"n = ints[{k}].item()", lambda s: s.numbers.append(s.ints[k].item())),
+        ("n = ints.max().item()", lambda s: s.numbers.append(s.ints.max().item())),
+        ("n += ints.tolist()", lambda s: s.numbers.extend(s.ints.tolist())),
+        ("n = mask.nonzero().shape[0]", lambda s: s.numbers.append(s.mask.nonzero().shape[0])),
+        ("r = x[mask]; n = len(r)", lambda s: (s.rows.append(s.x[s.mask]), s.numbers.append(s.rows[-1].shape[0]))),
+        ("r = masked_select; n = numel", lambda s: s.numbers.append(torch.masked_select(s.x, s.mask[:, None]).numel())),
+        ("r = mask.nonzero()", lambda s: s.rows.append(s.mask.nonzero())),
+        ("n = unique(ints).shape[0]", lambda s: s.numbers.append(torch.unique(s.ints).shape[0])),
+        ("n = x.shape[0]", lambda s: s.numbers.append(s.x.shape[0])),
+        ("n = mask.any().item() as a number", lambda s: s.numbers.append(s.mask.any().to(torch.int64).item())),
+    ])  # fmt: skip
+
+
+def states(rng: random.Random, state: State) -> tuple[str, Step]:
+    """A step that states a condition which holds for this state."""
+    if not state.numbers or rng.random() < 0.1:
+        return rng.choice([
+            ("check(mask.any())", lambda s: torch._check(s.mask.any().item())),
+            ("check(not (x > 99).any())", lambda s: torch._check(torch.sym_not((s.x > 99).any().item()))),
+            ("check(x.sum() < 1e6)", lambda s: torch._check(s.x.abs().sum().item() < 1e6)),
+            ("check_tensor_all(ints < 50)", lambda s: torch._check_tensor_all(s.ints < 50)),
+            ("assert_async(mask.any())", lambda s: torch.ops.aten._assert_async.default(s.mask.any())),
+            ("assert rank", lambda s: require(s.x.dim() == 2)),
+        ])  # fmt: skip
+    i, j = (rng.randrange(len(state.numbers)) for _ in range(2))
+    n, m, rows = int(state.numbers[i]), int(state.numbers[j]), state.x.shape[0]
+    choices: list[tuple[str, Step]] = [
+        (f"check(n{i} == {n})", lambda s: torch._check(s.numbers[i] == n)),
+        (f"check(n{i} >= {n - 1})", lambda s: torch._check(s.numbers[i] >= n - 1)),
+        (f"check(n{i} <= {n + 1})", lambda s: torch._check(s.numbers[i] <= n + 1)),
+        (f"check(n{i} != {n + 2})", lambda s: torch._check(s.numbers[i] != n + 2)),
+        (f"check(n{i} - n{j} == {n - m})", lambda s: torch._check(s.numbers[i] - s.numbers[j] == n - m)),
+        (f"check(n{i} + n{j} == {n + m})", lambda s: torch._check(s.numbers[i] + s.numbers[j] == n + m)),
+        (f"check(n{i} % 2 == {n % 2})", lambda s: torch._check(s.numbers[i] % 2 == n % 2)),
+        (f"check_value(n{i} < {n + 3})", lambda s: torch._check_value(s.numbers[i] < n + 3)),
+    ]
+    if n >= 0:
+        choices.append((f"check_index(n{i} >= 0)", lambda s: torch._check_index(s.numbers[i] >= 0)))
+    if n == m and i != j:
+        choices += [(f"check(n{i} == n{j})", lambda s: torch._check(s.numbers[i] == s.numbers[j]))] * 4
+    if n == rows:
+        choices += [(f"check(n{i} == x.shape[0])", lambda s: torch._check(s.numbers[i] == s.x.shape[0]))] * 4
+    if n * 2 == rows:
+        choices += [(f"check(2*n{i} == x.shape[0])", lambda s: torch._check(s.numbers[i] * 2 == s.x.shape[0]))] * 4
+    if n <= rows:
+        choices.append((f"check(n{i} <= x.shape[0])", lambda s: torch._check(s.numbers[i] <= s.x.shape[0])))
+    return rng.choice(choices)
+
+
+def require(holds: bool) -> None:
+    """An assertion of the program's own."""
+    if not holds:
+        raise ValueError("the program asserts something else")
+
+
+def uses(rng: random.Random, state: State) -> tuple[str, Step]:
+    """A step that computes a result of what was taken."""
+    choices: list[tuple[str, Step]] = [("x * 2", lambda s: s.results.append(s.x * 2))]
+    if state.numbers:
+        i = rng.randrange(len(state.numbers))
+        choices += [
+            (f"x * n{i}", lambda s: s.results.append(s.x * s.numbers[i])),
+            (f"x + n{i} // 2", lambda s: s.results.append(s.x + s.numbers[i] // 2)),
+            (f"n{i}", lambda s: s.results.append(torch.full((2,), s.numbers[i]))),
+        ]
+        if 0 <= int(state.numbers[i]) <= 64:
+            choices += [
+                (f"full((n{i},), 1)", lambda s: s.results.append(torch.full((s.numbers[i],), 1.0))),
+                (f"arange(n{i})", lambda s: s.results.append(torch.arange(s.numbers[i]) * 2)),
+            ]
+        if int(state.numbers[i]) == state.x.shape[0]:
+            choices.append(
+                (f"x[:, 0] + full(n{i})", lambda s: s.results.append(s.x[:, 0] + s.x.new_ones(s.numbers[i])))
+            )
+    if state.rows:
+        k = rng.randrange(len(state.rows))
+        choices += [(f"r{k} * 2", lambda s: s.results.append(s.rows[k] * 2))] * 2
+        choices += [(f"r{k}.sum(0)", lambda s: s.results.append(s.rows[k].sum(0)))]
+        if state.rows[k].shape[0] == state.x.shape[0]:
+            choices += [(f"x[:, :1] + r{k}", lambda s: s.results.append(s.x[:, :1] + s.rows[k]))] * 3
+    return rng.choice(choices)
+
+
+def drawn(rng: random.Random, example: Sequence[Any]) -> Drawn:
+    """A random program whose conditions hold for the example."""
+    state = State(*example)
+    steps: list[tuple[str, Step]] = []
+    for kind in [takes, *rng.choices([takes, states, uses], [2, 4, 2], k=rng.randint(2, 6)), uses]:
+        text, step = kind(rng) if kind is takes else kind(rng, state)
+        try:
+            step(state)
+        except (RuntimeError, ValueError):
+            continue
+        steps.append((text, step))
+    return Drawn(tuple(steps))
+
+
+def inputs(rng: random.Random) -> tuple[Any, Any, Any]:
+    """Random inputs: x [rows, 3], mask [rows], ints [3]."""
+    rows = rng.choice([2, 3, 4, 6])
+    mask = torch.tensor([rng.random() < rng.choice([0.5, 0.9]) for _ in range(rows)])
+    return torch.tensor([[rng.uniform(-2, 2) for _ in range(3)] for _ in range(rows)]), mask, integers(rng)
+
+
+def integers(rng: random.Random) -> torch.Tensor:
+    """Three small numbers, some alike."""
+    return torch.tensor([rng.choice([1, 2, 3, 4, rng.randint(-2, 9)]) for _ in range(3)])
+
+
+def neighbours(rng: random.Random, example: Sequence[Any], count: int) -> Iterator[Sequence[Any]]:
+    """The example, and inputs near it: of other rows, with other places in the mask, with another number."""
+    x, mask, ints = example
+    yield x, mask, ints
+    for _ in range(count):
+        kind, other, numbers = rng.randrange(5), mask.clone(), ints.clone()
+        if kind == 0:
+            place = rng.randrange(len(mask))
+            other[place] = ~other[place]
+        elif kind == 1:
+            numbers[rng.randrange(3)] += rng.choice([-2, -1, 1, 2])
+        elif kind == 2:
+            other = mask[torch.tensor(rng.sample(range(len(mask)), len(mask)))]
+        elif kind == 3:
+            yield inputs(rng)
+            continue
+        else:
+            numbers = integers(rng)
+        yield torch.randn_like(x), other, numbers
+
+
+def ran(function: Any, given: Sequence[Any]) -> tuple[Any, Exception | None]:
+    """(result, None) of a call, or (None, error)."""
+    try:
+        return function(*given), None
+    except Exception as error:
+        return None, error
+
+
+def fault_of(program: Any, function: Any, given: Sequence[Any], tally: Counter[str]) -> str:
+    """What is wrong with a program on these inputs; empty where nothing is."""
+    expected, refused = ran(function, [each.clone() for each in given])
+    found, error = ran(program, given)
+    if error is not None and not isinstance(error, irkit.IrkitError):
+        return f"raises {type(error).__name__}: {error}"
+    if refused is not None:
+        tally["both refuse" if error else "eager alone refuses"] += 1
+        return "" if error else f"answers where eager says: {refused}"
+    if error is not None:
+        tally["refused by the contract"] += 1
+        by_contract = isinstance(error, irkit.ContractError)
+        return "" if by_contract else f"refuses what eager takes, by no condition: {error}"
+    tally["both answer"] += 1
+    try:
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    except AssertionError as differs:
+        return f"answers something else: {differs}"
+    return ""
+
+
+def faults(seed: int, tally: Counter[str], count: int = 12) -> Iterator[str]:
+    """What is wrong with the program of a seed: each with the program."""
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    example = inputs(rng)
+    function = drawn(rng, example)
+    dynamic = {"x": {0: "rows"}, "mask": {0: "rows"}, "ints": None} if rng.random() < 0.8 else None
+    try:
+        program = irkit.to_onnx(function, example, dynamic_shapes=dynamic)
+    except CaptureError:
+        tally["not captured"] += 1
+        return
+    irkit.verify(program.graph)
+    irkit.verify(program.watched)
+    for given in neighbours(rng, example, count):
+        fault = fault_of(program, function, given, tally)
+        if fault:
+            yield f"seed {seed}: {fault}\n{function}\non {given}\nguards {program.report.guards}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs as many programs as asked for; the number of faults."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    tally: Counter[str] = Counter()
+    wrong = 0
+    for seed in range(given.seed, given.seed + given.count):
+        try:
+            found = list(faults(seed, tally))
+        except irkit.IrkitError as error:
+            found = [f"seed {seed}: {error}"]
+        wrong += bool(found)
+        sys.stdout.writelines(f"{each}\n\n" for each in found[:1])
+    sys.stdout.write(f"{given.count} programs, {wrong} wrong; runs: {dict(tally)}\n")
+    return min(wrong, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

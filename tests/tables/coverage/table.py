@@ -1,0 +1,57 @@
+"""docs/coverage.json: the rows of a sweep, a line for each operator; texts and commits of many rows stand once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.tables.coverage.measure import DTYPES, MODES
+
+Row = Mapping[str, Any]
+
+READ = (
+    "cells: operator -> static or dynamic -> element type -> [samples compared, number of the commit], of what passes "
+    "without a remark; of all else [samples compared, number of the commit, outcome, reason, number of the text]"
+)
+"""How the file says that it is to be read."""
+
+
+def json_text(rows: Sequence[Row]) -> str:
+    """The rows as JSON that `rows_of` reads, one operator a line, in a stable order; without the seconds they took."""
+    order = {name: i for i, name in enumerate((*DTYPES, "mixed"))}
+    ordered = sorted(rows, key=lambda r: (r["op"], MODES.index(r["mode"]), order[r["dtype"]]))
+    commits = list(dict.fromkeys(r["commit"] for r in ordered))
+    texts = list(dict.fromkeys(r["detail"] for r in ordered if not plain(r)))
+    cells: dict[str, dict[str, dict[str, list[Any]]]] = {}
+    for r in ordered:
+        cell = [r["samples"], commits.index(r["commit"])]
+        cell += [] if plain(r) else [r["outcome"], r["reason"], texts.index(r["detail"])]
+        cells.setdefault(r["op"], {}).setdefault(r["mode"], {})[r["dtype"]] = cell
+    lines = ",\n".join(f"{json.dumps(op)}: {json.dumps(of, separators=(',', ':'))}" for op, of in cells.items())
+    said = ",\n".join(json.dumps(text) for text in texts)
+    return (
+        f'{{\n"read": {json.dumps(READ)},\n"commits": {json.dumps(commits)},\n"texts": [\n{said}\n],\n'
+        f'"cells": {{\n{lines}\n}}\n}}\n'
+    )
+
+
+def plain(row: Row) -> bool:
+    """Whether a row passes and there is no more to say."""
+    return row["outcome"] == "pass" and not row["reason"] and not row["detail"]
+
+
+def rows_of(text: str) -> list[dict[str, Any]]:
+    """The rows that `json_text` wrote."""
+    said = json.loads(text)
+    rows: list[dict[str, Any]] = []
+    for op, modes in said["cells"].items():
+        for mode, cells in modes.items():
+            for dtype, (samples, commit, *more) in cells.items():
+                outcome, reason, number = more or ("pass", "", None)
+                detail = "" if number is None else said["texts"][number]
+                rows.append(
+                    {"op": op, "dtype": dtype, "mode": mode, "commit": said["commits"][commit], "outcome": outcome,
+                     "reason": reason, "detail": detail, "samples": samples}
+                )  # fmt: skip
+    return rows
