@@ -5,16 +5,16 @@
 #   make sweep     what `make test` takes a sample of, drawn afresh and ten times as much   (hours; SWEEP_SEED=n again)
 #   make bench     export speed, the IR's own costs, the optimizers over one set of files, latency   (an hour)
 #   make costs     passes/targets/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
-#   make models    docs/models.md from the sweep of models   (long)
-#   make rules     docs/rules.md from the rules
-#   make check-rules  docs/rules_checked.md: every rule at 200 instances and ten seeds, and the wrong rules on five
+#   make models    docs/measured/models.md from the sweep of models   (long)
+#   make rules     docs/measured/rules.md from the rules
+#   make check-rules  docs/measured/rules_checked.md: every rule at 200 instances and ten seeds, and the wrong rules on five
 #                  (hours; CHECK_ARGS="--n 20 --seeds 2" for less)
 #   make expansions  every expansion of legalization on 200 instances   (minutes; `make test` takes 10 of each)
 #   make fuzz-optimized  ONNX Runtime's default optimizations on against off, on what irkit writes, for FUZZ_SECONDS
 #   make exact-rules  rules that keep every bit, at the ends of the floats, on 200 instances each   (minutes)
 #   make fuzz-io   100,000 damaged files, texts, lines and arguments at every entrance   (ten minutes)
-#   make coverage  docs/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
-#   make opsets    docs/opsets.md from every ONNX node case at every opset   (minutes)
+#   make coverage  docs/measured/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
+#   make opsets    docs/measured/opsets.md from every ONNX node case at every opset   (minutes)
 #   make lint | format | test-coverage | clean
 
 PYTHON ?= python3
@@ -115,7 +115,7 @@ coverage: $(READY)
 	$(BIN)/python -m tests.tables.coverage $(COVERAGE_ARGS)
 
 opsets: $(READY)
-	$(BIN)/python -m tests.tables.opsets --page docs/opsets.md
+	$(BIN)/python -m tests.tables.opsets --page docs/measured/opsets.md
 
 test-coverage: $(READY)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term --cov-report=html:build/coverage

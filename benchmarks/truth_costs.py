@@ -3,7 +3,7 @@
 For each construct that irkit writes beside a kernel, the kernel alone and with it, on ONNX Runtime's CPU provider; and
 for those of NaN a whole model with and without. Both sessions live in one process on one thread and take turns, and the
 least CPU time of each counts. `python benchmarks/truth_costs.py` prints the table, `--write` puts it into
-docs/what_truth_costs.md.
+docs/measured/what_truth_costs.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from passes.rules.attention.reach import with_nan
 from passes.rules.nan import NAN
 from passes.targets import target_of
 
-PAGE = Path(__file__).parents[1] / "docs" / "what_truth_costs.md"
+PAGE = Path(__file__).parents[1] / "docs" / "measured" / "what_truth_costs.md"
 BEGIN, END = "<!-- measured:begin -->", "<!-- measured:end -->"
 ASKED = "assumed and said; `+nan` keeps it"
 KEPT = "kept"

@@ -1,4 +1,4 @@
-"""A graph as text, one line a value; `irkit.text.parser` reads it back. docs/grammar.md holds the grammar."""
+"""A graph as text, one line a value; `irkit.text.parser` reads it back. The grammar: docs/understand/grammar.md."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def to_onnx(
     capture: str = "torch.export",
     copy: bool = False,
 ) -> Program:
-    """An ONNX program for a torch model; docs/export_a_model.md has an example of each argument.
+    """An ONNX program for a torch model; docs/guide/export_a_model.md has an example of each argument.
 
     Args:
         model: a module, function or method (then with example `args` and `kwargs`), an `ExportedProgram`, the path of a
@@ -121,7 +121,7 @@ def to_onnx(
         specialization: of dimensions that were to vary and that the model fixes, "error" raises with a list of all,
             "report" makes them static and lists them in the report, None raises for the first.
         widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
-        capture: "torch.export", or "direct": the model is run once, on tensors of irkit's own (docs/capture.md).
+        capture: "torch.export", or "direct": one run on tensors of irkit's own (docs/understand/capture.md).
         copy: True copies weights; otherwise large ones stay the model's, and raise StaleError once written into.
 
     Returns the program: called as the model is, it gives what the model gives, computed by ONNX Runtime. Raises

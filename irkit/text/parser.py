@@ -1,4 +1,4 @@
-"""Text as a graph: reads what `irkit.core.printer` writes, line by line. docs/grammar.md holds the grammar.
+"""Text as a graph: reads what `irkit.core.printer` writes, line by line. docs/understand/grammar.md holds the grammar.
 
 The types are those of the text; `irkit.verify` is what checks them. Text may come from anywhere: what it can ask for is
 bounded in size, in depth and in numbers, and whatever is wrong with it is a ParseError.

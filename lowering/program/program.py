@@ -267,8 +267,8 @@ class Program:
         )
 
     def contract(self) -> dict[str, Any]:
-        """What another runtime must check before it runs the model, ready for `json.dumps`. docs/contract.md describes
-        it, and has a checker in plain Python; `irkit contract` prints that of a file."""
+        """What another runtime must check before it runs the model, ready for `json.dumps`. docs/understand/contract.md
+        describes it, and has a checker in plain Python; `irkit contract` prints that of a file."""
         return contract_of(self.ready)
 
     def check_baked(self, leaves: list[Any]) -> None:

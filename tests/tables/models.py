@@ -1,4 +1,4 @@
-"""`make models`: exports every model of the zoo, compares it with eager at each size, writes docs/models.md."""
+"""`make models`: exports the zoo, compares each model with eager at each size, writes docs/measured/models.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.progress import track
 from tests.zoo.cases import CASES
 from tests.zoo.outcome import Outcome, outcome_of
 
-PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measured" / "models.md"
 
 HEAD = """# Models that work, measured
 

@@ -1,6 +1,6 @@
 """Every node case of ONNX at every opset that irkit writes: legalized, written, checked, run, compared.
 
-`python -m tests.tables.opsets --page docs/opsets.md` does them all; the test suite does a sample.
+`python -m tests.tables.opsets --page docs/measured/opsets.md` does them all; the test suite does a sample.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/rules.md: every rule with its equation, an instance before and after, and where it is defined.
+"""docs/measured/rules.md: every rule with its equation, an instance before and after, and where it is defined.
 
 `make rules` writes it; tests/passes/rules/test_rules.py holds it to the rules.
 """
@@ -30,7 +30,7 @@ from passes.rules.nan import NAN
 from passes.rules.onnxruntime import CONTRIB
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "rules.md"
+PAGE = ROOT / "docs" / "measured" / "rules.md"
 PREPARING: tuple[Rule, ...] = (*STEERING, *GROUPING)
 RULES: tuple[Rule, ...] = tuple({id(r): r for r in (*REAL, *EXACT, *FINITE, *NAN, *CONTRIB, *PREPARING)}.values())
 
@@ -136,13 +136,13 @@ def _plain(data: Any) -> str:
 
 
 def page() -> str:
-    """The text of docs/rules.md."""
+    """The text of docs/measured/rules.md."""
     lines = [HEAD.format(count=len(RULES))]
     by_file: dict[str, list[Rule]] = {}
     for each in RULES:
         by_file.setdefault(_file_of(each), []).append(each)
     for file in sorted(by_file):
-        lines += [f"\n## [{file}](../{file})\n", "| rule | bits | where | equation |", "| --- | --- | --- | --- |"]
+        lines += [f"\n## [{file}](../../{file})\n", "| rule | bits | where | equation |", "| --- | --- | --- | --- |"]
         lines += [_row(each) for each in by_file[file]]
         examples = [line for each in by_file[file] for line in _example_lines(each)]
         if examples:

@@ -1,5 +1,5 @@
-"""docs/rules_checked.md: every rule of the project under `irkit.check`, at 200 instances and ten seeds, and what of the
-wrong rules of tests/support/wrong_rules.py is caught on five.
+"""docs/measured/rules_checked.md: every rule of the project under `irkit.check`, at 200 instances and ten seeds, and
+what of the wrong rules of tests/support/wrong_rules.py is caught on five.
 
 `make check-rules` writes it: about an hour on two cores. tests/passes/rules/test_rules.py takes a few instances of each
 rule.
@@ -25,7 +25,7 @@ from tests.support.wrong_rules import WRONG
 from tests.tables.rules import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "rules_checked.md"
+PAGE = ROOT / "docs" / "measured" / "rules_checked.md"
 SEEDS_OF_WRONG = 5
 
 HEAD = """# Rules under check
@@ -82,7 +82,7 @@ def caught(seed: int) -> tuple[str, ...]:
 
 
 def page(rows: Sequence[Row], missed: Sequence[Sequence[str]], n: int, seeds: int) -> str:
-    """The text of docs/rules_checked.md."""
+    """The text of docs/measured/rules_checked.md."""
     reports = [report for row in rows for report in row.reports]
     head = HEAD.format(
         n=n, seeds=seeds, count=len(rows), good=sum(not row.error for row in rows), wrong=len(WRONG),

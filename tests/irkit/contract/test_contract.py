@@ -23,7 +23,7 @@ from irkit.errors import ContractError
 from lowering.program.program import Program
 from lowering.program.to_onnx import to_onnx
 
-PAGE = Path(__file__).parents[3] / "docs" / "contract.md"
+PAGE = Path(__file__).parents[3] / "docs" / "understand" / "contract.md"
 
 
 @cache

@@ -460,7 +460,7 @@ def test_onnx_runtime_takes_the_order_that_is_foreseen(tmp_path: Any) -> None:
 
 
 def test_the_page_of_passes_names_each() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "passes.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "understand" / "passes.md").read_text()
     modules = [importlib.import_module(f"passes.whole_graph.{name}") for name in (
         "decide", "hoist", "cancel_transposes", "merge_slices", "fuse_caches", "schedule", "share_contents", "trim",
     )]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`make coverage`: torch's databases through export and ONNX Runtime; writes docs/coverage.md and .json."""
+"""`make coverage`: torch's databases through export and ONNX Runtime; writes docs/measured/coverage.md and .json."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.tables.coverage.table import json_text, rows_of
 
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "build" / "coverage.jsonl"
-PAGE, TABLE = ROOT / "docs" / "coverage.md", ROOT / "docs" / "coverage.json"
+PAGE, TABLE = ROOT / "docs" / "measured" / "coverage.md", ROOT / "docs" / "measured" / "coverage.json"
 
 
 def commit_of() -> str:

@@ -1,4 +1,4 @@
-"""docs/coverage.md from the rows of a sweep."""
+"""docs/measured/coverage.md from the rows of a sweep."""
 
 from __future__ import annotations
 

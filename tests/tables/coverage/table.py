@@ -1,4 +1,4 @@
-"""docs/coverage.json: the rows of a sweep, a line for each operator; texts and commits of many rows stand once."""
+"""docs/measured/coverage.json: the rows of a sweep, a line for each operator; what many rows share stands once."""
 
 from __future__ import annotations
 
