@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from irkit.nodes import construct
-from irkit.support.arguments import brief
-from irkit.core.attributes import freeze
-from irkit.nodes.bodies import closed
-from irkit.nodes.construct import check_arity, check_dtypes, const, dim_scalar, dtype_complaint, in_single, required, shape_vector
-from irkit.errors import GraphError, TypeRuleError
-from irkit.nodes.calls import call_type
-from irkit.core.ir import Graph, Value, item, require_graph
 from irkit.build.runtime import RULES
-from irkit.ops.types.contents import contents
-from irkit.ops.opset import Operators
-from irkit.ops.schemas import OpSpec, has_schema, split
+from irkit.core.attributes import freeze
+from irkit.core.ir import Graph, Value, item, require_graph
 from irkit.core.types import Tuple, Type, require_type, same_types
 from irkit.core.vocabulary import CALL
+from irkit.errors import GraphError, TypeRuleError
+from irkit.nodes import construct
+from irkit.nodes.bodies import closed
+from irkit.nodes.calls import call_type
+from irkit.nodes.construct import (
+    check_arity,
+    check_dtypes,
+    const,
+    dim_scalar,
+    dtype_complaint,
+    in_single,
+    required,
+    shape_vector,
+)
+from irkit.ops.opset import Operators
+from irkit.ops.schemas import OpSpec, has_schema, split
+from irkit.ops.types.contents import contents
+from irkit.support.arguments import brief
 
 _LISTS, _TABLES = (list, tuple), (dict, type(None))
 """What nearly every caller gives: asked first, as `isinstance` of an abstract class takes longer."""

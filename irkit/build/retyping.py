@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import sympy
+
 from irkit import dims
-from irkit.errors import TypeRuleError
-from irkit.nodes.calls import call_type
-from irkit.core.ir import Value, vertex
 from irkit.build import runtime
-from irkit.ops.types import rules
-from irkit.ops.types.coarse import typed
-from irkit.ops.types.context import Context
-from irkit.ops.schemas import spec
+from irkit.core.ir import Value, vertex
 from irkit.core.origins import Origin
 from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
+from irkit.errors import TypeRuleError
+from irkit.nodes.calls import call_type
+from irkit.ops.schemas import spec
+from irkit.ops.types import rules
+from irkit.ops.types.coarse import typed
+from irkit.ops.types.context import Context
 
 Operands = tuple[Value | None, ...]
 

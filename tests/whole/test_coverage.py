@@ -24,7 +24,7 @@ from tests.tables.coverage.table import json_text, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "measured" / "coverage.json"
-ONCE_FAILED = ROOT / "tests" / "coverage_regressions.txt"
+ONCE_FAILED = ROOT / "tests" / "tables" / "coverage" / "coverage_regressions.txt"
 SAMPLE = 24
 FEW = 6
 """Cells of each database of whole programs."""

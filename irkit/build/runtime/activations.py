@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from irkit.core.ir import Value
 from irkit.build.runtime.application import Application, number, op
+from irkit.core.ir import Value
 
 
 def gelu(a: Application, x: Value) -> Value:

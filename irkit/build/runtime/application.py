@@ -8,15 +8,15 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit.nodes import construct
 from irkit import dims
+from irkit.core.ir import Value
+from irkit.core.types import DType, dims_of
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
-from irkit.core.ir import Value
-from irkit.ops.types.contents import contents
+from irkit.nodes import construct
 from irkit.ops.opset import Operators
 from irkit.ops.schemas import OpSpec
-from irkit.core.types import DType, dims_of
+from irkit.ops.types.contents import contents
 
 op = Operators(construct.call)
 """ONNX's own operators: what definitions are written in."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from irkit import dims
-from irkit.dims import Dim
-from irkit.core.ir import Value
 from irkit.build.runtime.application import Application, op, vector
 from irkit.build.runtime.scores import as_int64, attended, joined_heads, later, padded, penalty, split_heads
+from irkit.core.ir import Value
+from irkit.dims import Dim
 
 FILTER = -10000.0
 """What ONNX Runtime adds to the scores of keys that a mask hides, unless it is told otherwise."""

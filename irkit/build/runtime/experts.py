@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from irkit.nodes import construct
-from irkit.core.ir import Value
 from irkit.build.runtime.application import Application, narrow, number, op, vector, wide
 from irkit.build.runtime.quantized import unpacked
+from irkit.core.ir import Value
 from irkit.core.types import DType
+from irkit.nodes import construct
 
 
 def moe(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import attrs
 
 from irkit import dims
-from irkit.dims import Dim
-from irkit.core.ir import Value
 from irkit.build.runtime.application import Application, narrow, number, op, scalar_content, vector, wide
 from irkit.build.runtime.scores import as_int64, attended, joined_heads, repeated, split_heads
+from irkit.core.ir import Value
+from irkit.dims import Dim
 
 
 @attrs.frozen(eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from irkit import dims
-from irkit.core.ir import Value
 from irkit.build.runtime.application import Application, narrow, number, op, vector, wide
+from irkit.core.ir import Value
 from irkit.core.types import DType
 
 

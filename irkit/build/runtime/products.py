@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from irkit.core.ir import Value
 from irkit.build.runtime.application import Application, number, op
+from irkit.core.ir import Value
 
 
 def fused_mat_mul(a: Application, x: Value, y: Value) -> Value:

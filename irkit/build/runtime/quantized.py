@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from irkit import dims
-from irkit.nodes.construct import const
-from irkit.core.ir import Value
 from irkit.build.runtime.application import Application, narrow, number, op, vector
+from irkit.core.ir import Value
 from irkit.core.types import DType
+from irkit.nodes.construct import const
 
 
 def quantize_linear(a: Application, x: Value, scale: Value, zero: Value | None) -> Value:

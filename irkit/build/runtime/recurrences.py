@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from irkit import dims
-from irkit.core.ir import Value
 from irkit.build.runtime.application import Application, narrow, number, op, vector, wide
+from irkit.core.ir import Value
 
 
 def causal_conv_with_state(

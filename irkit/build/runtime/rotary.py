@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from irkit import dims
-from irkit.core.ir import Value
 from irkit.build.runtime.application import Application, op, vector
+from irkit.core.ir import Value
 
 
 def rotary_embedding(a: Application, x: Value, positions: Value, cos: Value, sin: Value) -> Value:

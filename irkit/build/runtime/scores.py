@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from irkit import dims
-from irkit.dims import Dim
-from irkit.core.ir import Value
 from irkit.build.runtime.application import Application, number, op, vector
+from irkit.core.ir import Value
 from irkit.core.types import DType
+from irkit.dims import Dim
 
 
 def split_heads(a: Application, x: Value, count: int) -> Value:

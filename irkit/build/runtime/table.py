@@ -8,18 +8,28 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from irkit.nodes import construct
 from irkit import dims
+from irkit.build.runtime import (
+    activations,
+    attention,
+    experts,
+    grouped,
+    norms,
+    products,
+    quantized,
+    recurrences,
+    rotary,
+)
+from irkit.build.runtime.application import Application, Sizes, bound_sizes, op
 from irkit.core.attributes import Attributes
+from irkit.core.ir import Graph, Value, param
+from irkit.core.types import DType, Tensor, Type, dims_of, map_dims
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
-from irkit.core.ir import Graph, Value, param
-from irkit.build.runtime import activations, attention, experts, grouped, norms, products, quantized, recurrences, rotary
-from irkit.build.runtime.application import Application, Sizes, bound_sizes, op
+from irkit.nodes import construct
+from irkit.ops.schemas import spec
 from irkit.ops.types.contents import contents
 from irkit.ops.types.context import Context
-from irkit.ops.schemas import spec
-from irkit.core.types import DType, Tensor, Type, dims_of, map_dims
 
 Definition = Callable[..., Any]
 """From an Application and its operands, None where one is left out, to a value, or a tuple of values: those that are
