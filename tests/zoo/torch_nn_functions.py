@@ -155,7 +155,7 @@ LOSSES = (
         ConnectionistLoss,
         log_probabilities(12, 2, 6),
         integers(4, 2, 5),
-        note="the lengths are numbers here; tests/lowering/aten/test_ctc.py varies sizes",
+        note="the lengths are numbers here; tests/lowering/aten/reduction/test_ctc.py varies sizes",
     ),
     loss(
         "adaptive_log_softmax",

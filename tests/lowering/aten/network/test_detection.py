@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from tests.lowering.aten.network.torchvision_operators import LIBRARY
 from tests.lowering.aten.oracle import check
-from tests.lowering.aten.torchvision_operators import LIBRARY
 
 OPS = torch.ops.torchvision
 

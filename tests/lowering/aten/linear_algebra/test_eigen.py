@@ -7,7 +7,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lowering.aten.test_spectral import DTYPES, KINDS, LIMITS, exact, found, orthonormal, random, size_of
+from tests.lowering.aten.linear_algebra.test_spectral import (
+    DTYPES,
+    KINDS,
+    LIMITS,
+    exact,
+    found,
+    orthonormal,
+    random,
+    size_of,
+)
 
 
 def eig(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
