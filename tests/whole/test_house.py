@@ -10,6 +10,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("irkit", "passes", "lowering")
 FILE_LINES = 600
 FUNCTION_LINES = 60
+FOLDER_FILES = 21
 
 # What no module of the package may import; `lowering`, the top floor, may import the other two and torch.
 FORBIDDEN = {
@@ -189,6 +191,37 @@ def import_circles(files: Sequence[Source]) -> list[str]:
     return circles
 
 
+def folder_of(file: Source) -> str:
+    """The folder that a file stands in; a face, `a/b/__init__.py`, stands in `a/b`."""
+    return file.path.rpartition("/")[0]
+
+
+def folder_circles(files: Sequence[Source]) -> list[str]:
+    """Circles among folders, imports that only type checkers read counted too; each with an import for each step.
+
+    The files of a package's root are no folder: errors are imported by all, and doors and faces import all.
+    """
+    folders = {file.module: folder_of(file) for file in files}
+    edges: dict[str, dict[str, str]] = {folder: {} for folder in folders.values() if "/" in folder}
+    for file in files:
+        for found in imports_of(file):
+            full = f"{found.target}.{found.name}"
+            own, other = folder_of(file), folders.get(full, folders.get(found.target, ""))
+            if file.path not in DOORS and own != other and {own, other} <= set(edges):
+                edges[own].setdefault(other, f"{file.path}:{found.line}")
+    circles = []
+    while circle := _a_circle(edges):
+        steps = [(a, b, edges[a].pop(b)) for a, b in pairwise(circle)]
+        circles.append("; ".join(f"{where}: {a} imports {b}" for a, b, where in steps))
+    return circles
+
+
+def full_folders(files: Iterable[Source], limit: int = FOLDER_FILES) -> list[str]:
+    """Folders with more modules than the limit, `__init__.py` not counted."""
+    counted = Counter(folder_of(file) for file in files if not file.path.endswith("/__init__.py"))
+    return [f"{folder}: {count} modules, at most {limit}" for folder, count in counted.items() if count > limit]
+
+
 def _a_circle(edges: Mapping[str, Iterable[str]]) -> list[str]:
     """One circle as `[a, b, ..., a]`, each importing the next; empty where there is none."""
     try:
@@ -333,10 +366,10 @@ def test_upward_imports_allows(path: str, text: str) -> None:
 
 
 def test_imports_of_resolves_relative_imports() -> None:
-    found = imports_of(Source("irkit/core/printer.py", "from . import a\nfrom ..ir import Value\nfrom .b import c"))
+    found = imports_of(Source("irkit/text/printer.py", "from . import a\nfrom ..ir import Value\nfrom .b import c"))
     assert {(each.target, each.name) for each in found} == {
         ("irkit.text", "a"),
-        ("irkit.core.ir", "Value"),
+        ("irkit.ir", "Value"),
         ("irkit.text.b", "c"),
     }
     (package,) = imports_of(Source("irkit/text/__init__.py", "from .parser import parse"))
@@ -375,6 +408,24 @@ def test_import_circles_counts_what_stands_in_the_else_of_type_checking() -> Non
     a = Source("irkit/a.py", "import irkit.b")
     b = Source("irkit/b.py", "if TYPE_CHECKING:\n    pass\nelse:\n    import irkit.a")
     assert len(import_circles([a, b])) == 1
+
+
+def test_folder_circles_counts_typing_and_not_doors_or_the_root() -> None:
+    a = Source("irkit/core/a.py", "from irkit.text.b import B\nfrom irkit.errors import E")
+    b = Source("irkit/text/b.py", "if TYPE_CHECKING:\n    from irkit.core import a")
+    door = Source("irkit/doors/cli.py", "import passes.rules.c")
+    c = Source("passes/rules/c.py", "import irkit.doors.cli\nimport irkit.core.a")
+    errors = Source("irkit/errors.py", "import irkit.core.a")
+    assert folder_circles([a, door, c, errors]) == []
+    (circle,) = folder_circles([a, b, door, c, errors])
+    assert "irkit/core/a.py:1: irkit/core imports irkit/text" in circle
+    assert "irkit/text/b.py:2: irkit/text imports irkit/core" in circle
+
+
+def test_full_folders_counts_modules_and_not_faces() -> None:
+    files = [Source(f"irkit/a/{name}.py", "") for name in ("__init__", "b", "c", "d")]
+    assert full_folders(files, 3) == []
+    assert full_folders(files, 2) == ["irkit/a: 3 modules, at most 2"]
 
 
 @pytest.mark.parametrize(
@@ -440,6 +491,14 @@ def test_no_imports_form_a_circle() -> None:
     check(
         offences_in(import_circles), "Imports form a circle (one inside a function counts). Move what both need down:"
     )
+
+
+def test_no_folders_form_a_circle() -> None:
+    check(offences_in(folder_circles), "Folders form a circle. Move what both need to a folder below:")
+
+
+def test_no_folder_is_too_full() -> None:
+    check(offences_in(full_folders), "A folder holds some 20 modules that belong together. Split by subject:")
 
 
 def test_no_banned_statement_stands_in_package_code() -> None:
