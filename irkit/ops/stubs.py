@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from irkit.blobs import Blob
-from irkit.ir import Graph, Value
-from irkit.types import Type
+from irkit.core.blobs import Blob
+from irkit.core.ir import Graph, Value
+from irkit.core.types import Type
 
 Operand = Value | Blob | np.ndarray | np.generic | complex | str | bytes | Sequence[Any] | None
 Body = Graph | Callable[..., Any]

@@ -2,10 +2,10 @@
 
 A text is names with + and - between them, read from left to right; a - in front starts from the default. A name is that
 of a rule (`layer_norm`), a pattern of such names (`*_norm`), a family (`attention`), `default` for all rules of the
-level, or `exact` for those that keep every bit. The families are the modules of passes/rules, and what is in a rule's
-name: `norms` are those of `passes/rules/arithmetic/norms.py`, and `layer_norm` of another one. The rules into ONNX
-Runtime's own operators are named by the same text, and are all of the family `contrib`; `passes.preparing.fuse` applies
-those that it names.
+level, or `exact` for those that keep every bit. The families are the folders and modules of passes/rules, and what is
+in a rule's name: `norms` are those of `passes/rules/arithmetic/norms.py`, and `layer_norm` of another one. The rules
+into ONNX Runtime's own operators are named by the same text, and are all of the family `contrib`;
+`passes.preparing.fuse` applies those that it names.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ IN_NAMES: Mapping[str, str] = {
 }  # fmt: skip
 """Families by what stands in the name of a rule."""
 
+NAMED: Mapping[str, str] = {"constants": "folding", "known_sizes": "sizes", "onnxruntime": "contrib"}
+"""Families whose folder or module has another name."""
+
 ASKED = ("finite", "nan")
 """Families of no level, taken where they are named."""
 
@@ -34,11 +37,11 @@ FOLDS = ("fold_constants", "fold_exact")
 
 
 def families_of(rule: Rule) -> tuple[str, ...]:
-    """The families that a rule belongs to: its module, and those that its name tells."""
-    package, _, module = str(getattr(rule.function, "__module__", "")).rpartition(".")
-    own = ("contrib",) if package == "passes.rules.onnxruntime" else ()
+    """The families that a rule belongs to: its folder, its module, and those that its name tells."""
+    *_, folder, module = ("", *str(getattr(rule.function, "__module__", "")).split("."))
+    own = (NAMED.get(folder, folder), NAMED.get(module, module))
     in_name = (family for family, part in IN_NAMES.items() if part in rule.name)
-    return tuple(dict.fromkeys((*own, "folding" if module == "constants" else module, *in_name)))
+    return tuple(dict.fromkeys(family for family in (*own, *in_name) if family not in ("rules", "analysis", "")))
 
 
 def families(rules: Iterable[Rule]) -> dict[str, Rules]:
