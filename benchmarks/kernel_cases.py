@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kernel_cases_further import CASES as FURTHER
-from benchmarks.kernel_costs import Case, Form, Maker
+from benchmarks.kernel_forms import Case, Form, Maker
 from irkit.build import call, const, op
 from irkit.core.ir import Value
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks.kernel_costs import Case, Form, Maker
+from benchmarks.kernel_forms import Case, Form, Maker
 from irkit.build import op
 from irkit.core.ir import Value
 

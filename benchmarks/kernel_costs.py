@@ -18,20 +18,18 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
 import onnxruntime
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import irkit
-from irkit.build import const
-from irkit.core.ir import Graph, Value, param
-from irkit.core.types import DType, Tensor
+from benchmarks.kernel_forms import DTYPES, Case, Form, Maker, Sizes
+from irkit.core.ir import Graph, Value
+from irkit.core.types import DType
 from irkit.core.walk import post_order
 from irkit.errors import IrkitError
 from irkit.ops.runtime_table import is_contrib
@@ -46,60 +44,8 @@ TABLE = Path(__file__).resolve().parent.parent / "passes" / "targets" / "costs.j
 PLAIN = target_of("onnxruntime-cpu")
 CONTRIB = target_of("onnxruntime-cpu+com.microsoft")
 PROVIDER = "CPUExecutionProvider"
-DTYPES: Mapping[str, DType] = {d.short: d for d in (DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16)}
 LOW = 10
 """The percentile of times that counts: nearly the least, which itself is now and then a slip of the clock."""
-
-Sizes = Mapping[str, int]
-Form = Callable[["Maker"], Any]
-"""What makes a value, or a tuple of those that a model would give out."""
-
-
-@attrs.frozen
-class Case:
-    """A fusion: its fused form, plain forms of which the fastest counts, and sizes by class. `name` is only for cases
-    whose fused form is ONNX's own operator; the others are called as passes.targets.costs calls them. `copies` of it
-    make a graph: few where weights are large, which would have to come from memory by turns."""
-
-    fused: Form
-    plain: tuple[Form, ...]
-    sizes: Mapping[str, Sizes]
-    name: str = ""
-    copies: int = 6
-
-
-@attrs.define(eq=False)
-class Maker:
-    """Operands of one copy: parameters and constants, the same numbers for every form."""
-
-    sizes: Sizes
-    dtype: str
-    params: list[Value] = attrs.field(factory=list)
-    arrays: list[np.ndarray] = attrs.field(factory=list)
-    seed: int = 0
-
-    def __getattr__(self, name: str) -> int:
-        return self.sizes[name]
-
-    def random(self, *shape: int) -> np.ndarray:
-        """Normal numbers, others in each copy."""
-        self.seed += 1
-        generator = np.random.default_rng([self.seed, *shape])
-        return (generator.standard_normal(shape) * 0.5).astype(DTYPES[self.dtype].numpy)
-
-    def input(self, *shape: int) -> Value:
-        """A parameter of random content."""
-        return self.fed(self.random(*shape))
-
-    def fed(self, array: np.ndarray) -> Value:
-        """A parameter of that content. Sizes are written down: what shapes cost is no matter here."""
-        self.params.append(param(Tensor(DType.of(array.dtype), array.shape)))
-        self.arrays.append(array)
-        return self.params[-1]
-
-    def weight(self, *shape: int) -> Value:
-        """A constant of random content."""
-        return const(self.random(*shape))
 
 
 def graph_of(

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.kernel_cases import CASES
-from benchmarks.kernel_costs import DTYPES, TABLE, Case, Maker, Runner, dtypes_of, graph_of, named
+from benchmarks.kernel_costs import TABLE, Runner, dtypes_of, graph_of, named
+from benchmarks.kernel_forms import DTYPES, Case, Maker
 from irkit.build import op
 from irkit.core.ir import Graph, param
 from irkit.core.types import DType, tensor
