@@ -9,7 +9,7 @@ import math
 
 from irkit.build import op
 from irkit.core.ir import Value
-from lowering.algorithms.polynomial import polynomial
+from lowering.tensors.polynomial import polynomial
 from lowering.tensors.promotion import scalar
 from passes.legal.float64.functions import erf_near, erfc, log1p, scaled_tail
 

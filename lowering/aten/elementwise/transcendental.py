@@ -8,7 +8,7 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.algorithms import error_function
-from lowering.algorithms.polynomial import polynomial
+from lowering.tensors.polynomial import polynomial
 from lowering.aten.elementwise.arithmetic import negative
 from lowering.tensors.promotion import Operand, floating, floating_all, scalar
 

@@ -13,7 +13,7 @@ from functools import cache
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.algorithms.polynomial import polynomial
+from lowering.tensors.polynomial import polynomial
 from lowering.tensors.promotion import cast, floating, scalar
 
 EULER = 0.57721566490153286

@@ -9,7 +9,7 @@ import numpy as np
 from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.algorithms.polynomial import polynomial
+from lowering.tensors.polynomial import polynomial
 from lowering.aten.reduction.reduce import some
 from lowering.tensors.promotion import cast, floating, floating_all, promoted, scalar
 
