@@ -1,5 +1,20 @@
-"""torch programs into irkit graphs: capture, converters, the fold, and the export that runs."""
+"""torch programs into irkit graphs: capture, converters, the fold, and the export that runs.
 
-from lowering.fold.lower import lower
+`lower` brings in torch when it is asked for; `lowering.tensors`, `lowering.algorithms` and `lowering.aten` never do.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lowering.fold.lower import lower
 
 __all__ = ["lower"]
+
+
+def __getattr__(name: str) -> Any:
+    """`lower`, and with it torch."""
+    if name == "lower":
+        from importlib import import_module
+
+        return import_module("lowering.fold.lower").lower
+    raise AttributeError(f"module 'lowering' has no attribute {name!r}")

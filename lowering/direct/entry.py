@@ -19,7 +19,7 @@ from lowering.direct.run import HOW, lowered_run
 from lowering.direct.trials import Found, traced
 from lowering.errors import CaptureError
 from lowering.fold.lower import Lowered
-from lowering.fold.registry import STANDARD, Converter, Registry, by_operator
+from lowering.fold.registry import Converter, Registry, by_operator
 from lowering.fold.scope import Options
 from lowering.records.pytrees import registering
 
@@ -46,7 +46,7 @@ def directly(
     """
     start = time.perf_counter()
     module = as_module(model)
-    options = Options(Registry(STANDARD, by_operator(converters or {})), strict, copy=copy)
+    options = Options(Registry(by_operator(converters or {})), strict, copy=copy)
     with registering(args, kwargs) as known:
         request = request_of(
             module, name_of(model), args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names,

@@ -9,20 +9,26 @@ a primitive alone. It gets and returns what an `aten_` converter does, complex t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import attrs
+from pyrsistent import PMap
 
 from irkit.build import op
 from irkit.core.ir import Value
 from lowering.aten.complex.basics import both
 from lowering.aten.further.prims import AS_ATEN
-from lowering.fold.registry import Entry, Registry, entry, families, gathered
+from lowering.fold.registry import Converter, Entry, Registry, converter_modules, entry, gathered, loaded
 from lowering.tensors.complex_pairs import componentwise, is_complex, pair, parts
 from lowering.tensors.promotion import truth
 
-COMPLEX = gathered(*families(), prefixes=("complex_",))
-"""irkit's own converters for complex tensors, by function name."""
+
+@cache
+def complex_converters() -> PMap[str, Converter]:
+    """irkit's own converters for complex tensors, by function name."""
+    return gathered(*loaded(converter_modules()), prefixes=("complex_",))
+
 
 WHOLE = frozenset(
     f"lowering.aten.{name}"
@@ -103,8 +109,8 @@ def complex_entry(registry: Registry, target: Any) -> Entry | None:
     if space not in ("aten", "prims"):
         return None
     for known in names_of(space, name, target._overloadname):
-        if known in COMPLEX:
-            return entry(COMPLEX[known])
+        if known in complex_converters():
+            return entry(complex_converters()[known])
     if plain is not None and plain.function.__module__ in WHOLE:
         return plain
     if plain is not None and name in MOVING:

@@ -31,7 +31,7 @@ from lowering.fold import storage
 from lowering.fold.assertions import as_facts, noted, settled_checks, told_by
 from lowering.fold.facts import facts_of, ranges_by_name
 from lowering.fold.nodes import lower_graph, reached, require_converters
-from lowering.fold.registry import STANDARD, Converter, Registry, by_operator
+from lowering.fold.registry import Converter, Registry, by_operator
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Options, Scope, stamped, tensor_constant
 from lowering.fold.simplified_sizes import relying
@@ -142,7 +142,7 @@ def lowered(
     )  # fmt: skip
     known = ranges_by_name(captured, as_told)
     sizes = relying(as_told, captured.guards, {name: found for name, found in known.items() if not is_unbacked(name)})
-    options = Options(Registry(STANDARD, by_operator(converters or {})), strict, progress, copy)
+    options = Options(Registry(by_operator(converters or {})), strict, progress, copy)
     require_converters(captured.graph_module, options)
     inputs = Inputs.of(captured, sizes, copy=copy)
     returned, scope = lower_with_scalars(captured.graph_module, inputs, sizes, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -67,10 +67,29 @@ def gathered(*modules: ModuleType, prefixes: tuple[str, ...] = tuple(PREFIXES)) 
     return pmap(found)
 
 
-def families() -> tuple[ModuleType, ...]:
-    """The converter modules: every file below `lowering/aten`."""
+def converter_modules() -> tuple[str, ...]:
+    """The names of the converter modules: every file below `lowering/aten`."""
     found = pkgutil.walk_packages(lowering.aten.__path__, "lowering.aten.")
-    return tuple(importlib.import_module(info.name) for info in found if not info.ispkg)
+    return tuple(info.name for info in found if not info.ispkg)
+
+
+def loaded(names: Iterable[str]) -> tuple[ModuleType, ...]:
+    """The modules of these names."""
+    return tuple(importlib.import_module(name) for name in names)
+
+
+LOADED_LATE = frozenset(
+    f"lowering.aten.{name}"
+    for name in """
+        complex.elementwise complex.movement complex.reduce linear_algebra.complex_eigen
+        linear_algebra.complex_spectral linear_algebra.factor linear_algebra.householder linear_algebra.lstsq
+        linear_algebra.matrix_functions linear_algebra.solve linear_algebra.spectral linear_algebra.symmetric
+        random.distributions special.bessel special.error_functions special.gamma special.incomplete_gamma
+        special.polynomials special.zeta
+    """.split()
+)
+"""The modules that few models need, with the algorithms of `lowering/algorithms` that they are made of: they are loaded
+when an operator is asked for that no other module serves."""
 
 
 def by_operator(converters: Mapping[Any, Converter]) -> dict[Any, Converter]:
@@ -97,15 +116,29 @@ def by_operator(converters: Mapping[Any, Converter]) -> dict[Any, Converter]:
     return found
 
 
-STANDARD = gathered(*families())
-"""irkit's own converters, by function name."""
+STANDARD = gathered(*loaded(name for name in converter_modules() if name not in LOADED_LATE))
+"""irkit's own converters by function name, but for those that are loaded late."""
+
+
+@cache
+def late_converters() -> PMap[str, Converter]:
+    """The converters of the modules that are loaded late, by function name."""
+    return gathered(*loaded(sorted(LOADED_LATE)))
+
+
+def standard_converter(names: Sequence[str]) -> Converter | None:
+    """irkit's own converter of the first of these names that has one; None where none has."""
+    for converters in (lambda: STANDARD, late_converters):
+        for name in names:
+            if name in converters():
+                return converters()[name]
+    return None
 
 
 @attrs.frozen(eq=False)
 class Registry:
-    """Standard converters by name, and the caller's by operator, which win."""
+    """irkit's own converters by name, and the caller's by operator, which win."""
 
-    standard: PMap[str, Converter] = STANDARD
     custom: Mapping[Any, Converter] = MappingProxyType({})
     _found: dict[Any, Entry | None] = attrs.field(factory=dict, repr=False)
 
@@ -123,13 +156,8 @@ class Registry:
         return None
 
     def _search(self, target: Any) -> Entry | None:
-        own = self.handed_in(target)
-        if own is not None:
-            return entry(own)
-        for name in names_of(target):
-            if name in self.standard:
-                return entry(self.standard[name])
-        return None
+        function = self.handed_in(target) or standard_converter(names_of(target))
+        return None if function is None else entry(function)
 
 
 def names_of(target: Any) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ import numpy as np
 from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.tensors.polynomial import polynomial
 from lowering.aten.reduction.reduce import some
+from lowering.tensors.polynomial import polynomial
 from lowering.tensors.promotion import cast, floating, floating_all, promoted, scalar
 
 
