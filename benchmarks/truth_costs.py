@@ -36,9 +36,9 @@ from irkit.dims import Range
 from irkit.onnx.writing.models import to_proto
 from irkit.rewriting.face import rewrite
 from lowering.program.to_onnx import to_onnx
+from passes.analysis.reach import with_nan
 from passes.legal.legalize import legalize
 from passes.legal.materialize_dims import materialize_dims
-from passes.rules.attention.reach import with_nan
 from passes.rules.nan import NAN
 from passes.targets import target_of
 

@@ -21,6 +21,9 @@ from irkit.pattern import uniform
 SMALL = 1 << 16
 """Constants of up to this many elements are computed anew by a rule; larger ones are left alone."""
 
+VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
+"""Operators that see the same elements, in the same order, under other dimensions."""
+
 
 def same_type(a: Value, b: Value) -> bool:
     """True where the types are certainly equal."""
@@ -64,6 +67,11 @@ def _zero(value: Value, negative: bool) -> bool:
 def is_known(shape: tuple[Dim, ...]) -> bool:
     """True where no dimension is a fresh symbol."""
     return not dims.any_fresh(shape)
+
+
+def is_one(dim: Dim) -> bool:
+    """True for the number 1."""
+    return type(dim) is int and dim == 1
 
 
 def is_static(type_: Type) -> bool:

@@ -39,7 +39,6 @@ from irkit.rewriting.driver import Plan
 from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.support.uncollected import uncollected
-from passes.analysis.known_sizes import SIZES
 from passes.legal.definitions import by_definition
 from passes.legal.float64.determinants import DETERMINANTS
 from passes.legal.float64.functions import DOUBLES
@@ -56,6 +55,7 @@ from passes.legal.runtime.refusals import misread, refused
 from passes.rules.arithmetic.algebra import ALGEBRA
 from passes.rules.arithmetic.casts import CASTS
 from passes.rules.constants import EXACT_FOLDING
+from passes.rules.movement.sizes import SIZES
 from passes.rules.movement.views import SHAPES
 from passes.rules.nan import KEPT_BY_DEFAULT
 from passes.targets import (

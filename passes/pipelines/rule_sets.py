@@ -26,7 +26,7 @@ IN_NAMES: Mapping[str, str] = {
 }  # fmt: skip
 """Families by what stands in the name of a rule."""
 
-NAMED: Mapping[str, str] = {"constants": "folding", "known_sizes": "sizes", "onnxruntime": "contrib"}
+NAMED: Mapping[str, str] = {"constants": "folding", "onnxruntime": "contrib"}
 """Families whose folder or module has another name."""
 
 ASKED = ("finite", "nan")
@@ -41,7 +41,7 @@ def families_of(rule: Rule) -> tuple[str, ...]:
     *_, folder, module = ("", *str(getattr(rule.function, "__module__", "")).split("."))
     own = (NAMED.get(folder, folder), NAMED.get(module, module))
     in_name = (family for family, part in IN_NAMES.items() if part in rule.name)
-    return tuple(dict.fromkeys(family for family in (*own, *in_name) if family not in ("rules", "analysis", "")))
+    return tuple(dict.fromkeys(family for family in (*own, *in_name) if family not in ("rules", "")))
 
 
 def families(rules: Iterable[Rule]) -> dict[str, Rules]:

@@ -13,7 +13,6 @@ from irkit.rewriting.driver import Plan
 from irkit.rewriting.passes import Observer, Pass, nobody, rules_pass, sequence, when
 from irkit.rewriting.rule import Rule, Rules
 from irkit.support.uncollected import uncollected
-from passes.analysis.known_sizes import SIZES
 from passes.pipelines.rule_sets import chosen, require_limit, with_limit
 from passes.rules.arithmetic.activations import ACTIVATIONS
 from passes.rules.arithmetic.algebra import ALGEBRA, REAL_ALGEBRA
@@ -38,6 +37,7 @@ from passes.rules.movement.parts import PARTS
 from passes.rules.movement.repeated import REAL_REPEATED, REPEATED
 from passes.rules.movement.scatters import SCATTERS
 from passes.rules.movement.sequences import SEQUENCES
+from passes.rules.movement.sizes import SIZES
 from passes.rules.movement.transposes import MOVEMENT, REAL_MOVEMENT
 from passes.rules.movement.views import SHAPES
 from passes.rules.nan import NAN

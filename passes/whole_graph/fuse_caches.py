@@ -20,10 +20,9 @@ from irkit.dims import Dim
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.passes import Pass, graph_pass, in_bodies
 from irkit.rewriting.rule import Match
-from passes.analysis.questions import same_shape
-from passes.rules.attention.attention import is_one, split_heads
+from passes.analysis.questions import VIEWS, is_one, same_shape
+from passes.rules.attention.attention import split_heads
 from passes.rules.attention.masks import without_causal
-from passes.rules.movement.views import VIEWS
 
 PLAIN = frozenset(("scale", "softcap", "qk_matmul_output_mode", "softmax_precision"))
 """Attributes of Attention that mean the same with a past."""

@@ -15,8 +15,8 @@ from irkit.dims import Dim
 from irkit.onnx.writing.downgrade import respelled
 from irkit.pattern import attribute_of
 from passes.analysis.questions import axes_of, is_known
+from passes.analysis.reach import EXTREMES, LEAST, may_hold_least, number_of, reach
 from passes.legal.runtime.int64 import ORDERED, is_confused
-from passes.rules.attention.reach import EXTREMES, LEAST, may_hold_least, number_of, reach
 
 VALUES: Mapping[str, tuple[tuple[str, Any, int], ...]] = {
     "Pad": (("mode", "wrap", 19),),

@@ -10,14 +10,12 @@ from irkit import dims
 from irkit.build import call, op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
-from irkit.dims import Dim
 from irkit.pattern import Op, attr, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound
-from passes.analysis.questions import axes_of, positive, same_shape, takes
+from passes.analysis.questions import VIEWS, axes_of, is_one, positive, same_shape, takes
 from passes.rules.attention.rotary import is_rotated, rotation
-from passes.rules.movement.views import VIEWS
 
 x = hole("x")
 
@@ -189,11 +187,6 @@ def split_heads(value: Value) -> tuple[Value, int] | None:
         return None
     whole = (batch, length, dims.mul(heads, size))
     return (source, heads) if type(heads) is int and same_shape(source.shape, whole) else None
-
-
-def is_one(dim: Dim) -> bool:
-    """True for a size of 1."""
-    return type(dim) is int and dim == 1
 
 
 def joined(m: Match, value: Value, heads: int, like: Value) -> Value | None:

@@ -14,10 +14,10 @@ from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
 from irkit.pattern import hole, one_of, p, rest, uniform
 from irkit.rewriting.face import Match, Rule, decline, rule
+from passes.analysis.counting import counted, is_causal
 from passes.analysis.known_sizes import bound_by, built, is_bound
-from passes.analysis.questions import is_known, same_shape
-from passes.rules.movement.counting import counted, is_causal
-from passes.rules.movement.views import VIEWS, broadcast, view
+from passes.analysis.questions import VIEWS, is_known, same_shape
+from passes.rules.movement.views import broadcast, view
 
 DEEP = 8
 """How many operators are looked through."""

@@ -13,10 +13,9 @@ from irkit.core.types import DType, Tensor, Tuple
 from irkit.pattern import const as constant
 from irkit.pattern import hole, one_of, p, rest
 from irkit.rewriting.face import Match, Rule, decline, rule
-from passes.analysis.questions import same_shape
-from passes.rules.attention.reach import LEAST, is_low, leaves_first, number_of
-from passes.rules.movement.counting import is_causal
-from passes.rules.movement.views import VIEWS
+from passes.analysis.counting import is_causal
+from passes.analysis.questions import VIEWS, same_shape
+from passes.analysis.reach import LEAST, is_low, leaves_first, number_of
 
 POINTWISE = ("Where", "Add", "And", "Or", "Equal")
 """What masks are put together by."""

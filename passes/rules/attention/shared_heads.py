@@ -13,9 +13,8 @@ from irkit.core.types import DType, Tensor
 from irkit.pattern import hole, p
 from irkit.rewriting.face import Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound
-from passes.analysis.questions import same_shape
+from passes.analysis.questions import VIEWS, same_shape
 from passes.rules.attention.attention import repeated
-from passes.rules.movement.views import VIEWS
 
 
 def _grouped(rng: np.random.Generator) -> Value:

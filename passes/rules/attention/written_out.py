@@ -20,9 +20,10 @@ from irkit.dims import Dim
 from irkit.pattern import attr, hole, is_all_zeros, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Match, Rule, decline, rule
+from passes.analysis.counting import is_causal
 from passes.analysis.known_sizes import bound_by, built, is_bound
-from passes.analysis.questions import same_shape
-from passes.rules.attention.reach import (
+from passes.analysis.questions import VIEWS, same_shape
+from passes.analysis.reach import (
     EXTREMES,
     LEAST,
     NOTHING,
@@ -35,8 +36,7 @@ from passes.rules.attention.reach import (
     shows_a_key,
     with_nan,
 )
-from passes.rules.movement.counting import is_causal
-from passes.rules.movement.views import VIEWS, view
+from passes.rules.movement.views import view
 
 DEEP = 10
 """How many operators stand between the product and the softmax at most."""

@@ -18,9 +18,9 @@ from irkit.pattern import attribute_of, either, hole, one_of, p, rest
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound, read
-from passes.analysis.questions import axes_of, is_known, same_shape, vector
+from passes.analysis.questions import VIEWS, axes_of, is_known, same_shape, vector
 from passes.rules.movement.transposes import order
-from passes.rules.movement.views import BROADCASTING, VIEWS
+from passes.rules.movement.views import BROADCASTING
 
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 MOVED = (*VIEWS, "Transpose", "Slice", "Gather", "GatherElements", "Tile")

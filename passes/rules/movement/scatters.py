@@ -14,8 +14,8 @@ from irkit.dims import Dim
 from irkit.pattern import attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Match, Rule, decline, rule
+from passes.analysis.counting import counted
 from passes.analysis.questions import same_shape, same_type, small, takes
-from passes.rules.movement.counting import counted
 from passes.rules.movement.transposes import UNARY
 
 x, updates, indices = hole("x"), hole("updates"), hole("indices")

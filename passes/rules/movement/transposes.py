@@ -14,8 +14,8 @@ from irkit.dims import Dim
 from irkit.pattern import attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Match, Rule, decline, rule
-from passes.analysis.questions import axes_of, positive, vector
-from passes.rules.movement.views import VIEWS, is_cheap, sources_of, view
+from passes.analysis.questions import VIEWS, axes_of, is_one, positive, vector
+from passes.rules.movement.views import is_cheap, sources_of, view
 
 x, y = hole("x"), hole("y")
 
@@ -67,10 +67,6 @@ def transpose_ones(m: Match) -> Any:
     return found
 
 
-def _is_one(dim: Dim) -> bool:
-    return type(dim) is int and dim == 1
-
-
 # ---------------------------------------------------------------------------------------------- between views
 
 
@@ -80,7 +76,7 @@ def _joined(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[range] | N
     at = 0
     for d in target:
         ends = (e for e in range(at + 1, len(source) + 1) if dims.same(dims.product(source[at:e]), d) is True)
-        end = next(ends, at if _is_one(d) else None)
+        end = next(ends, at if is_one(d) else None)
         if end is None:
             return None
         found.append(range(at, end))

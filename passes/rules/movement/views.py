@@ -17,12 +17,9 @@ from irkit.pattern import attr, attribute_of, either, hole, is_all_ones, is_all_
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Match, Rule, decline, rule
 from passes.analysis.known_sizes import Sizes, bound_by, built, built_if_bound, is_bound, read
-from passes.analysis.questions import is_known, same_shape, same_type, vector
+from passes.analysis.questions import VIEWS, is_known, same_shape, same_type, vector
 
 x, y, s = hole("x"), hole("y"), hole("s")
-
-VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
-"""Operators that see the same elements, in the same order, under other dimensions."""
 
 
 # ---------------------------------------------------------------------------------------------- nothing to do

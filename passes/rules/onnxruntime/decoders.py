@@ -24,8 +24,8 @@ from irkit.rewriting.face import Match, decline, rule
 from irkit.rewriting.rule import Rules
 from passes.analysis.known_sizes import bound_by, built, is_bound
 from passes.analysis.questions import same_shape
+from passes.analysis.reach import may_be_blind
 from passes.rules.attention.attention import split_heads
-from passes.rules.attention.reach import may_be_blind
 
 PLAIN = frozenset(("scale", "is_causal", "q_num_heads", "kv_num_heads"))
 """Attributes of Attention that these rules carry over."""

@@ -21,7 +21,7 @@ from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest, uni
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, joined_name, same_shape, same_type
-from passes.rules.attention.reach import NOTHING, may_be_blind, reach
+from passes.analysis.reach import NOTHING, may_be_blind, reach
 from passes.rules.constants import transposed
 
 x = hole("x", dtype="f32")

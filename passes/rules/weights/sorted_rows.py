@@ -18,8 +18,7 @@ from irkit.pattern import attribute_of, hole, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound
-from passes.analysis.questions import axes_of
-from passes.rules.movement.views import VIEWS
+from passes.analysis.questions import VIEWS, axes_of
 
 SORTING, AGAIN, EACH = 1 << 16, 8 << 10, 6 << 10
 """How many elements of matrices must not be copied for one row, all of its experts together, so that sorting pays, and

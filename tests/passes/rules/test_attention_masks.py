@@ -21,7 +21,7 @@ from irkit import op
 from irkit.core.ir import param
 from irkit.core.types import DType, Tensor
 from lowering.program.program import Program
-from passes.rules.attention.reach import (
+from passes.analysis.reach import (
     ALL,
     EXTREMES,
     LEAST,

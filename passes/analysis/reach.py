@@ -19,11 +19,10 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import ITEM
 from irkit.dims import Dim
-from irkit.ops.types.context import contents
+from irkit.ops.types.contents import contents
 from irkit.pattern import attribute_of, uniform
-from passes.analysis.questions import axes_of
-from passes.rules.movement.counting import ANSWERS, Counted, decided, extremes, spread
-from passes.rules.movement.views import VIEWS
+from passes.analysis.counting import ANSWERS, Counted, decided, extremes, spread
+from passes.analysis.questions import VIEWS, axes_of
 
 LEAST = float(np.finfo(np.float32).min)
 """What transformers adds to the scores of hidden keys."""
