@@ -491,7 +491,7 @@ def _target(s: Sampler, place: _Place) -> Any:
     return shape_vector(shape)
 
 
-def _expanded(s: Sampler, place: _Place) -> Any:
+def _expanded(s: Sampler, place: _Place) -> Value:
     shape = [s.pick(2, 3, 1) if d == 1 else d for d in _shape(place)]
     return shape_vector([s.pick(1, 2)] * s.pick(0, 0, 1) + shape)
 

@@ -95,7 +95,7 @@ def applied(
             raise broken(rule, value, f"builds a value that is refused: {error.what}", error.ir) from error
         if isinstance(made, Decline) or made == roots:
             continue
-        refuse(rule, roots, made, graph)
+        made = one_for_each(rule, roots, made, graph)
         if any(retyping.loses(new.type, old.type) for old, new in zip(roots, made, strict=True)):
             continue  # the values would be right, but what is known of their dimensions would be lost
         if not reaches(roots, made, places, first):
@@ -172,9 +172,10 @@ def placed(joint: Joint, places: Mapping[Value, int]) -> tuple[Value, ...]:
     return tuple(swaps.get(v, v) for v in joint.made)
 
 
-def refuse(rule: Rule, roots: tuple[Value, ...], made: Any, graph: Graph) -> None:
-    """Raises RewriteError where a rule did not return one value of the right type for each root."""
+def one_for_each(rule: Rule, roots: tuple[Value, ...], made: object, graph: Graph) -> tuple[Value, ...]:
+    """What a rule returned for its roots. Raises RewriteError where it is not one value of the right type for each."""
     if not isinstance(made, tuple) or len(made) != len(roots):
         raise broken(rule, roots[0], f"returned {made!r}", hint=f"return {len(roots)} values, or decline('why')")
     for old, new in zip(roots, made, strict=True):
         refuse_other_type(rule, old, new, old.type, graph)
+    return made

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
+import numpy as np
 
 from irkit import dims
 from irkit.core.ir import Value
@@ -32,7 +33,11 @@ class Decline:
     reason: str
 
 
-def decline(reason: str) -> Any:
+Made = Value | tuple[Value, ...] | Decline
+"""What the function of a rule returns: what replaces the root, or all roots, or why nothing does."""
+
+
+def decline(reason: str) -> Decline:
     """What a rule's function returns where the equation does not hold, or does not pay: `return decline("not along one
     axis")`. The reason is told by `irkit.explain` and counted by `irkit.check`."""
     return Decline(reason)
@@ -94,6 +99,11 @@ class Match:
         return tuple(found), left
 
 
+Sample = Callable[[np.random.Generator], Any]
+"""What makes an instance of the left side of a rule out of a random generator: a value, a tuple of values where there
+are several, or an `irkit.checking.instances.Instance` with numbers to feed it."""
+
+
 @attrs.frozen(eq=False, repr=False)
 class Rule:
     """An equation. `exact` is False where it holds in real arithmetic only, not to the last bit.
@@ -104,10 +114,10 @@ class Rule:
 
     name: str
     pattern: Pattern
-    function: Callable[[Match], Any]
+    function: Callable[[Match], Made]
     exact: bool = True
     doc: str = ""
-    sample: Any = None
+    sample: Sample | None = None
     others: tuple[Pattern, ...] = ()
 
     def __repr__(self) -> str:
@@ -127,8 +137,8 @@ def rule_set(rules: Rules | Rule) -> Rules:
 
 
 def rule(
-    pattern: Pattern, *others: Pattern, exact: bool = True, sample: Any = None
-) -> Callable[[Callable[[Match], Any]], Rule]:
+    pattern: Pattern, *others: Pattern, exact: bool = True, sample: Sample | None = None
+) -> Callable[[Callable[[Match], Made]], Rule]:
     """`@rule(p.Mul(x, one))` turns a function of the match into a rule of its name; its docstring is the equation.
 
     Args:
@@ -148,7 +158,7 @@ def rule(
         refuse_impossible(each)
     _refuse_names(patterns)
 
-    def made(function: Callable[[Match], Any]) -> Rule:
+    def made(function: Callable[[Match], Made]) -> Rule:
         _refuse_function(function)
         doc = inspect.getdoc(function) or ""
         return Rule(

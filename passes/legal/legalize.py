@@ -371,18 +371,18 @@ def defined(m: Match, value: Value, target: Target) -> Any:
 # ---------------------------------------------------------------------------------------------- element types
 
 
-def recast(m: Match, value: Value, target: Target) -> Any:
+def recast(m: Match, value: Value, target: Target) -> Value | tuple[Value | None, ...] | None:
     """The operator in element types that the target has a kernel for and that hold all numbers, between casts; None
     where none helps."""
     return _recast(value, target, rounding=False)
 
 
-def narrowed(m: Match, value: Value, target: Target) -> Any:
+def narrowed(m: Match, value: Value, target: Target) -> Value | tuple[Value | None, ...] | None:
     """The operator in element types that the target has a kernel for, be it that they round; None where none helps."""
     return _recast(value, target, rounding=True)
 
 
-def _recast(value: Value, target: Target, rounding: bool) -> Any:
+def _recast(value: Value, target: Target, rounding: bool) -> Value | tuple[Value | None, ...] | None:
     row = row_at(value.op, target.opset)
     if row is None or value.op in UNTOUCHED or not row.types or misread(value, target.opset):
         return None
@@ -437,7 +437,7 @@ def _mark(old: DType, new: DType) -> str:
     return f"{kind}[{old.short}->{new.short}]"
 
 
-def _back(value: Value, made: Any, origin: Origin) -> Any:
+def _back(value: Value, made: Any, origin: Origin) -> Value | tuple[Value | None, ...] | None:
     """The results cast back to the types of the value's own; the operator carries `origin`."""
     if not isinstance(made, tuple):
         return _cast(made.with_origin(origin), value.dtype)

@@ -8,15 +8,13 @@ product, its bias and what goes around it, are computed in one go, to the same b
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit.build import const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, tensor
 from irkit.pattern import attr, hole, p, rest
-from irkit.rewriting.face import Match, Rules, decline, rewrite, rule
+from irkit.rewriting.face import Made, Match, Rules, decline, rewrite, rule
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.support.uncollected import uncollected
 from passes.analysis.questions import same_shape
@@ -31,7 +29,7 @@ _names = ("axis", "epsilon", "stash_type")
         p.Add(x, y).once(), hole("scale"), hole("bias", optional=True), **{name: attr(name) for name in _names}
     )
 )
-def sum_before_norm(m: Match) -> Any:
+def sum_before_norm(m: Match) -> Made:
     """LayerNormalization(x + y, ...) -> LayerNormalization(Sum(x, y), ...)"""
     if not isinstance(m.root.type, Tensor) or m.x.dtype not in (DType.FLOAT, DType.DOUBLE):
         return decline("its mean is wanted too, or Sum has no kernel")
@@ -51,7 +49,7 @@ def _three(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Add(p.Add(*_terms[:2]).once(), _terms[2]), sample=_three)
-def sum_of_three(m: Match) -> Any:
+def sum_of_three(m: Match) -> Made:
     """(a + b) + c -> Sum(a, b, c)"""
     if m.root.inputs[0] is m.root.inputs[1]:
         return decline("the inner sum is added to itself, and would be needed still")
@@ -59,7 +57,7 @@ def sum_of_three(m: Match) -> Any:
 
 
 @rule(p.Add(p.Sum(*rest("terms")).once(), _terms[2]), sample=_three)
-def sum_of_more(m: Match) -> Any:
+def sum_of_more(m: Match) -> Made:
     """Sum(a, b, ...) + c -> Sum(a, b, ..., c) of 64 terms at most"""
     if m.root.inputs[0] is m.root.inputs[1]:
         return decline("the inner sum is added to itself, and would be needed still")

@@ -21,7 +21,7 @@ from irkit.evaluation.interpreter import apply
 from irkit.evaluation.kernels.table import DRAWS
 from irkit.pattern import OfConstants, one_of
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.rules.control_flow import CONTROL
 
 LIMIT = 1 << 14
@@ -69,7 +69,7 @@ def folding(name: str, limit: int, operands: int, ops: frozenset[str] | None = N
     return Rule(name, OfConstants(), fold, True, "f(constants) -> constant", _sample)
 
 
-def _sample(rng: np.random.Generator) -> Any:
+def _sample(rng: np.random.Generator) -> Value | None:
     """Some operator of some constants."""
     x, y = (const(rng.normal(size=(2, 3)).astype(np.float32)) for _ in range(2))
     makers = (
@@ -114,7 +114,7 @@ def transposed(matrix: Value) -> Value:
 
 
 @rule(one_of("Transpose")(constant("c").once()))
-def turn_weight(m: Match) -> Any:
+def turn_weight(m: Match) -> Made:
     """Transpose(weight) -> the weight seen transposed, if nothing else uses it"""
     perm = m.root.attribute("perm") or tuple(reversed(range(m.c.rank)))
     if tuple(perm) == (1, 0):
@@ -123,7 +123,7 @@ def turn_weight(m: Match) -> Any:
 
 
 @rule(one_of("Reshape", "Squeeze", "Unsqueeze", "Flatten")(constant("c").once(), constant("axes", optional=True)))
-def view_weight(m: Match) -> Any:
+def view_weight(m: Match) -> Made:
     """Reshape(weight) -> the weight seen under other dimensions, if nothing else uses it"""
     shape = m.root.shape
     return seen(m.c, shape, lambda array: array.reshape(shape))

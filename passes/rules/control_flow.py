@@ -25,7 +25,7 @@ from irkit.ops.types.context import Context
 from irkit.ops.types.control import inner_symbols
 from irkit.pattern import const as constant
 from irkit.pattern import hole, p, rest
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from irkit.rewriting.numbering import is_random
 
 TRIPS = 8
@@ -85,7 +85,7 @@ def is_plain(body: Graph, value: Value) -> bool:
 # ---------------------------------------------------------------------------------------------- captures
 
 
-def _captured(rng: np.random.Generator) -> Any:
+def _captured(rng: np.random.Generator) -> Value:
     """An If that captures one value twice, and another for nothing."""
     x, y, flag = param(Tensor(DType.FLOAT, (2,))), param(Tensor(DType.FLOAT, (2,))), param(Tensor(DType.BOOL, ()))
     bodies = []
@@ -97,7 +97,7 @@ def _captured(rng: np.random.Generator) -> Any:
 
 
 @rule(hole("value", ops=("If", "Loop", "Scan", "SequenceMap")), sample=_captured)
-def plain_captures(m: Match) -> Any:
+def plain_captures(m: Match) -> Made:
     """If/Loop/Scan(captures) -> the same without captures that no body uses, that stand there twice, or constants"""
     value = m.root
     parts = parts_of(value)
@@ -141,7 +141,7 @@ def is_used(body: Graph, inside: Value) -> bool:
 # ---------------------------------------------------------------------------------------------- branches
 
 
-def _if(rng: np.random.Generator) -> Any:
+def _if(rng: np.random.Generator) -> Value | None:
     x = param(Tensor(DType.FLOAT, (2,)))
     y = op.Relu(x)
     taken = bool(rng.random() < 0.5)
@@ -149,19 +149,19 @@ def _if(rng: np.random.Generator) -> Any:
 
 
 @rule(p.If(constant("cond"), *rest("captures")), sample=_if)
-def constant_if(m: Match) -> Any:
+def constant_if(m: Match) -> Made:
     """If(constant) -> the branch that it takes"""
     taken = m.root.bodies[0 if bool(m.cond.blob.array.reshape(-1)[0]) else 1]
     return in_place(m.root, applied(taken, m.captures, m.root.origin))
 
 
-def _same(rng: np.random.Generator) -> Any:
+def _same(rng: np.random.Generator) -> Value | None:
     x, flag = param(Tensor(DType.FLOAT, (2,))), param(Tensor(DType.BOOL, ()))
     return op.If(flag, then_branch=lambda: op.Exp(op.Neg(x)), else_branch=lambda: op.Exp(op.Neg(x)))[0].inputs[0]
 
 
 @rule(p.If(hole("cond"), *rest("captures")), sample=_same)
-def same_branches(m: Match) -> Any:
+def same_branches(m: Match) -> Made:
     """If(cond) -> either branch, where both are equal"""
     first, second = m.root.bodies
     if first.token != second.token or first.symbols_used != second.symbols_used or draws(first):
@@ -182,7 +182,7 @@ def in_place(value: Value, results: tuple[Value, ...]) -> Any:
 # ---------------------------------------------------------------------------------------------- loops
 
 
-def _loop(rng: np.random.Generator) -> Any:
+def _loop(rng: np.random.Generator) -> Value | None:
     x, trips = param(Tensor(DType.FLOAT, (2,))), int(rng.integers(0, 4))
 
     def body(i: Value, flag: Value, total: Value) -> Any:
@@ -193,7 +193,7 @@ def _loop(rng: np.random.Generator) -> Any:
 
 
 @rule(p.Loop(hole("count", optional=True), hole("flag", optional=True), *rest("others")), sample=_loop)
-def short_loop(m: Match) -> Any:
+def short_loop(m: Match) -> Made:
     """Loop of few trips, of known number -> the trips written out"""
     value, (body,) = m.root, m.root.bodies
     trips = trips_of(m.count, m.flag, body)
@@ -241,7 +241,7 @@ def joined(values: list[Value], type: Type, axis: int) -> Value | None:
     return const(np.zeros(sizes, type.dtype.numpy)) if len(sizes) == len(shape) else None
 
 
-def _scan(rng: np.random.Generator) -> Any:
+def _scan(rng: np.random.Generator) -> Value | None:
     x, steps = param(Tensor(DType.FLOAT, (2,))), int(rng.integers(0, 4))
     axis, back = int(rng.integers(0, 2)), int(rng.integers(0, 2))
     rows = param(Tensor(DType.FLOAT, (steps, 2) if axis == 0 else (2, steps)))
@@ -258,7 +258,7 @@ def _scan(rng: np.random.Generator) -> Any:
 
 
 @rule(p.Scan(*rest("operands")), sample=_scan)
-def short_scan(m: Match) -> Any:
+def short_scan(m: Match) -> Made:
     """Scan of few steps, of known number -> the steps written out"""
     value, (body,) = m.root, m.root.bodies
     parts = parts_of(value)

@@ -23,7 +23,7 @@ from irkit.core.vocabulary import ITEM
 from irkit.ops.schemas import BODIES
 from irkit.ops.types.context import contents
 from irkit.pattern import attribute_of, hole
-from irkit.rewriting.face import Match, Rule, decline, rewrite
+from irkit.rewriting.face import Made, Match, Rule, decline, rewrite
 from passes.analysis.questions import number
 
 EXTREMES = ("ReduceMax", "ReduceMin")
@@ -337,7 +337,7 @@ def where_written(rule: Rule) -> Rule:
     return Rule(f"written_{rule.name}", rule.pattern, function, rule.exact, rule.doc)
 
 
-def in_bodies(m: Match) -> Any:
+def in_bodies(m: Match) -> Made:
     """Loop(f) -> Loop(f with NaN kept): what bodies compare cannot be checked from outside"""
     bodies = [rewrite(body, NAN) for body in m.root.bodies]
     if all(a is b for a, b in zip(bodies, m.root.bodies, strict=True)):
@@ -355,7 +355,7 @@ def is_long_sort(value: Value) -> bool:
     return type(size) is int and size >= LONG and contents(k) == (size,)
 
 
-def sorted_with_nan(m: Match) -> Any:
+def sorted_with_nan(m: Match) -> Made:
     """TopK(x) -> GatherElements(x, places by numbers with NaN above all), of all elements of long rows"""
     if not is_long_sort(m.root) or not misplaced(m.root):
         return decline("no sort of long rows, or no NaN can be there")

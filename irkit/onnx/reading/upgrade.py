@@ -216,7 +216,7 @@ def batch_normalization(old: Old) -> None:
     old.dropped("is_test")
 
 
-def flattened(old: Old) -> Any:
+def flattened(old: Old) -> Value | None:
     """opset 12 and before: softmax over everything from `axis` on"""
     x = old.inputs[0]
     axis = old.attributes.pop("axis", 1)

@@ -18,7 +18,7 @@ from passes.analysis.questions import number, vector
 from passes.legal.runtime.expansions import ordinals, reshaped
 
 
-def determinant(m: Match, value: Value) -> Any:
+def determinant(m: Match, value: Value) -> Value | None:
     """The product of pivots, the largest of each column, with the sign of the order in which their rows are taken"""
     x = value.inputs[0]
     if x is None or not is_bound(m, x.shape, bound_by(x)):

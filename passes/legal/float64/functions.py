@@ -216,17 +216,17 @@ def below_zero(x: Value, slope: float, scale: float = 1.0) -> Value:
     return found if scale == 1 else op.Mul(found, number(x, scale))
 
 
-def elu(m: Match, value: Value) -> Any:
+def elu(m: Match, value: Value) -> Value:
     """x above zero, alpha * (exp(x) - 1) below"""
     return below_zero(value.inputs[0], attribute_of(value, "alpha"))  # type: ignore[arg-type]
 
 
-def selu(m: Match, value: Value) -> Any:
+def selu(m: Match, value: Value) -> Value:
     """gamma * x above zero, gamma * alpha * (exp(x) - 1) below"""
     return below_zero(value.inputs[0], attribute_of(value, "alpha"), attribute_of(value, "gamma"))  # type: ignore[arg-type]
 
 
-def gelu_of(m: Match, value: Value) -> Any:
+def gelu_of(m: Match, value: Value) -> Value | None:
     """x * erfc(-x / sqrt(2)) / 2, or the approximation by a hyperbolic tangent"""
     x = value.inputs[0]
     if x is None:
@@ -241,7 +241,7 @@ def gelu_of(m: Match, value: Value) -> Any:
 # ---------------------------------------------------------------------------------------------- normalization
 
 
-def instance_normalization(m: Match, value: Value) -> Any:
+def instance_normalization(m: Match, value: Value) -> Value | None:
     """(x - mean) / sqrt(var + epsilon) * scale + bias, over all but batch and channels"""
     x, scale, bias = value.inputs
     if x is None or scale is None or bias is None:
@@ -252,7 +252,7 @@ def instance_normalization(m: Match, value: Value) -> Any:
     return op.Add(op.Mul(normed, op.Unsqueeze(scale, along)), op.Unsqueeze(bias, along))
 
 
-def mean_variance_normalization(m: Match, value: Value) -> Any:
+def mean_variance_normalization(m: Match, value: Value) -> Value | None:
     """(x - mean) / (sqrt(var) + 1e-9) over axes"""
     x = value.inputs[0]
     if x is None:
@@ -280,7 +280,7 @@ def layer_normalization(m: Match, value: Value) -> Any:
     return (found, *(op.Cast(v, to=t.dtype) if v.dtype is not t.dtype else v for v, t in others))  # type: ignore[union-attr]
 
 
-def log_softmax(m: Match, value: Value) -> Any:
+def log_softmax(m: Match, value: Value) -> Value | None:
     """x - max - log(sum of exp(x - max)) along an axis: NaN in a row with NaN, with inf, or of -inf alone"""
     x = value.inputs[0]
     if x is None:
@@ -292,7 +292,7 @@ def log_softmax(m: Match, value: Value) -> Any:
     return op.Sub(below, op.Log(op.ReduceSum(op.Exp(below), over)))
 
 
-def rms_normalization(m: Match, value: Value) -> Any:
+def rms_normalization(m: Match, value: Value) -> Value | None:
     """x / sqrt(mean(x * x) + epsilon) * scale, over an axis and those behind it"""
     x, scale = value.inputs
     if x is None or scale is None or scale.dtype is not x.dtype or value.dtype is not x.dtype:

@@ -144,7 +144,7 @@ def multiplied(m: Match, value: Value, laid: Value, kernels: Value, shape: tuple
     return op.Add(made, op.Unsqueeze(bias, vector(range(1, 1 + rank))))
 
 
-def conv(m: Match, value: Value) -> Any:
+def conv(m: Match, value: Value) -> Value | None:
     """Windows laid out, times the kernels as matrices"""
     x, weight = value.inputs[:2]
     if x is None or weight is None:
@@ -157,7 +157,7 @@ def conv(m: Match, value: Value) -> Any:
     return multiplied(m, value, laid, weight, (groups, dims.floordiv(weight.shape[0], groups), *weight.shape[1:]))
 
 
-def conv_transpose(m: Match, value: Value) -> Any:
+def conv_transpose(m: Match, value: Value) -> Value | None:
     """The elements that reach each result laid out, times the kernels as matrices"""
     x, weight = value.inputs[:2]
     if x is None or weight is None or value.attribute("output_shape"):
@@ -176,7 +176,7 @@ def conv_transpose(m: Match, value: Value) -> Any:
     return multiplied(m, value, laid, turned, (groups, outputs, each, *kernel))
 
 
-def average_pool(m: Match, value: Value) -> Any:
+def average_pool(m: Match, value: Value) -> Value | None:
     """The sum of each window, divided by how many of its places count"""
     x = value.inputs[0]
     axes = axes_of_windows(value, value.attribute("kernel_shape"))
@@ -197,7 +197,7 @@ def average_pool(m: Match, value: Value) -> Any:
     return total
 
 
-def power_pool(m: Match, value: Value) -> Any:
+def power_pool(m: Match, value: Value) -> Value | None:
     """(the sum of abs(x) ** p over a window) ** (1 / p)"""
     x, power = value.inputs[0], attribute_of(value, "p")
     axes = axes_of_windows(value, value.attribute("kernel_shape"))
@@ -214,7 +214,7 @@ SUMMED = frozenset((
 """Element types that ReduceSum takes."""
 
 
-def col2im(m: Match, value: Value) -> Any:
+def col2im(m: Match, value: Value) -> Value | None:
     """Each result the sum of the columns' elements that lie on it, one axis after the other"""
     x, block = value.inputs[0], axes_of(operand(value, 2))
     if x is None or block is None or x.dtype not in SUMMED:
@@ -249,7 +249,7 @@ def col2im(m: Match, value: Value) -> Any:
 # ---------------------------------------------------------------------------------------------- other sizes
 
 
-def resize(m: Match, value: Value) -> Any:
+def resize(m: Match, value: Value) -> Value | None:
     """Weighted neighbours along one axis after the other: those of linear and cubic interpolation, or the nearest; in a
     region, `extrapolation_value` where it reaches beyond the image"""
     x, crop = value.inputs[0], attribute_of(value, "coordinate_transformation_mode") == "tf_crop_and_resize"

@@ -29,7 +29,7 @@ NEWER = ("axes", "antialias", "keep_aspect_ratio_policy")
 # ---------------------------------------------------------------------------------------------- Resize
 
 
-def resize(m: Match, value: Value) -> Any:
+def resize(m: Match, value: Value) -> Value | None:
     """With an operand for every axis where only `axes` is new; else the elements chosen, or a matrix of shares along
     each axis, of which the sizes must be numbers"""
     x = value.inputs[0]
@@ -167,7 +167,7 @@ def taps_of(mode: str, place: Value) -> list[tuple[Value, Value | None]]:
     return [(ends[0], outer[0]), (base, inner[0]), (above, inner[1]), (ends[1], outer[1])]
 
 
-def grid_sample(m: Match, value: Value) -> Any:
+def grid_sample(m: Match, value: Value) -> Value | None:
     """Each place the sum of the elements around it, times their shares"""
     x, grid = value.inputs
     if x is None or grid is None or not x.dtype.is_float:
@@ -211,7 +211,7 @@ def picked(sides: list[Side], taps: Any) -> tuple[Value, Value | None]:
     return op.Concat(*columns, axis=-1), share
 
 
-def affine_grid(m: Match, value: Value) -> Any:
+def affine_grid(m: Match, value: Value) -> Value | None:
     """An even grid over -1 to 1, a constant, times the matrices"""
     theta, spatial = value.inputs[0], value.shape[1:-1]
     if theta is None or any(type(d) is not int for d in spatial):
@@ -228,7 +228,7 @@ def affine_grid(m: Match, value: Value) -> Any:
     return reshaped(m, moved, value.shape, theta)
 
 
-def deform_conv(m: Match, value: Value) -> Any:
+def deform_conv(m: Match, value: Value) -> Value | None:
     """Each place of each kernel read where its offset says, between four elements; then a product with the kernels"""
     x, weight, offset = value.inputs[:3]
     bias, mask = operand(value, 3), operand(value, 4)

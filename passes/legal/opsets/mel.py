@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -16,14 +14,14 @@ from irkit.rewriting.face import Match
 from passes.analysis.questions import vector
 
 
-def mel_in_float(m: Match, value: Value) -> Any:
+def mel_in_float(m: Match, value: Value) -> Value | None:
     """The matrix in f32, then of the element type that is asked for"""
     if value.dtype not in (DType.FLOAT16, DType.BFLOAT16):
         return None
     return op.Cast(op.MelWeightMatrix(*value.inputs, output_datatype=int(DType.FLOAT)), to=value.dtype)
 
 
-def mel_weights(m: Match, value: Value) -> Any:
+def mel_weights(m: Match, value: Value) -> Value | None:
     """Triangles over the bins of a spectrum, whose corners lie at equal distances on the mel scale"""
     if all(v is None or v.blob is not None for v in value.inputs):  # computed, then
         return None

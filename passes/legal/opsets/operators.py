@@ -32,7 +32,7 @@ from passes.legal.runtime.refusals import HALVES, may_be_empty
 # ---------------------------------------------------------------------------------------------- shapes
 
 
-def part_of_shape(m: Match, value: Value) -> Any:
+def part_of_shape(m: Match, value: Value) -> Value | None:
     """Shape(x)[start:end]"""
     x, start = value.inputs[0], int(value.attribute("start", 0))
     if x is None or not (start or value.attribute("end") is not None):
@@ -41,7 +41,7 @@ def part_of_shape(m: Match, value: Value) -> Any:
     return op.Slice(op.Shape(x), vector([first]), vector([max(first, last)]))
 
 
-def reshape(m: Match, value: Value) -> Any:
+def reshape(m: Match, value: Value) -> Value | None:
     """x under other dimensions without `allowzero`, by way of sizes of at least 1 where some may be 0"""
     x, sizes = value.inputs[0], axes_of(value.inputs[1])
     if x is None or not value.attribute("allowzero"):
@@ -107,13 +107,13 @@ def reduction(m: Match, value: Value) -> Any:
 # ---------------------------------------------------------------------------------------------- numbers
 
 
-def relu(m: Match, value: Value) -> Any:
+def relu(m: Match, value: Value) -> Value | None:
     """max(x, 0), for integers"""
     x = value.inputs[0]
     return None if x is None or x.dtype.is_float else op.Max(x, number(x, 0))
 
 
-def trilu(m: Match, value: Value) -> Any:
+def trilu(m: Match, value: Value) -> Value | None:
     """x where column - row is at least, or at most, k; 0 elsewhere"""
     x, k = value.inputs[0], operand(value, 1)
     if x is None:
@@ -129,7 +129,7 @@ def trilu(m: Match, value: Value) -> Any:
     return op.Where(kept, x, number(x, 0))
 
 
-def bitwise(m: Match, value: Value) -> Any:
+def bitwise(m: Match, value: Value) -> Value | None:
     """Operators on bits by way of the bits: x is the sum of 2**i of them, and of -2**63 where it is below 0"""
     x, y = value.inputs
     if x is None or y is None:
@@ -173,7 +173,7 @@ def has_sign(x: Value) -> bool:
     return not x.dtype.is_unsigned or x.dtype is DType.UINT64
 
 
-def bitwise_not(m: Match, value: Value) -> Any:
+def bitwise_not(m: Match, value: Value) -> Value | None:
     """-1 - x, or the largest number less x where there is no sign"""
     x = value.inputs[0]
     if x is None:
@@ -205,7 +205,7 @@ def batch_normalization(m: Match, value: Value) -> Any:
     return (found, *running)[: len(value.type.items)]
 
 
-def lp_pool(m: Match, value: Value) -> Any:
+def lp_pool(m: Match, value: Value) -> Value | None:
     """(sum |x| ** p) ** (1 / p) over windows that are laid out"""
     x, power = value.inputs[0], attribute_of(value, "p")
     if x is None or power < 1 or not (value.attribute("dilations") or value.attribute("ceil_mode")):
@@ -220,7 +220,7 @@ def lp_pool(m: Match, value: Value) -> Any:
     return op.Pow(total, number(x, 1 / power)) if power != 1 else total
 
 
-def laid_out_pool(m: Match, value: Value) -> Any:
+def laid_out_pool(m: Match, value: Value) -> Value | None:
     """The mean over windows with gaps, or that would be counted otherwise, laid out"""
     gaps = set(value.attribute("dilations") or ()) - {1}
     return average_pool(m, value) if gaps or value.attribute("ceil_mode") else None
@@ -257,7 +257,7 @@ def max_pool(m: Match, value: Value) -> Any:
 COMBINE = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 
 
-def scatter_nd(m: Match, value: Value) -> Any:
+def scatter_nd(m: Match, value: Value) -> Value | None:
     """One update after the other: a slice is read, combined with the update, and written back"""
     data, indices, updates = value.inputs
     combine = COMBINE.get(str(value.attribute("reduction")))
@@ -281,7 +281,7 @@ def scatter_nd(m: Match, value: Value) -> Any:
     return found
 
 
-def scatter_elements(m: Match, value: Value) -> Any:
+def scatter_elements(m: Match, value: Value) -> Value | None:
     """The same by the full index of each element"""
     data, indices, updates = value.inputs
     if data is None or indices is None or value.attribute("reduction", "none") not in COMBINE:
@@ -304,7 +304,7 @@ def scatter_elements(m: Match, value: Value) -> Any:
 # ---------------------------------------------------------------------------------------------- quantization
 
 
-def dequantize(m: Match, value: Value) -> Any:
+def dequantize(m: Match, value: Value) -> Value | None:
     """(x - zero point) * scale, in the element type of the scale"""
     x, scale, zero = value.inputs[0], value.inputs[1], operand(value, 2)
     if x is None or scale is None or value.dtype is not scale.dtype:
@@ -317,7 +317,7 @@ def dequantize(m: Match, value: Value) -> Any:
     return op.Cast(op.Mul(moved, op.Cast(factor, to=DType.FLOAT)), to=value.dtype)
 
 
-def quantize(m: Match, value: Value) -> Any:
+def quantize(m: Match, value: Value) -> Value | None:
     """x / scale rounded, plus the zero point, within what the element type holds; for integers"""
     x, scale, zero = value.inputs[0], value.inputs[1], operand(value, 2)
     if x is None or scale is None or not value.dtype.is_integer or value.attribute("precision"):
@@ -356,19 +356,19 @@ def beside(m: Match, value: Value, v: Value) -> Value | None:
 # ---------------------------------------------------------------------------------------------- the rest
 
 
-def has_element(m: Match, value: Value) -> Any:
+def has_element(m: Match, value: Value) -> Value | None:
     """What is no optional has an element, and what is left out has none"""
     x = value.inputs[0] if value.inputs else None
     return None if x is not None and isinstance(x.type, Optional) else const(np.array(x is not None))
 
 
-def element(m: Match, value: Value) -> Any:
+def element(m: Match, value: Value) -> Value | None:
     """A tensor is its own element"""
     x = value.inputs[0]
     return op.Identity(x) if x is not None and isinstance(x.type, Tensor) else None
 
 
-def sequence_map(m: Match, value: Value) -> Any:
+def sequence_map(m: Match, value: Value) -> tuple[Value, ...] | None:
     """A Loop over the elements of the sequences"""
     cut = len(value.inputs) - int(value.attribute("captures", 0))
     operands, outer = value.inputs[:cut], value.inputs[cut:]
@@ -385,7 +385,7 @@ def sequence_map(m: Match, value: Value) -> Any:
     return op.Loop(op.SequenceLength(operands[0]), const(True), *start, body=step)
 
 
-def quantized_product(m: Match, value: Value) -> Any:
+def quantized_product(m: Match, value: Value) -> Value | None:
     """The product of the numbers that the integers stand for, quantized"""
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = value.inputs
     pairs = ((a_scale, a_zero), (b_scale, b_zero), (scale, zero))
@@ -400,14 +400,14 @@ def quantized_product(m: Match, value: Value) -> Any:
     )
 
 
-def computed(m: Match, value: Value) -> Any:
+def computed(m: Match, value: Value) -> Value | None:
     """What constants alone make"""
     if any(v is not None and small(v) is None for v in value.inputs):
         return None
     return const(evaluate(Graph((), (value,)), [])[0])
 
 
-def columns_of_integers(m: Match, value: Value) -> Any:
+def columns_of_integers(m: Match, value: Value) -> Value | None:
     """Col2Im by sums where there is no kernel that holds all numbers"""
     return None if value.dtype.is_float else col2im(m, value)
 

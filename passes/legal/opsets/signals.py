@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit.build import const, op
@@ -20,7 +18,7 @@ LARGEST = 1 << 22
 """Matrices of more numbers than this are not written."""
 
 
-def dft(m: Match, value: Value) -> Any:
+def dft(m: Match, value: Value) -> Value | None:
     """The transform is linear: the numbers along the axis times the transforms of each unit vector"""
     x, axes = value.inputs[0], axes_of(operand(value, 2)) if operand(value, 2) is not None else (-2,)
     length = operand(value, 1)
@@ -82,7 +80,7 @@ def by_waves(m: Match, value: Value, x: Value, axis: int) -> Value | None:
     return op.Cast(op.Transpose(made, perm=[order.index(i) for i in range(x.rank)]), to=x.dtype)
 
 
-def stft(m: Match, value: Value) -> Any:
+def stft(m: Match, value: Value) -> Value | None:
     """The transform of each windowed frame of the signal"""
     x, step, window = value.inputs[0], axes_of(operand(value, 1)), operand(value, 2)
     sizes = (

@@ -6,15 +6,13 @@ and numpy wrap around: least // -1 is the least number again, and the remainder 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit.build import op
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, tensor
 from irkit.pattern import hole
-from irkit.rewriting.face import Match, Rule, decline
+from irkit.rewriting.face import Made, Match, Rule, decline
 from passes.analysis.questions import number
 
 WIDE = (DType.INT32, DType.INT64)
@@ -40,7 +38,7 @@ def is_kept_off(divisor: Value) -> bool:
     return flag is not None and flag.op == "Equal" and divisor.inputs[2] in flag.inputs
 
 
-def by_others(m: Match) -> Any:
+def by_others(m: Match) -> Made:
     """Divided by 1 where the divisor is -1; a quotient is then turned"""
     x, y = m.root.inputs
     if y is None:

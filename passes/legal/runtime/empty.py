@@ -8,7 +8,6 @@ once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, Tuple
 from irkit.dims import Dim, Range
 from irkit.pattern import hole, p
-from irkit.rewriting.face import Match, Rule, Rules, decline
+from irkit.rewriting.face import Made, Match, Rule, Rules, decline
 from passes.analysis.known_sizes import Sizes, bound_by, built, is_bound
 from passes.legal.runtime.expansions import softmax_cross_entropy
 
@@ -65,7 +64,7 @@ def is_positive(size: Dim, ranges: Ranges) -> bool:
 # ---------------------------------------------------------------------------------------------- scans
 
 
-def scanned_first(m: Match, ranges: Ranges) -> Any:
+def scanned_first(m: Match, ranges: Ranges) -> Made:
     """The Scan between Transposes: those that ONNX Runtime makes inside of it crash where nothing is to be moved"""
     value = m.root
     operands, captures = parted(value)
@@ -100,7 +99,7 @@ def from_front(x: Value, axis: int) -> Value:
     return op.Transpose(x, perm=(*range(1, axis + 1), 0, *range(axis + 1, x.rank))) if axis else x
 
 
-def scanned(m: Match, ranges: Ranges) -> Any:
+def scanned(m: Match, ranges: Ranges) -> Made:
     """The Scan where there is something to scan; else the states as they began, and no rows"""
     value = m.root
     operands, captures = parted(value)
@@ -166,7 +165,7 @@ def _no_keys(rng: np.random.Generator) -> Value:
     return op.Attention(q, k, k)
 
 
-def attended(m: Match) -> Any:
+def attended(m: Match) -> Made:
     """Zeros where queries or keys are known to be none, which ONNX Runtime refuses; where a size may be 0 or not, that
     is a condition (`passes.legal.runtime.limits`)"""
     value = m.root
@@ -178,19 +177,19 @@ def attended(m: Match) -> Any:
     return op.Expand(const(0, value.dtype), built(m, value.shape, 1, sources))
 
 
-def entropy(m: Match, ranges: Ranges) -> Any:
+def entropy(m: Match, ranges: Ranges) -> Made:
     """The loss in two operators: ONNX Runtime's own words for it hold a Reshape that nothing fits into"""
     value = m.root
     x = value.inputs[0]
     if x is None or all(is_positive(d, ranges) for d in x.shape):
         return decline("there are elements")
-    return softmax_cross_entropy(m, value)
+    return softmax_cross_entropy(m, value) or decline("there are no scores")
 
 
 # ---------------------------------------------------------------------------------------------- products
 
 
-def product(m: Match, ranges: Ranges) -> Any:
+def product(m: Match, ranges: Ranges) -> Made:
     """One matrix of all rows times y: ONNX Runtime fuses the Transpose otherwise, and fails on batches of size 0"""
     a, b = m.a, m.b
     if b.rank != 2 or a.rank < 3 or all(is_positive(d, ranges) for d in a.shape[:-2]):
@@ -202,7 +201,7 @@ def product(m: Match, ranges: Ranges) -> Any:
     return op.Reshape(op.MatMul(rows, b), built(m, whole, 1, bound_by(a, b)), allowzero=1)
 
 
-def with_vector(m: Match, ranges: Ranges) -> Any:
+def with_vector(m: Match, ranges: Ranges) -> Made:
     """The vector as a matrix of one column, or one row: of nothing with a vector of nothing ONNX Runtime leaves what
     memory held."""
     a, b = m.a, m.b
@@ -213,7 +212,7 @@ def with_vector(m: Match, ranges: Ranges) -> Any:
     return op.Squeeze(op.MatMul(a, op.Unsqueeze(b, [1])), [a.rank - 1])
 
 
-def products(m: Match, ranges: Ranges) -> Any:
+def products(m: Match, ranges: Ranges) -> Made:
     """No matrix for no matrices: ONNX Runtime does not broadcast a batch of 1 to one of 0.
 
     Slices take the one matrix where there are others to be multiplied with, and none where there are none. Where the
@@ -246,7 +245,7 @@ def products(m: Match, ranges: Ranges) -> Any:
     return op.Reshape(op.MatMul(*taken), built(m, whole, 1, sources), allowzero=1)
 
 
-def einsum(m: Match, ranges: Ranges) -> Any:
+def einsum(m: Match, ranges: Ranges) -> Made:
     """Sums of products where every operand has elements; else zeros: ONNX Runtime divides by a size there, which ends
     the process"""
     value = m.root

@@ -77,7 +77,7 @@ def attention(m: Match, value: Value) -> Any:
     return attention_of_scaled(m, value) if found is None else found
 
 
-def attention_written_out(m: Match, value: Value) -> Any:
+def attention_written_out(m: Match, value: Value) -> Value | None:
     """softmax(scale * q @ k^T + mask) @ v, query heads that share a key head beside one another"""
     extra = ("softcap", "qk_matmul_output_mode", "softmax_precision")
     windows = any(value.attribute(name, -1) != -1 for name in WINDOWS)
@@ -258,7 +258,7 @@ def ordinals(m: Match, size: Dim, binder: Value) -> Value | None:
 # ---------------------------------------------------------------------------------------------- norms and pools
 
 
-def group_normalization(m: Match, value: Value) -> Any:
+def group_normalization(m: Match, value: Value) -> Value | None:
     """x normalized in each group of channels, times scale, plus bias: an InstanceNormalization of the groups"""
     x, scale, bias = value.inputs
     groups = value.attribute("num_groups")
@@ -289,12 +289,12 @@ def global_lp_pool(m: Match, value: Value) -> Any:
     return op.Pow(op.ReduceSum(op.Pow(op.Abs(x), number(x, power)), axes), number(x, 1 / power))
 
 
-def mean(m: Match, value: Value) -> Any:
+def mean(m: Match, value: Value) -> Value:
     """(x + y + ...) / n"""
     return op.Div(op.Sum(*value.inputs), number(value, len(value.inputs)))
 
 
-def gemm(m: Match, value: Value) -> Any:
+def gemm(m: Match, value: Value) -> Value | None:
     """alpha * a @ b + beta * c, for integers, of which ONNX Runtime multiplies only matrices"""
     alpha, beta = attribute_of(value, "alpha"), attribute_of(value, "beta")
     if value.dtype.is_float or alpha != int(alpha) or beta != int(beta):
@@ -309,7 +309,7 @@ def gemm(m: Match, value: Value) -> Any:
     return op.Add(found, c if beta == 1 else op.Mul(c, number(c, int(beta))))
 
 
-def mat_mul(m: Match, value: Value) -> Any:
+def mat_mul(m: Match, value: Value) -> Value | None:
     """The product with a vector as one with a matrix of one row or column (ONNX Runtime 1.31 fuses a Transpose into
     a product with a vector, and computes something else)"""
     a, b = value.inputs
@@ -334,7 +334,7 @@ def factor(m: Match, value: Value) -> Any:
     return call(value.op, [kept_apart(v) if v is not None and v.op == "MatMul" else v for v in value.inputs])
 
 
-def linear(m: Match, value: Value) -> Any:
+def linear(m: Match, value: Value) -> Value | None:
     """A product of matrices of 16 bits and a vector, added in float32 and rounded once"""
     found = linear_of_halves(value)
     if found is None:
@@ -358,7 +358,7 @@ def reduction(m: Match, value: Value) -> Any:
     return call(value.op, [x, vector(a % x.rank for a in axes)], dict(value.attributes))
 
 
-def clip(m: Match, value: Value) -> Any:
+def clip(m: Match, value: Value) -> Value | None:
     """Clip by infinities where a bound is left out; of integers beyond 32 bits, by comparisons"""
     x, low, high = value.inputs[0], operand(value, 1), operand(value, 2)
     if x is None or not lacks_bound(value):
@@ -367,7 +367,7 @@ def clip(m: Match, value: Value) -> Any:
     return op.Clip(x, *bounds)
 
 
-def conv_integer(m: Match, value: Value) -> Any:
+def conv_integer(m: Match, value: Value) -> Value | None:
     """With a zero point for each kernel: without it, less the zero point times the sums over windows"""
     x, kernels, shift, zeros = (operand(value, i) for i in range(4))
     if x is None or kernels is None or zeros is None or not has_many(value, 3) or value.attribute("group", 1) != 1:
@@ -380,7 +380,7 @@ def conv_integer(m: Match, value: Value) -> Any:
     return op.Sub(plain, op.Mul(sums, beside))
 
 
-def mod(m: Match, value: Value) -> Any:
+def mod(m: Match, value: Value) -> Value | None:
     """x - y * Floor(x / y), by way of fmod, which is exact"""
     x, y = value.inputs
     if not value.dtype.is_float or value.attribute("fmod"):
@@ -391,7 +391,7 @@ def mod(m: Match, value: Value) -> Any:
     return op.Where(astray, op.Add(left, y), left)
 
 
-def pow_(m: Match, value: Value) -> Any:
+def pow_(m: Match, value: Value) -> Value | None:
     """The exponent in the element type of the base"""
     x, y = value.inputs
     if x is None or y is None or x.dtype is y.dtype or not x.dtype.is_float:
@@ -419,7 +419,7 @@ def recurrent(m: Match, value: Value) -> Any:
 # ---------------------------------------------------------------------------------------------- choice and placement
 
 
-def bit_cast(m: Match, value: Value) -> Any:
+def bit_cast(m: Match, value: Value) -> Value | None:
     """A bool seen as a number of 8 bits is 0 or 1; of integers a Cast keeps the bits"""
     x = value.inputs[0]
     if x is None or not value.dtype.is_integer or value.dtype.bits < 8:
@@ -428,7 +428,7 @@ def bit_cast(m: Match, value: Value) -> Any:
     return op.Cast(x, to=value.dtype) if same or (x.dtype is DType.BOOL and value.dtype.bits == 8) else None
 
 
-def cut_spectrum(m: Match, value: Value) -> Any:
+def cut_spectrum(m: Match, value: Value) -> Value | None:
     """The inverse to real numbers of as much as its length takes"""
     found, x = spectrum(value), value.inputs[0]
     if found is None or x is None:
@@ -440,35 +440,35 @@ def cut_spectrum(m: Match, value: Value) -> Any:
     return value.with_inputs((taken, *value.inputs[1:]))
 
 
-def squeeze(m: Match, value: Value) -> Any:
+def squeeze(m: Match, value: Value) -> Value | None:
     """x, where no axis is dropped"""
     return op.Identity(value.inputs[0]) if names_no_axis(value) else None
 
 
-def where(m: Match, value: Value) -> Any:
+def where(m: Match, value: Value) -> Value | None:
     """(c and x) or (not c and y), for bool"""
     c, x, y = value.inputs
     return op.Or(op.And(c, x), op.And(op.Not(c), y)) if value.dtype is DType.BOOL else None
 
 
-def non_zero(m: Match, value: Value) -> Any:
+def non_zero(m: Match, value: Value) -> Value | None:
     """The places of what is True as a bool"""
     x = value.inputs[0]
     return None if x is None or x.dtype in (DType.BOOL, DType.STRING) else op.NonZero(op.Cast(x, to=DType.BOOL))
 
 
-def cast_like(m: Match, value: Value) -> Any:
+def cast_like(m: Match, value: Value) -> Value:
     """Cast to the element type of the second operand"""
     return op.Cast(value.inputs[0], to=value.dtype, saturate=attribute_of(value, "saturate"))
 
 
-def constant_of_shape(m: Match, value: Value) -> Any:
+def constant_of_shape(m: Match, value: Value) -> Value | None:
     """The constant, expanded"""
     fill = value.attribute("value")
     return None if fill is None else op.Expand(const(fill.array.reshape(())), value.inputs[0])
 
 
-def tensor_scatter(m: Match, value: Value) -> Any:
+def tensor_scatter(m: Match, value: Value) -> Value | None:
     """A slice of each batch's cache replaced from where `write_indices` says: ScatterElements"""
     past, update, starts = value.inputs[0], value.inputs[1], operand(value, 2)
     if past is None or update is None:
@@ -491,7 +491,7 @@ def tensor_scatter(m: Match, value: Value) -> Any:
     return op.ScatterElements(past, op.Expand(places, built(m, update.shape, 1, bound_by(update))), update, axis=axis)
 
 
-def one_hot(m: Match, value: Value) -> Any:
+def one_hot(m: Match, value: Value) -> Value | None:
     """Numbers of 0 and 1, and in the place of each the value that it stands for"""
     places, depth, pair = value.inputs
     if pair is None or value.dtype is DType.FLOAT or pair.rank != 1:
@@ -501,7 +501,7 @@ def one_hot(m: Match, value: Value) -> Any:
     return op.Where(op.Cast(hot, to=DType.BOOL), on, off)
 
 
-def cum_prod(m: Match, value: Value) -> Any:
+def cum_prod(m: Match, value: Value) -> Value | None:
     """A Scan that multiplies as it goes"""
     x, axes = value.inputs[0], axes_of(value.inputs[1])
     if x is None or axes is None:
@@ -536,12 +536,12 @@ def softmax_cross_entropy(m: Match, value: Value) -> Any:
     return (loss, logs) if isinstance(value.type, Tuple) else loss
 
 
-def pad(m: Match, value: Value) -> Any:
+def pad(m: Match, value: Value) -> Value | None:
     """The amounts for all axes, or the elements of mode wrap looked up"""
     return pad_all_axes(m, value) or pad_wrap(m, value)
 
 
-def pad_all_axes(m: Match, value: Value) -> Any:
+def pad_all_axes(m: Match, value: Value) -> Value | None:
     """The amounts for all axes: 0 for those that are not named"""
     x, pads, axes = value.inputs[0], value.inputs[1], axes_of(operand(value, 3))
     if x is None or pads is None or axes is None:
@@ -557,7 +557,7 @@ def pad_all_axes(m: Match, value: Value) -> Any:
     return op.Pad(x, given, operand(value, 2), mode=attribute_of(value, "mode"))
 
 
-def pad_wrap(m: Match, value: Value) -> Any:
+def pad_wrap(m: Match, value: Value) -> Value | None:
     """The elements at the places of the result, counted around, for mode wrap"""
     x, pads, axes = value.inputs[0], axes_of(value.inputs[1]), operand(value, 3)
     if attribute_of(value, "mode") != "wrap" or x is None or pads is None or (axes is not None and axes.blob is None):

@@ -76,7 +76,7 @@ def smaller(a: Value, b: Value) -> Value:
     return op.Where(op.Less(b, a), b, a)
 
 
-def extreme(m: Match, value: Value) -> Any:
+def extreme(m: Match, value: Value) -> Value | None:
     """The largest or smallest of several, one after the other"""
     if not is_confused(value):
         return None
@@ -87,7 +87,7 @@ def extreme(m: Match, value: Value) -> Any:
     return first if rest else op.Identity(first)
 
 
-def clip(m: Match, value: Value) -> Any:
+def clip(m: Match, value: Value) -> Value | None:
     """min(max(x, low), high)"""
     if not is_confused(value):
         return None
@@ -97,13 +97,13 @@ def clip(m: Match, value: Value) -> Any:
     return op.Identity(x) if x is value.inputs[0] else x
 
 
-def relu(m: Match, value: Value) -> Any:
+def relu(m: Match, value: Value) -> Value | None:
     """max(x, 0)"""
     x = value.inputs[0]
     return larger(x, const(0)) if x is not None and is_confused(value) else None
 
 
-def sign(m: Match, value: Value) -> Any:
+def sign(m: Match, value: Value) -> Value | None:
     """1 above 0, less 1 below"""
     if not is_confused(value):
         return None
@@ -112,7 +112,7 @@ def sign(m: Match, value: Value) -> Any:
     return op.Sub(above, below)
 
 
-def along(m: Match, value: Value) -> Any:
+def along(m: Match, value: Value) -> Value | None:
     """The extreme upper half, and of the numbers that have it the extreme lower one, each as 32 bits"""
     x = value.inputs[0]
     if x is None or not is_confused(value):

@@ -4,14 +4,13 @@ conditions for those whose sizes are not known."""
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import product
 from irkit.pattern import attribute_of, hole
-from irkit.rewriting.face import Match, Rule, decline
+from irkit.rewriting.face import Made, Match, Rule, decline
 from passes.analysis.known_sizes import bound_by, built, is_bound
 from passes.analysis.questions import axes_of, positive
 from passes.legal.runtime.limits import MOST, SUMS, one_by_one
@@ -27,7 +26,7 @@ def is_long(value: Value) -> bool:
     return math.prod(size for size in sizes if type(size) is int) > MOST
 
 
-def in_steps(m: Match) -> Any:
+def in_steps(m: Match) -> Made:
     """The sum axis by axis, and of an axis that is too long in runs: each step adds few enough"""
     value, x = m.root, m.root.inputs[0]
     if x is None or value.op == "ReduceLogSumExp" or not is_bound(m, x.shape, bound_by(x)):

@@ -8,7 +8,6 @@ runs what irkit writes with these optimizations on against the same file with th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import attrs
 import numpy as np
@@ -19,7 +18,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, tensor
 from irkit.dims import Dim, Range
 from irkit.pattern import attr, hole, one_of, p
-from irkit.rewriting.face import Match, Rule, Rules, decline
+from irkit.rewriting.face import Made, Match, Rule, Rules, decline
 from passes.analysis.known_sizes import read
 
 Ranges = Mapping[str, Range]
@@ -46,7 +45,7 @@ def in_order(x: Dim, run: Sequence[Dim], ranges: Ranges) -> bool:
     return min(least[0], least[1], least[3]) >= 0 and least[2] > 0
 
 
-def counted_off(m: Match, ranges: Ranges) -> Any:
+def counted_off(m: Match, ranges: Ranges) -> Made:
     """The places as a difference, of which no Slice is made"""
     found = [read(v) for v in (m.start, m.limit, m.step)]
     axis = m.axis % m.x.rank
@@ -72,7 +71,7 @@ BYTES = (DType.INT8, DType.UINT8)
 NARROWER = (DType.INT32, DType.UINT32, DType.INT16, DType.UINT16)
 
 
-def kept_apart(m: Match) -> Any:
+def kept_apart(m: Match) -> Made:
     """Two casts with something between them that changes nothing of what comes out"""
     start, middle, end = m.x.dtype, m.inner.dtype, m.root.dtype
     if middle in HALVES and start not in HALVES + BYTES + (DType.BOOL,) and end in BYTES:

@@ -20,7 +20,7 @@ from passes.analysis.questions import is_known, number, vector
 from passes.legal.runtime.refusals import may_be_empty
 
 
-def hardmax(m: Match, value: Value) -> Any:
+def hardmax(m: Match, value: Value) -> Value | None:
     """1 at the first largest element along an axis, else 0"""
     x = value.inputs[0]
     axis = attribute_of(value, "axis")
@@ -42,7 +42,7 @@ def one_largest(x: Value, axis: int, depth: Value) -> Value:
     return op.Cast(op.OneHot(place, depth, np.array([0, 1], np.float32), axis=axis), to=DType.DOUBLE)
 
 
-def local_response(m: Match, value: Value) -> Any:
+def local_response(m: Match, value: Value) -> Value | None:
     """x / (bias + alpha / size * the sum of squares of `size` neighbouring channels) ** beta"""
     x, size = value.inputs[0], attribute_of(value, "size")
     if x is None or size < 1:
@@ -64,7 +64,7 @@ def local_response(m: Match, value: Value) -> Any:
     return op.Div(x, op.Pow(scale, number(x, attribute_of(value, "beta"))))
 
 
-def max_unpool(m: Match, value: Value) -> Any:
+def max_unpool(m: Match, value: Value) -> Value | None:
     """Zeros, and the elements of x at their places in the flattened result, in the size that MaxPool pooled from"""
     x, places = value.inputs[:2]
     if x is None or places is None:

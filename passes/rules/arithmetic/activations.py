@@ -11,9 +11,9 @@ from irkit import dims
 from irkit.build import const, op
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, tensor
-from irkit.pattern import Is, attr, either, hole, is_all_ones, is_all_zeros, one_of, p, uniform
+from irkit.pattern import Either, Is, attr, either, hole, is_all_ones, is_all_zeros, one_of, p, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, holds_digits, is_float, same_type
 from passes.rules.arithmetic.fusions import about
 
@@ -42,7 +42,7 @@ _sixth = either(p.Div(_relu6, about(6.0)), p.Mul(_relu6, about(1 / 6)))
 
 
 @rule(_sixth, exact=False)
-def hard_sigmoid(m: Match) -> Any:
+def hard_sigmoid(m: Match) -> Made:
     """Clip(x + 3, 0, 6) / 6 -> HardSigmoid(x, 1 / 6, 1 / 2)"""
     return _like_x(m, lambda: op.HardSigmoid(m.x, alpha=1 / 6, beta=0.5), 1 / 6)
 
@@ -57,7 +57,7 @@ _factor = constant("alpha", where=Is("is_number", _is_unit, (0.2, 1.0, 2.0)))
 
 
 @rule(p.Clip(p.Add(p.Mul(x, _factor).once(), _number).once(), _zero, _one), exact=False)
-def hard_sigmoid_of_affine(m: Match) -> Any:
+def hard_sigmoid_of_affine(m: Match) -> Made:
     """Clip(alpha * x + beta, 0, 1) -> HardSigmoid(x, alpha, beta)"""
     alpha, beta = uniform(m.alpha), uniform(m.beta)
     return _like_x(m, lambda: op.HardSigmoid(m.x, alpha=alpha, beta=beta), alpha, beta)
@@ -72,7 +72,7 @@ def _gated(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Mul(x, _hard), exact=False, sample=_gated)
-def hard_swish(m: Match) -> Any:
+def hard_swish(m: Match) -> Made:
     """x * HardSigmoid(x, 1 / 6, 1 / 2) -> HardSwish(x)"""
     if abs(m.alpha - 1 / 6) > 1e-6 or abs(m.beta - 0.5) > 1e-6 or m.x.dtype is DType.DOUBLE:
         return decline("another slope, or more digits than the attribute has")
@@ -84,7 +84,7 @@ _times_relu6 = p.Mul(x, _relu6)
 
 @rule(either(p.Div(_times_relu6, about(6.0)), p.Mul(_times_relu6, about(1 / 6)), p.Mul(p.Mul(x, about(1 / 6)), _relu6),
              p.Mul(p.Div(x, about(6.0)), _relu6)), exact=False)  # fmt: skip
-def hard_swish_late(m: Match) -> Any:
+def hard_swish_late(m: Match) -> Made:
     """x * Clip(x + 3, 0, 6) / 6 -> HardSwish(x)"""
     return _like_x(m, lambda: op.HardSwish(m.x))
 
@@ -93,25 +93,25 @@ def hard_swish_late(m: Match) -> Any:
 
 
 @rule(one_of("Reciprocal")(p.Add(p.Exp(p.Neg(x)).once(), _one).once()), exact=False)
-def sigmoid(m: Match) -> Any:
+def sigmoid(m: Match) -> Made:
     """1 / (1 + Exp(-x)) -> Sigmoid(x)"""
     return _like_x(m, lambda: op.Sigmoid(m.x))
 
 
 @rule(p.Log(p.Add(p.Exp(x).once(), _one).once()), exact=False)
-def softplus(m: Match) -> Any:
+def softplus(m: Match) -> Made:
     """Log(Exp(x) + 1) -> Softplus(x), which does not overflow"""
     return _like_x(m, lambda: op.Softplus(m.x))
 
 
 @rule(p.Mul(x, p.Tanh(p.Softplus(x))), exact=False)
-def mish(m: Match) -> Any:
+def mish(m: Match) -> Made:
     """x * Tanh(Softplus(x)) -> Mish(x)"""
     return _like_x(m, lambda: op.Mish(m.x))
 
 
 @rule(p.Div(x, p.Add(p.Abs(x), _one)), exact=False)
-def softsign(m: Match) -> Any:
+def softsign(m: Match) -> Made:
     """x / (1 + Abs(x)) -> Softsign(x)"""
     return _like_x(m, lambda: op.Softsign(m.x))
 
@@ -122,14 +122,14 @@ _scaled = either(p.Mul(_grown, _number), _grown)
 
 
 @rule(p.Where(_positive, x, _scaled), exact=False)
-def elu(m: Match) -> Any:
+def elu(m: Match) -> Made:
     """Where(x > 0, x, alpha * (Exp(x) - 1)) -> Elu(x, alpha)"""
     alpha = 1.0 if m.get("beta") is None else uniform(m.beta)
     return _like_x(m, lambda: op.Elu(m.x, alpha=alpha), alpha)
 
 
 @rule(p.Mul(p.Elu(x, alpha=attr("alpha")).once(), _number), exact=False)
-def selu(m: Match) -> Any:
+def selu(m: Match) -> Made:
     """gamma * Elu(x, alpha) -> Selu(x, alpha, gamma)"""
     gamma = uniform(m.beta)
     return _like_x(m, lambda: op.Selu(m.x, alpha=m.alpha, gamma=gamma), gamma)
@@ -139,7 +139,7 @@ def selu(m: Match) -> Any:
 
 
 @rule(p.Where(_positive, x, p.Mul(x, _number)), exact=False)
-def leaky_relu(m: Match) -> Any:
+def leaky_relu(m: Match) -> Made:
     """Where(x > 0, x, alpha * x) -> LeakyRelu(x, alpha)"""
     alpha = uniform(m.beta)
     return _like_x(m, lambda: op.LeakyRelu(m.x, alpha=alpha), alpha)
@@ -151,7 +151,7 @@ def _is_slope(value: Value) -> bool:
 
 
 @rule(p.Max(x, p.Mul(x, constant("slope", where=Is("is_slope", _is_slope, (0.01, 0.5))))), exact=False)
-def leaky_relu_of_max(m: Match) -> Any:
+def leaky_relu_of_max(m: Match) -> Made:
     """Max(x, alpha * x) -> LeakyRelu(x, alpha), for 0 < alpha < 1"""
     alpha = uniform(m.slope)
     return _like_x(m, lambda: op.LeakyRelu(m.x, alpha=alpha), alpha)
@@ -163,7 +163,7 @@ def _slopes(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Where(_positive, x, p.Mul(x, hole("slope")).once()), exact=False, sample=_slopes)
-def p_relu(m: Match) -> Any:
+def p_relu(m: Match) -> Made:
     """Where(x > 0, x, slope * x) -> PRelu(x, slope)"""
     if m.slope is m.x or m.slope.rank > m.x.rank:
         return decline("the slope is no parameter")
@@ -174,7 +174,7 @@ def p_relu(m: Match) -> Any:
 
 
 @rule(either(p.Where(p.Greater(x, _factor), x, _zero), p.Where(_positive, x, _zero)), exact=False)
-def thresholded_relu(m: Match) -> Any:
+def thresholded_relu(m: Match) -> Made:
     """Where(x > alpha, x, 0) -> ThresholdedRelu(x, alpha), which makes 0 of NaN too"""
     alpha = 0.0 if m.get("alpha") is None else uniform(m.alpha)
     return _like_x(m, lambda: op.ThresholdedRelu(m.x, alpha=alpha), alpha)
@@ -184,13 +184,13 @@ _negative = either(p.Less(x, _zero), p.LessOrEqual(x, _zero))
 
 
 @rule(either(p.Where(_negative, p.Neg(x), x), p.Where(_positive, x, p.Neg(x)), p.Max(x, p.Neg(x))), exact=False)
-def absolute(m: Match) -> Any:
+def absolute(m: Match) -> Made:
     """Where(x < 0, -x, x) -> Abs(x)"""
     return _like_x(m, lambda: op.Abs(m.x))
 
 
 @rule(p.Sqrt(p.Mul(x, x).once()), exact=False)
-def root_of_square(m: Match) -> Any:
+def root_of_square(m: Match) -> Made:
     """Sqrt(x * x) -> Abs(x)"""
     return _like_x(m, lambda: op.Abs(m.x))
 
@@ -207,7 +207,7 @@ _inner = either(
 
 
 @rule(p.Mul(x, p.Sigmoid(_inner)), exact=False)
-def gelu_of_sigmoid(m: Match) -> Any:
+def gelu_of_sigmoid(m: Match) -> Made:
     """x * Sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 * x**3)) -> Gelu(x, approximate="tanh")"""
     return _like_x(m, lambda: op.Gelu(m.x, approximate="tanh"))
 
@@ -222,7 +222,7 @@ _poly = either(
 _turn = either(p.Div(x, about(math.sqrt(2))), p.Mul(x, about(math.sqrt(0.5))))
 
 
-def _bells(inner: Any) -> Any:
+def _bells(inner: Any) -> Either:
     """x * (1 + inner) / 2 in the orders that leave the half for last, or add it to both parts."""
     more = p.Add(inner, about(1.0))
     return either(
@@ -236,13 +236,13 @@ def _bells(inner: Any) -> Any:
 
 
 @rule(_bells(p.Erf(_turn)), exact=False)
-def gelu_forms(m: Match) -> Any:
+def gelu_forms(m: Match) -> Made:
     """x * (0.5 * Erf(x / sqrt(2)) + 0.5) -> Gelu(x), in every order"""
     return _like_x(m, lambda: op.Gelu(m.x))
 
 
 @rule(_bells(p.Tanh(_poly)), exact=False)
-def gelu_tanh_forms(m: Match) -> Any:
+def gelu_tanh_forms(m: Match) -> Made:
     """x * (0.5 * Tanh(...) + 0.5) -> Gelu(x, approximate="tanh"), in every order"""
     return _like_x(m, lambda: op.Gelu(m.x, approximate="tanh"))
 
@@ -254,7 +254,7 @@ _exp = p.Exp(x).named("e")
 
 
 @rule(p.Div(_exp, p.ReduceSum(hole("e"), constant("axes"), keepdims=1)), exact=False)
-def softmax_plain(m: Match) -> Any:
+def softmax_plain(m: Match) -> Made:
     """Exp(x) / sum(Exp(x)) -> Softmax(x), which does not overflow"""
     axes = axes_of(m.axes)
     if axes is None or len(axes) != 1 or not m.x.rank:
@@ -263,7 +263,7 @@ def softmax_plain(m: Match) -> Any:
 
 
 @rule(p.Sub(x, p.ReduceLogSumExp(x, constant("axes"), keepdims=1)), exact=False)
-def log_softmax_of_sum(m: Match) -> Any:
+def log_softmax_of_sum(m: Match) -> Made:
     """x - ReduceLogSumExp(x) -> LogSoftmax(x)"""
     axes = axes_of(m.axes)
     if axes is None or len(axes) != 1 or not m.x.rank:
@@ -272,7 +272,7 @@ def log_softmax_of_sum(m: Match) -> Any:
 
 
 @rule(p.Exp(p.LogSoftmax(x, axis=attr("axis")).once()), exact=False)
-def exp_of_log_softmax(m: Match) -> Any:
+def exp_of_log_softmax(m: Match) -> Made:
     """Exp(LogSoftmax(x)) -> Softmax(x)"""
     return op.Softmax(m.x, axis=m.axis)
 
@@ -288,7 +288,7 @@ def _loss(rng: np.random.Generator) -> Value:
     p.LogSoftmax(x, axis=attr("axis")).once(), hole("labels"), hole("weight", optional=True),
     ignore_index=attr("ignore_index"), reduction=attr("reduction"),
 ), exact=False, sample=_loss)  # fmt: skip
-def cross_entropy(m: Match) -> Any:
+def cross_entropy(m: Match) -> Made:
     """NegativeLogLikelihoodLoss(LogSoftmax(x), labels) -> SoftmaxCrossEntropyLoss(x, labels)"""
     if m.axis % m.x.rank != 1:
         return decline("not over the classes")

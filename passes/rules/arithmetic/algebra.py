@@ -13,11 +13,11 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import const, op
-from irkit.core.ir import param
+from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import Is, attr, either, hole, is_all_ones, is_all_zeros, one_of, p, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import (
     is_float,
     is_integer,
@@ -44,55 +44,55 @@ def _as_x(m: Match, name: str = "x") -> Any:
 
 
 @rule(p.Identity(x))
-def identity(m: Match) -> Any:
+def identity(m: Match) -> Made:
     """Identity(x) -> x"""
     return m.x
 
 
 @rule(p.Mul(x, one))
-def mul_one(m: Match) -> Any:
+def mul_one(m: Match) -> Made:
     """x * 1 -> x"""
     return _as_x(m)
 
 
 @rule(p.Div(x, one))
-def div_one(m: Match) -> Any:
+def div_one(m: Match) -> Made:
     """x / 1 -> x"""
     return _as_x(m)
 
 
 @rule(p.Sub(x, positive_zero))
-def sub_zero(m: Match) -> Any:
+def sub_zero(m: Match) -> Made:
     """x - 0 -> x"""
     return _as_x(m)
 
 
 @rule(p.Add(x, negative_zero))
-def add_negative_zero(m: Match) -> Any:
+def add_negative_zero(m: Match) -> Made:
     """x + (-0.0) -> x, and x + 0 -> x for integers"""
     return _as_x(m)
 
 
 @rule(p.Add(x, positive_zero), exact=False)
-def add_zero(m: Match) -> Any:
+def add_zero(m: Match) -> Made:
     """x + 0.0 -> x, which keeps the sign of -0.0"""
     return _as_x(m)
 
 
 @rule(p.Pow(x, one))
-def pow_one(m: Match) -> Any:
+def pow_one(m: Match) -> Made:
     """x ** 1 -> x"""
     return _as_x(m)
 
 
 @rule(one_of("Max", "Min", "Sum", "Mean", "Concat")(x))
-def of_one_operand(m: Match) -> Any:
+def of_one_operand(m: Match) -> Made:
     """Max(x) -> x, and so for Min, Sum, Mean and Concat"""
     return m.x
 
 
 @rule(one_of("Max", "Min", "And", "Or")(x, x))
-def idempotent_binary(m: Match) -> Any:
+def idempotent_binary(m: Match) -> Made:
     """Max(x, x) -> x, and so for Min, And and Or"""
     return m.x
 
@@ -101,31 +101,31 @@ def idempotent_binary(m: Match) -> Any:
 
 
 @rule(p.Sum(x, y))
-def sum_of_two(m: Match) -> Any:
+def sum_of_two(m: Match) -> Made:
     """Sum(x, y) -> x + y"""
     return op.Add(m.x, m.y)
 
 
 @rule(p.Add(x, p.Neg(y)))
-def add_neg(m: Match) -> Any:
+def add_neg(m: Match) -> Made:
     """x + (-y) -> x - y"""
     return op.Sub(m.x, m.y)
 
 
 @rule(p.Sub(x, p.Neg(y)))
-def sub_neg(m: Match) -> Any:
+def sub_neg(m: Match) -> Made:
     """x - (-y) -> x + y"""
     return op.Add(m.x, m.y)
 
 
 @rule(one_of("Mul", "Div")(x, constant("c", where=Is("is -1", lambda v: uniform(v) == -1, (-1,)))))
-def mul_minus_one(m: Match) -> Any:
+def mul_minus_one(m: Match) -> Made:
     """x * -1 -> -x"""
     return op.Neg(m.x) if same_type(m.x, m.root) else decline("the other operand broadcasts")
 
 
 @rule(p.Div(one, y))
-def one_over(m: Match) -> Any:
+def one_over(m: Match) -> Made:
     """1 / y -> Reciprocal(y)"""
     if not is_float(m.y):
         return decline("Reciprocal is for floating-point numbers")
@@ -133,7 +133,7 @@ def one_over(m: Match) -> Any:
 
 
 @rule(p.Div(x, constant("c")))
-def div_power_of_two(m: Match) -> Any:
+def div_power_of_two(m: Match) -> Made:
     """x / 2**k -> x * 2**-k, which rounds alike"""
     found = uniform(m.c)
     if not is_float(m.x) or found is None or not found or not math.isfinite(found):
@@ -144,7 +144,7 @@ def div_power_of_two(m: Match) -> Any:
     return op.Mul(m.x, const(np.full(m.c.shape, 1.0 / found).astype(m.c.dtype.numpy)))
 
 
-def _merged(m: Match, combine: Any) -> Any:
+def _merged(m: Match, combine: Any) -> Value | None:
     """x and the constant that `a` and `b` combine to, as operands; None where that does not pay or overflows."""
     a, b = small(m.a), small(m.b)
     if a is None or b is None:
@@ -162,21 +162,21 @@ def _merged(m: Match, combine: Any) -> Any:
 
 
 @rule(p.Mul(p.Mul(x, constant("a")).once(), constant("b")), exact=False)
-def mul_mul(m: Match) -> Any:
+def mul_mul(m: Match) -> Made:
     """(x * a) * b -> x * (a * b), for constants"""
     c = _merged(m, np.multiply)
     return decline("the product of the constants overflows, or is larger than both") if c is None else op.Mul(m.x, c)
 
 
 @rule(p.Add(p.Add(x, constant("a")).once(), constant("b")), exact=False)
-def add_add(m: Match) -> Any:
+def add_add(m: Match) -> Made:
     """(x + a) + b -> x + (a + b), for constants"""
     c = _merged(m, np.add)
     return decline("the sum of the constants overflows, or is larger than both") if c is None else op.Add(m.x, c)
 
 
 @rule(p.Mul(x, p.Reciprocal(y).once()), exact=False)
-def mul_reciprocal(m: Match) -> Any:
+def mul_reciprocal(m: Match) -> Made:
     """x * (1 / y) -> x / y"""
     return op.Div(m.x, m.y)
 
@@ -185,7 +185,7 @@ def mul_reciprocal(m: Match) -> Any:
 
 
 @rule(p.Pow(x, constant("c")), exact=False)
-def small_power(m: Match) -> Any:
+def small_power(m: Match) -> Made:
     """x ** 2 -> x * x; x ** 0.5 -> Sqrt(x); x ** -1 -> 1 / x"""
     found = uniform(m.c)
     if not same_type(m.x, m.root):
@@ -203,7 +203,7 @@ def small_power(m: Match) -> Any:
 
 
 @rule(one_of("Neg", "Not", "BitwiseNot")(one_of("Neg", "Not", "BitwiseNot")(x).named("inner")))
-def involution(m: Match) -> Any:
+def involution(m: Match) -> Made:
     """-(-x) -> x, and so for Not and BitwiseNot"""
     return m.x if m.root.op == m.inner.op else decline("two different operators")
 
@@ -212,7 +212,7 @@ UNARY_PROJECTIONS = ("Abs", "Relu", "Ceil", "Floor", "Round", "Sign")
 
 
 @rule(one_of(*UNARY_PROJECTIONS)(one_of(*UNARY_PROJECTIONS, "Sigmoid", "Exp", "Softmax", "Neg")(x).named("inner")))
-def projection(m: Match) -> Any:
+def projection(m: Match) -> Made:
     """Abs(Abs(x)) -> Abs(x), and so for Relu, Ceil, Floor, Round, Sign; Relu(Sigmoid(x)) -> Sigmoid(x)"""
     outer, inner = m.root.op, m.inner.op
     if outer == inner:
@@ -227,7 +227,7 @@ def projection(m: Match) -> Any:
 
 
 @rule(p.Not(one_of("Greater", "Less", "GreaterOrEqual", "LessOrEqual")(x, y).named("inner")))
-def not_compare(m: Match) -> Any:
+def not_compare(m: Match) -> Made:
     """Not(x > y) -> x <= y, for integers (NaN is neither)"""
     if not is_integer(m.x):
         return decline("NaN compares false both ways")
@@ -239,7 +239,7 @@ def not_compare(m: Match) -> Any:
 
 
 @rule(one_of("And", "Or", "Xor")(x, constant("c")))
-def logic_constant(m: Match) -> Any:
+def logic_constant(m: Match) -> Made:
     """x & True -> x; x | False -> x; x ^ False -> x; x ^ True -> ~x; x & False -> False; x | True -> True"""
     found = uniform(m.c)
     if found is None:
@@ -257,7 +257,7 @@ def logic_constant(m: Match) -> Any:
 
 
 @rule(p.Where(constant("c"), x, y))
-def where_constant(m: Match) -> Any:
+def where_constant(m: Match) -> Made:
     """Where(True, x, y) -> x; Where(False, x, y) -> y"""
     found = uniform(m.c)
     if found is None:
@@ -266,25 +266,25 @@ def where_constant(m: Match) -> Any:
 
 
 @rule(p.Where(z, x, x))
-def where_same(m: Match) -> Any:
+def where_same(m: Match) -> Made:
     """Where(c, x, x) -> x"""
     return _as_x(m)
 
 
 @rule(p.Where(p.Not(z), x, y))
-def where_not(m: Match) -> Any:
+def where_not(m: Match) -> Made:
     """Where(Not(c), x, y) -> Where(c, y, x)"""
     return op.Where(m.z, m.y, m.x)
 
 
-def _flagged(rng: np.random.Generator) -> Any:
+def _flagged(rng: np.random.Generator) -> Value:
     flags = param(Tensor(DType.BOOL, (dims.symbol("n"), 3)))
     kind = (np.bool_, np.float32, np.int64)[int(rng.integers(3))]
     return op.Where(flags, *(const(np.array(v, dtype=kind)) for v in ((1, 0) if rng.random() < 0.5 else (0, 1))))
 
 
 @rule(p.Where(z, constant("a"), constant("b")), sample=_flagged)
-def where_flags(m: Match) -> Any:
+def where_flags(m: Match) -> Made:
     """Where(c, True, False) -> c; Where(c, False, True) -> Not(c); Where(c, 1.0, 0.0) -> Cast(c)"""
     a, b = uniform(m.a), uniform(m.b)
     if {a, b} != {0, 1} or not same_shape(m.z.shape, m.root.shape) or isinstance(a, complex):
@@ -297,14 +297,14 @@ def where_flags(m: Match) -> Any:
 
 
 @rule(either(p.Where(z, x, p.Where(z, hole("w"), y)), p.Where(z, p.Where(z, x, hole("w")), y)))
-def where_where(m: Match) -> Any:
+def where_where(m: Match) -> Made:
     """Where(c, x, Where(c, w, y)) -> Where(c, x, y), and so where the inner one stands first"""
     found = op.Where(m.z, m.x, m.y)
     return found if same_type(found, m.root) else decline("what is left out broadcasts")
 
 
 @rule(one_of("And", "Or")(x, one_of("And", "Or")(x, y).named("inner")))
-def absorbed_logic(m: Match) -> Any:
+def absorbed_logic(m: Match) -> Made:
     """x & (x & y) -> x & y; x & (x | y) -> x; and so for Or"""
     if m.inner.op == m.root.op:
         return m.inner if same_type(m.inner, m.root) else decline("x broadcasts")
@@ -312,7 +312,7 @@ def absorbed_logic(m: Match) -> Any:
 
 
 @rule(one_of("And", "Or")(x, p.Not(x)))
-def excluded_middle(m: Match) -> Any:
+def excluded_middle(m: Match) -> Made:
     """x & Not(x) -> False; x | Not(x) -> True, for flags of known, small shape"""
     if not all(type(d) is int for d in m.root.shape) or math.prod(m.root.shape) > 4096:
         return decline("the result is as large as x")
@@ -320,7 +320,7 @@ def excluded_middle(m: Match) -> Any:
 
 
 @rule(one_of("Equal", "LessOrEqual", "GreaterOrEqual", "Less", "Greater")(x, x))
-def compare_with_itself(m: Match) -> Any:
+def compare_with_itself(m: Match) -> Made:
     """x == x -> True; x < x -> False, for integers of known, small shape (NaN is not equal to itself)"""
     if m.x.dtype.is_float or not all(type(d) is int for d in m.root.shape) or math.prod(m.root.shape) > 4096:
         return decline("floating-point numbers, or the result is as large as x")
@@ -331,7 +331,7 @@ def compare_with_itself(m: Match) -> Any:
 
 
 @rule(p.Dropout(x, hole("ratio", optional=True), hole("training", optional=True), seed=attr("seed")))
-def dropout(m: Match) -> Any:
+def dropout(m: Match) -> Made:
     """Dropout(x, ratio, training=False) -> x"""
     if m.training is not None and uniform(m.training) is not False:
         return decline("it drops: training is not False")

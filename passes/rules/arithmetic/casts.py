@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -12,7 +10,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import attr, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import same_shape, takes
 
 x = hole("x")
@@ -45,13 +43,13 @@ def holds_all(small: DType, large: DType) -> bool:
 
 
 @rule(one_of("Cast")(x))
-def same_cast(m: Match) -> Any:
+def same_cast(m: Match) -> Made:
     """Cast(x, its own element type) -> x"""
     return m.x if m.x.dtype is m.root.dtype else decline("the element type changes")
 
 
 @rule(one_of("Cast")(one_of("Cast")(x).named("inner")))
-def cast_cast(m: Match) -> Any:
+def cast_cast(m: Match) -> Made:
     """Cast(Cast(x)) -> Cast(x), where the inner one loses nothing"""
     start, middle, end = m.x.dtype, m.inner.dtype, m.root.dtype
     if not holds_all(start, middle):
@@ -64,7 +62,7 @@ def cast_cast(m: Match) -> Any:
 
 
 @rule(p.CastLike(x, hole("y"), round_mode=attr("round_mode"), saturate=attr("saturate")))
-def cast_like(m: Match) -> Any:
+def cast_like(m: Match) -> Made:
     """CastLike(x, y) -> Cast(x, the element type of y)"""
     return op.Cast(m.x, to=m.root.dtype, round_mode=m.round_mode, saturate=m.saturate)
 
@@ -95,7 +93,7 @@ def _moved(rng: np.random.Generator) -> Value:
 
 @rule(one_of("Cast")(one_of(*_MOVED)(one_of("Cast")(x).named("inner").once(), *rest("more")).named("view").once()),
       sample=_moved)  # fmt: skip
-def cast_of_moved_cast(m: Match) -> Any:
+def cast_of_moved_cast(m: Match) -> Made:
     """Cast(Transpose(Cast(x))) -> Transpose(Cast(x)), and so for what only moves elements"""
     if not _merges(m.x.dtype, m.inner.dtype, m.root.dtype):
         return decline("the first cast loses something")
@@ -120,7 +118,7 @@ _inner_cast = one_of("Cast")(x)
 
 @rule(one_of("Cast")(one_of("Neg", "Abs", "Relu", "Sqrt")(_inner_cast.named("inner").once()).named("f").once()),
       sample=_around)  # fmt: skip
-def cast_around_unary(m: Match) -> Any:
+def cast_around_unary(m: Match) -> Made:
     """Cast(f(Cast(x, f32)), f16) -> f(x), for what is rounded once: Neg, Abs, Relu, Sqrt"""
     if m.x.dtype is not m.root.dtype or m.x.dtype not in _NARROW or m.inner.dtype is not DType.FLOAT:
         return decline("not from a narrow type to f32 and back")
@@ -131,7 +129,7 @@ _two_casts = (one_of("Cast")(x).named("first").once(), one_of("Cast")(hole("y"))
 
 
 @rule(one_of("Cast")(one_of("Add", "Sub", "Mul", "Div")(*_two_casts).named("f").once()), sample=_around)
-def cast_around_binary(m: Match) -> Any:
+def cast_around_binary(m: Match) -> Made:
     """Cast(Cast(x, f32) + Cast(y, f32), f16) -> x + y: f32 is wide enough that rounding twice is rounding once"""
     if m.x.dtype is not m.root.dtype or m.x.dtype not in _NARROW or m.y.dtype is not m.x.dtype:
         return decline("not from a narrow type and back")
@@ -150,7 +148,7 @@ def _compared(rng: np.random.Generator) -> Value:
 
 @rule(one_of(*_COMPARED)(one_of("Cast")(x).named("first"), one_of("Cast")(hole("y")).named("second")),
       sample=_compared)  # fmt: skip
-def compare_of_casts(m: Match) -> Any:
+def compare_of_casts(m: Match) -> Made:
     """Cast(x, i64) < Cast(y, i64) -> x < y, where the casts lose nothing"""
     start = m.x.dtype
     if m.y.dtype is not start or not holds_all(start, m.first.dtype):
@@ -170,7 +168,7 @@ def _flags(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of("Equal", "Greater")(one_of("Cast")(x).named("inner"), constant("c")), sample=_flags)
-def compare_of_flags(m: Match) -> Any:
+def compare_of_flags(m: Match) -> Made:
     """Cast(flags) == 0 -> Not(flags); Cast(flags) == 1, Cast(flags) > 0 -> flags"""
     found = uniform(m.c)
     if m.x.dtype is not DType.BOOL or found not in (0, 1) or not same_shape(m.x.shape, m.root.shape):
@@ -186,7 +184,7 @@ def _chosen(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of("Cast")(p.Where(hole("c"), constant("a"), constant("b")).once()), sample=_chosen)
-def cast_of_choice(m: Match) -> Any:
+def cast_of_choice(m: Match) -> Made:
     """Cast(Where(c, a, b)) -> Where(c, Cast(a), Cast(b)), for constants"""
     if m.a.blob.is_weight or m.b.blob.is_weight or m.a.blob.size > 64 or m.b.blob.size > 64:
         return decline("weights, or many numbers")

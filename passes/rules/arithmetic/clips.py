@@ -16,7 +16,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import tensor
 from irkit.pattern import Is, hole, is_all_zeros, one_of, p, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import is_float, number, same_type, small
 
 x, y = hole("x"), hole("y")
@@ -59,7 +59,7 @@ def _within(inner: Bounds, outer: Bounds) -> Bounds | None:
 
 
 @rule(p.Relu(p.Clip(x, _low, _high)))
-def relu_clip(m: Match) -> Any:
+def relu_clip(m: Match) -> Made:
     """Relu(Clip(x, a, b)) -> Clip(x, max(a, 0), b)"""
     found = bounds_of(m.low, m.high)
     if found is None or found[1] <= 0:
@@ -68,7 +68,7 @@ def relu_clip(m: Match) -> Any:
 
 
 @rule(p.Clip(p.Relu(x), _low, _high))
-def clip_relu(m: Match) -> Any:
+def clip_relu(m: Match) -> Made:
     """Clip(Relu(x), a, b) -> Clip(x, max(a, 0), b)"""
     found = bounds_of(m.low, m.high)
     if found is None or (m.x.dtype.is_float and (found[1] == 0 or mixes_zeros(found[0], 0.0))):
@@ -77,7 +77,7 @@ def clip_relu(m: Match) -> Any:
 
 
 @rule(p.Clip(p.Clip(x, constant("a", optional=True), constant("b", optional=True)), _low, _high))
-def clip_clip(m: Match) -> Any:
+def clip_clip(m: Match) -> Made:
     """Clip(Clip(x, a, b), c, d) -> Clip(x, max(a, c), min(b, d))"""
     inner, outer = bounds_of(m.a, m.b), bounds_of(m.low, m.high)
     found = None if inner is None or outer is None else _within(inner, outer)
@@ -90,7 +90,7 @@ def clip_clip(m: Match) -> Any:
 
 
 @rule(p.Clip(x, _low, _high))
-def clip_nothing(m: Match) -> Any:
+def clip_nothing(m: Match) -> Made:
     """Clip(x) without bounds -> x"""
     found = bounds_of(m.low, m.high)
     if found is None or not (math.isinf(found[0]) and found[0] < 0 and math.isinf(found[1]) and found[1] > 0):
@@ -99,7 +99,7 @@ def clip_nothing(m: Match) -> Any:
 
 
 @rule(p.Clip(x, constant("low", where=is_all_zeros), constant("high", optional=True)), exact=False)
-def clip_to_relu(m: Match) -> Any:
+def clip_to_relu(m: Match) -> Made:
     """Clip(x, 0) -> Relu(x)"""
     found = bounds_of(m.low, m.high)
     if found is None or not math.isinf(found[1]) or not is_float(m.x):
@@ -113,7 +113,7 @@ _a, _b = constant("a"), constant("b")
 
 
 @rule(one_of("Max", "Min")(one_of("Max", "Min")(x, _a).named("inner").once(), _b))
-def bound_of_bound(m: Match) -> Any:
+def bound_of_bound(m: Match) -> Made:
     """Max(Max(x, a), b) -> Max(x, max(a, b)), and so for Min, for constants"""
     if m.inner.op != m.root.op:
         return decline("a Max and a Min")
@@ -132,7 +132,7 @@ def bound_of_bound(m: Match) -> Any:
 
 
 @rule(one_of("Max", "Min")(one_of("Max", "Min")(x, _a).named("inner"), _b), exact=False)
-def clip_of_max_min(m: Match) -> Any:
+def clip_of_max_min(m: Match) -> Made:
     """Max(Min(x, b), a) -> Clip(x, a, b), and so for Min(Max(x, a), b), for numbers a <= b"""
     a, b = uniform(m.a), uniform(m.b)
     if m.inner.op == m.root.op or a is None or b is None or not same_type(m.x, m.root):
@@ -142,7 +142,7 @@ def clip_of_max_min(m: Match) -> Any:
 
 
 @rule(one_of("Max", "Min")(p.Clip(x, _low, _high), _b), exact=False)
-def bound_of_clip(m: Match) -> Any:
+def bound_of_clip(m: Match) -> Made:
     """Max(Clip(x, a, b), c) -> Clip(x, max(a, c), max(b, c)), and so for Min"""
     found, b = bounds_of(m.low, m.high), uniform(m.b)
     if found is None or b is None or not same_type(m.x, m.root):
@@ -152,7 +152,7 @@ def bound_of_clip(m: Match) -> Any:
 
 
 @rule(p.Clip(one_of("Max", "Min")(x, _a).named("inner"), _low, _high), exact=False)
-def clip_of_bound(m: Match) -> Any:
+def clip_of_bound(m: Match) -> Made:
     """Clip(Max(x, c), a, b) -> Clip(x, max(a, c), b), and so for Min"""
     found, a = bounds_of(m.low, m.high), uniform(m.a)
     if found is None or a is None or not same_type(m.x, m.root):
@@ -162,7 +162,7 @@ def clip_of_bound(m: Match) -> Any:
 
 
 @rule(p.Min(p.Relu(x), _b), exact=False)
-def min_of_relu(m: Match) -> Any:
+def min_of_relu(m: Match) -> Made:
     """Min(Relu(x), b) -> Clip(x, 0, b)"""
     b = uniform(m.b)
     if b is None or b < 0 or not same_type(m.x, m.root):
@@ -171,7 +171,7 @@ def min_of_relu(m: Match) -> Any:
 
 
 @rule(p.Max(x, constant("zero", where=is_all_zeros)), exact=False)
-def max_to_relu(m: Match) -> Any:
+def max_to_relu(m: Match) -> Made:
     """Max(x, 0) -> Relu(x)"""
     if not is_float(m.x) or not same_type(m.x, m.root):
         return decline("the zero broadcasts, or the numbers are integers")
@@ -179,7 +179,7 @@ def max_to_relu(m: Match) -> Any:
 
 
 @rule(p.Relu(p.Min(x, _b)), exact=False)
-def relu_of_min(m: Match) -> Any:
+def relu_of_min(m: Match) -> Made:
     """Relu(Min(x, b)) -> Clip(x, 0, b)"""
     b = uniform(m.b)
     if b is None or b < 0 or not same_type(m.x, m.root):
@@ -187,20 +187,20 @@ def relu_of_min(m: Match) -> Any:
     return clipped(m.x, (0, b))
 
 
-@rule(p.Relu(p.Max(x, _b)), exact=False)
-def relu_of_max(m: Match) -> Any:
+@rule(p.Relu(p.Max(x, _b).named("most")), exact=False)
+def relu_of_max(m: Match) -> Made:
     """Relu(Max(x, b)) -> Max(x, b) for b >= 0, and Relu(x) for b <= 0"""
     b = uniform(m.b)
     if b is None or not same_type(m.x, m.root):
         return decline("the bound is no number")
-    return m.root.inputs[0] if b >= 0 else op.Relu(m.x)
+    return m.most if b >= 0 else op.Relu(m.x)
 
 
 _bounded = ("Sigmoid", "Softmax", "Tanh", "Erf", "Sin", "Cos", "Sign", "HardSigmoid", "Softsign")
 
 
 @rule(p.Clip(one_of(*_bounded)(x).named("inner"), _low, _high))
-def clip_of_bounded(m: Match) -> Any:
+def clip_of_bounded(m: Match) -> Made:
     """Clip(Sigmoid(x), 0, 1) -> Sigmoid(x), and so for what lies within the bounds anyway"""
     found = bounds_of(m.low, m.high)
     positive = m.inner.op in ("Sigmoid", "Softmax", "HardSigmoid")
@@ -212,7 +212,7 @@ def clip_of_bounded(m: Match) -> Any:
 
 
 @rule(p.Min(x, p.Max(x, y)))
-def absorbed_max(m: Match) -> Any:
+def absorbed_max(m: Match) -> Made:
     """Min(x, Max(x, y)) -> x, for integers"""
     if not m.x.dtype.is_integer or not same_type(m.x, m.root):
         return decline("NaN in y shows, or y broadcasts")
@@ -220,7 +220,7 @@ def absorbed_max(m: Match) -> Any:
 
 
 @rule(p.Max(x, p.Min(x, y)))
-def absorbed_min(m: Match) -> Any:
+def absorbed_min(m: Match) -> Made:
     """Max(x, Min(x, y)) -> x, for integers"""
     if not m.x.dtype.is_integer or not same_type(m.x, m.root):
         return decline("NaN in y shows, or y broadcasts")
@@ -245,13 +245,13 @@ def _unbounded(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Max(x, _lowest), sample=_unbounded)
-def max_of_lowest(m: Match) -> Any:
+def max_of_lowest(m: Match) -> Made:
     """Max(x, -inf) -> x"""
     return m.x if same_type(m.x, m.root) else decline("the bound broadcasts")
 
 
 @rule(p.Min(x, _highest), sample=_unbounded)
-def min_of_highest(m: Match) -> Any:
+def min_of_highest(m: Match) -> Made:
     """Min(x, inf) -> x"""
     return m.x if same_type(m.x, m.root) else decline("the bound broadcasts")
 

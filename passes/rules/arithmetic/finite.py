@@ -6,8 +6,6 @@ What torch keeps NaN in, and ONNX Runtime does not, is lowered with values that 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit.build import const, op
@@ -15,7 +13,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, tensor
 from irkit.pattern import const as constant
 from irkit.pattern import either, hole, is_all_zeros, one_of, p
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import is_float, same_shape
 
 
@@ -26,7 +24,7 @@ def _kept(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Where(either(p.IsNaN(hole("x")), p.IsInf(hole("x"))), hole("a"), hole("y")), exact=False, sample=_kept)
-def where_finite(m: Match) -> Any:
+def where_finite(m: Match) -> Made:
     """Where(IsNaN(x), a, y) -> y, and so for IsInf: where all numbers are finite"""
     return m.y if same_shape(m.y.shape, m.root.shape) else decline("y is broadcast")
 
@@ -45,7 +43,7 @@ _kind = one_of("Cast")(one_of("MaxPool")(_number))  # where_finite went before
 
 
 @rule(p.Add(hole("pooled"), p.Gather(constant("table"), _kind)), exact=False, sample=_pooled)
-def pool_finite(m: Match) -> Any:
+def pool_finite(m: Match) -> Made:
     """y + Gather([-inf, 0, NaN], MaxPool(x > -inf)) -> y, where all numbers are finite"""
     table = m.table.blob.array
     if table.shape != (3,) or table[1] != 0 or not same_shape(m.pooled.shape, m.root.shape):
@@ -58,7 +56,7 @@ _zero, _x = constant("zero", where=is_all_zeros), hole("x")
 
 @rule(either(p.Where(either(p.Greater(_x, _zero), p.GreaterOrEqual(_x, _zero)), _x, _zero),
              one_of("ThresholdedRelu")(_x, alpha=0.0)), exact=False)  # fmt: skip
-def relu_finite(m: Match) -> Any:
+def relu_finite(m: Match) -> Made:
     """Where(x > 0, x, 0) -> Relu(x), where all numbers are finite"""
     if not is_float(m.x) or not same_shape(m.x.shape, m.root.shape):
         return decline("integers, or a constant broadcasts x")

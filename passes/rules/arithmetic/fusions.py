@@ -15,16 +15,16 @@ from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
-from irkit.pattern import Is, Op, attr, either, hole, is_all_ones, p, uniform
+from irkit.pattern import Constant, Either, Is, Op, attr, either, hole, is_all_ones, p, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, holds_digits, is_float, positive, same_shape, same_type, trailing
 from passes.rules.movement.views import view
 
 x, y, w = hole("x"), hole("y"), hole("w")
 
 
-def about(target: float) -> Any:
+def about(target: float) -> Constant:
     """A constant that is `target`, up to rounding in its element type."""
 
     def holds(value: Value) -> bool:
@@ -37,7 +37,7 @@ def about(target: float) -> Any:
     return constant("", where=Is(f"is about {target:.6g}", holds, (target,)))
 
 
-def _same_as_x(m: Match, build: Callable[[], Value]) -> Any:
+def _same_as_x(m: Match, build: Callable[[], Value]) -> Made:
     return build() if same_type(m.x, m.root) else decline("a constant broadcasts x")
 
 
@@ -60,7 +60,7 @@ def _broadcasts_to(value: Value, target: Value) -> bool:
 
 
 @rule(p.Add(_product, hole("c")).typed(rank=2), exact=False)
-def gemm(m: Match) -> Any:
+def gemm(m: Match) -> Made:
     """a @ b + c -> Gemm(a, b, c), for matrices"""
     if not _broadcasts_to(m.c, m.product):
         return decline("c does not broadcast to the product")
@@ -71,7 +71,7 @@ _gemm_attributes = {name: attr(name) for name in ("transA", "transB", "alpha", "
 
 
 @rule(p.Add(p.Gemm(hole("a"), hole("b"), **_gemm_attributes).named("product").once(), hole("c")), exact=False)
-def gemm_bias(m: Match) -> Any:
+def gemm_bias(m: Match) -> Made:
     """Gemm(a, b) + c -> Gemm(a, b, c)"""
     if not _broadcasts_to(m.c, m.product) or not is_float(m.a):
         return decline("c does not broadcast to the product, or the numbers are integers")
@@ -101,7 +101,7 @@ _weighted = either(
 
 
 @rule(p.Reshape(_weighted, hole("shape"), allowzero=attr("b_")), exact=False, sample=_flattened)
-def product_of_rows(m: Match) -> Any:
+def product_of_rows(m: Match) -> Made:
     """Reshape(Gemm(Reshape(x, [n, k]), b, c)) -> x @ b + c, where leading axes were joined, or last ones to k"""
     lead, width = m.root.shape[:-1], m.rows.shape[-1]
     if m.rows.rank != 2 or m.x.rank < 3 or len(lead) < 2 or not same_shape(m.x.shape[: len(lead)], lead):
@@ -128,7 +128,7 @@ _root2 = math.sqrt(2.0)
 _erf = p.Erf(either(p.Div(x, about(_root2)), p.Mul(x, about(1 / _root2))))
 
 
-def _halved(inner: Op) -> Any:
+def _halved(inner: Op) -> Either:
     """0.5 * x * (1 + inner), in every order of the products."""
     more = p.Add(inner, about(1.0))
     half = about(0.5)
@@ -136,7 +136,7 @@ def _halved(inner: Op) -> Any:
 
 
 @rule(_halved(_erf), exact=False)
-def gelu(m: Match) -> Any:
+def gelu(m: Match) -> Made:
     """0.5 * x * (1 + Erf(x / sqrt(2))) -> Gelu(x)"""
     return _same_as_x(m, lambda: op.Gelu(m.x))
 
@@ -150,19 +150,19 @@ _poly = either(
 
 
 @rule(_halved(p.Tanh(_poly)), exact=False)
-def gelu_tanh(m: Match) -> Any:
+def gelu_tanh(m: Match) -> Made:
     """0.5 * x * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) -> Gelu(x, approximate="tanh")"""
     return _same_as_x(m, lambda: op.Gelu(m.x, approximate="tanh"))
 
 
 @rule(p.Mul(x, p.Sigmoid(x)), exact=False)
-def swish(m: Match) -> Any:
+def swish(m: Match) -> Made:
     """x * Sigmoid(x) -> Swish(x)"""
     return op.Swish(m.x)
 
 
 @rule(p.Mul(x, p.Sigmoid(p.Mul(x, constant("alpha")))), exact=False)
-def swish_alpha(m: Match) -> Any:
+def swish_alpha(m: Match) -> Made:
     """x * Sigmoid(alpha * x) -> Swish(x, alpha)"""
     alpha = uniform(m.alpha)
     if alpha is None:
@@ -173,7 +173,7 @@ def swish_alpha(m: Match) -> Any:
 
 
 @rule(p.Log(p.Softmax(x, axis=attr("axis"))), exact=False)
-def log_softmax(m: Match) -> Any:
+def log_softmax(m: Match) -> Made:
     """Log(Softmax(x)) -> LogSoftmax(x)"""
     return op.LogSoftmax(m.x, axis=m.axis)
 
@@ -192,7 +192,7 @@ def _mean(inner: Any) -> Op:
     return p.ReduceMean(inner, _last, keepdims=1)
 
 
-def _square(inner: Any) -> Any:
+def _square(inner: Any) -> Either:
     return either(p.Mul(inner, inner), p.Pow(inner, about(2.0)))
 
 
@@ -232,7 +232,7 @@ def _shifted_norm(rng: np.random.Generator) -> Value:
 
 @rule(either(p.Div(_deviation, _spread), p.Mul(_deviation, p.Reciprocal(_spread))), exact=False,
       sample=_normed_by_mean)  # fmt: skip
-def layer_norm(m: Match) -> Any:
+def layer_norm(m: Match) -> Made:
     """(x - mean(x)) / Sqrt(mean((x - mean(x)) ** 2) + epsilon) -> LayerNormalization(x, 1)"""
     axis = trailing(m.axes, m.x)
     if axis is None or trailing(m.axes_1, m.x) != axis or not same_type(m.x, m.root):
@@ -262,7 +262,7 @@ _norm = {"axis": attr("axis"), "epsilon": attr("epsilon"), "stash_type": attr("s
 
 @rule(p.Mul(p.LayerNormalization(x, constant("unit", where=is_all_ones), **_norm).once(), w), exact=False,
       sample=_scaled_norm)  # fmt: skip
-def layer_norm_scale(m: Match) -> Any:
+def layer_norm_scale(m: Match) -> Made:
     """LayerNormalization(x, 1) * w -> LayerNormalization(x, w)"""
     if not _row_like(m.w, m.x, m.axis):
         return decline("w has not the shape of the last axes")
@@ -270,7 +270,7 @@ def layer_norm_scale(m: Match) -> Any:
 
 
 @rule(p.Add(p.LayerNormalization(x, w, **_norm).once(), hole("bias")), exact=False, sample=_shifted_norm)
-def layer_norm_bias(m: Match) -> Any:
+def layer_norm_bias(m: Match) -> Made:
     """LayerNormalization(x, w) + bias -> LayerNormalization(x, w, bias)"""
     if not _row_like(m.bias, m.x, m.axis):
         return decline("the bias has not the shape of the last axes")
@@ -281,7 +281,7 @@ _root_mean_square = p.Sqrt(p.Add(_mean(_square(x)), _epsilon))
 _normed = either(p.Div(x, _root_mean_square), p.Mul(x, p.Reciprocal(_root_mean_square)))
 
 
-def _rms(m: Match, scale: Value) -> Any:
+def _rms(m: Match, scale: Value) -> Made:
     if not _of_last_axis(m, m.axes) or not same_type(m.x, m.root):
         return decline("the mean is not along the last axis")
     if not _row_like(scale, m.x):
@@ -290,7 +290,7 @@ def _rms(m: Match, scale: Value) -> Any:
 
 
 @rule(p.Mul(_normed, w), exact=False)
-def rms_norm(m: Match) -> Any:
+def rms_norm(m: Match) -> Made:
     """w * x / Sqrt(mean(x * x) + epsilon) -> RMSNormalization(x, w)"""
     if m.x.dtype is not DType.FLOAT:
         return decline("the norm would be computed in another element type")
@@ -308,7 +308,7 @@ _narrowed = p.Cast(_normed, to=attr("to"), saturate=attr("saturate"), round_mode
 
 
 @rule(p.Mul(_narrowed, w), exact=False, sample=_narrow_norm)
-def rms_norm_cast(m: Match) -> Any:
+def rms_norm_cast(m: Match) -> Made:
     """w * Cast(Cast(x, f32) / Sqrt(mean + epsilon), f16) -> RMSNormalization(x, w), which computes in f32"""
     if m.x.op != "Cast" or m.x.dtype is not DType.FLOAT or not _of_last_axis(m, m.axes):
         return decline("the norm is not computed in f32")
@@ -322,7 +322,7 @@ _shifted = p.Exp(p.Sub(x, p.ReduceMax(x, constant("axes"), keepdims=1)))
 
 
 @rule(p.Div(_shifted.named("e"), p.ReduceSum(hole("e"), constant("axes_1"), keepdims=1)), exact=False)
-def softmax(m: Match) -> Any:
+def softmax(m: Match) -> Made:
     """Exp(x - max(x)) / sum(Exp(x - max(x))) -> Softmax(x)"""
     axes, others = axes_of(m.axes), axes_of(m.axes_1)
     if axes is None or others is None or len(axes) != 1 or positive(axes, m.x.rank) != positive(others, m.x.rank):
@@ -352,7 +352,7 @@ _top_or_nan = p.Where(_broken, constant("nan", where=_is_nan), _top)
 
 
 @rule(p.Softmax(p.Sub(x, either(_top, _top_or_nan)), axis=attr("axis")), exact=False, sample=_shifted_softmax)
-def softmax_of_shifted(m: Match) -> Any:
+def softmax_of_shifted(m: Match) -> Made:
     """Softmax(x - max(x)) -> Softmax(x), which takes the largest off itself"""
     for each in (m.axes, m.get("axes_1", m.axes)):
         axes = axes_of(each)

@@ -9,9 +9,9 @@ import numpy as np
 from irkit.build import const, op
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, tensor
-from irkit.pattern import Is, attr, either, hole, is_all_ones, is_all_zeros, p, uniform
+from irkit.pattern import Either, Is, Op, attr, either, hole, is_all_ones, is_all_zeros, p, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, lazily, positive, same_type
 from passes.rules.arithmetic.fusions import about
 
@@ -30,7 +30,7 @@ WIDEST = 1 << 13
 NARROW = (DType.FLOAT16, DType.BFLOAT16)
 
 
-def _square(inner: Any) -> Any:
+def _square(inner: Any) -> Either:
     return either(p.Mul(inner, inner), p.Pow(inner, about(2.0)))
 
 
@@ -48,13 +48,13 @@ def _ones(like: Value) -> Value | None:
 
 
 @rule(p.Sqrt(p.Reciprocal(x).once()), exact=False)
-def root_of_reciprocal(m: Match) -> Any:
+def root_of_reciprocal(m: Match) -> Made:
     """Sqrt(1 / x) -> 1 / Sqrt(x)"""
     return op.Reciprocal(op.Sqrt(m.x)) if m.x.dtype.is_float else decline("integers")
 
 
 @rule(p.Pow(x, about(-0.5)), exact=False)
-def inverse_root(m: Match) -> Any:
+def inverse_root(m: Match) -> Made:
     """x ** -0.5 -> 1 / Sqrt(x)"""
     return op.Reciprocal(op.Sqrt(m.x)) if same_type(m.x, m.root) else decline("the exponent broadcasts")
 
@@ -63,7 +63,7 @@ _root = p.Sqrt(p.Add(p.ReduceMean(_square(x), constant("axes"), keepdims=1), _ep
 
 
 @rule(either(p.Div(x, _root), p.Mul(x, p.Reciprocal(_root))), exact=False)
-def rms_norm_plain(m: Match) -> Any:
+def rms_norm_plain(m: Match) -> Made:
     """x / Sqrt(mean(x * x) + epsilon) -> RMSNormalization(x, 1)"""
     if m.x.dtype is not DType.FLOAT or not same_type(m.x, m.root):
         return decline("the norm would be computed in another element type")
@@ -90,7 +90,7 @@ def _scaled(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Mul(p.RMSNormalization(x, _unit, **_attributes).once(), w), exact=False, sample=_scaled)
-def rms_norm_scale(m: Match) -> Any:
+def rms_norm_scale(m: Match) -> Made:
     """RMSNormalization(x, 1) * w -> RMSNormalization(x, w)"""
     if not _row_of(m.w, m.x) or m.axis % m.x.rank != m.x.rank - 1:
         return decline("w is no vector along the last axis")
@@ -120,20 +120,20 @@ def _narrowed(m: Match, name: str) -> Any:
 _widened = p.Cast(x, to=DType.FLOAT)
 
 
-def _cast(inner: Any) -> Any:
+def _cast(inner: Any) -> Op:
     return p.Cast(inner, to=attr("to"))
 
 
 @rule(_cast(p.RMSNormalization(_widened, _unit, **_attributes).once()), exact=False,
       sample=lambda rng: _narrow(rng, "RMSNormalization"))  # fmt: skip
-def rms_norm_narrow(m: Match) -> Any:
+def rms_norm_narrow(m: Match) -> Made:
     """Cast(RMSNormalization(Cast(x, f32), 1), f16) -> RMSNormalization(x, 1), which computes in f32"""
     return _narrowed(m, "RMSNormalization")
 
 
 @rule(_cast(p.LayerNormalization(_widened, _unit, **_attributes).once()), exact=False,
       sample=lambda rng: _narrow(rng, "LayerNormalization"))  # fmt: skip
-def layer_norm_narrow(m: Match) -> Any:
+def layer_norm_narrow(m: Match) -> Made:
     """Cast(LayerNormalization(Cast(x, f32), 1), f16) -> LayerNormalization(x, 1), which computes in f32"""
     return _narrowed(m, "LayerNormalization")
 
@@ -141,7 +141,7 @@ def layer_norm_narrow(m: Match) -> Any:
 # ---------------------------------------------------------------------------------------------- by the mean of squares
 
 
-def _mean(inner: Any, name: str) -> Any:
+def _mean(inner: Any, name: str) -> Op:
     return p.ReduceMean(inner, constant(name), keepdims=1)
 
 
@@ -159,7 +159,7 @@ def _of_squares(rng: np.random.Generator) -> Value:
 
 
 @rule(either(p.Div(_gap, _spread), p.Mul(_gap, p.Reciprocal(_spread))), exact=False, sample=_of_squares)
-def layer_norm_of_squares(m: Match) -> Any:
+def layer_norm_of_squares(m: Match) -> Made:
     """(x - mean(x)) / Sqrt(mean(x * x) - mean(x) ** 2 + epsilon) -> LayerNormalization(x, 1)"""
     if m.x.dtype is not DType.FLOAT or not same_type(m.x, m.root):
         return decline("the norm would be computed in another element type")
@@ -188,7 +188,7 @@ _own_spread = p.Sqrt(p.Add(_mean(_square(hole("deviation")), "axes_1"), _epsilon
 
 @rule(either(p.Div(_deviation, _own_spread), p.Mul(_deviation, p.Reciprocal(_own_spread))), exact=False,
       sample=_by_channel)  # fmt: skip
-def instance_norm(m: Match) -> Any:
+def instance_norm(m: Match) -> Made:
     """(x - mean(x)) / Sqrt(variance + epsilon) over all but batch and channels -> InstanceNormalization(x, 1, 0)"""
     rank, channels = m.x.rank, m.x.shape[1] if m.x.rank > 2 else None
     if type(channels) is not int or m.x.dtype is not DType.FLOAT or not same_type(m.x, m.root):
@@ -218,7 +218,7 @@ def _of_channels(value: Value, like: Value) -> bool:
 
 @rule(p.Mul(p.InstanceNormalization(x, _unit, _none, epsilon=attr("epsilon")).once(), constant("c")), exact=False,
       sample=_scaled_instances)  # fmt: skip
-def instance_norm_scale(m: Match) -> Any:
+def instance_norm_scale(m: Match) -> Made:
     """InstanceNormalization(x, 1, 0) * w -> InstanceNormalization(x, w, 0), for a w for each channel"""
     if not _of_channels(m.c, m.x):
         return decline("not one number for each channel")
@@ -228,7 +228,7 @@ def instance_norm_scale(m: Match) -> Any:
 
 @rule(p.Add(p.InstanceNormalization(x, w, _none, epsilon=attr("epsilon")).once(), constant("c")), exact=False,
       sample=_scaled_instances)  # fmt: skip
-def instance_norm_bias(m: Match) -> Any:
+def instance_norm_bias(m: Match) -> Made:
     """InstanceNormalization(x, w, 0) + b -> InstanceNormalization(x, w, b), for a b for each channel"""
     if not _of_channels(m.c, m.x):
         return decline("not one number for each channel")

@@ -13,7 +13,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import attr, attribute_of, hole, one_of, p, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, is_float, positive, vector
 
 x, y = hole("x"), hole("y")
@@ -28,7 +28,7 @@ REDUCTIONS = (
 _reduced = one_of(*REDUCTIONS)(x, constant("axes"))
 
 
-def _keepdims(m: Match, keep: int, reduction: Value) -> Any:
+def _keepdims(m: Match, keep: int, reduction: Value) -> Made:
     axes, moved = axes_of(m.axes), axes_of(m.moved)
     if axes is None or moved is None or not axes or not m.x.rank or attribute_of(reduction, "keepdims") == keep:
         return decline("the axes are not known, or stay already")
@@ -39,13 +39,13 @@ def _keepdims(m: Match, keep: int, reduction: Value) -> Any:
 
 
 @rule(p.Squeeze(_reduced.named("reduction").once(), constant("moved")))
-def squeeze_reduction(m: Match) -> Any:
+def squeeze_reduction(m: Match) -> Made:
     """Squeeze(ReduceX(x, axes), axes) -> ReduceX(x, axes, keepdims=0)"""
     return _keepdims(m, 0, m.reduction)
 
 
 @rule(p.Unsqueeze(_reduced.named("reduction").once(), constant("moved")))
-def unsqueeze_reduction(m: Match) -> Any:
+def unsqueeze_reduction(m: Match) -> Made:
     """Unsqueeze(ReduceX(x, axes, keepdims=0), axes) -> ReduceX(x, axes)"""
     return _keepdims(m, 1, m.reduction)
 
@@ -70,7 +70,7 @@ def _both_axes(m: Match) -> tuple[tuple[int, ...], int] | None:
     return tuple(sorted({*inner, *outer})), keep
 
 
-def _of_both(m: Match) -> Any:
+def _of_both(m: Match) -> Made:
     if m.inner.op != m.root.op:
         return decline("two different reductions")
     found = _both_axes(m)
@@ -81,7 +81,7 @@ def _of_both(m: Match) -> Any:
 
 @rule(one_of("ReduceMax", "ReduceMin")(one_of("ReduceMax", "ReduceMin")(x, _first).named("inner").once(),
                                        constant("axes")))  # fmt: skip
-def bound_of_bounds(m: Match) -> Any:
+def bound_of_bounds(m: Match) -> Made:
     """ReduceMax(ReduceMax(x, a), b) -> ReduceMax(x, a and b), and so for ReduceMin"""
     return _of_both(m)
 
@@ -90,7 +90,7 @@ _MERGED = ("ReduceSum", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSumExp",
 
 
 @rule(one_of(*_MERGED)(one_of(*_MERGED)(x, _first).named("inner").once(), constant("axes")), exact=False)
-def reduction_of_reduction(m: Match) -> Any:
+def reduction_of_reduction(m: Match) -> Made:
     """ReduceSum(ReduceSum(x, a), b) -> ReduceSum(x, a and b), and so for means, products and norms"""
     if m.inner.op == m.root.op == "ReduceMean":
         axes = (_both_axes(m) or ((),))[0]
@@ -115,13 +115,13 @@ def _of_ones(m: Match) -> Any:
 
 
 @rule(one_of("ReduceMax", "ReduceMin", "ReduceProd")(x, constant("axes")))
-def reduce_ones(m: Match) -> Any:
+def reduce_ones(m: Match) -> Made:
     """ReduceMax(x) over axes of size 1 -> x, without them where they are not kept; so for ReduceMin, ReduceProd"""
     return _of_ones(m)
 
 
 @rule(one_of("ReduceSum", "ReduceMean")(x, constant("axes")), exact=False)
-def sum_of_ones(m: Match) -> Any:
+def sum_of_ones(m: Match) -> Made:
     """ReduceSum(x) over axes of size 1 -> x, which keeps the sign of -0.0; so for ReduceMean"""
     return _of_ones(m)
 
@@ -137,7 +137,7 @@ def _expanded(rng: np.random.Generator) -> Value:
 
 @rule(one_of("ReduceMax", "ReduceMin", "ReduceMean")(p.Expand(x, hole("shape")).named("wide"), constant("axes")),
       exact=False, sample=_expanded)  # fmt: skip
-def reduce_expanded(m: Match) -> Any:
+def reduce_expanded(m: Match) -> Made:
     """ReduceMax(Expand(x)) -> ReduceMax(x), where just the reduced axes were expanded; so for ReduceMin, ReduceMean"""
     axes = axes_of(m.axes)
     if not axes or m.x.rank != m.wide.rank or not is_float(m.x):
@@ -155,32 +155,32 @@ _keep = attr("keepdims")
 _axes = constant("axes")
 
 
-def _named(m: Match, name: str) -> Any:
+def _named(m: Match, name: str) -> Made:
     if not is_float(m.x) or m.x.dtype is DType.BFLOAT16 or m.x.dtype is DType.FLOAT16:
         return decline("integers and short numbers overflow elsewhere")
     return call(name, [m.x, m.axes], {"keepdims": m.keepdims})
 
 
 @rule(p.ReduceSum(p.Mul(x, x).once(), _axes, keepdims=_keep), exact=False)
-def sum_of_squares(m: Match) -> Any:
+def sum_of_squares(m: Match) -> Made:
     """ReduceSum(x * x) -> ReduceSumSquare(x)"""
     return _named(m, "ReduceSumSquare")
 
 
 @rule(p.ReduceSum(p.Abs(x).once(), _axes, keepdims=_keep), exact=False)
-def sum_of_sizes(m: Match) -> Any:
+def sum_of_sizes(m: Match) -> Made:
     """ReduceSum(Abs(x)) -> ReduceL1(x)"""
     return _named(m, "ReduceL1")
 
 
 @rule(p.Sqrt(p.ReduceSumSquare(x, _axes, keepdims=_keep).once()), exact=False)
-def root_of_squares(m: Match) -> Any:
+def root_of_squares(m: Match) -> Made:
     """Sqrt(ReduceSumSquare(x)) -> ReduceL2(x)"""
     return _named(m, "ReduceL2")
 
 
 @rule(p.Log(p.ReduceSum(p.Exp(x).once(), _axes, keepdims=_keep).once()), exact=False)
-def log_of_sum_of_exp(m: Match) -> Any:
+def log_of_sum_of_exp(m: Match) -> Made:
     """Log(ReduceSum(Exp(x))) -> ReduceLogSumExp(x)"""
     return _named(m, "ReduceLogSumExp")
 
@@ -191,7 +191,7 @@ def _divided(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of("Div", "Mul")(p.ReduceSum(x, _axes, keepdims=_keep).once(), constant("c")), exact=False, sample=_divided)
-def sum_over_count(m: Match) -> Any:
+def sum_over_count(m: Match) -> Made:
     """ReduceSum(x) / how many -> ReduceMean(x)"""
     axes, found = axes_of(m.axes), uniform(m.c)
     count = math.prod(d if type(d) is int else 0 for d in (m.x.shape[a] for a in axes or ()))
@@ -206,7 +206,7 @@ def sum_over_count(m: Match) -> Any:
 
 @rule(one_of("ReduceMax", "ReduceMin")(one_of("Relu", "Exp", "Sqrt", "Sigmoid", "Tanh")(x).named("inner").once(),
                                        constant("axes")), exact=False)  # fmt: skip
-def bound_of_rising(m: Match) -> Any:
+def bound_of_rising(m: Match) -> Made:
     """ReduceMax(Exp(x)) -> Exp(ReduceMax(x)), and so for what rises with x, which computes less"""
     axes = axes_of(m.axes)
     if not axes or not m.x.rank or not is_float(m.x):

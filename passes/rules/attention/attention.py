@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -12,7 +10,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import Op, attr, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound
 from passes.analysis.questions import VIEWS, axes_of, is_one, positive, same_shape, takes
 from passes.rules.attention.rotary import is_rotated, rotation
@@ -24,7 +22,7 @@ x = hole("x")
 
 
 @rule(one_of("Cos", "Sin", "Exp", "Neg", "Cast", "Sqrt", "Tanh")(p.Concat(x, x, axis=attr("axis"))))
-def unary_of_doubled(m: Match) -> Any:
+def unary_of_doubled(m: Match) -> Made:
     """f(Concat(x, x)) -> Concat(f(x), f(x)), which computes half as much"""
     if not takes("Concat", m.root.dtype):
         return decline(f"Concat takes no {m.root.dtype.short}")
@@ -33,7 +31,7 @@ def unary_of_doubled(m: Match) -> Any:
 
 
 @rule(p.Unsqueeze(p.Concat(x, x, axis=attr("axis")), constant("axes")))
-def unsqueeze_of_doubled(m: Match) -> Any:
+def unsqueeze_of_doubled(m: Match) -> Made:
     """Unsqueeze(Concat(x, x)) -> Concat of Unsqueeze(x), twice"""
     axes, rank = axes_of(m.axes) or (), m.root.rank
     kept = [i for i in range(rank) if i not in positive(axes, rank)]
@@ -42,7 +40,7 @@ def unsqueeze_of_doubled(m: Match) -> Any:
 
 
 @rule(p.Mul(p.Concat(x, x, axis=attr("axis")), constant("c")))
-def scaled_doubled(m: Match) -> Any:
+def scaled_doubled(m: Match) -> Made:
     """Concat(x, x) * c -> Concat(x * c, x * c), for a scalar c"""
     if m.c.blob.size != 1 or m.c.rank > m.x.rank:
         return decline("c is no scalar")
@@ -86,7 +84,7 @@ def _rotation(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Add(p.Mul(x, _cos), p.Mul(_turned, _sin)), exact=False, sample=_rotation)
-def rotary_embedding(m: Match) -> Any:
+def rotary_embedding(m: Match) -> Made:
     """x * cos + Concat(-x[half:], x[:half]) * sin -> RotaryEmbedding(x, cos, sin)"""
     if not is_rotated(m.x):
         return decline("x has not the form (batch, heads, sequence, size)")
@@ -148,7 +146,7 @@ _beside_each = p.Concat(
     p.Add(p.Mul(x, hole("cos")), p.Mul(p.Reshape(_beside_each, hole("shape")).named("turned"), hole("sin"))),
     exact=False, sample=_pairs,
 )  # fmt: skip
-def interleaved_rotary_embedding(m: Match) -> Any:
+def interleaved_rotary_embedding(m: Match) -> Made:
     """x * cos + (-x[1::2], x[::2] in turns) * sin -> RotaryEmbedding(x, cos, sin, interleaved=1)"""
     size = m.x.shape[-1]
     if not is_rotated(m.x):
@@ -213,7 +211,7 @@ _turning = ("Transpose", *VIEWS)
 
 
 @rule(one_of("RotaryEmbedding")(hole("turned", ops=_turning), *rest("more")), sample=_rotated_heads)
-def rotary_of_joined_heads(m: Match) -> Any:
+def rotary_of_joined_heads(m: Match) -> Made:
     """RotaryEmbedding of heads split off x -> heads split off RotaryEmbedding(x, num_heads)"""
     found = split_heads(m.turned)
     if found is None:
@@ -245,7 +243,7 @@ def _cut(m: Match, prefix: str, size: int) -> tuple[int, int, int] | None:
 
 
 @rule(p.Concat(_turned_part, _high_part.named("kept"), axis=attr("axis")), sample=_partly_turned)
-def partial_rotary_embedding(m: Match) -> Any:
+def partial_rotary_embedding(m: Match) -> Made:
     """Concat(RotaryEmbedding(x[..., :n]), x[..., n:]) -> RotaryEmbedding(x, rotary_embedding_dim=n)"""
     size, width = m.x.shape[-1], m.part.shape[-1]
     if m.x.rank != 4 or m.axis % 4 != 3 or type(size) is not int or type(width) is not int or width % 2:
@@ -272,7 +270,7 @@ _beside = p.Transpose(x, perm=(0, 2, 1, 3))
 
 
 @rule(one_of("RotaryEmbedding")(_beside, *rest("more")), sample=_normed_heads)
-def rotary_of_heads_beside(m: Match) -> Any:
+def rotary_of_heads_beside(m: Match) -> Made:
     """RotaryEmbedding(Transpose(x)) of heads -> heads split off RotaryEmbedding(heads joined in the last axis)"""
     batch, length, heads, size = m.x.shape
     wanted = (batch, length, dims.mul(heads, size))
@@ -326,7 +324,7 @@ _spread_parts = (hole("q"), hole("k", ops=VIEWS), hole("v", ops=VIEWS))
 
 
 @rule(one_of("Attention")(*_spread_parts, *rest("more")), sample=_shared)
-def attention_shared_heads(m: Match) -> Any:
+def attention_shared_heads(m: Match) -> Made:
     """Attention(q, each head of k repeated, the same of v) -> Attention(q, k, v), which repeats them itself"""
     k, v = repeated(m.k), repeated(m.v)
     if k is None or v is None or not isinstance(m.root.type, Tensor) or _has_past(m.root.inputs):
@@ -353,7 +351,7 @@ _parts = (hole("q", ops=_turning), hole("k", ops=_turning), hole("v", ops=_turni
 
 
 @rule(one_of("Attention")(*_parts, *rest("more")), sample=_split)
-def attention_of_joined_heads(m: Match) -> Any:
+def attention_of_joined_heads(m: Match) -> Made:
     """Attention of heads split off q, k, v -> heads split off Attention(q, k, v, q_num_heads, kv_num_heads)"""
     q, k, v = split_heads(m.q), split_heads(m.k), split_heads(m.v)
     if q is None or k is None or v is None or not isinstance(m.root.type, Tensor) or _has_past(m.root.inputs):

@@ -13,7 +13,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import tensor
 from irkit.pattern import attr, either, hole, p, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound, read
 from passes.analysis.questions import axes_of, lazily, same_shape
 from passes.rules.constants import transposed
@@ -82,7 +82,7 @@ def _fits(m: Match, heads: Any, size: Any) -> bool:
     p.Gather(_heads, constant("i"), axis=attr("axis")), p.Gather(_heads, constant("j"), axis=attr("axis")),
     p.Gather(_heads, constant("k"), axis=attr("axis")), exact=False, sample=_by_index,
 )  # fmt: skip
-def parts_of_heads(m: Match) -> Any:
+def parts_of_heads(m: Match) -> Made:
     """y = Reshape(x @ w, [b, s, heads, 3, n]), y[..., 0, :], y[..., 1, :], y[..., 2, :] -> Reshape of Split(x @ w')"""
     places = [uniform(each) if each.rank == 0 else None for each in (m.i, m.j, m.k)]
     if m.heads.rank != 5 or m.axis % 5 != 3 or m.heads.shape[3] != 3 or places != [0, 1, 2]:
@@ -99,7 +99,7 @@ _split = p.Split(
 
 
 @rule(_split[0], _split[1], _split[2], exact=False, sample=_by_split)
-def parts_of_turned_heads(m: Match) -> Any:
+def parts_of_turned_heads(m: Match) -> Made:
     """Split(Transpose(Reshape(x @ w, [b, s, heads, 3 * n]))) -> Transposes of Reshapes of Split(x @ w'), or neither"""
     size = m.root.shape[-1]
     if m.heads.rank != 4 or m.axis % 4 != 3 or type(size) is not int or m.heads.shape[3] != 3 * size:
@@ -130,7 +130,7 @@ _bounds = (constant("start"), constant("end"), constant("axes"), constant("step"
 
 @rule(either(p.Slice(_whole, *_bounds), p.Gather(_whole, constant("place", rank=1), axis=attr("axis"))),
       sample=_some_heads)  # fmt: skip
-def some_of_heads(m: Match) -> Any:
+def some_of_heads(m: Match) -> Made:
     """Reshape(x, [b, s, heads, n])[:, :, i:j] -> Reshape(x[..., i * n : j * n])"""
     if m.heads.rank != 4:
         return decline("not heads")

@@ -3,8 +3,6 @@ makes itself and the rest."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -13,7 +11,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
 from irkit.pattern import hole, one_of, p, rest, uniform
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.counting import counted, is_causal
 from passes.analysis.known_sizes import bound_by, built, is_bound
 from passes.analysis.questions import VIEWS, is_known, same_shape
@@ -40,7 +38,7 @@ def _everywhere(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of("GatherND")(hole("data"), p.Concat(*rest("places"), axis=-1).named("grid")), sample=_everywhere)
-def look_up_everything(m: Match) -> Any:
+def look_up_everything(m: Match) -> Made:
     """GatherND(x, all places of x in order) -> Unsqueeze(x)"""
     data, shape = m.data, m.root.shape
     if m.root.attribute("batch_dims") or len(m.places) != data.rank or not is_known(shape):
@@ -91,7 +89,7 @@ _operands = (hole("q"), hole("k"), hole("v"), hole("mask"))
 
 
 @rule(one_of("Attention")(*_operands, *rest("more")), sample=_seen)
-def attention_that_sees_all(m: Match) -> Any:
+def attention_that_sees_all(m: Match) -> Made:
     """Attention(q, k, v, True) -> Attention(q, k, v)"""
     if m.mask is None or not sees_all(m.mask) or any(v is not None for v in m.more[2:]):
         return decline("the mask hides something, or the lengths are given")
@@ -164,7 +162,7 @@ _some = hole("mask", ops=("And", "Expand"))
 
 
 @rule(one_of("Attention")(hole("q"), hole("k"), hole("v"), _some), sample=_half_masked, exact=False)
-def partly_causal_attention(m: Match) -> Any:
+def partly_causal_attention(m: Match) -> Made:
     """Attention(q, k, v, And(keys <= queries, mask)) -> Attention(q, k, v, mask, is_causal=1)"""
     if m.root.attribute("is_causal") or not isinstance(m.root.type, Tensor):
         return decline("it is causal already, or there are further results")

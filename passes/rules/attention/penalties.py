@@ -12,7 +12,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, Tuple
 from irkit.pattern import const as constant
 from irkit.pattern import hole, one_of, p, rest
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.counting import is_causal
 from passes.analysis.questions import VIEWS, same_shape
 from passes.analysis.reach import LEAST, is_low, leaves_first, number_of
@@ -57,7 +57,7 @@ def _spread(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of("Attention")(*_operands, hole("mask", ops=("Expand", *POINTWISE)), *rest("more")), sample=_spread)
-def attention_of_spread_mask(m: Match) -> Any:
+def attention_of_spread_mask(m: Match) -> Made:
     """Attention(q, k, v, Expand(mask)) -> Attention(q, k, v, mask), where it is the same for all of the batch"""
     found = thin(m.mask)
     if found is m.mask or found.rank < 2 or not same_shape(found.shape[-2:], m.mask.shape[-2:]):
@@ -83,7 +83,7 @@ _penalty = p.Where(hole("seen"), hole("rest"), constant("low"))
 
 
 @rule(one_of("Attention")(*_operands, _penalty), sample=_penalized, exact=False)
-def causal_penalty_attention(m: Match) -> Any:
+def causal_penalty_attention(m: Match) -> Made:
     """Attention(q, k, v, Where(keys <= queries, mask, -inf)) -> Attention(q, k, v, mask, is_causal=1)"""
     if m.root.attribute("is_causal") or not isinstance(m.root.type, Tensor) or not is_low(m.low):
         return decline("it is causal already, or there are further results")
@@ -117,7 +117,7 @@ _mask = p.Where(hole("seen"), hole("rest"), constant("least", where=_is_least)).
 
 
 @rule(p.Where(p.Equal(_mask, constant("same", where=_is_least)), constant("milder"), hole("mask")), sample=_milder)
-def milder_penalty(m: Match) -> Any:
+def milder_penalty(m: Match) -> Made:
     """y = Where(c, x, least), Where(y == least, number, y) -> Where(c, x, number), for an x that is looked up"""
     if number_of(m.milder) is None or not same_shape(m.root.shape, m.mask.shape):
         return decline("no number, or a constant broadcasts the mask")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -11,7 +9,7 @@ from irkit.build import call, op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import attr, hole, p, rest, uniform
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound
 from passes.analysis.questions import axes_of, same_shape, same_type, vector
 from passes.rules.movement.parts import part_of
@@ -53,7 +51,7 @@ def table(m: Match, value: Value, x: Value, half: int) -> Value | None:
     return op.Expand(flat, shape_vector(wanted, *m.binders(wanted, x)))
 
 
-def rotation(m: Match, x: Value, cos: Value, sin: Value, interleaved: bool) -> Any:
+def rotation(m: Match, x: Value, cos: Value, sin: Value, interleaved: bool) -> Made:
     """RotaryEmbedding of x by tables, in place of the root of the match."""
     if not is_rotated(x) or not same_type(x, m.root):
         return decline("not heads of (batch, heads, sequence, size), or of another element type")
@@ -114,7 +112,7 @@ def _by_halves(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Concat(_low, _high, axis=attr("axis")), exact=False, sample=_by_halves)
-def rotary_by_halves(m: Match) -> Any:
+def rotary_by_halves(m: Match) -> Made:
     """Concat(a * cos - b * sin, b * cos + a * sin) -> RotaryEmbedding(x, cos, sin), for the halves a, b of x"""
     found = halves(m.a, m.b)
     if found is None or m.axis % m.root.rank != m.root.rank - 1:
@@ -184,7 +182,7 @@ _stacked = p.Concat(p.Unsqueeze(_low, hole("i")), p.Unsqueeze(_high, hole("j")),
 
 
 @rule(p.Reshape(_stacked, hole("shape"), allowzero=attr("z")), exact=False, sample=_by_pairs)
-def rotary_by_pairs(m: Match) -> Any:
+def rotary_by_pairs(m: Match) -> Made:
     """Stack(a * cos - b * sin, b * cos + a * sin) -> RotaryEmbedding(x, cos, sin, interleaved=1), for the pairs of x"""
     first, second = every_other(m.a), every_other(m.b)
     if first is None or second is None or first[0] is not second[0] or (first[1], second[1]) != (0, 1):
@@ -263,7 +261,7 @@ _turned_pairs = p.Reshape(
 
 @rule(p.Add(p.Mul(x, hole("wide_cos", ops=_WIDE)), p.Mul(_turned_pairs, hole("wide_sin", ops=_WIDE))),
       exact=False, sample=_every_two)  # fmt: skip
-def rotary_of_every_two(m: Match) -> Any:
+def rotary_of_every_two(m: Match) -> Made:
     """x * cos + Stack(-x[1::2], x[::2]) * sin -> RotaryEmbedding(x, cos, sin, interleaved=1), for doubled tables"""
     first, second = every_other(m.a), every_other(m.b)
     if first != (m.x, 0) or second != (m.x, 1):
@@ -297,7 +295,7 @@ _rotary = p.RotaryEmbedding(
 
 
 @rule(p.Concat(_rotary, b, axis=attr("axis")), exact=False, sample=_partial)
-def partial_rotary(m: Match) -> Any:
+def partial_rotary(m: Match) -> Made:
     """Concat(RotaryEmbedding(x[..., :r]), x[..., r:]) -> RotaryEmbedding(x, rotary_embedding_dim=r)"""
     low, high = part_of(m.a), part_of(m.b)
     if low is None or high is None or low.source is not high.source or m.a.rank != 4 or m.axis % 4 != 3:
@@ -330,7 +328,7 @@ _beside = p.RotaryEmbedding(
 
 @rule(p.Concat(p.Reshape(_beside, hole("shape")).named("turned").once(), b, axis=attr("axis")),
       exact=False, sample=_partial_beside)  # fmt: skip
-def partial_rotary_beside(m: Match) -> Any:
+def partial_rotary_beside(m: Match) -> Made:
     """Concat(RotaryEmbedding(x[..., :r]), x[..., r:]) -> RotaryEmbedding(x, rotary_embedding_dim=r), of heads beside"""
     low, high = part_of(m.a), part_of(m.b)
     if low is None or high is None or low.source is not high.source or m.a.rank != 4 or m.axis % 4 != 3:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -12,7 +10,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import attribute_of, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound, read
 from passes.analysis.questions import is_known, same_shape
 
@@ -50,7 +48,7 @@ def _with_factors(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of("Attention")(hole("q"), hole("k"), hole("v"), *rest("more")), exact=False, sample=_with_factors)
-def attention_of_factors(m: Match) -> Any:
+def attention_of_factors(m: Match) -> Made:
     """Attention(q * a, k * b, v) -> Attention(q, k, v, scale * a * b), for numbers a and b"""
     q = without_factor(m.q)
     past = len(m.more) > 1 and m.more[1] is not None
@@ -89,7 +87,7 @@ _throughout = p.Expand(constant("c"), hole("shape"))
 
 
 @rule(one_of("And", "Or")(_throughout, hole("x")), sample=lambda rng: _anded(rng).inputs[0])
-def logic_of_expand(m: Match) -> Any:
+def logic_of_expand(m: Match) -> Made:
     """Expand(True) & x -> Expand(x); Expand(False) & x -> Expand(False); and so for |"""
     found, shape = uniform(m.c), m.root.shape
     sources = [each for each in (read(m.shape),) if each is not None] + [bound_by(m.x)]
@@ -107,7 +105,7 @@ def _penalty(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Where(p.Expand(hole("seen"), hole("shape")), constant("a"), constant("b")), sample=_penalty)
-def penalty_of_expand(m: Match) -> Any:
+def penalty_of_expand(m: Match) -> Made:
     """Where(Expand(c), number, number) -> Expand(Where(c, number, number))"""
     if m.a.blob.size != 1 or m.b.blob.size != 1 or max(m.a.rank, m.b.rank) > m.seen.rank:
         return decline("not two numbers")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -11,7 +9,7 @@ from irkit.build import op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import hole, p
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound
 from passes.analysis.questions import VIEWS, same_shape
 from passes.rules.attention.attention import repeated
@@ -28,7 +26,7 @@ def _grouped(rng: np.random.Generator) -> Value:
 
 
 @rule(p.MatMul(hole("q"), hole("k", ops=("Transpose", *VIEWS))), exact=False, sample=_grouped)
-def product_of_shared_heads(m: Match) -> Any:
+def product_of_shared_heads(m: Match) -> Made:
     """q @ (each head of k repeated) -> the queries of one head, one after another, @ k"""
     turned = m.k.op == "Transpose"
     if turned and m.k.attribute("perm") != (0, 1, 3, 2):

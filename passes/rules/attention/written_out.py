@@ -19,7 +19,7 @@ from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
 from irkit.pattern import attr, hole, is_all_zeros, p
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.counting import is_causal
 from passes.analysis.known_sizes import bound_by, built, is_bound
 from passes.analysis.questions import VIEWS, same_shape
@@ -368,13 +368,13 @@ def _turned_back(k: Value) -> Value | None:
 
 @rule(p.MatMul(p.Softmax(hole("scores", ops=ABOVE), axis=attr("axis")).named("shares"), hole("v")),
       exact=False, sample=_sample)  # fmt: skip
-def attention(m: Match) -> Any:
+def attention(m: Match) -> Made:
     """Softmax(q @ k^T * scale + bias) @ v -> Attention(q, k, v, bias)"""
     return attended(m)
 
 
 def _with_guard(rng: np.random.Generator) -> Value:
-    made = attention.sample(rng)
+    made = _sample(rng)
     shares = made.inputs[0]
     return op.MatMul(op.Where(op.IsNaN(shares), 0.0, shares), made.inputs[1])
 
@@ -384,7 +384,7 @@ _guarded = p.Where(p.IsNaN(hole("shares")), constant("zero", where=is_all_zeros)
 
 
 @rule(p.MatMul(_guarded, hole("v")), exact=False, sample=_with_guard)
-def attention_without_nan(m: Match) -> Any:
+def attention_without_nan(m: Match) -> Made:
     """s = Softmax(q @ k^T * scale + bias), Where(IsNaN(s), 0, s) @ v -> Attention(q, k, v, bias), which sees to it"""
     return attended(m, mended=True)
 

@@ -18,7 +18,7 @@ from irkit.core.types import DType, Tensor
 from irkit.dims import Dim, signs
 from irkit.pattern import const as constant
 from irkit.pattern import hole, is_all_zeros, one_of, p, rest
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.counting import ANSWERS, DEEP, Counted, counted, decided, extremes, is_causal, spread
 from passes.analysis.known_sizes import bound_by, built, is_bound, read
 from passes.analysis.questions import is_known, is_one, takes
@@ -87,7 +87,7 @@ def _counting(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of("Add", "Sub", "Mul", "Slice", "Concat", "Squeeze")(*rest("operands")).typed(dtype="i64"), sample=_counting)
-def count_plainly(m: Match) -> Any:
+def count_plainly(m: Match) -> Made:
     """what goes on counting -> Range, Unsqueeze, Expand"""
     found = counted(m.root) if m.root.rank else None
     if found is None:
@@ -107,7 +107,7 @@ def _comparison(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of(*ANSWERS)(hole("x"), hole("y")), sample=_comparison)
-def compare_counted(m: Match) -> Any:
+def compare_counted(m: Match) -> Made:
     """positions == positions -> True or False, where all comparisons come out alike"""
     if not isinstance(m.x.type, Tensor) or m.x.dtype is not DType.INT64 or m.root.rank == 0:
         return decline("no positions")
@@ -128,17 +128,17 @@ def compare_counted(m: Match) -> Any:
 
 
 @rule(one_of(*UNARY, "Cast")(p.Expand(hole("x"), hole("shape"))))
-def unary_of_expand(m: Match) -> Any:
+def unary_of_expand(m: Match) -> Made:
     """f(Expand(x)) -> Expand(f(x))"""
     if not takes("Expand", m.root.dtype):
         return decline(f"Expand takes no {m.root.dtype.short}")
     return op.Expand(call(m.root.op, [m.x], dict(m.root.attributes)), m.shape)
 
 
-@rule(p.CumSum(p.Expand(constant("zero", where=is_all_zeros), hole("shape")), hole("axis")))
-def sum_of_nothing(m: Match) -> Any:
+@rule(p.CumSum(p.Expand(constant("zero", where=is_all_zeros), hole("shape")).named("zeros"), hole("axis")))
+def sum_of_nothing(m: Match) -> Made:
     """CumSum of zeros -> zeros"""
-    return m.root.inputs[0]
+    return m.zeros
 
 
 def _lookup(rng: np.random.Generator) -> Value:
@@ -155,7 +155,7 @@ _grid = p.Concat(*rest("parts"), axis=-1).named("places")
 
 
 @rule(one_of("GatherND")(hole("data"), _grid), sample=_lookup)
-def look_up_counted(m: Match) -> Any:
+def look_up_counted(m: Match) -> Made:
     """GatherND(what counts, positions) -> what counts"""
     if m.root.attribute("batch_dims") or len(m.parts) != m.data.rank or not all(is_one(v.shape[-1]) for v in m.parts):
         return decline("the places are no grid of whole positions")
@@ -208,7 +208,7 @@ _parts: Iterable[Any] = (hole("q"), hole("k"), hole("v"), hole("mask", ops=("Les
 
 
 @rule(one_of("Attention")(*_parts), sample=_masked, exact=False)
-def causal_attention(m: Match) -> Any:
+def causal_attention(m: Match) -> Made:
     """Attention(q, k, v, keys <= queries) -> Attention(q, k, v, is_causal=1)"""
     if m.root.attribute("is_causal") or not is_causal(m.mask):
         return decline("the mask is not the causal one")

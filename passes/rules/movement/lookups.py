@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -12,7 +10,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound, read
 from passes.analysis.questions import is_known, same_shape
 
@@ -46,7 +44,7 @@ _data = either(_numbers, p.Expand(_numbers, hole("wide")))
 
 
 @rule(one_of("Slice", "GatherElements", "Gather")(_data, *rest("more")), sample=_sample)
-def look_up_number(m: Match) -> Any:
+def look_up_number(m: Match) -> Made:
     """lookups and slices of integers that are one number throughout -> Expand(number)"""
     data = m.data
     if data.blob.size > LARGEST or data.blob.size == 0 or uniform(data) is None:
@@ -68,7 +66,7 @@ def _rows(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of("Gather")(hole("table"), p.Expand(constant("place", rank=0), hole("shape")).named("places")), sample=_rows)
-def row_for_all(m: Match) -> Any:
+def row_for_all(m: Match) -> Made:
     """Gather(x, Expand(number)) -> Expand(Gather(x, number))"""
     axis = attribute_of(m.root, "axis")
     shape, sources = m.root.shape, bound_by(m.table)
@@ -98,7 +96,7 @@ _wide = either(p.Tile(_column, hole("times")).named("wide"), p.Expand(_column, h
 
 
 @rule(p.GatherElements(hole("tables"), _wide, axis=attr("axis")), sample=_by_elements)
-def rows_of_table(m: Match) -> Any:
+def rows_of_table(m: Match) -> Made:
     """GatherElements(table, Expand(places)) -> Gather(table, places), for whole rows"""
     if m.tables.rank != 3 or m.wide.rank != 3 or m.axis % 3 != 1:
         return decline("not along the second of three axes")

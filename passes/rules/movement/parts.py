@@ -17,7 +17,7 @@ from irkit.dims import Dim, signs
 from irkit.ops.types.context import contents
 from irkit.pattern import attr, attribute_of, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, same_type, small, vector
 
 x, y = hole("x"), hole("y")
@@ -94,7 +94,7 @@ def _not_split(rng: np.random.Generator) -> Any:
 
 
 @rule(one_of("Split")(x, hole("sizes", optional=True)), sample=_not_split)
-def split_of_one(m: Match) -> Any:
+def split_of_one(m: Match) -> Made:
     """Split(x) into one part -> x"""
     types: tuple[Any, ...] = m.root.type.items if isinstance(m.root.type, Tuple) else (m.root.type,)
     if len(types) != 1 or same_types(types[0], m.x.type) is not True:
@@ -117,7 +117,7 @@ def _cut_up(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Concat(hole("first", ops=("Slice", ITEM)), *rest("more"), axis=attr("axis")), sample=_cut_up)
-def concat_of_parts(m: Match) -> Any:
+def concat_of_parts(m: Match) -> Made:
     """Concat(x[:3], x[3:]) -> x, and for parts that follow one another a Slice of x"""
     axis = m.axis % m.root.rank
     found = [part_of(m.first)]
@@ -172,7 +172,7 @@ _joined_parts = p.Concat(*rest("parts"), axis=attr("axis"))
 
 
 @rule(one_of("Slice")(_joined_parts, *rest("bounds")), sample=_of_joined)
-def slice_of_concat(m: Match) -> Any:
+def slice_of_concat(m: Match) -> Made:
     """Concat(a, b)[:, len(a):] -> b, and a Slice within one part -> a Slice of that part"""
     axis = m.axis % m.root.rank
     part = part_of(m.root)
@@ -199,7 +199,7 @@ def _split_joined(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of("Split")(_joined_parts, hole("sizes", optional=True)), sample=_split_joined)
-def split_of_concat(m: Match) -> Any:
+def split_of_concat(m: Match) -> Made:
     """Split(Concat(a, b)) -> a, b, where it is cut at the joints"""
     rank = m.parts[0].rank
     axis = m.axis % rank
@@ -223,7 +223,7 @@ def _gathered(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Gather(_joined_parts, constant("index"), axis=attr("along")), sample=_gathered)
-def gather_of_concat(m: Match) -> Any:
+def gather_of_concat(m: Match) -> Made:
     """Gather(Concat(a, b), number) -> Gather of the part where it lies"""
     rank = m.parts[0].rank
     axis = m.axis % rank
@@ -249,7 +249,7 @@ def _twice(rng: np.random.Generator) -> Value:
 
 @rule(p.Gather(p.Gather(x, constant("first"), axis=attr("axis")), constant("second"), axis=attr("along")),
       sample=_twice)  # fmt: skip
-def gather_gather(m: Match) -> Any:
+def gather_gather(m: Match) -> Made:
     """x[:, a][:, b] -> x[:, a[b]], for constant places of one axis"""
     first, second = small(m.first), small(m.second)
     rank = m.x.rank
@@ -267,7 +267,7 @@ def _every_place(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Gather(x, constant("places"), axis=attr("axis")), sample=_every_place)
-def gather_everything(m: Match) -> Any:
+def gather_everything(m: Match) -> Made:
     """Gather(x, [0, 1, ..., n - 1]) -> x"""
     blob = m.places.blob
     size = m.x.shape[m.axis % m.x.rank]
@@ -296,7 +296,7 @@ _inner = tuple(constant(f"inner_{c.name}", optional=c.optional) for c in _bounds
 
 
 @rule(p.Slice(p.Slice(x, *_inner).once(), *_bounds), sample=_cut_twice)
-def slice_slice(m: Match) -> Any:
+def slice_slice(m: Match) -> Made:
     """x[a:b][c:d] -> x[a + c:min(b, a + d)], and x[a:b][:, c:d] -> x[a:b, c:d], for constant bounds"""
     rank = m.x.rank
     inner, outer = _cuts(m, "inner_", rank), _cuts(m, "", rank)

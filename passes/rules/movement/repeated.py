@@ -6,8 +6,6 @@ constant, expanded to the batch.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -16,7 +14,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import attribute_of, either, hole, one_of, p, rest
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound, read
 from passes.analysis.questions import VIEWS, axes_of, is_known, same_shape, vector
 from passes.rules.movement.transposes import order
@@ -35,7 +33,7 @@ def _is_plain(value: Value) -> bool:
 _wide = p.Expand(constant("data", where=_is_plain), hole("shape"))
 
 
-def _repeated(m: Match, value: Value) -> Any:
+def _repeated(m: Match, value: Value) -> Made:
     """The value expanded to what the rule matched."""
     shape = m.root.shape
     wide = (v for v in m.root.inputs if v is not None and v.op == "Expand")
@@ -62,7 +60,7 @@ def _number_moved(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of(*MOVED)(_wide, *rest("more")), sample=_number_moved)
-def number_moved(m: Match) -> Any:
+def number_moved(m: Match) -> Made:
     """what moves Expand(number) -> Expand(number)"""
     if m.data.blob.size != 1:
         return decline("it is no single number")
@@ -151,7 +149,7 @@ def _rows(rng: np.random.Generator) -> Value:
     exact=False,
     sample=_rows,
 )
-def row_repeated(m: Match) -> Any:
+def row_repeated(m: Match) -> Made:
     """f(Expand(constant)) -> Expand(f(constant)), where f does to each row of a batch the same"""
     inputs, places, together = [], set(), m.root.op in (*BROADCASTING, "Concat")
     for operand in m.root.inputs:

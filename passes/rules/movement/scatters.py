@@ -13,7 +13,7 @@ from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
 from irkit.pattern import attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.counting import counted
 from passes.analysis.questions import same_shape, same_type, small, takes
 from passes.rules.movement.transposes import UNARY
@@ -48,7 +48,7 @@ def _rows(rng: np.random.Generator) -> Value:
 
 
 @rule(p.ScatterND(x, indices, updates, reduction="none"), sample=_rows)
-def scatter_every_row(m: Match) -> Any:
+def scatter_every_row(m: Match) -> Made:
     """ScatterND(x, [[0], [1], ...], updates) -> updates, where every row is written in order"""
     if m.indices.rank != 2 or m.indices.shape[-1] != 1 or not same_type(m.updates, m.root):
         return decline("no list of rows, or not all of them")
@@ -65,7 +65,7 @@ def _elements(rng: np.random.Generator) -> Value:
 
 
 @rule(p.ScatterElements(x, indices, updates, axis=attr("axis"), reduction="none"), sample=_elements)
-def scatter_every_element(m: Match) -> Any:
+def scatter_every_element(m: Match) -> Made:
     """ScatterElements(x, [0, 1, ...], updates) -> updates, where every element is written where it stands"""
     if not same_type(m.updates, m.root) or not m.x.rank:
         return decline("not every element is written")
@@ -74,7 +74,7 @@ def scatter_every_element(m: Match) -> Any:
 
 
 @rule(p.GatherElements(x, indices, axis=attr("axis")), sample=lambda rng: _gathered(rng))
-def gather_every_element(m: Match) -> Any:
+def gather_every_element(m: Match) -> Made:
     """GatherElements(x, [0, 1, ...]) -> x, where every element is read where it stands"""
     if not m.x.rank or not same_type(m.x, m.root):
         return decline("not every element is read")
@@ -97,7 +97,7 @@ _scatter = one_of("ScatterND", "ScatterElements")
 
 
 @rule(_scatter(_scatter(x, indices, hole("old")).named("inner"), indices, updates), sample=_twice)
-def scatter_twice(m: Match) -> Any:
+def scatter_twice(m: Match) -> Made:
     """ScatterND(ScatterND(x, places, a), places, b) -> ScatterND(x, places, b)"""
     if m.inner.op != m.root.op or attribute_of(m.root, "reduction") != "none" or not same_type(m.old, m.updates):
         return decline("two different scatters, or one that adds up")
@@ -118,7 +118,7 @@ def _filled(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of(*UNARY, "Cast")(p.ConstantOfShape(hole("shape"), value=attr("value"))), sample=_filled)
-def unary_of_filled(m: Match) -> Any:
+def unary_of_filled(m: Match) -> Made:
     """f(ConstantOfShape(shape, c)) -> Expand(f(c), shape)"""
     if not takes("Expand", m.root.dtype):
         return decline(f"Expand takes no {m.root.dtype.short}")
@@ -148,14 +148,14 @@ def _with_number(m: Match, first: bool) -> Any:
 
 
 @rule(one_of(*_BINARY)(x, _made), sample=_zeros)
-def with_filled(m: Match) -> Any:
+def with_filled(m: Match) -> Made:
     """x + ConstantOfShape(shape, c) -> x + c"""
     return _with_number(m, first=m.root.inputs[0] is m.filled)
 
 
 @rule(one_of("Sub", "Div", "Pow", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")(_made, x),
       sample=_zeros)  # fmt: skip
-def filled_with(m: Match) -> Any:
+def filled_with(m: Match) -> Made:
     """ConstantOfShape(shape, c) - x -> c - x"""
     return _with_number(m, first=True)
 
@@ -173,13 +173,13 @@ _ELEMENTWISE = ("Add", "Sub", "Mul", "Div", "And", "Or", "Xor", "Equal", "Less",
 
 
 @rule(one_of(*_ELEMENTWISE)(p.Expand(x, hole("shape")), p.Expand(hole("y"), hole("shape"))), sample=_two_expanded)
-def binary_of_expands(m: Match) -> Any:
+def binary_of_expands(m: Match) -> Made:
     """Expand(x, shape) + Expand(y, shape) -> Expand(x + y, shape)"""
     return op.Expand(call(m.root.op, [m.x, m.y], dict(m.root.attributes)), m.shape)
 
 
 @rule(one_of(*_ELEMENTWISE)(p.Expand(x, hole("shape")), constant("c")), sample=_two_expanded)
-def expand_and_number(m: Match) -> Any:
+def expand_and_number(m: Match) -> Made:
     """Expand(x, shape) + number -> Expand(x + number, shape)"""
     if m.c.blob.size != 1 or m.c.rank > m.x.rank:
         return decline("the constant is no number")

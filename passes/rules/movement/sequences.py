@@ -13,7 +13,7 @@ from irkit.core.types import DType, Tensor
 from irkit.ops.schemas import spec
 from irkit.pattern import attr, attribute_of, hole, p, rest
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, vector
 
 x = hole("x")
@@ -42,7 +42,7 @@ def _list(rng: np.random.Generator) -> Value:
 
 
 @rule(p.SequenceAt(_built, constant("place")), sample=lambda rng: op.SequenceAt(_list(rng), int(rng.integers(-3, 3))))
-def at_of_construct(m: Match) -> Any:
+def at_of_construct(m: Match) -> Made:
     """SequenceAt(SequenceConstruct(a, b), 1) -> b"""
     place = number_in(m.place, 0)
     if not -len(m.parts) <= place < len(m.parts):
@@ -51,7 +51,7 @@ def at_of_construct(m: Match) -> Any:
 
 
 @rule(p.SequenceLength(_built), sample=lambda rng: op.SequenceLength(_list(rng)))
-def length_of_construct(m: Match) -> Any:
+def length_of_construct(m: Match) -> Made:
     """SequenceLength(SequenceConstruct(a, b)) -> 2"""
     return const(np.array(len(m.parts), dtype=np.int64))
 
@@ -62,7 +62,7 @@ def _joined(rng: np.random.Generator) -> Value:
 
 
 @rule(p.ConcatFromSequence(_built, axis=attr("axis"), new_axis=attr("new_axis")), sample=_joined)
-def concat_of_construct(m: Match) -> Any:
+def concat_of_construct(m: Match) -> Made:
     """ConcatFromSequence(SequenceConstruct(a, b)) -> Concat(a, b), of unsqueezed ones for a new axis"""
     if not m.new_axis:
         return op.Concat(*m.parts, axis=m.axis)
@@ -77,7 +77,7 @@ def _inserted(rng: np.random.Generator) -> Value:
 
 
 @rule(p.SequenceInsert(_built, x, constant("place", optional=True)), sample=_inserted)
-def insert_into_construct(m: Match) -> Any:
+def insert_into_construct(m: Match) -> Made:
     """SequenceInsert(SequenceConstruct(a, b), x, 1) -> SequenceConstruct(a, x, b)"""
     count = len(m.parts)
     place = number_in(m.place, count)
@@ -89,7 +89,7 @@ def insert_into_construct(m: Match) -> Any:
 
 @rule(p.SequenceInsert(p.SequenceEmpty(dtype=attr("dtype")), x, constant("place", optional=True)),
       sample=lambda rng: op.SequenceInsert(op.SequenceEmpty(dtype=1), _part(3)))  # fmt: skip
-def insert_into_empty(m: Match) -> Any:
+def insert_into_empty(m: Match) -> Made:
     """SequenceInsert(SequenceEmpty(), x) -> SequenceConstruct(x)"""
     return op.SequenceConstruct(m.x)
 
@@ -99,7 +99,7 @@ def _erased(rng: np.random.Generator) -> Value:
 
 
 @rule(p.SequenceErase(_built, constant("place", optional=True)), sample=_erased)
-def erase_from_construct(m: Match) -> Any:
+def erase_from_construct(m: Match) -> Made:
     """SequenceErase(SequenceConstruct(a, b), 0) -> SequenceConstruct(b)"""
     count = len(m.parts)
     place = number_in(m.place, count - 1)
@@ -141,7 +141,7 @@ def sizes_of(split: Value) -> tuple[int, ...] | None:
 
 
 @rule(p.SplitToSequence(x, hole("sizes", optional=True), axis=attr("axis"), keepdims=attr("keep")), sample=_split)
-def split_to_construct(m: Match) -> Any:
+def split_to_construct(m: Match) -> Made:
     """SplitToSequence(x, sizes) -> SequenceConstruct of the parts of a Split"""
     sizes = sizes_of(m.root)
     if not sizes or len(sizes) > 64:

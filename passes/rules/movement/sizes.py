@@ -21,7 +21,7 @@ from irkit.ops.types.contents import leaf_content
 from irkit.ops.types.integers import Integers, follow, sizes_of
 from irkit.pattern import Is, attr, hole, one_of, p, rest
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import Sizes, bound_by, built, is_size, read
 
 x = hole("x")
@@ -60,13 +60,13 @@ def _measured(m: Match) -> Any:
 
 
 @rule(p.Shape(x, start=attr("start"), end=attr("end")))
-def shape_of(m: Match) -> Any:
+def shape_of(m: Match) -> Made:
     """Shape(x) -> the dimensions of x"""
     return _measured(m)
 
 
 @rule(p.Size(x))
-def size_of(m: Match) -> Any:
+def size_of(m: Match) -> Made:
     """Size(x) -> the product of the dimensions of x"""
     return _measured(m)
 
@@ -97,7 +97,7 @@ def _is_symbolic(*values: Value | None) -> bool:
 
 
 @rule(p.Gather(s, index, axis=attr("axis")))
-def gather_sizes(m: Match) -> Any:
+def gather_sizes(m: Match) -> Made:
     """Gather(dims, constant) -> those dimensions"""
     return _followed(m)
 
@@ -105,25 +105,25 @@ def gather_sizes(m: Match) -> Any:
 @rule(
     p.Slice(s, constant("starts"), constant("ends"), constant("axes", optional=True), constant("steps", optional=True))
 )
-def slice_sizes(m: Match) -> Any:
+def slice_sizes(m: Match) -> Made:
     """dims[a:b:c] -> those dimensions"""
     return _followed(m)
 
 
 @rule(p.Concat(*rest("parts", where=known_sizes), axis=attr("axis")).typed(dtype="i64", rank=1))
-def concat_sizes(m: Match) -> Any:
+def concat_sizes(m: Match) -> Made:
     """Concat(dims, dims, ...) -> one vector of dimensions"""
     return _followed(m) if _is_symbolic(*m.parts) else decline("nothing is symbolic")
 
 
 @rule(one_of("Unsqueeze", "Reshape")(s, index))
-def view_sizes(m: Match) -> Any:
+def view_sizes(m: Match) -> Made:
     """Unsqueeze(dim) -> a vector of one; Reshape of one dimension to a scalar or a vector"""
     return _followed(m)
 
 
 @rule(p.Where(constant("c"), a, b))
-def where_sizes(m: Match) -> Any:
+def where_sizes(m: Match) -> Made:
     """Where(constant, dims, dims) -> the chosen dimensions"""
     return _followed(m) if _is_symbolic(m.a, m.b) else decline("nothing is symbolic")
 
@@ -132,31 +132,31 @@ ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min")
 
 
 @rule(one_of(*ARITHMETIC)(s, b))
-def left_size_arithmetic(m: Match) -> Any:
+def left_size_arithmetic(m: Match) -> Made:
     """dims + y -> dims"""
     return _followed(m)
 
 
 @rule(one_of(*ARITHMETIC)(a, s))
-def right_size_arithmetic(m: Match) -> Any:
+def right_size_arithmetic(m: Match) -> Made:
     """x + dims -> dims"""
     return _followed(m)
 
 
 @rule(p.Neg(s))
-def neg_sizes(m: Match) -> Any:
+def neg_sizes(m: Match) -> Made:
     """-dims -> dims"""
     return _followed(m)
 
 
 @rule(one_of("ReduceProd", "ReduceSum")(s, *rest("axes")))
-def reduce_sizes(m: Match) -> Any:
+def reduce_sizes(m: Match) -> Made:
     """ReduceProd(dims) -> the product of the dimensions"""
     return _followed(m)
 
 
 @rule(p.Equal(s, b))
-def equal_sizes(m: Match) -> Any:
+def equal_sizes(m: Match) -> Made:
     """dims == dims -> a constant, where every comparison can be told"""
     return _followed(m)
 

@@ -13,7 +13,7 @@ from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
 from irkit.pattern import attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import VIEWS, axes_of, is_one, positive, vector
 from passes.rules.movement.views import is_cheap, sources_of, view
 
@@ -44,13 +44,13 @@ def moves_only_ones(turn: Value) -> bool:
 
 
 @rule(p.Transpose(x, perm=attr("perm")).provided(moves_nothing))
-def transpose_nothing(m: Match) -> Any:
+def transpose_nothing(m: Match) -> Made:
     """Transpose(x, [0, 1, ...]) -> x"""
     return m.x
 
 
 @rule(p.Transpose(p.Transpose(x, perm=attr("inner")), perm=attr("outer")))
-def transpose_transpose(m: Match) -> Any:
+def transpose_transpose(m: Match) -> Made:
     """Transpose(Transpose(x)) -> Transpose(x), or x"""
     rank = m.x.rank
     inner, outer = order(m.inner, rank), order(m.outer, rank)
@@ -59,7 +59,7 @@ def transpose_transpose(m: Match) -> Any:
 
 
 @rule(p.Transpose(x, perm=attr("perm")).provided(moves_only_ones))
-def transpose_ones(m: Match) -> Any:
+def transpose_ones(m: Match) -> Made:
     """Transpose(x) -> a view of x, where only axes of size 1 move"""
     found = view(m, m.x, m.root.shape)
     if found is None or (found.op == "Reshape" and not is_cheap(m.x.shape, m.root.shape)):
@@ -99,7 +99,7 @@ _inside = p.Transpose(one_of(*VIEWS)(x, hole("first", optional=True)).named("joi
 
 
 @rule(one_of(*VIEWS)(_inside.named("turned").once(), hole("second", optional=True)), sample=_heads)
-def transpose_between_views(m: Match) -> Any:
+def transpose_between_views(m: Match) -> Made:
     """Reshape(Transpose(Reshape(x))) -> Transpose(Reshape(x)), where axes are joined only to be moved"""
     joins = m.joined.rank < m.x.rank and m.turned.rank <= m.root.rank
     parted = _joined(m.root.shape, m.turned.shape) if joins else None
@@ -134,14 +134,14 @@ _turned = p.Transpose(x, perm=attr("perm")).once()
 
 
 @rule(one_of(*UNARY)(_turned))
-def unary_of_transpose(m: Match) -> Any:
+def unary_of_transpose(m: Match) -> Made:
     """f(Transpose(x)) -> Transpose(f(x)), so that transposes meet"""
     inner = call(m.root.op, [m.x], dict(m.root.attributes))
     return op.Transpose(inner, perm=order(m.perm, m.x.rank))
 
 
 @rule(one_of("Cast")(_turned))
-def cast_of_transpose(m: Match) -> Any:
+def cast_of_transpose(m: Match) -> Made:
     """Cast(Transpose(x)) -> Transpose(Cast(x)), where that moves no more bytes"""
     if m.root.dtype.bits > m.x.dtype.bits:
         return decline("the transposed elements would be larger")
@@ -149,7 +149,7 @@ def cast_of_transpose(m: Match) -> Any:
 
 
 @rule(one_of(*BINARY)(_turned, p.Transpose(y, perm=attr("perm"))))
-def binary_of_transposes(m: Match) -> Any:
+def binary_of_transposes(m: Match) -> Made:
     """Transpose(x) + Transpose(y) -> Transpose(x + y)"""
     if m.x.rank != m.y.rank:
         return decline("the ranks differ")
@@ -165,13 +165,13 @@ def _with_constant(m: Match, first: bool) -> Any:
 
 
 @rule(one_of(*BINARY)(_turned, constant("c")))
-def transpose_and_scalar(m: Match) -> Any:
+def transpose_and_scalar(m: Match) -> Made:
     """Transpose(x) + 2 -> Transpose(x + 2)"""
     return _with_constant(m, first=m.root.inputs[0] is not m.c)
 
 
 @rule(one_of(*(name for name in BINARY if name in ("Sub", "Div", "Pow", "Greater", "Less")))(constant("c"), _turned))
-def scalar_and_transpose(m: Match) -> Any:
+def scalar_and_transpose(m: Match) -> Made:
     """2 - Transpose(x) -> Transpose(2 - x)"""
     return _with_constant(m, first=False)
 
@@ -182,7 +182,7 @@ _REDUCTIONS = (
 
 
 @rule(one_of(*_REDUCTIONS)(_turned, constant("axes")), exact=False)
-def reduction_of_transpose(m: Match) -> Any:
+def reduction_of_transpose(m: Match) -> Made:
     """ReduceX(Transpose(x)) -> Transpose(ReduceX(x)), or ReduceX(x), which turns fewer elements"""
     axes, rank = axes_of(m.axes), m.x.rank
     if not axes or not rank:
@@ -211,13 +211,13 @@ _c = hole("c", optional=True)
 
 
 @rule(p.Gemm(p.Transpose(hole("a"), perm=attr("perm")), hole("b"), _c, **_gemm_attributes))
-def gemm_of_transposed_left(m: Match) -> Any:
+def gemm_of_transposed_left(m: Match) -> Made:
     """Gemm(Transpose(a), b) -> Gemm(a, b, transA=1)"""
     return _gemm(m, transA=1 - m.transA) if order(m.perm, 2) == (1, 0) else decline("nothing is transposed")
 
 
 @rule(p.Gemm(hole("a"), p.Transpose(hole("b"), perm=attr("perm")), _c, **_gemm_attributes))
-def gemm_of_transposed_right(m: Match) -> Any:
+def gemm_of_transposed_right(m: Match) -> Made:
     """Gemm(a, Transpose(b)) -> Gemm(a, b, transB=1)"""
     return _gemm(m, transB=1 - m.transB) if order(m.perm, 2) == (1, 0) else decline("nothing is transposed")
 
@@ -230,7 +230,7 @@ _a, _b = hole("a", where=_matrix), hole("b", where=_matrix)
 
 
 @rule(p.MatMul(p.Transpose(_a, perm=attr("perm")), _b))
-def matmul_of_transposed_left(m: Match) -> Any:
+def matmul_of_transposed_left(m: Match) -> Made:
     """Transpose(a) @ b -> Gemm(a, b, transA=1), for matrices of floating-point numbers"""
     if not m.a.dtype.is_float or order(m.perm, 2) != (1, 0):
         return decline("Gemm is for floating-point numbers")
@@ -238,7 +238,7 @@ def matmul_of_transposed_left(m: Match) -> Any:
 
 
 @rule(p.MatMul(_a, p.Transpose(_b, perm=attr("perm"))))
-def matmul_of_transposed_right(m: Match) -> Any:
+def matmul_of_transposed_right(m: Match) -> Made:
     """a @ Transpose(b) -> Gemm(a, b, transB=1), for matrices of floating-point numbers"""
     if not m.a.dtype.is_float or order(m.perm, 2) != (1, 0):
         return decline("Gemm is for floating-point numbers")

@@ -15,7 +15,7 @@ from irkit.dims import Dim
 from irkit.ops.types.context import contents
 from irkit.pattern import attr, attribute_of, either, hole, is_all_ones, is_all_zeros, one_of, p, rest, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import Sizes, bound_by, built, built_if_bound, is_bound, read
 from passes.analysis.questions import VIEWS, is_known, same_shape, same_type, vector
 
@@ -31,25 +31,25 @@ def keeps_its_shape(value: Value) -> bool:
 
 
 @rule(p.Expand(x, s).provided(keeps_its_shape))
-def same_expand(m: Match) -> Any:
+def same_expand(m: Match) -> Made:
     """Expand(x, its own shape) -> x"""
     return m.x
 
 
 @rule(one_of("Squeeze", "Unsqueeze", "Flatten")(x, hole("axes", optional=True)).provided(keeps_its_shape))
-def no_axes(m: Match) -> Any:
+def no_axes(m: Match) -> Made:
     """Squeeze(x, no axes) -> x; Flatten of a matrix -> x"""
     return m.x
 
 
 @rule(p.Tile(x, constant("repeats", where=is_all_ones)))
-def tile_once(m: Match) -> Any:
+def tile_once(m: Match) -> Made:
     """Tile(x, [1, 1, ...]) -> x"""
     return m.x
 
 
 @rule(one_of("Slice")(x, s, y, *rest("more")).provided(keeps_its_shape))
-def whole_slice(m: Match) -> Any:
+def whole_slice(m: Match) -> Made:
     """x[0:n] -> x"""
     if len(m.more) > 1 and uniform(m.more[1]) != 1:
         return decline("there are steps")
@@ -57,7 +57,7 @@ def whole_slice(m: Match) -> Any:
 
 
 @rule(one_of("Pad")(x, constant("pads", where=is_all_zeros), *rest("more")))
-def no_padding(m: Match) -> Any:
+def no_padding(m: Match) -> Made:
     """Pad(x, zeros) -> x"""
     return m.x if same_type(m.x, m.root) else decline("the shape changes")
 
@@ -129,7 +129,7 @@ def is_cheap(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> bool:
 
 
 @rule(one_of(*VIEWS)(one_of(*VIEWS)(x, hole("first", optional=True)).named("inner"), hole("second", optional=True)))
-def view_of_view(m: Match) -> Any:
+def view_of_view(m: Match) -> Made:
     """Reshape(Reshape(x)) -> Reshape(x), and so for any two views"""
     shape = m.root.shape
     found = view(m, m.x, shape, *sources_of(m.root, m.inner))
@@ -147,7 +147,7 @@ def _is_free(view: Value) -> bool:
 
 
 @rule(one_of("Reshape")(x, s))
-def plain_reshape(m: Match) -> Any:
+def plain_reshape(m: Match) -> Made:
     """Reshape(x, [0, -1]) -> Reshape(x, the dimensions that this means), or Unsqueeze, Squeeze, or x itself"""
     given, shape = contents(m.s) or (), m.root.shape
     written = given == shape or (len(given) == len(shape) and all(map(same, given, shape)))
@@ -157,7 +157,7 @@ def plain_reshape(m: Match) -> Any:
 
 
 @rule(p.Squeeze(x))
-def squeeze_axes(m: Match) -> Any:
+def squeeze_axes(m: Match) -> Made:
     """Squeeze(x) -> Squeeze(x, axes)"""
     axes = [i for i, d in enumerate(m.x.shape) if type(d) is int and d == 1]
     return op.Squeeze(m.x, vector(axes)) if axes else m.x
@@ -167,7 +167,7 @@ def squeeze_axes(m: Match) -> Any:
 
 
 @rule(p.Expand(p.Expand(x, s), y))
-def expand_expand(m: Match) -> Any:
+def expand_expand(m: Match) -> Made:
     """Expand(Expand(x)) -> Expand(x)"""
     shape = m.root.shape
     sources = [each for each in (read(m.s), read(m.y)) if each is not None] + [bound_by(m.x)]
@@ -178,7 +178,7 @@ def expand_expand(m: Match) -> Any:
 
 
 @rule(one_of("Expand")(x, s))
-def expand_to_view(m: Match) -> Any:
+def expand_to_view(m: Match) -> Made:
     """Expand(x, dims) -> Unsqueeze(x), where only leading 1s are added"""
     extra = m.root.rank - m.x.rank
     if extra <= 0 or not same_shape((1,) * extra + m.x.shape, m.root.shape):
@@ -200,7 +200,7 @@ _expanded = p.Expand(x, s)
         p.Where(hole("first"), hole("second"), _expanded),
     )
 )
-def expand_before_broadcast(m: Match) -> Any:
+def expand_before_broadcast(m: Match) -> Made:
     """Expand(x) + y -> x + y, where y broadcasts x as far"""
     for index, operand in enumerate(m.root.inputs):
         if operand is None or operand.op != "Expand":
@@ -256,7 +256,7 @@ def _nested(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Concat(*rest("parts"), axis=attr("axis")), sample=_nested)
-def concat_concat(m: Match) -> Any:
+def concat_concat(m: Match) -> Made:
     """Concat(Concat(a, b), c) -> Concat(a, b, c) of 64 parts at most, and parts of size 0 are left out"""
     rank = m.root.rank
     axis = m.axis + rank if m.axis < 0 else m.axis

@@ -20,7 +20,7 @@ from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
 from irkit.pattern import attribute_of, either, hole, one_of, p
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, decline, rule
+from irkit.rewriting.face import Made, Match, decline, rule
 from irkit.rewriting.rule import Rules
 from passes.analysis.known_sizes import bound_by, built, is_bound
 from passes.analysis.questions import same_shape
@@ -47,7 +47,7 @@ _attention = one_of("Attention")(hole("q", dtype="f32"), hole("k", rank=4), hole
 
 
 @rule(p.Reshape(p.Transpose(_attention, perm=(0, 2, 1, 3)).once(), hole("shape")), sample=_crossed, exact=False)
-def cross_attention(m: Match) -> Any:
+def cross_attention(m: Match) -> Made:
     """Attention of heads split off q to keys that have them apart, its heads joined -> MultiHeadAttention(q, k, v)"""
     found, given = split_heads(m.q), dict(m.attention.attributes)
     if found is None or set(given) - {"scale"} or not isinstance(m.attention.type, Tensor) or not scales(given):
@@ -92,7 +92,7 @@ _new = (hole("q", dtype="f32", rank=3), hole("k", rank=3), hole("v", rank=3))
     one_of("Attention")(*_new, hole("mask", dtype="f32", optional=True), *_caches),
     sample=lambda rng: _cached(rng, 2, 2, dims.symbol("batch"), False), exact=False,
 )  # fmt: skip
-def cached_attention(m: Match) -> Any:
+def cached_attention(m: Match) -> Made:
     """Attention(q, k, v, mask, caches) -> MultiHeadAttention(q, k, v, mask, caches)"""
     given = dict(m.root.attributes)
     if set(given) - PLAIN or not scales(given) or given.get("is_causal"):
@@ -128,7 +128,7 @@ def _grouped(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of("Attention")(*_new, hole("mask", optional=True), *_caches), sample=_grouped, exact=False)
-def grouped_attention(m: Match) -> Any:
+def grouped_attention(m: Match) -> Made:
     """Attention(q, k, v, caches, is_causal=1) -> GroupQueryAttention(q, k, v, caches, lengths)"""
     given = dict(m.root.attributes)
     if m.mask is not None or set(given) - PLAIN or not given.get("is_causal"):
@@ -197,7 +197,7 @@ def _skipped(m: Match, results: int) -> Any:
 
 @rule(_norms(either(p.Add(_biased, _b).once(), p.Add(_a, _b).once()), hole("w"), hole("shift", optional=True)),
       sample=_summed, exact=False)  # fmt: skip
-def norm_of_sum(m: Match) -> Any:
+def norm_of_sum(m: Match) -> Made:
     """LayerNormalization(a + b, w, shift) -> SkipLayerNormalization(a, b, w, shift), and so without a mean"""
     return _skipped(m, 1)
 
@@ -206,7 +206,7 @@ _total = either(p.Add(_biased, _b).named("total"), p.Add(_a, _b).named("total"))
 
 
 @rule(_norms(_total, hole("w"), hole("shift", optional=True)), hole("total"), sample=_summed_twice, exact=False)
-def norm_and_sum(m: Match) -> Any:
+def norm_and_sum(m: Match) -> Made:
     """s = a + b, LayerNormalization(s, w, shift) -> the results of SkipLayerNormalization(a, b, w, shift)"""
     return _skipped(m, 2)
 

@@ -17,9 +17,9 @@ from irkit.build import call, const, op, shape_vector
 from irkit.core.blobs import beside, joined
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, Tuple, tensor
-from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest, uniform
+from irkit.pattern import Either, Op, attr, attribute_of, either, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, joined_name, same_shape, same_type
 from passes.analysis.reach import NOTHING, may_be_blind, reach
 from passes.rules.constants import transposed
@@ -67,14 +67,14 @@ def _ending(value: Value) -> dict[str, Any]:
     return {"activation": value.op, **({"activation_params": numbers} if numbers else {})}
 
 
-def _fused(m: Match, z: Value | None, ending: dict[str, Any]) -> Any:
+def _fused(m: Match, z: Value | None, ending: dict[str, Any]) -> Made:
     if not 3 <= m.x.rank <= 5:
         return decline("ONNX Runtime fuses convolutions of one to three dimensions")
     return call("com.microsoft::FusedConv", [m.x, m.w, m.b, z], {**dict(m.conv.attributes), **ending})
 
 
 @rule(_activations(_conv), exact=False, sample=lambda rng: _activated(rng, _convolved(rng)))
-def conv_activation(m: Match) -> Any:
+def conv_activation(m: Match) -> Made:
     """activation(Conv(x, w, b)) -> FusedConv(x, w, b)"""
     return _fused(m, None, _ending(m.root))
 
@@ -83,7 +83,7 @@ _residual = p.Add(_conv, hole("z"))
 
 
 @rule(_residual, exact=False, sample=_summed)
-def conv_sum(m: Match) -> Any:
+def conv_sum(m: Match) -> Made:
     """Conv(x, w, b) + z -> FusedConv(x, w, b, z)"""
     if not same_type(m.z, m.conv):
         return decline("z broadcasts")
@@ -106,7 +106,7 @@ _parts = (x, hole("w"), hole("b", optional=True), hole("z", optional=True))
     exact=False,
     sample=lambda rng: _activated(rng, _conv_then_sum(rng)),
 )
-def conv_sum_activation(m: Match) -> Any:
+def conv_sum_activation(m: Match) -> Made:
     """activation(FusedConv(x, w, b, z)) -> FusedConv(x, w, b, z), with the activation"""
     return _fused(m, m.z, _ending(m.root))
 
@@ -126,7 +126,7 @@ def _product(rng: np.random.Generator) -> Value:
     exact=False,
     sample=_product,
 )
-def gemm_activation(m: Match) -> Any:
+def gemm_activation(m: Match) -> Made:
     """activation(Gemm(x, w, c)) -> FusedGemm(x, w, c)"""
     given = {f"activation_{name}": float(attribute_of(m.root, name)) for name in PARAMETERS[m.root.op]}
     given = {**dict(m.gemm.attributes), **given, "activation": m.root.op}
@@ -139,7 +139,7 @@ def _turns_last_two(value: Value) -> bool:
     return rank >= 2 and value.attribute("perm") == (*range(rank - 2), rank - 1, rank - 2)
 
 
-def _turned(name: str) -> Any:
+def _turned(name: str) -> Op:
     return p.Transpose(hole(name, dtype="f32"), perm=attr(f"{name}_perm")).provided(_turns_last_two)
 
 
@@ -158,7 +158,7 @@ def _turned_product(rng: np.random.Generator) -> Value:
     exact=False,
     sample=_turned_product,
 )  # fmt: skip
-def turned_product(m: Match) -> Any:
+def turned_product(m: Match) -> Made:
     """a @ Transpose(b) -> FusedMatMul(a, b, transB=1), and so for a"""
     a, b = m.get("a"), m.get("b")
     left, right = (a if a is not None else m.y), (b if b is not None else m.y)
@@ -179,7 +179,7 @@ _plain_product = either(
     exact=False,
     sample=lambda rng: op.Mul(_turned_product(rng), 0.25) if rng.random() < 0.7 else op.Div(_turned_product(rng), 3.0),
 )
-def scaled_product(m: Match) -> Any:
+def scaled_product(m: Match) -> Made:
     """(x @ y) * c -> FusedMatMul(x, y, alpha=c), for a number c"""
     number = uniform(m.factor if m.get("factor") is not None else m.divisor)
     if not number or not same_type(m.product, m.root) or m.x.rank < 2 or m.y.rank < 2:
@@ -200,7 +200,7 @@ def _linear(rng: np.random.Generator) -> Value:
 
 
 @rule(p.MatMul(hole("x"), constant("w", rank=2)), exact=False, sample=_linear)
-def held_weight(m: Match) -> Any:
+def held_weight(m: Match) -> Made:
     """x @ w -> FusedMatMul(x, v, transB=1), for a weight w that is the transpose of what lies in memory, v"""
     held = m.w.blob.turned
     if held is None or held.nbytes < LARGE:
@@ -223,7 +223,7 @@ def _biased(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Gelu(p.Add(x, constant("bias", rank=1)).once(), approximate=attr("how")), exact=False, sample=_biased)
-def bias_gelu(m: Match) -> Any:
+def bias_gelu(m: Match) -> Made:
     """Gelu(x + bias) -> BiasGelu(x, bias), or FastGelu(x, bias) where the tanh of a polynomial stands for it"""
     if not same_type(m.x, m.root) or not _is_row(m.bias, m.x):
         return decline("the bias is no vector along the last axis")
@@ -231,13 +231,13 @@ def bias_gelu(m: Match) -> Any:
 
 
 @rule(p.Gelu(x, approximate="tanh"), exact=False)
-def fast_gelu(m: Match) -> Any:
+def fast_gelu(m: Match) -> Made:
     """Gelu(x, approximate="tanh") -> FastGelu(x)"""
     return op.com_microsoft.FastGelu(m.x)
 
 
 @rule(p.Swish(x, alpha=attr("alpha")), exact=False)
-def quick_gelu(m: Match) -> Any:
+def quick_gelu(m: Match) -> Made:
     """Swish(x, alpha) -> QuickGelu(x, alpha)"""
     return op.com_microsoft.QuickGelu(m.x, alpha=m.alpha)
 
@@ -245,7 +245,7 @@ def quick_gelu(m: Match) -> Any:
 # ---------------------------------------------------------------------------------------------- attention
 
 
-def _projection(name: str) -> Any:
+def _projection(name: str) -> Either:
     product = p.MatMul(hole("x", dtype="f32", rank=3), constant(f"w{name}", rank=2)).named(f"product_{name}").once()
     return either(p.Add(product, constant(f"b{name}", rank=1)).named(f"sum_{name}").once(), product)
 
@@ -284,7 +284,7 @@ def _mask_of(rng: np.random.Generator, batch: Any, length: Any, given: dict[str,
 
 
 @rule(one_of("Attention")(*_operands, hole("mask", optional=True)), exact=False, sample=_projected)
-def packed_attention(m: Match) -> Any:
+def packed_attention(m: Match) -> Made:
     """Attention(x @ wq + bq, x @ wk + bk, x @ wv + bv, mask) -> Attention of ONNX Runtime, with the three in one"""
     weights = [m.wq, m.wk, m.wv]
     biases = [_bias(m, name) for name in "qkv"]
@@ -294,7 +294,7 @@ def packed_attention(m: Match) -> Any:
 
 
 @rule(one_of("Attention")(*_operands, *rest("more")), exact=False, sample=_projected)
-def joined_projections(m: Match) -> Any:
+def joined_projections(m: Match) -> Made:
     """Attention(x @ wq, x @ wk, x @ wv, ...) -> Attention(*Split(x @ w), ...), where packed_attention declines"""
     weights = [m.wq, m.wk, m.wv]
     biases = [_bias(m, name) for name in "qkv"]
@@ -325,7 +325,7 @@ def _joined_weights(weights: list[Value]) -> Value:
     return const(beside([v.blob for v in weights if v.blob is not None], joined_name(weights)))
 
 
-def _packed(m: Match, weights: Value, bias: Value | None, sizes: list[int]) -> Any:
+def _packed(m: Match, weights: Value, bias: Value | None, sizes: list[int]) -> Made:
     """The attention whose operands are parts of x @ weights + bias."""
     heads = attribute_of(m.root, "q_num_heads")
     if not heads or heads != attribute_of(m.root, "kv_num_heads") or not isinstance(m.root.type, Tensor):
@@ -447,7 +447,7 @@ def _split_projection(rng: np.random.Generator) -> Value:
     exact=False,
     sample=_split_projection,
 )
-def split_attention(m: Match) -> Any:
+def split_attention(m: Match) -> Made:
     """Attention(*Split(x @ w + b), mask) -> Attention of ONNX Runtime"""
     sizes = [part.shape[-1] for part in m.root.inputs[:3] if part is not None]
     bias = m.b if m.get("sum") is not None else None

@@ -16,7 +16,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import const as constant
 from irkit.pattern import hole, p
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound
 from passes.analysis.questions import lazily, same_shape
 from passes.rules.onnxruntime.mixtures import Layer, mixture
@@ -30,7 +30,7 @@ def _mixture(rng: np.random.Generator) -> Value:
 @rule(
     p.ReduceSum(hole("pairs", dtype="f32", rank=3), constant("axes"), keepdims=0), sample=_mixture, exact=False
 )  # fmt: skip
-def mixture_of_experts(m: Match) -> Any:
+def mixture_of_experts(m: Match) -> Made:
     """ReduceSum(shares * experts(rows)) -> MoE(rows, logits, w1, b1, w2, b2)"""
     try:
         found = mixture(m.root)

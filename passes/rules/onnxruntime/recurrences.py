@@ -8,8 +8,6 @@ faster as they stand, and are left so.
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 import numpy as np
 
@@ -19,7 +17,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound, read
 from passes.analysis.questions import axes_of, same_shape, vector
 from passes.rules.onnxruntime.reading import Other, bare, both_ways, factor, first, need, operand
@@ -45,7 +43,7 @@ _cut = p.Slice(_conv.once(), hole("starts"), hole("ends"), constant("axes"))
 
 
 @rule(either(_cut, _conv), sample=_convolved, exact=False)
-def causal_convolution(m: Match) -> Any:
+def causal_convolution(m: Match) -> Made:
     """Conv(Concat(past, x), w, b) of each channel, at the positions of x -> CausalConvWithState(x, w, b, past)"""
     channels, taps = m.x.shape[1], m.w.shape[-1]
     apart = type(channels) is int and type(taps) is int and same_shape(m.w.shape, (channels, 1, taps))
@@ -98,7 +96,7 @@ _causal = one_of("com.microsoft::CausalConvWithState")(*rest("operands")).named(
 
 
 @rule(p.Swish(_causal[0].once()), sample=_activated, exact=False)
-def activated_convolution(m: Match) -> Any:
+def activated_convolution(m: Match) -> Made:
     """Swish(CausalConvWithState(x, w, b, past)) -> CausalConvWithState(x, w, b, past, activation="silu")"""
     given = dict(m.conv.attributes)
     if given.get("activation", "none") != "none":
@@ -146,7 +144,7 @@ _state = p.Add(hole("a", dtype="f32", rank=4), hole("b", rank=4)).named("state")
     p.ReduceSum(p.Mul(_state, hole("query", rank=4)), constant("axes"), keepdims=attr("keep")), hole("state"),
     sample=_stepped, exact=False,
 )  # fmt: skip
-def attended_state(m: Match) -> Any:
+def attended_state(m: Match) -> Made:
     """s = past * Exp(decay) + key (x) (value - key @ ...) * beta, query @ s -> the results of LinearAttention"""
     batch, heads, keys, values = m.state.shape
     if any(type(d) is not int or d < 1 for d in (heads, keys, values)) or axes_of(m.axes) not in ((2,), (-2,)):

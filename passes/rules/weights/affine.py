@@ -16,7 +16,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, tensor
 from irkit.pattern import attr, attribute_of, hole, one_of, p, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, is_float, lazily, same_type, wide
 
 x = hole("x")
@@ -120,7 +120,7 @@ def _each_channel(rng: np.random.Generator, count: int) -> Value:
     exact=False,
     sample=lambda rng: (op.Mul if rng.random() < 0.5 else op.Div)(_convolved(rng), _each_channel(rng, 6)),
 )
-def channel_factor(m: Match) -> Any:
+def channel_factor(m: Match) -> Made:
     """Conv(x, w, b) * c -> Conv(x, w * c, b * c), for a c for each channel"""
     count = _results(m.conv)
     factor = channels_of(m.c, m.conv.rank, count)
@@ -143,7 +143,7 @@ def channel_factor(m: Match) -> Any:
     exact=False,
     sample=lambda rng: (op.Add if rng.random() < 0.5 else op.Sub)(_convolved(rng), _each_channel(rng, 6)),
 )
-def channel_bias(m: Match) -> Any:
+def channel_bias(m: Match) -> Made:
     """Conv(x, w, b) + c -> Conv(x, w, b + c), for a c for each channel"""
     count = _results(m.conv)
     shift = channels_of(m.c, m.conv.rank, count)
@@ -184,7 +184,7 @@ def _transposed(rng: np.random.Generator) -> Value:
     exact=False,
     sample=_transposed,
 )  # fmt: skip
-def conv_transpose_batch_norm(m: Match) -> Any:
+def conv_transpose_batch_norm(m: Match) -> Made:
     """BatchNormalization(ConvTranspose(x, w, b)) -> ConvTranspose(x, w', b')"""
     count = _results(m.conv)
     if count is None or not _one_type(m):
@@ -213,7 +213,7 @@ def _reached(weight: Value, factor: np.ndarray, groups: int) -> np.ndarray:
     exact=False,
     sample=lambda rng: _convolved(rng, op.Mul(_image(rng), _each_channel(rng, 4))),
 )  # fmt: skip
-def factor_conv(m: Match) -> Any:
+def factor_conv(m: Match) -> Made:
     """Conv(x * c, w) -> Conv(x, w * c), for a c for each channel"""
     count = m.product.shape[1]
     factor = channels_of(m.c, m.product.rank, count)
@@ -235,7 +235,7 @@ def factor_conv(m: Match) -> Any:
     exact=False,
     sample=lambda rng: _convolved(rng, op.Add(_image(rng), _each_channel(rng, 4)), padded=False),
 )  # fmt: skip
-def shift_conv(m: Match) -> Any:
+def shift_conv(m: Match) -> Made:
     """Conv(x + c, w, b) -> Conv(x, w, b + sum(w * c)), for a c for each channel, where nothing is padded"""
     shift = channels_of(m.c, m.sum.rank, m.sum.shape[1])
     if shift is None or not is_float(m.x) or not same_type(m.x, m.sum):
@@ -266,7 +266,7 @@ _pad = p.Pad(x, constant("pads"), constant("value", optional=True), constant("ax
 
 
 @rule(one_of("Conv", "AveragePool")(_pad, *(hole(n, optional=True) for n in ("w", "b"))), exact=False, sample=_padded)
-def pad_window(m: Match) -> Any:
+def pad_window(m: Match) -> Made:
     """Conv(Pad(x, zeros)) -> Conv(x, pads), and so for AveragePool"""
     pads, rank, root = axes_of(m.pads), m.x.rank, m.root
     if pads is None or not is_float(m.x) or (m.value is not None and uniform(m.value) != 0):
@@ -311,7 +311,7 @@ def _gemm_sample(rng: np.random.Generator) -> Value:
 
 
 @rule(p.Mul(_any_gemm, _c), exact=False, sample=lambda rng: op.Mul(_multiplied(rng), 2.5))
-def gemm_factor(m: Match) -> Any:
+def gemm_factor(m: Match) -> Made:
     """Gemm(a, b, c) * number -> Gemm(a, b, c, alpha * number, beta * number)"""
     found = uniform(m.c)
     if found is None or m.c.blob.size != 1 or m.c.rank > 2 or not is_float(m.x) or not np.isfinite(found):
@@ -336,7 +336,7 @@ def _scaled_columns(m: Match, factor: Callable[[], np.ndarray]) -> Value:
 
 
 @rule(one_of("Mul", "Div")(_gemm, _c), exact=False, sample=_gemm_sample)
-def gemm_factors(m: Match) -> Any:
+def gemm_factors(m: Match) -> Made:
     """Gemm(x, w, b) * c -> Gemm(x, w * c, b * c), for a c for each column"""
     count = m.product.shape[1]
     if type(count) is not int or not _columns(m.c, count) or not is_float(m.x) or m.root.inputs[0] is m.c:
@@ -358,7 +358,7 @@ def _gemm_norm(rng: np.random.Generator) -> Value:
 
 
 @rule(p.BatchNormalization(_gemm, *_norm, **_norm_attributes), exact=False, sample=_gemm_norm)
-def gemm_batch_norm(m: Match) -> Any:
+def gemm_batch_norm(m: Match) -> Made:
     """BatchNormalization(Gemm(x, w, b)) -> Gemm(x, w', b')"""
     count = m.product.shape[1]
     if type(count) is not int or not _one_type(m) or (m.b is not None and not _columns(m.b, count)):
@@ -383,7 +383,7 @@ _zeros = constant("b", where=lambda value: uniform(value) == 0)
     exact=False,
     sample=lambda rng: op.Conv(_image(rng), _numbers(rng, 6, 4, 3, 3), np.zeros(6, np.float32)),
 )
-def no_bias(m: Match) -> Any:
+def no_bias(m: Match) -> Made:
     """Conv(x, w, zeros) -> Conv(x, w), and so for ConvTranspose and Gemm"""
     return call(m.root.op, [m.x, m.w], dict(m.root.attributes)) if is_float(m.x) else decline("integers")
 

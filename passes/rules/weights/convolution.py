@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit.build import call, const, op
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, tensor
-from irkit.pattern import attr, attribute_of, hole, one_of, p
+from irkit.pattern import Op, attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import is_float, joined_name, lazily, same_shape, wide
 
 _conv = one_of("Conv")(hole("x"), constant("w"), constant("b", optional=True)).named("conv").once()
@@ -36,7 +34,7 @@ def _normed(rng: np.random.Generator) -> Value:
     exact=False,
     sample=_normed,
 )  # fmt: skip
-def conv_batch_norm(m: Match) -> Any:
+def conv_batch_norm(m: Match) -> Made:
     """BatchNormalization(Conv(x, w, b)) -> Conv(x, w', b'), with w' = w * scale / Sqrt(variance + epsilon)"""
     parts = (m.w, m.scale, m.shift, m.mean, m.variance)
     if not is_float(m.x) or m.scale.rank != 1 or any(v.dtype is not m.x.dtype for v in parts):
@@ -62,7 +60,7 @@ def conv_batch_norm(m: Match) -> Any:
     return call("Conv", [m.x, new, shift], dict(m.conv.attributes))
 
 
-def _conv_named(n: int) -> Any:
+def _conv_named(n: int) -> Op:
     weight, bias = constant(f"w{n}").once(), constant(f"b{n}", optional=True)
     return one_of("Conv")(hole(f"x{n}"), weight, bias).named(f"conv{n}").once()
 
@@ -83,7 +81,7 @@ def _is_pointwise(conv: Value, weight: Value) -> bool:
 
 
 @rule(p.Add(_conv_named(1), _conv_named(2)), exact=False, sample=_shortcut)
-def added_convolutions(m: Match) -> Any:
+def added_convolutions(m: Match) -> Made:
     """Conv(x, v, b) + Conv(y, w, c) -> Conv(Concat(x, y), Concat(v, w), b + c), for kernels of one element that lead to
     as many channels as x and y have, or more"""
     if not (_is_pointwise(m.conv1, m.w1) and _is_pointwise(m.conv2, m.w2)):
@@ -113,7 +111,7 @@ def _of_all(rng: np.random.Generator) -> Value:
 
 
 @rule(one_of("AveragePool")(hole("x")), exact=False, sample=_of_all)
-def average_of_all(m: Match) -> Any:
+def average_of_all(m: Match) -> Made:
     """AveragePool(x) -> GlobalAveragePool(x), where one window without padding holds the whole image"""
     sizes, kernel = m.x.shape[2:], attribute_of(m.root, "kernel_shape")
     if any(d != 1 for d in m.root.shape[2:]) or any(attribute_of(m.root, "pads") or ()):

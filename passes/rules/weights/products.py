@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, tensor
-from irkit.pattern import Is, attr, hole, p, uniform
+from irkit.pattern import Constant, Is, attr, hole, p, uniform
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import is_float, lazily, number, same_shape, wide
 from passes.rules.movement.views import broadcast
 
@@ -34,7 +32,7 @@ _flat_b = p.Reshape(b, hole("sb"), allowzero=attr("zb")).named("right")
 
 
 @rule(p.Reshape(p.MatMul(_flat_a, _flat_b).once(), hole("s"), allowzero=attr("z")), exact=False, sample=_rows)
-def product_of_batches(m: Match) -> Any:
+def product_of_batches(m: Match) -> Made:
     """Reshape(Reshape(a) @ Reshape(b)) -> a @ b, where only batches were joined and come back"""
     for whole, flat in ((m.a, m.left), (m.b, m.right)):
         if whole.rank < 2 or flat.rank < 2 or not same_shape(whole.shape[-2:], flat.shape[-2:]):
@@ -55,7 +53,7 @@ def _spread(rng: np.random.Generator) -> Value:
     return op.MatMul(op.Expand(param(Tensor(DType.FLOAT, (3, 4))), shape_vector((n, 2, 3, 4))), wide_y)
 
 
-def _unspread(m: Match, first: Value, second: Value) -> Any:
+def _unspread(m: Match, first: Value, second: Value) -> Made:
     if min(first.rank, second.rank) < 2 or not same_shape(first.shape[-1:], second.shape[-2:-1]):
         return decline("a matrix is expanded")
     batch = broadcast([first.shape[:-2], second.shape[:-2]])
@@ -65,7 +63,7 @@ def _unspread(m: Match, first: Value, second: Value) -> Any:
 
 
 @rule(p.MatMul(a, p.Expand(b, hole("s"))), exact=False, sample=_spread)
-def product_with_expanded(m: Match) -> Any:
+def product_with_expanded(m: Match) -> Made:
     """a @ Expand(b) -> a @ b, where a broadcasts b as far"""
     return _unspread(m, m.a, m.b)
 
@@ -73,7 +71,7 @@ def product_with_expanded(m: Match) -> Any:
 @rule(p.MatMul(p.Expand(a, hole("s")), b), exact=False,
       sample=lambda rng: op.MatMul(op.Expand(param(tensor("f32", 1, 3, 4)), shape_vector(("n", 3, 4))),
                                    param(tensor("f32", "n", 4, 2))))  # fmt: skip
-def product_of_expanded(m: Match) -> Any:
+def product_of_expanded(m: Match) -> Made:
     """Expand(a) @ b -> a @ b, where b broadcasts a as far"""
     return _unspread(m, m.a, m.b)
 
@@ -86,7 +84,7 @@ def _is_number(value: Value) -> bool:
     return value.dtype.is_float and isinstance(found, float) and bool(np.isfinite(found)) and value.blob.size == 1  # type: ignore[union-attr]
 
 
-def _numbered(name: str) -> Any:
+def _numbered(name: str) -> Constant:
     return constant(name, where=Is("is_number", _is_number, (0.5, 3.0)))
 
 
@@ -98,7 +96,7 @@ def _factors(rng: np.random.Generator) -> Value:
 
 
 @rule(p.MatMul(p.Mul(a, _numbered("c")).once(), p.Mul(b, _numbered("d")).once()), exact=False)
-def product_of_scaled(m: Match) -> Any:
+def product_of_scaled(m: Match) -> Made:
     """(a * c) @ (b * d) -> (a @ b) * (c * d), for numbers c and d"""
     factor = uniform(m.c) * uniform(m.d)
     if not np.isfinite(np.array(factor).astype(m.a.dtype.numpy)) or not factor:
@@ -110,7 +108,7 @@ def product_of_scaled(m: Match) -> Any:
 
 @rule(p.MatMul(p.Mul(a, _numbered("c")).once(), p.Transpose(p.Mul(b, _numbered("d")).once(), perm=attr("perm")).once()),
       exact=False, sample=_factors)  # fmt: skip
-def product_of_scaled_transpose(m: Match) -> Any:
+def product_of_scaled_transpose(m: Match) -> Made:
     """(a * c) @ Transpose(b * d) -> (a @ Transpose(b)) * (c * d), for numbers c and d"""
     factor = uniform(m.c) * uniform(m.d)
     if not np.isfinite(np.array(factor).astype(m.a.dtype.numpy)) or not factor:
@@ -132,7 +130,7 @@ _first, _second = constant("v").once(), constant("w").once()
 
 
 @rule(p.MatMul(p.MatMul(a, _first).once(), _second), exact=False, sample=_chain)
-def product_of_product(m: Match) -> Any:
+def product_of_product(m: Match) -> Made:
     """(a @ v) @ w -> a @ (v @ w), for constants whose product is no larger than the two"""
     if m.v.rank != 2 or m.w.rank != 2 or m.a.rank < 2 or not is_float(m.a):
         return decline("no matrices")
@@ -167,7 +165,7 @@ def _parsed(m: Match) -> tuple[str, str, str] | None:
 
 
 @rule(p.Einsum(a, b, equation=attr("equation")), exact=False, sample=_einsum)
-def einsum(m: Match) -> Any:
+def einsum(m: Match) -> Made:
     """Einsum(a, b, "bij,bjk->bik") -> a @ b, with at most one Transpose for each of the three"""
     found = _parsed(m)
     if found is None or not is_float(m.a):

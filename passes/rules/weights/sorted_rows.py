@@ -5,8 +5,6 @@ That is how mixtures of experts are written where each row takes the matrices of
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -16,7 +14,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import attribute_of, hole, p
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound
 from passes.analysis.questions import VIEWS, axes_of
 
@@ -52,7 +50,7 @@ def choices(ids: Value) -> tuple[int, int] | None:
 
 
 @rule(p.MatMul(p.Gather(constant("matrices"), hole("ids"), axis=0), hole("rows")), exact=False, sample=_experts)
-def product_of_sorted_rows(m: Match) -> Any:
+def product_of_sorted_rows(m: Match) -> Made:
     """matrices[ids] @ rows -> the rows sorted by matrix, cut into groups, each of which meets its matrix"""
     blob: Blob = m.matrices.blob
     found = choices(m.ids)

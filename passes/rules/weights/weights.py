@@ -14,7 +14,7 @@ from irkit.core.types import DType, Tensor, tensor
 from irkit.evaluation.interpreter import apply
 from irkit.pattern import OfConstants, attr, either, hole, p, rest
 from irkit.pattern import const as constant
-from irkit.rewriting.face import Match, Rule, decline, rule
+from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import lazily, same_shape, same_type, wide
 from passes.rules.constants import EXACT, transposed
 
@@ -52,7 +52,7 @@ def _of_weights(rng: np.random.Generator) -> Value:
     return makers[int(rng.integers(len(makers)))]()
 
 
-def _fold(m: Match) -> Any:
+def _fold(m: Match) -> Made:
     value = m.root
     blobs = [v.blob for v in value.inputs if v is not None and v.blob is not None]
     if value.op not in COMPUTED or not isinstance(value.type, Tensor) or not value.type.is_static:
@@ -88,7 +88,7 @@ _biased = p.Add(_product, constant("b", rank=1)).named("sum").once()
 
 
 @rule(p.Mul(either(_biased, _product), constant("c")), exact=False, sample=_scaled)
-def scaled_weights(m: Match) -> Any:
+def scaled_weights(m: Match) -> Made:
     """(x @ w + b) * c -> x @ (w * c) + b * c, for a number c, or one for each column"""
     width = m.w.shape[1]
     if m.w.dtype not in (DType.FLOAT, DType.DOUBLE) or m.x.rank < 2 or m.c.rank > m.x.rank:
@@ -136,7 +136,7 @@ def _tokens(rng: np.random.Generator) -> Value:
     exact=False,
     sample=_tokens,
 )
-def tokens_of_class(m: Match) -> Any:
+def tokens_of_class(m: Match) -> Made:
     """Concat(tokens, x) + k -> Pad(x) + (k + tokens), for tokens and k that are constant"""
     rank = m.root.rank
     axis = m.axis % rank
