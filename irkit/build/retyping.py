@@ -14,9 +14,9 @@ from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import TypeRuleError
 from irkit.nodes.calls import call_type
+from irkit.nodes.coarse_types import typed
 from irkit.ops.schemas import spec
 from irkit.ops.types import rules
-from irkit.ops.types.coarse import typed
 from irkit.ops.types.context import Context
 
 Operands = tuple[Value | None, ...]

@@ -21,9 +21,9 @@ from irkit.dims import Dim
 from irkit.dims.validation import number_of
 from irkit.errors import TypeRuleError
 from irkit.nodes.bodies import with_bodies
+from irkit.nodes.coarse_types import typed
 from irkit.ops.schemas import BODIES, TYPE_STRINGS, AttributeSpec, OpSpec, dtype_of, spec
 from irkit.ops.types import rules
-from irkit.ops.types.coarse import typed
 from irkit.ops.types.context import Context
 
 

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 import irkit
 from irkit import Graph, GraphError, Origin, Signature, Value, const, op, param, tensor
 from irkit.checking.comparison import compare
-from irkit.checking.samples import nets, sundry
 from irkit.checking.samples.table import SAMPLES
 from irkit.core import walk
 from irkit.core.types import DType, dims_of, same_types
@@ -173,10 +172,7 @@ def rebuilt_with_names(graph: Graph) -> Graph:
 # What is left out here: sizes of 0, on which several kernels of ONNX Runtime fail or answer with other shapes (Scan,
 # MatMul, scan results of a Loop without trips), and operators that put numbers in order, which treat NaN as they like.
 ORDERING = frozenset(("ReduceMin", "ReduceMax", "ArgMax", "ArgMin", "TopK", "MaxPool", "Max", "Min"))
-COMPARED = tuple(
-    n for n, sample in SAMPLES.items()
-    if n not in ORDERING and sample.__module__ not in (nets.__name__, sundry.__name__)
-)  # fmt: skip
+COMPARED = tuple(n for n in COMMON if n not in ORDERING)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from irkit.build import call, call_graph, const, op
-from irkit.checking.samples import elementwise, movement, numeric
-from irkit.checking.samples.sampler import ANY, BOOL, I64, NUMBERS, Sampler, cast
+from irkit.checking.samples import activations, elementwise, linear_algebra, movement, reduction
+from irkit.checking.samples.sampler import ANY, BOOL, F32, I64, NUMBERS, Sampler, cast
 from irkit.core import walk
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
@@ -16,9 +16,9 @@ from irkit.dims import Dim
 from irkit.nodes.bodies import entries, sealed
 
 INNER = (
-    elementwise.sample_Add, elementwise.sample_Relu, elementwise.sample_Mul, elementwise.sample_Where,
-    movement.sample_Unsqueeze, movement.sample_Concat, movement.sample_Slice, numeric.sample_ReduceSum,
-    numeric.sample_MatMul, elementwise.sample_Less, movement.sample_ShapeVector,
+    elementwise.sample_Add, activations.sample_Relu, elementwise.sample_Mul, elementwise.sample_Where,
+    movement.sample_Unsqueeze, movement.sample_Concat, movement.sample_Slice, reduction.sample_ReduceSum,
+    linear_algebra.sample_MatMul, elementwise.sample_Less, movement.sample_ShapeVector,
 )  # fmt: skip
 """What bodies are grown from."""
 
@@ -103,13 +103,15 @@ def sample_Call(s: Sampler) -> Value:
     return call_graph(body, call_graph(body, x))
 
 
-def sample_Constant(s: Sampler) -> Value:
-    """A few numbers."""
-    return s.constant(s.choose(s.widened(ANY, "Constant")), s.static_shape(0, 2, 0))
-
-
 def sample_Sequence(s: Sampler) -> Value:
     """Put in and taken out again."""
     x = s.tensor(ANY)
     made = op.SequenceConstruct(x, s.of(x.dtype, x.shape))
     return op.SequenceAt(made, s.integer(-2, 1)) if s.flag() else op.SequenceLength(made)
+
+
+def sample_SequenceMap(s: Sampler) -> Value:
+    """One operator of each element."""
+    x = s.tensor((F32,))
+    found = op.SequenceMap(op.SequenceConstruct(x, s.of(F32, x.shape)), body=op.Neg)
+    return op.SequenceAt(found[0] if isinstance(found, tuple) else found, s.integer(0, 1))

@@ -1,4 +1,4 @@
-"""Samples of operators that move elements."""
+"""Samples of operators that put elements elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import op, shape_vector
-from irkit.checking.samples.sampler import ANY, BOOL, Sampler, has_static_axis, static_axis
+from irkit.checking.samples.elementwise import unary
+from irkit.checking.samples.sampler import ANY, BOOL, F32, FLOATS, Sampler, has_static_axis, static_axis
 from irkit.core.ir import Value
 from irkit.dims import Dim
 
@@ -91,29 +92,10 @@ def sample_Slice(s: Sampler) -> Value:
     return op.Slice(x, [start], [end], [s.axis(x.rank)], [step])
 
 
-def sample_Gather(s: Sampler) -> Value:
-    """Along an axis of known size."""
-    x = s.tensor(ANY, 1, 4, has_static_axis)
-    axis = static_axis(s, x)
-    return op.Gather(x, indices(s, s.static_shape(0, 2), int(x.shape[axis])), axis=axis)
-
-
 def indices(s: Sampler, shape: tuple[int, ...], size: int) -> np.ndarray:
     """Numbers of that shape, each a valid index into `size` elements."""
     count = int(np.prod(shape, dtype=np.int64))
     return np.array([s.integer(-size, size - 1) for _ in range(count)], dtype=np.int64).reshape(shape)
-
-
-def sample_GatherElements(s: Sampler) -> Value:
-    """Along the axis of a vector of known size."""
-    x = s.tensor(ANY, 1, 1, has_static_axis)
-    return op.GatherElements(x, indices(s, s.static_shape(1, 1), int(x.shape[0])), axis=0)
-
-
-def sample_ScatterElements(s: Sampler) -> Value:
-    """One element of a vector replaced."""
-    x = s.tensor(ANY, 1, 1, has_static_axis)
-    return op.ScatterElements(x, indices(s, (1,), int(x.shape[0])), s.of(x.dtype, (1,)), axis=0)
 
 
 def sample_Tile(s: Sampler) -> Value:
@@ -153,19 +135,25 @@ def sample_ShapeVector(s: Sampler) -> Value:
     return shape_vector((size, s.choose((1, dims.add(size, 1)))))
 
 
-def sample_NonZero(s: Sampler) -> Value:
-    """A size that depends on data."""
-    return op.NonZero(s.tensor(ANY, 1, 2))
+sample_Identity = unary("Identity", ANY)
 
 
-def sample_Range(s: Sampler) -> Value:
-    """As many numbers as there are elements along an axis."""
-    x = s.tensor(ANY, 1)
-    size = op.Squeeze(op.Shape(x, start=0, end=1), [0])
-    return op.Range(np.array(0), size, np.array(1))
+def sample_DepthToSpace(s: Sampler) -> Value:
+    """In both orders."""
+    return op.DepthToSpace(s.of(F32, (s.choose(s.sizes), 4, 1, 2)), blocksize=2, mode=s.choose(("DCR", "CRD")))
 
 
-def sample_ConstantOfShape(s: Sampler) -> Value:
-    """Ones, twos or zeros."""
-    shape = shape_vector(s.bound_shape(0, 2))
-    return op.ConstantOfShape(shape, value=np.array([s.choose((1.0, 2.0))], np.float32))
+def sample_SpaceToDepth(s: Sampler) -> Value:
+    """In blocks of two."""
+    return op.SpaceToDepth(s.of(F32, (s.choose(s.sizes), 1, 2, 4)), blocksize=2)
+
+
+def sample_CenterCropPad(s: Sampler) -> Value:
+    """One axis cut or padded."""
+    return op.CenterCropPad(s.tensor(FLOATS, 1), [s.integer(1, 4)], axes=[0])
+
+
+def sample_ReverseSequence(s: Sampler) -> Value:
+    """As far as is said for each row."""
+    x = s.of(s.choose(ANY), (3, 2))
+    return op.ReverseSequence(x, np.array([s.integer(1, 3), s.integer(1, 3)]), time_axis=0, batch_axis=1)

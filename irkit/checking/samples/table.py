@@ -6,7 +6,26 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from irkit.checking.samples import control, elementwise, movement, nets, numeric, sundry
+from irkit.checking.samples import (
+    activations,
+    attention,
+    casts,
+    control,
+    convolution,
+    creation,
+    elementwise,
+    images,
+    indexing,
+    linear_algebra,
+    movement,
+    normalization,
+    pooling,
+    recurrent,
+    reduction,
+    sequences,
+    signal,
+    text,
+)
 from irkit.errors import GraphError
 
 PREFIX = "sample_"
@@ -27,7 +46,10 @@ def gathered(*families: ModuleType) -> Mapping[str, Sample]:
     return MappingProxyType(found)
 
 
-SAMPLES = gathered(elementwise, movement, numeric, control, nets, sundry)
+SAMPLES = gathered(
+    elementwise, activations, casts, movement, indexing, reduction, linear_algebra, convolution, pooling, normalization,
+    creation, control, sequences, attention, recurrent, images, signal, text,
+)  # fmt: skip
 
 WITH_BODIES = frozenset(("If", "Loop", "Scan", "Call", "SequenceMap"))
 """The samples that have bodies."""

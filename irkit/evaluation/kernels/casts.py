@@ -95,9 +95,6 @@ def kernel_CastLike(node: Value, x: Array, like: Array) -> Array:
     return cast(x, DType.of(like.dtype), bool(attr(node, "saturate")), attr(node, "round_mode"))
 
 
-# ---------------------------------------------------------------------------------------------- quantization
-
-
 def spread(node: Value, x: Array, parameter: Array) -> Array:
     """A scale or zero point made broadcastable to x: per tensor, per axis, or repeated over blocks along the axis."""
     if parameter.size == 1 and parameter.ndim <= 1:
@@ -151,3 +148,31 @@ def kernel_DynamicQuantizeLinear(node: Value, x: Array) -> tuple[Array, Array, A
     zero = np.float32(0) if scale == 0 else np.rint(np.clip(-low / scale, 0, 255))
     quotient = np.zeros_like(x) if scale == 0 else np.rint(x / scale)
     return np.clip(quotient + zero, 0, 255).astype(np.uint8), np.asarray(scale), np.asarray(zero).astype(np.uint8)
+
+
+def kernel_BitCast(node: Value, x: Array) -> Array:
+    """The same bits under another element type of the same width."""
+    target = node.type.dtype.numpy  # type: ignore[union-attr]
+    if x.dtype == np.object_:
+        raise fail(node, "strings have no bits to reinterpret")
+    if is_integer(x.dtype) and target.itemsize == 1 and x.dtype.itemsize == 1:
+        # Types of fewer than 8 bits are stored one to a byte: go through their bit pattern, not that byte.
+        return from_bits(to_bits(x), target)
+    return np.ascontiguousarray(x).view(target).reshape(x.shape)
+
+
+def to_bits(x: Array) -> Array:
+    """The bit pattern of one-byte elements as uint8; two's complement cut to the width of the type."""
+    width = DType.of(x.dtype).bits
+    return np.ascontiguousarray(x).view(np.uint8).reshape(x.shape) & np.uint8((1 << width) - 1)
+
+
+def from_bits(bits: Array, target: np.dtype[Any]) -> Array:
+    """One-byte elements of type `target` from their bit patterns."""
+    kind = DType.of(target)
+    if kind.is_integer and kind.bits < 8:
+        signed = bits.astype(np.int32)
+        if not kind.is_unsigned:
+            signed = np.where(signed >> (kind.bits - 1), signed - (1 << kind.bits), signed)
+        return signed.astype(target)
+    return bits.view(target)

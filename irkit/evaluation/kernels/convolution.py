@@ -11,7 +11,7 @@ import numpy as np
 
 from irkit.core.ir import Value
 from irkit.evaluation.kernels.common import Array, attr, narrowed, wide
-from irkit.evaluation.kernels.linalg import requantized
+from irkit.evaluation.kernels.linear_algebra import requantized
 
 Ints = tuple[int, ...]
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.core.types import DType
-from irkit.evaluation.kernels.common import Array, Kernel, attr, fail, is_float, is_integer, narrowed, unary, wide
+from irkit.evaluation.kernels.common import Array, Kernel, attr, is_float, narrowed, unary, wide
 
 
 def erf(x: Array) -> Array:
@@ -50,29 +49,28 @@ def variadic(function: Callable[[Array, Array], Any]) -> Kernel:
 
 kernel_Abs, kernel_Neg, kernel_Sign = unary(np.abs), unary(np.negative), unary(np.sign)
 kernel_Ceil, kernel_Floor, kernel_Round = unary(np.ceil), unary(np.floor), unary(np.rint)
+
 kernel_Exp, kernel_Log, kernel_Sqrt, kernel_Reciprocal = (
     unary(np.exp),
     unary(np.log),
     unary(np.sqrt),
     unary(lambda x: 1 / x),
 )
+
 kernel_Sin, kernel_Cos, kernel_Tan = unary(np.sin), unary(np.cos), unary(np.tan)
 kernel_Asin, kernel_Acos, kernel_Atan = unary(np.arcsin), unary(np.arccos), unary(np.arctan)
 kernel_Sinh, kernel_Cosh, kernel_Tanh = unary(np.sinh), unary(np.cosh), unary(np.tanh)
 kernel_Asinh, kernel_Acosh, kernel_Atanh = unary(np.arcsinh), unary(np.arccosh), unary(np.arctanh)
 kernel_Erf = unary(erf)
 kernel_BitwiseNot = unary(np.invert)
-
 kernel_Add, kernel_Sub, kernel_Mul = binary(np.add), binary(np.subtract), binary(np.multiply)
 kernel_BitwiseAnd, kernel_BitwiseOr = binary(np.bitwise_and), binary(np.bitwise_or)
 kernel_BitwiseXor = binary(np.bitwise_xor)
-
 kernel_Not, kernel_And = predicate(np.logical_not), predicate(np.logical_and)
 kernel_Or, kernel_Xor = predicate(np.logical_or), predicate(np.logical_xor)
 kernel_Equal, kernel_IsNaN = predicate(np.equal), predicate(np.isnan)
 kernel_Less, kernel_LessOrEqual = predicate(np.less), predicate(np.less_equal)
 kernel_Greater, kernel_GreaterOrEqual = predicate(np.greater), predicate(np.greater_equal)
-
 kernel_Max, kernel_Min, kernel_Sum = variadic(np.maximum), variadic(np.minimum), variadic(np.add)
 
 
@@ -148,31 +146,3 @@ def kernel_Clip(node: Value, x: Array, low: Array | None = None, high: Array | N
     if high is not None:
         found = np.minimum(found, wide(high))
     return narrowed(found, x.dtype)
-
-
-def kernel_BitCast(node: Value, x: Array) -> Array:
-    """The same bits under another element type of the same width."""
-    target = node.type.dtype.numpy  # type: ignore[union-attr]
-    if x.dtype == np.object_:
-        raise fail(node, "strings have no bits to reinterpret")
-    if is_integer(x.dtype) and target.itemsize == 1 and x.dtype.itemsize == 1:
-        # Types of fewer than 8 bits are stored one to a byte: go through their bit pattern, not that byte.
-        return from_bits(to_bits(x), target)
-    return np.ascontiguousarray(x).view(target).reshape(x.shape)
-
-
-def to_bits(x: Array) -> Array:
-    """The bit pattern of one-byte elements as uint8; two's complement cut to the width of the type."""
-    width = DType.of(x.dtype).bits
-    return np.ascontiguousarray(x).view(np.uint8).reshape(x.shape) & np.uint8((1 << width) - 1)
-
-
-def from_bits(bits: Array, target: np.dtype[Any]) -> Array:
-    """One-byte elements of type `target` from their bit patterns."""
-    kind = DType.of(target)
-    if kind.is_integer and kind.bits < 8:
-        signed = bits.astype(np.int32)
-        if not kind.is_unsigned:
-            signed = np.where(signed >> (kind.bits - 1), signed - (1 << kind.bits), signed)
-        return signed.astype(target)
-    return bits.view(target)

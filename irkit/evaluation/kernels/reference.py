@@ -1,7 +1,7 @@
 """The one way out of irkit's own kernels: onnx's reference implementation of a single node.
 
-Operators that no PyTorch program needs (`irkit.evaluation.kernels.table.BORROWED` lists them) are not written again
-here. Their node becomes an ONNX model of one node, which `onnx.reference.ReferenceEvaluator` runs.
+Operators that no PyTorch program needs, those on strings, say, are not written again here.
+Their node becomes an ONNX model of one node, which `onnx.reference.ReferenceEvaluator` runs.
 """
 
 from __future__ import annotations

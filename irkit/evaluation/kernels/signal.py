@@ -1,11 +1,13 @@
-"""Fourier transforms. Complex numbers are a last dimension of real and imaginary part."""
+"""Fourier transforms and windows. Complex numbers are a last dimension of real and imaginary part."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.evaluation.kernels.common import Array, attr, axis_of, ints, narrowed, real
+from irkit.evaluation.kernels.common import Array, Kernel, attr, axis_of, ints, narrowed, real
+from irkit.evaluation.kernels.creation import result_dtype
+from irkit.evaluation.kernels.reference import run_reference
 
 
 def joined(x: Array) -> Array:
@@ -56,3 +58,24 @@ def kernel_STFT(node: Value, x: Array, step: Array, window: Array | None = None,
     if attr(node, "onesided"):
         found = found[..., : size // 2 + 1]
     return narrowed(split(found), x.dtype)
+
+
+kernel_MelWeightMatrix = run_reference
+
+
+def window(coefficients: tuple[float, ...]) -> Kernel:
+    """The kernel of a sum of cosines over one period, of which a periodic window leaves the last sample out."""
+
+    def kernel(node: Value, size: Array) -> Array:
+        count = ints(size)[0]
+        span = count if attr(node, "periodic") else count - 1
+        angle = 2 * np.pi * np.arange(count) / max(span, 1)
+        found = sum((c * np.cos(k * angle) for k, c in enumerate(coefficients)), np.zeros(count))
+        return narrowed(found, result_dtype(node))
+
+    return kernel
+
+
+kernel_HannWindow = window((0.5, -0.5))
+kernel_HammingWindow = window((25 / 46, -21 / 46))
+kernel_BlackmanWindow = window((0.42, -0.5, 0.08))

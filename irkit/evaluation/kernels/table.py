@@ -11,31 +11,24 @@ from irkit.evaluation.kernels import (
     attention,
     casts,
     convolution,
+    creation,
     elementwise,
-    generate,
-    image,
+    images,
     indexing,
-    linalg,
-    losses,
+    linear_algebra,
     movement,
     normalization,
     pooling,
     recurrent,
-    reduce,
+    reduction,
     sequences,
     signal,
+    text,
 )
 from irkit.evaluation.kernels.common import Kernel
-from irkit.evaluation.kernels.reference import run_reference
 from irkit.ops.schemas import NONDETERMINISTIC
 
 PREFIX = "kernel_"
-
-BORROWED = (
-    "ImageDecoder", "MelWeightMatrix", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit",
-    "TfIdfVectorizer",
-)  # fmt: skip
-"""Operators that run on onnx's reference implementation."""
 
 DRAWS = NONDETERMINISTIC | {"Dropout"}
 """Operators whose kernels take the keyword argument `rng`."""
@@ -43,7 +36,7 @@ DRAWS = NONDETERMINISTIC | {"Dropout"}
 
 def gathered(*families: ModuleType) -> Mapping[str, Kernel]:
     """Every function `kernel_X` of the modules, by operator name. Raises EvaluateError where two have one name."""
-    found: dict[str, Kernel] = dict.fromkeys(BORROWED, run_reference)
+    found: dict[str, Kernel] = {}
     for family in families:
         for name, function in vars(family).items():
             if name.startswith(PREFIX) and function.__module__.startswith(__package__ or ""):
@@ -55,7 +48,7 @@ def gathered(*families: ModuleType) -> Mapping[str, Kernel]:
 
 
 KERNELS = gathered(
-    activations, attention, casts, convolution, elementwise, generate, image, indexing, linalg, losses, movement,
-    normalization, pooling, recurrent, reduce, sequences, signal,
+    activations, attention, casts, convolution, creation, elementwise, images, indexing, linear_algebra,
+    movement, normalization, pooling, recurrent, reduction, sequences, signal, text,
 )  # fmt: skip
 """The kernel of each operator, by its name in the IR."""

@@ -47,9 +47,6 @@ def captures_of(c: Context) -> list[tuple[Any, Type]]:
     return [(v, v.type) for v in c.inputs[len(c.inputs) - count :]]
 
 
-# ---------------------------------------------------------------------------------------------- what leaves a body
-
-
 def inner_symbols(c: Context, body: Any) -> frozenset[Any]:
     """The symbols that a body binds: those of its types that its operands do not have, and that no ShapeVector takes
     over from outside."""
@@ -95,9 +92,6 @@ def merged_types(c: Context, a: Type, b: Type, what: str) -> Type:
     raise c.fail(
         f"{what} is a {a!r} on one way and a {b!r} on the other", hint="both must have one rank and element type"
     )
-
-
-# ---------------------------------------------------------------------------------------------- the rules
 
 
 def infer_If(c: Context) -> tuple[Type, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from irkit.core.types import DType, Tensor, Type
-from irkit.ops.types.context import Context, broadcast, broadcast_pair, broadcast_to
+from irkit.ops.types.context import Context, broadcast, broadcast_pair
 
 
 def infer_same(c: Context) -> Type:
@@ -12,18 +12,10 @@ def infer_same(c: Context) -> Type:
     return found if type(found) is Tensor else c.tensor(0)
 
 
-def infer_Identity(c: Context) -> Type:
-    """x -> x, of any type"""
-    return c.type(0)
-
-
 infer_Abs = infer_Neg = infer_Sign = infer_Ceil = infer_Floor = infer_Round = infer_Reciprocal = infer_same
 infer_Exp = infer_Log = infer_Sqrt = infer_Erf = infer_Not = infer_BitwiseNot = infer_same
 infer_Sin = infer_Cos = infer_Tan = infer_Asin = infer_Acos = infer_Atan = infer_same
 infer_Sinh = infer_Cosh = infer_Tanh = infer_Asinh = infer_Acosh = infer_Atanh = infer_same
-infer_Relu = infer_LeakyRelu = infer_ThresholdedRelu = infer_Elu = infer_Celu = infer_Selu = infer_Gelu = infer_same
-infer_Sigmoid = infer_HardSigmoid = infer_HardSwish = infer_Swish = infer_Mish = infer_Softplus = infer_same
-infer_Softsign = infer_Shrink = infer_same
 
 
 def infer_Clip(c: Context) -> Type:
@@ -68,34 +60,8 @@ def infer_compare(c: Context) -> Type:
 infer_Equal = infer_Less = infer_Greater = infer_LessOrEqual = infer_GreaterOrEqual = infer_compare
 
 
-def infer_PRelu(c: Context) -> Type:
-    """x[...], slope[...] broadcast to x -> x[...]"""
-    broadcast_to(c, c.shape(1), c.shape(0), "the slope")
-    return c.tensor(0)
-
-
 def infer_Where(c: Context) -> Type:
     """bool[...], x[...], y[...] -> broadcast of the three, of the element type of x"""
     shape = broadcast(c, c.shape(0), c.shape(1), c.shape(2))
     first = c.tensor(1)
     return first if first.shape is shape else Tensor(first.dtype, shape)
-
-
-def infer_Cast(c: Context) -> Type:
-    """x[...] -> x[...] of the element type `to`"""
-    first = c.tensor(0)
-    to = c.allowed(c.element("to", DType.FLOAT))
-    return first if first.dtype is to else Tensor(to, first.shape)
-
-
-def infer_CastLike(c: Context) -> Type:
-    """x[...], like[...] -> x[...] of the element type of `like`"""
-    return Tensor(c.dtype(1), c.shape(0))
-
-
-def infer_BitCast(c: Context) -> Type:
-    """x[...] -> x[...] read as another element type of the same width"""
-    first, to = c.tensor(0), c.allowed(c.element("to", DType.FLOAT))
-    if first.dtype.bits != to.bits:
-        raise c.fail(f"{first.dtype.short} and {to.short} have different widths", hint="use op.Cast")
-    return Tensor(to, first.shape)

@@ -138,10 +138,16 @@ def infer_Unique(c: Context) -> tuple[Type, ...]:
     return c.several(values, each, Tensor(DType.INT64, (whole,)), each)
 
 
-def infer_NonMaxSuppression(c: Context) -> Type:
-    """boxes[batch, n, 4], scores[batch, classes, n], ... -> i64[chosen, 3]"""
-    boxes, scores = c.ranked(0, 3).shape, c.ranked(1, 3).shape
-    c.unify(boxes[0], scores[0], "the batch sizes")
-    c.unify(boxes[1], scores[2], "the numbers of boxes")
-    c.unify(boxes[2], 4, "the last size of the boxes")
-    return Tensor(DType.INT64, (dims.fresh(), 3))
+def infer_TopK(c: Context) -> Type | tuple[Type, ...]:
+    """x[...], k[1] -> values, i64 indices: x with k along the axis"""
+    x = c.tensor(0)
+    if not x.shape:
+        raise c.fail("a scalar has no axis to choose along")
+    axis = c.axis(c.attr("axis"), len(x.shape))
+    k = c.scalar(1)
+    if k is None:
+        k = dims.fresh()
+    elif type(k) is int and type(x.shape[axis]) is int and k > x.shape[axis]:
+        raise c.fail(f"{k} of {x.shape[axis]} elements cannot be taken", hint="k must not exceed the size of the axis")
+    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+    return Tensor(x.dtype, shape), Tensor(DType.INT64, shape)

@@ -1,12 +1,14 @@
-"""Type rules of operators that move elements without computing: Transpose, Concat, Split, Tile, Pad and their like."""
+"""Type rules of operators that put elements elsewhere: views, joins, parts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from irkit import dims
-from irkit.core.types import Tensor, Type
-from irkit.dims import Dim
+from irkit.core.types import DType, Tensor, Type
+from irkit.dims import Dim, signs
 from irkit.ops.types.context import Context, broadcast
-from irkit.ops.types.shape_ops import shape_of
+from irkit.ops.types.creation import shape_of
 
 
 def infer_Transpose(c: Context) -> Type:
@@ -167,3 +169,214 @@ def divided(c: Context, whole: Dim, by: int) -> Dim:
     if type(whole) is int and whole % by:
         raise c.fail(f"{whole} is no multiple of {by}")
     return dims.floordiv(whole, by)
+
+
+FAR = 2**31 - 1
+"""Bounds of a Slice from here on mean "to the end", and from its negative on "to the start"."""
+
+
+def infer_Reshape(c: Context) -> Type:
+    """x[...], shape i64[k] -> k dimensions; 0 copies that of x, and one -1 is what the others leave"""
+    x = c.tensor(0)
+    c.ranked(1, 1)
+    target = c.contents(1)
+    if target is None:
+        count = c.axes_in(1)
+        return Tensor(x.dtype, (dims.product(x.shape),) if count == 1 else tuple(dims.fresh() for _ in range(count)))
+    shape, hole = read_target(c, x.shape, target)
+    have, taken = cancelled(x.shape, tuple(d for i, d in enumerate(shape) if i != hole))
+    if hole is None:
+        check_count(c, have, taken, x.shape, shape)
+        return Tensor(x.dtype, tuple(shape))
+    shape[hole] = quotient(c, have, taken)
+    return Tensor(x.dtype, tuple(shape))
+
+
+def read_target(c: Context, source: tuple[Dim, ...], target: tuple[Dim, ...]) -> tuple[list[Dim], int | None]:
+    """(dimensions with each 0 replaced by what it copies, the place of -1 or None)"""
+    copies = not c.attr("allowzero")
+    shape, hole = list(target), None
+    for i, d in enumerate(shape):
+        if type(d) is not int or d > 0:
+            continue
+        if d == 0 and copies:
+            if i >= len(source):
+                raise c.fail(f"0 at place {i} copies an axis that the operand of rank {len(source)} does not have")
+            shape[i] = source[i]
+        elif d == -1 and hole is None:
+            hole = i
+        elif d < 0:
+            raise c.fail(f"the shape {list(target)} holds {'two -1' if d == -1 else d}")
+    return shape, hole
+
+
+def cancelled(have: tuple[Dim, ...], taken: tuple[Dim, ...]) -> tuple[list[Dim], list[Dim]]:
+    """Both without the dimensions that stand in both, and without 1: their products have the same quotient."""
+    left, rest = list(have), []
+    for d in taken:
+        for i, other in enumerate(left):
+            if other is d or (type(other) is type(d) and other == d):
+                del left[i]
+                break
+        else:
+            rest.append(d)
+    return [d for d in left if type(d) is not int or d != 1], [d for d in rest if type(d) is not int or d != 1]
+
+
+def check_count(c: Context, have: list[Dim], taken: list[Dim], source: tuple[Dim, ...], target: list[Dim]) -> None:
+    """Raises TypeRuleError where two shapes certainly hold different numbers of elements."""
+    if not have and not taken:
+        return
+    rest = dims.product(have)
+    if type(rest) is int and rest == dims.product(taken):
+        return
+    if dims.same(dims.product(source), dims.product(target)) is False:
+        raise c.fail(
+            f"{list(source)} and {list(target)} hold different numbers of elements", hint="leave one size to -1"
+        )
+
+
+def quotient(c: Context, have: list[Dim], taken: list[Dim]) -> Dim:
+    """product(have) / product(taken), which comes out even in a legal Reshape."""
+    top, bottom = dims.product(have), dims.product(taken)
+    if type(bottom) is int and bottom == 0:
+        return dims.fresh()
+    if type(top) is int and type(bottom) is int and top % bottom:
+        raise c.fail(f"{top} elements cannot be divided by {bottom}")
+    return dims.floordiv(top, bottom)
+
+
+def infer_Flatten(c: Context) -> Type:
+    """x[...] -> [product of the axes before `axis`, product of the others]"""
+    x = c.tensor(0)
+    axis = c.attr("axis")
+    rank = len(x.shape)
+    if not -rank <= axis <= rank:
+        raise c.fail(f"axis {axis} is out of range for rank {rank}")
+    axis = axis + rank if axis < 0 else axis
+    return Tensor(x.dtype, (dims.product(x.shape[:axis]), dims.product(x.shape[axis:])))
+
+
+def infer_Squeeze(c: Context) -> Type:
+    """x[...], axes i64[k]? -> x without those axes, each of size 1; without `axes`, without all that are 1"""
+    x = c.tensor(0)
+    if not c.has(1):
+        if any(dims.same(d, 1) is None for d in x.shape):
+            raise c.fail("the rank of the result depends on symbolic sizes", hint="say which axes to drop")
+        return Tensor(x.dtype, tuple(d for d in x.shape if dims.same(d, 1) is False))
+    given = c.numbers(1)
+    if given is None:
+        return Tensor(x.dtype, tuple(dims.fresh() for _ in range(len(x.shape) - c.length(1))))
+    axes = c.axes(given, len(x.shape))
+    for axis in axes:
+        if len(x.shape) and dims.same(x.shape[axis], 1) is False:
+            raise c.fail(f"axis {axis} has size {x.shape[axis]}, where only 1 can be dropped")
+    return Tensor(x.dtype, tuple(d for i, d in enumerate(x.shape) if i not in axes))
+
+
+def infer_Unsqueeze(c: Context) -> Type:
+    """x[...], axes i64[k] -> x with an axis of size 1 at each of those places of the result"""
+    x = c.tensor(0)
+    given = c.numbers(1)
+    if given is None:
+        return Tensor(x.dtype, tuple(dims.fresh() for _ in range(len(x.shape) + c.axes_in(1))))
+    rank = len(x.shape) + len(given)
+    axes = c.axes(given, rank)
+    old = iter(x.shape)
+    return Tensor(x.dtype, tuple(1 if i in axes else next(old) for i in range(rank)))
+
+
+def infer_Slice(c: Context) -> Type:
+    """x[...], starts[k], ends[k], axes[k]?, steps[k]? -> x with those axes cut as Python does"""
+    x = c.tensor(0)
+    rank = len(x.shape)
+    count = c.length(1)
+    if dims.same(c.length(2), count) is False:
+        raise c.fail(f"{count} starts and {c.length(2)} ends are given")
+    given = c.numbers(3) if c.has(3) else tuple(range(count))
+    if given is None:
+        return Tensor(x.dtype, tuple(dims.fresh() for _ in x.shape))
+    if len(given) != count or count > rank:
+        raise c.fail(f"{count} starts are given for {len(given)} axes of {rank}")
+    starts, ends = c.contents(1), c.contents(2)
+    steps = c.contents(4) if c.has(4) else (1,) * count
+    shape = list(x.shape)
+    for i, axis in enumerate(c.axes(given, rank)):
+        parts = tuple(None if part is None else part[i] for part in (starts, ends, steps))
+        shape[axis] = sliced(c, shape[axis], *parts)
+    return Tensor(x.dtype, tuple(shape))
+
+
+def sliced(c: Context, size: Dim, start: Dim | None, end: Dim | None, step: Dim | None) -> Dim:
+    """How many elements `[start:end:step]` takes out of `size`; fresh where that cannot be told."""
+    if type(step) is int and step == 0:
+        raise c.fail("a step is 0")
+    if type(size) is int and size == 0:
+        return 0
+    if type(step) is not int or start is None or end is None:
+        return dims.fresh()
+    if step > 0 and type(size) is int and type(start) is int and type(end) is int:
+        return len(range(*slice(start, end, step).indices(size)))
+    first, stop = (first_up, stop_up) if step > 0 else (first_down, stop_down)
+    low, high = counted(start, size, first), counted(end, size, stop)
+    if low is None or high is None:
+        return dims.fresh()
+    gap = dims.sub(high, low) if step > 0 else dims.sub(low, high)
+    return dims.maximum(0, dims.ceildiv(gap, abs(step)))
+
+
+def counted(place: Dim, size: Dim, clamp: Callable[[Dim, Dim, bool], Dim]) -> Dim | None:
+    """A bound of a Slice counted from the front and clamped; None where its sign is not known."""
+    if isinstance(place, int):
+        place = max(-FAR, min(place, FAR))
+        return clamp(place, size, place < 0)
+    if signs.is_nonnegative(place):
+        return clamp(place, size, False)
+    return clamp(place, size, True) if signs.sign(place) == -1 else None
+
+
+def first_up(place: Dim, size: Dim, from_end: bool) -> Dim:
+    """Where a Slice that goes up starts: not below 0."""
+    if from_end:
+        return 0 if place == -FAR else dims.maximum(0, dims.add(size, place))
+    return size if place == FAR else place
+
+
+def stop_up(place: Dim, size: Dim, from_end: bool) -> Dim:
+    """Where a Slice that goes up stops: not above `size`."""
+    if from_end:
+        return 0 if place == -FAR else dims.add(size, place)
+    return size if place == FAR else dims.minimum(place, size)
+
+
+def first_down(place: Dim, size: Dim, from_end: bool) -> Dim:
+    """Where a Slice that goes down starts: not below 0, and not above `size - 1`."""
+    last = dims.sub(size, 1)
+    if place in (-1, FAR):
+        return last
+    return dims.minimum(first_up(place, size, from_end), last)
+
+
+def stop_down(place: Dim, size: Dim, from_end: bool) -> Dim:
+    """Where a Slice that goes down stops: not below -1."""
+    if from_end:
+        return -1 if place == -FAR else dims.maximum(-1, dims.add(size, place))
+    return place
+
+
+def infer_Identity(c: Context) -> Type:
+    """x -> x, of any type"""
+    return c.type(0)
+
+
+def infer_Shape(c: Context) -> Type:
+    """x[...] -> i64[rank], or the dimensions from `start` to `end` only"""
+    rank = c.rank(0)
+    count = len(range(rank)[slice(c.attr("start"), c.attr("end"))])
+    return Tensor(DType.INT64, (count,))
+
+
+def infer_Size(c: Context) -> Type:
+    """x[...] -> i64[]"""
+    c.tensor(0)
+    return Tensor(DType.INT64, ())

@@ -8,21 +8,24 @@ from typing import Any
 
 from irkit.errors import TypeRuleError
 from irkit.ops.types import (
+    activations,
+    attention,
+    casts,
     control,
+    convolution,
+    creation,
     elementwise,
-    image,
+    images,
     indexing,
-    linalg,
+    linear_algebra,
     movement,
-    nn,
-    norm,
-    quantize,
-    reduce,
+    normalization,
+    pooling,
+    recurrent,
+    reduction,
     sequences,
-    shape_ops,
-    text_signal,
-    views,
-    window,
+    signal,
+    text,
 )
 
 PREFIX = "infer_"
@@ -45,8 +48,8 @@ def gathered(*families: ModuleType) -> Mapping[str, Callable[[Any], Any]]:
 
 
 RULES = gathered(
-    elementwise, reduce, movement, views, shape_ops, indexing, linalg, window, image, norm, nn, quantize,
-    text_signal, sequences, control,
+    activations, attention, casts, control, convolution, creation, elementwise, images, indexing, linear_algebra,
+    movement, normalization, pooling, recurrent, reduction, sequences, signal, text,
 )  # fmt: skip
 
 

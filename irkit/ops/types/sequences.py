@@ -123,9 +123,6 @@ def infer_ConcatFromSequence(c: Context) -> Type:
     return Tensor(found.dtype, (*found.shape[:axis], dims.fresh(), *found.shape[axis + (not stacked) :]))
 
 
-# ---------------------------------------------------------------------------------------------- optionals
-
-
 def infer_Optional(c: Context) -> Type:
     """x? -> optional of x, or of attribute `type` with nothing in it"""
     if c.has(0):

@@ -12,7 +12,7 @@ from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from irkit.evaluation.kernels.image import nearest_index, resized_sizes, source_places, weight_matrix
+from irkit.evaluation.kernels.images import nearest_index, resized_sizes, source_places, weight_matrix
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from passes.analysis.questions import number, small, vector

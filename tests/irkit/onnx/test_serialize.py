@@ -23,8 +23,6 @@ from pyrsistent import pmap
 import irkit
 from irkit import op
 from irkit.build import call_graph
-from irkit.checking.samples import nets, sundry
-from irkit.checking.samples.table import SAMPLES
 from irkit.core.blobs import blob, joined
 from irkit.core.ir import Fact, Graph, Port, Signature, Value, constant, param
 from irkit.core.origins import Origin
@@ -39,6 +37,7 @@ from irkit.rewriting.numbering import share
 from irkit.support.files import write_together
 from irkit.testing import feeds, typed_graphs
 from passes import prepare
+from tests.support.common_operators import COMMON
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -62,12 +61,7 @@ def runs(model: Any) -> Any:
 # ---- random graphs --------------------------------------------------------------------------------------------------
 
 
-SAME_THERE = tuple(n for n, sample in SAMPLES.items() if sample.__module__ not in (nets.__name__, sundry.__name__))
-"""Operators on which ONNX Runtime and the evaluator are compared as they are written;
-tests/irkit/evaluation/test_kernels.py does it for each by itself, with what is known of its kernel."""
-
-
-@given(typed_graphs(max_ops=6, wide=False, ops=SAME_THERE), st.data())
+@given(typed_graphs(max_ops=6, wide=False, ops=COMMON), st.data())
 def test_the_runtime_gives_what_the_graph_means(graph: Graph, data: Any) -> None:
     model = irkit.to_proto(graph)
     session = runs(model)

@@ -1,4 +1,4 @@
-"""Type rules of operators that slide a window over space: convolutions and pools."""
+"""Type rules of convolutions."""
 
 from __future__ import annotations
 
@@ -62,9 +62,6 @@ def slid(c: Context, size: Dim, window: Window) -> Dim:
     if type(count) is int and type(size) is int:
         return count - 1 if (count - 1) * window.stride >= size + before else count
     return dims.minimum(count, dims.ceildiv(dims.add(size, before), window.stride))
-
-
-# ---------------------------------------------------------------------------------------------- convolutions
 
 
 def infer_Conv(c: Context) -> Type:
@@ -137,59 +134,6 @@ def transposed(c: Context, space: tuple[Dim, ...], kernel: tuple[Dim, ...]) -> t
         if type(found[-1]) is int and found[-1] < 0:
             raise c.fail(f"the pads {win.before} and {win.after} take more than there is")
     return tuple(found)
-
-
-# ---------------------------------------------------------------------------------------------- pools
-
-
-def infer_AveragePool(c: Context) -> Type:
-    """x[n, c, d...] -> [n, c, o...], o as in Conv, or rounded up under `ceil_mode`"""
-    return Tensor(c.dtype(0), pooled(c))
-
-
-infer_LpPool = infer_AveragePool
-
-
-def infer_MaxPool(c: Context) -> Type | tuple[Type, ...]:
-    """x[n, c, d...] -> values[n, c, o...], i64 places[n, c, o...]"""
-    shape = pooled(c)
-    return c.several(Tensor(c.dtype(0), shape), Tensor(DType.INT64, shape))
-
-
-def pooled(c: Context) -> tuple[Dim, ...]:
-    """The shape of a pool."""
-    x, kernel = c.shape(0), c.attr("kernel_shape")
-    if len(x) != len(kernel) + 2:
-        raise c.fail(f"kernel_shape {kernel} needs an operand of rank {len(kernel) + 2}, and not of {len(x)}")
-    return (*x[:2], *(slid(c, d, win) for d, win in zip(x[2:], windows(c, tuple(kernel)), strict=True)))
-
-
-def infer_GlobalAveragePool(c: Context) -> Type:
-    """x[n, c, d...] -> [n, c, 1...]"""
-    x = c.tensor(0)
-    if len(x.shape) < 2:
-        raise c.fail(f"the operand must have a batch and a channel axis, and has rank {len(x.shape)}")
-    return Tensor(x.dtype, (*x.shape[:2], *(1,) * (len(x.shape) - 2)))
-
-
-infer_GlobalMaxPool = infer_GlobalLpPool = infer_GlobalAveragePool
-
-
-def infer_MaxUnpool(c: Context) -> Type:
-    """x[n, c, d...], places[n, c, d...], output_shape i64[rank]? -> [n, c, (d - 1) * stride + kernel - pads...]"""
-    x = c.tensor(0)
-    c.unify_shapes(x.shape, c.shape(1), "values and places")
-    if c.has(2):
-        found = c.contents(2)
-        return Tensor(x.dtype, tuple(dims.fresh() for _ in x.shape) if found is None else found)
-    kernel = tuple(c.attr("kernel_shape"))
-    if len(x.shape) != len(kernel) + 2:
-        raise c.fail(f"kernel_shape {kernel} needs an operand of rank {len(kernel) + 2}, and not of {len(x.shape)}")
-    space = tuple(
-        dims.add(dims.add(dims.mul(dims.sub(d, 1), win.stride), win.extent), -win.before - win.after)
-        for d, win in zip(x.shape[2:], windows(c, kernel), strict=True)
-    )
-    return Tensor(x.dtype, (*x.shape[:2], *space))
 
 
 def infer_Col2Im(c: Context) -> Type:

@@ -1,10 +1,11 @@
-"""Type rules of normalizations and of Dropout."""
+"""Type rules of normalizations."""
 
 from __future__ import annotations
 
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim
 from irkit.ops.types.context import Context, broadcast_to
+from irkit.ops.types.reduction import infer_along
 
 
 def infer_BatchNormalization(c: Context) -> tuple[Type, ...]:
@@ -80,7 +81,4 @@ def infer_MeanVarianceNormalization(c: Context) -> Type:
     return x
 
 
-def infer_Dropout(c: Context) -> tuple[Type, ...]:
-    """x[...], ratio[]?, training bool[]? -> x[...], mask bool[...]"""
-    x = c.tensor(0)
-    return c.several(x, Tensor(DType.BOOL, x.shape))
+infer_LpNormalization = infer_along

@@ -1,14 +1,13 @@
-"""Type rules of Fourier transforms and of operators on strings."""
+"""Type rules of Fourier transforms and windows."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from irkit import dims
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim
-from irkit.ops.types.context import Context, broadcast
-from irkit.ops.types.shape_ops import known_size
-
-# ---------------------------------------------------------------------------------------------- Fourier
+from irkit.ops.types.context import Context
 
 
 def infer_DFT(c: Context) -> Type:
@@ -56,34 +55,22 @@ def infer_STFT(c: Context) -> Type:
     return Tensor(x.dtype, (x.shape[0], frames, places, 2))
 
 
-# ---------------------------------------------------------------------------------------------- strings
+def infer_window(c: Context) -> Type:
+    """size[] -> [size] of the element type `output_datatype`"""
+    return Tensor(c.allowed(c.element("output_datatype", DType.FLOAT)), (known_size(c, 0),))
 
 
-def infer_StringConcat(c: Context) -> Type:
-    """x[...], y[...] -> strings, broadcast"""
-    return Tensor(DType.STRING, broadcast(c, c.shape(0), c.shape(1)))
+infer_HannWindow = infer_HammingWindow = infer_BlackmanWindow = infer_window
 
 
-def infer_StringNormalizer(c: Context) -> Type:
-    """x[n] or x[1, n] -> as many strings as are no stop words, at least one"""
-    x = c.ranked(0, 1, 2)
-    if not c.attr("stopwords"):
-        return x
-    return Tensor(x.dtype, (*x.shape[:-1], dims.fresh()))
+def known_size(c: Context, index: int) -> Dim:
+    """The size that a scalar operand says, or a fresh one."""
+    found: Any = c.scalar(index)
+    return dims.fresh() if found is None else found
 
 
-def infer_StringSplit(c: Context) -> tuple[Type, ...]:
-    """x[...] -> parts[..., most parts], i64[...]"""
-    x = c.tensor(0)
-    return Tensor(DType.STRING, (*x.shape, dims.fresh())), Tensor(DType.INT64, x.shape)
-
-
-def infer_RegexFullMatch(c: Context) -> Type:
-    """x[...] -> bool[...]"""
-    return Tensor(DType.BOOL, c.shape(0))
-
-
-def infer_TfIdfVectorizer(c: Context) -> Type:
-    """x[n] or x[b, n] -> f32[places] or f32[b, places], as many places as `ngram_indexes` names"""
-    x = c.ranked(0, 1, 2)
-    return Tensor(DType.FLOAT, (*x.shape[:-1], max(c.attr("ngram_indexes"), default=-1) + 1))
+def infer_MelWeightMatrix(c: Context) -> Type:
+    """num_mel_bins[], dft_length[], ... -> [dft_length // 2 + 1, num_mel_bins]"""
+    bins, length = known_size(c, 0), c.scalar(1)
+    rows = dims.fresh() if length is None else dims.add(dims.floordiv(length, 2), 1)
+    return Tensor(c.allowed(c.element("output_datatype", DType.FLOAT)), (rows, bins))

@@ -11,8 +11,7 @@ import numpy as np
 
 from irkit.core.ir import Value
 from irkit.evaluation.kernels.common import Array, attr, axes_of, fail, ints, is_float, narrowed, real, wide
-
-# ---------------------------------------------------------------------------------------------- Resize
+from irkit.evaluation.kernels.reference import run_reference
 
 
 def resized_sizes(
@@ -128,9 +127,6 @@ def kernel_Resize(
     return narrowed(found, x.dtype)
 
 
-# ---------------------------------------------------------------------------------------------- GridSample
-
-
 def reflected(place: Array, low: float, high: float) -> Array:
     """Coordinates thrown back and forth between two bounds until they lie within."""
     span = high - low
@@ -231,9 +227,6 @@ def kernel_AffineGrid(node: Value, theta: Array, size: Array) -> Array:
     return narrowed(np.einsum("...j,nij->n...i", places, real(theta).astype(np.float64)), theta.dtype)
 
 
-# ---------------------------------------------------------------------------------------------- regions
-
-
 def kernel_RoiAlign(node: Value, x: Array, rois: Array, batch: Array) -> Array:
     """(regions, C, output_height, output_width): the mean, or the maximum, of the points sampled in each bin."""
     half = 0.5 if attr(node, "coordinate_transformation_mode") == "half_pixel" else 0.0
@@ -327,3 +320,6 @@ def kernel_NonMaxSuppression(
                 order = order[overlap(corners[best], corners[order]) <= threshold]
             found += [(n, kind, box) for box in kept]
     return np.array(found, dtype=np.int64).reshape(-1, 3)
+
+
+kernel_ImageDecoder = run_reference

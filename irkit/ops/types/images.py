@@ -1,4 +1,4 @@
-"""Type rules of operators on images: Resize, GridSample, regions of interest."""
+"""Type rules of operators on images and boxes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from irkit import dims
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim
 from irkit.ops.types.context import Context
-from irkit.ops.types.shape_ops import shape_of
+from irkit.ops.types.creation import shape_of
 
 SMALLEST_STEP = 1 << 10
 """The largest denominator for which the product of a size and a scale is exact in the f32 that runtimes use."""
@@ -110,3 +110,12 @@ def infer_ImageDecoder(c: Context) -> Type:
     c.ranked(0, 1)
     channels = 1 if c.attr("pixel_format") == "Grayscale" else 3
     return Tensor(DType.UINT8, (dims.fresh(), dims.fresh(), channels))
+
+
+def infer_NonMaxSuppression(c: Context) -> Type:
+    """boxes[batch, n, 4], scores[batch, classes, n], ... -> i64[chosen, 3]"""
+    boxes, scores = c.ranked(0, 3).shape, c.ranked(1, 3).shape
+    c.unify(boxes[0], scores[0], "the batch sizes")
+    c.unify(boxes[1], scores[2], "the numbers of boxes")
+    c.unify(boxes[2], 4, "the last size of the boxes")
+    return Tensor(DType.INT64, (dims.fresh(), 3))

@@ -1,4 +1,4 @@
-"""Type rules of quantization."""
+"""Type rules of casts and of quantization."""
 
 from __future__ import annotations
 
@@ -42,3 +42,23 @@ def quantized(c: Context) -> tuple[Dim, ...]:
 def infer_DynamicQuantizeLinear(c: Context) -> tuple[Type, ...]:
     """x f32[...] -> u8[...], scale f32[], zero point u8[]"""
     return Tensor(DType.UINT8, c.shape(0)), Tensor(DType.FLOAT, ()), Tensor(DType.UINT8, ())
+
+
+def infer_Cast(c: Context) -> Type:
+    """x[...] -> x[...] of the element type `to`"""
+    first = c.tensor(0)
+    to = c.allowed(c.element("to", DType.FLOAT))
+    return first if first.dtype is to else Tensor(to, first.shape)
+
+
+def infer_CastLike(c: Context) -> Type:
+    """x[...], like[...] -> x[...] of the element type of `like`"""
+    return Tensor(c.dtype(1), c.shape(0))
+
+
+def infer_BitCast(c: Context) -> Type:
+    """x[...] -> x[...] read as another element type of the same width"""
+    first, to = c.tensor(0), c.allowed(c.element("to", DType.FLOAT))
+    if first.dtype.bits != to.bits:
+        raise c.fail(f"{first.dtype.short} and {to.short} have different widths", hint="use op.Cast")
+    return Tensor(to, first.shape)

@@ -1,9 +1,8 @@
-"""Type rules of operators that make tensors out of sizes and numbers: Shape, Range, random draws, signal windows."""
+"""Type rules of operators that make a tensor of sizes, or draw one."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from irkit import dims
 from irkit.core.blobs import Blob
@@ -18,19 +17,6 @@ def infer_Constant(c: Context) -> Type:
     if not isinstance(value, Blob):
         raise c.fail("attribute value must hold a tensor", hint="use irkit.const(...)")
     return value.type
-
-
-def infer_Shape(c: Context) -> Type:
-    """x[...] -> i64[rank], or the dimensions from `start` to `end` only"""
-    rank = c.rank(0)
-    count = len(range(rank)[slice(c.attr("start"), c.attr("end"))])
-    return Tensor(DType.INT64, (count,))
-
-
-def infer_Size(c: Context) -> Type:
-    """x[...] -> i64[]"""
-    c.tensor(0)
-    return Tensor(DType.INT64, ())
 
 
 def shape_of(c: Context, index: int) -> tuple[Dim, ...]:
@@ -82,9 +68,6 @@ def infer_EyeLike(c: Context) -> Type:
     return Tensor(c.allowed(c.element("dtype", x.dtype)), x.shape)
 
 
-# ---------------------------------------------------------------------------------------------- random
-
-
 def infer_RandomNormal(c: Context) -> Type:
     """-> tensor of attribute `shape`, of the element type `dtype`"""
     return Tensor(c.allowed(c.element("dtype", DType.FLOAT)), tuple(c.attr("shape")))
@@ -106,25 +89,7 @@ def infer_Multinomial(c: Context) -> Type:
     return Tensor(c.allowed(c.element("dtype", DType.INT32)), (x.shape[0], c.attr("sample_size")))
 
 
-# ---------------------------------------------------------------------------------------------- signal windows
-
-
-def infer_window(c: Context) -> Type:
-    """size[] -> [size] of the element type `output_datatype`"""
-    return Tensor(c.allowed(c.element("output_datatype", DType.FLOAT)), (known_size(c, 0),))
-
-
-infer_HannWindow = infer_HammingWindow = infer_BlackmanWindow = infer_window
-
-
-def known_size(c: Context, index: int) -> Dim:
-    """The size that a scalar operand says, or a fresh one."""
-    found: Any = c.scalar(index)
-    return dims.fresh() if found is None else found
-
-
-def infer_MelWeightMatrix(c: Context) -> Type:
-    """num_mel_bins[], dft_length[], ... -> [dft_length // 2 + 1, num_mel_bins]"""
-    bins, length = known_size(c, 0), c.scalar(1)
-    rows = dims.fresh() if length is None else dims.add(dims.floordiv(length, 2), 1)
-    return Tensor(c.allowed(c.element("output_datatype", DType.FLOAT)), (rows, bins))
+def infer_Dropout(c: Context) -> tuple[Type, ...]:
+    """x[...], ratio[]?, training bool[]? -> x[...], mask bool[...]"""
+    x = c.tensor(0)
+    return c.several(x, Tensor(DType.BOOL, x.shape))

@@ -1,4 +1,4 @@
-"""Tensors made from a shape or a few numbers: ranges, fills, windows, random draws.
+"""Tensors made from a shape or a few numbers: ranges, fills, random draws.
 
 Random kernels take a keyword argument `rng`, the generator of the evaluation. A node that has a `seed` of its own draws
 from a generator of that seed instead, so that it gives the same numbers in every evaluation.
@@ -40,24 +40,6 @@ def kernel_Range(node: Value, start: Array, limit: Array, delta: Array) -> Array
 def kernel_EyeLike(node: Value, x: Array) -> Array:
     """Ones on diagonal `k`, zeros elsewhere, in the shape of the matrix x."""
     return np.eye(*x.shape, k=attr(node, "k")).astype(result_dtype(node))
-
-
-def window(coefficients: tuple[float, ...]) -> Kernel:
-    """The kernel of a sum of cosines over one period, of which a periodic window leaves the last sample out."""
-
-    def kernel(node: Value, size: Array) -> Array:
-        count = ints(size)[0]
-        span = count if attr(node, "periodic") else count - 1
-        angle = 2 * np.pi * np.arange(count) / max(span, 1)
-        found = sum((c * np.cos(k * angle) for k, c in enumerate(coefficients)), np.zeros(count))
-        return narrowed(found, result_dtype(node))
-
-    return kernel
-
-
-kernel_HannWindow = window((0.5, -0.5))
-kernel_HammingWindow = window((25 / 46, -21 / 46))
-kernel_BlackmanWindow = window((0.42, -0.5, 0.08))
 
 
 def generator(node: Value, rng: np.random.Generator) -> np.random.Generator:

@@ -1,11 +1,11 @@
-"""Type rules of reductions, and of operators that work along one axis and keep the shape."""
+"""Type rules of reductions, running sums and losses."""
 
 from __future__ import annotations
 
 from irkit import dims
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim
-from irkit.ops.types.context import Context
+from irkit.ops.types.context import Context, broadcast_dim
 
 
 def infer_reduction(c: Context) -> Type:
@@ -65,9 +65,6 @@ def infer_along(c: Context) -> Type:
     return x
 
 
-infer_Softmax = infer_LogSoftmax = infer_Hardmax = infer_LpNormalization = infer_along
-
-
 def infer_CumSum(c: Context) -> Type:
     """x[...], axis[] -> x[...]"""
     x = c.tensor(0)
@@ -80,16 +77,22 @@ def infer_CumSum(c: Context) -> Type:
 infer_CumProd = infer_CumSum
 
 
-def infer_TopK(c: Context) -> Type | tuple[Type, ...]:
-    """x[...], k[1] -> values, i64 indices: x with k along the axis"""
-    x = c.tensor(0)
-    if not x.shape:
-        raise c.fail("a scalar has no axis to choose along")
-    axis = c.axis(c.attr("axis"), len(x.shape))
-    k = c.scalar(1)
-    if k is None:
-        k = dims.fresh()
-    elif type(k) is int and type(x.shape[axis]) is int and k > x.shape[axis]:
-        raise c.fail(f"{k} of {x.shape[axis]} elements cannot be taken", hint="k must not exceed the size of the axis")
-    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
-    return Tensor(x.dtype, shape), Tensor(DType.INT64, shape)
+def loss(c: Context) -> Tensor:
+    """scores[n, c, d...], labels[n, d...], weight[c]? -> [] or, with `reduction` none, [n, d...]"""
+    x, labels = c.tensor(0), c.shape(1)
+    if len(x.shape) < 2:
+        raise c.fail(f"the scores must have a batch and a class axis, and have rank {len(x.shape)}")
+    shape = c.unify_shapes((x.shape[0], *x.shape[2:]), labels, "scores without their classes, and labels,")
+    if c.has(2):
+        broadcast_dim(c, c.ranked(2, 1).shape[0], x.shape[1])
+    return Tensor(x.dtype, shape if c.attr("reduction") == "none" else ())
+
+
+def infer_NegativeLogLikelihoodLoss(c: Context) -> Type:
+    """See `loss`."""
+    return loss(c)
+
+
+def infer_SoftmaxCrossEntropyLoss(c: Context) -> tuple[Type, ...]:
+    """See `loss`; the second result is the log-probabilities[n, c, d...]"""
+    return c.several(loss(c), c.tensor(0))
