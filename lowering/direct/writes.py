@@ -10,7 +10,7 @@ from torch.utils._mode_utils import no_dispatch
 
 from irkit.core.ir import Value
 from irkit.core.types import same_types
-from lowering.aten.reduction.norm import instance_norm_with_update
+from lowering.aten.normalization.norm import instance_norm_with_update
 from lowering.direct.converting import (
     Decomposed,
     Info,

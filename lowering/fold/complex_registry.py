@@ -34,7 +34,7 @@ WHOLE = frozenset(
     f"lowering.aten.{name}"
     for name in (
         "complex.basics",
-        "linear_algebra.fft",
+        "signal.fft",
         "linear_algebra.solve",
         "linear_algebra.factor",
         "linear_algebra.householder",

@@ -12,7 +12,7 @@ from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor, dims_of, same_types
 from irkit.dims import Dim
-from lowering.aten.reduction.norm import instance_norm_with_update
+from lowering.aten.normalization.norm import instance_norm_with_update
 from lowering.errors import LoweringError
 from lowering.fold import storage
 from lowering.fold.convert import convert

@@ -84,7 +84,7 @@ LOADED_LATE = frozenset(
         complex.elementwise complex.movement complex.reduce linear_algebra.complex_eigen
         linear_algebra.complex_spectral linear_algebra.factor linear_algebra.householder linear_algebra.lstsq
         linear_algebra.matrix_functions linear_algebra.solve linear_algebra.spectral linear_algebra.symmetric
-        random.distributions special.bessel special.error_functions special.gamma special.incomplete_gamma
+        creation.distributions special.bessel special.error_functions special.gamma special.incomplete_gamma
         special.polynomials special.zeta
     """.split()
 )

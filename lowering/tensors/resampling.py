@@ -1,6 +1,6 @@
 """How much of each element is in each result of a resampled axis, where the sizes are known as the program runs only.
 
-The same weights as `lowering.aten.network.upsample` makes of numbers, as a matrix (out, size) of float64.
+The same weights as `lowering.aten.images.upsample` makes of numbers, as a matrix (out, size) of float64.
 """
 
 from __future__ import annotations

@@ -15,6 +15,6 @@ COMMON = tuple(
     OneHot If Loop Scan Call Constant Sequence
     """.split()
 )
-"""Those on which ONNX Runtime and the evaluator are compared in graphs of several operators, as they are written; of the
-others tests/irkit/evaluation/test_kernels.py compares each by itself, with what is known of its kernel. A pinned seed
-draws from them by their order."""
+"""Those on which ONNX Runtime and the evaluator are compared in graphs of several operators, as they are written. The
+others are compared by themselves in tests/irkit/evaluation/test_kernels.py, with what is known of each kernel. A pinned
+seed draws from them by their order."""

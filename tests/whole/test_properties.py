@@ -33,6 +33,7 @@ from irkit.testing import assert_equivalent, feeds, golden, grown, random_feeds,
 from passes import optimize
 from passes.legal.legalize import legalize
 from passes.targets import target_of
+from tests.support.common_operators import COMMON
 
 with_feeds = typed_graphs().flatmap(lambda g: st.tuples(st.just(g), feeds(g)))
 

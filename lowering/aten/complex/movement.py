@@ -10,10 +10,10 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
 from lowering.aten.complex.basics import both, complex_mul, split
+from lowering.aten.creation.creation import aten_eye, aten_eye_m, filled
 from lowering.aten.elementwise.arithmetic import chosen
-from lowering.aten.movement.creation import aten_eye, aten_eye_m, filled
+from lowering.aten.indexing.scatter import aten_index_add, aten_scatter
 from lowering.aten.movement.joining import aten_cat, aten_stack
-from lowering.aten.movement.scatter import aten_index_add, aten_scatter
 from lowering.aten.movement.views import aten_broadcast_tensors
 from lowering.errors import Unsupported
 from lowering.tensors.complex_pairs import PARTS, pair, parts

@@ -12,9 +12,9 @@ from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.aten.network.adaptive_pool import bounds
-from lowering.aten.network.conv import convolved
-from lowering.aten.network.pool import average_pooled, batched, unbatched, windows
+from lowering.aten.convolution.conv import convolved
+from lowering.aten.pooling.adaptive_pool import bounds
+from lowering.aten.pooling.pool import average_pooled, batched, unbatched, windows
 from lowering.tensors.pieces import full, per_axis
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import axes as normalized

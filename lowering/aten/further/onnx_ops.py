@@ -10,7 +10,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor, Tuple
 from irkit.dims import Dim
 from irkit.ops.schemas import has_schema
-from lowering.aten.network.attention import split_heads
+from lowering.aten.attention.attention import split_heads
 from lowering.errors import Unsupported
 
 

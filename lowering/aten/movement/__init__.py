@@ -1,1 +1,1 @@
-"""Converters of operators that move, index, join and create."""
+"""Converters of operators that put elements elsewhere: views, joins, pads."""

@@ -1,1 +1,1 @@
-"""Converters of reductions, norms, losses and scans."""
+"""Converters of reductions, losses and running sums."""

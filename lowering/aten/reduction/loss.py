@@ -12,7 +12,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.aten.elementwise.arithmetic import aten_neg
 from lowering.aten.elementwise.compare import aten_eq
-from lowering.aten.reduction.norm import aten_pairwise_distance
+from lowering.aten.normalization.norm import aten_pairwise_distance
 from lowering.tensors.pieces import mean, reduced, total
 from lowering.tensors.promotion import cast, floating, floating_all, promoted, scalar
 from lowering.tensors.shaping import flat, iota, reshape, squeeze, unsqueeze

@@ -23,7 +23,7 @@ PLACES: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
     "sample": ("irkit.checking.samples", "sample_", SAMPLES),
 }
 ELSEWHERE = {
-    "control": "torch's control flow takes graphs for operands: lowering/fold/control.py and lowering/direct/control.py",
+    "control": "its operands are graphs: see lowering/fold/control.py and lowering/direct/control.py",
     "sequences": "torch's lists are taken apart while a program is captured",
     "text": "torch has no strings",
 }

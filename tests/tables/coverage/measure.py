@@ -43,7 +43,7 @@ NOT_DETERMINED: Mapping[str, str] = {
         "nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d".split(),
         "draws random numbers"),
 }  # fmt: skip
-"""Operators whose results nothing can be compared with, and why; tests/lowering/aten/random/test_random.py holds them
+"""Operators whose results nothing can be compared with, and why; tests/lowering/aten/creation/test_random.py holds them
 to laws.
 
 Of other operators, the samples are left out for which eager itself gives two results for two seeds.

@@ -1,0 +1,1 @@
+"""Converters of activations, and of the softmax family."""

@@ -1,0 +1,1 @@
+"""Converters of attention and of mixtures of experts."""

@@ -1,0 +1,1 @@
+"""Converters of casts and of quantization."""

@@ -1,0 +1,1 @@
+"""Converters of operators that make tensors of sizes and numbers, or draw them."""

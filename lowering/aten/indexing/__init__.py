@@ -1,0 +1,1 @@
+"""Converters of operators whose places are data: gathers, scatters, sorts, look-ups."""

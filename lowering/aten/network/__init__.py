@@ -1,1 +1,0 @@
-"""Converters of layers: convolution, pooling, attention, recurrent layers, images."""

@@ -1,1 +1,0 @@
-"""Converters of random numbers."""
