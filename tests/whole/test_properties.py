@@ -207,7 +207,7 @@ def test_the_strategy_can_leave_out_symbols_and_bodies(graph: Graph) -> None:
 
 def test_random_graphs_are_rich() -> None:
     found: Counter[str] = Counter()
-    for seed in range(400):
+    for seed in range(600):
         graph = random_graph(np.random.default_rng(seed))
         found.update({v.op for v in graph.order})
         found["rank 0"] += any(isinstance(v.type, irkit.Tensor) and v.rank == 0 for v in graph.order)
