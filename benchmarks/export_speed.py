@@ -74,7 +74,7 @@ def job(model_name: str, tool: str, repeat: int) -> dict[str, Any]:
 
 def irkit_job(captured: Any, path: Path, repeat: int, name: str) -> dict[str, Any]:
     """irkit's stages from the captured program to the file."""
-    from irkit.onnx.save import save
+    from irkit.doors.to_onnx import save
     from lowering.fold.lower import lowered
     from passes import optimize
     from passes.legal.materialize_dims import materialize_dims

@@ -125,7 +125,7 @@ def write_by_torch(name: str, path: Path, *, optimize: bool = False) -> None:
 
 def write_by_irkit(name: str, path: Path, target: str) -> None:
     """irkit's export of a model for a target, and example inputs beside it."""
-    from irkit.onnx.save import save
+    from irkit.doors.to_onnx import save
     from lowering.fold.lower import lowered
     from passes import optimize, prepare
     from passes.targets import target_of

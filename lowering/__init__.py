@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lowering.fold.lower import lower
+    from lowering.program.ways import lower
 
 __all__ = ["lower"]
 
@@ -16,5 +16,5 @@ def __getattr__(name: str) -> Any:
     if name == "lower":
         from importlib import import_module
 
-        return import_module("lowering.fold.lower").lower
+        return import_module("lowering.program.ways").lower
     raise AttributeError(f"module 'lowering' has no attribute {name!r}")

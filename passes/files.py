@@ -6,7 +6,7 @@ import os
 
 from irkit.core.ir import Graph
 from irkit.onnx.load import load
-from irkit.onnx.save import save
+from irkit.onnx.save import Form, write_model
 from irkit.rewriting.rule import Rule, Rules
 from irkit.support.uncollected import uncollected
 from passes.legal.definitions import written_out
@@ -40,5 +40,5 @@ def optimize_file(
     better = optimize(written_out(load(source), chosen), level, rules=rules)
     chosen = newest_for(better, chosen) if opset is None else chosen
     ready = prepare(better, chosen, rules=text_of(rules), exact=level < 2)
-    save(ready, output, opset=chosen.opset)
+    write_model(ready, output, Form(opset=chosen.opset))
     return ready

@@ -21,11 +21,11 @@ from typer.core import TyperGroup
 
 from irkit.contract.as_json import contract_of
 from irkit.core.ir import Graph
-from irkit.doors.to_onnx import upstairs
+from irkit.doors.to_onnx import to_onnx, upstairs
 from irkit.errors import IrkitError
 from irkit.onnx.load import load
 from irkit.onnx.reading.wire import nodes_in
-from irkit.onnx.save import save
+from irkit.onnx.save import Form, write_model
 from irkit.support.stored_files import opened
 from irkit.support.uncollected import uncollected
 from irkit.text.files import load_text, save_text
@@ -137,7 +137,6 @@ def export(
     """
     require_writable(output)
     with stages(Console(stderr=True)) as show:
-        to_onnx = upstairs("lowering.program.to_onnx").to_onnx
         program = to_onnx(
             model, opset=opset, target=target, strict=strict, progress=show, dynamic_shapes=named(dim or ()),
             specialization=specialization, rules=rules, precision=half(precision, keep, keep_io, sample),
@@ -367,7 +366,7 @@ def read(path: Path) -> Graph:
     if path.suffix == ".irkit":
         return load_text(path)
     if path.suffix == ".pt2":
-        return upstairs("lowering.fold.lower").lower(path)
+        return upstairs("lowering").lower(path)
     return load(path)
 
 
@@ -376,7 +375,7 @@ def write(graph: Graph, path: Path, opset: int) -> None:
     if path.suffix == ".irkit":
         save_text(graph, path)
     else:
-        save(graph, path, opset=opset)
+        write_model(graph, path, Form(opset=opset))
 
 
 def require_writable(output: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from irkit.errors import IrkitError
-from irkit.onnx.save import save as write
+from irkit.onnx.save import Form, write_model
 
 if TYPE_CHECKING:
     import torch
@@ -68,10 +68,7 @@ def save(
         chosen = upstairs("passes.targets").target_of(target, opset)
         upstairs("passes.legal.legalize").require_runnable(graph, chosen)
         opset = chosen.opset
-    write(
-        graph, path, external=external, size_threshold=size_threshold, opset=opset, ir_version=ir_version,
-        functions=functions,
-    )  # fmt: skip
+    write_model(graph, path, Form(external, size_threshold, opset, ir_version, functions))
 
 
 def to_onnx(
@@ -128,9 +125,9 @@ def to_onnx(
     CaptureError where torch cannot capture the model as asked, MissingConverters and LoweringError where it cannot be
     lowered, RewriteError or SerializeError where the opset or the target cannot express it.
     """
-    return upstairs("lowering.program.to_onnx").to_onnx(
-        model, args, kwargs, dynamic_shapes=dynamic_shapes, opset=opset, target=target, input_names=input_names,
-        output_names=output_names, converters=converters, strict=strict, optimize=optimize, rules=rules,
-        precision=precision, seed=seed, progress=progress, scalar_inputs=scalar_inputs, specialization=specialization,
-        widen=widen, capture=capture, copy=copy,
+    options = upstairs("lowering.records.options").ExportOptions(
+        dynamic_shapes=dynamic_shapes, opset=opset, target=target, input_names=input_names, output_names=output_names,
+        converters=converters, strict=strict, optimize=optimize, rules=rules, precision=precision, seed=seed, copy=copy,
+        progress=progress, scalar_inputs=scalar_inputs, specialization=specialization, widen=widen, capture=capture,
     )  # fmt: skip
+    return upstairs("lowering.program.to_onnx").export_model(model, args, kwargs, options)

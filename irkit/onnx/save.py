@@ -38,35 +38,25 @@ RESERVED = 1 << 20
 _GRAPH, _INITIALIZER, _RAW_DATA = b"\x3a", b"\x2a", b"\x4a"  # field numbers 7, 5 and 9, each with a length
 
 
-def save(
-    graph: Graph,
-    path: str | os.PathLike[str],
-    *,
-    external: bool | Literal["auto"] = "auto",
-    size_threshold: int = 1024,
-    opset: int | None = None,
-    ir_version: int | None = None,
-    functions: bool = False,
-) -> None:
-    """Writes the graph as an ONNX model.
+@attrs.frozen
+class Form:
+    """The form of a model's files: what `irkit.save` takes beside the graph and its path, and describes."""
 
-    Args:
-        graph: any graph; ShapeVectors and Calls that are left in it are written out.
-        path: the model's file. The weights beside it go to `<path>.data`, and where that was saved before to
-            `<path>.1.data` and so on: a name is not used again, so that no model ever names another's weights.
-        external: True puts weights beside the model, False inside, "auto" beside it from 1.5 GB on.
-        size_threshold: tensors of fewer bytes stay in the model.
-        opset: the opset to write, 26 where it is not given; for an older one the graph must have been legalized.
-        ir_version: the lowest that fits the opset where it is not given.
-        functions: the bodies of Calls become local functions, each once, rather than being written out at each Call.
+    external: bool | Literal["auto"] = "auto"
+    size_threshold: int = 1024
+    opset: int | None = None
+    ir_version: int | None = None
+    functions: bool = False
 
-    The model appears only when all is written: a save that fails or is killed leaves the old model and its weights,
-    and the next one removes what it left. Weights of the old model are removed when the new one stands, unless another
-    model in the folder names them.
-    Raises SerializeError for what the opset cannot say or one message cannot hold, and where no file can be written;
-    StaleError where a weight has changed since the graph was made.
+
+def write_model(graph: Graph, path: str | os.PathLike[str], form: Form) -> None:
+    """Writes the graph as an ONNX model, as `irkit.save` does, which says what is raised.
+
+    Weights beside the model go to `<path>.data`, and where that was saved before to `<path>.1.data` and so on: a name
+    is not used again, so that no model ever names another's weights.
     """
     require_graph(graph)
+    external = form.external
     target = path_of(path, SerializeError)
     if not target.name:
         raise SerializeError(f"{str(path)!r} names no file", hint="give the name of a file")
@@ -76,12 +66,14 @@ def save(
     total = sum(blob.nbytes for blob in weights_of(graph))
     apart = total > AUTO_LIMIT if external == "auto" else bool(external)
     with (beside if apart else inside)(target) as data_file:
-        plan = Plan(Path(data_file.name).name if data_file else "", size_threshold if apart else None)
-        model = skeleton(graph, opset=opset, ir_version=ir_version, sink=plan.sink, functions=functions)
+        plan = Plan(Path(data_file.name).name if data_file else "", form.size_threshold if apart else None)
+        model = skeleton(
+            graph, opset=form.opset, ir_version=form.ir_version, sink=plan.sink, functions=form.functions
+        )  # fmt: skip
         with replacing(target) as model_file:
             if data_file and plan.external:
                 write_external(data_file, plan.external)
-            write_model(model_file, model, plan.streamed)
+            write_message(model_file, model, plan.streamed)
             graph.check_contents()  # while it was written, too
 
 
@@ -134,7 +126,7 @@ def write_external(file: IO[bytes], placed: list[tuple[Blob, int]]) -> None:
         position = offset + blob.nbytes
 
 
-def write_model(file: IO[bytes], model: ModelProto, streamed: list[tuple[TensorProto, Blob]]) -> None:
+def write_message(file: IO[bytes], model: ModelProto, streamed: list[tuple[TensorProto, Blob]]) -> None:
     """Writes the model, with the streamed tensors as further initializers. Empties `model.graph`."""
     graph = model.graph.SerializeToString(deterministic=True)
     model.ClearField("graph")

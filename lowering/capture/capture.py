@@ -73,6 +73,7 @@ from lowering.records.dynamic_shapes import (
     statements,
     with_names,
 )
+from lowering.records.options import ExportOptions
 from lowering.records.programs import (
     GRADIENTS,
     RESULTS,
@@ -264,71 +265,73 @@ def capture(
     Raises CaptureError, with torch's own error as its cause, where the arguments do not fit, `dynamic_shapes` does not
     fit the arguments, a named dimension can have one size only, or torch cannot trace the model.
     """
-    if specialization not in (None, "report", "error"):
-        raise CaptureError(f"specialization is {specialization!r}", hint="write 'report', 'error' or None")
-    if scalar_inputs and isinstance(model, str | os.PathLike | ExportedProgram):
+    return capture_model(
+        model, args, kwargs,
+        ExportOptions(
+            dynamic_shapes=dynamic_shapes, input_names=input_names, dynamo=strict, widen=widen,
+            scalar_inputs=scalar_inputs, specialization=specialization,
+        ),
+    )  # fmt: skip
+
+
+def capture_model(
+    model: Any, args: Sequence[Any] | torch.Tensor, kwargs: Mapping[str, Any] | None, options: ExportOptions
+) -> Captured:
+    """What `capture` gives, which says what is raised."""
+    if options.scalar_inputs and isinstance(model, str | os.PathLike | ExportedProgram):
         raise CaptureError("scalar_inputs is of no use for a program that is captured already", hint="capture it anew")
     if isinstance(model, str | os.PathLike):
         with Registrations() as known:
             program = loaded(Path(model), known)
             how = f"read from {Path(model).name}"
-            return of_given_program(program, Path(model).stem, dynamic_shapes, input_names, known, how, specialization)
+            return of_given_program(program, Path(model).stem, known, how, options)
     if isinstance(model, ExportedProgram):
         with registering() as known:
             name, how = name_of(model.graph_module), "the ExportedProgram given"
-            return of_given_program(model, name, dynamic_shapes, input_names, known, how, specialization)
+            return of_given_program(model, name, known, how, options)
     args = (args,) if isinstance(args, torch.Tensor) else args
     if isinstance(model, Graph):
         model = module_of_graph(model)
     if isinstance(model, GraphModule):
-        if is_aten(model) and is_recorded(model) and dynamic_shapes is None and not kwargs:
-            return of_graph(model, args, input_names)
+        if is_aten(model) and is_recorded(model) and options.dynamic_shapes is None and not kwargs:
+            return of_graph(model, args, options.input_names)
         if not args and not kwargs and has_shapes(model):
             args, kwargs, shapes = examples_of(model)
-            dynamic_shapes = shapes if dynamic_shapes is None else dynamic_shapes
-    return traced(
-        model, args, kwargs, dynamic_shapes, input_names, strict=strict, widen=widen, scalar_inputs=scalar_inputs,
-        specialization=specialization,
-    )  # fmt: skip
+            if options.dynamic_shapes is None:
+                options = attrs.evolve(options, dynamic_shapes=shapes)
+    return traced(model, args, kwargs, options)
 
 
 def traced(
-    model: Any,
-    args: Sequence[Any] | torch.Tensor,
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: Any,
-    input_names: Sequence[str] | Mapping[str, str] | None,
-    *,
-    strict: bool,
-    widen: bool,
-    scalar_inputs: Sequence[str],
-    specialization: str | None,
+    model: Any, args: Sequence[Any] | torch.Tensor, kwargs: Mapping[str, Any] | None, options: ExportOptions
 ) -> Captured:
     """The program that torch.export makes of something that can be called."""
     module = as_module(model)
     with registering(args, kwargs) as known:
-        for kind in known_cache_types() if strict else ():
+        for kind in known_cache_types() if options.dynamo else ():
             known.add(kind)
-        call, numbers = with_numbers(module, bind(module, args, kwargs), scalar_inputs)
-        leaves = renamed(named_leaves(call), input_names)
+        call, numbers = with_numbers(module, bind(module, args, kwargs), options.scalar_inputs)
+        leaves = renamed(named_leaves(call), options.input_names)
+        dynamic_shapes = options.dynamic_shapes
         if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
             dynamic_shapes = dynamic_shapes.dynamic_shapes(module, call.args, call.kwargs)
         said, notes = with_names(statements(dynamic_shapes, leaves, call.groups))
         said = said_of_numbers(said, leaves, numbers, places_of(said))
         places = places_of(said)
         check_examples(places, leaves)
-        request = Request(module, call, leaves, tuple(said), places, known, strict, specialization is not None)
+        lenient = options.specialization is not None
+        request = Request(module, call, leaves, tuple(said), places, known, options.dynamo, lenient)
         request, program, attempts, heard = exported_somehow(request)
-        captured = of_program(
-            program, name_of(model), call.arguments, leaves, places, known, attempts, said, specialization
+        found = of_program(
+            program, name_of(model), call.arguments, leaves, places, known, attempts, said, options.specialization
         )
         by_name = {leaves[i].name: kind for i, kind in numbers.items()}
-        captured = attrs.evolve(captured, numbers=by_name, parameters=call.parameters)
-        captured = with_notes(captured, module, notes)
-        captured = with_lines(captured, heard)
+        found = attrs.evolve(found, numbers=by_name, parameters=call.parameters)
+        found = with_notes(found, module, notes)
+        found = with_lines(found, heard)
         asked = heard.questions
-        captured = widened(captured, request, asked) if widen else unwidened(captured, asked)
-        return with_settled(checked(captured, metas_of_program(program)))
+        found = widened(found, request, asked) if options.widen else unwidened(found, asked)
+        return with_settled(checked(found, metas_of_program(program)))
 
 
 def checked(captured: Captured, metas: Sequence[Any]) -> Captured:
@@ -389,25 +392,19 @@ def with_notes(captured: Captured, module: torch.nn.Module, notes: Sequence[str]
 
 
 def of_given_program(
-    program: ExportedProgram,
-    name: str,
-    dynamic_shapes: Any,
-    input_names: Sequence[str] | Mapping[str, str] | None,
-    known: Registrations,
-    how: str,
-    specialization: str | None,
+    program: ExportedProgram, name: str, known: Registrations, how: str, options: ExportOptions
 ) -> Captured:
     """A program that is captured already, with the user's names for inputs and dimensions."""
     program = carried_out(program)
     arguments, leaves = leaves_of_program(program)
-    leaves = renamed(leaves, input_names)
-    said, notes = with_names(statements(dynamic_shapes, leaves, {}))
-    attempts = (Attempt(how, 0.0),)
-    captured = of_program(program, name, arguments, leaves, places_of(said), known, attempts, said, specialization)
-    ranges = unspecialized(captured.range_constraints)
-    captured = attrs.evolve(captured, range_constraints=ranges, notes=(*captured.notes, *notes))
-    open_ = [symbol for symbol in captured.dim_names if captured.range_constraints.get(symbol, (1, None))[0] == 0]
-    return without_empty(captured, open_)[0]
+    leaves = renamed(leaves, options.input_names)
+    said, notes = with_names(statements(options.dynamic_shapes, leaves, {}))
+    attempts, places = (Attempt(how, 0.0),), places_of(said)
+    found = of_program(program, name, arguments, leaves, places, known, attempts, said, options.specialization)
+    ranges = unspecialized(found.range_constraints)
+    found = attrs.evolve(found, range_constraints=ranges, notes=(*found.notes, *notes))
+    open_ = [symbol for symbol in found.dim_names if found.range_constraints.get(symbol, (1, None))[0] == 0]
+    return without_empty(found, open_)[0]
 
 
 def unspecialized(ranges: Mapping[str, tuple[int, int | None]]) -> dict[str, tuple[int, int | None]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 import sympy
+import torch
 
 from irkit.support.uncollected import uncollected
 from lowering.capture.capture import fixed_error
@@ -19,40 +20,24 @@ from lowering.direct.run import HOW, lowered_run
 from lowering.direct.trials import Found, traced
 from lowering.errors import CaptureError
 from lowering.fold.lower import Lowered
-from lowering.fold.registry import Converter, Registry, by_operator
-from lowering.fold.scope import Options
+from lowering.records.options import DEFAULTS, ExportOptions
 from lowering.records.pytrees import registering
 
 
 @uncollected
 def directly(
-    model: Any,
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    dynamic_shapes: Any = None,
-    input_names: Sequence[str] | Mapping[str, str] | None = None,
-    output_names: Sequence[str] | None = None,
-    converters: Mapping[Any, Converter] | None = None,
-    strict: bool = False,
-    scalar_inputs: Sequence[str] = (),
-    specialization: str | None = None,
-    widen: bool = True,
-    copy: bool = False,
+    model: Any, args: Sequence[Any] | torch.Tensor, kwargs: Mapping[str, Any] | None, options: ExportOptions = DEFAULTS
 ) -> Lowered:
-    """A module or function as a graph, by one run of it on traced tensors; the arguments are those of `lower`.
+    """A module or function as a graph, by one run of it on traced tensors.
 
     Raises CaptureError where the arguments do not fit, LoweringError for what direct capture does not meet.
     """
     start = time.perf_counter()
     module = as_module(model)
-    options = Options(Registry(by_operator(converters or {})), strict, copy=copy)
+    specialization = options.specialization
     with registering(args, kwargs) as known:
-        request = request_of(
-            module, name_of(model), args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names,
-            scalar_inputs=scalar_inputs, options=options,
-        )  # fmt: skip
-        found = traced(request, known, widen)
+        request = request_of(module, name_of(model), args, kwargs, options)
+        found = traced(request, known, options.widen)
         fixed = fixed_names(request, found)
         bound = {name: each for name, each in fixed.items() if specialization == "error" or name not in request.free}
         if bound and specialization != "report":
@@ -63,8 +48,8 @@ def directly(
             )
         if fixed:
             sizes = {name: request.hints[name] for name in fixed}
-            found = traced(request.with_numbers(sizes), known, widen)
-        low = lowered_run(found.run, found.guards, found.ranges, output_names, list(fixed.values()))
+            found = traced(request.with_numbers(sizes), known, options.widen)
+        low = lowered_run(found.run, found.guards, found.ranges, options.output_names, list(fixed.values()))
     seconds = time.perf_counter() - start
     captured = attrs.evolve(low.captured, attempts=(Attempt(HOW, seconds),))
     return attrs.evolve(low, captured=captured, seconds=seconds)

@@ -19,6 +19,7 @@ from lowering.capture.torch_export import stretched
 from lowering.errors import CaptureError
 from lowering.fold.scope import Options
 from lowering.records.dynamic_shapes import Hint, Leaf, check_examples, places_of, statements
+from lowering.records.options import ExportOptions
 
 UNBOUNDED = 2**40
 
@@ -112,17 +113,13 @@ class Request:
 def request_of(
     module: torch.nn.Module,
     name: str,
-    args: Sequence[Any],
+    args: Sequence[Any] | torch.Tensor,
     kwargs: Mapping[str, Any] | None,
-    *,
-    dynamic_shapes: Any,
-    input_names: Sequence[str] | Mapping[str, str] | None,
-    scalar_inputs: Sequence[str],
-    options: Options,
+    asked: ExportOptions,
 ) -> Request:
     """The request of a call. Raises CaptureError where arguments or `dynamic_shapes` do not fit."""
-    call, numbers = with_numbers(module, bind(module, args, kwargs), scalar_inputs)
-    leaves = renamed(named_leaves(call), input_names)
+    call, numbers = with_numbers(module, bind(module, args, kwargs), asked.scalar_inputs)
+    leaves, dynamic_shapes = renamed(named_leaves(call), asked.input_names), asked.dynamic_shapes
     if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
         dynamic_shapes = dynamic_shapes.dynamic_shapes(module, call.args, call.kwargs)
     said = statements(dynamic_shapes, leaves, call.groups)
@@ -145,7 +142,7 @@ def request_of(
     names.complete()
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
     return Request(
-        module, name, call, tuple(leaves), spec, tuple(shapes), names.hints, names.ranges, numbers, options,
+        module, name, call, tuple(leaves), spec, tuple(shapes), names.hints, names.ranges, numbers, Options.of(asked),
         frozenset(names.free),
     )  # fmt: skip
 

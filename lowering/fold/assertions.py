@@ -7,7 +7,8 @@ flow the conditions of a branch or a round become one more result of the body.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -190,36 +191,71 @@ def joined(checks: Sequence[Check], held: Value, where: str) -> Check:
 # ---------------------------------------------------------------------------------------------- as results
 
 
-def watched(graph: Graph, checks: Sequence[Check]) -> Graph:
-    """The graph with a further result for each condition; the same object where there is none."""
-    if not checks:
-        return graph
-    signature = graph.signature
-    taken = {port.name for port in (*signature.params, *signature.results)}
-    names = (f"check_{i}" for i in range(len(checks) + len(taken)))
-    free = [name for name in names if name not in taken]
-    ports = [Port(name, CHECK, check.text) for name, check in zip(free, checks, strict=False)]
-    return attrs.evolve(
-        graph,
-        results=(*graph.results, *(check.condition for check in checks)),
-        signature=attrs.evolve(signature, results=(*signature.results, *ports)),
-    )
-
-
 def as_facts(facts: Sequence[Fact], checks: Sequence[Check]) -> tuple[Fact, ...]:
     """The facts, and the conditions that are not among them."""
     known = {fact.text for fact in facts}
     return (*facts, *(Fact("note", check.text, check.source) for check in checks if check.text not in known))
 
 
-def apart(graph: Graph) -> tuple[Graph, tuple[Check, ...]]:
-    """(graph, conditions) of what `watched` put together; the same object where there is none."""
-    ports = graph.signature.results
-    count = sum(port.role == CHECK for port in ports)
-    if not count:
-        return graph, ()
-    lines = {fact.text: fact.source for fact in graph.signature.facts}
-    pairs = zip(ports[-count:], graph.results[-count:], strict=True)
-    checks = tuple(Check(value, port.binds, lines.get(port.binds, "")) for port, value in pairs)
-    signature = attrs.evolve(graph.signature, results=ports[:-count])
-    return attrs.evolve(graph, results=graph.results[:-count], signature=signature), checks
+@attrs.frozen(eq=False)
+class Watched:
+    """A graph together with the conditions that only its data decides.
+
+    `whole` is one graph: after the results of the program comes a boolean scalar for each of `told`, with the role
+    "check". So passes rewrite both at once, and what they share stays shared. `graph` and `checks` are its two parts.
+    """
+
+    whole: Graph
+    told: tuple[Check, ...] = ()
+
+    @classmethod
+    def of(cls, graph: Graph, checks: Sequence[Check]) -> Watched:
+        """A graph with conditions on its values."""
+        if not checks:
+            return cls(graph)
+        signature = graph.signature
+        taken = {port.name for port in (*signature.params, *signature.results)}
+        names = (f"check_{i}" for i in range(len(checks) + len(taken)))
+        free = [name for name in names if name not in taken]
+        ports = [Port(name, CHECK, check.text) for name, check in zip(free, checks, strict=False)]
+        whole = attrs.evolve(
+            graph,
+            results=(*graph.results, *(check.condition for check in checks)),
+            signature=attrs.evolve(signature, results=(*signature.results, *ports)),
+        )
+        return cls(whole, tuple(checks))
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph without the conditions; `whole` itself where there is none."""
+        if not self.told:
+            return self.whole
+        signature, count = self.whole.signature, len(self.told)
+        signature = attrs.evolve(signature, results=signature.results[:-count])
+        return attrs.evolve(self.whole, results=self.whole.results[:-count], signature=signature)
+
+    @cached_property
+    def checks(self) -> tuple[Check, ...]:
+        """The conditions, as boolean scalars of `whole`."""
+        values = self.whole.results[len(self.whole.results) - len(self.told) :]
+        return tuple(attrs.evolve(check, condition=value) for check, value in zip(self.told, values, strict=True))
+
+    def then(self, step: Callable[[Graph], Graph]) -> Watched:
+        """What a pass, which keeps the results, makes of both."""
+        return self.with_whole(step(self.whole))
+
+    def with_whole(self, whole: Graph) -> Watched:
+        """The same with a rewritten graph; the same object where it is the very graph."""
+        return self if whole is self.whole else attrs.evolve(self, whole=whole)
+
+    def with_facts(self, facts: Sequence[Fact]) -> Watched:
+        """The same with other facts in its contract; the same object where they are the very facts."""
+        signature = self.whole.signature
+        if facts is signature.facts:
+            return self
+        return self.with_whole(attrs.evolve(self.whole, signature=attrs.evolve(signature, facts=tuple(facts))))
+
+    def asking(self, checks: Sequence[Check]) -> Watched:
+        """The same with further conditions on its values; the same object where there is none."""
+        more = Watched.of(self.whole, checks)
+        return attrs.evolve(more, told=(*self.told, *checks)) if checks else self

@@ -1,4 +1,4 @@
-"""`lower`: a torch program in, an irkit graph out."""
+"""A captured program in, an irkit graph out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
@@ -23,18 +24,18 @@ from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor
 from irkit.onnx.writing.models import DOMAINS_KEY
 from irkit.support.uncollected import uncollected
-from lowering.capture.capture import Captured, capture
+from lowering.capture.capture import Captured
 from lowering.capture.deferred import symbols_recorded
 from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
 from lowering.fold import storage
-from lowering.fold.assertions import as_facts, noted, settled_checks, told_by
+from lowering.fold.assertions import Watched, as_facts, noted, settled_checks, told_by
 from lowering.fold.facts import facts_of, ranges_by_name
 from lowering.fold.nodes import lower_graph, reached, require_converters
-from lowering.fold.registry import Converter, Registry, by_operator
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Options, Scope, stamped, tensor_constant
 from lowering.fold.simplified_sizes import relying
+from lowering.records.options import DEFAULTS, ExportOptions
 from lowering.records.programs import RESULTS
 from lowering.records.sizes import Sizes, is_unbacked
 from lowering.records.types import type_of
@@ -64,76 +65,23 @@ class Lowered:
     seconds: float
     checks: tuple[Check, ...] = ()
 
+    @cached_property
+    def watched(self) -> Watched:
+        """The graph together with the conditions that only the data decides."""
+        return Watched.of(self.graph, self.checks)
+
     def leaves_from(self, results: Sequence[Any]) -> list[Any]:
         """The leaves of the model's result, from the results of the graph as tensors."""
         made: dict[str, Callable[[Any], Any]] = {"result": lambda i: results[i], "number": lambda i: results[i].item()}
         return [made[kind](what) if kind in made else what for kind, what in self.outputs]
 
 
-def lower(
-    program: Any,
-    args: Sequence[Any] | torch.Tensor = (),
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    dynamic_shapes: Any = None,
-    input_names: Sequence[str] | Mapping[str, str] | None = None,
-    output_names: Sequence[str] | None = None,
-    converters: Mapping[Any, Converter] | None = None,
-    strict: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    scalar_inputs: Sequence[str] = (),
-    specialization: str | None = None,
-    widen: bool = True,
-    copy: bool = False,
-) -> Graph:
-    """The irkit graph of a torch program.
-
-    Args:
-        program: an `ExportedProgram`, an FX `GraphModule` or `Graph` with shape metadata, an `nn.Module`, function or
-            method (then with example `args` and `kwargs`), or the path of a `.pt2` file.
-        args: example positional inputs; nested structures and caches as the model takes them.
-        kwargs: example keyword inputs.
-        dynamic_shapes: any form that torch.export takes; strings name dimensions, as in `{"x": {0: "batch"}}`.
-        input_names: public names for the input leaves, in order, or a mapping from names to new ones.
-        output_names: public names for the output tensors, in order.
-        converters: the caller's own converters, by torch operator; they win over irkit's.
-        strict: refuse operators that only torch's decomposition can express.
-        progress: called with (nodes done, nodes in all) a few times a second.
-        scalar_inputs: names of Python ints and floats among the arguments that shall be inputs, not constants.
-        specialization: what becomes of dimensions that the model fixes; see `lowering.capture.capture`.
-        widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
-        copy: True copies the weights, for a program whose own will change. Otherwise large ones stay in its memory,
-            and what needs them raises StaleError once they were written into.
-
-    Returns the graph: parameters and results in the order and with the names of the model's own, weights as constants,
-    state that the model writes as further parameters and results. Raises CaptureError where torch cannot capture the
-    program, MissingConverters where operators have no converter, LoweringError where a result contradicts torch.
-    """
-    captured = capture(
-        program, args, kwargs, dynamic_shapes=dynamic_shapes, input_names=input_names, widen=widen,
-        scalar_inputs=scalar_inputs, specialization=specialization,
-    )  # fmt: skip
-    return lowered(
-        captured,
-        output_names=output_names,
-        converters=converters,
-        strict=strict,
-        progress=progress,
-        copy=copy,
-    ).graph
-
-
 @uncollected
-def lowered(
-    captured: Captured,
-    *,
-    output_names: Sequence[str] | None = None,
-    converters: Mapping[Any, Converter] | None = None,
-    strict: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-    copy: bool = False,
-) -> Lowered:
-    """A captured program as a graph, with the record of how it was lowered. Raises as `lower` does."""
+def lowered(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lowered:
+    """A captured program as a graph, with the record of how it was lowered.
+
+    Raises MissingConverters where operators have no converter, LoweringError where a result contradicts torch.
+    """
     start = time.perf_counter()
     names = {**captured.dim_names, **names_of_numbers(captured)}
     as_told = Sizes(
@@ -142,12 +90,12 @@ def lowered(
     )  # fmt: skip
     known = ranges_by_name(captured, as_told)
     sizes = relying(as_told, captured.guards, {name: found for name, found in known.items() if not is_unbacked(name)})
-    options = Options(Registry(by_operator(converters or {})), strict, progress, copy)
+    options = Options.of(asked)
     require_converters(captured.graph_module, options)
-    inputs = Inputs.of(captured, sizes, copy=copy)
+    inputs = Inputs.of(captured, sizes, copy=asked.copy)
     returned, scope = lower_with_scalars(captured.graph_module, inputs, sizes, options)
     results = pytree.tree_leaves(returned)
-    ports, values, outputs = results_of(captured, scope, inputs, results, output_names)
+    ports, values, outputs = results_of(captured, scope, inputs, results, asked.output_names)
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
     values = [boundary(scope, value) for value in values]
     guards = (*captured.guards, *(Guard(expr, str(expr), source) for expr, source in scope.guards))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import attrs
@@ -22,8 +23,9 @@ from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.dims import symbols_of
 from lowering.errors import LoweringError
 from lowering.fold import storage
-from lowering.fold.registry import Registry
+from lowering.fold.registry import Registry, by_operator
 from lowering.fold.storage import Location
+from lowering.records.options import ExportOptions
 from lowering.records.sizes import Sizes, inexact, is_unbacked
 from lowering.records.source_lines import origin_of
 from lowering.records.types import blob_of, blobs_of_parts, is_absent
@@ -39,6 +41,13 @@ class Options:
     strict: bool = False
     progress: Callable[[int, int], None] | None = None
     copy: bool = False
+
+    @classmethod
+    def of(cls, asked: ExportOptions) -> Options:
+        """What the options of an export say of lowering. Raises LoweringError for converters of what is no operator."""
+        registry = Registry(by_operator(asked.converters or {}))
+        told = None if asked.progress is None else partial(asked.progress, "lower")
+        return cls(registry, asked.strict, told, asked.copy)
 
 
 @attrs.frozen(eq=False)

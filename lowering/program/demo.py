@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import IrkitError
-from lowering.program.to_onnx import to_onnx
 
 Example = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any], Any]
 

@@ -28,6 +28,7 @@ from irkit.errors import LoadError
 from irkit.onnx.sessions import Session, session
 from lowering.capture.capture import Captured, capture
 from lowering.errors import LoweringError
+from lowering.fold.assertions import Watched
 from lowering.fold.facts import facts_of, ranges_by_name
 from lowering.fold.lower import Inputs, Lowered, metadata_of
 from lowering.program.check import CheckReport, checked
@@ -60,7 +61,7 @@ def check_file(onnx_path: str | Path, pt2_path: str | Path, runs: int = 3, *, se
     contract, state = contract_of(captured)
     low = Lowered(contract, captured, outputs_of(captured), {}, state, 0, 0.0)
     model = callable_of(captured.program) if captured.program is not None else None
-    program = FileProgram(contract, contract, low, 0, report_of(contract, file), model, file=file)
+    program = FileProgram(contract, Watched(contract), low, 0, report_of(contract, file), model, file=file)
     program.require_fit()
     return checked(program, runs, seed)
 

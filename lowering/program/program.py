@@ -21,12 +21,12 @@ from irkit.core.ir import Graph
 from irkit.core.types import DType, Tensor, dims_of
 from irkit.dims import symbols_of
 from irkit.errors import ContractError, IrkitError
-from irkit.onnx.save import save
+from irkit.onnx.save import Form, write_model
 from irkit.onnx.sessions import session
 from irkit.onnx.writing.models import to_proto
 from lowering.capture.guards.sparse import HINT, lines_that_count, stores_zero
 from lowering.errors import CaptureError
-from lowering.fold.assertions import apart, watched
+from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.fold.scope import Check
 from lowering.program.arguments import array_of_number, implied_arrays, require_tensor, sequence_of, signature_of
@@ -51,21 +51,34 @@ class Described:
 class Program:
     """What `irkit.to_onnx` returns.
 
-    `graph` is the graph as lowered, `ready` the same optimized, legalized and materialized for its target; `lowered`
-    the record of capture and lowering; `report` what an export says about itself; `checks` the conditions that only the
-    data decides, as boolean scalars that a call computes beside the results of `ready`; `precision` is float16 or
-    bfloat16 for a program that computes in it; `model` what it was exported from. A call takes and gives the element
-    types of the torch model in any case.
+    `graph` is the graph as lowered, `made` the same optimized, legalized and materialized for its target, together with
+    the conditions that only the data decides; `lowered` the record of capture and lowering; `report` what an export
+    says about itself; `precision` is float16 or bfloat16 for a program that computes in it; `model` what it was
+    exported from. A call takes and gives the element types of the torch model in any case.
     """
 
     graph: Graph
-    ready: Graph
+    made: Watched
     lowered: Lowered
     opset: int
     report: Report
     model: Any = None
     precision: DType | None = None
-    checks: tuple[Check, ...] = ()
+
+    @property
+    def ready(self) -> Graph:
+        """The graph that is saved: optimized, legalized and materialized for its target."""
+        return self.made.graph
+
+    @property
+    def watched(self) -> Graph:
+        """`ready` with a result more for each of the `checks`; `ready` itself where there is none. A call runs it."""
+        return self.made.whole
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """The conditions that only the data decides, as boolean scalars beside the results of `ready`."""
+        return self.made.checks
 
     @cached_property
     def reference(self) -> Any:
@@ -90,7 +103,8 @@ class Program:
         it holds; its contract says which. Raises SerializeError where no file can be written there.
         `irkit.save(program.ready, ...)` has more options.
         """
-        save(self.watched if conditions else self.ready, path, opset=self.opset, external=external)
+        form = Form(external, opset=self.opset)
+        write_model(self.watched if conditions else self.ready, path, form)
         return Path(path)
 
     def refusing_nan(self) -> Program:
@@ -100,12 +114,7 @@ class Program:
         """
         known = {check.text + check.source for check in self.checks}
         new = tuple(check for check in conditions(self.ready) if check.text + check.source not in known)
-        return attrs.evolve(self, checks=(*self.checks, *new)) if new else self
-
-    @cached_property
-    def watched(self) -> Graph:
-        """`ready` with a result more for each of the `checks`; `ready` itself where there is none."""
-        return watched(self.ready, self.checks)
+        return attrs.evolve(self, made=self.made.asking(new)) if new else self
 
     @cached_property
     def session(self) -> Any:
@@ -261,9 +270,9 @@ class Program:
         """The same program with its weights copied, which stays what it is while the model goes on training. Raises
         StaleError where a weight was written into before."""
         frozen = freezing()
-        graph, (ready, checks) = frozen(self.graph), apart(frozen(self.watched))
+        graph = frozen(self.graph)
         return attrs.evolve(
-            self, graph=graph, ready=ready, lowered=attrs.evolve(self.lowered, graph=graph), checks=checks
+            self, graph=graph, made=self.made.then(frozen), lowered=attrs.evolve(self.lowered, graph=graph)
         )
 
     def contract(self) -> dict[str, Any]:

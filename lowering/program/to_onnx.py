@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
 import torch
-from torch.export import ExportedProgram
-from torch.fx import Graph as Graph_
-from torch.fx import GraphModule
 
 from irkit.contract.sizes import ENFORCED
 from irkit.core.ir import Graph
 from irkit.core.origins import Origin
-from irkit.core.types import DType
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import notation, symbol
-from irkit.rewriting.rule import Rule, Rules
-from lowering.capture.capture import capture as captured_by_torch
-from lowering.direct.entry import directly
-from lowering.errors import CaptureError, LoweringError
-from lowering.fold.assertions import apart, watched
-from lowering.fold.lower import Lowered, lowered
-from lowering.fold.registry import Converter
+from irkit.rewriting.rule import Rule
+from lowering.errors import LoweringError
+from lowering.fold.assertions import Watched
+from lowering.fold.lower import Lowered
+from lowering.program.clock import Clock
 from lowering.program.finite_numbers import FINITE, assuming
 from lowering.program.program import Program
 from lowering.program.report import Report
+from lowering.program.ways import lower_model
+from lowering.records.options import ExportOptions
 from lowering.records.types import DTYPES
 from lowering.tensors.complex_pairs import boundary_text
-from passes import optimize as optimized
+from passes import optimize
 from passes.legal.legalize import newest_for
 from passes.legal.materialize_dims import materialize_dims
 from passes.legal.runtime.limits import limited
@@ -43,103 +38,86 @@ from passes.preparing.prepare import fitted
 from passes.targets import Target, target_of
 from passes.whole_graph.seeded import seeded
 
-Progress = Callable[[str, int, int], None]
+
+@attrs.frozen(eq=False)
+class Goal:
+    """What an export is for, made of its options before the work begins.
+
+    `free` says that no opset was asked for, so that an older one than the target's newest may be taken.
+    """
+
+    target: Target
+    free: bool = False
+    optimize: bool = True
+    rules: tuple[Rule | str, ...] = ()
+    precision: Precision | None = None
+    seed: int | None = None
+
+    @classmethod
+    def of(cls, options: ExportOptions) -> Goal:
+        """The goal that options name. Raises RewriteError for a target, rules or a precision that there are none of."""
+        wanted = options.precision
+        half = DTYPES.get(wanted, str(wanted)) if isinstance(wanted, torch.dtype) else wanted
+        return cls(
+            target_of(options.target, options.opset),
+            free=options.opset is None and isinstance(options.target, str),
+            optimize=options.optimize,
+            rules=several(options.rules),
+            precision=None if half is None else Precision.of(half),
+            seed=options.seed,
+        )
 
 
-def to_onnx(
-    model: Any,
-    args: Sequence[Any] | torch.Tensor = (),
-    kwargs: Mapping[str, Any] | None = None,
-    *,
-    dynamic_shapes: Any = None,
-    opset: int | None = None,
-    target: str | Target = "onnxruntime-cpu",
-    input_names: Sequence[str] | Mapping[str, str] | None = None,
-    output_names: Sequence[str] | None = None,
-    converters: Mapping[Any, Converter] | None = None,
-    strict: bool = False,
-    optimize: bool = True,
-    rules: Rules | Rule | str | tuple[Rule | str, ...] = (),
-    precision: Precision | DType | torch.dtype | str | None = None,
-    seed: int | None = None,
-    progress: Progress | None = None,
-    scalar_inputs: Sequence[str] = (),
-    specialization: str | None = None,
-    widen: bool = True,
-    capture: str = "torch.export",
-    copy: bool = False,
+def export_model(
+    model: Any, args: Sequence[Any] | torch.Tensor, kwargs: Mapping[str, Any] | None, options: ExportOptions
 ) -> Program:
-    """What `irkit.to_onnx` does; its documentation says what the arguments mean and what is raised."""
-    options = {"scalar_inputs": scalar_inputs, "specialization": specialization, "widen": widen}
-    chosen, rules = target_of(target, opset), several(rules)
-    half = DTYPES.get(precision, str(precision)) if isinstance(precision, torch.dtype) else precision
-    wanted = None if half is None else Precision.of(half)
-    seconds: dict[str, float] = {}
-    clock = Clock(seconds, progress)
-    options |= {"dynamic_shapes": dynamic_shapes, "input_names": input_names}
-    made = {"output_names": output_names, "converters": converters, "strict": strict, "copy": copy}
-    if is_direct(capture, model):
-        low = clock("capture", directly, model, args, kwargs, **options, **made)
-    else:
-        captured = clock("capture", captured_by_torch, model, args, kwargs, **options)
-        told = None if progress is None else lambda i, n: progress("lower", i, n)
-        low = clock("lower", lowered, captured, **made, progress=told)
+    """What `irkit.to_onnx` does; its documentation says what is raised.
+
+    Capture and lowering give a graph, with the conditions that only data decides beside it; both are then rewritten as
+    one: optimized, brought to another precision, legalized for the target, their sizes written out as nodes.
+    """
+    goal, clock = Goal.of(options), Clock(progress=options.progress)
+    low = lower_model(model, args, kwargs, options, clock)
     if not low.graph.results:
         raise LoweringError("the program returns no tensor, and an ONNX model must have a result", hint="return one")
-    whole = watched(low.graph, low.checks)
-    drawn = whole if seed is None else seeded(whole, seed)
-    better = clock("optimize", optimized, drawn, rules=rules) if optimize else drawn
-    mixed = None if wanted is None else clock("precision", wanted.mixed, better)
-    free = opset is None and isinstance(target, str)
-    return finished(low, better, mixed, chosen, clock, free, model, text_of(rules))
+    better = optimized(low.watched, goal, clock)
+    return finished(low, better, goal, clock, model)
 
 
-def is_direct(capture: str, model: Any) -> bool:
-    """Whether a model is to be run by irkit itself; what torch has captured already is lowered as it is.
-
-    Raises CaptureError for a way of capture that there is none of.
-    """
-    if capture not in ("torch.export", "direct"):
-        raise CaptureError(f"capture is {capture!r}", hint="write 'direct' or 'torch.export'")
-    given = isinstance(model, ExportedProgram | GraphModule | Graph_ | str | os.PathLike)
-    return capture == "direct" and not given
+def optimized(watched: Watched, goal: Goal, clock: Clock) -> Watched:
+    """The graph with seeds for its draws, and simplified, as far as the goal asks for either."""
+    drawn = watched if goal.seed is None else watched.then(partial(seeded, seed=goal.seed))
+    if not goal.optimize:
+        return drawn
+    with clock("optimize"):
+        return drawn.then(partial(optimize, rules=goal.rules))
 
 
-def finished(
-    low: Lowered, better: Graph, mixed: Mixed | None, target: Target, clock: Clock, free: bool, model: Any, rules: str
-) -> Program:
-    """The program of an optimized graph, legalized and materialized for its target; `free` where its opset is not asked
-    for, so that an older one may be taken; `rules` names those of the target."""
-    better = better if mixed is None else mixed.graph
-    chosen = newest_for(better, target) if free else target
-    legal = clock("legalize", fitted, better, chosen, rules)
-    ready, checks = apart(clock("materialize", materialize_dims, legal, chosen.opset))
-    ready = limited(assuming(ready, chosen), chosen)
-    counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(apart(better)[0]), "ONNX": len(ready)}
-    report = report_of(low, ready, chosen, counts, clock.seconds)
+def finished(low: Lowered, better: Watched, goal: Goal, clock: Clock, model: Any) -> Program:
+    """The program of an optimized graph: brought to the precision that is asked for, legalized and materialized for its
+    target."""
+    mixed = mixed_as_asked(better.whole, goal, clock)
+    better = better if mixed is None else better.with_whole(mixed.graph)
+    target = newest_for(better.whole, goal.target) if goal.free else goal.target
+    with clock("legalize"):
+        legal = better.then(partial(fitted, target=target, rules=text_of(goal.rules)))
+    with clock("materialize"):
+        written = legal.then(partial(materialize_dims, opset=target.opset))
+    ready = written.with_facts(limited(assuming(written.graph, target), target).signature.facts)
+    counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better.graph), "ONNX": len(ready.graph)}
+    report = report_of(low, ready.graph, target, counts, clock.seconds)
     if mixed is None:
-        return Program(low.graph, ready, low, chosen.opset, report, model, checks=checks)
+        return Program(low.graph, ready, low, target.opset, report, model)
     report = attrs.evolve(report, precision=str(mixed))
-    return Program(low.graph, ready, low, chosen.opset, report, model, mixed.dtype, checks)
+    return Program(low.graph, ready, low, target.opset, report, model, mixed.dtype)
 
 
-@attrs.frozen
-class Clock:
-    """Runs the stages of an export and notes how long each takes, in seconds."""
-
-    seconds: dict[str, float]
-    progress: Progress | None = None
-
-    def __call__(self, stage: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """What `function` returns for the arguments."""
-        if self.progress is not None:
-            self.progress(stage, 0, 1)
-        start = time.perf_counter()
-        result = function(*args, **kwargs)
-        self.seconds[stage] = time.perf_counter() - start
-        if self.progress is not None:
-            self.progress(stage, 1, 1)
-        return result
+def mixed_as_asked(graph: Graph, goal: Goal, clock: Clock) -> Mixed | None:
+    """The graph in the precision that is asked for; None where none is."""
+    if goal.precision is None:
+        return None
+    with clock("precision"):
+        return goal.precision.mixed(graph)
 
 
 def report_of(

@@ -22,6 +22,7 @@ import torch
 from irkit.core.ir import Graph
 from irkit.errors import RewriteError
 from lowering.capture.capture import capture
+from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered, lowered
 from lowering.program.program import Program
 from lowering.program.to_onnx import report_of
@@ -64,7 +65,9 @@ class Optimized:
         """The program for a target and an opset. Raises RewriteError where the opset cannot say it."""
         chosen = target_of(target, opset)
         ready = prepare(self.graph, chosen)
-        return Program(self.low.graph, ready, self.low, opset, report_of(self.low, ready, chosen, {}, {}), self.model)
+        return Program(
+            self.low.graph, Watched(ready), self.low, opset, report_of(self.low, ready, chosen, {}, {}), self.model
+        )
 
 
 def of_model(case: Case) -> Optimized:

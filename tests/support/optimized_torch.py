@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from irkit.core.ir import Graph
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import IrkitError
-from lowering.program.to_onnx import to_onnx
 from tests.lowering.aten.oracle import OPS, Case
 from tests.tables.coverage.measure import DTYPES, NOT_DETERMINED, Key, cases_of, clones, dynamic_axes
 

@@ -3,12 +3,11 @@ export."""
 
 from __future__ import annotations
 
-from lowering.fold.assertions import watched
+from lowering.program.clock import Clock
 from lowering.program.program import Program
-from lowering.program.to_onnx import Clock, finished
-from passes import optimize
+from lowering.program.to_onnx import Goal, finished, optimized
+from lowering.records.options import ExportOptions
 from passes.precision import Precision
-from passes.targets import target_of
 
 
 def retargeted(
@@ -18,7 +17,5 @@ def retargeted(
     precision: Precision | str | None = None,
 ) -> Program:
     """What `to_onnx` makes with these options, of the model and the arguments that `program` was made of."""
-    low = program.lowered
-    better = optimize(watched(low.graph, low.checks))
-    mixed = None if precision is None else Precision.of(precision).mixed(better)
-    return finished(low, better, mixed, target_of(target, opset), Clock({}), opset is None, program.model, "")
+    goal, low, clock = Goal.of(ExportOptions(target=target, opset=opset, precision=precision)), program.lowered, Clock()
+    return finished(low, optimized(low.watched, goal, clock), goal, clock, program.model)

@@ -22,8 +22,8 @@ from irkit.contract.as_json import contract_of
 from irkit.core.ir import Fact, Graph, Signature
 from irkit.dims import conditions, notation
 from irkit.errors import DimensionError, EvaluateError, IrkitError, LoadError, ParseError, SerializeError
+from lowering import lower
 from lowering.errors import CaptureError
-from lowering.fold.lower import lower
 from passes import optimize, prepare
 from tests.fuzz.entrances import seeds
 from tests.fuzz.entrances.doors import DOORS

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from irkit.core.ir import Graph
+from irkit.doors.to_onnx import to_onnx
 from irkit.verification.laws import verify
 from lowering import lower
-from lowering.program.to_onnx import to_onnx
 from passes import optimize
 
 

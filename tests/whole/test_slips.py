@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import irkit
 from irkit import op
 from irkit.doors.cli import app
+from irkit.doors.to_onnx import to_onnx
 from irkit.pattern import hole, p
-from lowering.program.to_onnx import to_onnx
 from passes import optimize, prepare
 
 A = irkit.param(irkit.tensor("f32", "n", 4))

@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 import torch
 
+from irkit.doors.to_onnx import to_onnx
 from lowering.program.check import SizeReport, run
 from lowering.program.program import Program
-from lowering.program.to_onnx import to_onnx
 from tests.support.retargeted import retargeted
 from tests.zoo.case import Case
 

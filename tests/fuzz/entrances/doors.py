@@ -30,7 +30,7 @@ from irkit.errors import IrkitError
 from irkit.onnx.reading.types import read_dim
 from irkit.onnx.writing.models import GUARDS_KEY, RANGES_KEY, SIGNATURE_KEY
 from irkit.text.files import load_text, save_text
-from lowering.fold.lower import lower
+from lowering import lower
 from passes import optimize, prepare
 from passes.precision import Precision
 from passes.targets import target_of

@@ -19,9 +19,9 @@ import irkit
 from irkit import dims
 from irkit.contract.as_json import contract_of, solved
 from irkit.doors.cli import app
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError
 from lowering.program.program import Program
-from lowering.program.to_onnx import to_onnx
 
 PAGE = Path(__file__).parents[3] / "docs" / "understand" / "contract.md"
 

@@ -12,8 +12,8 @@ from torch.export import Dim
 
 import irkit
 from irkit.dims.conditions import holds
+from irkit.doors.to_onnx import to_onnx
 from lowering.errors import CaptureError
-from lowering.program.to_onnx import to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -14,9 +14,9 @@ from torch.export import Dim
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.shape_prop import ShapeProp
 
+from irkit.doors.to_onnx import to_onnx
 from lowering.capture.capture import Captured, capture
 from lowering.errors import CaptureError
-from lowering.program.to_onnx import to_onnx
 from lowering.records.pytrees import known_cache_types
 from tests.support.captured import Add, Apart, Chained, X, Y, guards, shapes
 

@@ -16,11 +16,11 @@ from torch import nn
 from torch.utils import _pytree as pytree
 from transformers.models.minimax.modeling_minimax import MiniMaxCache
 
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError
 from lowering.capture.capture import capture
 from lowering.capture.same_program import run
 from lowering.errors import CaptureError
-from lowering.program.to_onnx import to_onnx
 from lowering.records.pytrees import known_cache_types, registering
 from tests.support.captured import Add, Apart, Tree, X, Y, program_of, shapes
 

@@ -11,10 +11,10 @@ from torch import nn
 from torch.export import Dim
 
 import irkit
+from irkit.doors.to_onnx import to_onnx
 from lowering.capture.capture import capture
 from lowering.capture.guards.guards import Guard, follows, number
 from lowering.errors import CaptureError
-from lowering.program.to_onnx import to_onnx
 from lowering.records.dynamic_shapes import free_name, range_of, with_names
 from tests.support.captured import Apart, X, Y, guards, shapes
 

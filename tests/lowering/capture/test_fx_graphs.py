@@ -11,8 +11,8 @@ from torch._functorch.aot_autograd import aot_export_joint_simple, aot_export_mo
 from torch.export.experimental import _export_forward_backward
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from irkit.doors.to_onnx import to_onnx
 from lowering.capture.fx_graphs import structure_of
-from lowering.program.to_onnx import to_onnx
 from tests.support.captured import X, Y
 
 

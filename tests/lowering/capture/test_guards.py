@@ -17,6 +17,7 @@ from torch.export import Dim
 from torch.utils._sympy.functions import Mod
 
 import irkit
+from irkit.doors.to_onnx import to_onnx
 from lowering import lower
 from lowering.capture.capture import Captured, capture
 from lowering.capture.guards.guards import Guard, allows_more, number
@@ -24,7 +25,6 @@ from lowering.capture.same_program import at_point
 from lowering.capture.widen import needless
 from lowering.errors import CaptureError
 from lowering.program.program import Program
-from lowering.program.to_onnx import to_onnx
 from tests.support.captured import X, guards
 
 

@@ -14,7 +14,7 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.utils.checkpoint import checkpoint
 
 import irkit
-from lowering.direct.entry import directly
+from lowering import lower
 from lowering.errors import CaptureError
 from tests.zoo.cases import CASES
 from tests.zoo.outcome import measured
@@ -211,7 +211,7 @@ def test_direct_runs_in_threads_side_by_side() -> None:
     found: list[Any] = []
 
     def capture() -> None:
-        found.append(directly(torch.nn.Linear(4, 4), (torch.randn(3, 4),), dynamic_shapes=N).graph)
+        found.append(lower(torch.nn.Linear(4, 4), (torch.randn(3, 4),), dynamic_shapes=N, capture="direct"))
 
     threads = [threading.Thread(target=capture) for _ in range(4)]
     for thread in threads:

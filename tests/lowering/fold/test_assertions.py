@@ -18,6 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import irkit
 from irkit.contract.as_json import contract_of
 from lowering import lower
+from lowering.fold.assertions import Watched
 
 FOUR = torch.ones(4)
 
@@ -204,7 +205,7 @@ def test_a_check_tells_of_data_that_only_one_side_refuses() -> None:
         return x * n
 
     program = irkit.to_onnx(above_one, (FOUR,), dynamic_shapes={"x": {0: "a"}})
-    careless = attrs.evolve(program, checks=())
+    careless = attrs.evolve(program, made=Watched(program.ready))
     assert program.check(4) and "RuntimeError" in str(careless.check(4)) and not careless.check(4)
 
 

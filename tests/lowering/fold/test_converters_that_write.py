@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.export import Dim
 
 from irkit import op
+from irkit.doors.to_onnx import to_onnx
 from lowering.errors import MissingConverters
-from lowering.program.to_onnx import to_onnx
 
 
 @torch.library.custom_op("irkit_tests::scale_", mutates_args=("x",))

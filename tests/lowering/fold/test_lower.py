@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import irkit
+from irkit.doors.to_onnx import to_onnx
 from irkit.verification.laws import verify
 from lowering import lower
 from lowering.errors import LoweringError, MissingConverters
 from lowering.program.check import run
 from lowering.program.program import Program
-from lowering.program.to_onnx import to_onnx
 
 
 class Plain(torch.nn.Module):

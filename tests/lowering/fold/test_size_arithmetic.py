@@ -12,8 +12,8 @@ import torch
 from torch.export import Dim
 
 from irkit.checking.comparison import compare
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError
-from lowering.program.to_onnx import to_onnx
 
 TORCH: Any = torch
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 31)

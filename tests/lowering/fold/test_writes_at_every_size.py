@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError
 from lowering.program.program import Program
-from lowering.program.to_onnx import to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -22,9 +22,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.shape_prop import ShapeProp
 
 import irkit
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import IrkitError
+from lowering.fold.assertions import Watched
 from lowering.program.check import run
-from lowering.program.to_onnx import to_onnx
 
 
 class Model(torch.nn.Module):
@@ -304,7 +305,7 @@ def test_a_check_starts_from_the_state_at_capture_and_compares_what_is_left() ->
     for name in ("seen_out", "y_out"):
         changed = list(results)
         changed[names.index(name)] = irkit.op.Mul(results[names.index(name)], 1.01)
-        wrong = attrs.evolve(program, ready=program.ready.with_results(changed))
+        wrong = attrs.evolve(program, made=Watched(program.ready.with_results(changed)))
         assert wrong.check(n=0).runs[0].problem.startswith(f"state {name.removesuffix('_out')}: ")
 
 

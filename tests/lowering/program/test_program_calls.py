@@ -13,7 +13,7 @@ from torch import nn
 from torch.export import Dim
 
 import irkit
-from lowering.program.to_onnx import to_onnx
+from irkit.doors.to_onnx import to_onnx
 from tests.support.captured import X, Y
 
 

@@ -19,8 +19,8 @@ from irkit.checking.comparison import compare
 from irkit.core.blobs import Blob, beside, blob, joined
 from irkit.core.ir import Graph, Value, constant, param
 from irkit.core.types import DType, Tensor, tensor
+from irkit.doors.to_onnx import save
 from irkit.evaluation.interpreter import evaluate
-from irkit.onnx.save import save
 from irkit.onnx.writing.models import to_proto
 from irkit.onnx.writing.tensors import chunks
 from irkit.verification.laws import verify

@@ -18,8 +18,8 @@ import transformers as t
 import irkit
 from irkit.checking.comparison import compare
 from irkit.core.ir import Graph
+from irkit.doors.to_onnx import save
 from irkit.evaluation.interpreter import evaluate
-from irkit.onnx.save import save
 from lowering import lower
 from passes import optimize, prepare
 from passes.preparing.fuse import fuse

@@ -17,11 +17,11 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from irkit.checking.comparison import compare
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError, IrkitError
 from lowering.errors import CaptureError, LoweringError, MissingConverters
 from lowering.program.check import assignments, resized, run
 from lowering.program.program import Program
-from lowering.program.to_onnx import to_onnx
 from tests.lowering.aten.oracle import OPS, Case, array, rules_for, tensors_of
 from tests.lowering.aten.test_opinfo import function_of
 from tests.tables.coverage.verdicts import Sampled, sampled, verdict

@@ -17,10 +17,10 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from irkit.checking.comparison import compare
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError
 from lowering.program.check import assignments, resized, run
 from lowering.program.program import Program
-from lowering.program.to_onnx import to_onnx
 from tests.lowering.aten.oracle import array, rules_for, tensors_of
 from tests.tables.coverage.measure import Failed, Found, NotCaptured, Undetermined, clean, made, reason_of, since
 from tests.tables.coverage.verdicts import doubled, shown_by

@@ -11,8 +11,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from irkit.doors.to_onnx import to_onnx
 from lowering.program.check import run
-from lowering.program.to_onnx import to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 QUICK = settings(max_examples=12, deadline=None, phases=(Phase.explicit, Phase.generate))

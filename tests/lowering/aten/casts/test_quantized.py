@@ -10,7 +10,7 @@ import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators of quantized graphs
 
 import irkit
-from lowering.program.to_onnx import to_onnx
+from irkit.doors.to_onnx import to_onnx
 
 Q = torch.ops.quantized_decomposed
 X = torch.linspace(-9, 9, 60).reshape(3, 4, 5)

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import irkit
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError
 from lowering import lower
 from lowering.program.files import check_file
-from lowering.program.to_onnx import to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from irkit.checking.comparison import compare
+from irkit.doors.to_onnx import to_onnx
 from lowering.program.program import Program
-from lowering.program.to_onnx import to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -10,7 +10,7 @@ import torch
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 
-from lowering.program.to_onnx import to_onnx
+from irkit.doors.to_onnx import to_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from irkit.doors.to_onnx import to_onnx
 from lowering.program.program import Program
-from lowering.program.to_onnx import to_onnx
 
 SIZE = 20_000
 GAMMA, DIRICHLET = torch.ops.aten._standard_gamma, torch.ops.aten._sample_dirichlet

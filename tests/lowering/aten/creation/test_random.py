@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import irkit
-from lowering.program.to_onnx import to_onnx
+from irkit.doors.to_onnx import to_onnx
 from passes import seeded
 from tests.lowering.aten.harness import check, lowered, run_onnx
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 import torch.onnx.ops as onnx_ops
 
+from irkit.doors.to_onnx import to_onnx
 from lowering import lower
-from lowering.program.to_onnx import to_onnx
 from tests.lowering.aten.oracle import Wrapped, check
 
 

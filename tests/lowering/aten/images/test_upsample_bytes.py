@@ -15,9 +15,9 @@ from irkit import dims
 from irkit.checking.comparison import compare
 from irkit.core.ir import Graph, param
 from irkit.core.types import tensor
+from irkit.doors.to_onnx import to_onnx
 from irkit.evaluation.interpreter import evaluate
 from lowering.aten.images.upsample import antialiased_weights, weights
-from lowering.program.to_onnx import to_onnx
 from lowering.tensors.resampling import matrix
 
 F = torch.nn.functional

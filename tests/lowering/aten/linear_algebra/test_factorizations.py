@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from torch.export import Dim
 
 from irkit.checking.comparison import compare
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError
 from lowering.program.program import Program
-from lowering.program.to_onnx import to_onnx
 from tests.lowering.aten.oracle import array, check, tensors_of
 
 linalg = torch.linalg

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.export import Dim
 
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError
-from lowering.program.to_onnx import to_onnx
 from tests.lowering.aten.oracle import check, check_all, module_cases, op_cases
 
 OPS = [

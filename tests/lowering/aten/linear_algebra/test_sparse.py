@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError
 from lowering.errors import CaptureError, LoweringError
-from lowering.program.to_onnx import to_onnx
 
 MATRIX = torch.tensor([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0], [-1.0, 0.0, 3.0]])
 OTHER = torch.tensor([[1.0, 2.0], [3.0, -4.0], [0.5, 6.0]])

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch.export import Dim
 
-from lowering.program.to_onnx import to_onnx
+from irkit.doors.to_onnx import to_onnx
 from tests.lowering.aten.oracle import check, check_all, module_cases, op_cases
 
 OPS = [

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from irkit.doors.to_onnx import to_onnx
 from lowering.program.check import run
-from lowering.program.to_onnx import to_onnx
 
 
 class Loss(torch.nn.Module):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from irkit.checking.comparison import compare
-from lowering.program.to_onnx import to_onnx
+from irkit.doors.to_onnx import to_onnx
 
 UNIT = np.concatenate(
     [np.linspace(-0.999, 0.999, 301), 10.0 ** np.linspace(-12, -1, 30), [1 - 1e-9, -1 + 1e-12, 0, 1, -1, 2, np.nan]]

@@ -1,0 +1,92 @@
+"""The ways in: a torch program becomes a graph through torch.export, or by a run of irkit's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Graph as FxGraph
+from torch.fx import GraphModule
+
+from irkit.core.ir import Graph
+from lowering.capture.capture import capture_model
+from lowering.direct.entry import directly
+from lowering.fold.lower import Lowered, lowered
+from lowering.program.clock import Clock
+from lowering.records.options import DIRECT, ExportOptions
+
+
+def lower(
+    program: Any,
+    args: Sequence[Any] | torch.Tensor = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | Mapping[str, str] | None = None,
+    output_names: Sequence[str] | None = None,
+    converters: Mapping[Any, Callable[..., Any]] | None = None,
+    strict: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    scalar_inputs: Sequence[str] = (),
+    specialization: str | None = None,
+    widen: bool = True,
+    capture: str = "torch.export",
+    copy: bool = False,
+) -> Graph:
+    """The irkit graph of a torch program.
+
+    Args:
+        program: an `ExportedProgram`, an FX `GraphModule` or `Graph` with shape metadata, an `nn.Module`, function or
+            method (then with example `args` and `kwargs`), or the path of a `.pt2` file.
+        args: example positional inputs; nested structures and caches as the model takes them.
+        kwargs: example keyword inputs.
+        dynamic_shapes: any form that torch.export takes; strings name dimensions, as in `{"x": {0: "batch"}}`.
+        input_names: public names for the input leaves, in order, or a mapping from names to new ones.
+        output_names: public names for the output tensors, in order.
+        converters: the caller's own converters, by torch operator; they win over irkit's.
+        strict: refuse operators that only torch's decomposition can express.
+        progress: called with (nodes done, nodes in all) a few times a second.
+        scalar_inputs: names of Python ints and floats among the arguments that shall be inputs, not constants.
+        specialization: what becomes of dimensions that the model fixes; see `lowering.capture.capture`.
+        widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
+        capture: how a module, function or method is captured: "torch.export", or "direct", by one run on tensors of
+            irkit's own.
+        copy: True copies the weights, for a program whose own will change. Otherwise large ones stay in its memory,
+            and what needs them raises StaleError once they were written into.
+
+    Returns the graph: parameters and results in the order and with the names of the model's own, weights as constants,
+    state that the model writes as further parameters and results. Raises CaptureError where torch cannot capture the
+    program, MissingConverters where operators have no converter, LoweringError where a result contradicts torch.
+    """
+    told = None if progress is None else lambda _, done, total: progress(done, total)
+    options = ExportOptions(
+        dynamic_shapes=dynamic_shapes, input_names=input_names, output_names=output_names, converters=converters,
+        strict=strict, progress=told, scalar_inputs=scalar_inputs, specialization=specialization, widen=widen,
+        capture=capture, copy=copy,
+    )  # fmt: skip
+    return lower_model(program, args, kwargs, options, Clock()).graph
+
+
+def lower_model(
+    model: Any,
+    args: Sequence[Any] | torch.Tensor,
+    kwargs: Mapping[str, Any] | None,
+    options: ExportOptions,
+    clock: Clock,
+) -> Lowered:
+    """A torch program as a graph, by the way that the options name; what was captured already is lowered as it is."""
+    if options.capture == DIRECT and not is_captured(model):
+        with clock("capture"):
+            return directly(model, args, kwargs, options)
+    with clock("capture"):
+        captured = capture_model(model, args, kwargs, options)
+    with clock("lower"):
+        return lowered(captured, options)
+
+
+def is_captured(model: Any) -> bool:
+    """True for what torch has captured already: a program, a graph, or the path of a file."""
+    return isinstance(model, ExportedProgram | GraphModule | FxGraph | str | os.PathLike)

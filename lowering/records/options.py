@@ -1,0 +1,67 @@
+"""What a user may ask of an export, as one frozen record that goes from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import torch
+
+from irkit.core.types import DType
+from irkit.rewriting.rule import Rule, Rules
+from lowering.errors import CaptureError
+from passes.precision import Precision
+from passes.targets import Target
+
+DIRECT, TORCH_EXPORT = "direct", "torch.export"
+WAYS = (DIRECT, TORCH_EXPORT)
+"""The ways to capture a module."""
+
+
+def known_way(_: Any, __: Any, way: Any) -> None:
+    """Raises CaptureError for a way of capture that there is none of."""
+    if way not in WAYS:
+        raise CaptureError(f"capture is {way!r}", hint="write 'direct' or 'torch.export'")
+
+
+def known_specialization(_: Any, __: Any, asked: Any) -> None:
+    """Raises CaptureError for what says nothing of dimensions that the model fixes."""
+    if asked not in (None, "report", "error"):
+        raise CaptureError(f"specialization is {asked!r}", hint="write 'report', 'error' or None")
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ExportOptions:
+    """What `irkit.to_onnx` takes beside the model and its arguments, each under the name and with the default that it
+    has there, where it is described; `lowering.lower` and `capture` take some of them.
+
+    `dynamo` is no option of an export: torch.export shall trace by TorchDynamo instead of Python itself.
+
+    Raises CaptureError for a way of capture that there is none of, and for a `specialization` that says nothing.
+    """
+
+    # how the model is captured
+    dynamic_shapes: Any = None
+    input_names: Sequence[str] | Mapping[str, str] | None = None
+    scalar_inputs: Sequence[str] = ()
+    specialization: str | None = attrs.field(default=None, validator=known_specialization)
+    widen: bool = True
+    capture: str = attrs.field(default=TORCH_EXPORT, validator=known_way)
+    dynamo: bool = False
+    # how it is lowered
+    output_names: Sequence[str] | None = None
+    converters: Mapping[Any, Callable[..., Any]] | None = None
+    strict: bool = False
+    copy: bool = False
+    progress: Callable[[str, int, int], None] | None = None
+    # what becomes of the graph
+    opset: int | None = None
+    target: str | Target = "onnxruntime-cpu"
+    optimize: bool = True
+    rules: Rules | Rule | str | tuple[Rule | str, ...] = ()
+    precision: Precision | DType | torch.dtype | str | None = None
+    seed: int | None = None
+
+
+DEFAULTS = ExportOptions()

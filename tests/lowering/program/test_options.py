@@ -1,0 +1,80 @@
+"""The options of an export: one record, and the signatures that say the same."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+import torch
+
+import irkit
+from irkit.onnx.save import Form
+from lowering import lower
+from lowering.capture.capture import capture
+from lowering.errors import CaptureError
+from lowering.program.clock import Clock
+from lowering.records.options import ExportOptions
+
+FIELDS = {field.name: field.default for field in attrs.fields(ExportOptions)}
+
+
+def keywords(function: Callable[..., Any]) -> dict[str, Any]:
+    """The defaults of the arguments that a function takes by name only."""
+    found = inspect.signature(function).parameters.values()
+    return {each.name: each.default for each in found if each.kind is each.KEYWORD_ONLY}
+
+
+def test_to_onnx_takes_what_the_record_holds_with_the_same_defaults() -> None:
+    assert keywords(irkit.to_onnx) == {name: default for name, default in FIELDS.items() if name != "dynamo"}
+
+
+@pytest.mark.parametrize(("function", "names"), [(lower, {}), (capture, {"strict": "dynamo"})])
+def test_lower_and_capture_take_a_part_of_it(function: Callable[..., Any], names: dict[str, str]) -> None:
+    for name, default in keywords(function).items():
+        assert FIELDS[names.get(name, name)] == default, name
+
+
+def test_save_takes_what_the_form_of_a_file_holds_and_a_target() -> None:
+    form = {field.name: field.default for field in attrs.fields(Form)}
+    assert keywords(irkit.save) == {**form, "target": None}
+
+
+def test_the_record_refuses_what_there_is_none_of_and_cannot_be_changed() -> None:
+    with pytest.raises(CaptureError, match="capture is 'jit'"):
+        ExportOptions(capture="jit")
+    with pytest.raises(CaptureError, match="specialization is 'ignore'"):
+        ExportOptions(specialization="ignore")
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        ExportOptions().widen = False  # type: ignore[misc]
+
+
+def test_lower_goes_either_way_and_tells_of_its_progress() -> None:
+    told: list[tuple[int, int]] = []
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).sum(0)
+
+    graphs = [
+        lower(
+            scaled, (torch.randn(3, 4),), dynamic_shapes=({0: "n"},), capture=way, progress=lambda *at: told.append(at)
+        )
+        for way in ("torch.export", "direct")
+    ]
+    assert [v.op for v in graphs[0].order] == [v.op for v in graphs[1].order]
+    assert all(len(at) == 2 for at in told)
+    with pytest.raises(CaptureError, match="capture is 'dynamo'"):
+        lower(scaled, (torch.randn(3),), capture="dynamo")
+
+
+def test_a_clock_notes_stages_that_end() -> None:
+    told: list[tuple[str, int, int]] = []
+    clock = Clock(progress=lambda *at: told.append(at))
+    with clock("optimize"):
+        pass
+    with pytest.raises(ValueError), clock("legalize"):
+        raise ValueError
+    assert list(clock.seconds) == ["optimize"]
+    assert told == [("optimize", 0, 1), ("optimize", 1, 1), ("legalize", 0, 1)]
