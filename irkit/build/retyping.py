@@ -13,10 +13,10 @@ from irkit.core.origins import Origin
 from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import TypeRuleError
+from irkit.nodes import type_rules
 from irkit.nodes.calls import call_type
 from irkit.nodes.coarse_types import typed
 from irkit.ops.schemas import spec
-from irkit.ops.types import rules
 from irkit.ops.types.context import Context
 
 Operands = tuple[Value | None, ...]
@@ -60,7 +60,7 @@ def inferred(value: Value, inputs: Operands) -> Type:
         return source.type.items[value.attributes[0][1]]
     if op == CALL:
         return call_type(value.bodies[0], (v.type for v in inputs if v is not None))
-    rule = None if op in (PARAM, CONSTANT, SHAPE_VECTOR) else rules.RULES.get(op) or runtime.RULES.get(op)
+    rule = None if op in (PARAM, CONSTANT, SHAPE_VECTOR) else type_rules.RULES.get(op) or runtime.RULES.get(op)
     if rule is None:
         return value.type
     several = isinstance(value.type, Tuple)

@@ -20,10 +20,10 @@ from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims import Dim
 from irkit.dims.validation import number_of
 from irkit.errors import TypeRuleError
+from irkit.nodes import type_rules
 from irkit.nodes.bodies import with_bodies
 from irkit.nodes.coarse_types import typed
 from irkit.ops.schemas import BODIES, TYPE_STRINGS, AttributeSpec, OpSpec, dtype_of, spec
-from irkit.ops.types import rules
 from irkit.ops.types.context import Context
 
 
@@ -55,7 +55,7 @@ def call(
     if count > known.max_outputs:
         raise TypeRuleError(f"{op} has {known.max_outputs} results at most, and {count} are asked for")
     context = Context(known, operands, dict(frozen), bodies, count)
-    found = typed(rule or rules.infer(op), context)
+    found = typed(rule or type_rules.infer(op), context)
     if isinstance(found, tuple):
         several = len(found) != 1 or known.min_outputs > 1 or is_variadic(known)
         found = Tuple(found) if several else next(iter(found))

@@ -1,1 +1,1 @@
-"""Type rules, one per ONNX operator, by family; `irkit.ops.types.rules` gathers them."""
+"""Type rules, one per ONNX operator, by family; `irkit.nodes.type_rules` gathers them."""

@@ -12,9 +12,9 @@ import pytest
 
 from irkit.checking.samples.table import SAMPLES
 from irkit.evaluation.kernels.table import KERNELS
+from irkit.nodes.type_rules import RULES
 from irkit.ops.families import FAMILIES, family_of
 from irkit.ops.schemas import names
-from irkit.ops.types.rules import RULES
 
 ROOT = Path(__file__).resolve().parents[3]
 PLACES: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {

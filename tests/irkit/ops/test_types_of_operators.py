@@ -18,8 +18,8 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Optional, Tensor, Type, tensor
 from irkit.errors import TypeRuleError
+from irkit.nodes.type_rules import RULES
 from irkit.ops.schemas import OPSET
-from irkit.ops.types.rules import RULES
 from tests.support.node_cases import Case, built, cases, complaints, constant_of, unknowns
 
 NO_RULE: Mapping[str, str] = {
