@@ -17,63 +17,13 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.algorithms.jacobi import conjugated, epsilon, mirror, reflected, squares, transposed, units
+from lowering.tensors.complex_numbers import conjugate, either, minus, near_quotient, plus, product, root, squared
+from lowering.tensors.complex_pairs import Parts
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import concat, expand, ints, iota, picked, reshape, sliced, unsqueeze
 
-Number = tuple[Value, Value]
-"""The real and the imaginary part of complex numbers."""
-
 PATIENCE = 10
 """Sweeps without a result after which a shift is taken that nothing suggests."""
-
-
-# ---------------------------------------------------------------------------------------------- complex numbers
-
-
-def plus(a: Number, b: Number) -> Number:
-    """a + b"""
-    return op.Add(a[0], b[0]), op.Add(a[1], b[1])
-
-
-def minus(a: Number, b: Number) -> Number:
-    """a - b"""
-    return op.Sub(a[0], b[0]), op.Sub(a[1], b[1])
-
-
-def times(a: Number, b: Number) -> Number:
-    """a * b"""
-    return (
-        op.Sub(op.Mul(a[0], b[0]), op.Mul(a[1], b[1])),
-        op.Add(op.Mul(a[0], b[1]), op.Mul(a[1], b[0])),
-    )
-
-
-def over(a: Number, b: Number) -> Number:
-    """a / b, and a where b is 0"""
-    size = op.Add(op.Mul(b[0], b[0]), op.Mul(b[1], b[1]))
-    nothing = op.Equal(size, scalar(0, size.dtype))
-    size = op.Where(nothing, scalar(1, size.dtype), size)
-    one = op.Where(nothing, scalar(1, size.dtype), b[0])
-    real, imaginary = times(a, (one, op.Neg(b[1])))
-    return op.Div(real, size), op.Div(imaginary, size)
-
-
-def modulus(a: Number) -> Value:
-    """|a|"""
-    return op.Sqrt(op.Add(op.Mul(a[0], a[0]), op.Mul(a[1], a[1])))
-
-
-def root(a: Number) -> Number:
-    """The square root whose real part is not negative"""
-    size, half, zero = modulus(a), scalar(0.5, a[0].dtype), scalar(0, a[0].dtype)
-    real = op.Sqrt(op.Mul(op.Max(op.Add(size, a[0]), zero), half))
-    imaginary = op.Sqrt(op.Mul(op.Max(op.Sub(size, a[0]), zero), half))
-    return real, op.Where(op.Less(a[1], zero), op.Neg(imaginary), imaginary)
-
-
-def either(flag: Value, a: Number, b: Number) -> Number:
-    """a where the flag is set, else b"""
-    return op.Where(flag, a[0], b[0]), op.Where(flag, a[1], b[1])
 
 
 # ---------------------------------------------------------------------------------------------- Hessenberg's form
@@ -101,7 +51,7 @@ def hessenberg(a: Value) -> tuple[Value, Value]:
 # ---------------------------------------------------------------------------------------------- rotations
 
 
-def picks(table: Value, size: Dim, places: Sequence[tuple[Value, Value]]) -> list[Number]:
+def picks(table: Value, size: Dim, places: Sequence[tuple[Value, Value]]) -> list[Parts]:
     """The elements (b, 1) of H at rows and columns (b, 1); places outside are moved inside.  table: (b, p, n)."""
     last = dim_scalar(dims.sub(size, 1))
 
@@ -117,23 +67,23 @@ def picks(table: Value, size: Dim, places: Sequence[tuple[Value, Value]]) -> lis
     return list(zip(*columns, strict=True))
 
 
-def wilkinson(corner: Sequence[Number]) -> Number:
+def wilkinson(corner: Sequence[Parts]) -> Parts:
     """The eigenvalue of the matrix ((a, b), (c, d)) that is next to d"""
     a, b, c, d = corner
     half = scalar(0.5, a[0].dtype)
     difference = minus(a, d)
     p = op.Mul(difference[0], half), op.Mul(difference[1], half)
-    product = times(b, c)
-    disc = root(plus(times(p, p), product))
+    across = product(b, c)
+    disc = root(plus(product(p, p), across), roomy=True)
     against = op.Less(op.Add(op.Mul(p[0], disc[0]), op.Mul(p[1], disc[1])), scalar(0, half.dtype))
     disc = either(against, (op.Neg(disc[0]), op.Neg(disc[1])), disc)
-    step = over(product, plus(p, disc))
+    step = near_quotient(across, plus(p, disc))
     zero = op.Mul(step[0], scalar(0, half.dtype))
-    none = op.Equal(modulus(product), scalar(0, half.dtype))
+    none = op.Equal(squared(across), scalar(0, half.dtype))
     return minus(d, either(none, (zero, zero), step))
 
 
-def rotation(x: Number, y: Number, idle: Value) -> tuple[Number, Number]:
+def rotation(x: Parts, y: Parts, idle: Value) -> tuple[Parts, Parts]:
     """(c, s) of the unitary ((conj c, conj s), (-s, c)) that turns (x, y) to (r, 0)"""
     zero, one = scalar(0, x[0].dtype), scalar(1, x[0].dtype)
     size = op.Max(op.Max(op.Abs(x[0]), op.Abs(x[1])), op.Max(op.Abs(y[0]), op.Abs(y[1])))
@@ -146,7 +96,7 @@ def rotation(x: Number, y: Number, idle: Value) -> tuple[Number, Number]:
     return c, (op.Where(idle, zero, op.Div(y[0], length)), op.Where(idle, zero, op.Div(y[1], length)))
 
 
-def turn_rows(w: Value, at: Value, c: Number, s: Number) -> Value:
+def turn_rows(w: Value, at: Value, c: Parts, s: Parts) -> Value:
     """Rows `at` and the next of H, four rows of w with their real and imaginary parts, multiplied from the left."""
     (p, q), (u, v) = c, s
     nq, nu, nv = op.Neg(q), op.Neg(u), op.Neg(v)
@@ -161,7 +111,7 @@ def turn_rows(w: Value, at: Value, c: Number, s: Number) -> Value:
     return op.ScatterElements(w, index, op.Where(behind, scalar(0, w.dtype), made), axis=1)
 
 
-def turn_columns(w: Value, at: Value, c: Number, s: Number) -> Value:
+def turn_columns(w: Value, at: Value, c: Parts, s: Parts) -> Value:
     """Columns `at` and the next of H and Z multiplied from the right by the adjoint."""
     (p, q), (u, v) = c, s
     nq, nu, nv = op.Neg(q), op.Neg(u), op.Neg(v)
@@ -222,7 +172,7 @@ def triangular(h: Value, z: Value | None) -> tuple[Value, Value | None]:
     return t, None if z is None else reshape(sliced(w, 1, double, height), shape)
 
 
-def chased(w: Value, size: Dim, new: Value, done: Value, at: Value, low: Value, waited: Value) -> tuple[Number, Number]:
+def chased(w: Value, size: Dim, new: Value, done: Value, at: Value, low: Value, waited: Value) -> tuple[Parts, Parts]:
     """(c, s): the rotation that begins a sweep with a shift, or drives the bulge on; none where all is done"""
     one = const(1)
     upper, above, following = op.Sub(low, one), op.Sub(at, one), op.Add(at, one)
@@ -242,19 +192,19 @@ def chased(w: Value, size: Dim, new: Value, done: Value, at: Value, low: Value, 
 # ---------------------------------------------------------------------------------------------- eigenvectors
 
 
-def diagonal_of(t: Value) -> Number:
+def diagonal_of(t: Value) -> Parts:
     """(b, n): the elements of the diagonal"""
     size = t.shape[1]
     eye = cast(op.Equal(unsqueeze(iota(size), 1), iota(size)), t.dtype)
     return tuple(op.ReduceSum(op.Mul(picked(t, 2, i), eye), ints(2), keepdims=0) for i in (0, 1))  # type: ignore[return-value]
 
 
-def triangular_vectors(t: Value) -> Number:
+def triangular_vectors(t: Value) -> Parts:
     """(b, n, n): the eigenvectors of triangular matrices as columns, with no element much above 1"""
     batch, size, dtype = t.shape[0], t.shape[1], t.dtype
     places, one = iota(size), scalar(1, dtype)
     values = diagonal_of(t)
-    here: Number = unsqueeze(values[0], 1), unsqueeze(values[1], 1)
+    here: Parts = unsqueeze(values[0], 1), unsqueeze(values[1], 1)
     total = op.Sqrt(op.ReduceSumSquare(t, ints(1, 2, 3), keepdims=1))
     total = op.Squeeze(total, ints(3))
     least = op.Mul(op.Add(op.Add(op.Abs(here[0]), op.Abs(here[1])), op.Mul(total, scalar(epsilon(dtype), dtype))),
@@ -271,7 +221,7 @@ def triangular_vectors(t: Value) -> Number:
         gap = minus(here, own)
         near = op.Less(op.Add(op.Abs(gap[0]), op.Abs(gap[1])), least)
         gap = either(near, (least, op.Mul(least, scalar(0, dtype))), gap)
-        made = over(sum_, gap)
+        made = near_quotient(sum_, gap)
         unit = cast(op.Equal(places, k), dtype)
         right = cast(op.Greater(places, k), dtype)
         made = op.Add(op.Mul(made[0], right), unit), op.Mul(made[1], right)
@@ -296,5 +246,5 @@ def normalized(x: Value) -> Value:
     best = op.Div(best, op.Where(op.Equal(length, scalar(0, x.dtype)), scalar(1, x.dtype), length))
     c, s = sliced(best, 2, 0, 1), sliced(best, 2, 1, 2)
     real, imaginary = sliced(x, 2, 0, 1), sliced(x, 2, 1, 2)
-    made = times((real, imaginary), (c, op.Neg(s)))
+    made = product((real, imaginary), conjugate((c, s)))
     return op.Concat(*made, axis=2)

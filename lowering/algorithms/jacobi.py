@@ -18,6 +18,7 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
+from lowering.tensors.complex_numbers import near_modulus, product
 from lowering.tensors.complex_pairs import pair, parts
 from lowering.tensors.pieces import swap
 from lowering.tensors.promotion import cast, scalar
@@ -80,8 +81,7 @@ def applied(a: Value, b: Value) -> Value:
     if a.shape[2] == 1:
         return unsqueeze(op.MatMul(squeeze(a, 2), squeeze(b, 2)), 2)
     (e, f), (g, h) = ([picked(x, 2, i) for i in (0, 1)] for x in (a, b))
-    real = op.Sub(op.MatMul(e, g), op.MatMul(f, h))
-    return concat([unsqueeze(part, 2) for part in (real, op.Add(op.MatMul(e, h), op.MatMul(f, g)))], 2)
+    return concat([unsqueeze(part, 2) for part in product((e, f), (g, h), op.MatMul)], 2)
 
 
 def units(count: Dim, length: Dim, like: Value) -> Value:
@@ -134,7 +134,7 @@ def played(x: Value, y: Value, length: Dim, tolerance: Value, floor: Value) -> t
     if x.shape[2] == 2:
         behind = turned(y)
         across = products(a, sliced(behind, 3, 0, length))
-        size = op.Sqrt(op.Add(op.Mul(inner, inner), op.Mul(across, across)))
+        size = near_modulus((inner, across))
     scale = op.Sqrt(op.Mul(first, second))
     significant = op.Greater(size, op.Max(op.Mul(scale, scalar(epsilon(x.dtype), x.dtype)), floor))
     far = op.Greater(size, op.Max(op.Mul(scale, tolerance), floor))

@@ -12,7 +12,8 @@ from irkit.build import call, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.tensors import shaping
+from lowering.tensors import complex_numbers, shaping
+from lowering.tensors.complex_numbers import conjugate, modulus, product
 from lowering.tensors.complex_pairs import PARTS, pair, parts
 from lowering.tensors.pieces import full
 from lowering.tensors.pieces import swap as swapped
@@ -149,8 +150,7 @@ def bilinear(function: Callable[[Value, Value], Value], x: Value, y: Value) -> V
         return each(function, x, y)
     if not x.dtype.is_complex:
         return each(lambda v: function(x, v), y)
-    (a, b), (c, d) = parts(x), parts(y)
-    return pair(op.Sub(function(a, c), function(b, d)), op.Add(function(a, d), function(b, c)))
+    return pair(*product(parts(x), parts(y), function))
 
 
 def mul(x: Value, y: Value) -> Value:
@@ -167,15 +167,15 @@ def div(x: Value, y: Value) -> Value:
     """x / y"""
     if not y.dtype.is_complex:
         return each(op.Div, x, y)
-    size = taxicab(y)  # squares of what has about size 1 neither overflow nor vanish
-    c, d = parts(each(op.Div, y, size))
-    squares = op.Mul(op.Add(op.Mul(c, c), op.Mul(d, d)), size)
-    return mul(x, pair(op.Div(c, squares), op.Div(op.Neg(d), squares)))
+    size = taxicab(y)  # squares of what has about size 1 neither overflow nor vanish; a pivot has one reciprocal
+    unit = parts(each(op.Div, y, size))
+    bottom = op.Mul(complex_numbers.squared(unit), size)
+    return mul(x, each(op.Div, pair(*conjugate(unit)), bottom))
 
 
 def conj(x: Value) -> Value:
     """The conjugates; x itself where it is real."""
-    return pair(parts(x)[0], op.Neg(parts(x)[1])) if x.dtype.is_complex else x
+    return pair(*conjugate(parts(x))) if x.dtype.is_complex else x
 
 
 def real(x: Value) -> Value:
@@ -195,12 +195,12 @@ def taxicab(x: Value) -> Value:
 
 def squared(x: Value) -> Value:
     """The squares of absolute values."""
-    return op.Add(*(op.Mul(v, v) for v in parts(x))) if x.dtype.is_complex else op.Mul(x, x)
+    return complex_numbers.squared(parts(x)) if x.dtype.is_complex else op.Mul(x, x)
 
 
 def absolute(x: Value) -> Value:
     """Absolute values."""
-    return op.Sqrt(squared(x)) if x.dtype.is_complex else op.Abs(x)
+    return modulus(parts(x)) if x.dtype.is_complex else op.Abs(x)
 
 
 # ---------------------------------------------------------------------------------------------- loops

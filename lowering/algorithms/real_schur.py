@@ -16,8 +16,9 @@ from irkit.build import const, dim_scalar, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.algorithms.complex_schur import PATIENCE, Number
+from lowering.algorithms.complex_schur import PATIENCE
 from lowering.algorithms.jacobi import epsilon
+from lowering.tensors.complex_pairs import Parts
 from lowering.tensors.pieces import swap
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import concat, expand, ints, iota, picked, reshape, sliced, unsqueeze
@@ -158,7 +159,7 @@ def quasi_triangular(h: Value, z: Value | None) -> tuple[Value, Value | None, Va
 # ---------------------------------------------------------------------------------------------- blocks of two
 
 
-def block_values(t: Value, blocks: Value) -> tuple[Number, Number, Number]:
+def block_values(t: Value, blocks: Value) -> tuple[Parts, Parts, Parts]:
     """(eigenvalues (b, n), x, y): as pairs; at the second row of each block its first eigenvector (x, y), not normed.
 
     Of a pair of complex eigenvalues the one with a positive imaginary part comes first.
@@ -187,7 +188,7 @@ def block_values(t: Value, blocks: Value) -> tuple[Number, Number, Number]:
     return (values, parts), x, y
 
 
-def block_turns(blocks: Value, x: Number, y: Number) -> Number:
+def block_turns(blocks: Value, x: Parts, y: Parts) -> Parts:
     """(b, n, n): the unitary matrices that make blocks of two triangular.  x, y: see `block_values`"""
     size, dtype = blocks.shape[1], x[0].dtype
     places, zero, one = iota(size), scalar(0, dtype), scalar(1, dtype)
@@ -210,7 +211,7 @@ def block_turns(blocks: Value, x: Number, y: Number) -> Number:
     )
 
 
-def made_complex(t: Value, z: Value, blocks: Value) -> tuple[Number, Number, Number]:
+def made_complex(t: Value, z: Value, blocks: Value) -> tuple[Parts, Parts, Parts]:
     """(eigenvalues, T, Z): the complex Schur form of matrices whose real one is known, as parts (b, n, n)"""
     values, x, y = block_values(t, blocks)
     real, imaginary = block_turns(blocks, x, y)

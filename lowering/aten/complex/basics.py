@@ -13,12 +13,12 @@ import sympy
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
-from lowering.aten.elementwise.arithmetic import aten_hypot
 from lowering.aten.elementwise.transcendental import aten_atan2
 from lowering.aten.movement.views import aten_view
 from lowering.errors import Unsupported
-from lowering.tensors.complex_pairs import PARTS, WIDER, Parts, as_type, entered, expanded, left, pair, parts
-from lowering.tensors.promotion import cast, finite_limits, result_dtype, scalar
+from lowering.tensors.complex_numbers import conjugate, minus, modulus, plus, product, quotient
+from lowering.tensors.complex_pairs import PARTS, Parts, as_type, entered, expanded, left, pair, parts
+from lowering.tensors.promotion import cast, result_dtype, scalar
 
 
 def split(x: Any, dtype: DType) -> Parts:
@@ -77,13 +77,8 @@ def complex_imag(self: Value) -> Value:
 
 
 def complex_abs(self: Value) -> Value:
-    """sqrt(real**2 + imag**2), in wider parts where there are such, so that no square overflows."""
-    a, b = parts(self)
-    to = WIDER[a.dtype]
-    if to is a.dtype:
-        return aten_hypot(a, b)
-    x, y = cast(a, to), cast(b, to)
-    return cast(op.Sqrt(op.Add(op.Mul(x, x), op.Mul(y, y))), a.dtype)
+    """sqrt(real**2 + imag**2)"""
+    return modulus(parts(self))
 
 
 def complex_angle(self: Value) -> Value:
@@ -160,24 +155,21 @@ def complex_view_dtype(self: Value, dtype: DType, *, expected: Any = None) -> Va
 
 def complex_conj(self: Value) -> Value:
     """real - i * imag"""
-    a, b = parts(self)
-    return pair(a, op.Neg(b))
+    return pair(*conjugate(parts(self)))
 
 
 def complex_add(self: Any, other: Any, *, alpha: Any = 1) -> Value:
     """self + alpha * other"""
     if not (isinstance(alpha, int | float) and alpha == 1):
         other = complex_mul(other, alpha)
-    (a, b), (c, d) = both(self, other)
-    return pair(op.Add(a, c), op.Add(b, d))
+    return pair(*plus(*both(self, other)))
 
 
 def complex_sub(self: Any, other: Any, *, alpha: Any = 1) -> Value:
     """self - alpha * other"""
     if not (isinstance(alpha, int | float) and alpha == 1):
         other = complex_mul(other, alpha)
-    (a, b), (c, d) = both(self, other)
-    return pair(op.Sub(a, c), op.Sub(b, d))
+    return pair(*minus(*both(self, other)))
 
 
 def complex_rsub(self: Any, other: Any, *, alpha: Any = 1) -> Value:
@@ -197,26 +189,7 @@ def complex_mul(self: Any, other: Any) -> Value:
         return pair(op.Mul(a, c), op.Mul(b, c))
     if is_real(self):
         return pair(op.Mul(a, c), op.Mul(a, d))
-    return pair(*product_of((a, b), (c, d)))
-
-
-def product_of(a: Parts, b: Parts) -> Parts:
-    """The parts of a product."""
-    return op.Sub(op.Mul(a[0], b[0]), op.Mul(a[1], b[1])), op.Add(op.Mul(a[0], b[1]), op.Mul(a[1], b[0]))
-
-
-def quotient_of(a: Parts, b: Parts) -> Parts:
-    """The parts of a quotient. The second number is divided by the larger of its parts first, so that no square
-    overflows; where it is 0 the parts of the first are divided by 0, and where it is infinite the result is 0."""
-    (x, y), larger = a, op.Max(op.Abs(b[0]), op.Abs(b[1]))
-    zero, one = op.Equal(larger, 0), scalar(1, larger.dtype)
-    end = finite_limits(larger.dtype)[1]
-    scale = op.Where(zero, one, larger)
-    c, d = (op.Div(op.Clip(v, -end, end), op.Clip(scale, -end, end)) for v in b)
-    size = op.Add(op.Mul(c, c), op.Mul(d, d))
-    c = op.Where(zero, one, c)
-    real, imaginary = op.Add(op.Mul(x, c), op.Mul(y, d)), op.Sub(op.Mul(y, c), op.Mul(x, d))
-    return op.Div(op.Div(real, size), scale), op.Div(op.Div(imaginary, size), scale)
+    return pair(*product((a, b), (c, d)))
 
 
 def complex_div(self: Any, other: Any, *, rounding_mode: str | None = None) -> Value:
@@ -226,7 +199,7 @@ def complex_div(self: Any, other: Any, *, rounding_mode: str | None = None) -> V
     (a, b), (c, d) = both(self, other)
     if is_real(other):
         return pair(op.Div(a, c), op.Div(b, c))
-    return pair(*quotient_of((a, b), (c, d)))
+    return pair(*quotient((a, b), (c, d)))
 
 
 def complex_prims_div(self: Value, other: Value) -> Value:

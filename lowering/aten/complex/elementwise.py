@@ -17,9 +17,9 @@ import attrs
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.aten.complex.basics import both, complex_mul, complex_reciprocal, complex_square, product_of, quotient_of
-from lowering.aten.elementwise.arithmetic import aten_hypot, negative
+from lowering.aten.complex.basics import both, complex_mul, complex_reciprocal, complex_square
 from lowering.aten.elementwise.transcendental import aten_atan2, aten_expm1, log1p
+from lowering.tensors.complex_numbers import hypotenuse, near_modulus, product, quotient, root, signed
 from lowering.tensors.complex_pairs import PARTS, WIDER, Parts, pair, parts
 from lowering.tensors.promotion import cast, result_dtype, scalar
 
@@ -42,6 +42,11 @@ class Wide:
     def parts(self) -> Parts:
         """(real, imaginary)"""
         return self.x, self.y
+
+    @property
+    def root(self) -> Parts:
+        """The square root whose real part is not negative."""
+        return root(self.parts, roomy=self.roomy)
 
     def with_parts(self, made: Parts) -> Wide:
         """Another number, as roomy as this one."""
@@ -82,16 +87,9 @@ def times(a: Value, b: Value) -> Value:
     return op.Where(op.Equal(a, 0), a, op.Mul(a, b))
 
 
-def signed(size: Value, sign: Value) -> Value:
-    """size with the sign of another number, of -0 too."""
-    return op.Where(negative(sign), op.Neg(size), size)
-
-
 def length(z: Wide) -> Value:
     """|z|"""
-    if not z.roomy:
-        return aten_hypot(z.x, z.y)
-    return op.Sqrt(op.Add(op.Mul(z.x, z.x), op.Mul(z.y, z.y)))
+    return near_modulus(z.parts) if z.roomy else hypotenuse(z.x, z.y)
 
 
 # ---------------------------------------------------------------------------------------------- formulas on parts
@@ -128,24 +126,6 @@ def log1p_of(z: Wide) -> Parts:
     return op.Where(small, real, op.Log(length(moved))), aten_atan2(z.y, moved.x)
 
 
-def sqrt_of(z: Wide) -> Parts:
-    """The root whose real part is not negative, on the side of the cut that the sign of y tells.
-
-    Of the two roots the larger, sqrt((|z| + |x|) / 2), is exact; the smaller one, a difference, comes from
-    y = 2 large small.
-    """
-    if z.roomy:
-        large = op.Sqrt(op.Mul(op.Add(length(z), op.Abs(z.x)), 0.5))
-    else:
-        quarter = Wide(op.Mul(z.x, 0.25), op.Mul(z.y, 0.25), False)
-        large = op.Mul(op.Sqrt(op.Add(length(quarter), op.Abs(quarter.x))), math.sqrt(2))
-    height = op.Abs(z.y)
-    small = op.Div(height, op.Mul(large, 2))
-    small = op.Where(op.Or(op.Equal(height, 0), op.IsInf(height)), height, small)
-    left = op.Less(z.x, 0)
-    return op.Where(left, small, large), signed(op.Where(left, large, small), z.y)
-
-
 def sinh_of(z: Wide) -> Parts:
     """sinh x cos y + i cosh x sin y"""
     return times(op.Cos(z.y), op.Sinh(z.x)), times(op.Sin(z.y), op.Cosh(z.x))
@@ -178,7 +158,7 @@ def asinh_of(x: Value, z: Wide) -> Value:
 
 def roots(z: Wide) -> tuple[Parts, Parts]:
     """sqrt(1 - z) and sqrt(1 + z)"""
-    return sqrt_of(z.negated().shifted(1)), sqrt_of(z.shifted(1))
+    return z.negated().shifted(1).root, z.shifted(1).root
 
 
 def asin_of(z: Wide) -> Parts:
@@ -198,7 +178,7 @@ def acos_of(z: Wide) -> Parts:
 def acosh_of(z: Wide) -> Parts:
     """asinh(Re(conj(sqrt(z - 1)) sqrt(z + 1))) + 2 i atan2(Im sqrt(z - 1), Re sqrt(z + 1))"""
     near = bounded(z)
-    (a, b), (c, d) = sqrt_of(near.shifted(-1)), sqrt_of(near.shifted(1))
+    (a, b), (c, d) = near.shifted(-1).root, near.shifted(1).root
     return asinh_of(op.Add(op.Mul(a, c), op.Mul(b, d)), z), op.Mul(aten_atan2(b, c), 2)
 
 
@@ -259,14 +239,14 @@ def complex_log1p(self: Value) -> Value:
 
 def complex_sqrt(self: Value) -> Value:
     """The root whose real part is not negative."""
-    return narrow(sqrt_of(wide(self)), self)
+    return narrow(wide(self).root, self)
 
 
 def complex_rsqrt(self: Value) -> Value:
     """1 / sqrt(self)"""
     z = wide(self)
     one = scalar(1, z.x.dtype)
-    return narrow(quotient_of((one, scalar(0, z.x.dtype)), sqrt_of(z)), self)
+    return narrow(quotient((one, scalar(0, z.x.dtype)), z.root), self)
 
 
 def complex_logaddexp(self: Value, other: Value) -> Value:
@@ -363,7 +343,7 @@ def complex_sinc(self: Value) -> Value:
     sine = angle.with_parts(sinh_of(angle.turned())).turned_back()
     zero = op.And(op.Equal(z.x, 0), op.Equal(z.y, 0))
     one, nothing = scalar(1, z.x.dtype), scalar(0, z.x.dtype)
-    a, b = quotient_of(sine.parts, (op.Where(zero, one, angle.x), angle.y))
+    a, b = quotient(sine.parts, (op.Where(zero, one, angle.x), angle.y))
     return narrow((op.Where(zero, one, a), op.Where(zero, nothing, b)), self)
 
 
@@ -382,7 +362,7 @@ def complex_pow(self: Any, exponent: Any) -> Value:
     zero, none = (op.And(op.Equal(x, 0), op.Equal(y, 0)) for x, y in ((a, b), (c, d)))
     x, y = cast(a, wider), cast(b, wider)
     logarithm = log_of(Wide(op.Where(zero, scalar(1, wider), x), y, wider is not part))
-    scaled = product_of((cast(c, wider), cast(d, wider)), logarithm)
+    scaled = product((cast(c, wider), cast(d, wider)), logarithm)
     real, imaginary = exp_of(Wide(*scaled, wider is not part))
     at_zero = op.Where(none, scalar(1, part), scalar(0, part))
     return pair(op.Where(zero, at_zero, cast(real, part)), op.Where(zero, scalar(0, part), cast(imaginary, part)))

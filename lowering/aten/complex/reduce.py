@@ -9,10 +9,11 @@ from typing import Any
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.aten.complex.basics import complex_add, complex_mul, complex_to, product_of
+from lowering.aten.complex.basics import complex_add, complex_mul, complex_to
 from lowering.aten.complex.elementwise import logaddexp_of
 from lowering.aten.linear_algebra.products import aten_bmm
 from lowering.aten.reduction.reduce import aten_sum
+from lowering.tensors.complex_numbers import product
 from lowering.tensors.complex_pairs import WIDER, Parts, pair, parts
 from lowering.tensors.pieces import full
 from lowering.tensors.promotion import cast
@@ -59,7 +60,7 @@ def multiplied(x: Parts, at: int, keepdim: bool) -> Parts:
     """The product along an axis: of halves, halves of those, and so on; one after the other where the size is open."""
     size = x[0].shape[at]
     if type(size) is not int:
-        made = scanned(x, at, product_of, ONE)[0]
+        made = scanned(x, at, product, ONE)[0]
         return (unsqueeze(made[0], at), unsqueeze(made[1], at)) if keepdim else made
     if size == 0:
         shape = (*x[0].shape[:at], 1, *x[0].shape[at + 1 :])
@@ -67,7 +68,7 @@ def multiplied(x: Parts, at: int, keepdim: bool) -> Parts:
     while size > 1:
         half = size // 2
         low, high = (tuple(sliced(v, at, i * half, (i + 1) * half) for v in x) for i in (0, 1))
-        made = product_of((low[0], low[1]), (high[0], high[1]))
+        made = product((low[0], low[1]), (high[0], high[1]))
         if size % 2:
             rest = (sliced(x[0], at, size - 1, size), sliced(x[1], at, size - 1, size))
             made = op.Concat(made[0], rest[0], axis=at), op.Concat(made[1], rest[1], axis=at)
@@ -78,7 +79,7 @@ def multiplied(x: Parts, at: int, keepdim: bool) -> Parts:
 def complex_cumprod(self: Value, dim: int, *, dtype: DType | None = None) -> Value:
     """The products of the first 1, 2, ... elements along `dim`"""
     x = converted(self, dtype)
-    return pair(*scanned(x, axis(dim, self.rank), product_of, ONE)[1]) if self.rank else pair(*x)
+    return pair(*scanned(x, axis(dim, self.rank), product, ONE)[1]) if self.rank else pair(*x)
 
 
 def scanned(x: Parts, at: int, step: Step, start: tuple[float, float]) -> tuple[Parts, Parts]:
@@ -113,9 +114,7 @@ def complex_logcumsumexp(self: Value, dim: int) -> Value:
 
 def complex_addbmm(self: Value, batch1: Value, batch2: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
     """beta * self + alpha * sum(batch1[i] @ batch2[i])"""
-    (a, b), (c, d) = parts(batch1), parts(batch2)
-    real = op.Sub(aten_bmm(a, c), aten_bmm(b, d))
-    imaginary = op.Add(aten_bmm(a, d), aten_bmm(b, c))
+    real, imaginary = product(parts(batch1), parts(batch2), aten_bmm)
     total = pair(aten_sum(real, [0]), aten_sum(imaginary, [0]))
     added = total if alpha == 1 else complex_mul(total, alpha)
     if beta == 0:

@@ -11,6 +11,7 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.errors import Unsupported
+from lowering.tensors.complex_numbers import hypotenuse, is_negative, signed
 from lowering.tensors.pieces import widened
 from lowering.tensors.promotion import (
     HALVES,
@@ -327,11 +328,7 @@ def aten_rsqrt(self: Value) -> Value:
 
 def aten_hypot(self: Value, other: Value) -> Value:
     """sqrt(self**2 + other**2), without overflow on the way."""
-    a, b = (op.Abs(v) for v in promoted(self, other))
-    large, small = op.Max(a, b), op.Min(a, b)
-    ratio = op.Where(op.Equal(large, small), op.Sign(large), op.Div(small, large))  # inf / inf and 0 / 0 are NaN
-    length = op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1)))
-    return op.Where(op.Or(op.IsInf(a), op.IsInf(b)), scalar(np.inf, a.dtype), length)
+    return hypotenuse(*promoted(self, other))
 
 
 # ---------------------------------------------------------------------------------------------- rounding and signs
@@ -395,19 +392,13 @@ def aten_signbit(self: Value) -> Value:
     """True where the sign bit is set, that of -0.0 included."""
     if self.dtype is DType.BOOL:
         return expand(scalar(False, DType.BOOL), self.shape)
-    return negative(self) if self.dtype.is_float else op.Less(self, 0)
-
-
-def negative(x: Value) -> Value:
-    """True where a float is below zero or is -0.0."""
-    return op.Or(op.Less(x, 0), op.Less(op.Reciprocal(x), 0))
+    return is_negative(self) if self.dtype.is_float else op.Less(self, 0)
 
 
 def aten_copysign(self: Operand, other: Operand) -> Value:
     """|self| with the sign of `other`."""
     a, b = floating_all(self, other)
-    size = op.Abs(a)
-    return op.Where(negative(b), op.Neg(size), size)
+    return signed(op.Abs(a), b)
 
 
 # ---------------------------------------------------------------------------------------------- limits and choices

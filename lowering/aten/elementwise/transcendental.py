@@ -7,7 +7,7 @@ import math
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.aten.elementwise.arithmetic import negative
+from lowering.tensors.complex_numbers import is_negative
 from lowering.tensors.promotion import Operand, floating, floating_all, scalar
 
 # ---------------------------------------------------------------------------------------------- exp and log
@@ -198,8 +198,8 @@ def aten_atan2(self: Value, other: Value) -> Value:
     both = op.And(op.IsInf(y), op.IsInf(x))
     ratio = op.Where(both, op.Mul(op.Sign(y), op.Sign(x)), op.Div(y, x))
     ratio = op.Where(op.And(op.Equal(y, 0), op.Equal(x, 0)), y, ratio)
-    turn = op.Where(negative(y), scalar(-math.pi, y.dtype), scalar(math.pi, y.dtype))
-    return op.Add(op.Atan(ratio), op.Where(negative(x), turn, scalar(0, y.dtype)))
+    turn = op.Where(is_negative(y), scalar(-math.pi, y.dtype), scalar(math.pi, y.dtype))
+    return op.Add(op.Atan(ratio), op.Where(is_negative(x), turn, scalar(0, y.dtype)))
 
 
 def aten_arctan2(self: Value, other: Value) -> Value:

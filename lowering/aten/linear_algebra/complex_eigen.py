@@ -8,7 +8,6 @@ from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.dims import Dim
 from lowering.algorithms.complex_schur import (
-    Number,
     diagonal_of,
     hessenberg,
     normalized,
@@ -18,17 +17,17 @@ from lowering.algorithms.complex_schur import (
 from lowering.algorithms.jacobi import applied, planes, transposed, whole
 from lowering.algorithms.real_schur import block_values, made_complex, quasi_triangular
 from lowering.aten.linear_algebra.spectral import empty, scaled, zeros
-from lowering.tensors.complex_pairs import pair
+from lowering.tensors.complex_pairs import Parts, pair
 from lowering.tensors.promotion import scalar
 from lowering.tensors.shaping import concat, picked, reshape, squeeze, unsqueeze
 
 
-def layered(parts: Number) -> Value:
+def layered(parts: Parts) -> Value:
     """(b, n, n) twice -> planes (b, n, 2, n)"""
     return concat([unsqueeze(part, 2) for part in parts], 2)
 
 
-def schur(x: Value) -> tuple[Number, Number, Number]:
+def schur(x: Value) -> tuple[Parts, Parts, Parts]:
     """(eigenvalues (b, n), T, Z): Schur's form of planes (b, n, c, n), as real and imaginary parts (b, n, n)"""
     if x.shape[2] == 1:
         h, z = (squeeze(part, 2) for part in hessenberg(x))
@@ -39,7 +38,7 @@ def schur(x: Value) -> tuple[Number, Number, Number]:
     return diagonal_of(t), found[0], found[1]
 
 
-def shaped(values: Number, size: Value, shape: tuple[Dim, ...]) -> Value:
+def shaped(values: Parts, size: Value, shape: tuple[Dim, ...]) -> Value:
     """Eigenvalues (b, n) times the size of the matrices, as a complex tensor"""
     return pair(*(reshape(op.Mul(part, squeeze(size, 2, 3)), shape) for part in values))
 
