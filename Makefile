@@ -12,6 +12,7 @@
 #   make expansions  every expansion of legalization on 200 instances   (minutes; `make test` takes 10 of each)
 #   make fuzz-optimized  ONNX Runtime's default optimizations on against off, on what irkit writes, for FUZZ_SECONDS
 #   make exact-rules  rules that keep every bit, at the ends of the floats, on 200 instances each   (minutes)
+#   make fuzz-conditions  a thousand random programs that state conditions on their data, each against eager   (ten minutes)
 #   make fuzz-io   100,000 damaged files, texts, lines and arguments at every entrance   (ten minutes)
 #   make coverage  docs/measured/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
 #   make opsets    docs/measured/opsets.md from every ONNX node case at every opset   (minutes)
@@ -33,13 +34,13 @@ FUZZ_SECONDS ?= 1800
 TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
 
 # One thread for each of the two test workers; property tests draw the same examples every time.
-test test-coverage coverage sweep fuzz-optimized exact-rules: export OMP_NUM_THREADS ?= 1
+test test-coverage coverage sweep fuzz-optimized fuzz-conditions exact-rules: export OMP_NUM_THREADS ?= 1
 test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 # Models are built from their configuration classes: nothing is fetched from a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test sweep bench costs models rules check-rules expansions fuzz-optimized exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io
+.PHONY: demo test sweep bench costs models rules check-rules expansions fuzz-optimized exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io fuzz-conditions
 
 install: $(READY)
 
@@ -107,6 +108,9 @@ fuzz-optimized: $(READY)
 
 exact-rules: $(READY)
 	$(BIN)/python -m tests.fuzz.exact_rules --instances 200
+
+fuzz-conditions: $(READY)
+	$(BIN)/python -m tests.fuzz.conditions $(CONDITIONS_ARGS)
 
 fuzz-io: $(READY)
 	$(BIN)/python -m tests.fuzz.entrances $(FUZZ_ARGS)

@@ -24,6 +24,7 @@ from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr
 from torch.utils import _pytree as pytree
 
 from lowering.capture.deferred import lines_of_assertions, notes_of_draft, without_node
+from lowering.capture.dropped_numbers import Dropped, dropped_numbers, notes_of_lost, ranges_in_file, ranges_of_program
 from lowering.capture.fx_graphs import (
     examples_of,
     has_shapes,
@@ -110,7 +111,7 @@ class Captured:
     torch found to be something else to what it is. `guards` and `range_constraints` are over torch's symbols. `numbers`
     are the Python numbers that are inputs of the program, `fixed` what was to vary and does not. `parameters` says how
     a call gives its arguments, None where only the order of the example is known; `settled` which of torch's symbols
-    can be one number only.
+    can be one number only; `dropped` are conditions on numbers that torch.export left out, for lowering to state again.
     """
 
     name: str
@@ -136,6 +137,7 @@ class Captured:
     fixed: tuple[Fixed, ...] = ()
     parameters: Parameters | None = None
     settled: Mapping[str, int] = {}
+    dropped: tuple[Dropped, ...] = ()
 
     @property
     def how(self) -> str:
@@ -280,15 +282,8 @@ def capture_model(
     """What `capture` gives, which says what is raised."""
     if options.scalar_inputs and isinstance(model, str | os.PathLike | ExportedProgram):
         raise CaptureError("scalar_inputs is of no use for a program that is captured already", hint="capture it anew")
-    if isinstance(model, str | os.PathLike):
-        with Registrations() as known:
-            program = loaded(Path(model), known)
-            how = f"read from {Path(model).name}"
-            return of_given_program(program, Path(model).stem, known, how, options)
-    if isinstance(model, ExportedProgram):
-        with registering() as known:
-            name, how = name_of(model.graph_module), "the ExportedProgram given"
-            return of_given_program(model, name, known, how, options)
+    if isinstance(model, str | os.PathLike | ExportedProgram):
+        return captured_already(model, options)
     args = (args,) if isinstance(args, torch.Tensor) else args
     if isinstance(model, Graph):
         model = module_of_graph(model)
@@ -300,6 +295,22 @@ def capture_model(
             if options.dynamic_shapes is None:
                 options = attrs.evolve(options, dynamic_shapes=shapes)
     return traced(model, args, kwargs, options)
+
+
+def captured_already(model: str | os.PathLike[str] | ExportedProgram, options: ExportOptions) -> Captured:
+    """The record of a program of torch's, or of the one in a `.pt2` file."""
+    if isinstance(model, ExportedProgram):
+        with registering() as known:
+            name, how = name_of(model.graph_module), "the ExportedProgram given"
+            captured = of_given_program(model, name, known, how, options)
+        captured = with_dropped(captured, ranges_of_program(model))
+        return attrs.evolve(captured, notes=(*captured.notes, *notes_of_lost(model)))
+    with Registrations() as known:
+        path = Path(model)
+        program = loaded(path, known)
+        how = f"read from {path.name}"
+        captured = of_given_program(program, path.stem, known, how, options)
+    return with_dropped(captured, ranges_in_file(path))
 
 
 def traced(
@@ -360,6 +371,23 @@ def with_lines(captured: Captured, heard: Heard) -> Captured:
     return attrs.evolve(captured, guards=tuple(guards)) if lines else captured
 
 
+def with_dropped(captured: Captured, ranges: Mapping[str, tuple[int, int | None]]) -> Captured:
+    """The same, with the conditions on numbers that torch dropped, of symbols with these ranges."""
+    if captured.program is None:
+        return captured
+    dropped, told = dropped_numbers(captured.program, ranges)
+    stated = {each.text for each in dropped}
+    kept = [g for g in captured.guards if not (g.kind == "assertion" and g.expr is not None and said_of(g) in stated)]
+    known = {said_of(guard) for guard in kept if guard.expr is not None}
+    more = [guard for guard in told if said_of(guard) not in known]
+    return attrs.evolve(captured, guards=(*kept, *more), dropped=dropped)
+
+
+def said_of(guard: Guard) -> str:
+    """An equality as text: `u0 == 6`; any other condition as torch says it."""
+    return f"{guard.expr.lhs} == {guard.expr.rhs}" if isinstance(guard.expr, sympy.Eq) else str(guard.expr)
+
+
 def with_settled(captured: Captured) -> Captured:
     """The same, in which a dimension that can have one size only is that number, and no symbol with a guard."""
     recorded = [node.meta.get("val") for node in captured.graph_module.graph.nodes if node.op == "placeholder"]
@@ -404,7 +432,28 @@ def of_given_program(
     ranges = unspecialized(found.range_constraints)
     found = attrs.evolve(found, range_constraints=ranges, notes=(*found.notes, *notes))
     open_ = [symbol for symbol in found.dim_names if found.range_constraints.get(symbol, (1, None))[0] == 0]
-    return without_empty(found, open_)[0]
+    return taking_its_example(without_empty(found, open_)[0])
+
+
+def taking_its_example(captured: Captured) -> Captured:
+    """The same. Raises CaptureError where its guards or ranges refuse the example that the program carries: torch can
+    learn a range in a branch of torch.cond that the example does not take."""
+    program = captured.program
+    with captured.pytrees():
+        carried = pytree.tree_leaves(getattr(program, "example_inputs", None) or ())
+    if program is None or len(carried) != len(captured.leaves):
+        return captured
+    own = [attrs.evolve(leaf, value=value) for leaf, value in zip(captured.leaves, carried, strict=True)]
+    sizes = example_of_symbols(own, metas_of_program(program))
+    broken = broken_by(sizes, captured.guards, captured.range_constraints)
+    if broken is None:
+        return captured
+    at = ", ".join(f"{captured.dim_names.get(symbol.name, symbol.name)} = {size}" for symbol, size in sizes.items())
+    raise CaptureError(
+        f"the program refuses the very example that it was exported with ({at}), by {broken.text}",
+        source=broken.source,
+        hint="export it with an example that it takes; where torch.cond has a branch for few rows, with more of them",
+    )
 
 
 def unspecialized(ranges: Mapping[str, tuple[int, int | None]]) -> dict[str, tuple[int, int | None]]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import sysconfig
 import time
-import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -22,8 +20,6 @@ from torch.utils import _pytree as pytree
 
 from lowering.capture.guards.assumed import taken_for_granted
 from lowering.capture.guards.guards import (
-    HERE,
-    TORCH,
     Guard,
     broken_by,
     example_of_symbols,
@@ -43,10 +39,11 @@ from lowering.capture.patches.packed_sequences import packed_sequences
 from lowering.capture.patches.set_data import Sharing
 from lowering.capture.patches.shape_kernels import shape_kernels
 from lowering.capture.patches.zero_questions import Heard, listening
+from lowering.capture.torch_errors import explained, message
 from lowering.capture.transforms import carried_out
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf, LeafStatement, Place, example_size, expected, range_of, statements_of
-from lowering.records.programs import first_line, metas_of_program
+from lowering.records.programs import metas_of_program
 from lowering.records.pytrees import Registrations
 from lowering.records.source_lines import line_of
 
@@ -148,13 +145,15 @@ def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], Heard]:
                 return program, attempts, heard
             failures.append(frozen or other)  # type: ignore[arg-type]
             fallback = fallback if other is not None else fallback or (program, oblivious, heard)
-        attempts.append(Attempt(how, time.perf_counter() - start, first_line(failures[-1])))
+        attempts.append(
+            Attempt(how, time.perf_counter() - start, message(failures[-1], request.places, request.leaves))
+        )
     if fallback is not None and request.lenient:
         program, oblivious, heard = fallback
         return program, [*attempts, attrs.evolve(attempts[-1], seconds=0.0, error="", oblivious=oblivious)], heard
     if isinstance(failures[0], CaptureError):
         raise failures[0]
-    raise explained(request, failures[0]) from failures[0]
+    raise explained(type(request.module).__name__, failures[0], request.places, request.leaves) from failures[0]
 
 
 def plans(request: Request, failures: Sequence[Exception]) -> Iterator[tuple[str, list[Any], bool]]:
@@ -425,59 +424,3 @@ def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
         return tensor.new_zeros(shape)
     rows = torch.arange(size, device=tensor.device).clamp(max=tensor.shape[axis] - 1)
     return tensor.detach().index_select(axis, rows)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Errors
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def explained(request: Request, error: Exception) -> CaptureError:
-    """torch's error as a CaptureError: the first line, the user's line, and what to try."""
-    said = first_line(error)
-    by_text = next((each for each in BY_TEXT if each[0] in said), None)
-    if by_text is not None:
-        said, hint = said[: said.index(by_text[0]) + len(by_text[0])], by_text[1]
-    else:
-        hint = HINTS.get(type(error).__name__, "run the model on these arguments; then see torch's error (the cause)")
-    return CaptureError(
-        f"torch.export cannot capture {type(request.module).__name__}: {said}", source=user_frames(error), hint=hint
-    )
-
-
-BY_TEXT = (
-    ("is not a known type", "return tensors, or tuples, lists, dicts and dataclasses of them"),
-    ("Unsupported input type <class 'numpy.ndarray'>", "give tensors: torch.from_numpy(array)"),
-    (
-        "does not have a field with name '__obj_flatten__'",
-        "this is an object of C++, such as the packed weights of torch.ao's quantized modules: export the model before "
-        "it is quantized, and quantize the ONNX file",
-    ),
-    (
-        "at least two devices, cpu and meta!",
-        "weights on the meta device have no numbers: load them, or look at the graph, with inputs of that device",
-    ),
-)
-"""What torch says at greater length than it helps, up to these words, and what to try."""
-
-
-HINTS = {
-    "GuardOnDataDependentSymNode": "the model branches on numbers in a tensor: use torch.where or torch.cond there, or "
-    "torch._check to say what is always true",
-    "UserError": "name the dimension by a string, which lets torch find its range, or follow torch's suggested fixes",
-    "ConstraintViolationError": "name the dimension by a string, which lets torch find its range, or make it static",
-    "DynamicOutputShapeException": "the shape of a result depends on numbers in a tensor, in a way torch cannot trace",
-    "UnsupportedOperatorException": "register a fake implementation of the operator: torch.library.register_fake",
-}
-
-
-STDLIB = sysconfig.get_path("stdlib")
-
-
-def user_frames(error: Exception) -> str:
-    """The innermost line outside torch and Python itself that an error went through; empty where there is none."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        of_python = frame.filename.startswith(STDLIB) and "site-packages" not in frame.filename
-        if not of_python and not frame.filename.startswith((TORCH, HERE, "<")):
-            return f"{frame.filename}:{frame.lineno} in {frame.name}: {frame.line}"
-    return ""

@@ -24,9 +24,10 @@ from lowering.capture.guards.empty_sizes import without_empty
 from lowering.capture.guards.guards import Guard, guards_of, line_at, number, shape_env_of
 from lowering.capture.patches.zero_questions import Question
 from lowering.capture.same_program import Change, Point, at_point, correspondence, same_graphs, same_numbers
-from lowering.capture.torch_export import Attempt, Request, export, resized, user_frames
+from lowering.capture.torch_errors import message, user_frames
+from lowering.capture.torch_export import Attempt, Request, export, resized
 from lowering.records.dynamic_shapes import LeafStatement, Place, expression, hinted_places, range_of, value_of
-from lowering.records.programs import first_line, metas_of_program, quiet
+from lowering.records.programs import metas_of_program, quiet
 
 MORE = 3
 """How often a program is traced once more for several sizes at once."""
@@ -231,8 +232,9 @@ def tried(captured: Found, trial: Trial, sizes: Mapping[str, int], refusal: bool
         same = same_graphs(captured.program, other, change)
         right = same or same_numbers(captured.program, other, examples)
     except Exception as error:
-        failed = Attempt(how, time.perf_counter() - start, first_line(error))
-        note = f"{at_sizes} is refused: {first_line(error)}"
+        said = message(error, request.places, request.leaves)
+        failed = Attempt(how, time.perf_counter() - start, said)
+        note = f"{at_sizes} is refused: {said}"
         guards = tuple(with_source(guard, point, user_frames(error)) for guard in captured.guards)
         captured = attrs.evolve(captured, attempts=(failed, *captured.attempts), guards=guards)
         return attrs.evolve(captured, notes=(*captured.notes, note)) if refusal else captured

@@ -100,7 +100,7 @@ def sizes_of_data(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
         return Tensor(known.dtype, tuple(own_size(*each) for each in triples))
 
     def own_size(inferred: Any, known: Any, size: Any) -> Any:
-        if not is_of_data(inferred):
+        if not is_of_data(inferred) or inferred == known:
             return known
         raw, expr = written(size)
         if is_own(scope, expr, deciding) or is_known(scope, expr, deciding):

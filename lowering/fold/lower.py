@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from irkit.build import const, dim_scalar
+from irkit.build import const, dim_scalar, op
 from irkit.core.digest import symbols_in
 from irkit.core.ir import Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
@@ -40,7 +40,7 @@ from lowering.records.programs import RESULTS
 from lowering.records.sizes import Sizes, is_unbacked
 from lowering.records.types import type_of
 from lowering.tensors.complex_pairs import COMPLEX_KEY, boundary_type, entered, is_complex, left, pair, parts
-from lowering.tensors.promotion import scalar
+from lowering.tensors.promotion import cast, scalar
 
 NUMBERS: Mapping[type, DType] = {bool: DType.BOOL, int: DType.INT64, float: DType.DOUBLE}
 ITEM, SCALAR = torch.ops.aten.item, torch.ops.aten._local_scalar_dense
@@ -99,6 +99,7 @@ def lowered(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lowered:
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
     values = [boundary(scope, value) for value in values]
     guards = (*captured.guards, *(Guard(expr, str(expr), source) for expr, source in scope.guards))
+    scope.checks.extend(restated_checks(scope, captured))
     checks = settled_checks(scope, [*noted(scope, guards), *scope.checks], told_by(inputs.params, values))
     graph = Graph(
         tuple(value for _, value in inputs.params),
@@ -118,6 +119,16 @@ def lowered(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lowered:
     count = sum(1 for n in reached(captured.graph_module) if n.op == "call_function")
     seconds = time.perf_counter() - start
     return Lowered(graph, captured, outputs, Counter(scope.decomposed), state, count, seconds, tuple(checks))
+
+
+def restated_checks(scope: Scope, captured: Captured) -> Iterator[Check]:
+    """The conditions on numbers that torch dropped from a program, on what it took them out of."""
+    of = {each.node: each for each in captured.dropped}
+    for node in captured.graph_module.graph.nodes if of else ():
+        value = scope.read(node) if node.name in of else None
+        if isinstance(value, Value):
+            told = of[node.name]
+            yield Check(op.Equal(cast(value, DType.INT64), const(told.number, "i64")), told.text, told.source)
 
 
 def traced_sizes(captured: Captured) -> dict[str, int]:

@@ -135,11 +135,12 @@ def guards_of_env(env: Any) -> list[Guard]:
 def guards_of_code(code: Sequence[str], leaves: Sequence[Leaf], metas: Metas) -> list[Guard]:
     """Guards from torch's text: `L['x'].size()[0] <= 8` with the size that was recorded for that dimension."""
     sizes: dict[str, Any] = {}
-    for leaf, meta in zip(leaves, metas, strict=True):
-        if isinstance(meta, torch.Tensor):
-            sizes |= {f"{leaf.source}.size()[{axis}]": size_of(meta, axis) for axis in range(meta.dim())}
-        elif isinstance(meta, torch.SymInt):
-            sizes[leaf.source] = size_of(meta, -1)
+    for i, (leaf, meta) in enumerate(zip(leaves, metas, strict=True)):
+        for source in (leaf.source, f"L['flat_args'][{i}]"):  # the latter in strict mode
+            if isinstance(meta, torch.Tensor):
+                sizes |= {f"{source}.size()[{axis}]": size_of(meta, axis) for axis in range(meta.dim())}
+            elif isinstance(meta, torch.SymInt):
+                sizes[source] = size_of(meta, -1)
     # Longer names first: L['x'][1] begins like L['x'][1][0].
     named = {name: f"size_{i}" for i, name in enumerate(sorted(sizes, key=len, reverse=True))}
     values = {short: sympy.sympify(sizes[name]) for name, short in named.items()}
