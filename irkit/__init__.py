@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import irkit_command  # first: `python -m irkit` can be interrupted from here on  # noqa: F401
 from irkit.build import call, call_graph, closed, const, custom, dim_scalar, op, shape_vector
 from irkit.checking.comparison import Difference, Tolerance, compare
-from irkit.checking.rules import check
+from irkit.checking.rules import check_rule
+from irkit.contract.as_json import contract_of
 from irkit.core.blobs import Blob, blob
 from irkit.core.freeze import freeze
 from irkit.core.ir import Fact, Graph, Port, Signature, Value, constant, item, param, substitute
@@ -19,6 +20,7 @@ from irkit.core.origins import Origin
 from irkit.core.printer import print_graph
 from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple, Type, tensor
 from irkit.dims import Range, fresh, symbol
+from irkit.doors.above import ABOVE, found_above
 from irkit.errors import (
     AbsentError,
     ContractError,
@@ -34,107 +36,145 @@ from irkit.errors import (
     TypeRuleError,
     VerifyError,
 )
-from irkit.evaluation.interpreter import evaluate
+from irkit.evaluation.interpreter import evaluate, trace
 from irkit.onnx.load import load
 from irkit.onnx.writing.models import to_proto
-from irkit.pattern import hole
+from irkit.pattern import hole, p
 from irkit.rewriting.face import Match, Rule, Rules, decline, explain, rewrite, rule
 from irkit.rewriting.numbering import share
-from irkit.rewriting.passes import Pass, checked, fixpoint, graph_pass, in_bodies, record, rules_pass, sequence, when
+from irkit.rewriting.passes import (
+    Pass,
+    fixpoint,
+    graph_pass,
+    in_bodies,
+    in_sequence,
+    record,
+    rules_pass,
+    verified,
+    when,
+)
 from irkit.text.files import load_text, save_text
 from irkit.text.parser import parse
 from irkit.verification.laws import verify
 
 if TYPE_CHECKING:
-    from irkit.doors.to_onnx import save, to_onnx
+    from irkit.doors.above import (
+        CaptureError,
+        LoweringError,
+        MissingConverters,
+        Precision,
+        Program,
+        Target,
+        save,
+        to_onnx,
+    )
 
-__all__ = [
-    "AbsentError",
-    "Blob",
-    "ContractError",
-    "DType",
-    "Difference",
-    "DimensionError",
-    "EvaluateError",
-    "Fact",
-    "Graph",
-    "GraphError",
-    "IrkitError",
-    "LoadError",
-    "Match",
-    "Optional",
-    "Origin",
-    "ParseError",
-    "Pass",
-    "Port",
-    "Range",
-    "RewriteError",
-    "Rule",
-    "Rules",
-    "Sequence",
-    "SerializeError",
-    "Signature",
-    "StaleError",
-    "Tensor",
-    "Tolerance",
-    "Tuple",
-    "Type",
-    "TypeRuleError",
-    "Value",
-    "VerifyError",
-    "blob",
-    "call",
-    "call_graph",
-    "check",
-    "checked",
-    "closed",
-    "compare",
-    "const",
-    "constant",
-    "custom",
-    "decline",
-    "dim_scalar",
-    "evaluate",
-    "explain",
-    "fixpoint",
-    "freeze",
-    "fresh",
-    "graph_pass",
-    "hole",
-    "in_bodies",
-    "item",
+__all__ = [  # by what one wants to do
+    # torch in, a checked ONNX program out
+    "to_onnx",
+    "Program",
+    "Target",
+    "Precision",
+    # graphs in and out of files and text
     "load",
-    "load_text",
-    "op",
-    "param",
+    "save",
+    "to_proto",
     "parse",
     "print_graph",
-    "record",
-    "rewrite",
-    "rule",
-    "rules_pass",
-    "save",
+    "load_text",
     "save_text",
-    "sequence",
+    # what a graph is made of
+    "Graph",
+    "Value",
+    "Port",
+    "Signature",
+    "Fact",
+    "Origin",
+    "Blob",
+    "blob",
+    "freeze",
+    # types and sizes
+    "Type",
+    "Tensor",
+    "Sequence",
+    "Optional",
+    "Tuple",
+    "DType",
+    "tensor",
+    "Range",
+    "symbol",
+    "fresh",
+    # values are built
+    "op",
+    "param",
+    "const",
+    "constant",
+    "call",
+    "call_graph",
+    "closed",
+    "custom",
+    "dim_scalar",
+    "item",
     "shape_vector",
     "share",
     "substitute",
-    "symbol",
-    "tensor",
-    "to_onnx",
-    "to_proto",
+    # numbers, laws, conditions
+    "evaluate",
+    "trace",
+    "compare",
+    "Difference",
+    "Tolerance",
     "verify",
+    "contract_of",
+    # rules
+    "p",
+    "hole",
+    "rule",
+    "decline",
+    "Rule",
+    "Rules",
+    "Match",
+    "rewrite",
+    "explain",
+    "check_rule",
+    # passes
+    "Pass",
+    "graph_pass",
+    "rules_pass",
+    "in_sequence",
+    "in_bodies",
+    "fixpoint",
     "when",
+    "verified",
+    "record",
+    # errors
+    "IrkitError",
+    "AbsentError",
+    "CaptureError",
+    "ContractError",
+    "DimensionError",
+    "EvaluateError",
+    "GraphError",
+    "LoadError",
+    "LoweringError",
+    "MissingConverters",
+    "ParseError",
+    "RewriteError",
+    "SerializeError",
+    "StaleError",
+    "TypeRuleError",
+    "VerifyError",
 ]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """The doors on the roof: `to_onnx`, which brings in torch when it is called, and `save`, which asks the packages
-    above what a target runs."""
-    if name in ("save", "to_onnx"):
-        from importlib import import_module
-
-        return getattr(import_module("irkit.doors.to_onnx"), name)
+    """What stands above this package: looked up, with torch where that is needed, when it is first asked for."""
+    if name in ABOVE:
+        return found_above(name)
     raise AttributeError(f"module 'irkit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,20 +1,24 @@
 """torch programs into irkit graphs: capture, converters, the fold, and the export that runs.
 
-`lower` brings in torch when it is asked for; `lowering.tensors`, `lowering.algorithms` and `lowering.aten` never do.
+`lower` and `Program` bring in torch when they are asked for; `lowering.errors`, `lowering.tensors`,
+`lowering.algorithms` and `lowering.aten` never do.
 """
 
 from typing import TYPE_CHECKING, Any
 
+from lowering.errors import CaptureError, LoweringError, MissingConverters, Unsupported
+
 if TYPE_CHECKING:
+    from lowering.program.program import Program
     from lowering.program.ways import lower
 
-__all__ = ["lower"]
+__all__ = ["CaptureError", "LoweringError", "MissingConverters", "Program", "Unsupported", "lower"]
 
 
 def __getattr__(name: str) -> Any:
-    """`lower`, and with it torch."""
-    if name == "lower":
-        from importlib import import_module
+    """`lower` and `Program`, and with them torch."""
+    if name not in ("lower", "Program"):
+        raise AttributeError(f"module 'lowering' has no attribute {name!r}")
+    from importlib import import_module
 
-        return import_module("lowering.program.ways").lower
-    raise AttributeError(f"module 'lowering' has no attribute {name!r}")
+    return getattr(import_module("lowering.program.ways" if name == "lower" else "lowering.program.program"), name)

@@ -1,8 +1,32 @@
 """Passes over irkit's graphs: rules by subject, graph passes, pipelines and targets."""
 
 from passes.files import optimize_file
-from passes.pipelines.standard import optimize
+from passes.legal.legalize import legalize
+from passes.pipelines.standard import optimize, rules_named
+from passes.precision import Precision, mixed_precision, overflowing, to_precision
 from passes.preparing.prepare import prepare
+from passes.targets import Target, target_of
+from passes.whole_graph.hoist import hoist
+from passes.whole_graph.schedule import scheduled
 from passes.whole_graph.seeded import seeded
 
-__all__ = ["optimize", "optimize_file", "prepare", "seeded"]
+__all__ = [
+    # pipelines
+    "optimize",
+    "optimize_file",
+    "prepare",
+    "rules_named",
+    # what will run the graph
+    "Target",
+    "target_of",
+    "legalize",
+    # precision
+    "Precision",
+    "to_precision",
+    "mixed_precision",
+    "overflowing",
+    # passes by themselves
+    "hoist",
+    "scheduled",
+    "seeded",
+]

@@ -7,7 +7,7 @@ import os
 from irkit.core.ir import Graph
 from irkit.onnx.load import load
 from irkit.onnx.save import Form, write_model
-from irkit.rewriting.rule import Rule, Rules
+from irkit.rewriting.rules import Rule, Rules
 from irkit.support.uncollected import uncollected
 from passes.legal.definitions import written_out
 from passes.legal.legalize import newest_for

@@ -1,4 +1,4 @@
-"""What a check has covered, and what it has not: the report of `irkit.check`."""
+"""What a check has covered, and what it has not: the report of `irkit.check_rule`."""
 
 from __future__ import annotations
 

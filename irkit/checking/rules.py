@@ -24,7 +24,7 @@ from irkit.dims import symbols_of
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.pattern import match, names_of
 from irkit.rewriting.driver import bound_by
-from irkit.rewriting.rule import Decline, Match, Rule, Rules
+from irkit.rewriting.rules import Decline, Match, Rule, Rules
 
 PATIENCE = 300
 """How many instances are tried for each that is wanted."""
@@ -202,7 +202,7 @@ def names_in(m: Match, params: Sequence[Value]) -> dict[Value, str]:
     return {v: name for name, v in bound if isinstance(v, Value) and v in set(params)}
 
 
-def check(
+def check_rule(
     rule: Rule,
     n: int = 50,
     *,

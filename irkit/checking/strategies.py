@@ -13,7 +13,7 @@ from pyrsistent import pmap
 
 from irkit import dims
 from irkit.checking.comparison import compare
-from irkit.checking.rules import Checked, check, guarded
+from irkit.checking.rules import Checked, check_rule, guarded
 from irkit.checking.samples.sampler import Sampler
 from irkit.checking.samples.table import SAMPLES, WITH_BODIES
 from irkit.core.ir import Graph, Port, Signature
@@ -30,7 +30,7 @@ __all__ = [
     "Checked",
     "assert_equivalent",
     "bindings",
-    "check",
+    "check_rule",
     "choices",
     "feeds",
     "golden",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from irkit.core.ir import Graph
     from irkit.core.types import DType
-    from irkit.rewriting.rule import Rule, Rules
+    from irkit.rewriting.rules import Rule, Rules
     from lowering.program.program import Program
     from passes.precision import Precision
     from passes.targets import Target

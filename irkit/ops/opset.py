@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from irkit.ops.runtime_table import CONTRIB
+from irkit.ops.descriptions import describe_constructor
+from irkit.ops.runtime_table import CONTRIB, contrib_names
 from irkit.ops.schemas import names
 
 
@@ -34,9 +35,8 @@ class Operators:
         def operator(*inputs: Any, outputs: int | None = None, **attributes: Any) -> Any:
             return construct(full, inputs, attributes, outputs=outputs)
 
-        operator.__name__ = operator.__qualname__ = name
-        self.__dict__[name] = operator  # found without __getattr__ from now on; the same function every time
-        return operator
+        self.__dict__[name] = describe_constructor(operator, name, full)
+        return operator  # found without __getattr__ from now on; the same function every time
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *names()]
+        return [*super().__dir__(), *(contrib_names() if self._prefix else (*names(), "com_microsoft"))]

@@ -26,6 +26,11 @@ def runtime_schema(op: str) -> Any:
     return _schemas().get(op) if is_contrib(op) else None
 
 
+def contrib_names() -> tuple[str, ...]:
+    """The operators of `com.microsoft` that the installed ONNX Runtime has, sorted, without their domain."""
+    return tuple(sorted(name.partition("::")[2] for name in _schemas() if name.startswith(f"{CONTRIB}::")))
+
+
 @cache
 def _schemas() -> Mapping[str, Any]:
     try:

@@ -59,6 +59,7 @@ from irkit.pattern.predicates import (
     shown,
     uniform,
 )
+from irkit.pattern.writing import pattern_of
 
 __all__ = [
     "KINDS",
@@ -101,6 +102,7 @@ __all__ = [
     "one_of",
     "own",
     "p",
+    "pattern_of",
     "rest",
     "root_ops",
     "schema_default",

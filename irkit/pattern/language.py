@@ -289,6 +289,9 @@ class Vocabulary:
             raise AttributeError(f"ONNX has no operator {name!r}{meant}; {own}")
         return self.op(name)
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *names(), *sorted(LEAF_LIKE)]
+
     def op(self, name: str) -> Callable[..., Op]:
         """The pattern maker of any operator: `p.op("com.microsoft::Gelu")(x)`. It raises TypeRuleError for operands and
         attributes that no value of the operator has."""

@@ -14,7 +14,7 @@ from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.core.walk import post_order
 from irkit.errors import RewriteError
 from irkit.ops.schemas import BODIES
-from irkit.pattern import uniform
+from irkit.pattern.predicates import uniform
 
 MOST = 60
 """Of how many operators a pattern is written at most."""

@@ -19,7 +19,7 @@ from irkit.errors import AbsentError, DimensionError, RewriteError, TypeRuleErro
 from irkit.pattern import Guard, Pattern, asks_users, guards, match, narrowed, root_ops
 from irkit.rewriting.joint_rules import together
 from irkit.rewriting.numbering import Bodies, Numbering, with_bodies
-from irkit.rewriting.rule import Decline, Match, Rule, Rules
+from irkit.rewriting.rules import Decline, Match, Rule, Rules
 from irkit.rewriting.type_checks import broken, refuse_other_type
 
 DEPTH = 500

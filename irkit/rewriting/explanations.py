@@ -14,7 +14,7 @@ from irkit.pattern import Miss, describe, match, root_ops, shown
 from irkit.pattern.heads import size
 from irkit.rewriting.driver import symbols_of
 from irkit.rewriting.joint_rules import instances
-from irkit.rewriting.rule import Decline, Match, Rule, Rules, rule_set
+from irkit.rewriting.rules import Decline, Match, Rule, Rules, rule_set
 
 LINES = 10
 """How many explanations the text of a list shows."""

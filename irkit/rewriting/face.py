@@ -11,7 +11,7 @@ from __future__ import annotations
 from irkit.core.ir import Graph, require_graph
 from irkit.rewriting.driver import DEPTH, Plan
 from irkit.rewriting.explanations import Explanation, Explanations, explain, misses
-from irkit.rewriting.rule import Decline, Made, Match, Rule, Rules, decline, rule, rule_set
+from irkit.rewriting.rules import Decline, Made, Match, Rule, Rules, decline, rule, rule_set
 from irkit.support.uncollected import uncollected
 
 __all__ = ["Decline", "Explanation", "Explanations", "Made", "Match", "Rule", "Rules", "decline", "explain"]

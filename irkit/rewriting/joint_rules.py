@@ -20,7 +20,7 @@ from irkit.core.ir import Graph, Value
 from irkit.core.origins import NOWHERE
 from irkit.errors import TypeRuleError
 from irkit.pattern import Constant, Hole, Op, Pattern, match, root_ops
-from irkit.rewriting.rule import Decline, Match, Rule, Rules
+from irkit.rewriting.rules import Decline, Match, Rule, Rules
 from irkit.rewriting.type_checks import broken, refuse_other_type
 
 Users = Callable[[Value], int]

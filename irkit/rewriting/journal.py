@@ -14,7 +14,7 @@ from irkit.errors import RewriteError
 from irkit.pattern import names_of
 from irkit.rewriting.explanations import line_of, sourced
 from irkit.rewriting.face import rewrite
-from irkit.rewriting.rule import Decline, Match, Rule, Rules, decline
+from irkit.rewriting.rules import Decline, Match, Rule, Rules, decline
 
 
 @attrs.frozen(eq=False)

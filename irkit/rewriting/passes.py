@@ -1,6 +1,6 @@
 """Passes as values: a name, options, and a function from graph to graph; and the combinators on them.
 
-tidy = sequence(shapes, fixpoint(sequence(algebra, fold)), when(has_convolutions, fuse_convolutions))
+tidy = in_sequence(shapes, fixpoint(in_sequence(algebra, fold)), when(has_convolutions, fuse_convolutions))
 graph = tidy(graph)
 trace = record(tidy, graph)            # every version, with the pass that made it
 """
@@ -19,7 +19,7 @@ from irkit.core.ir import Graph
 from irkit.errors import RewriteError
 from irkit.rewriting.driver import Plan
 from irkit.rewriting.numbering import Bodies, with_bodies
-from irkit.rewriting.rule import Rule, Rules, rule_set
+from irkit.rewriting.rules import Rule, Rules, rule_set
 
 
 @attrs.frozen(eq=False)
@@ -138,7 +138,7 @@ def as_pass(function: Passes) -> Pass:
     return Pass(getattr(function, "__name__", "function"), (), lambda graph, observe, depth: function(graph))
 
 
-def sequence(*passes: Passes, name: str = "sequence") -> Pass:
+def in_sequence(*passes: Passes, name: str = "sequence") -> Pass:
     """The passes one after the other, as one pass of that name. Raises TypeError for what is no pass."""
     steps = tuple(map(as_pass, passes))
 
@@ -218,7 +218,7 @@ Check = Callable[[Graph, Graph], None]
 """A check of a pass: told the graph before and after, it raises where they may not follow one another."""
 
 
-def checked(inner: Passes, *checks: Check) -> Pass:
+def verified(inner: Passes, *checks: Check) -> Pass:
     """The pass, with every check made after each step that changed the graph, inside it and at its end.
 
     Raises RewriteError that names the step, from the error of the check.
@@ -233,7 +233,7 @@ def checked(inner: Passes, *checks: Check) -> Pass:
 
         return watched.run(graph, watch, depth)
 
-    return Pass("checked", (("inner", str(watched)), ("checks", tuple(c.__name__ for c in checks))), body)
+    return Pass("verified", (("inner", str(watched)), ("checks", tuple(c.__name__ for c in checks))), body)
 
 
 def _check(step: Step, checks: tuple[Check, ...]) -> None:

@@ -13,7 +13,7 @@ from irkit.core.ir import Graph, Value
 from irkit.core.types import Tensor, Type, dims_of, map_dims, same_types
 from irkit.dims.validation import apart
 from irkit.errors import ContractError, DimensionError, RewriteError
-from irkit.rewriting.rule import Rule
+from irkit.rewriting.rules import Rule
 
 BELOW = 400
 """How many values below the one that is replaced are looked at for what their operators ask of sizes."""

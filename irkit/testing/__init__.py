@@ -2,7 +2,7 @@
 
 from irkit.checking.rules import (
     Checked,
-    check,
+    check_rule,
     guarded,
 )
 from irkit.checking.strategies import (
@@ -22,7 +22,7 @@ __all__ = [
     "Checked",
     "assert_equivalent",
     "bindings",
-    "check",
+    "check_rule",
     "choices",
     "feeds",
     "golden",

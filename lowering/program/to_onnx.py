@@ -15,7 +15,7 @@ from irkit.core.ir import Graph
 from irkit.core.origins import Origin
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import notation, symbol
-from irkit.rewriting.rule import Rule
+from irkit.rewriting.rules import Rule
 from lowering.errors import LoweringError
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered

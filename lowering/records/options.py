@@ -9,7 +9,7 @@ import attrs
 import torch
 
 from irkit.core.types import DType
-from irkit.rewriting.rule import Rule, Rules
+from irkit.rewriting.rules import Rule, Rules
 from lowering.errors import CaptureError
 from passes.precision import Precision
 from passes.targets import Target

@@ -1,1 +1,51 @@
-"""Values as torch computes with them: promotion, shapes, NaN, pairs of complex numbers, resampling. Without torch."""
+"""What converters are written with: values as torch computes with them. Without torch.
+
+Element types as torch promotes them, shapes, NaN, pairs of complex numbers, resampling.
+"""
+
+from lowering.tensors.complex_pairs import is_complex, pair, parts
+from lowering.tensors.pieces import full
+from lowering.tensors.promotion import Operand, cast, floating, floating_all, promoted, result_dtype, scalar
+from lowering.tensors.shaping import (
+    axes,
+    axis,
+    broadcast_shape,
+    concat,
+    expand,
+    ints,
+    iota,
+    permute,
+    reshape,
+    sliced,
+    squeeze,
+    unsqueeze,
+)
+
+__all__ = [
+    # element types
+    "Operand",
+    "promoted",
+    "result_dtype",
+    "floating",
+    "floating_all",
+    "cast",
+    "scalar",
+    # shapes
+    "axis",
+    "axes",
+    "ints",
+    "iota",
+    "full",
+    "reshape",
+    "expand",
+    "broadcast_shape",
+    "permute",
+    "squeeze",
+    "unsqueeze",
+    "concat",
+    "sliced",
+    # complex numbers as pairs
+    "is_complex",
+    "pair",
+    "parts",
+]

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from irkit.errors import RewriteError
-from irkit.rewriting.rule import Rule, Rules
+from irkit.rewriting.rules import Rule, Rules
 from passes.rules.constants import EXACT, OPERANDS, folding
 
 IN_NAMES: Mapping[str, str] = {

@@ -10,8 +10,8 @@ from irkit.checking.rules import guarded
 from irkit.core.ir import Graph, require_graph
 from irkit.errors import RewriteError
 from irkit.rewriting.driver import Plan
-from irkit.rewriting.passes import Observer, Pass, nobody, rules_pass, sequence, when
-from irkit.rewriting.rule import Rule, Rules
+from irkit.rewriting.passes import Observer, Pass, in_sequence, nobody, rules_pass, when
+from irkit.rewriting.rules import Rule, Rules
 from irkit.support.uncollected import uncollected
 from passes.pipelines.rule_sets import chosen, require_limit, with_limit
 from passes.rules.arithmetic.activations import ACTIVATIONS
@@ -107,7 +107,7 @@ EARLY = when(has_bodies, hoist)
 """What goes first: a product of what never changes, once it is fused with what does, cannot leave its loop."""
 
 MOVES: tuple[Pass, ...] = (
-    cancel_transposes, when(has_bodies, sequence(decide, trim, hoist, name="around_bodies")),
+    cancel_transposes, when(has_bodies, in_sequence(decide, trim, hoist, name="around_bodies")),
 )  # fmt: skip
 """What moves values about: Transposes that meet, and what bodies compute without need."""
 
@@ -117,8 +117,8 @@ def pipeline(level: int, rules: Rules) -> Pass:
     if level == 0:
         return rules_pass("share", rules)
     if level == 1:
-        return sequence(settled("simplify_exactly", rules, merge_slices), name="exact")
-    return sequence(settled("simplify", rules, merge_slices, fuse_caches), name="standard")
+        return in_sequence(settled("simplify_exactly", rules, merge_slices), name="exact")
+    return in_sequence(settled("simplify", rules, merge_slices, fuse_caches), name="standard")
 
 
 RULES: tuple[Rules, ...] = ((), EXACT, REAL)
@@ -143,6 +143,14 @@ def selected(level: int, text: str, fold: int | None) -> Rules:
         named = chosen(text, RULES[level] + CONTRIB, all_rules(level) + CONTRIB)
         known = tuple(r for r in named if r not in CONTRIB)
     return known if fold is None else with_limit(known, fold)
+
+
+def rules_named(text: str, level: int = 2) -> Rules:
+    """The rules of a level that a text names: `layer_norm`, `*_norm`, `attention`, `default-attention+gelu`.
+
+    Raises RewriteError for a name of nothing, with names that are near it.
+    """
+    return selected(level, text, None)
 
 
 @lru_cache(maxsize=64)
@@ -203,10 +211,10 @@ def optimize(
     known, last = parted(selected(level, "+".join(r for r in given if isinstance(r, str)), fold))
     if own or check:
         first, both, last = (own, own + known, last) if not check else map(guarded, (own, own + known, last))
-        step = sequence(rules_pass("own rules", first), pipeline(level, both), name="own")
+        step = in_sequence(rules_pass("own rules", first), pipeline(level, both), name="own")
     else:
         step = LEVELS[level] if known is RULES[level] else pipeline(level, known)
-    step = sequence(step, rules_pass("keep_nan", last), step, name="keep_nan") if last else step
+    step = in_sequence(step, rules_pass("keep_nan", last), step, name="keep_nan") if last else step
     return step.run(graph, observe)
 
 

@@ -25,6 +25,7 @@ from passes.precision.mixed import (
     row_of,
     to_precision,
 )
+from passes.precision.risks import overflowing
 
 __all__ = [
     "COMPUTED",
@@ -47,6 +48,7 @@ __all__ = [
     "lowered",
     "mixed_precision",
     "named_dtype",
+    "overflowing",
     "patterns",
     "row_of",
     "to_precision",

@@ -20,7 +20,7 @@ from irkit.ops.runtime_table import CONTRIB as DOMAIN
 from irkit.ops.runtime_table import is_contrib
 from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
 from irkit.rewriting.passes import Observer, Pass, nobody
-from irkit.rewriting.rule import Decline
+from irkit.rewriting.rules import Decline
 from irkit.support.uncollected import uncollected
 from passes.pipelines.standard import selected_fusions
 from passes.rules.onnxruntime import CONTRIB, HELD, PARTS, WHOLE

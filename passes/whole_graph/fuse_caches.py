@@ -19,7 +19,7 @@ from irkit.core.types import Tensor, dims_of
 from irkit.dims import Dim
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.passes import Pass, graph_pass, in_bodies
-from irkit.rewriting.rule import Match
+from irkit.rewriting.rules import Match
 from passes.analysis.questions import VIEWS, is_one, same_shape
 from passes.rules.attention.attention import split_heads
 from passes.rules.attention.masks import without_causal

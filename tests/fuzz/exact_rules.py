@@ -1,6 +1,6 @@
 """Rules that claim every bit, held to it: both sides on numbers from the ends of each element type.
 
-Instances are those of `irkit.check`, and near misses of them. What they are fed, and what their constants hold, are the
+Instances are those of `check_rule`, and near misses of them. What they are fed, and what their constants hold, are the
 largest and smallest numbers, subnormal ones, -0.0, infinities, NaN and numbers that round. Both sides are compared on
 the evaluator and, where every kernel is there, on ONNX Runtime as the file says it (its own optimizations are off).
 

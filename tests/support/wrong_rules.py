@@ -1,4 +1,4 @@
-"""Fifty rules with one error each, as one makes them by mistake: what `irkit.check` is held to at its default settings.
+"""Fifty rules with one error each, as one makes them by mistake: what `check_rule` is held to at its default settings.
 
 None has a sample, and none is told apart by anything but what it says. tests/irkit/checking/test_wrong_rules.py checks
 them on one seed, `make check-rules` on five.

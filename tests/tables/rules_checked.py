@@ -1,4 +1,4 @@
-"""docs/measured/rules_checked.md: every rule of the project under `irkit.check`, at 200 instances and ten seeds, and
+"""docs/measured/rules_checked.md: every rule of the project under `check_rule`, at 200 instances and ten seeds, and
 what of the wrong rules of tests/support/wrong_rules.py is caught on five.
 
 `make check-rules` writes it: about an hour on two cores. tests/passes/rules/test_rules.py takes a few instances of each
@@ -18,7 +18,7 @@ import attrs
 
 from irkit.checking.counterexamples import Counterexample
 from irkit.checking.coverage import Checked
-from irkit.checking.rules import check
+from irkit.checking.rules import check_rule
 from irkit.errors import RewriteError
 from irkit.rewriting.face import Rule
 from tests.support.wrong_rules import WRONG
@@ -30,7 +30,7 @@ SEEDS_OF_WRONG = 5
 
 HEAD = """# Rules under check
 
-Written by `make check-rules` ({n} instances, {seeds} seeds): `irkit.check` of every rule of the project. {good} of
+Written by `make check-rules` ({n} instances, {seeds} seeds): `irkit.check_rule` of every rule of the project. {good} of
 {count} rules agree wherever they fired: {fired} instances and {near} near misses ({made} were made), {there} of them
 compared on ONNX Runtime, too. An instance counts where there is something to compare: {empty} had empty results only.
 
@@ -38,7 +38,7 @@ compared on ONNX Runtime, too. An instance counts where there is something to co
 how many there were of them; `sizes` whether 0, 1 and symbols were among them; `not reached` the returns of
 the rule's function that never ran: conditions that no instance, and no near miss, met.
 
-Of {wrong} wrong rules (tests/support/wrong_rules.py), `irkit.check` at its default settings finds {caught} on the seeds
+Of {wrong} wrong rules (tests/support/wrong_rules.py), `check_rule` at its default settings finds {caught} on the seeds
 0 to {last}.
 """
 
@@ -58,7 +58,7 @@ def checked_at(index: int, n: int, seeds: Sequence[int]) -> Row:
     rule, found, start = RULES[index], [], time.process_time()
     for seed in seeds:
         try:
-            found.append(check(rule, n, seed=seed))
+            found.append(check_rule(rule, n, seed=seed))
         except RewriteError as error:
             return Row(rule.name, tuple(found), f"seed {seed}: {error}", time.process_time() - start)
     return Row(rule.name, tuple(found), "", time.process_time() - start)
@@ -67,7 +67,7 @@ def checked_at(index: int, n: int, seeds: Sequence[int]) -> Row:
 def is_caught(rule: Rule, seed: int) -> bool:
     """True where the check shows a wrong rule to be wrong, at default settings."""
     try:
-        check(rule, seed=seed)
+        check_rule(rule, seed=seed)
     except Counterexample:
         return True
     return False

@@ -114,7 +114,7 @@ SLIPS: dict[str, tuple[Callable[[], Any], str, str]] = {
         "irkit.DType.FLOAT",
     ),
     "a check of several rules": (
-        lambda: irkit.check(()),  # type: ignore[arg-type]
+        lambda: irkit.check_rule(()),  # type: ignore[arg-type]
         "() is no rule",
         "check one rule at a time",
     ),

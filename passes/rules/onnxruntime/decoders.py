@@ -21,7 +21,7 @@ from irkit.dims import Dim
 from irkit.pattern import attribute_of, either, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, decline, rule
-from irkit.rewriting.rule import Rules
+from irkit.rewriting.rules import Rules
 from passes.analysis.known_sizes import bound_by, built, is_bound
 from passes.analysis.questions import same_shape
 from passes.analysis.reach import may_be_blind

@@ -11,7 +11,7 @@ import pytest
 from irkit import dims
 from irkit.build import call, op, shape_vector
 from irkit.build import const as number
-from irkit.checking.rules import check
+from irkit.checking.rules import check_rule
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, same_types
 from irkit.dims import Dim
@@ -374,9 +374,9 @@ case(
 @pytest.mark.parametrize("name", CASES)
 def test_check_finds_the_error_and_passes_the_right_rule(name: str) -> None:
     right, wrong = CASES[name]
-    assert check(right, N // 2).fired >= 3
+    assert check_rule(right, N // 2).fired >= 3
     with pytest.raises(RewriteError, match=r"differ|turns a|refused|fails with") as error:
-        check(wrong, N)
+        check_rule(wrong, N)
     assert wrong.name in str(error.value)
 
 

@@ -1,4 +1,4 @@
-"""Wrong rules, at the default settings of `irkit.check`: each is found, and what is said of it can be pasted and run.
+"""Wrong rules, at the default settings of `check_rule`: each is found, and what is said of it can be pasted and run.
 
 `make check-rules` takes five seeds.
 """
@@ -22,7 +22,7 @@ from tests.support.wrong_rules import WRONG
 def counterexample(rule: Rule, seed: int = 0) -> Counterexample:
     """The error of a wrong rule."""
     with pytest.raises(Counterexample) as error:
-        irkit.check(rule, seed=seed)
+        irkit.check_rule(rule, seed=seed)
     return error.value
 
 

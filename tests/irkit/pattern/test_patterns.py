@@ -9,7 +9,7 @@ import pytest
 
 from irkit.build import call_graph, op
 from irkit.build import const as number
-from irkit.checking.rules import check
+from irkit.checking.rules import check_rule
 from irkit.core.ir import Graph, Value, param
 from irkit.core.origins import Origin
 from irkit.core.types import tensor
@@ -115,7 +115,7 @@ def test_rules_of_several_roots_replace_them_together() -> None:
     feeds = [np.arange(6, dtype=np.float32).reshape(2, 3)] * 2
     for one, other in zip(evaluate(g, feeds), evaluate(after, feeds), strict=True):
         assert np.allclose(one, other)
-    assert check(two_products, 5).fired == 5
+    assert check_rule(two_products, 5).fired == 5
 
 
 def test_what_is_replaced_together_does_not_come_to_need_itself() -> None:
@@ -167,7 +167,7 @@ def test_patterns_see_through_called_functions() -> None:
     assert ops(after) == ["Swish"] and ops(rewrite(graph(op.Mul(a, op.Sigmoid(a)), params=(a,)), swish)) == ["Swish"]
     plain = Rule("plain", p.Mul(x, p.Sigmoid(x)), lambda m: op.Swish(m.x))
     assert rewrite(g, plain) is g
-    assert check(swish, 5).fired == 5
+    assert check_rule(swish, 5).fired == 5
 
 
 def test_patterns_look_into_bodies() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from irkit.build import const as number
 from irkit.build import op
-from irkit.checking.rules import check, guarded
+from irkit.checking.rules import check_rule, guarded
 from irkit.core.ir import Graph, Value, item, param
 from irkit.core.origins import Origin
 from irkit.core.types import tensor
@@ -19,7 +19,17 @@ from irkit.evaluation.interpreter import evaluate
 from irkit.pattern import attr, const, either, hole, is_all_ones, one_of, p, rest
 from irkit.rewriting.face import Match, Rule, decline, explain, misses, rewrite, rule
 from irkit.rewriting.numbering import share
-from irkit.rewriting.passes import Pass, checked, fixpoint, graph_pass, in_bodies, record, rules_pass, sequence, when
+from irkit.rewriting.passes import (
+    Pass,
+    fixpoint,
+    graph_pass,
+    in_bodies,
+    in_sequence,
+    record,
+    rules_pass,
+    verified,
+    when,
+)
 from irkit.verification.laws import verify
 
 x, y = hole("x"), hole("y")
@@ -299,7 +309,7 @@ def test_long_chains_take_linear_time_and_no_depth() -> None:
 
 
 def test_check_finds_what_is_wrong_with_a_rule() -> None:
-    assert check(mul_one, 10).fired == 10
+    assert check_rule(mul_one, 10).fired == 10
 
     @rule(p.Add(x, const("zero", where=lambda v: bool((v.blob.array == 0).all()))))
     def loses_the_sign(m: Match) -> Any:
@@ -307,7 +317,7 @@ def test_check_finds_what_is_wrong_with_a_rule() -> None:
         return m.x if m.x.type == m.root.type else decline("broadcasts")
 
     with pytest.raises(RewriteError, match="loses_the_sign"):
-        check(loses_the_sign, 300)
+        check_rule(loses_the_sign, 300)
 
     @rule(p.Sub(x, y))
     def swapped(m: Match) -> Any:
@@ -315,7 +325,7 @@ def test_check_finds_what_is_wrong_with_a_rule() -> None:
         return op.Sub(m.y, m.x)
 
     with pytest.raises(RewriteError, match="swapped") as error:
-        check(swapped, 20)
+        check_rule(swapped, 20)
     assert "left:  %0" in str(error.value) and "irkit.parse" in str(error.value)
 
 
@@ -354,7 +364,7 @@ def test_passes_are_values_with_options() -> None:
 def test_combinators() -> None:
     a = value(3)
     g = graph(op.Mul(op.Relu(op.Relu(a)), 1.0), params=(a,))
-    tidy = sequence(rules_pass("ones", (mul_one,)), when(lambda graph: len(graph) > 1, no_relu))
+    tidy = in_sequence(rules_pass("ones", (mul_one,)), when(lambda graph: len(graph) > 1, no_relu))
     assert tidy(g).results == (a,)
     assert fixpoint(tidy)(g).results == (a,)
 
@@ -380,12 +390,12 @@ def test_record_bisect_observe_and_check() -> None:
     a = value(3)
     g = graph(op.Mul(op.Relu(op.Relu(a)), 1.0), params=(a,))
     steps = [rules_pass("ones", (mul_one,)), rules_pass("twice", (relu_twice,)), no_relu]
-    trace = record(sequence(*steps), g)
+    trace = record(in_sequence(*steps), g)
     assert [v.made_by for v in trace] == ["", "ones", "twice", "no_relu"]
     culprit = trace.bisect(lambda graph: "Relu" in ops(graph))
     assert culprit is not None and culprit.made_by == "no_relu"
     seen: list[str] = []
-    sequence(*steps, name="all")(g, observe=lambda step: seen.append(step.name))
+    in_sequence(*steps, name="all")(g, observe=lambda step: seen.append(step.name))
     assert seen[:3] == ["ones", "twice", "no_relu"] and seen[3].startswith("all")
 
     def keeps_relu(before: Graph, after: Graph) -> None:
@@ -393,7 +403,7 @@ def test_record_bisect_observe_and_check() -> None:
             raise ValueError("the Relu is gone")
 
     with pytest.raises(RewriteError, match="no_relu broke keeps_relu"):
-        checked(sequence(*steps), keeps_relu)(g)
+        verified(in_sequence(*steps), keeps_relu)(g)
 
 
 def test_combinators_take_functions_and_single_rules() -> None:
@@ -406,18 +416,18 @@ def test_combinators_take_functions_and_single_rules() -> None:
     def told(graph: Graph, observe: Any = None) -> Graph:
         return rules_pass("ones", mul_one)(graph, observe=observe)
 
-    trace = record(sequence(fixpoint(twice), in_bodies(told), when(lambda graph: True, checked(told))), g)
+    trace = record(in_sequence(fixpoint(twice), in_bodies(told), when(lambda graph: True, verified(told))), g)
     assert [v.made_by for v in trace] == ["", "twice", "in_bodies{inner=told}"]
-    assert [v.made_by for v in record(sequence(told, twice), g)] == ["", "ones", "twice"]
+    assert [v.made_by for v in record(in_sequence(told, twice), g)] == ["", "ones", "twice"]
     wrong: Any = 3
     with pytest.raises(TypeError, match="3 is no pass"):
-        sequence(wrong)
+        in_sequence(wrong)
 
 
 def test_a_rule_that_returns_no_value_is_refused_by_its_check() -> None:
     wrong = rule(p.Relu(hole("x")))(lambda m: 3)
     with pytest.raises(RewriteError, match="returned 3"):
-        check(wrong)
+        check_rule(wrong)
 
 
 def test_results_and_items_survive() -> None:

@@ -19,7 +19,7 @@ import irkit
 from irkit.checking.agreement import compared, computed, is_allowed, is_safe, plainly
 from irkit.checking.comparison import compare
 from irkit.checking.instances import Retry
-from irkit.checking.rules import check
+from irkit.checking.rules import check_rule
 from irkit.core.ir import Graph, Value
 from irkit.core.types import DType, Tensor
 from irkit.errors import RewriteError
@@ -96,7 +96,7 @@ UNLIKE: dict[str, Callable[[Value], bool]] = {
 def test_both_sides_of_the_expansion_are_equal(expanded: Expanded) -> None:
     rule = sampled(expanded)
     # one operator said by several is right, and seldom as precise
-    assert check(rule, COUNT, seed=zlib.crc32(rule.name.encode()) % 1000, measured=False).fired >= min(3, COUNT)
+    assert check_rule(rule, COUNT, seed=zlib.crc32(rule.name.encode()) % 1000, measured=False).fired >= min(3, COUNT)
 
 
 # ---- at every opset, in every element type ---------------------------------------------------------------------------
@@ -178,4 +178,4 @@ def test_a_slip_in_an_expansion_is_found() -> None:
             return slip(m, made) if isinstance(made, Value) else made
 
         with pytest.raises(RewriteError, match="differ"):
-            check(attrs.evolve(rule, function=function), 30)
+            check_rule(attrs.evolve(rule, function=function), 30)

@@ -118,7 +118,7 @@ def test_a_sum_is_not_fused_into_the_norm_behind_it(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("rule", STEERING, ids=lambda r: r.name)
 def test_steering_holds(rule: irkit.Rule) -> None:
-    irkit.check(rule)
+    irkit.check_rule(rule)
 
 
 def test_steering_writes_sum_for_add_before_a_norm() -> None:

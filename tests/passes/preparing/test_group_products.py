@@ -19,7 +19,7 @@ from passes.targets import target_of
 
 @pytest.mark.parametrize("rule", GROUPING, ids=lambda r: r.name)
 def test_grouping_holds(rule: irkit.Rule) -> None:
-    irkit.check(rule)
+    irkit.check_rule(rule)
 
 
 def test_products_of_shared_heads_make_no_copies_of_them() -> None:

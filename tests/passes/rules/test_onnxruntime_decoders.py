@@ -127,7 +127,7 @@ def test_padding_alone_stays_a_mask() -> None:
 
 @pytest.mark.parametrize("each", DECODERS, ids=lambda each: each.name)
 def test_both_sides_of_a_rule_are_equal(each: irkit.Rule) -> None:
-    assert irkit.check(each, 15).fired == 15
+    assert irkit.check_rule(each, 15).fired == 15
 
 
 def test_queries_to_the_keys_of_an_encoder_need_no_axis_of_heads() -> None:

@@ -12,11 +12,11 @@ import torch
 import irkit
 import passes
 from irkit import const, dims, op, param, tensor
-from irkit.checking.rules import check
+from irkit.checking.rules import check_rule
 from irkit.core.ir import Graph, Value
 from irkit.core.walk import post_order
 from irkit.rewriting.face import explain
-from irkit.rewriting.rule import Rule
+from irkit.rewriting.rules import Rule
 from passes.preparing.fuse import fuse, hold
 from passes.rules.constants import transposed
 from passes.rules.onnxruntime.encoders import ENCODERS, HELD
@@ -75,7 +75,7 @@ def agree(graph: Graph, *shapes: list[tuple[int, ...]]) -> list[str]:
 
 @pytest.mark.parametrize("rule", ENCODERS + HELD, ids=lambda r: r.name)
 def test_both_sides_of_the_rule_are_equal(rule: Rule) -> None:
-    check(rule, 10)
+    check_rule(rule, 10)
 
 
 def test_rules_say_what_they_do() -> None:

@@ -22,7 +22,7 @@ B = dims.symbol("b")
 
 @pytest.mark.parametrize("rule", REPEATED + REAL_REPEATED, ids=lambda r: r.name)
 def test_what_is_repeated_holds(rule: irkit.Rule) -> None:
-    irkit.check(rule)
+    irkit.check_rule(rule)
 
 
 def ones(x: Value, *shape: int) -> Value:

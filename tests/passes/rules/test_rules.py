@@ -10,7 +10,7 @@ import pytest
 
 from irkit import dims
 from irkit.build import const, op, shape_vector
-from irkit.checking.rules import check
+from irkit.checking.rules import check_rule
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, tensor
 from irkit.core.walk import post_order
@@ -23,7 +23,7 @@ from tests.tables.rules import PAGE, RULES, page
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_both_sides_of_the_rule_are_equal(rule: Rule) -> None:
-    assert check(rule, 12).fired >= 3
+    assert check_rule(rule, 12).fired >= 3
 
 
 def test_the_page_of_rules_is_current() -> None:

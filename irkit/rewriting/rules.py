@@ -39,7 +39,7 @@ Made = Value | tuple[Value, ...] | Decline
 
 def decline(reason: str) -> Decline:
     """What a rule's function returns where the equation does not hold, or does not pay: `return decline("not along one
-    axis")`. The reason is told by `irkit.explain` and counted by `irkit.check`."""
+    axis")`. The reason is told by `irkit.explain` and counted by `irkit.check_rule`."""
     return Decline(reason)
 
 
@@ -147,7 +147,7 @@ def rule(
         others: patterns of further values that are replaced with it; the function returns a tuple, one value for each
             pattern. They share operands with the first.
         exact: False where the equation holds in real arithmetic only, not to the last bit.
-        sample: a function from a random generator to an instance, for `irkit.check`; a tuple of values where there are
+        sample: a function from a random generator to an instance, for `check_rule`; a tuple of values where there are
             several patterns.
 
     Raises TypeRuleError for what is no pattern or no function of a match, and for patterns that nothing matches: where

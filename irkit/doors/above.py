@@ -1,0 +1,37 @@
+"""A door on the roof: what `irkit` offers of the packages above it, looked up when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from irkit.doors.to_onnx import save, to_onnx
+    from lowering.errors import CaptureError, LoweringError, MissingConverters
+    from lowering.program.program import Program
+    from passes.precision import Precision
+    from passes.targets import Target
+
+__all__ = ["ABOVE", "CaptureError", "LoweringError", "MissingConverters", "Precision", "Program", "Target"]
+__all__ += ["found_above", "save", "to_onnx"]
+
+ABOVE: Mapping[str, str] = MappingProxyType(
+    {
+        "to_onnx": "irkit.doors.to_onnx",
+        "save": "irkit.doors.to_onnx",
+        "Program": "lowering.program.program",
+        "Target": "passes.targets",
+        "Precision": "passes.precision",
+        "CaptureError": "lowering.errors",
+        "LoweringError": "lowering.errors",
+        "MissingConverters": "lowering.errors",
+    }
+)
+"""The module of each name."""
+
+
+def found_above(name: str) -> Any:
+    """The function or class of that name."""
+    return getattr(import_module(ABOVE[name]), name)
