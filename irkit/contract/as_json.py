@@ -16,6 +16,7 @@ from irkit.contract.sizes import ENFORCED, names_of
 from irkit.core.ir import Fact, Graph, Port, require_graph
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim, notation
+from irkit.dims.syntax import names_in, tree_of
 from irkit.errors import DimensionError
 
 _LENGTH = re.compile(r"len\(.*\) == [0-9]{1,18}")
@@ -29,7 +30,7 @@ def contract_of(graph: Graph) -> dict[str, Any]:
     require_graph(graph)
     bound = bindings(graph)
     facts = graph.signature.facts
-    checkable = [fact for fact in facts if fact.kind in ENFORCED and names_in(fact.text) <= bound.keys()]
+    checkable = [fact for fact in facts if fact.kind in ENFORCED and names_of_condition(fact.text) <= bound.keys()]
     results = graph.signature.results
     checks = [{"output": port.name, **checked(port, facts)} for port in results if port.role == "check"]
     seen = {check["text"] for check in checks}
@@ -130,15 +131,12 @@ def solved(dim: Dim) -> tuple[str, str] | None:
     return names[0].name, value
 
 
-def names_in(text: str) -> set[str]:
-    """The names of the dimensions in a condition, those in quotes among them; the whole text where it is none."""
+def names_of_condition(text: str) -> frozenset[str]:
+    """The names of the dimensions in a condition; the whole text where it is none."""
     try:
-        nodes = list(ast.walk(ast.parse(text.strip(), mode="eval")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return {text}
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    quoted = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return quoted | {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called}
+        return names_in(tree_of(text, "condition"))
+    except DimensionError:
+        return frozenset((text,))
 
 
 def condition(fact: Fact) -> dict[str, str]:

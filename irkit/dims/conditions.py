@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from irkit.dims.syntax import Conditions, Reader, names_in, short, tree_of
 from irkit.errors import DimensionError
 
 LONG = 1_000_000
@@ -45,38 +46,16 @@ def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
     except (ZeroDivisionError, ValueError, OverflowError):
         return False
     except RecursionError as error:
-        raise DimensionError(f"{_short(condition)} is nested too deeply") from error
+        raise DimensionError(f"{short(condition)} is nested too deeply") from error
 
 
 @lru_cache(maxsize=1024)  # a program asks the same of every call
 def _truth_of(condition: str) -> Truth:
     """What tells whether a condition holds."""
     try:
-        return _truth(ast.parse(condition.strip(), mode="eval").body, condition)
-    except DimensionError:
-        raise
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise DimensionError(f"{_short(condition)} is no condition") from error
-
-
-def _truth(node: ast.expr, source: str) -> Truth:
-    if isinstance(node, ast.BoolOp):
-        return _joined([_truth(v, source) for v in node.values], isinstance(node.op, ast.Or))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = _truth(node.operand, source)
-
-        def negated(sizes: Mapping[str, int]) -> bool | None:
-            answer = inner(sizes)
-            return None if answer is None else not answer
-
-        return negated
-    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        value = node.value
-        return lambda sizes: value
-    if isinstance(node, ast.Compare) and all(type(o) in _COMPARE for o in node.ops):
-        sides = [_side(side, source) for side in (node.left, *node.comparators)]
-        return _compared([_COMPARE[type(o)] for o in node.ops], sides)
-    raise DimensionError(f"{_short(source)} is no condition", hint="compare dimensions, join with and, or, not")
+        return _CONDITIONS.read(tree_of(condition, "condition"), condition)
+    except RecursionError as error:
+        raise DimensionError(f"{short(condition)} is no condition") from error
 
 
 def _joined(parts: Sequence[Truth], decisive: bool) -> Truth:
@@ -94,14 +73,23 @@ def _joined(parts: Sequence[Truth], decisive: bool) -> Truth:
     return joined
 
 
-def _compared(relations: Sequence[Callable[[Any, Any], bool]], sides: Sequence[Size]) -> Truth:
+def _negated(inner: Truth) -> Truth:
+    def negated(sizes: Mapping[str, int]) -> bool | None:
+        answer = inner(sizes)
+        return None if answer is None else not answer
+
+    return negated
+
+
+def _compared(relations: Sequence[type], sides: Sequence[Size]) -> Truth:
     """Whether each relation holds between two sides that follow one another."""
+    asked = [_COMPARE[each] for each in relations]
 
     def compared(sizes: Mapping[str, int]) -> bool | None:
         found = [side(sizes) for side in sides]
         if None in found:
             return None
-        return all(relation(a, b) for relation, a, b in zip(relations, found[:-1], found[1:], strict=True))
+        return all(relation(a, b) for relation, a, b in zip(asked, found[:-1], found[1:], strict=True))
 
     return compared
 
@@ -111,48 +99,12 @@ def _compared(relations: Sequence[Callable[[Any, Any], bool]], sides: Sequence[S
 
 def _side(node: ast.expr, source: str) -> Size:
     """The value of an expression over dimensions; None where a symbol has no value."""
-    names = _names(node)
-    value = _value(node, source)
+    names, value = names_in(node), _SIZES.read(node, source)
     return lambda sizes: value(sizes) if all(name in sizes for name in names) else None
 
 
-def _names(node: ast.expr) -> frozenset[str]:
-    """The dimensions that an expression speaks of; one with an odd name stands in quotes."""
-    called = {id(n.func) for n in ast.walk(node) if isinstance(n, ast.Call)}
-    plain = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and id(n) not in called}
-    return frozenset(plain | {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and type(n.value) is str})
-
-
-def _value(node: ast.expr, source: str) -> Size:
-    """The number that an expression is, once all its symbols have a value."""
-    if isinstance(node, ast.BinOp):
-        return _chain(node, source)
-    if isinstance(node, ast.Name | ast.Constant):
-        name = node.id if isinstance(node, ast.Name) else node.value
-        if type(name) is str:
-            return lambda sizes: sizes[name]
-        if type(name) is int or (type(name) is float and math.isfinite(name)):
-            return lambda sizes: name
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        operand = _value(node.operand, source)
-        return lambda sizes: -operand(sizes)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _CALL and not node.keywords:
-        function, parts = _CALL[node.func.id], [_value(each, source) for each in node.args]
-        if len(parts) == 1 or (parts and node.func.id in ("max", "min")):
-            return lambda sizes: function([part(sizes) for part in parts])
-    raise DimensionError(f"{_short(source)} is no condition over sizes", hint="write its sides like 2*batch + seq // 2")
-
-
-def _chain(node: ast.expr, source: str) -> Size:
-    """The value of `a + b - c ...`, which the tree holds as deep as there are operands, in one loop."""
-    steps: list[tuple[Callable[[Number, Number], Number], Size]] = []
-    while isinstance(node, ast.BinOp):
-        if type(node.op) not in _BINARY:
-            raise DimensionError(f"{_short(source)} is no condition over sizes", hint="use + - * / // % and **")
-        steps.append((_BINARY[type(node.op)], _value(node.right, source)))
-        node = node.left
-    first = _value(node, source)
-    steps.reverse()
+def _chain(first: Size, steps: Sequence[tuple[Callable[[Number, Number], Number], Size]]) -> Size:
+    """The value of `a + b - c ...`"""
 
     def computed(sizes: Mapping[str, int]) -> Number:
         found = first(sizes)
@@ -161,6 +113,10 @@ def _chain(node: ast.expr, source: str) -> Size:
         return found
 
     return computed
+
+
+def _lifted(function: Callable[[list[Number]], Number]) -> Callable[[list[Size]], Size]:
+    return lambda parts: lambda sizes: function([part(sizes) for part in parts])
 
 
 def _ratio(a: Number, b: Number) -> Number:
@@ -189,15 +145,20 @@ def _moderate(found: Number) -> Number:
     return found
 
 
-def _short(source: str) -> str:
-    return repr(source if len(source) <= 200 else source[:200] + "...")
-
-
 _BINARY: Mapping[type, Callable[[Number, Number], Number]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod, ast.Div: _ratio, ast.Pow: _power,
 }  # fmt: skip
-_CALL: Mapping[str, Callable[[list[Number]], Number]] = {
-    "max": max, "min": min, "floor": lambda x: math.floor(x[0]), "ceil": lambda x: math.ceil(x[0]),
-    "trunc": lambda x: math.trunc(x[0]), "round": lambda x: round(x[0]), "sqrt": lambda x: math.sqrt(x[0]),
-}  # fmt: skip
+_SIZES: Reader[Size] = Reader(
+    number=lambda number: lambda sizes: number,
+    name=lambda name: lambda sizes: sizes[name],
+    operators=_BINARY,
+    functions={
+        "max": _lifted(max), "min": _lifted(min), "floor": _lifted(lambda x: math.floor(x[0])),
+        "ceil": _lifted(lambda x: math.ceil(x[0])), "trunc": _lifted(lambda x: math.trunc(x[0])),
+        "round": _lifted(lambda x: round(x[0])), "sqrt": _lifted(lambda x: math.sqrt(x[0])),
+    },
+    negative=lambda operand: lambda sizes: -operand(sizes),
+    chain=_chain,
+)  # fmt: skip
+_CONDITIONS: Conditions[Truth] = Conditions(_side, _compared, _joined, _negated, lambda value: lambda sizes: value)

@@ -13,6 +13,7 @@ import sympy
 
 from irkit import dims
 from irkit.dims import Dim
+from irkit.dims.syntax import Reader, tree_of
 from irkit.errors import DimensionError
 
 _CALLS = {cls: name for name, cls in dims.FUNCTIONS.items() if isinstance(cls, type)}
@@ -120,10 +121,10 @@ def parse(source: str, symbols: Mapping[str, Any] | None = None) -> Dim:
     if len(source) > 10_000:
         raise DimensionError("a dimension of more than 10,000 characters is refused")
     try:
-        tree = ast.parse(source.strip(), mode="eval").body
+        tree = tree_of(source, "dimension expression")
         _cost(tree)
-        found = sympy.sympify(_read(tree, source, symbols or {}))
-    except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError, ZeroDivisionError) as error:
+        found = sympy.sympify(_reader(symbols or {}).read(tree, source))
+    except (TypeError, ValueError, RecursionError, MemoryError, ZeroDivisionError) as error:
         if isinstance(error, DimensionError):
             raise
         raise DimensionError(f"{source!r} is no dimension expression") from error
@@ -163,29 +164,25 @@ def _bounds(node: ast.AST) -> tuple[int, int]:
     return (1, right_bits) if isinstance(node.op, ast.Mod) else (left, left_bits + right_bits)
 
 
+def _power(base: Any, exponent: Any) -> Any:
+    if exponent.is_number and abs(exponent) > 64:
+        raise DimensionError(f"the power {exponent} is too large for a dimension")
+    return base**exponent
+
+
 _BINARY: dict[type, Any] = {
     ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: dims.FloorDiv, ast.Mod: dims.Mod, ast.Div: lambda a, b: a / b, ast.Pow: lambda a, b: a**b,
+    ast.FloorDiv: dims.FloorDiv, ast.Mod: dims.Mod, ast.Div: lambda a, b: a / b, ast.Pow: _power,
 }  # fmt: skip
+_FUNCTIONS = {name: lambda parts, function=function: function(*parts) for name, function in dims.FUNCTIONS.items()}
 
 
-def _read(node: ast.AST, source: str, symbols: Mapping[str, Any]) -> Any:
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return sympy.Integer(node.value) if type(node.value) is int else sympy.Float(node.value)
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return symbols.get(node.value) or dims.symbol(node.value)
-    if isinstance(node, ast.Name):
-        return symbols.get(node.id) or dims.symbol(node.id)
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        left, right = _read(node.left, source, symbols), _read(node.right, source, symbols)
-        if isinstance(node.op, ast.Pow) and right.is_number and abs(right) > 64:
-            raise DimensionError(f"the power in {source!r} is too large for a dimension")
-        return _BINARY[type(node.op)](left, right)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_read(node.operand, source, symbols)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in dims.FUNCTIONS:
-        many = node.func.id in ("max", "min")
-        if node.keywords or not (node.args if many else len(node.args) == 1):
-            raise DimensionError(f"{node.func.id} in {source!r} has the wrong number of arguments")
-        return dims.FUNCTIONS[node.func.id](*(_read(a, source, symbols) for a in node.args))
-    raise DimensionError(f"{source!r} is no dimension expression", hint="write it like `2*batch + seq // 2`")
+def _reader(symbols: Mapping[str, Any]) -> Reader[Any]:
+    """What makes expressions of sympy, with those symbols for some names."""
+    return Reader(
+        number=lambda number: sympy.Integer(number) if type(number) is int else sympy.Float(number),
+        name=lambda name: symbols.get(name) or dims.symbol(name),
+        operators=_BINARY,
+        functions=_FUNCTIONS,
+        negative=lambda operand: -operand,
+    )

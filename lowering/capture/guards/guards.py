@@ -11,6 +11,7 @@ import ast
 import linecache
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -22,6 +23,7 @@ from torch.utils._sympy import functions as torch_functions
 
 from irkit import dims
 from irkit.dims import LEAST, notation
+from irkit.dims.syntax import Conditions, Reader, tree_of
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf, Place, free_name, value_of
 from lowering.records.source_lines import line_of
@@ -150,52 +152,41 @@ def guards_of_code(code: Sequence[str], leaves: Sequence[Leaf], metas: Metas) ->
         for name, each in named.items():
             short = short.replace(name, each)
         try:
-            expr = read(ast.parse(short.strip(), mode="eval").body, values)
-        except (SyntaxError, LookupError, TypeError, ValueError):
+            expr = read(short, values)
+        except (LookupError, TypeError, ValueError):
             expr = None
         guards.append(Guard(expr, str(text if expr is None else expr)))
     return guards
 
 
-OPERATORS: Mapping[type, Callable[..., Any]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Pow: lambda a, b: a**b,
-    ast.FloorDiv: torch_functions.FloorDiv,
-    ast.Mod: torch_functions.Mod,
-    ast.Eq: sympy.Eq,
-    ast.NotEq: sympy.Ne,
-    ast.Lt: sympy.Lt,
-    ast.LtE: sympy.Le,
-    ast.Gt: sympy.Gt,
-    ast.GtE: sympy.Ge,
-    ast.And: sympy.And,
-    ast.Or: sympy.Or,
-}
-CALLS: Mapping[str, Callable[..., Any]] = {"max": torch_functions.Max, "min": torch_functions.Min}
+OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Pow: operator.pow,
+    ast.FloorDiv: torch_functions.FloorDiv, ast.Mod: torch_functions.Mod,
+}  # fmt: skip
+RELATIONS: Mapping[type, Callable[[Any, Any], Any]] = {
+    ast.Eq: sympy.Eq, ast.NotEq: sympy.Ne, ast.Lt: sympy.Lt, ast.LtE: sympy.Le, ast.Gt: sympy.Gt, ast.GtE: sympy.Ge,
+}  # fmt: skip
 
 
-def read(node: ast.AST, values: Mapping[str, Any]) -> Any:
-    """A Python expression as sympy. Raises LookupError, TypeError or ValueError for what is not known here."""
-    match node:
-        case ast.Constant(value=int() as number):
-            return sympy.Integer(number)
-        case ast.Name(id=name):
-            return values[name]
-        case ast.BinOp(left=left, op=op, right=right):
-            return OPERATORS[type(op)](read(left, values), read(right, values))
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -read(operand, values)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return sympy.Not(read(operand, values))
-        case ast.BoolOp(op=op, values=parts):
-            return OPERATORS[type(op)](*(read(part, values) for part in parts))
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return OPERATORS[type(op)](read(left, values), read(right, values))
-        case ast.Call(func=ast.Name(id=name), args=args):
-            return CALLS[name](*(read(arg, values) for arg in args))
-    raise ValueError(f"no relation over sizes: {ast.dump(node)}")
+def read(text: str, values: Mapping[str, Any]) -> Any:
+    """torch's text of a guard as sympy. Raises LookupError, TypeError or ValueError for what is not known here."""
+    sizes: Reader[Any] = Reader(
+        number=sympy.sympify,
+        name=values.__getitem__,
+        operators=OPERATORS,
+        functions={"max": lambda v: torch_functions.Max(*v), "min": lambda v: torch_functions.Min(*v)},
+        negative=operator.neg,
+    )
+    relations: Conditions[Any] = Conditions(
+        sides=sizes.read,
+        compared=lambda kinds, sides: sympy.And(
+            *(RELATIONS[k](a, b) for k, (a, b) in zip(kinds, pairwise(sides), strict=True))
+        ),
+        joined=lambda parts, either: (sympy.Or if either else sympy.And)(*parts),
+        negated=sympy.Not,
+        known=lambda flag: sympy.true if flag else sympy.false,
+    )
+    return relations.read(tree_of(text, "condition"), text)
 
 
 def assertions_of(module: torch.fx.GraphModule, lines: Mapping[str, str]) -> list[Guard]:

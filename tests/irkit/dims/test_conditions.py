@@ -6,6 +6,8 @@ import math
 
 import pytest
 
+from irkit import dims
+from irkit.dims import notation
 from irkit.dims.conditions import holds
 from irkit.errors import DimensionError
 
@@ -68,3 +70,24 @@ def test_what_is_no_condition_is_refused(text: str) -> None:
     with pytest.raises(DimensionError) as caught:
         holds(text, {"a": 2, "b": 3})
     assert len(str(caught.value)) < 600
+
+
+REFUSED = (
+    "f(n)", "n if n else 2", "n.m", "[n]", "max()", "floor(n, 2)", "max(n, key=2)", "n @ 2", "n & 1", "n << 1", "1e999",
+    "(m := 3)", "lambda: n", "n[0]", "~n", "f'{n}'", "2j", "None", "True + n", "*n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_dimensions_and_conditions_have_one_reader_that_refuses_the_same(text: str) -> None:
+    with pytest.raises(DimensionError):
+        notation.parse(text)
+    with pytest.raises(DimensionError):
+        holds(f"{text} == 1", {"n": 3})
+
+
+@pytest.mark.parametrize("text", ["2*n + 1", "n // 2 - n % 3", "max(n, 2, 7)", "-n ** 2", '"n" * 3', "ceil(n / 2)"])
+def test_dimensions_and_conditions_have_one_reader_that_reads_the_same(text: str) -> None:
+    for size in range(6):
+        number = dims.evaluate(notation.parse(text), {"n": size})
+        assert holds(f"{text} == {number}", {"n": size}) is True
