@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 
+import attrs
+
 from irkit.core.ir import Graph
 from irkit.onnx.load import load
 from irkit.onnx.save import Form, write_model
+from irkit.rewriting.passes import Observer, nobody
 from irkit.rewriting.rules import Rule, Rules
 from irkit.support.uncollected import uncollected
 from passes.legal.definitions import written_out
-from passes.legal.legalize import newest_for
+from passes.legal.runtime.limits import limited
 from passes.pipelines.rule_sets import text_of
 from passes.pipelines.standard import optimize, several
-from passes.preparing.prepare import prepare
+from passes.precision import Precision
+from passes.preparing.finish import Finished, finish
 from passes.targets import Target, target_of
+from passes.whole_graph.share_contents import share_contents
 
 
 @uncollected
@@ -26,19 +31,41 @@ def optimize_file(
     level: int = 2,
     *,
     rules: Rules | Rule | str | tuple[Rule | str, ...] = (),
+    share_weights: bool = True,
 ) -> Graph:
     """Reads an ONNX file, optimizes it, and writes one that the target runs; the graph that was written.
 
     It is `irkit.load`, `passes.optimize`, `passes.prepare` and `irkit.save` one after the other, with the collector
     paused over all of them. `target`, `opset`, `level` and `rules`, of which a text such as "default+finite" chooses
     among those of the target too, are what these take; without an opset the file is of the newest at which the target
-    runs all of it. Below level 2 nothing is made that may round otherwise, so none of the target's own operators. The
-    output may be the source itself. Raises LoadError for what is no model, RewriteError for what the target cannot run,
-    and for rules and levels that there are not.
+    runs all of it. Below level 2 nothing is made that may round otherwise, so none of the target's own operators.
+    Weights of equal content are held once, under the first of their names, unless `share_weights` is False. The output
+    may be the source itself. Raises LoadError for what is no model, RewriteError for what the target cannot run, and
+    for rules and levels that there are not.
+    """
+    done = optimized_for(load(source), target, opset, level, rules=rules, share_weights=share_weights)
+    write_model(done.graph, output, Form(opset=done.target.opset))
+    return done.graph
+
+
+def optimized_for(
+    graph: Graph,
+    target: str | Target,
+    opset: int | None,
+    level: int,
+    *,
+    rules: Rules | Rule | str | tuple[Rule | str, ...] = (),
+    fold: int | None = None,
+    share_weights: bool = True,
+    precision: Precision | None = None,
+    observe: Observer = nobody,
+) -> Finished:
+    """The graph of a file, optimized and finished for a target: what `optimize_file` and `irkit optimize` write.
+
+    `fold` and `observe` are those of `passes.optimize`, which also sees weights being shared.
     """
     chosen, rules = target_of(target, opset), several(rules)
-    better = optimize(written_out(load(source), chosen), level, rules=rules)
-    chosen = newest_for(better, chosen) if opset is None else chosen
-    ready = prepare(better, chosen, rules=text_of(rules), exact=level < 2)
-    write_model(ready, output, Form(opset=chosen.opset))
-    return ready
+    shared = share_contents(names=not share_weights).run(written_out(graph, chosen), observe)
+    better = optimize(shared, level, rules=rules, fold=fold, observe=observe)
+    done = finish(better, chosen, free=opset is None, rules=text_of(rules), exact=level < 2, precision=precision)
+    return attrs.evolve(done, graph=limited(done.graph, done.target))

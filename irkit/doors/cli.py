@@ -175,27 +175,16 @@ def optimize(
 ) -> None:
     """Simplify an ONNX model, whoever exported it, and write one that the target runs."""
     require_writable(output)
-    passes, targets = upstairs("passes"), upstairs("passes.targets")
-    chosen = targets.target_of(target, opset)
-    graph = read(model)
-    wanted = half(precision, keep, keep_io, sample)
-    done: list[Any] = []
-    plain = upstairs("passes.legal.definitions").written_out(graph, chosen)
-    shared = (
-        upstairs("passes.whole_graph.share_contents").share_contents(names=not share_weights).run(plain, done.append)
-    )
-    better = passes.optimize(shared, level, rules=rules, fold=fold, observe=done.append)
-    lines = changes_of(done)
-    if wanted is not None:
-        mixed = wanted.mixed(better)
-        better = mixed.graph
-        lines.append(str(mixed))
-    if opset is None:
-        chosen = upstairs("passes.legal.legalize").newest_for(better, chosen)
-    ready, before = passes.prepare(better, chosen, rules=rules, exact=level < 2), nodes_of(model, graph)
-    write(ready, output, chosen.opset)
+    graph, done = read(model), list[Any]()
+    ready = upstairs("passes.files").optimized_for(
+        graph, target, opset, level, rules=rules, fold=fold, share_weights=share_weights,
+        precision=half(precision, keep, keep_io, sample), observe=done.append,
+    )  # fmt: skip
+    lines = changes_of(done) + ([str(ready.mixed)] if ready.mixed else [])
+    before = nodes_of(model, graph)
+    write(ready.graph, output, ready.target.opset)
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    for line in (*lines, f"{before} to {len(ready)}: wrote {output}"):
+    for line in (*lines, f"{before} to {len(ready.graph)}: wrote {output}"):
         console.print(line)
 
 

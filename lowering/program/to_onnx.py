@@ -28,13 +28,11 @@ from lowering.records.options import ExportOptions
 from lowering.records.types import DTYPES
 from lowering.tensors.complex_pairs import boundary_text
 from passes import optimize
-from passes.legal.legalize import newest_for
-from passes.legal.materialize_dims import materialize_dims
 from passes.legal.runtime.limits import limited
 from passes.pipelines.rule_sets import text_of
 from passes.pipelines.standard import several
-from passes.precision import Mixed, Precision
-from passes.preparing.prepare import fitted
+from passes.precision import Precision
+from passes.preparing.finish import finish
 from passes.targets import Target, target_of
 from passes.whole_graph.seeded import seeded
 
@@ -96,13 +94,11 @@ def optimized(watched: Watched, goal: Goal, clock: Clock) -> Watched:
 def finished(low: Lowered, better: Watched, goal: Goal, clock: Clock, model: Any) -> Program:
     """The program of an optimized graph: brought to the precision that is asked for, legalized and materialized for its
     target."""
-    mixed = mixed_as_asked(better.whole, goal, clock)
+    done = finish(
+        better.whole, goal.target, free=goal.free, rules=text_of(goal.rules), precision=goal.precision, stage=clock
+    )
+    mixed, target, written = done.mixed, done.target, better.with_whole(done.graph)
     better = better if mixed is None else better.with_whole(mixed.graph)
-    target = newest_for(better.whole, goal.target) if goal.free else goal.target
-    with clock("legalize"):
-        legal = better.then(partial(fitted, target=target, rules=text_of(goal.rules)))
-    with clock("materialize"):
-        written = legal.then(partial(materialize_dims, opset=target.opset))
     ready = written.with_facts(limited(assuming(written.graph, target), target).signature.facts)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better.graph), "ONNX": len(ready.graph)}
     report = report_of(low, ready.graph, target, counts, clock.seconds)
@@ -110,14 +106,6 @@ def finished(low: Lowered, better: Watched, goal: Goal, clock: Clock, model: Any
         return Program(low.graph, ready, low, target.opset, report, model)
     report = attrs.evolve(report, precision=str(mixed))
     return Program(low.graph, ready, low, target.opset, report, model, mixed.dtype)
-
-
-def mixed_as_asked(graph: Graph, goal: Goal, clock: Clock) -> Mixed | None:
-    """The graph in the precision that is asked for; None where none is."""
-    if goal.precision is None:
-        return None
-    with clock("precision"):
-        return goal.precision.mixed(graph)
 
 
 def report_of(

@@ -1,0 +1,54 @@
+"""The tail of every way from a graph to a model: precision, opset, what the target runs, and sizes as nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import attrs
+
+from irkit.core.ir import Graph
+from passes.legal.legalize import newest_for
+from passes.legal.materialize_dims import materialize_dims
+from passes.precision import Mixed, Precision
+from passes.preparing.prepare import fitted
+from passes.targets import Target
+
+Stage = Callable[[str], AbstractContextManager[object]]
+"""A block by the name of the stage that it is."""
+
+
+@attrs.frozen
+class Finished:
+    """A graph that its target runs, with every size as nodes, and how it was brought to another precision."""
+
+    graph: Graph
+    target: Target
+    mixed: Mixed | None = None
+
+
+def finish(
+    graph: Graph,
+    target: Target,
+    *,
+    free: bool = False,
+    rules: str = "",
+    exact: bool = False,
+    precision: Precision | None = None,
+    stage: Stage = nullcontext,
+) -> Finished:
+    """An optimized graph, finished for its target; with `free` for an older opset of it, where only that runs all.
+
+    `rules` and `exact` are those of `passes.prepare`. `stage` is told of "precision", "legalize" and "materialize".
+    Raises RewriteError for what the target cannot run.
+    """
+    mixed = None
+    if precision is not None:
+        with stage("precision"):
+            mixed = precision.mixed(graph)
+        graph = mixed.graph
+    target = newest_for(graph, target) if free else target
+    with stage("legalize"):
+        legal = fitted(graph, target, rules, exact)
+    with stage("materialize"):
+        return Finished(materialize_dims(legal, target.opset), target, mixed)
