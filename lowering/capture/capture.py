@@ -20,8 +20,6 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputSpec, OutputSpec
 from torch.fx import Graph, GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import canonicalize_bool_expr
-from torch.utils import _pytree as pytree
 
 from lowering.capture.deferred import lines_of_assertions, notes_of_draft, without_node
 from lowering.capture.dropped_numbers import Dropped, dropped_numbers, notes_of_lost, ranges_in_file, ranges_of_program
@@ -97,6 +95,7 @@ from lowering.records.pytrees import (
     registering,
 )
 from lowering.records.structures import difference
+from lowering.records.torch_internals import canonicalize_bool_expr, pytree
 
 SPECIALIZED = 2
 

@@ -15,10 +15,10 @@ from typing import Any
 import sympy
 import torch
 from torch.fx import GraphModule
-from torch.utils import _pytree as pytree
 
 from lowering.capture.guards.guards import HERE, TORCH, Guard, closed, line_at, normal
 from lowering.capture.transforms import nodes_within
+from lowering.records.torch_internals import pytree
 
 _SYMBOL = re.compile(r"\b(u|zuf)\d+\b")
 

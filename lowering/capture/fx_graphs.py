@@ -11,14 +11,13 @@ from typing import Any
 
 import attrs
 import torch
-from torch._ops import OperatorBase
 from torch.export import Dim
 from torch.fx import Graph, GraphModule, Node
-from torch.utils import _pytree as pytree
 
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf
 from lowering.records.pytrees import Path, leaf_paths, unique_names
+from lowering.records.torch_internals import OperatorBase, pytree
 
 PYTHON = frozenset(module.__name__ for module in (operator, math, builtins)) | {"_operator"}
 

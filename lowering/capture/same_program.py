@@ -14,10 +14,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
-from torch.utils import _pytree as pytree
 
 from lowering.capture.guards.guards import at_sizes, number, size_of
 from lowering.records.programs import metas_of_program, state_of_program
+from lowering.records.torch_internals import pytree
 
 LAST = (1 << 63) - 1  # torch's way to say "to the end"
 Point = Mapping[str, int]  # torch's symbols by name, and the sizes that they shall have

@@ -10,15 +10,12 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch._dynamo.output_graph import OutputGraph
-from torch._dynamo.symbolic_convert import InstructionTranslatorBase
-from torch._subclasses import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from lowering.capture.guards.guards import HERE, TORCH
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf, Place
 from lowering.records.programs import first_line
+from lowering.records.torch_internals import FakeTensorMode, ShapeEnv, dynamo_class
 
 STDLIB = sysconfig.get_path("stdlib")
 _SYMBOL = re.compile(r"\bs\d+\b(: hint = -?\d+)?")
@@ -139,11 +136,13 @@ def frames_of(error: BaseException) -> Iterator[FrameType]:
 
 def envs_of(frames: Iterable[FrameType]) -> Iterator[ShapeEnv]:
     """The ShapeEnvs that torch's own frames hold."""
+    translators = dynamo_class("symbolic_convert", "InstructionTranslatorBase")
+    holders = (FakeTensorMode, *dynamo_class("output_graph", "OutputGraph"))
     for frame in frames:
         if frame.f_code.co_filename.startswith(TORCH):
             for held in frame.f_locals.values():
-                held = held.output if isinstance(held, InstructionTranslatorBase) else held
-                env = held.shape_env if isinstance(held, FakeTensorMode | OutputGraph) else held
+                held = held.output if isinstance(held, translators) else held
+                env = held.shape_env if isinstance(held, holders) else held
                 if isinstance(env, ShapeEnv):
                     yield env
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-import logging
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import attrs
 import torch
-from torch._guards import TracingContext, tracing
-from torch.export import ExportedProgram, _trace
-from torch.fx.experimental import _config as symbolic_config
-from torch.nn.modules import transformer
-from torch.utils import _pytree as pytree
+from torch.export import ExportedProgram
 
 from lowering.capture.guards.assumed import taken_for_granted
 from lowering.capture.guards.guards import (
@@ -31,14 +25,10 @@ from lowering.capture.guards.guards import (
 )
 from lowering.capture.inputs.calls import Call, flat_signature, unchanged
 from lowering.capture.inputs.torch_dims import is_derived, promise, torch_tree
-from lowering.capture.patches.fresh_dynamo import compiled_afresh
-from lowering.capture.patches.int_and_len import asks_for_sizes, sizes_kept
-from lowering.capture.patches.module_to import converting_modules
-from lowering.capture.patches.open_conditions import conditions_left_open
-from lowering.capture.patches.packed_sequences import packed_sequences
+from lowering.capture.patches.int_and_len import asks_for_sizes
 from lowering.capture.patches.set_data import Sharing
-from lowering.capture.patches.shape_kernels import shape_kernels
-from lowering.capture.patches.zero_questions import Heard, listening
+from lowering.capture.patches.table import Occasion, patched
+from lowering.capture.patches.zero_questions import Heard
 from lowering.capture.torch_errors import explained, message
 from lowering.capture.transforms import carried_out
 from lowering.errors import CaptureError
@@ -46,6 +36,7 @@ from lowering.records.dynamic_shapes import Leaf, LeafStatement, Place, example_
 from lowering.records.programs import metas_of_program
 from lowering.records.pytrees import Registrations
 from lowering.records.source_lines import line_of
+from lowering.records.torch_internals import TracingContext, pytree, tracing
 
 # Sizes for examples where the user's own are 0 or 1, which torch tends to take for fixed.
 STAND_INS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
@@ -230,73 +221,27 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
     flat = [copied(each) for each in examples]
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
     args, kwargs = pytree.tree_unflatten(flat, spec)
+    nested = TracingContext.try_get() is not None
+    occasion = Occasion("torch.export", request.module, oblivious, request.keeping, request.strict, nested)
     with ExitStack() as stack:
+        stack.enter_context(patched(occasion))  # first: it lets one thread at a time at the module
         stack.enter_context(unchanged(request.module))
         if call.is_variable:
             stack.enter_context(flat_signature(request.module, call))
         # Parameters are constants: what no_grad and detach say about gradients need not be in the graph.
         stack.enter_context(torch.no_grad())
-        stack.enter_context(oblivious_of_examples(oblivious))
-        stack.enter_context(without_fast_path())
-        stack.enter_context(without_questions_of_masks())
-        stack.enter_context(packed_sequences())
-        stack.enter_context(shape_kernels())
-        if request.keeping:
-            stack.enter_context(sizes_kept(request.module))
         stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", NOISE)
-        if not request.strict:
-            stack.enter_context(conditions_left_open())
-            stack.enter_context(converting_modules())
-            stack.enter_context(watched(request))
-        else:
-            stack.enter_context(asserting())
-        if TracingContext.try_get() is None:
-            stack.enter_context(compiled_afresh())
-        else:
+        if nested:
             # Inside a backend of torch.compile: torch.export would go on with dynamo's own symbols.
             stack.enter_context(tracing(None))
         if not request.strict:
+            stack.enter_context(watched(request))
             stack.enter_context(Sharing())
-        stack.enter_context(failing_quietly())
-        heard = stack.enter_context(listening())
         program = torch.export.export(
             request.module, args, kwargs, dynamic_shapes=for_torch(request), strict=request.strict
         )
-        return carried_out(program), heard
-
-
-@contextmanager
-def asserting() -> Iterator[None]:
-    """A block in which dynamo writes what it defers to run time into the graph.
-
-    torch.export in strict mode leaves that to a later step, by which dynamo has dropped every `torch._check` that holds
-    once the number that it is about is replaced, and the number with it.
-    """
-    before = _trace.DEFAULT_EXPORT_DYNAMO_CONFIG
-    _trace.DEFAULT_EXPORT_DYNAMO_CONFIG = dataclasses.replace(before, do_not_emit_runtime_asserts=False)
-    try:
-        yield
-    finally:
-        _trace.DEFAULT_EXPORT_DYNAMO_CONFIG = before
-
-
-@contextmanager
-def failing_quietly() -> Iterator[None]:
-    """A block in which torch.export does not print the whole graph that it had when it failed, nor log that it knows no
-    line of the model: the error that is raised says where it was."""
-    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
-
-    def wanted(record: logging.LogRecord) -> bool:
-        return not record.getMessage().startswith("Unable to find user code")
-
-    logger.addFilter(wanted)
-    setattr(_trace, "print", lambda *_, **__: None)  # noqa: B010  (the module's own, before Python's)
-    try:
-        yield
-    finally:
-        delattr(_trace, "print")
-        logger.removeFilter(wanted)
+        return carried_out(program), occasion.heard
 
 
 def for_torch(request: Request) -> Any:
@@ -316,41 +261,6 @@ def copied(leaf: Any) -> Any:
     if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
         return leaf
     return leaf.detach().clone().requires_grad_(leaf.requires_grad)
-
-
-def oblivious_of_examples(oblivious: bool) -> AbstractContextManager[Any]:
-    """A block in which torch shall (not) ignore that the size of an example is 0 or 1 where it can."""
-    patch: Any = getattr(symbolic_config, "patch")  # noqa: B009  (torch installs it in the module when that is imported)
-    return patch(backed_size_oblivious=oblivious)
-
-
-@contextmanager
-def without_fast_path() -> Iterator[None]:
-    """A block in which nn.Transformer and nn.MultiheadAttention do not take their fused kernels."""
-    before = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(before)
-
-
-@contextmanager
-def without_questions_of_masks() -> Iterator[None]:
-    """A block in which nn.Transformer does not look whether a mask happens to be the causal one.
-
-    It would choose another kernel then, with the same result; torch.export cannot ask what a tensor holds.
-    """
-    before = transformer._detect_is_causal_mask
-
-    def told(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
-        return is_causal is True
-
-    transformer._detect_is_causal_mask = told
-    try:
-        yield
-    finally:
-        transformer._detect_is_causal_mask = before
 
 
 @contextmanager

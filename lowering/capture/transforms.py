@@ -13,8 +13,8 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from lowering.errors import CaptureError
+from lowering.records.torch_internals import TRANSFORMS
 
-TRANSFORMS = "torch._functorch.predispatch"
 AUTOCAST = "wrap_with_autocast"
 
 

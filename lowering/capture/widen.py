@@ -28,6 +28,7 @@ from lowering.capture.torch_errors import message, user_frames
 from lowering.capture.torch_export import Attempt, Request, export, resized
 from lowering.records.dynamic_shapes import LeafStatement, Place, expression, hinted_places, range_of, value_of
 from lowering.records.programs import metas_of_program, quiet
+from lowering.records.torch_internals import LOGGER_OF_FAKE_TENSORS
 
 MORE = 3
 """How often a program is traced once more for several sizes at once."""
@@ -226,7 +227,7 @@ def tried(captured: Found, trial: Trial, sizes: Mapping[str, int], refusal: bool
     point = trial.point(sizes)
     request, examples = trial.narrow(sizes)
     try:
-        with quiet("torch._subclasses.fake_tensor"):
+        with quiet(LOGGER_OF_FAKE_TENSORS):
             other, _ = export(request, examples, trial.oblivious)
         change = Change(point, correspondence(captured.program, other))
         same = same_graphs(captured.program, other, change)

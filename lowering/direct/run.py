@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import attrs
@@ -24,8 +24,8 @@ from irkit.dims import Range
 from lowering.capture.capture import Captured
 from lowering.capture.guards.guards import Fixed, Guard
 from lowering.capture.inputs.calls import unchanged
-from lowering.capture.patches.int_and_len import sizes_kept
-from lowering.capture.torch_export import Attempt, without_fast_path
+from lowering.capture.patches.table import Occasion, patched
+from lowering.capture.torch_export import Attempt
 from lowering.direct.modes import meeting
 from lowering.direct.modules import running
 from lowering.direct.request import Request
@@ -87,30 +87,16 @@ def run(
     inputs = inputs_of(tracer, request, request.examples(sizes))
     args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)
     with ExitStack() as blocks:
+        blocks.enter_context(patched(Occasion("direct", module, keeping=keep_sizes)))
         blocks.enter_context(unchanged(module))
         blocks.enter_context(torch.no_grad())
-        blocks.enter_context(without_fast_path())
-        blocks.enter_context(compiling())
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(running(tracer, module))
-        if keep_sizes:
-            blocks.enter_context(sizes_kept(module))
         blocks.enter_context(meeting(tracer))
         returned = module(*args, **kwargs)
     known.include(returned)
     results, spec = pytree.tree_flatten(returned)
     return Run(request, tracer, inputs, tuple(results), spec, definitions(request.spec, spec))
-
-
-@contextmanager
-def compiling() -> Iterator[None]:
-    """A block in which torch says that it exports, so that models take the ways that they have for that."""
-    before = compiler._is_compiling_flag, compiler._is_exporting_flag
-    compiler._is_compiling_flag = compiler._is_exporting_flag = True
-    try:
-        yield
-    finally:
-        compiler._is_compiling_flag, compiler._is_exporting_flag = before
 
 
 # ---------------------------------------------------------------------------------------------- inputs

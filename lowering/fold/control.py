@@ -7,8 +7,6 @@ from typing import Any
 
 import attrs
 import sympy
-import torch
-from torch._higher_order_ops.flex_attention import math_attention
 from torch.fx import GraphModule, Node
 
 from irkit import dims
@@ -25,6 +23,7 @@ from lowering.fold.decompose import written_out
 from lowering.fold.scope import Check, Scope, read_arguments, stamped
 from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import origin_of
+from lowering.records.torch_internals import HigherOrderOperator, OpOverload, math_attention
 from lowering.records.types import type_of
 from lowering.tensors.complex_pairs import apart, is_complex, pair, real_type, together
 from lowering.tensors.promotion import folded, is_truth, scalar
@@ -285,6 +284,6 @@ def scan_of(
 
 def is_region(target: Any) -> bool:
     """True for a higher-order operator whose body is inlined."""
-    if type(target) is torch._ops.OpOverload:  # nearly all are; an abstract class takes its time to say no
+    if type(target) is OpOverload:  # nearly all are; an abstract class takes its time to say no
         return False
-    return isinstance(target, torch._ops.HigherOrderOperator) and target._name in INLINED
+    return isinstance(target, HigherOrderOperator) and target._name in INLINED

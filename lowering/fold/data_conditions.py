@@ -26,6 +26,7 @@ from lowering.errors import LoweringError
 from lowering.fold.scope import Check, Scope, bind_symbols, settled
 from lowering.records.sizes import is_unbacked, truth_symbol
 from lowering.records.source_lines import line_of
+from lowering.records.torch_internals import HigherOrderOperator
 from lowering.tensors.complex_pairs import is_complex, pair, parts
 from lowering.tensors.promotion import cast, truth
 
@@ -175,7 +176,7 @@ def is_sized_by_data(scope: Scope, node: Node, recorded: Any) -> bool:
     target: Any = node.target
     if torch.Tag.dynamic_output_shape in getattr(target, "tags", ()):
         return True
-    if isinstance(target, torch._ops.HigherOrderOperator):
+    if isinstance(target, HigherOrderOperator):
         return True
     for each in recorded if isinstance(recorded, tuple | list) else (recorded,):
         for size in each.shape if isinstance(each, torch.Tensor) else ():

@@ -9,27 +9,33 @@ from typing import Any
 
 import sympy
 import torch
-from torch._decomp import decomposition_table
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
-from torch.utils import _pytree as pytree
 
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from lowering.capture.patches.shape_decompositions import WRITTEN
-from lowering.capture.torch_export import oblivious_of_examples
+from lowering.capture.patches.table import Occasion, patched
 from lowering.errors import LoweringError
 from lowering.fold.scope import Scope
 from lowering.records.source_lines import source_of
+from lowering.records.torch_internals import (
+    MADE_OF_OTHERS,
+    MADE_OF_OTHERS_BUT_FOR_GRADIENTS,
+    FakeTensor,
+    FakeTensorMode,
+    OpOverload,
+    decomposition_table,
+    make_fx,
+    pytree,
+)
 from lowering.records.types import DTYPES, TORCH
 
 
 @cache
 def decomposition_of(target: Any) -> Callable[..., Any] | None:
     """torch's decomposition of an operator into others, or ours in its place; None where there is none."""
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return None
     if target in WRITTEN:
         return WRITTEN[target]
@@ -38,9 +44,9 @@ def decomposition_of(target: Any) -> Callable[..., Any] | None:
     for table in (decomposition_table, onnx_ops.aten_decompositions() if onnx_ops is not None else {}):
         if target in table:
             return table[target]
-    implicit = torch._C.DispatchKey.CompositeImplicitAutograd
+    implicit = MADE_OF_OTHERS
     if target.has_kernel_for_dispatch_key(implicit) or target.has_kernel_for_dispatch_key(
-        torch._C.DispatchKey.CompositeExplicitAutograd
+        MADE_OF_OTHERS_BUT_FOR_GRADIENTS
     ):
         return target.decompose if target.has_kernel_for_dispatch_key(implicit) else None
     return None
@@ -164,7 +170,7 @@ def traced(run: Callable[..., Any], inputs: list[Any], target: Any, node: Node) 
 def traced_generally(run: Callable[..., Any], inputs: list[Any]) -> GraphModule:
     """The graph as it is for sizes 0 and 1 as well, where torch can trace that; else as it is for the example's."""
     try:
-        with oblivious_of_examples(True):
+        with patched(Occasion("decomposition")):
             return make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
     except Exception:  # a size of 1 that is meant to broadcast, say
         return make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)

@@ -15,7 +15,6 @@ import torch
 from pyrsistent import pmap
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import GraphModule, Node
-from torch.utils import _pytree as pytree
 
 from irkit.build import const, dim_scalar, op
 from irkit.core.digest import symbols_in
@@ -38,6 +37,7 @@ from lowering.fold.simplified_sizes import relying
 from lowering.records.options import DEFAULTS, ExportOptions
 from lowering.records.programs import RESULTS
 from lowering.records.sizes import Sizes, is_unbacked
+from lowering.records.torch_internals import pytree
 from lowering.records.types import type_of
 from lowering.tensors.complex_pairs import COMPLEX_KEY, boundary_type, entered, is_complex, left, pair, parts
 from lowering.tensors.promotion import cast, scalar

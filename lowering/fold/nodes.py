@@ -30,6 +30,7 @@ from lowering.fold.registry import operator_of, writing
 from lowering.fold.scope import Check, Options, Scope, hold, read_arguments, settled, tensor_constant
 from lowering.records.sizes import Sizes, truth_symbol
 from lowering.records.source_lines import source_of
+from lowering.records.torch_internals import C, HigherOrderOperator, OpOverload
 from lowering.records.types import type_of
 from lowering.tensors.promotion import cast, scalar
 
@@ -130,7 +131,7 @@ def call_function(scope: Scope, node: Node) -> None:
     elif computes_nothing(target):
         note(scope, node)
         scope.env[node] = None
-    elif isinstance(target, torch._ops.OpOverload) and target._schema.name in _ITEMS:
+    elif isinstance(target, OpOverload) and target._schema.name in _ITEMS:
         hold(scope, node, item(scope, node))
     elif isinstance(recorded, _SIZES):
         scope.env[node] = number_of(scope, node, size_of(scope, recorded))
@@ -138,9 +139,9 @@ def call_function(scope: Scope, node: Node) -> None:
         scope.env[node] = [size_of(scope, each) for each in recorded]
     elif control.is_region(target):
         inline_region(scope, node)
-    elif isinstance(target, torch._ops.HigherOrderOperator):
+    elif isinstance(target, HigherOrderOperator):
         hold(scope, node, control.higher_order(scope, node))
-    elif not isinstance(target, torch._ops.OpOverload):
+    elif not isinstance(target, OpOverload):
         raise LoweringError(f"the call of {target} is no ATen operator", hint="capture the model by torch.export")
     elif storage.silent_writes(node):
         call_norm(scope, node)
@@ -152,9 +153,9 @@ def call_function(scope: Scope, node: Node) -> None:
 
 def computes_nothing(target: Any) -> bool:
     """True for calls that only assert something, or say whether gradients are recorded."""
-    if target is torch._C._set_grad_enabled:
+    if target is C._set_grad_enabled:
         return True
-    return isinstance(target, torch._ops.OpOverload) and target._schema.name in EFFECTS
+    return isinstance(target, OpOverload) and target._schema.name in EFFECTS
 
 
 def size_of(scope: Scope, recorded: Any) -> Any:
@@ -296,7 +297,7 @@ def is_float(given: Any) -> bool:
 
 def name_of_operator(target: Any) -> str:
     """`aten::squeeze` for any of its overloads; empty for what is no operator of torch."""
-    return target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
+    return target._schema.name if isinstance(target, OpOverload) else ""
 
 
 def reached(module: GraphModule) -> Iterator[Node]:
@@ -316,7 +317,7 @@ def require_converters(module: GraphModule, options: Options) -> None:
     places: dict[str, str] = {}
     for node in reached(module):
         target: Any = node.target
-        if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+        if node.op != "call_function" or not isinstance(target, OpOverload):
             continue
         if computes_nothing(target) or isinstance(node.meta.get("val"), _SIZES):
             continue

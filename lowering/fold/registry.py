@@ -18,6 +18,7 @@ import lowering.aten
 from lowering.aten.further.prims import AS_ATEN
 from lowering.errors import LoweringError
 from lowering.fold import storage
+from lowering.records.torch_internals import OpOverload, OpOverloadPacket
 
 Converter = Callable[..., Any]
 PREFIXES = {
@@ -105,7 +106,7 @@ def by_operator(converters: Mapping[Any, Converter]) -> dict[Any, Converter]:
         )
     for key, function in converters.items():
         operator = getattr(key, "_opoverload", key)
-        if not isinstance(operator, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        if not isinstance(operator, OpOverload | OpOverloadPacket):
             raise LoweringError(
                 f"converters has the key {key!r}, which is no torch operator",
                 hint="give an operator, torch.ops.mylib.op, or an overload of it, torch.ops.mylib.op.default",
@@ -162,7 +163,7 @@ class Registry:
 
 def names_of(target: Any) -> tuple[str, ...]:
     """The converter names looked for, in order: `aten_add_Tensor`, then `aten_add`."""
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return ()
     space, _, name = target._schema.name.partition("::")
     own = (f"{space}_{name}_{target._overloadname}", f"{space}_{name}")

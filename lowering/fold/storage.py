@@ -19,6 +19,7 @@ from torch.fx import Node
 from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value
+from lowering.records.torch_internals import OpOverload
 from lowering.tensors.complex_pairs import entered, left, pair, parts
 from lowering.tensors.shaping import place_of, replaced, reshape, slice_bounds
 
@@ -89,7 +90,7 @@ def without_repeats(lenses: tuple[Lens, ...]) -> tuple[Lens, ...]:
 @cache
 def reshapes_in_place(target: Any) -> bool:
     """True for `squeeze_`, `t_` and their like, which write no element: they are the views they are named after."""
-    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.inplace_view not in target.tags:
+    if not isinstance(target, OpOverload) or torch.Tag.inplace_view not in target.tags:
         return False
     return target._schema.name.partition("::")[2] not in ("resize_", "resize_as_", "set_", "rename_")
 
@@ -97,7 +98,7 @@ def reshapes_in_place(target: Any) -> bool:
 @cache
 def written_arguments(target: Any) -> tuple[tuple[int, str], ...]:
     """(position, name) of every argument that an operator writes, by its schema."""
-    if not isinstance(target, torch._ops.OpOverload) or reshapes_in_place(target):
+    if not isinstance(target, OpOverload) or reshapes_in_place(target):
         return ()
     return tuple(
         (i, a.name)

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils import _pytree as pytree
 
 from irkit import dims
 from irkit.checking.comparison import compare
@@ -21,10 +19,11 @@ from irkit.errors import ContractError, IrkitError
 from irkit.rewriting.numbering import is_random
 from lowering.capture.inputs.calls import as_module, unchanged
 from lowering.capture.inputs.scalars import as_numbers
-from lowering.capture.torch_export import without_fast_path
+from lowering.capture.patches.table import Occasion, patched
 from lowering.errors import LoweringError
 from lowering.records.programs import first_line
 from lowering.records.pytrees import registering
+from lowering.records.torch_internals import FakeTensor, pytree
 from lowering.records.types import array_of
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ def reference(program: Program, args: Any, kwargs: dict[str, Any]) -> tuple[Any,
     written = {name: tensor for name, tensor in tensors_of(owner).items() if name in start}
     before = {name: tensor.detach().clone() for name, tensor in written.items()}
     leaves = program.lowered.captured.leaves_of(args, kwargs)
-    with unchanged(owner), torch.no_grad(), without_fast_path():
+    with unchanged(owner), torch.no_grad(), patched(Occasion("comparison")):
         for name, tensor in written.items():
             tensor.copy_(start[name])
         try:

@@ -18,7 +18,6 @@ from torch.export.graph_signature import (
     SymIntArgument,
 )
 from torch.fx import Node
-from torch.utils import _pytree as pytree
 
 from irkit.contract.sizes import ENFORCED, names_of
 from irkit.core.digest import symbols_in
@@ -36,6 +35,7 @@ from lowering.program.program import Program
 from lowering.program.report import Report
 from lowering.records.programs import RESULTS, callable_of
 from lowering.records.sizes import Sizes
+from lowering.records.torch_internals import pytree
 from lowering.records.types import from_pairs, tensor_of
 
 NUMBERS = (SymIntArgument, SymFloatArgument, SymBoolArgument)

@@ -13,13 +13,12 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.fx import Interpreter
-from torch.utils import _pytree as pytree
 
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf
 from lowering.records.pytrees import Registrations, known_cache_types, leaf_paths, unique_names
+from lowering.records.torch_internals import LOGGERS_OF_PROGRAMS, pytree
 
-LOGGERS = ("torch.export", "torch.export.pt2_archive._package", "torch._export.serde.serialize")
 """Where torch logs what it met while it read a program."""
 
 
@@ -199,7 +198,7 @@ class Overheard(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self.errors: list[BaseException] = []
-        self.loggers = [logging.getLogger(name) for name in LOGGERS]
+        self.loggers = [logging.getLogger(name) for name in LOGGERS_OF_PROGRAMS]
 
     def filter(self, record: logging.LogRecord) -> bool:
         """False: the record is not logged. What it says of an exception is kept."""

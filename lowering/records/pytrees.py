@@ -25,7 +25,8 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
+
+from lowering.records.torch_internals import pytree
 
 Path = tuple[str, ...]
 Definitions = tuple[tuple[dict[Any, Any], Any, Any], ...]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.utils import _pytree as pytree
-
 from lowering.records.pytrees import Path, child_keys
+from lowering.records.torch_internals import pytree
 
 
 def difference(given: pytree.TreeSpec, wanted: pytree.TreeSpec, path: Path) -> str:

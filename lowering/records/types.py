@@ -8,13 +8,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from irkit.core.blobs import COPIED, Blob, owned
 from irkit.core.types import DType, Tensor, Type
 from irkit.errors import AbsentError
 from lowering.records.sizes import Sizes
 from lowering.records.tensor_versions import TensorWatch
+from lowering.records.torch_internals import FakeTensor
 from lowering.tensors.promotion import COMPLEX32
 
 DTYPES: Mapping[torch.dtype, DType] = {

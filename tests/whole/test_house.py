@@ -249,6 +249,35 @@ def banned_statements(files: Iterable[Source]) -> list[str]:
     return offences
 
 
+# Where names of torch that it promises nothing of may stand: where they are imported, and where they are patched.
+INTERNALS = ("lowering/records/torch_internals.py", "lowering/capture/patches/", "lowering/direct/")
+PRIVATE = re.compile(r"torch(\.\w+)*\.(_(?!_)\w+|fx\.experimental\b)")
+PUBLIC = ("torch._check", "torch.ops.")  # documented, or made of the operators that there are
+
+
+def private_torch(files: Iterable[Source]) -> list[str]:
+    """Names of torch that begin with an underscore, and its `fx.experimental`: imported, in a path, or as a text."""
+    offences = []
+    for file in files:
+        if file.path.startswith(INTERNALS):
+            continue
+        for node in ast.walk(ast.parse(file.text)):
+            match node:
+                case ast.ImportFrom(module=str(module), names=names):
+                    paths = [f"{module}.{alias.name}" for alias in names]
+                case ast.Import(names=names):
+                    paths = [alias.name for alias in names]
+                case ast.Attribute():
+                    paths = [ast.unparse(node)]
+                case ast.Constant(value=str(text)) if " " not in text:
+                    paths = [text]
+                case _:
+                    continue
+            found = [path for path in paths if PRIVATE.match(path) and not path.startswith(PUBLIC)]
+            offences += [f"{file.path}:{getattr(node, 'lineno', 0)}: {path}" for path in found]
+    return list(dict.fromkeys(offences))
+
+
 def reminders(files: Iterable[Source]) -> list[str]:
     """Lines that put work off."""
     pattern = re.compile(r"\b(TODO|FIXME)\b")
@@ -447,6 +476,28 @@ def test_banned_statements_allows_not_implemented_and_words_in_prose() -> None:
     assert banned_statements(_one("irkit/a.py", text)) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from torch._ops import OpOverload",
+        "from torch.utils import _pytree as pytree",
+        "from torch import _VF",
+        "import torch.fx.experimental.symbolic_shapes",
+        "from torch.fx.experimental.proxy_tensor import make_fx",
+        "def f():\n    return torch._C.DispatchKey",
+        "name = 'torch._dynamo.convert_frame'",
+    ],
+)
+def test_private_torch_reports_imports_paths_and_texts(text: str) -> None:
+    assert len(private_torch(_one("lowering/fold/a.py", text))) >= 1
+    assert private_torch(_one("lowering/records/torch_internals.py", text)) == []
+
+
+def test_private_torch_allows_what_torch_documents_and_its_operators() -> None:
+    text = "import torch.utils\ntorch._check(x)\ntorch.ops.aten._softmax.default\n'see torch._C for it'\nx._node\n"
+    assert private_torch(_one("lowering/fold/a.py", text)) == []
+
+
 def test_reminders_reports_comments_and_docstrings() -> None:
     later, broken = "TO" + "DO", "FIX" + "ME"
     assert len(reminders(_one("irkit/a.py", f"x = 1  # {later}: more\n"))) == 1
@@ -507,6 +558,12 @@ def test_no_banned_statement_stands_in_package_code() -> None:
 
 def test_no_reminder_stands_in_package_code() -> None:
     check(offences_in(reminders), "Package code puts nothing off:")
+
+
+def test_private_names_of_torch_stand_in_one_module() -> None:
+    check(
+        offences_in(private_torch), "torch promises nothing of these. Import them in lowering.records.torch_internals:"
+    )
 
 
 def test_no_file_names_a_path_of_a_machine() -> None:

@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from lowering.capture.guards.guards import unsigned
 from lowering.records.sizes import is_unbacked
+from lowering.records.torch_internals import OpOverload
 
 _SQUEEZES = frozenset(("aten::squeeze", "aten::squeeze_copy"))
 _RESIZES = ("aten::upsample_", "aten::_upsample_")
@@ -21,7 +22,7 @@ _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argm
 def taken_for_granted(node: Node) -> Iterator[Any]:
     """The conditions, in torch's symbols, under which the operator of a node does what torch recorded of it."""
     target: Any = node.target
-    name = target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
+    name = target._schema.name if isinstance(target, OpOverload) else ""
     operand = node.args[0] if node.args else None
     recorded = operand.meta.get("val") if isinstance(operand, Node) else None
     if not isinstance(recorded, torch.Tensor):

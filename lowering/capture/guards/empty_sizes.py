@@ -12,15 +12,20 @@ from typing import Any, TypeVar
 import attrs
 import sympy
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.export import ExportedProgram
 from torch.fx import Interpreter, Node
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.utils import _pytree as pytree
 
 from lowering.capture.guards.guards import Guard, number
 from lowering.records.programs import first_line, quiet
 from lowering.records.source_lines import line_of_trace
+from lowering.records.torch_internals import (
+    LOGGER_OF_FAKE_TENSORS,
+    FakeTensorMode,
+    OpOverload,
+    ShapeEnv,
+    pytree,
+    unset_fake_temporarily,
+)
 
 Found = TypeVar("Found", bound=Any)  # a lowering.capture.capture.Captured
 
@@ -64,7 +69,7 @@ class Walk(Interpreter):
         Where all that it is given is empty, it is run for good first: a few operators refuse only then.
         """
         self.at = n
-        if n.op == "call_function" and isinstance(n.target, torch._ops.OpOverload):
+        if n.op == "call_function" and isinstance(n.target, OpOverload):
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
             if tensors and all(tensor.numel() == 0 for tensor in tensors):
@@ -86,7 +91,7 @@ def raised_at(program: ExportedProgram, sizes: Mapping[str, int]) -> tuple[str, 
     try:
         inputs = [filled(node, sizes) for node in program.graph.nodes if node.op == "placeholder"]
         mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
-        with quiet("torch._subclasses.fake_tensor"), mode, torch.no_grad():
+        with quiet(LOGGER_OF_FAKE_TENSORS), mode, torch.no_grad():
             walk.run(*(empty(each) for each in inputs), enable_io_processing=False)
     except (RuntimeError, IndexError, ValueError) as error:
         if type(error).__module__ != "builtins" or walk.at is None:

@@ -19,7 +19,6 @@ import attrs
 import sympy
 import torch
 from torch.export import Dim
-from torch.utils._sympy import functions as torch_functions
 
 from irkit import dims
 from irkit.dims import LEAST, notation
@@ -27,6 +26,7 @@ from irkit.dims.syntax import Conditions, Reader, tree_of
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf, Place, free_name, value_of
 from lowering.records.source_lines import line_of
+from lowering.records.torch_internals import torch_functions
 
 TORCH = str(Path(torch.__file__).parent)
 HERE = str(Path(__file__).parents[2])

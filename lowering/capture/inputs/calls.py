@@ -12,11 +12,11 @@ from typing import Any
 
 import attrs
 import torch
-from torch.utils import _pytree as pytree
 
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Groups, Leaf
 from lowering.records.pytrees import is_names, leaf_paths, unique_names
+from lowering.records.torch_internals import pytree
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs")
 SETTINGS = ("use_cache", "return_dict", "output_attentions", "output_hidden_states")

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from lowering.capture.inputs.calls import Call, bind, named_leaves
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf, LeafStatement, Place
 from lowering.records.pytrees import is_names
+from lowering.records.torch_internals import pytree
 
 
 def with_numbers(module: torch.nn.Module, call: Call, asked: Sequence[str]) -> tuple[Call, dict[int, type]]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch.export import Dim
-from torch.utils import _pytree as pytree
 
 from lowering.records.dynamic_shapes import Hint, LeafStatement, Place, Statement, bound_sizes, expected, range_of
+from lowering.records.torch_internals import pytree
 
 
 def torch_statement(leaf: LeafStatement, lenient: bool = False, torch_dims: bool = False) -> Any:

@@ -7,8 +7,6 @@ have changed. So a model that ran, or was exported, at other sizes would be expo
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +15,8 @@ from types import CodeType
 from typing import Any
 
 import torch
+
+from lowering.records.torch_internals import C, dynamo_frames, dynamo_module
 
 REGIONS = tuple(str(Path(torch.__file__).parent / each) for each in ("_higher_order_ops", "nn/attention"))
 """Where torch's own functions stand that call dynamo for what a region holds."""
@@ -29,7 +29,7 @@ def compiled_afresh() -> Iterator[None]:
 
     What it compiled for the user stays; only regions of control flow are compiled anew when they next run.
     """
-    if "torch._dynamo.convert_frame" not in sys.modules:  # its import takes seconds, and the block may not need it
+    if dynamo_frames() is None:  # its import takes seconds, and the block may not need it
         try:
             yield
         finally:
@@ -59,7 +59,7 @@ def forget_since(known: Any) -> None:
     for key, code in compiled().items():
         if key not in known or code.co_filename.startswith(REGIONS):
             forget(code)
-    if not known and "torch._dynamo.convert_frame" in sys.modules:
+    if not known and dynamo_frames() is not None:
         frames, sizes, _ = tables()
         frames.FRAME_COMPILE_COUNTER.clear()
         sizes.reset_code_state()
@@ -67,22 +67,19 @@ def forget_since(known: Any) -> None:
 
 def tables() -> tuple[Any, Any, Any]:
     """dynamo's modules that hold what it compiled, the sizes that it saw, and who compiled for it."""
-    names = ("convert_frame", "pgo", "eval_frame")
-    frames, sizes, backends = (importlib.import_module(f"torch._dynamo.{name}") for name in names)
-    return frames, sizes, backends
+    return dynamo_module("convert_frame"), dynamo_module("pgo"), dynamo_module("eval_frame")
 
 
 def compiled() -> dict[int, CodeType]:
     """The code of each function that dynamo has compiled, by its identity; nothing before dynamo is imported."""
-    frames = sys.modules.get("torch._dynamo.convert_frame")
+    frames = dynamo_frames()
     held = (each() for tracker in (frames.input_codes, frames.output_codes) for each in tracker.seen) if frames else ()
     return {id(code): code for code in held if code is not None}
 
 
 def forget(code: CodeType) -> None:
     """Takes away what dynamo compiled of a function."""
-    dynamo: Any = torch._C._dynamo  # type: ignore[attr-defined]
-    dynamo.eval_frame.reset_code(code)
+    C._dynamo.eval_frame.reset_code(code)
 
 
 def replace(table: Any, content: Any) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import sympy
 from sympy.solvers import inequalities
-from torch.fx.experimental.symbolic_shapes import DimConstraints
+
+from lowering.records.torch_internals import DimConstraints
 
 
 @contextmanager

@@ -12,12 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import _VF
-from torch._subclasses import fake_impls
-from torch._subclasses.fake_tensor import DynamicOutputShapeException
-from torch.fx.experimental.symbolic_shapes import _constrain_range_for_size
 from torch.nn.modules import rnn
 from torch.nn.utils.rnn import PackedSequence
+
+from lowering.records.torch_internals import _VF, DynamicOutputShapeException, constrain_range_for_size, fake_impls
 
 Forward = Callable[..., Any]
 KINDS = (rnn.RNN, rnn.LSTM, rnn.GRU)
@@ -54,7 +52,7 @@ def packed_shapes(mode: Any, operator: Any, x: Any, lengths: Any, batch_first: b
     sizes = [mode.shape_env.create_unbacked_symint() for _ in range(2)]
     longest = x.shape[1 if batch_first else 0]
     for size, most in zip(sizes, (x.shape[0] * x.shape[1], longest), strict=True):
-        _constrain_range_for_size(size, min=1, max=most if isinstance(most, int) else None)
+        constrain_range_for_size(size, min=1, max=most if isinstance(most, int) else None)
     return x.new_empty((sizes[0], *x.shape[2:])), lengths.new_empty((sizes[1],))
 
 

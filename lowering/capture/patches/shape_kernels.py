@@ -16,12 +16,11 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch._subclasses.fake_impls import constructors, op_implementations_dict
-from torch.fx.experimental.symbolic_shapes import _constrain_range_for_size
 
 from lowering.capture.patches.shape_decompositions import WRITTEN
+from lowering.records.torch_internals import MADE_OF_OTHERS, constrain_range_for_size, fake_impls
 
-KEY = torch._C.DispatchKey.CompositeImplicitAutograd
+KEY = MADE_OF_OTHERS
 Kernel = Callable[..., Any]
 
 
@@ -187,7 +186,7 @@ def arange(of_fake: Kernel) -> Kernel:
         if not any(isinstance(each, torch.SymFloat) and not each.node.has_hint() for each in args):
             return of_fake(mode, operator, *args, **kwargs)
         length = mode.shape_env.create_unbacked_symint()
-        _constrain_range_for_size(length)
+        constrain_range_for_size(length)
         with mode:
             return torch.empty((length,), dtype=kwargs.get("dtype") or torch.get_default_dtype())
 
@@ -209,19 +208,19 @@ FAKE_KERNELS: Mapping[Any, Callable[[Kernel], Kernel]] = MappingProxyType(
 def shape_kernels() -> Iterator[None]:
     """A block in which the operators above are traced by their shapes alone."""
     before = {operator: operator.py_kernels.get(KEY) for operator in KERNELS}
-    fakes = {operator: op_implementations_dict.get(operator) for operator in FAKE_KERNELS}
+    fakes = {operator: fake_impls.op_implementations_dict.get(operator) for operator in FAKE_KERNELS}
     try:
         for operator, made in FAKE_KERNELS.items():
-            op_implementations_dict[operator] = made(fakes[operator] or constructors)
+            fake_impls.op_implementations_dict[operator] = made(fakes[operator] or fake_impls.constructors)
         for operator, kernel in KERNELS.items():
             place(operator, kernel)
         yield
     finally:
         for operator, kernel in fakes.items():
             if kernel is None:
-                del op_implementations_dict[operator]
+                del fake_impls.op_implementations_dict[operator]
             else:
-                op_implementations_dict[operator] = kernel
+                fake_impls.op_implementations_dict[operator] = kernel
         for operator, kernel in before.items():
             place(operator, kernel)
 

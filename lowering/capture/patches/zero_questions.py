@@ -19,10 +19,8 @@ from typing import Any
 import attrs
 import sympy
 import torch
-from torch._guards import SLoc
-from torch.fx.experimental.sym_node import SymNode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.utils._sympy import functions as torch_functions
+
+from lowering.records.torch_internals import ShapeEnv, SLoc, SymNode, torch_functions
 
 TORCH = str(Path(torch.__file__).parent)
 HERE = str(Path(__file__).parents[2])
@@ -69,12 +67,11 @@ class Heard:
 
 
 @contextmanager
-def listening() -> Iterator[Heard]:
-    """A block in which models may be traced; what it gives is filled with what they ask.
+def listening(heard: Heard) -> Iterator[None]:
+    """A block in which models may be traced; `heard` is filled with what they ask.
 
     In it, torch notes the model's own line for guards, not its own.
     """
-    heard = Heard()
     known: set[Any] = set()
     before = {name: getattr(SymNode, name) for name in RELATIONS}
     located, deferred = ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert
@@ -97,7 +94,7 @@ def listening() -> Iterator[Heard]:
             setattr(SymNode, name, overheard(name, method, heard.questions, known))
         ShapeEnv._get_sloc = with_line  # type: ignore[method-assign]
         ShapeEnv.guard_or_defer_runtime_assert = noted  # type: ignore[method-assign]
-        yield heard
+        yield
     finally:
         ShapeEnv._get_sloc, ShapeEnv.guard_or_defer_runtime_assert = located, deferred
         for name, method in before.items():

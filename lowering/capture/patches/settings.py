@@ -1,0 +1,94 @@
+"""Settings and small functions of torch that are other ones while a model is captured or run for comparison."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+from torch import compiler
+from torch.nn.modules import transformer
+
+from lowering.records.torch_internals import LOGGER_OF_SIZES, export_trace, symbolic_config
+
+
+def oblivious_of_examples(oblivious: bool) -> AbstractContextManager[Any]:
+    """A block in which torch shall (not) ignore that the size of an example is 0 or 1 where it can."""
+    patch: Any = getattr(symbolic_config, "patch")  # noqa: B009  (torch installs it in the module when that is imported)
+    return patch(backed_size_oblivious=oblivious)
+
+
+@contextmanager
+def without_fast_path() -> Iterator[None]:
+    """A block in which nn.Transformer and nn.MultiheadAttention do not take their fused kernels."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@contextmanager
+def without_questions_of_masks() -> Iterator[None]:
+    """A block in which nn.Transformer does not look whether a mask happens to be the causal one.
+
+    It would choose another kernel then, with the same result; torch.export cannot ask what a tensor holds.
+    """
+    before = transformer._detect_is_causal_mask
+
+    def told(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+        return is_causal is True
+
+    transformer._detect_is_causal_mask = told
+    try:
+        yield
+    finally:
+        transformer._detect_is_causal_mask = before
+
+
+@contextmanager
+def asserting() -> Iterator[None]:
+    """A block in which dynamo writes what it defers to run time into the graph.
+
+    torch.export in strict mode leaves that to a later step, by which dynamo has dropped every `torch._check` that holds
+    once the number that it is about is replaced, and the number with it.
+    """
+    before = export_trace.DEFAULT_EXPORT_DYNAMO_CONFIG
+    export_trace.DEFAULT_EXPORT_DYNAMO_CONFIG = dataclasses.replace(before, do_not_emit_runtime_asserts=False)
+    try:
+        yield
+    finally:
+        export_trace.DEFAULT_EXPORT_DYNAMO_CONFIG = before
+
+
+@contextmanager
+def failing_quietly() -> Iterator[None]:
+    """A block in which torch.export does not print the whole graph that it had when it failed, nor log that it knows no
+    line of the model: the error that is raised says where it was."""
+    logger = logging.getLogger(LOGGER_OF_SIZES)
+
+    def wanted(record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith("Unable to find user code")
+
+    logger.addFilter(wanted)
+    setattr(export_trace, "print", lambda *_, **__: None)  # noqa: B010  (the module's own, before Python's)
+    try:
+        yield
+    finally:
+        delattr(export_trace, "print")
+        logger.removeFilter(wanted)
+
+
+@contextmanager
+def saying_that_it_exports() -> Iterator[None]:
+    """A block in which torch says that it exports, so that models take the ways that they have for that."""
+    before = compiler._is_compiling_flag, compiler._is_exporting_flag
+    compiler._is_compiling_flag = compiler._is_exporting_flag = True
+    try:
+        yield
+    finally:
+        compiler._is_compiling_flag, compiler._is_exporting_flag = before

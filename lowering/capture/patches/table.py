@@ -1,0 +1,199 @@
+"""Every patch of torch that irkit makes, in one table, and the one block that applies them.
+
+A patch is torch's own object replaced for a while, in this process: the block holds a lock, so that of several threads
+one at a time sees it. What only this thread sees (a mode, `torch.no_grad`) is no patch, nor is a hook on the very
+module that is captured.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, Literal
+
+import attrs
+import torch
+
+from lowering.capture.patches import settings
+from lowering.capture.patches.fresh_dynamo import compiled_afresh
+from lowering.capture.patches.int_and_len import sizes_kept
+from lowering.capture.patches.module_to import converting_modules
+from lowering.capture.patches.open_conditions import conditions_left_open
+from lowering.capture.patches.packed_sequences import packed_sequences
+from lowering.capture.patches.shape_kernels import shape_kernels
+from lowering.capture.patches.zero_questions import Heard, listening
+
+Deed = Literal["torch.export", "direct", "decomposition", "comparison"]
+LOCK = threading.RLock()
+"""Held while torch is patched."""
+
+
+@attrs.frozen(eq=False)
+class Occasion:
+    """What torch is patched for: what is done, to which module, and how.
+
+    `oblivious` says that sizes 0 and 1 of examples shall mean nothing, `keeping` that int() and len() in the module's
+    code shall keep sizes, `dynamo` that torch.export traces by it, `nested` that torch.compile traces around it.
+    `heard` is filled with what is asked of sizes.
+    """
+
+    deed: Deed
+    module: torch.nn.Module | None = None
+    oblivious: bool = True
+    keeping: bool = False
+    dynamo: bool = False
+    nested: bool = False
+    heard: Heard = attrs.field(factory=Heard)
+
+    @property
+    def exports(self) -> bool:
+        """Whether torch.export runs."""
+        return self.deed == "torch.export"
+
+
+@attrs.frozen(eq=False)
+class Patch:
+    """One patch: what of torch it replaces, why, the versions of torch in which that was seen to be needed, when it
+    applies, and the block that does it."""
+
+    name: str
+    what: tuple[str, ...]
+    why: str
+    seen: str
+    when: Callable[[Occasion], bool]
+    block: Callable[[Occasion], AbstractContextManager[Any]]
+
+
+TABLE: tuple[Patch, ...] = (
+    Patch(
+        "oblivious_of_examples",
+        ("torch.fx.experimental._config.backed_size_oblivious",),
+        "torch takes sizes 0 and 1 of an example for fixed",
+        "2.13",
+        lambda at: at.deed in ("torch.export", "decomposition"),
+        lambda at: settings.oblivious_of_examples(at.oblivious),
+    ),
+    Patch(
+        "without_fast_path",
+        ("torch.backends.mha.set_fastpath_enabled",),
+        "fused kernels of nn.Transformer and nn.MultiheadAttention have no meaning but in torch",
+        "2.13",
+        lambda at: at.deed != "decomposition",
+        lambda at: settings.without_fast_path(),
+    ),
+    Patch(
+        "without_questions_of_masks",
+        ("torch.nn.modules.transformer._detect_is_causal_mask",),
+        "nn.Transformer asks what a mask holds, which torch.export cannot answer; the result does not hang on it",
+        "2.13",
+        lambda at: at.exports,
+        lambda at: settings.without_questions_of_masks(),
+    ),
+    Patch(
+        "saying_that_it_exports",
+        ("torch.compiler._is_compiling_flag", "torch.compiler._is_exporting_flag"),
+        "models have ways of their own for export, which direct capture wants them to take",
+        "2.13",
+        lambda at: at.deed == "direct",
+        lambda at: settings.saying_that_it_exports(),
+    ),
+    Patch(
+        "packed_sequences",
+        (
+            "torch.nn.RNN.forward", "torch.nn.LSTM.forward", "torch.nn.GRU.forward",
+            "torch.nn.RNNBase.check_forward_args", "torch.nn.LSTM.check_forward_args", "torch._VF._pad_packed_sequence",
+            "torch._subclasses.fake_impls.op_implementations_dict[aten._pack_padded_sequence]",
+        ),
+        "recurrent modules ask what the lengths of packed sequences are, and torch records their sizes wrong",
+        "2.13",
+        lambda at: at.exports,
+        lambda at: packed_sequences(),
+    ),
+    Patch(
+        "shape_kernels",
+        (
+            "OpOverload.py_kernels of the operators in shape_kernels.KERNELS",
+            "torch._subclasses.fake_impls.op_implementations_dict of those in shape_kernels.FAKE_KERNELS",
+        ),
+        "kernels of torch make numbers of sizes that vary, or know no shape at all",
+        "2.13",
+        lambda at: at.exports,
+        lambda at: shape_kernels(),
+    ),
+    Patch(
+        "sizes_kept",
+        ("`int` and `len` in the modules of Python that the model's code stands in",),
+        "int(size) and len(tensor) are numbers to Python, which no longer vary; for models that fail otherwise",
+        "2.13",
+        lambda at: at.keeping and at.module is not None,
+        lambda at: sizes_kept(at.module),  # type: ignore[arg-type]
+    ),
+    Patch(
+        "conditions_left_open",
+        ("torch.fx.experimental.symbolic_shapes.DimConstraints.solve",),
+        "torch.export fails where sympy cannot solve an equation of one size; it stays a condition instead",
+        "2.13",
+        lambda at: at.exports and not at.dynamo,
+        lambda at: conditions_left_open(),
+    ),
+    Patch(
+        "converting_modules",
+        ("torch.nn.Module._apply",),
+        "a module that converts itself while it runs would swap the contents of tensors that torch traces",
+        "2.13",
+        lambda at: at.exports and not at.dynamo,
+        lambda at: converting_modules(),
+    ),
+    Patch(
+        "asserting",
+        ("torch.export._trace.DEFAULT_EXPORT_DYNAMO_CONFIG",),
+        "in strict mode torch.export drops conditions on numbers that it has replaced",
+        "2.13",
+        lambda at: at.exports and at.dynamo,
+        lambda at: settings.asserting(),
+    ),
+    Patch(
+        "compiled_afresh",
+        (
+            "torch._dynamo.pgo._CODE_STATE", "torch._dynamo.pgo._INIT_CODE_STATE",
+            "torch._dynamo.convert_frame.FRAME_COUNTER", "torch._dynamo.convert_frame.FRAME_COMPILE_COUNTER",
+            "torch._dynamo.eval_frame.cached_backends", "what dynamo compiled of torch's own functions for regions",
+        ),
+        "what dynamo compiled before, at other sizes, changes what is exported",
+        "2.13",
+        lambda at: at.exports and not at.nested,
+        lambda at: compiled_afresh(),
+    ),
+    Patch(
+        "failing_quietly",
+        ("torch.export._trace.print", "a filter of the logger torch.fx.experimental.symbolic_shapes"),
+        "torch.export prints its whole graph where it fails; the error says where it was",
+        "2.13",
+        lambda at: at.exports,
+        lambda at: settings.failing_quietly(),
+    ),
+    Patch(
+        "listening",
+        (
+            "the comparisons of torch.fx.experimental.sym_node.SymNode",
+            "torch.fx.experimental.symbolic_shapes.ShapeEnv._get_sloc",
+            "torch.fx.experimental.symbolic_shapes.ShapeEnv.guard_or_defer_runtime_assert",
+        ),
+        "torch answers questions about size 0 without a trace, and notes its own lines rather than the model's",
+        "2.13",
+        lambda at: at.exports,
+        lambda at: listening(at.heard),
+    ),
+)  # fmt: skip
+"""The patches, in the order in which they are made."""
+
+
+@contextmanager
+def patched(occasion: Occasion) -> Iterator[None]:
+    """A block in which torch has the patches that an occasion calls for; one thread at a time is in one."""
+    with LOCK, ExitStack() as blocks:
+        for patch in TABLE:
+            if patch.when(occasion):
+                blocks.enter_context(patch.block(occasion))
+        yield

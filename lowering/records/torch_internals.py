@@ -1,0 +1,109 @@
+"""Every private name of torch that irkit touches, imported here and nowhere else.
+
+torch promises nothing of them. All were seen in torch 2.13, the version that the whole suite was run with; where
+another version lacks one, its import fails here, in this line, rather than somewhere in an export. What irkit replaces
+for a while is in `lowering.capture.patches.table`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import _VF
+from torch._decomp import decomposition_table
+from torch._guards import SLoc, TracingContext, tracing
+from torch._higher_order_ops.flex_attention import math_attention
+from torch._ops import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
+from torch._subclasses import fake_impls
+from torch._subclasses.fake_tensor import (
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    unset_fake_temporarily,
+)
+from torch.export import _trace as export_trace
+from torch.fx.experimental import _config as symbolic_config
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import (
+    DimConstraints,
+    ShapeEnv,
+    _constrain_range_for_size,
+    canonicalize_bool_expr,
+)
+from torch.utils import _pytree as pytree
+from torch.utils._sympy import functions as torch_functions
+
+C: Any = torch._C
+"""torch's own extension module: dispatch keys and their tables."""
+constrain_range_for_size = _constrain_range_for_size
+MADE_OF_OTHERS, MADE_OF_OTHERS_BUT_FOR_GRADIENTS = (
+    C.DispatchKey.CompositeImplicitAutograd, C.DispatchKey.CompositeExplicitAutograd,
+)  # fmt: skip
+"""The keys under which torch keeps kernels that call other operators."""
+
+LOGGER_OF_SIZES = "torch.fx.experimental.symbolic_shapes"
+LOGGER_OF_FAKE_TENSORS = "torch._subclasses.fake_tensor"
+LOGGERS_OF_PROGRAMS = ("torch.export", "torch.export.pt2_archive._package", "torch._export.serde.serialize")
+"""Where torch logs what it meets while it reads a program."""
+TRANSFORMS = "torch._functorch.predispatch"
+"""The module of the calls that torch.func leaves in a graph."""
+
+
+def dynamo_frames() -> ModuleType | None:
+    """dynamo's module of what it compiled; None before dynamo is imported, which takes seconds."""
+    return sys.modules.get("torch._dynamo.convert_frame")
+
+
+def dynamo_class(module: str, name: str) -> tuple[type, ...]:
+    """One of dynamo's classes, for `isinstance`; none where its module is not imported, so that nothing is of it."""
+    loaded = sys.modules.get(f"torch._dynamo.{module}")
+    return () if loaded is None else (getattr(loaded, name),)
+
+
+def dynamo_module(name: str) -> Any:
+    """One of dynamo's modules, which is imported where it is not yet."""
+    return importlib.import_module(f"torch._dynamo.{name}")
+
+
+__all__ = [
+    "LOGGERS_OF_PROGRAMS",
+    "LOGGER_OF_FAKE_TENSORS",
+    "LOGGER_OF_SIZES",
+    "MADE_OF_OTHERS",
+    "MADE_OF_OTHERS_BUT_FOR_GRADIENTS",
+    "TRANSFORMS",
+    "_VF",
+    "C",
+    "DimConstraints",
+    "DynamicOutputShapeException",
+    "FakeTensor",
+    "FakeTensorMode",
+    "HigherOrderOperator",
+    "OpOverload",
+    "OpOverloadPacket",
+    "OperatorBase",
+    "SLoc",
+    "ShapeEnv",
+    "SymNode",
+    "TracingContext",
+    "canonicalize_bool_expr",
+    "constrain_range_for_size",
+    "decomposition_table",
+    "dynamo_class",
+    "dynamo_frames",
+    "dynamo_module",
+    "export_trace",
+    "fake_impls",
+    "make_fx",
+    "math_attention",
+    "pytree",
+    "symbolic_config",
+    "torch_functions",
+    "tracing",
+    "unset_fake_temporarily",
+]
