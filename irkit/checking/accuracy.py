@@ -8,8 +8,9 @@ right one may be off by.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import attrs
@@ -26,7 +27,7 @@ from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.core.walk import post_order
 from irkit.errors import EvaluateError, IrkitError
-from irkit.evaluation.interpreter import evaluate
+from irkit.evaluation.interpreter import evaluate, trace
 from irkit.evaluation.kernels.common import Kernel
 from irkit.evaluation.kernels.table import KERNELS
 
@@ -42,6 +43,12 @@ SUMMANDS = 8
 """Sums of more are rounded more often, as the root of how many there are, in an order that nobody lays down."""
 TRIES = 8
 """How often the operands are rounded to see how far that moves the result."""
+
+HARDLY = 2.0**-16
+"""What part of a rounding hardly moves a number: in float64 it still does."""
+
+ABOVE_ZERO = ("Exp", "Softmax", "Sigmoid", "Softplus")
+"""Operators whose results are above zero, unless they are too small for their element type."""
 
 NAMES_OF_TYPES = ("to", "dtype", "output_dtype", "output_datatype")
 """Attributes that say an element type."""
@@ -75,9 +82,12 @@ def wide(blob_: Blob) -> Value:
     return const(blob_.array.astype(np.float64))
 
 
-def widened(params: Sequence[Value], old: Sequence[Value], moved: np.random.Generator | None = None) -> Graph | None:
+def widened(
+    params: Sequence[Value], old: Sequence[Value], moved: np.random.Generator | None = None, by: float = 1.0
+) -> Graph | None:
     """The values over float64 wherever they are over narrower floats, casts and constants included; None where an
-    operator does not take it. Where `moved`, the numbers in constants are rounded up or down once."""
+    operator does not take it. Where `moved`, the numbers in constants are rounded up or down once, or by part of that.
+    """
     order = post_order([*params, *old])
     instead: dict[Value, Any] = {}
     for value in order:
@@ -85,7 +95,7 @@ def widened(params: Sequence[Value], old: Sequence[Value], moved: np.random.Gene
             instead[value] = param(Tensor(DType.DOUBLE, value.shape))
         elif value.op == CONSTANT and value.blob is not None and value.dtype.is_float and (moved or is_narrow(value)):
             array = value.blob.array.astype(np.float64)
-            instead[value] = const(array if moved is None else nudged(array, value.dtype, moved))
+            instead[value] = const(array if moved is None else nudged(array, value.dtype, moved, by))
         else:
             attributes = _wide_attributes(value)
             if attributes is not None:
@@ -109,9 +119,14 @@ def _wide_attributes(value: Value) -> dict[str, Any] | None:
     return {**attributes, **found} if found else None
 
 
-def nudged(array: np.ndarray, dtype: DType, rng: np.random.Generator) -> np.ndarray:
-    """Numbers, each moved by one rounding of the element type that they come from, up or down."""
-    return array * (1 + epsilon(dtype) * rng.choice((-1.0, 1.0), array.shape))
+def nudged(array: np.ndarray, dtype: DType, rng: np.random.Generator, by: float = 1.0) -> np.ndarray:
+    """Numbers, each moved by one rounding of the element type that they come from or a little less, up or down; zeros
+    stay. Subnormal numbers lie as far apart as the smallest normal ones. All that times `by`."""
+    size = np.abs(array)
+    step = np.where(size < least(dtype), np.where(size > 0, least(dtype), 0.0), size)
+    # if all moved by one rounding, those of two summands would cancel every second time
+    each = rng.choice((-1.0, 1.0), array.shape) * rng.uniform(0.6, 1.0, array.shape)
+    return array + by * epsilon(dtype) * step * each
 
 
 @attrs.frozen(eq=False)
@@ -156,17 +171,35 @@ class Reference:
         arrays += [v.blob.array for v in post_order(self.old) if v.op == CONSTANT and v.blob is not None]
         return max((n for a in arrays for n in a.shape), default=1)
 
-    def nearby(self, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
-        """The results for operands and constants that are rounded once, up or down, several times over."""
+    @property
+    def is_spent(self) -> bool:
+        """Whether a number on the way to the left side's results is beyond the range of its element type: then they say
+        what they do for want of range."""
+        found = traced(self.params, self.old, self.fed)
+        return found is not None and (
+            not is_real_made(found, found)
+            or any(v.op in ABOVE_ZERO and not np.all(array) and _are_finite(v, found) for v, array in found.items())
+        )
+
+    def nearby(self, rng: np.random.Generator) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+        """The results for operands and constants that are rounded once, up or down, several times over, and beside each
+        what they differ from: the results for what is hardly moved that way, so that a jump at the very numbers that
+        are fed, as Round has it at a half, is no difference."""
         for _ in range(TRIES):
-            arrays = [
-                nudged(a.astype(np.float64), p.dtype, rng).astype(a.dtype) if _is_floats(a, p) else a
-                for a, p in zip(self.arrays, self.params, strict=True)
-            ]
-            graph = widened(self.params, self.old, rng) if self.is_wide or _has_constants(self.old) else None
-            found = _computed(Graph(self.params, self.old) if graph is None else graph, arrays)
-            if found is not None:
-                yield found
+            seed = int(rng.integers(2**32))
+            found = self.moved(np.random.default_rng(seed), 1.0)
+            hardly = self.moved(np.random.default_rng(seed), HARDLY) if self.is_wide else self.results
+            if found is not None and hardly is not None:
+                yield found, hardly
+
+    def moved(self, rng: np.random.Generator, by: float) -> tuple[Any, ...] | None:
+        """The results for operands and constants that are moved by a rounding, or by part of one."""
+        arrays = [
+            nudged(a.astype(np.float64), p.dtype, rng, by).astype(a.dtype) if _is_floats(a, p) else a
+            for a, p in zip(self.arrays, self.params, strict=True)
+        ]
+        graph = widened(self.params, self.old, rng, by) if self.is_wide or _has_constants(self.old) else None
+        return _computed(Graph(self.params, self.old) if graph is None else graph, arrays)
 
     def shaken(self, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
         """What the left side gives where each of its operators rounds once more, several times over."""
@@ -176,8 +209,32 @@ class Reference:
                 yield found
 
 
-def _of_one_shape(a: Any, b: Any) -> bool:
-    return np.shape(a) == np.shape(b)
+def traced(params: Sequence[Value], values: Sequence[Value], arrays: Sequence[Any]) -> Mapping[Value, Any] | None:
+    """What the evaluator makes of each value; None where it makes nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            return trace(Graph(tuple(params), tuple(values)), arrays)
+        except EvaluateError:
+            return None
+
+
+def is_real_made(values: Iterable[Value], found: Mapping[Value, Any]) -> bool:
+    """False where one of the values holds NaN or an infinity that no operand of it held, nor a constant: a division by
+    zero, the root of a negative number, a sum beyond the range of its element type. What is fed counts as made."""
+    return not any(
+        v.op != CONSTANT and not _is_finite(found.get(v)) and _are_finite(v, found) for v in values if v in found
+    )
+
+
+def _are_finite(value: Value, found: Mapping[Value, Any]) -> bool:
+    return all(_is_finite(found.get(v)) for v in value.inputs if v is not None)
+
+
+def _is_finite(array: Any) -> bool:
+    if not isinstance(array, np.ndarray) or not DType.of(array.dtype).is_float:
+        return True
+    return bool(np.isfinite(array.astype(np.float64)).all())
 
 
 class Rounding(Mapping[str, Kernel]):
@@ -246,17 +303,17 @@ def worse(reference: Reference, index: int, left: np.ndarray, right: np.ndarray,
         bad = told & ~(off <= allowed)
         if not bad.any():
             return None
-        for each in reference.nearby(rng):
-            near = np.asarray(each[index]).astype(np.float64)
-            if near.shape == exact.shape:
-                allowed = np.fmax(allowed, slack * MOVED * np.abs(near - exact))
-        for each in reference.shaken(rng):
-            again = np.asarray(each[index]).astype(np.float64)
-            if again.shape == exact.shape:
-                allowed = np.fmax(allowed, WORSE * np.abs(again - exact))
-        bad = told & ~(off <= allowed)
-        if not bad.any():
-            return None
+        moved = ((*each, slack * MOVED) for each in reference.nearby(rng))
+        shaken = ((each, reference.results, WORSE) for each in reference.shaken(rng))
+        for each, base, factor in chain(moved, shaken):
+            one, other = (np.asarray(found[index]).astype(np.float64) for found in (each, base))
+            if one.shape == other.shape == exact.shape:
+                allowed = np.fmax(allowed, factor * np.abs(one - other))
+            bad = told & ~(off <= allowed)
+            if not bad.any():
+                return None
+    if not reference.is_wide and reference.is_spent:
+        return None
     at = tuple(int(i) for i in np.argwhere(bad)[0])
     return Difference(_said(reference, x[at], y[at], exact[at], int(bad.sum()), bad.size), "", at, left[at], right[at])
 

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit.checking.accuracy import Reference, worse
+from irkit.checking.accuracy import Reference, is_real_made, traced, worse
 from irkit.checking.comparison import Difference, compare
 from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.draws import NOTHING, assignment, feeds
@@ -63,10 +63,11 @@ def agree(
     limits: Limits,
     given: Mapping[Value, Any] | None = None,
     names: Mapping[Value, str] = NOTHING,
+    operands: Sequence[Value] = (),
 ) -> tuple[Agreement, ...]:
     """Random feeds of `params`, or those that are `given`, on which the roots and what the rule made of them agree:
     first such that nothing need be empty, then, now and then, with sizes of 0 among them. () where the left side has a
-    value for none of the feeds tried. Raises Counterexample where they differ."""
+    value for none of the feeds tried. Of `operands`, see `held`. Raises Counterexample where they differ."""
     old, new = sides(roots, found)
     for a, b in zip(old, new, strict=True):
         if same_types(a.type, b.type) is False:
@@ -83,7 +84,7 @@ def agree(
                        plain=not limits.exact and not limits.measured)  # fmt: skip
         if given is not None and not is_allowed(old, params, arrays):
             continue
-        elements = held(name, old, new, params, arrays, rng, limits, names, marks=given is not None)
+        elements = held(name, old, new, params, arrays, rng, limits, names, operands, marks=given is not None)
         if elements is not None:
             agreed.append(Agreement(elements, tuple(arrays)))
             if len(agreed) > 1:
@@ -100,11 +101,16 @@ def held(
     rng: np.random.Generator,
     limits: Limits,
     names: Mapping[Value, str] = NOTHING,
+    operands: Sequence[Value] = (),
     *,
     marks: bool = False,
 ) -> int | None:
     """How many elements of both sides agree, on these feeds; None where the left side has no value. Where `marks`, NaN
-    and infinities must stand at the same places. Raises Counterexample where they differ."""
+    and infinities must stand at the same places. Raises Counterexample where they differ.
+
+    A rule that is true of real numbers says nothing where one of its `operands`, the values that its holes stand for,
+    comes of what is no real number, as of a division by zero.
+    """
     expected = computed(Graph(params, old), arrays)
     if expected is None:
         return None  # sizes that do not fit: the left side has no value, and says nothing of the right
@@ -130,6 +136,10 @@ def held(
             difference = worse(reference, i, one, other, rng)
         if difference is None and marks and not same_marks(one, other):
             difference = Difference("one has NaN or an infinity where the other has another", "", unlike(one, other))
+        if difference is not None and reference is not None and not marks:
+            found = traced(params, old, arrays) or {}
+            if not is_real_made((v for v in post_order(operands) if v in found), found):
+                return None
         if difference is not None:
             place = None if difference.index is None else (i, unlike(one, other) if limits.exact else difference.index)
             raise failed(f"differs: {difference.what}", actual, place)

@@ -41,7 +41,7 @@ def numbers(rng: np.random.Generator, dtype: DType, shape: tuple[int, ...], spec
     if dtype.is_integer:
         return integers(rng, dtype, shape, special)
     with np.errstate(all="ignore"):
-        found = reals(rng, dtype, shape).astype(dtype.numpy)
+        found = np.asarray(reals(rng, dtype, shape)).astype(dtype.numpy)  # numpy makes numbers of arrays without axes
         if not special or not found.size:
             return found
         odd = rng.random(shape) < rng.choice([0.1, 0.3, 0.3, 0.6])

@@ -21,8 +21,9 @@ from irkit.core.types import DType, Tensor, Tuple, dims_of, same_types
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.core.walk import post_order, rebuild
 from irkit.dims import symbols_of
-from irkit.errors import RewriteError, TypeRuleError
+from irkit.errors import DimensionError, RewriteError, TypeRuleError
 from irkit.pattern import match, names_of
+from irkit.pattern.heads import operators_named
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
 
@@ -107,6 +108,12 @@ class Tally:
         with running(self.rule.function, self.ran):
             return m, self.rule.function(m)
 
+    def operands(self, m: Match) -> tuple[Value, ...]:
+        """The values that the holes of the patterns stand for, those left out that the patterns say more of."""
+        patterns = (self.rule.pattern, *self.rule.others)
+        names = frozenset().union(*map(names_of, patterns)) - frozenset().union(*map(operators_named, patterns))
+        return tuple(v for v in _flat(m.get(name) for name in sorted(names)) if isinstance(v, Value))
+
     def unseen(self) -> tuple[tuple[int, str], ...]:
         """The lines of the rule's function that return or raise, and never ran."""
         return tuple(line for line in self.ends if line[0] not in self.ran)
@@ -137,13 +144,17 @@ class Tally:
         if any(same_types(a.type, b.type) is False for a, b in zip(old, new, strict=True)):
             return
         names = names_in(m, params)
-        held(self.rule.name, old, new, params, [given[p] for p in params], self.rng, self.limits, names)
+        arrays, operands = [given[p] for p in params], self.operands(m)
+        held(self.rule.name, old, new, params, arrays, self.rng, self.limits, names, operands)
 
     def _attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Any] | None, near: bool) -> bool:
         rule = self.rule
         params = tuple(v for v in post_order(roots) if v.op == PARAM)
         try:
             made = self.applied(roots, params)
+        except DimensionError:  # as the driver has it
+            self.declined["a size would be a vast expression, or beyond 64 bits"] += 1
+            return False
         except Exception as error:
             if near and arrays is not None and isinstance(error, TypeRuleError):
                 self.declined["what it would build is refused"] += 1
@@ -171,7 +182,10 @@ class Tally:
                 )
                 return False
         given = None if arrays is None else {v: arrays[v] for v in params if v in arrays}
-        agreed = agree(rule.name, old, found, params, self.rng, limits=self.limits, given=given, names=names)
+        agreed = agree(
+            rule.name, old, found, params, self.rng, limits=self.limits, given=given, names=names,
+            operands=self.operands(m),
+        )  # fmt: skip
         if not any(each.elements for each in agreed):
             self.empty, self.no_value = self.empty + bool(agreed), self.no_value + (not agreed)
             return False

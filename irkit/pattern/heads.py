@@ -195,6 +195,12 @@ def names_of(pattern: Pattern) -> frozenset[str]:
     return frozenset().union(*map(names_of, parts(pattern)))
 
 
+def operators_named(pattern: Pattern) -> frozenset[str]:
+    """The names of the operators of a pattern."""
+    own = (pattern.name, pattern.whole) if isinstance(pattern, Op) else ()
+    return (frozenset(own) - {""}).union(*map(operators_named, parts(pattern)))
+
+
 def dims_named(pattern: Pattern) -> frozenset[str]:
     """The names of the dimensions that shapes in a pattern name."""
     own = pattern.type.names if isinstance(pattern, Op | Hole | Constant) and pattern.type is not None else ()

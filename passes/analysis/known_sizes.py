@@ -14,6 +14,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.core.vocabulary import CONSTANT, SHAPE_VECTOR
 from irkit.dims import Dim
+from irkit.errors import DimensionError
 from irkit.ops.types.integers import LIMIT
 from irkit.rewriting.face import Match
 
@@ -52,10 +53,11 @@ def read(value: Value | None) -> Sizes | None:
 
 
 def built(m: Match, sizes: Iterable[Dim], rank: int, *sources: Sizes) -> Value:
-    """The value that holds those sizes, bound by what binds the sources."""
+    """The value that holds those sizes, bound by what binds the sources. Raises DimensionError, which rules let pass,
+    for numbers beyond 64 bits."""
     found = tuple(sizes)
     if dims.are_numbers(found):
-        return const(np.array(found, dtype=np.int64).reshape((-1,) if rank else ()))
+        return const(_numbers(found).reshape((-1,) if rank else ()))
     scalars, others, candidates = _parts(found, sources)
     vector = shape_vector(found, *m.binders(others, *candidates), scalars=scalars)
     return vector if rank else op.Squeeze(vector, np.array([0]))
@@ -64,10 +66,17 @@ def built(m: Match, sizes: Iterable[Dim], rank: int, *sources: Sizes) -> Value:
 def built_if_bound(m: Match, sizes: tuple[Dim, ...], *sources: Sizes) -> Value | None:
     """The vector of those sizes, bound by what binds the sources; None where something binds no symbol of theirs."""
     if dims.are_numbers(sizes):
-        return const(np.array(sizes, dtype=np.int64))
+        return const(_numbers(sizes))
     scalars, others, candidates = _parts(sizes, sources)
     binders = m.binding(others, *candidates)
     return None if binders is None else shape_vector(sizes, *binders, scalars=scalars)
+
+
+def _numbers(found: tuple[Dim, ...]) -> np.ndarray:
+    try:
+        return np.array(found, dtype=np.int64)
+    except OverflowError:
+        raise DimensionError(f"a size would be beyond 64 bits: {found}", hint="such numbers wrap around") from None
 
 
 def is_bound(m: Match, sizes: Iterable[Dim], *sources: Sizes) -> bool:

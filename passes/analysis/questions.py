@@ -92,7 +92,10 @@ def takes(name: str, dtype: DType, operand: int = 0) -> bool:
 
 def holds_digits(x: Value, *numbers: float) -> bool:
     """True where float attributes, which are f32, hold these numbers as closely as the element type of `x` does."""
-    return x.dtype is not DType.DOUBLE or all(single(n) == n for n in numbers)
+    if x.dtype is DType.DOUBLE:
+        return all(single(n) == n for n in numbers)
+    least = float(np.finfo(np.float32).tiny)
+    return all(not n or (np.isfinite(single(n)) and abs(n) >= least) for n in numbers)
 
 
 def small(value: Value) -> np.ndarray | None:

@@ -27,8 +27,12 @@ from passes.analysis.questions import VIEWS, axes_of
 LEAST = float(np.finfo(np.float32).min)
 """What transformers adds to the scores of hidden keys."""
 
-HIDDEN = -1e4
-"""Scores of this and less are of hidden keys."""
+FAR = 1e4
+"""Masks of what is no mask, as biases of positions, do not reach further."""
+
+HIDDEN = -(2.0**24)
+"""Scores that are put to this and less are of hidden keys: so far down, no score of a key that is seen has a digit
+after the point. Queries and keys of some size do reach -1e4, which hides no key then."""
 
 DEEP = 12
 """How many operators of a mask are looked through."""
@@ -102,7 +106,7 @@ def _reach_of(blob: Blob) -> Reach:
 
 def _level(number: float) -> int:
     """How far a number reaches above zero; NaN reaches everywhere."""
-    if number < -HIDDEN:
+    if number < FAR:
         return NOTHING
     return NUMBERS if number < -LEAST / 2 else EXTREMES if number <= -LEAST else ALL
 
@@ -130,7 +134,7 @@ def _product(value: Value, depth: int) -> Reach:
         factor, inner = 1 / number if value.op == "Div" else number, reach(x, depth)
         if inner == SMALL:
             return Reach(_level(abs(factor)), _level(abs(factor)))
-        if abs(factor) >= (1 if max(inner.down, inner.up) >= EXTREMES else -HIDDEN):
+        if abs(factor) >= (1 if max(inner.down, inner.up) >= EXTREMES else FAR):
             return UNKNOWN
         return inner if factor > 0 else Reach(inner.up, inner.down)
     small = value.op == "Mul" and all(reach(v, depth) == SMALL for v in value.inputs)

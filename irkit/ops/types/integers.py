@@ -122,7 +122,18 @@ def _slice(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integer
         return None
     if any(b is None or len(b) != 1 for b in bounds) or bounds[2] == (0,):
         return None
-    return Integers(data.elements[slice(*(b[0] for b in bounds if b))], 1)
+    places = sliced(len(data.elements), *(b[0] for b in bounds if b))
+    return Integers(tuple(data.elements[i] for i in places), 1)
+
+
+def sliced(count: int, start: int, end: int, step: int) -> range:
+    """The places along an axis of `count` elements that a Slice takes.
+
+    Not always those of Python: ONNX moves a start before the first element to the first one, also where it goes down.
+    """
+    low, high = (0, count) if step > 0 else (-1, count - 1)
+    first, stop = (place + count if place < 0 else place for place in (start, end))
+    return range(min(max(first, 0), high), min(max(stop, low), high), step) if count else range(0)
 
 
 def _concat(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:

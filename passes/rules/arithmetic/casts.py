@@ -42,6 +42,16 @@ def holds_all(small: DType, large: DType) -> bool:
     return small.bits - (not small.is_unsigned) <= _EXACT_INTEGERS.get(large, 0)
 
 
+def _merges(start: DType, middle: DType, end: DType) -> bool:
+    """True where a cast over a middle type is the cast at once: the middle one holds every number of the first; as text
+    it is written as the first (1, not 1.0); integers out of range wrap, and floating-point numbers do not."""
+    if start is middle:
+        return True
+    if not holds_all(start, middle) or (end is DType.STRING and not (start.is_integer and middle.is_integer)):
+        return False
+    return not (middle.is_float and not start.is_float and end.is_integer and not holds_all(start, end))
+
+
 @rule(one_of("Cast")(x))
 def same_cast(m: Match) -> Made:
     """Cast(x, its own element type) -> x"""
@@ -51,12 +61,9 @@ def same_cast(m: Match) -> Made:
 @rule(one_of("Cast")(one_of("Cast")(x).named("inner")))
 def cast_cast(m: Match) -> Made:
     """Cast(Cast(x)) -> Cast(x), where the inner one loses nothing"""
-    start, middle, end = m.x.dtype, m.inner.dtype, m.root.dtype
-    if not holds_all(start, middle):
-        return decline(f"{middle.short} does not hold every {start.short}")
-    if middle.is_float and not start.is_float and end.is_integer and not holds_all(start, end):
-        return decline("integers wrap, and floating-point numbers out of range do not")
-    if end is start:
+    if not _merges(m.x.dtype, m.inner.dtype, m.root.dtype):
+        return decline("the first cast loses something")
+    if m.root.dtype is m.x.dtype:
         return m.x
     return call("Cast", [m.x], dict(m.root.attributes))
 
@@ -68,13 +75,6 @@ def cast_like(m: Match) -> Made:
 
 
 # ---------------------------------------------------------------------------------------------- around other operators
-
-
-def _merges(start: DType, middle: DType, end: DType) -> bool:
-    """True where a cast over a middle type is the cast at once."""
-    if not holds_all(start, middle):
-        return False
-    return not (middle.is_float and not start.is_float and end.is_integer and not holds_all(start, end))
 
 
 _MOVED = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Transpose", "Slice", "Gather", "Tile")

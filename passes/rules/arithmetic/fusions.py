@@ -313,8 +313,8 @@ def rms_norm_cast(m: Match) -> Made:
     if m.x.op != "Cast" or m.x.dtype is not DType.FLOAT or not _of_last_axis(m, m.axes):
         return decline("the norm is not computed in f32")
     narrow = m.x.inputs[0]
-    if narrow.dtype is not m.root.dtype or not is_float(narrow) or not _row_like(m.w, narrow):
-        return decline("the norm has another element type than x, or w is no vector")
+    if not same_type(narrow, m.root) or not is_float(narrow) or not _row_like(m.w, narrow):
+        return decline("the norm has another element type than x, or w is no vector, or a constant broadcasts x")
     return op.RMSNormalization(narrow, m.w, axis=-1, epsilon=float(uniform(m.epsilon)))
 
 

@@ -96,8 +96,8 @@ def reduction_of_reduction(m: Match) -> Made:
         axes = (_both_axes(m) or ((),))[0]
         if any(type(m.x.shape[a]) is not int or m.x.shape[a] == 0 for a in axes):
             return decline("a mean of nothing is no mean of means")
-    if m.root.op in ("ReduceL1", "ReduceL2", "ReduceLogSumExp") and not is_float(m.x):
-        return decline("a norm of integers is rounded each time")
+    if m.root.op in ("ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMean") and not is_float(m.x):
+        return decline("a norm or a mean of integers is rounded each time")
     return _of_both(m)
 
 
@@ -190,7 +190,10 @@ def _divided(rng: np.random.Generator) -> Value:
     return op.Div(total, 12.0) if rng.random() < 0.5 else op.Mul(total, 1 / 12)
 
 
-@rule(one_of("Div", "Mul")(p.ReduceSum(x, _axes, keepdims=_keep).once(), constant("c")), exact=False, sample=_divided)
+_summed = p.ReduceSum(x, _axes, keepdims=_keep).named("total").once()
+
+
+@rule(one_of("Div", "Mul")(_summed, constant("c")), exact=False, sample=_divided)
 def sum_over_count(m: Match) -> Made:
     """ReduceSum(x) / how many -> ReduceMean(x)"""
     axes, found = axes_of(m.axes), uniform(m.c)
@@ -199,7 +202,7 @@ def sum_over_count(m: Match) -> Made:
     slack = 1e-14 if m.x.dtype is DType.DOUBLE else 1e-6
     if not count or not found or abs(found - wanted) > slack * abs(wanted) or m.root.inputs[0] is m.c:
         return decline("not how many there are")
-    if m.c.blob.size != 1 or m.c.rank > m.root.rank or not is_float(m.x):
+    if m.c.blob.size != 1 or m.c.rank > m.total.rank or not is_float(m.x):
         return decline("the number broadcasts")
     return call("ReduceMean", [m.x, m.axes], {"keepdims": m.keepdims})
 

@@ -256,6 +256,12 @@ def is_causal_penalty(bias: Value, shape: tuple[Dim, ...]) -> bool:
     return same_shape(bias.inputs[0].shape[-2:], shape[-2:]) and is_causal(bias.inputs[0])
 
 
+def reaches_up(bias: Value) -> bool:
+    """True for a constant, or a choice among constants, that holds infinity or NaN."""
+    parts = bias.inputs[1:] if bias.op == "Where" else (bias,)
+    return any(v is not None and v.blob is not None and not v.blob.extremes[1] < np.inf for v in parts)
+
+
 def fits(mask: Value, scores: tuple[Dim, ...]) -> bool:
     """True where the mask has the shape of the scores, or 1s in it but for the keys, from the right."""
     pairs = list(zip(reversed(mask.shape), reversed(scores), strict=False))
@@ -347,6 +353,8 @@ def attended(m: Match, mended: bool = False) -> Any:
     if masks is None:
         return decline("low numbers of several kinds hide keys")
     mask, causal = masks
+    if mended and any(map(reaches_up, found.biases)):
+        return decline("a mask adds infinity, of which the shares are mended, and Attention's are not")
     if mask is not None and not fits(mask, shares.shape):
         return decline("the mask is larger than the scores, or does not say of each key")
     if mask is not None and not mended and may_be_blind(mask):

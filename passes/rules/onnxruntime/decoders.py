@@ -99,7 +99,7 @@ def cached_attention(m: Match) -> Made:
         return decline("the attention is a special one")
     if given["q_num_heads"] != given["kv_num_heads"]:
         return decline("heads are shared")
-    if _results(m.root) != 3 or dims.same(m.past_k.shape[3], m.past_v.shape[3]) is not True:
+    if _results(m.root) != 3 or not _are_caches(m):
         return decline("the scores are asked for, or keys and values have other sizes")
     if m.mask is not None and (not _is_whole(m.mask, m) or may_be_blind(m.mask)):
         return decline("the mask broadcasts, or may hide all keys of a query")
@@ -110,6 +110,12 @@ def cached_attention(m: Match) -> Made:
 
 def _results(value: Value) -> int:
     return 1 if isinstance(value.type, Tensor) else len(value.type.items)  # type: ignore[union-attr]
+
+
+def _are_caches(m: Match) -> bool:
+    """True for earlier keys and values of one shape, with a known number of heads."""
+    heads = m.root.attribute("kv_num_heads")
+    return same_shape(m.past_k.shape, m.past_v.shape) and dims.same(m.past_k.shape[1], heads) is True
 
 
 def _is_whole(mask: Value, m: Match) -> bool:
@@ -133,7 +139,7 @@ def grouped_attention(m: Match) -> Made:
     given = dict(m.root.attributes)
     if m.mask is not None or set(given) - PLAIN or not given.get("is_causal"):
         return decline("it is not causal, has a mask beside, or is a special one")
-    if _results(m.root) != 3 or not scales(given) or dims.same(m.past_k.shape[3], m.past_v.shape[3]) is not True:
+    if _results(m.root) != 3 or not scales(given) or not _are_caches(m):
         return decline("the scores are asked for, or the scale is 0, or keys and values have other sizes")
     batch, length = m.q.shape[:2]
     if type(length) is not int or length < 1:

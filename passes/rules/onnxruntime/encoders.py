@@ -20,7 +20,7 @@ from irkit.core.types import DType, Tensor, Tuple, tensor
 from irkit.pattern import Either, Op, attr, attribute_of, either, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.questions import axes_of, joined_name, same_shape, same_type
+from passes.analysis.questions import axes_of, holds_digits, joined_name, same_shape, same_type
 from passes.analysis.reach import NOTHING, may_be_blind, reach
 from passes.rules.constants import transposed
 
@@ -186,6 +186,8 @@ def scaled_product(m: Match) -> Made:
         return decline("c is no number, or it broadcasts the product")
     before = attribute_of(m.product, "alpha") if m.product.op != "MatMul" else 1.0
     alpha = before * (number if m.get("factor") is not None else 1 / number)
+    if not holds_digits(m.x, alpha):
+        return decline("more digits than the attribute has, or a number beyond its range")
     return call("com.microsoft::FusedMatMul", [m.x, m.y], {**dict(m.product.attributes), "alpha": float(alpha)})
 
 

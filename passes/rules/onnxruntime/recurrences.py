@@ -172,11 +172,14 @@ def attended_state(m: Match) -> Made:
 
 
 def scaled(query: Value) -> tuple[Value, float]:
-    """(a query without the number that it is multiplied by, that number)"""
+    """(a query without the number that it is multiplied by, that number): one of 1 or more, since the operator
+    multiplies what it has summed up, which a smaller number would have kept from overflowing."""
     for x, by in both_ways(query) if query.op in ("Mul", "Div") else ():
         number = factor(by)
-        if number and same_shape(x.shape, query.shape) and (query.op == "Mul" or x is first(query)):
-            return x, number if query.op == "Mul" else 1 / number
+        number = 1 / number if number and query.op == "Div" else number
+        over = query.op == "Mul" or x is first(query)
+        if over and number and abs(number) >= 1 and same_shape(x.shape, query.shape):
+            return x, number
     return query, 1.0
 
 

@@ -17,7 +17,7 @@ from irkit.core.types import DType, tensor
 from irkit.pattern import attr, attribute_of, hole, one_of, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.questions import axes_of, is_float, lazily, same_type, wide
+from passes.analysis.questions import axes_of, holds_digits, is_float, lazily, same_type, wide
 
 x = hole("x")
 _c = constant("c")
@@ -316,7 +316,10 @@ def gemm_factor(m: Match) -> Made:
     found = uniform(m.c)
     if found is None or m.c.blob.size != 1 or m.c.rank > 2 or not is_float(m.x) or not np.isfinite(found):
         return decline("not a number")
-    given = {n: m[n] for n in _gemm_names} | {"alpha": m.alpha * found, "beta": m.beta * found}
+    alpha, beta = m.alpha * found, m.beta * found
+    if not holds_digits(m.x, alpha, *([] if m.b is None else [beta])):
+        return decline("more digits than the attributes have")
+    given = {n: m[n] for n in _gemm_names} | {"alpha": alpha, "beta": beta}
     return op.Gemm(m.x, m.w, m.b, **given)
 
 

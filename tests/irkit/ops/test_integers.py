@@ -16,7 +16,8 @@ import irkit
 from irkit import dims
 from irkit.core.types import DType
 from irkit.onnx.reading.sizes import Content, Known
-from irkit.ops.types.integers import LIMIT, RULES, Integers, follow
+from irkit.onnx.sessions import session
+from irkit.ops.types.integers import LIMIT, RULES, Integers, follow, sliced
 from tests.support.onnx_models import make, model_of
 
 n, free = dims.symbol("n"), dims.fresh()
@@ -91,6 +92,9 @@ KNOWN: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "a sum": (answer("ReduceSum", vector(n, 2, 3), None, keepdims=0), (dims.add(n, 5),)),
     "a maximum of a vector": (answer("ReduceMax", vector(4, 2, 3)), (4,)),
     "a slice backwards": (answer("Slice", vector(1, n, 3), vector(-1), vector(-99), None, vector(-1)), (3, n, 1)),
+    "a slice from before the start": (answer("Slice", vector(n), vector(-2), vector(-2), None, vector(-1)), (n,)),
+    "a slice up from before the start": (answer("Slice", vector(n, 2), vector(-5), vector(1), None, vector(1)), (n,)),
+    "a slice of nothing": (answer("Slice", vector(), vector(-1), vector(-9), None, vector(-1)), ()),
     "a Range that is empty": (answer("Range", scalar(3), scalar(0), scalar(2)), ()),
     "as many as there may be": (answer("Concat", vector(*range(LIMIT - 1)), vector(1)), (*range(LIMIT - 1), 1)),
 }  # fmt: skip
@@ -129,6 +133,21 @@ def test_numbers_are_what_onnx_computes(data: st.DataObject) -> None:
         (result,) = ReferenceEvaluator(helper.make_model(graph)).run(None, dict(zip(inputs, arrays, strict=True)))
     assert np.shape(result) == (len(found.elements),) * found.rank
     assert np.ravel(result).astype(object).tolist() == list(found.elements)
+
+
+BOUNDS = st.integers(-6, 6) | st.sampled_from([(1 << 63) - 1, -(1 << 63)])
+
+
+@given(st.integers(0, 4), BOUNDS, BOUNDS, st.sampled_from((-3, -2, -1, 1, 2, 3)))
+def test_slices_are_those_of_onnx_runtime_and_of_the_evaluator(count: int, start: int, end: int, step: int) -> None:
+    if step < 0 and end == (1 << 63) - 1:
+        end -= 1  # ONNX Runtime takes just this number, and 2**31 - 1, for the far end in both directions
+    data = irkit.param(irkit.tensor("i64", count))
+    cut = irkit.op.Slice(data, [start], [end], [0], [step])
+    expected = list(sliced(count, start, end, step))
+    assert cut.shape == (len(expected),)
+    graph, fed = irkit.Graph((data,), (cut,)), np.arange(count)
+    assert irkit.evaluate(graph, [fed])[0].tolist() == expected == session(graph).run([fed])[0].tolist()
 
 
 def test_a_cast_to_bool_is_read_as_a_bool() -> None:

@@ -73,7 +73,7 @@ def test_a_step_of_a_model_agrees_with_eager(name: str, wanted: dict[str, int]) 
     assert report, str(report)
 
 
-def state(batch: Any, *, by_key: bool = False, gated: bool = True, delta: bool = True) -> Graph:
+def state(batch: Any, *, by_key: bool = False, gated: bool = True, delta: bool = True, by: float = 0.5) -> Graph:
     """One token of linear attention, as a model writes it."""
     past, key, value, query = (param(tensor("f32", batch, 2, *s)) for s in ((3, 4), (3,), (4,), (3,)))
     decay, beta = param(tensor("f32", batch, 2, *([3] if by_key else []))), param(tensor("f32", batch, 2))
@@ -83,7 +83,7 @@ def state(batch: Any, *, by_key: bool = False, gated: bool = True, delta: bool =
         seen = op.ReduceSum(op.Mul(left, column), np.array([2]), keepdims=0)
         change = op.Mul(op.Sub(value, seen), op.Unsqueeze(beta, [2]))
     after = op.Add(left, op.Mul(column, op.Unsqueeze(change, [2])))
-    read = op.ReduceSum(op.Mul(after, op.Unsqueeze(op.Div(query, 2.0), [3])), np.array([2]), keepdims=0)
+    read = op.ReduceSum(op.Mul(after, op.Unsqueeze(op.Div(query, by), [3])), np.array([2]), keepdims=0)
     return Graph((past, key, value, query, decay, beta), (read, after))
 
 
@@ -94,7 +94,7 @@ def test_all_rules_of_linear_attention_are_read(gated: bool, delta: bool, by_key
     fused = fuse(graph, ANY)
     (made,) = [v for v in fused.order if v.op == ATTENTION]
     rule = ("gated" if gated else "") + ("_" if gated and delta else "") + ("delta" if delta else "")
-    assert made.attribute("update_rule", "gated_delta") == (rule or "linear") and made.attribute("scale") == 0.5
+    assert made.attribute("update_rule", "gated_delta") == (rule or "linear") and made.attribute("scale") == 2.0
     rng = np.random.default_rng(0)
     for batch in (2, 1):
         feeds = [rng.standard_normal([batch, *p.shape[1:]]).astype(np.float32) for p in graph.params]
@@ -102,6 +102,18 @@ def test_all_rules_of_linear_attention_are_read(gated: bool, delta: bool, by_key
         for other in (fused, prepare(fused)):
             for a, b in zip(wanted, irkit.evaluate(other, feeds), strict=True):
                 np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5)
+
+
+def test_a_factor_that_keeps_sums_from_overflowing_stays_with_the_query() -> None:
+    graph = state(2, gated=False, delta=False, by=8.0)
+    fused = fuse(graph, ANY)
+    (made,) = [v for v in fused.order if v.op == ATTENTION]
+    assert made.attribute("scale") == 1.0 and "Div" in {v.op for v in fused.order}
+    large = np.finfo(np.float32).max / 16
+    feeds = [np.ones(p.shape, np.float32) for p in graph.params]
+    feeds[0], feeds[3] = np.full(graph.params[0].shape, large, np.float32), feeds[3] * 8
+    for a, b in zip(irkit.evaluate(graph, feeds), irkit.evaluate(fused, feeds), strict=True):
+        assert np.isfinite(a).all() and np.isfinite(b).all()
 
 
 def test_states_whose_decay_is_another_for_each_element_are_left_as_they_are() -> None:
