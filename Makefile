@@ -16,6 +16,7 @@
 #   make fuzz-io   100,000 damaged files, texts, lines and arguments at every entrance   (ten minutes)
 #   make coverage  docs/measured/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
 #   make opsets    docs/measured/opsets.md from every ONNX node case at every opset   (minutes)
+#   make docs      the pages and the reference as a site, in build/site
 #   make lint | format | test-coverage | clean
 
 PYTHON ?= python3
@@ -40,7 +41,7 @@ test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test sweep bench costs models rules check-rules expansions fuzz-optimized exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io fuzz-conditions
+.PHONY: demo test sweep bench costs models rules check-rules expansions fuzz-optimized exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions
 
 install: $(READY)
 
@@ -69,6 +70,7 @@ kills: $(READY)
 	$(BIN)/python -m tests.fuzz.kills 200
 
 lint: $(READY)
+	$(BIN)/lint-imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
@@ -86,6 +88,12 @@ bench: $(READY)
 	$(BIN)/python -m pip install --quiet -e '.[bench]' -c constraints.txt
 	$(BIN)/python benchmarks/optimizer.py
 	$(BIN)/python benchmarks/latency.py
+
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet -e '.[docs-site]' -c constraints.txt
+	$(BIN)/python -m tests.tables.house
+	$(BIN)/python -m tests.tables.reference
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 costs: $(READY)
 	$(BIN)/python benchmarks/kernel_costs.py

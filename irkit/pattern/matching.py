@@ -159,7 +159,7 @@ def _of_constants(value: Value | None) -> Why:
     return None if is_of_constants(value.op, operands) else ("not all operands are constants",)
 
 
-def _leaf(pattern: Any, value: Any, bound: dict[str, Any], search: Search) -> Why:
+def _leaf(pattern: Any, value: Any, bound: dict[str, Any], search: Search) -> Why:  # noqa: C901, PLR0912 - one branch for each kind of pattern
     """Binds a hole, a constant or a rest; the reason why it cannot be bound, or None."""
     name, kind = pattern.name, type(pattern)
     if name and name in bound:

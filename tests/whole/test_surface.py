@@ -19,6 +19,7 @@ import lowering
 import passes
 from irkit import op, p
 from irkit.ops.schemas import names
+from tests.tables import reference
 from tests.whole.test_docs import PAGES, ROOT, blocks_of
 
 PACKAGES = (irkit, passes, lowering)
@@ -110,3 +111,8 @@ def test_operators_are_listed_and_explained() -> None:
 def test_packages_say_that_they_are_typed(package: ModuleType) -> None:
     assert package.__file__ is not None
     assert Path(package.__file__).with_name("py.typed").exists()
+
+
+def test_the_pages_of_the_reference_list_what_is_offered() -> None:
+    written = {path: path.read_text(encoding="utf-8") for path in reference.pages()}
+    assert written == reference.pages(), "python -m tests.tables.reference writes them anew"

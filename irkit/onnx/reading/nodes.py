@@ -128,7 +128,7 @@ class Reader:
 
     # ------------------------------------------------------------------------------------------ one node
 
-    def node(self, node: NodeProto, scope: Scope, frame: Frame) -> None:
+    def node(self, node: NodeProto, scope: Scope, frame: Frame) -> None:  # noqa: C901, PLR0912 - one branch for each kind of node
         """Reads one node and gives its results their names."""
         notes = {p.key: p.value for p in node.metadata_props[:]} if self.noted and node.metadata_props else None
         if notes and COPY_KEY in notes and len(node.input) == 1:

@@ -91,7 +91,7 @@ ODD = REDUCTIONS | SCATTERS | PLACES | ORDERED | {
 """The operators of which `refused` asks anything."""
 
 
-def refused(value: Value) -> str:
+def refused(value: Value) -> str:  # noqa: C901, PLR0911, PLR0912 - one line for each quirk
     """Why ONNX Runtime refuses a value although it has the kernel; empty where it does not."""
     if value.op not in ODD:
         return ""
