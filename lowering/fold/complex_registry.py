@@ -17,6 +17,7 @@ from pyrsistent import PMap
 
 from irkit.build import op
 from irkit.core.ir import Value
+from lowering.aten.aliases import ALIASES
 from lowering.aten.complex.basics import both
 from lowering.aten.further.prims import AS_ATEN
 from lowering.fold.registry import Converter, Entry, Registry, converter_modules, entry, gathered, loaded
@@ -84,9 +85,8 @@ SPREAD = frozenset(("var", "std", "var_mean", "std_mean"))
 """Variances, which are the sums of those of both parts, and their roots."""
 
 SYNONYMS: Mapping[str, str] = {
-    "_conj": "conj", "conj_physical": "conj", "_conj_physical": "conj", "multiply": "mul", "subtract": "sub",
-    "divide": "div", "true_divide": "div", "_to_copy": "to", "concat": "cat", "concatenate": "cat",
-    "resolve_conj": "clone",
+    "_conj": "conj", "conj_physical": "conj", "_conj_physical": "conj", "true_divide": "div", "_to_copy": "to",
+    "resolve_conj": "clone", **{name.removeprefix("aten_"): of.removeprefix("aten_") for name, of in ALIASES.items()},
 }  # fmt: skip
 """Operators that do what another one does."""
 

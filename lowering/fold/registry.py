@@ -15,6 +15,7 @@ import torch
 from pyrsistent import PMap, pmap
 
 import lowering.aten
+from lowering.aten.aliases import ALIASES
 from lowering.aten.further.prims import AS_ATEN
 from lowering.errors import LoweringError
 from lowering.fold import storage
@@ -51,7 +52,7 @@ def entry(function: Converter) -> Entry:
 
 
 def gathered(*modules: ModuleType, prefixes: tuple[str, ...] = tuple(PREFIXES)) -> PMap[str, Converter]:
-    """Every converter function of the modules by its name, which starts with one of the prefixes.
+    """Every converter function of the modules by its name, which starts with one of the prefixes, and by its aliases.
 
     Raises LoweringError where two modules define one name.
     """
@@ -65,7 +66,9 @@ def gathered(*modules: ModuleType, prefixes: tuple[str, ...] = tuple(PREFIXES)) 
                         f"two converters are called {name}: in {found[name].__module__} and {module.__name__}"
                     )
                 found[name] = function
-    return pmap(found)
+    if twice := sorted(found.keys() & ALIASES.keys()):
+        raise LoweringError(f"{', '.join(twice)} is both a converter and a name in lowering/aten/aliases.py")
+    return pmap({**found, **{name: found[served] for name, served in ALIASES.items() if served in found}})
 
 
 def converter_modules() -> tuple[str, ...]:

@@ -51,9 +51,6 @@ def aten_view_as_complex(self: Value) -> Value:
     return entered(self)
 
 
-aten_view_as_real_copy, aten_view_as_complex_copy = aten_view_as_real, aten_view_as_complex
-
-
 def aten_complex(real: Value, imag: Value) -> Value:
     """real + i * imag, broadcast."""
     a, b = real, imag

@@ -99,18 +99,12 @@ def aten_conv1d(
     return convolved(input, weight, bias, stride, mirrored(padding, weight.rank - 2), dilation, groups)
 
 
-aten_conv2d = aten_conv3d = aten_conv1d
-
-
 def aten_conv1d_padding(
     input: Value, weight: Value, bias: Value | None = None, stride: Any = 1, padding: str = "valid",
     dilation: Any = 1, groups: int = 1,
 ) -> Value:  # fmt: skip
     """As conv1d, with padding "same" or "valid"."""
     return convolved(input, weight, bias, stride, named_pads(padding, weight.shape[2:], dilation), dilation, groups)
-
-
-aten_conv2d_padding = aten_conv3d_padding = aten_conv1d_padding
 
 
 def aten_conv_transpose1d(
@@ -122,9 +116,6 @@ def aten_conv_transpose1d(
     return convolved(input, weight, bias, stride, pads, dilation, groups, True, output_padding)
 
 
-aten_conv_transpose2d = aten_conv_transpose3d = aten_conv_transpose1d
-
-
 def aten_convolution(
     input: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
     output_padding: Any, groups: int,
@@ -132,9 +123,6 @@ def aten_convolution(
     """Any of the convolutions, as core ATen has them."""
     pads = mirrored(padding, weight.rank - 2)
     return convolved(input, weight, bias, stride, pads, dilation, groups, transposed, output_padding)
-
-
-aten__convolution = aten_convolution
 
 
 def aten_slow_conv3d(
@@ -152,9 +140,6 @@ def aten__conv_depthwise2d(
     if type(groups) is not int:
         raise Unsupported("a depthwise convolution needs a number of channels")
     return convolved(self, weight, bias, stride, mirrored(padding, weight.rank - 2), dilation, groups)
-
-
-aten_conv_depthwise3d = aten__conv_depthwise2d
 
 
 def aten_conv_tbc(self: Value, weight: Value, bias: Value, pad: int = 0) -> Value:

@@ -77,20 +77,10 @@ def aten_rsub_Scalar(self: Value, other: Number, alpha: Number = 1) -> Value:
     return aten_sub(other, self, alpha=alpha)
 
 
-def aten_subtract(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
-    """self - alpha * other, broadcast."""
-    return aten_sub(self, other, alpha=alpha)
-
-
 def aten_mul(self: Operand, other: Operand) -> Value:
     """self * other, broadcast; `and` for bools."""
     (a, b), dtype = in_digits(self, other)
     return cast(multiply(a, b), dtype)
-
-
-def aten_multiply(self: Operand, other: Operand) -> Value:
-    """self * other, broadcast."""
-    return aten_mul(self, other)
 
 
 def aten_neg(self: Value) -> Value:
@@ -98,19 +88,9 @@ def aten_neg(self: Value) -> Value:
     return op.Sub(0, self) if self.dtype.is_unsigned else op.Neg(self)
 
 
-def aten_negative(self: Value) -> Value:
-    """-self"""
-    return aten_neg(self)
-
-
 def aten_abs(self: Value) -> Value:
     """|self|"""
     return self if self.dtype is DType.BOOL else op.Abs(self)
-
-
-def aten_absolute(self: Value) -> Value:
-    """|self|"""
-    return aten_abs(self)
 
 
 def aten_positive(self: Value) -> Value:
@@ -169,11 +149,6 @@ def aten_div(self: Operand, other: Operand, *, rounding_mode: str | None = None)
     if a.dtype.is_integer or a.dtype is DType.BOOL:
         return op.Div(*floating_all(self, other))
     return cast(op.Div(a, b), dtype)
-
-
-def aten_divide(self: Operand, other: Operand, *, rounding_mode: str | None = None) -> Value:
-    """self / other, broadcast."""
-    return aten_div(self, other, rounding_mode=rounding_mode)
 
 
 def aten_true_divide(self: Operand, other: Operand) -> Value:
@@ -354,11 +329,6 @@ def aten_trunc(self: Value) -> Value:
     return whole(self, truncated)
 
 
-def aten_fix(self: Value) -> Value:
-    """self rounded towards zero."""
-    return aten_trunc(self)
-
-
 def aten_frac(self: Value) -> Value:
     """self - trunc(self)"""
     return op.Sub(self, truncated(self))
@@ -381,11 +351,6 @@ def aten_sign(self: Value) -> Value:
     if self.dtype is DType.BOOL or not may_be_nan(self):
         return self if self.dtype is DType.BOOL else op.Sign(self)
     return op.Where(op.IsNaN(self), scalar(0, self.dtype), op.Sign(self))
-
-
-def aten_sgn(self: Value) -> Value:
-    """-1, 0 or 1."""
-    return aten_sign(self)
 
 
 def aten_signbit(self: Value) -> Value:
@@ -421,11 +386,6 @@ def aten_clamp(self: Value, min: Operand | None = None, max: Operand | None = No
     return x if high is None else smaller(x, high)
 
 
-def aten_clip(self: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
-    """self kept within [min, max]."""
-    return aten_clamp(self, min, max)
-
-
 def aten_clamp_min(self: Value, min: Operand) -> Value:
     """self, but at least `min`."""
     return aten_clamp(self, min)
@@ -454,16 +414,6 @@ def aten_maximum(self: Operand, other: Operand) -> Value:
 def aten_minimum(self: Operand, other: Operand) -> Value:
     """The smaller, broadcast; NaN where either is."""
     return smaller(*promoted(self, other))
-
-
-def aten_max_other(self: Value, other: Value) -> Value:
-    """The larger, broadcast; NaN where either is."""
-    return aten_maximum(self, other)
-
-
-def aten_min_other(self: Value, other: Value) -> Value:
-    """The smaller, broadcast; NaN where either is."""
-    return aten_minimum(self, other)
 
 
 def aten_fmax(self: Value, other: Value) -> Value:

@@ -33,21 +33,6 @@ def aten_bitwise_not(self: Value) -> Value:
     return op.Not(self) if self.dtype is DType.BOOL else op.BitwiseNot(self)
 
 
-def aten___and__(self: Value, other: Operand) -> Value:
-    """self & other, broadcast."""
-    return aten_bitwise_and(self, other)
-
-
-def aten___or__(self: Value, other: Operand) -> Value:
-    """self | other, broadcast."""
-    return aten_bitwise_or(self, other)
-
-
-def aten___xor__(self: Value, other: Operand) -> Value:
-    """self ^ other, broadcast."""
-    return aten_bitwise_xor(self, other)
-
-
 def aten_bitwise_left_shift(self: Operand, other: Operand) -> Value:
     """self << other, broadcast: bits that leave are lost, and all are where `other` is as wide as the type."""
     a, b = promoted(self, other)
@@ -55,11 +40,6 @@ def aten_bitwise_left_shift(self: Operand, other: Operand) -> Value:
         return shifted_unsigned(a, b, "LEFT")
     wide = cast(a, DType.INT64)
     return cast(op.Mul(wide, powers(b, a.dtype)), a.dtype)
-
-
-def aten___lshift__(self: Value, other: Operand) -> Value:
-    """self << other, broadcast."""
-    return aten_bitwise_left_shift(self, other)
 
 
 def aten_bitwise_right_shift(self: Operand, other: Operand) -> Value:
@@ -73,11 +53,6 @@ def aten_bitwise_right_shift(self: Operand, other: Operand) -> Value:
     mask = op.Where(op.Less(wide, 0), const(-1), const(0))
     shifted = op.BitwiseXor(op.Div(op.BitwiseXor(wide, mask), divisor), mask)
     return cast(op.Where(op.Less(count, 63), shifted, mask), a.dtype)
-
-
-def aten___rshift__(self: Value, other: Operand) -> Value:
-    """self >> other, broadcast."""
-    return aten_bitwise_right_shift(self, other)
 
 
 def powers(exponent: Value, dtype: DType) -> Value:

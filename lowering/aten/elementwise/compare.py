@@ -30,19 +30,9 @@ def aten_ne(self: Operand, other: Operand) -> Value:
     return op.Xor(a, b) if a.dtype is DType.BOOL else op.Not(op.Equal(a, b))
 
 
-def aten_not_equal(self: Operand, other: Operand) -> Value:
-    """self != other, broadcast."""
-    return aten_ne(self, other)
-
-
 def aten_lt(self: Operand, other: Operand) -> Value:
     """self < other, broadcast."""
     return compared(op.Less, self, other)
-
-
-def aten_less(self: Operand, other: Operand) -> Value:
-    """self < other, broadcast."""
-    return aten_lt(self, other)
 
 
 def aten_le(self: Operand, other: Operand) -> Value:
@@ -50,29 +40,14 @@ def aten_le(self: Operand, other: Operand) -> Value:
     return compared(op.LessOrEqual, self, other)
 
 
-def aten_less_equal(self: Operand, other: Operand) -> Value:
-    """self <= other, broadcast."""
-    return aten_le(self, other)
-
-
 def aten_gt(self: Operand, other: Operand) -> Value:
     """self > other, broadcast."""
     return compared(op.Greater, self, other)
 
 
-def aten_greater(self: Operand, other: Operand) -> Value:
-    """self > other, broadcast."""
-    return aten_gt(self, other)
-
-
 def aten_ge(self: Operand, other: Operand) -> Value:
     """self >= other, broadcast."""
     return compared(op.GreaterOrEqual, self, other)
-
-
-def aten_greater_equal(self: Operand, other: Operand) -> Value:
-    """self >= other, broadcast."""
-    return aten_ge(self, other)
 
 
 def aten_isclose(self: Value, other: Value, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Value:

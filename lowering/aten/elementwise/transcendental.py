@@ -24,20 +24,10 @@ def aten_exp2(self: Value) -> Value:
     return op.Pow(scalar(2, x.dtype), x)
 
 
-def aten_special_exp2(self: Value) -> Value:
-    """2 ** self"""
-    return aten_exp2(self)
-
-
 def aten_expm1(self: Value) -> Value:
     """exp(self) - 1, accurate near zero: tanh(x / 2) * (exp(x) + 1)."""
     x = floating(self)
     return op.Mul(op.Tanh(op.Mul(x, 0.5)), op.Add(op.Exp(x), 1))
-
-
-def aten_special_expm1(self: Value) -> Value:
-    """exp(self) - 1"""
-    return aten_expm1(self)
 
 
 def aten_log(self: Value) -> Value:
@@ -72,11 +62,6 @@ def aten_log1p(self: Value) -> Value:
     return log1p(floating(self))
 
 
-def aten_special_log1p(self: Value) -> Value:
-    """log(1 + self)"""
-    return aten_log1p(self)
-
-
 def aten_logaddexp(self: Value, other: Value) -> Value:
     """log(exp(self) + exp(other)), broadcast, without overflow."""
     a, b = floating_all(self, other)
@@ -96,11 +81,6 @@ def aten_xlogy(self: Operand, other: Operand) -> Value:
     """self * log(other), and 0 where self is 0 (NaN where other is)."""
     a, b = floating_all(self, other)
     return times_unless_zero(a, b, op.Log(b))
-
-
-def aten_special_xlogy(self: Operand, other: Operand) -> Value:
-    """self * log(other), and 0 where self is 0."""
-    return aten_xlogy(self, other)
 
 
 def aten_special_xlog1py(self: Operand, other: Operand) -> Value:
@@ -202,11 +182,6 @@ def aten_atan2(self: Value, other: Value) -> Value:
     return op.Add(op.Atan(ratio), op.Where(is_negative(x), turn, scalar(0, y.dtype)))
 
 
-def aten_arctan2(self: Value, other: Value) -> Value:
-    """The angle of the point (other, self) from the first axis."""
-    return aten_atan2(self, other)
-
-
 def aten_deg2rad(self: Value) -> Value:
     """Degrees in radians."""
     return op.Mul(floating(self), math.pi / 180)
@@ -223,8 +198,3 @@ def aten_rad2deg(self: Value) -> Value:
 def aten_erf(self: Value) -> Value:
     """2 / sqrt(pi) times the integral of exp(-t * t) from 0 to self."""
     return op.Erf(floating(self))
-
-
-def aten_special_erf(self: Value) -> Value:
-    """The error function."""
-    return aten_erf(self)

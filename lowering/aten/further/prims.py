@@ -59,9 +59,6 @@ def prims_collapse(a: Value, start: int, end: int) -> Value:
     return reshape(a, (*a.shape[:start], dims.product(a.shape[start : end + 1]), *a.shape[end + 1 :]))
 
 
-prims_collapse_view = prims_collapse
-
-
 def prims_split_dim(a: Value, dim: int, outer_length: Dim) -> Value:
     """a with one axis made two, the first of them `outer_length` long"""
     inner = dims.floordiv(a.shape[dim], outer_length)

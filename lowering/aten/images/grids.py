@@ -78,9 +78,6 @@ def reflected(grid: Value, size: Sequence[Dim], align_corners: bool, nearest: bo
     return op.Sub(op.Div(op.Mul(place, two), op.Max(last, one)), one)
 
 
-aten_grid_sampler_2d = aten_grid_sampler_3d = aten__grid_sampler_2d_cpu_fallback = aten_grid_sampler
-
-
 def aten_affine_grid_generator(theta: Value, size: Sequence[Dim], align_corners: bool) -> Value:
     """(n, *out, axes): where an affine map takes the places of an image.  theta: (n, axes, axes + 1)."""
     return op.AffineGrid(theta, shape_vector(size), align_corners=int(align_corners))

@@ -170,11 +170,6 @@ def aten__upsample_nearest_exact2d_vec(
     return nearest(input, sizes, factors(scale_factors, len(sizes)), True)
 
 
-aten_upsample_nearest1d_vec = aten_upsample_nearest3d_vec = aten_upsample_nearest2d_vec
-aten__upsample_nearest_exact1d_vec = aten__upsample_nearest_exact2d_vec
-aten__upsample_nearest_exact3d_vec = aten__upsample_nearest_exact2d_vec
-
-
 # ---------------------------------------------------------------------------------------------- linear and cubic
 
 
@@ -359,9 +354,6 @@ def aten_upsample_bilinear2d_vec(
     """(n, c, *) -> (n, c, *output_size), or by scale factors"""
     sizes = target_sizes(input, output_size, expected)
     return smooth(input, sizes, factors(scale_factors, len(sizes)), align_corners, "linear")
-
-
-aten_upsample_linear1d_vec = aten_upsample_trilinear3d_vec = aten_upsample_bilinear2d_vec
 
 
 def aten_upsample_bicubic2d_vec(

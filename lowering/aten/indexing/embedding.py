@@ -154,6 +154,3 @@ def maxima(rows: Value, bag: Value, sizes: Value, kept: Value | None, count: Dim
         some = op.Concat(missing, full(False, (1, rows.shape[1]), DType.BOOL), axis=0)  # an empty bag begins nowhere
         made = op.Where(op.Gather(some, first, axis=0), scalar(np.nan, rows.dtype), made)
     return op.Where(unsqueeze(op.Greater(sizes, scalar(0, DType.INT64)), 1), made, scalar(0, rows.dtype))
-
-
-aten__embedding_bag = aten__embedding_bag_forward_only = aten_embedding_bag

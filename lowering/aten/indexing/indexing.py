@@ -91,11 +91,6 @@ def _of(index: Value | None) -> Value:
     return index
 
 
-def aten__unsafe_index(self: Value, indices: Sequence[Value | None]) -> Value:
-    """self[indices], of indices known to be within bounds."""
-    return aten_index(self, indices)
-
-
 def aten__unsafe_masked_index(self: Value, mask: Value, indices: Sequence[Value | None], fill: Number) -> Value:
     """self[indices] where the mask holds, else `fill`; the indices are only within bounds where it does."""
     return chosen(mask, aten_index(self, within(self, indices)), scalar(fill, self.dtype))
@@ -170,11 +165,6 @@ def aten_nonzero(self: Value) -> Value:
     if self.rank == 0:
         return op.Slice(op.Transpose(op.NonZero(vector(self))), [0], [0], [1])
     return op.Transpose(op.NonZero(self), perm=(1, 0))
-
-
-def aten_argwhere(self: Value) -> Value:
-    """The positions of what is not 0, as rows."""
-    return aten_nonzero(self)
 
 
 def aten_nonzero_numpy(self: Value) -> list[Value]:

@@ -197,13 +197,6 @@ def behind(mask: Value, rank: int) -> Value:
     return unsqueeze(mask, *range(mask.rank, rank))
 
 
-def aten__unsafe_index_put(
-    self: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False
-) -> Value:
-    """self with self[indices] replaced by `values`, or with them added."""
-    return aten_index_put(self, indices, values, accumulate)
-
-
 def aten__unsafe_masked_index_put_accumulate(
     self: Value, mask: Value, indices: Sequence[Value | None], values: Value
 ) -> Value:

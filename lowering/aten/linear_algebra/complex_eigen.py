@@ -74,8 +74,3 @@ def complex_linalg_eigvals(self: Value) -> Value:
         return shaped(diagonal_of(triangular(h, None)[0]), size, self.shape[:-1])
     t, _, blocks = quasi_triangular(squeeze(h, 2), None)
     return shaped(block_values(t, blocks)[0], size, self.shape[:-1])
-
-
-def complex__linalg_eigvals(self: Value) -> Value:
-    """The eigenvalues of real or complex matrices."""
-    return complex_linalg_eigvals(self)

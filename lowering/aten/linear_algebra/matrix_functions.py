@@ -44,11 +44,6 @@ def aten_linalg_matrix_power(self: Value, n: int) -> Value:
     return made if made is not None else self
 
 
-def aten_matrix_power(self: Value, n: int) -> Value:
-    """self multiplied by itself n times"""
-    return aten_linalg_matrix_power(self, n)
-
-
 # ---------------------------------------------------------------------------------------------- exponential
 
 
@@ -64,11 +59,6 @@ def aten_linalg_matrix_exp(self: Value) -> Value:
     halvings = op.Where(some, halvings, scalar(0, size.dtype))
     scaled = mul(a, op.Pow(scalar(2, size.dtype), op.Neg(halvings)))
     return reshape(squared_often(polynomial(scaled, degree), cast(halvings, DType.INT64)), self.shape)
-
-
-def aten_matrix_exp(self: Value) -> Value:
-    """sum of self^k / k!"""
-    return aten_linalg_matrix_exp(self)
 
 
 def polynomial(a: Value, degree: int) -> Value:

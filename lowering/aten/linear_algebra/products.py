@@ -67,15 +67,9 @@ def aten_bmm(self: Value, mat2: Value) -> Value:
     return product(self, mat2)
 
 
-aten_bmm_dtype = aten_mm_dtype
-
-
 def aten_matmul(self: Value, other: Value) -> Value:
     """self @ other with broadcast batches; a vector is a row on the left and a column on the right."""
     return product(self, other)
-
-
-aten_linalg_matmul = aten_matmul
 
 
 def aten__int_mm(self: Value, mat2: Value) -> Value:
@@ -112,9 +106,6 @@ def aten_outer(self: Value, vec2: Value) -> Value:
     """(n,), (m,) -> (n, m)"""
     a, b = promoted(unsqueeze(self, 1), vec2)
     return op.And(a, b) if a.dtype is DType.BOOL else op.Mul(a, b)
-
-
-aten_ger = aten_outer
 
 
 def aten_addmm(self: Value, mat1: Value, mat2: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:

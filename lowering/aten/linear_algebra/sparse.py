@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.core.vocabulary import LEAVES
-from lowering.aten.linear_algebra.products import aten_addmm, product
+from lowering.aten.linear_algebra.products import product
 from lowering.aten.reduction.reduce import extreme
 from lowering.errors import Unsupported
 from lowering.tensors.promotion import cast
@@ -20,11 +18,6 @@ from lowering.tensors.shaping import ints, unsqueeze
 def aten__to_dense(self: Value, dtype: DType | None = None) -> Value:
     """The tensor itself, of the element type that is asked for."""
     return self if dtype is None else cast(self, dtype)
-
-
-def aten__sparse_addmm(self: Value, mat1: Value, mat2: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
-    """beta * self + alpha * (mat1 @ mat2).  mat1: sparse, (n, k); mat2: (k, m)."""
-    return aten_addmm(self, mat1, mat2, beta=beta, alpha=alpha)
 
 
 def aten__sparse_mm_reduce_impl(self: Value, other: Value, reduce: str) -> tuple[Value, Value]:

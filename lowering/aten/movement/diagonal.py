@@ -41,11 +41,6 @@ def aten_diagonal(self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) ->
     return sliced(reshape(x, (*lead, dims.mul(rows, columns))), len(lead), start, stop, step)
 
 
-def aten_diagonal_copy(self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """The elements whose indices differ by offset, as the last dimension."""
-    return aten_diagonal(self, offset, dim1, dim2)
-
-
 def aten_linalg_diagonal(A: Value, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
     """The elements whose indices differ by offset, as the last dimension."""
     return aten_diagonal(A, offset, dim1, dim2)

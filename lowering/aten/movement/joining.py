@@ -41,16 +41,6 @@ def aten_cat(tensors: Sequence[Value], dim: int = 0) -> Value:
     return concat([cast(t, dtype) for t in kept], axis(dim, rank))
 
 
-def aten_concat(tensors: Sequence[Value], dim: int = 0) -> Value:
-    """The tensors one after the other along `dim`."""
-    return aten_cat(tensors, dim)
-
-
-def aten_concatenate(tensors: Sequence[Value], dim: int = 0) -> Value:
-    """The tensors one after the other along `dim`."""
-    return aten_cat(tensors, dim)
-
-
 def aten_stack(tensors: Sequence[Value], dim: int = 0) -> Value:
     """The tensors side by side along a new dimension."""
     return concat([unsqueeze(t, dim) for t in promoted(*tensors)], dim % (tensors[0].rank + 1))

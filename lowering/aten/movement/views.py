@@ -52,19 +52,9 @@ def aten_view(self: Value, size: Sequence[Dim], *, expected: Any = None) -> Valu
     return reshape(self, completed(size, numel(self), expected))
 
 
-def aten__unsafe_view(self: Value, size: Sequence[Dim], *, expected: Any = None) -> Value:
-    """The elements of self, in order, under the dimensions `size`."""
-    return aten_view(self, size, expected=expected)
-
-
 def aten_reshape(self: Value, shape: Sequence[Dim], *, expected: Any = None) -> Value:
     """The elements of self, in order, under the dimensions `shape`."""
     return aten_view(self, shape, expected=expected)
-
-
-def aten_view_copy(self: Value, size: Sequence[Dim], *, expected: Any = None) -> Value:
-    """The elements of self, in order, under the dimensions `size`."""
-    return aten_view(self, size, expected=expected)
 
 
 def aten__reshape_alias(self: Value, size: Sequence[Dim], stride: Sequence[Dim], *, expected: Any = None) -> Value:
@@ -216,11 +206,6 @@ def axes_in_order(dim: int | Sequence[int], rank: int) -> list[int]:
     return [axis(d, rank) for d in ([dim] if isinstance(dim, int) else dim)]
 
 
-def aten_moveaxis(self: Value, source: int | Sequence[int], destination: int | Sequence[int]) -> Value:
-    """self with dimensions moved from `source` to `destination`."""
-    return aten_movedim(self, source, destination)
-
-
 def aten_flip(self: Value, dims: Sequence[int]) -> Value:
     """self backwards along `dims`."""
     where = axes_in_order(dims, self.rank)
@@ -286,11 +271,6 @@ def aten_channel_shuffle(self: Value, groups: int) -> Value:
     return reshape(swapped(apart, 1, 2), self.shape)
 
 
-def aten_native_channel_shuffle(self: Value, groups: int) -> Value:
-    """(n, g * k, ...) -> (n, k * g, ...)"""
-    return aten_channel_shuffle(self, groups)
-
-
 # ---------------------------------------------------------------------------------------------- parts
 
 
@@ -318,11 +298,6 @@ def aten_narrow(self: Value, dim: int, start: Dim | Value, length: Dim) -> Value
         return op.Slice(self, first, op.Add(first, shape_vector((length,))), [at])
     begin = place_of(start, self.shape[at])
     return aten_slice(self, at, begin, dims.add(begin, length))
-
-
-def aten_narrow_copy(self: Value, dim: int, start: Dim, length: Dim) -> Value:
-    """self[start : start + length] along `dim`."""
-    return aten_narrow(self, dim, start, length)
 
 
 def aten_unbind(self: Value, dim: int = 0, *, expected: Any = None) -> list[Value]:
@@ -359,24 +334,9 @@ def parts_of(x: Value, at: int, sizes: list[Dim]) -> list[Value]:
     return list(op.Split(x, shape_vector(sizes), axis=at, outputs=len(sizes)))
 
 
-def aten_unsafe_split(self: Value, split_size: Dim, dim: int = 0, *, expected: Any = None) -> list[Value]:
-    """self cut along `dim` into parts of `split_size`."""
-    return aten_split(self, split_size, dim, expected=expected)
-
-
 def aten_split_with_sizes(self: Value, split_sizes: Sequence[Dim], dim: int = 0) -> list[Value]:
     """self cut along `dim` into parts of the sizes listed."""
     return parts_of(self, axis(dim, self.rank), list(split_sizes))
-
-
-def aten_unsafe_split_with_sizes(self: Value, split_sizes: Sequence[Dim], dim: int = 0) -> list[Value]:
-    """self cut along `dim` into parts of the sizes listed."""
-    return aten_split_with_sizes(self, split_sizes, dim)
-
-
-def aten_split_with_sizes_copy(self: Value, split_sizes: Sequence[Dim], dim: int = 0) -> list[Value]:
-    """self cut along `dim` into parts of the sizes listed."""
-    return aten_split_with_sizes(self, split_sizes, dim)
 
 
 def aten_chunk(self: Value, chunks: int, dim: int = 0, *, expected: Any = None) -> list[Value]:
@@ -386,11 +346,6 @@ def aten_chunk(self: Value, chunks: int, dim: int = 0, *, expected: Any = None) 
     if type(size) is int and size == 0:
         return parts_of(self, at, [0] * chunks)
     return parts_of(self, at, sizes_of_parts(size, dims.ceildiv(size, chunks), expected))
-
-
-def aten_unsafe_chunk(self: Value, chunks: int, dim: int = 0, *, expected: Any = None) -> list[Value]:
-    """self cut along `dim` into at most so many equal parts."""
-    return aten_chunk(self, chunks, dim, expected=expected)
 
 
 def aten_tensor_split_sections(self: Value, sections: int, dim: int = 0) -> list[Value]:
@@ -449,11 +404,6 @@ def aten_unfold(self: Value, dimension: int, size: Dim, step: Dim) -> Value:
     starts = op.Mul(iota(count), dim_scalar(step))
     places = op.Add(unsqueeze(starts, 1), iota(size))
     return moved(op.Gather(self, places, axis=at), at + 1, -1)
-
-
-def aten_unfold_copy(self: Value, dimension: int, size: Dim, step: Dim) -> Value:
-    """Every window of `size` elements along `dimension`."""
-    return aten_unfold(self, dimension, size, step)
 
 
 def aten_as_strided(

@@ -333,9 +333,6 @@ def aten_cdist(x1: Value, x2: Value, p: float = 2.0, compute_mode: int | None = 
     return p_norm(gap, p, [gap.rank - 1])
 
 
-aten__cdist_forward = aten_cdist
-
-
 def aten__euclidean_dist(x1: Value, x2: Value) -> Value:
     """The 2-norm of every difference."""
     return aten_cdist(x1, x2, 2.0)
@@ -350,6 +347,3 @@ def aten_pdist(self: Value, p: float = 2.0) -> Value:
     first, second = (op.Gather(self, op.Gather(pairs, scalar(i, DType.INT64), axis=0), axis=0) for i in (0, 1))
     count = dims.floordiv(dims.mul(size, dims.sub(size, 1)), 2)
     return reshape(p_norm(op.Sub(first, second), p, [1]), (count,))
-
-
-aten__pdist_forward = aten_pdist

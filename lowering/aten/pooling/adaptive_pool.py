@@ -65,10 +65,6 @@ def averaged(x: Value, axis: int, size: Dim, count: Dim) -> Value:
     return swap(op.MatMul(swap(x, axis, last), weights), axis, last) if axis != last else op.MatMul(x, weights)
 
 
-aten_adaptive_avg_pool1d = aten_adaptive_avg_pool3d = aten_adaptive_avg_pool2d
-aten__adaptive_avg_pool2d = aten__adaptive_avg_pool3d = aten_adaptive_avg_pool2d
-
-
 # ---------------------------------------------------------------------------------------------- max
 
 
@@ -139,9 +135,6 @@ def flattened(sizes: Sequence[Dim], places: Sequence[Value]) -> Value:
     return made
 
 
-aten_adaptive_max_pool1d = aten_adaptive_max_pool3d = aten_adaptive_max_pool2d
-
-
 def aten_fractional_max_pool2d(self: Value, kernel_size: Any, output_size: Any, random_samples: Value) -> Pair:
     """(largest elements, positions) of windows whose starts are drawn.  random_samples: (n, c, axes)."""
     spatial = random_samples.shape[-1]
@@ -162,9 +155,6 @@ def aten_fractional_max_pool2d(self: Value, kernel_size: Any, output_size: Any, 
     if x is self:
         return values, where
     return op.Squeeze(values, [0]), op.Squeeze(where, [0])
-
-
-aten_fractional_max_pool3d = aten_fractional_max_pool2d
 
 
 def drawn_starts(drawn: Value, size: Dim, kernel: int, count: int) -> Value:

@@ -132,9 +132,6 @@ def aten_nll_loss(
     return squeeze(made, 0) if lone and reduction == 0 else made
 
 
-aten_nll_loss2d = aten_nll_loss_nd = aten_nll_loss
-
-
 def classes(target: Value) -> Value:
     """Indices of classes as ONNX takes them."""
     return target if target.dtype is DType.INT32 else cast(target, DType.INT64)
@@ -152,9 +149,6 @@ def aten_nll_loss_forward(
         return loss, total(cast(used, self.dtype))
     chosen = op.Gather(weight, op.Where(used, target, number(target, 0)), axis=0)
     return loss, total(op.Where(used, chosen, number(chosen, 0)))
-
-
-aten_nll_loss2d_forward = aten_nll_loss_forward
 
 
 def aten_cross_entropy_loss(

@@ -407,11 +407,6 @@ def aten_logsumexp(self: Value, dim: Axes, keepdim: bool = False) -> Value:
     return op.Add(total, shift if keepdim else _dropped(shift, dim, x.rank))
 
 
-def aten_special_logsumexp(self: Value, dim: Axes, keepdim: bool = False) -> Value:
-    """log(sum(exp(self)))"""
-    return aten_logsumexp(self, dim, keepdim)
-
-
 def identity_of(reduction: str, dtype: DType) -> Number:
     """The number that leaves a reduction ("amax", "amin", "sum", "prod") as it is."""
     return {"amax": lowest(dtype), "amin": highest(dtype), "prod": 1}.get(reduction, 0)

@@ -174,9 +174,6 @@ def aten_i0(self: Value) -> Value:
     return in_double(modified, self, 0, False)
 
 
-aten_special_i0 = aten_special_modified_bessel_i0 = aten_i0
-
-
 def aten_special_i0e(self: Value) -> Value:
     """i0(self) * exp(-|self|)"""
     return in_double(modified, self, 0, True)
@@ -185,9 +182,6 @@ def aten_special_i0e(self: Value) -> Value:
 def aten_special_i1(self: Value) -> Value:
     """The modified Bessel function of the first kind and order 1"""
     return in_double(modified, self, 1, False)
-
-
-aten_special_modified_bessel_i1 = aten_special_i1
 
 
 def aten_special_i1e(self: Value) -> Value:

@@ -36,11 +36,6 @@ def aten_erfc(self: Value) -> Value:
     return error_function.erfc(x) if x.dtype is DType.DOUBLE else erfc(x)
 
 
-def aten_special_erfc(self: Value) -> Value:
-    """1 - erf(self), accurate in the tail."""
-    return aten_erfc(self)
-
-
 # Giles, "Approximating the erfinv function" (2010): polynomials in w = -log(1 - x * x), below and above w = 5.
 _ERFINV_CENTRE = (
     1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.000218580870,
@@ -66,11 +61,6 @@ def aten_erfinv(self: Value) -> Value:
     # Near the ends erf(start) rounds to 1, and a step would divide noise by nothing.
     value = op.Where(op.Less(w, 5), refined, start)
     return op.Where(op.Equal(op.Abs(x), 1), op.Mul(x, math.inf), value)
-
-
-def aten_special_erfinv(self: Value) -> Value:
-    """The number whose erf is self."""
-    return aten_erfinv(self)
 
 
 def aten_special_ndtr(self: Value) -> Value:

@@ -44,11 +44,6 @@ def aten_lgamma(self: Value) -> Value:
     return cast(op.Where(op.IsInf(x), scalar(math.inf, DType.DOUBLE), result), floating(self).dtype)
 
 
-def aten_special_gammaln(self: Value) -> Value:
-    """log |gamma(self)|"""
-    return aten_lgamma(self)
-
-
 # Bernoulli numbers B(2k) / 2k of the asymptotic series of digamma, Abramowitz and Stegun 6.3.18.
 _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 
@@ -72,16 +67,6 @@ def aten_digamma(self: Value) -> Value:
     result = op.Where(pole, scalar(math.nan, DType.DOUBLE), result)
     zero = op.Where(op.Less(op.Reciprocal(x), 0), scalar(math.inf, DType.DOUBLE), scalar(-math.inf, DType.DOUBLE))
     return cast(op.Where(op.Equal(x, 0), zero, result), floating(self).dtype)
-
-
-def aten_special_digamma(self: Value) -> Value:
-    """The derivative of lgamma."""
-    return aten_digamma(self)
-
-
-def aten_special_psi(self: Value) -> Value:
-    """The derivative of lgamma."""
-    return aten_digamma(self)
 
 
 def aten_mvlgamma(self: Value, p: int) -> Value:

@@ -129,13 +129,3 @@ def aten_igammac(self: Value, other: Value) -> Value:
     """Q(self, other), the share of the gamma distribution of shape self that lies above other."""
     _, q, dtype = both(self, other)
     return cast(q, dtype)
-
-
-def aten_special_gammainc(self: Value, other: Value) -> Value:
-    """`igamma`"""
-    return aten_igamma(self, other)
-
-
-def aten_special_gammaincc(self: Value, other: Value) -> Value:
-    """`igammac`"""
-    return aten_igammac(self, other)

@@ -79,8 +79,3 @@ def aten_polygamma(n: int, self: Value) -> Value:
 def aten_polygamma_(self: Value, n: int) -> Value:
     """The derivative of order n of digamma, in place: the same with the arguments the other way round."""
     return aten_polygamma(n, self)
-
-
-def aten_special_polygamma(n: int, self: Value) -> Value:
-    """As polygamma"""
-    return aten_polygamma(n, self)

@@ -6,10 +6,13 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import pytest
 import torch
 
+from lowering.aten.aliases import ALIASES
+from lowering.errors import LoweringError
 from lowering.fold.complex_registry import complex_converters
-from lowering.fold.registry import STANDARD, entry, late_converters
+from lowering.fold.registry import STANDARD, entry, gathered, late_converters
 
 SPACES = ("aten", "prims")
 
@@ -66,3 +69,40 @@ def test_a_name_that_torch_does_not_have_is_reported() -> None:
     made = {f.__name__: f for f in (aten_no_such_operator, aten_abs, aten_add_Tensor)}
     assert [line.partition(":")[0] for line in offences(made)] == ["aten_abs", "aten_no_such_operator"]
     assert "expected" in inspect.signature(aten_add_Tensor).parameters
+
+
+def test_aliases_are_served_by_the_converter_that_the_table_names() -> None:
+    """With the arguments of the operator that it is named for, defaults included."""
+    real = {**STANDARD, **late_converters()}
+    for name, of in ALIASES.items():
+        converters = complex_converters() if name.startswith("complex_") else real
+        assert converters[name] is converters[of] and converters[of].__name__ == of, name
+        space, _, rest = name.replace("complex_", "aten_").partition("_")
+        if not hasattr(getattr(torch.ops, space), rest):
+            continue  # named with its overload
+        parameters = inspect.signature(converters[of]).parameters
+        overload = getattr(getattr(torch.ops, space), rest)
+        schema = getattr(overload, overload.overloads()[0])._schema
+        for argument in schema.arguments:
+            found = parameters.get(argument.name)
+            if found is not None and argument.has_default_value() and found.default is not inspect.Parameter.empty:
+                assert plain(found.default) == plain(argument.default_value), f"{name}: {argument.name}"
+
+
+def plain(default: Any) -> Any:
+    """A default as it is compared: a number for a list of equal ones, -1 for nothing, as embedding bags write it."""
+    if isinstance(default, list | tuple):
+        return default[0] if len(set(default)) == 1 else (tuple(default) or -1)
+    return -1 if default is None else default
+
+
+def test_a_name_stands_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    import lowering.aten.elementwise.arithmetic as module
+
+    def aten_absolute(self: Any) -> Any:
+        return self
+
+    aten_absolute.__module__ = module.__name__
+    monkeypatch.setattr(module, "aten_absolute", aten_absolute, raising=False)
+    with pytest.raises(LoweringError, match="aten_absolute is both"):
+        gathered(module)
