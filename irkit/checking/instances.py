@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -151,7 +151,7 @@ def _taken(pattern: Pattern) -> list[frozenset[DType]]:
     return found
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _kinds(row: OpSpec, index: int) -> frozenset[DType]:
     """The element types that an operand may have."""
     return frozenset(d for d, name in TYPE_STRINGS.items() if name in row.allowed(row.formal(index)))

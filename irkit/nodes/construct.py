@@ -6,7 +6,7 @@ Here are the operators of ONNX's own domain; `irkit.build` adds those that `irki
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -218,7 +218,7 @@ def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[
     return tuple(found)
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def required(known: OpSpec) -> tuple[str, ...]:
     """The attributes that must be given, graph attributes left out."""
     return tuple(a.name for a in known.attributes.values() if a.required and a.kind not in ("GRAPH", "GRAPHS"))

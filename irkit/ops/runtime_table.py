@@ -20,7 +20,6 @@ def is_contrib(op: str) -> bool:
     return op.startswith("com.microsoft::") or op in STOWAWAYS
 
 
-@cache
 def runtime_schema(op: str) -> Any:
     """ONNX Runtime's schema of an operator of its own; None where the installed one has none, or none is installed."""
     return _schemas().get(op) if is_contrib(op) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import attrs
@@ -88,7 +88,7 @@ def split(op: str) -> tuple[str, str]:
     return domain, name
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def spec(op: str) -> OpSpec:
     """The row of an operator: of ONNX's own at opset `OPSET`, of another domain as ONNX has it, or ONNX Runtime.
 
@@ -180,7 +180,7 @@ TYPE_STRINGS: Mapping[DType, str] = {dtype: f"tensor({name})" for name, dtype in
 """How ONNX writes the tensor type of each element type: `tensor(float)`."""
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def dtype_of(type_string: str) -> DType | None:
     """The element type of `tensor(float)`; None for a string that names no single tensor type."""
     match = _TENSOR.match(type_string)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import attrs
 
@@ -23,7 +23,7 @@ def fits(pattern: Pattern, value: Value | None) -> bool:
     return wanted is None or (value.op if value is not None else None) in wanted
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def heads(pattern: Pattern) -> frozenset[str | None] | None:
     """The operators that a value must have to match; None for any. The set holds None where it may be absent."""
     if isinstance(pattern, Op):
@@ -125,7 +125,7 @@ def _head_fits(pattern: Pattern, op: str | None) -> bool:
 Guard = Callable[[Value], bool]
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def guards(pattern: Pattern) -> tuple[Guard, ...]:
     """Cheap conditions, necessary for a match: the element type, rank and predicates of the root, and the predicates of
     its operands, asked of the operands alone."""
@@ -172,7 +172,7 @@ def parts(pattern: Pattern) -> tuple[Pattern, ...]:
     return ()
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def size(pattern: Pattern) -> int:
     """How many parts a match of the pattern has: the least of its alternatives."""
     inner = [size(each) for each in parts(pattern)]
@@ -238,7 +238,7 @@ def has_own_outside(pattern: Pattern) -> bool:
     return isinstance(pattern, Own) or any(map(has_own_outside, parts(pattern)))
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def describe(pattern: Pattern) -> str:
     """A pattern as text, in the form in which it is written."""
     if isinstance(pattern, Either):

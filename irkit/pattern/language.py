@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -344,7 +344,7 @@ def _results(given: Any) -> tuple[Pattern | None, ...]:
     return tuple(None if g is None else _operand(g) for g in (given if isinstance(given, tuple) else (given,)))
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _number(number: float) -> Constant:
     return Constant("", (equals(number),))
 
@@ -366,7 +366,7 @@ def _expected(op: str, given: dict[str, Any], required: bool = True) -> tuple[tu
     return tuple((n, v if isinstance(v, Attr) else _of_schema(op, n, table.get(n), v)) for n, v in given.items())
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def row_of(op: str) -> OpSpec | None:
     """The row of an operator's schema; None for an operator that nobody has a schema of (see `irkit.custom`)."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -311,7 +311,7 @@ def _attributes(pattern: Op, value: Value, bound: dict[str, Any]) -> Why:
     return None
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def schema_default(op: str, name: str) -> Any:
     """The default of an attribute of an operator; None where it has none."""
     row = row_of(op)

@@ -35,6 +35,9 @@ NEAR = 8
 WIDE = 6
 """Of operators with more operands than this, which rules may match is not remembered."""
 
+REMEMBERED = 1 << 14
+"""Of how many operators with their operands that is remembered: files name operators as they like."""
+
 
 _OP = attrgetter("op")
 
@@ -43,7 +46,7 @@ Attempts = tuple[tuple[Rule, Pattern, tuple[Guard, ...]], ...]
 
 
 class Index:
-    """Which rules of a set may match a value. A pure function of the rules, filled where it is asked."""
+    """Which rules of a set may match a value. A pure function of the rules, which remembers some of its answers."""
 
     def __init__(self, rules: Rules) -> None:
         self.joint = tuple(each for each in rules if each.others)
@@ -68,14 +71,16 @@ class Index:
         found = self._candidates.get(key)
         if found is None:
             found = self._possible(op, key[1:] if inputs else ())
-            if len(inputs) <= WIDE:
+            if len(inputs) <= WIDE and len(self._candidates) < REMEMBERED:
                 self._candidates[key] = found
         return found
 
     def _possible(self, op: str, operands: tuple[str | None, ...]) -> Attempts:
         rules = self._by_op.get(op)
         if rules is None:
-            rules = self._by_op[op] = tuple(each for each, ops in self._roots if ops is None or op in ops)
+            rules = tuple(each for each, ops in self._roots if ops is None or op in ops)
+            if len(self._by_op) < REMEMBERED:
+                self._by_op[op] = rules
         left = ((rule, narrowed(rule.pattern, op, operands)) for rule in rules)
         return tuple((rule, pattern, guards(pattern)) for rule, pattern in left if pattern is not None)
 

@@ -21,7 +21,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -395,7 +395,7 @@ def unbound(scope: Scope, value: Value, inner: Iterable[frozenset[Any]]) -> froz
     return frozenset(wanted - scalars - scope.by_params - bound_by(value))
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def known_spec(op: str) -> OpSpec | None:
     """The schema of an operator; None where irkit has none."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -50,7 +50,7 @@ class Info:
         self.sized_by_data = any(tag in func.tags for tag in tags) or name in SIZED_BY_DATA
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def info_of(func: Any) -> Info:
     """What is known of an operator."""
     return Info(func)

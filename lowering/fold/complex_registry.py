@@ -20,7 +20,7 @@ from irkit.core.ir import Value
 from lowering.aten.aliases import ALIASES
 from lowering.aten.complex.basics import both
 from lowering.aten.further.prims import AS_ATEN
-from lowering.fold.registry import Converter, Entry, Registry, converter_modules, entry, gathered, loaded
+from lowering.fold.registry import Converter, Entry, Registry, converter_modules, gathered, loaded, standard_entry
 from lowering.tensors.complex_pairs import componentwise, is_complex, pair, parts
 from lowering.tensors.promotion import truth
 
@@ -110,7 +110,7 @@ def complex_entry(registry: Registry, target: Any) -> Entry | None:
         return None
     for known in names_of(space, name, target._overloadname):
         if known in complex_converters():
-            return entry(complex_converters()[known])
+            return standard_entry(complex_converters()[known])
     if plain is not None and plain.function.__module__ in WHOLE:
         return plain
     if plain is not None and name in MOVING:

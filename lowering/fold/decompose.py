@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -32,7 +32,7 @@ from lowering.records.torch_internals import (
 from lowering.records.types import DTYPES, TORCH
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def decomposition_of(target: Any) -> Callable[..., Any] | None:
     """torch's decomposition of an operator into others, or ours in its place; None where there is none."""
     if not isinstance(target, OpOverload):

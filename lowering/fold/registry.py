@@ -6,7 +6,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType, ModuleType
 from typing import Any
 
@@ -41,7 +41,6 @@ class Entry:
     takes_rest: bool = False
 
 
-@cache
 def entry(function: Converter) -> Entry:
     """The entry of a converter function: its parameter names, in order."""
     parameters = inspect.signature(function).parameters.values()
@@ -49,6 +48,12 @@ def entry(function: Converter) -> Entry:
     names = tuple(p.name for p in parameters if p.kind not in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL))
     named, placed = (any(p.kind is kind for p in parameters) for kind in (kinds.VAR_KEYWORD, kinds.VAR_POSITIONAL))
     return Entry(function, tuple(n for n in names if n != "expected"), "expected" in names, named, placed)
+
+
+@lru_cache(maxsize=1 << 11)
+def standard_entry(function: Converter) -> Entry:
+    """The entry of one of irkit's own converters, remembered: those of a user are let go with the registry."""
+    return entry(function)
 
 
 def gathered(*modules: ModuleType, prefixes: tuple[str, ...] = tuple(PREFIXES)) -> PMap[str, Converter]:
@@ -160,8 +165,11 @@ class Registry:
         return None
 
     def _search(self, target: Any) -> Entry | None:
-        function = self.handed_in(target) or standard_converter(names_of(target))
-        return None if function is None else entry(function)
+        own = self.handed_in(target)
+        if own is not None:
+            return entry(own)
+        function = standard_converter(names_of(target))
+        return None if function is None else standard_entry(function)
 
 
 def names_of(target: Any) -> tuple[str, ...]:
@@ -201,7 +209,7 @@ def meaningful(target: Any) -> list[str]:
 PLACEMENT = frozenset(("dtype", "layout", "device", "pin_memory", "memory_format", "generator"))
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def functional_of(target: Any) -> Any:
     """The operator that computes what an in-place or `out=` overload writes: `aten.add.Tensor` for `aten.add_.Tensor`;
     None where torch has none of that name."""

@@ -65,6 +65,10 @@ class Check:
 class Scope:
     """The state of lowering one FX graph; made by `lower_graph`, seen by nobody else once it returns.
 
+    It is written into, once for each node of most models. As an immutable record of persistent maps it was measured at
+    5.3 us for each write, half of it for the map and half for the record, where a write takes 0.05: 7 % of the 73 us
+    in which a node is lowered.
+
     `env` holds what nodes are, `places` where the tensors live that some node writes, `store` what those hold now;
     `binders` what binds each data-dependent symbol (by its content where the flag says so), `numbers` the float64
     scalars that those stand for which are no integers; `guards` what decompositions assumed of torch's sizes, with the

@@ -8,7 +8,7 @@ back through the chain. Nothing is overwritten: a write gives the store a new va
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -87,7 +87,7 @@ def without_repeats(lenses: tuple[Lens, ...]) -> tuple[Lens, ...]:
 # ---------------------------------------------------------------------------------------------- what FX says
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def reshapes_in_place(target: Any) -> bool:
     """True for `squeeze_`, `t_` and their like, which write no element: they are the views they are named after."""
     if not isinstance(target, OpOverload) or torch.Tag.inplace_view not in target.tags:
@@ -95,7 +95,7 @@ def reshapes_in_place(target: Any) -> bool:
     return target._schema.name.partition("::")[2] not in ("resize_", "resize_as_", "set_", "rename_")
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def written_arguments(target: Any) -> tuple[tuple[int, str], ...]:
     """(position, name) of every argument that an operator writes, by its schema."""
     if not isinstance(target, OpOverload) or reshapes_in_place(target):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
@@ -123,7 +123,7 @@ def mean(found: Mapping[str, float]) -> float:
     return math.exp(sum(map(math.log, found.values())) / len(found))
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def pays(fusion: str, dtype: DType, provider: str) -> tuple[bool, str]:
     """(whether the fusion is worth having, the measured ratio as text)"""
     found = ratios(fusion, dtype, provider)
@@ -143,7 +143,7 @@ def other_version() -> str:
     return "" if measured == installed else f"; measured on ONNX Runtime {measured}, and {installed} is installed"
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def is_slow(op: str, dtype: DType, provider: str) -> bool:
     """True where an operator of ONNX's own was measured, and takes longer than others that say the same."""
     found = ratios(f"onnx.{op}", dtype, provider)

@@ -124,7 +124,7 @@ def type_string(type: Type) -> str:
     return f"{'seq' if type.__class__.__name__ == 'Sequence' else 'optional'}({type_string(type.element)})"
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def row_at(op: str, opset: int) -> OpSpec | None:
     """The row of an operator at an opset; None where the opset does not have it."""
     domain, name = split(op)
@@ -207,7 +207,7 @@ Kernel = tuple[int, int, Bound]
 """First version, last version, and what each type variable may be."""
 
 
-@cache
+@lru_cache(maxsize=16)
 def kernels(provider: str) -> Mapping[tuple[str, str], tuple[Kernel, ...]]:
     """The kernels of a provider by (domain, operator), as the installed ONNX Runtime lists them.
 
@@ -227,7 +227,7 @@ def kernels(provider: str) -> Mapping[tuple[str, str], tuple[Kernel, ...]]:
     return MappingProxyType({key: tuple(rows) for key, rows in found.items()})
 
 
-@cache
+@lru_cache(maxsize=16)
 def _runtime_domains(provider: str) -> frozenset[str]:
     return frozenset(domain for domain, _ in kernels(provider)) if provider else frozenset()
 

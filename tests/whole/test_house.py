@@ -88,6 +88,21 @@ def private_torch(path: str, text: str) -> list[str]:
     return list(dict.fromkeys(offences))
 
 
+FEW = {"DType", "np.dtype[Any]", "bool"}
+"""Types of which there are few values."""
+
+
+def unbounded_caches(text: str) -> Iterator[str]:
+    """Functions that remember an answer for ever for each argument that files or users bring."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            keys = [ast.unparse(each.annotation) if each.annotation else each.arg for each in taken]
+            made = {ast.unparse(each).replace("functools.", "") for each in node.decorator_list}
+            if made & {"cache", "lru_cache(maxsize=None)", "lru_cache(None)"} and not set(keys) <= FEW:
+                yield f"{node.lineno}: {node.name} remembers every {', '.join(keys)}"
+
+
 def machine_paths(text: str) -> Iterator[str]:
     """Lines that name a folder of somebody's machine."""
     # Assembled, so that this file is not its own offence; a word or a dot before the slash makes it a relative path.
@@ -159,6 +174,17 @@ def test_private_torch_allows_what_torch_documents_and_its_operators() -> None:
     assert private_torch("lowering/fold/a.py", text) == []
 
 
+@pytest.mark.parametrize("decorator", ["cache", "functools.cache", "lru_cache(maxsize=None)", "lru_cache(None)"])
+def test_unbounded_caches_reports_keys_of_which_there_are_many(decorator: str) -> None:
+    text = f"@{decorator}\ndef f(op: str, dtype: DType) -> int:\n    return 1\n"
+    assert list(unbounded_caches(text)) == ["2: f remembers every str, DType"]
+
+
+def test_unbounded_caches_allows_few_keys_none_and_an_end() -> None:
+    text = "@cache\ndef f(): ...\n@cache\ndef g(dtype: DType): ...\n@lru_cache(maxsize=64)\ndef h(op: str): ...\n"
+    assert list(unbounded_caches(text)) == []
+
+
 @pytest.mark.parametrize("folder", ["work", "root", "home"])
 def test_machine_paths_reports_absolute_and_not_relative_paths(folder: str) -> None:
     assert list(machine_paths(f"see\n`/{folder}/me/x.py`")) == [f"2: /{folder}/me/x.py`"]
@@ -204,6 +230,13 @@ def test_private_names_of_torch_stand_in_one_module() -> None:
     require_none(
         [each for path in FILES for each in private_torch(name_of(path), path.read_text(encoding="utf-8"))],
         "torch promises nothing of these. Import them in lowering.records.torch_internals:",
+    )
+
+
+def test_no_cache_grows_with_what_files_and_users_bring() -> None:
+    require_none(
+        [f"{name_of(path)}:{each}" for path in FILES for each in unbounded_caches(path.read_text(encoding="utf-8"))],
+        "A cache keyed by what files or users bring has an end, lru_cache(maxsize=...):",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -104,7 +104,7 @@ def defined(
     return results[:outputs]
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def arity(function: Definition) -> int:
     """How many operands a definition takes."""
     return len(inspect.signature(function).parameters) - 1

@@ -7,7 +7,7 @@ What an operator could not take at run time (a kernel larger than its input, an 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -221,7 +221,7 @@ def cast(x: Value, kind: DType) -> Value:
     return op.Cast(x, to=int(kind))
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def taken(op: str) -> frozenset[DType]:
     """The element types that an operator takes for the operand that may have the most of them; all for a constant."""
     known = spec(op)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -438,13 +438,13 @@ def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
     return found
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def changed_since(op: str, opset: int) -> bool:
     """True where nodes of an operator may say something else at `opset` than at that of the IR."""
     return _since(op, opset) != _since(op, OPSET) and is_upgraded(op, opset)
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _since(op: str, opset: int) -> int:
     try:
         return onnx.defs.get_schema(op, opset, "").since_version
@@ -454,7 +454,7 @@ def _since(op: str, opset: int) -> int:
         raise LoadError(f"ONNX has no operator {op!r} at opset {opset}", hint=hint) from None
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def min_results(op: str) -> int:
     """How many results an operator always has."""
     return max(1, onnx.defs.get_schema(op, OPSET, "").min_output)

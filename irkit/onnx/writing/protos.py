@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import onnx
@@ -142,7 +142,7 @@ def kind_of(value: Any) -> str:
 # ---------------------------------------------------------------------------------------------- operator rows
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def row_at(op: str, opset: int) -> OpSpec | None:
     """The row of an operator at a version of its domain; None for one that neither ONNX nor ONNX Runtime has.
 
@@ -170,7 +170,7 @@ SPELLED = frozenset(("STFT",))
 """Operators whose default ONNX's own shape inference forgets at some opset."""
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def explicit_defaults(op: str, opset: int) -> tuple[tuple[str, str, Any], ...]:
     """(name, kind, value) for attributes that are written even where they have the IR's default: those whose default is
     another at `opset`, and those of operators that a runtime without a kernel may expand by ONNX's own function, which

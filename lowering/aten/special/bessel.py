@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 
 from irkit.build import op
 from irkit.core.ir import Value
@@ -29,20 +29,20 @@ def double(number: float) -> Value:
     return scalar(number, DType.DOUBLE)
 
 
-@cache
+@lru_cache(maxsize=64)
 def near(order: int, sign: int, count: int = 32) -> tuple[float, ...]:
     """sign**k / (k! (k + order)!)"""
     return tuple(float(sign**k) / (math.factorial(k) * math.factorial(k + order)) for k in range(count))
 
 
-@cache
+@lru_cache(maxsize=64)
 def near_sums(order: int, sign: int, count: int = 32) -> tuple[float, ...]:
     """The same times psi(k + 1) + psi(k + order + 1), but for Euler's constant."""
     harmonic = [math.fsum(1 / j for j in range(1, k + 1)) for k in range(count + order)]
     return tuple(c * (harmonic[k] + harmonic[k + order]) for k, c in enumerate(near(order, sign, count)))
 
 
-@cache
+@lru_cache(maxsize=64)
 def far(order: int, count: int = 20) -> tuple[float, ...]:
     """a(k) = (4 n^2 - 1) (4 n^2 - 9) ... (4 n^2 - (2 k - 1)^2) / (k! 8^k)"""
     found = [1.0]
@@ -223,7 +223,7 @@ AIRY = 0.35502805388781724, 0.25881940379280680
 """Ai(0) and -Ai'(0)."""
 
 
-@cache
+@lru_cache(maxsize=64)
 def airy_near(start: int, count: int = 24) -> tuple[float, ...]:
     """The series of the solution of y'' = x y that begins with x**start, in powers of x^3"""
     found = [1.0]
@@ -232,7 +232,7 @@ def airy_near(start: int, count: int = 24) -> tuple[float, ...]:
     return tuple(found)
 
 
-@cache
+@lru_cache(maxsize=64)
 def airy_far(count: int = 14) -> tuple[float, ...]:
     """u(k) of the asymptotic series in 1 / zeta"""
     found = [1.0]

@@ -45,7 +45,7 @@ def operators_with_body() -> tuple[str, ...]:
     return tuple(sorted(name for name in names - NONDETERMINISTIC if has_body(name)))
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def applies_at(op: str, opset: int) -> bool:
     """True where a runtime may use ONNX's definition of the operator in a model of an opset.
 

@@ -17,6 +17,7 @@ from irkit.core.types import tensor
 from irkit.errors import RewriteError
 from irkit.evaluation.interpreter import evaluate
 from irkit.pattern import attr, const, either, hole, is_all_ones, one_of, p, rest
+from irkit.rewriting import driver
 from irkit.rewriting.face import Match, Rule, decline, explain, misses, rewrite, rule
 from irkit.rewriting.numbering import share
 from irkit.rewriting.passes import (
@@ -435,3 +436,15 @@ def test_results_and_items_survive() -> None:
     pair = op.Split(a, num_outputs=2)
     g = graph(item(pair[0].inputs[0], 1), a, params=(a,))  # type: ignore[arg-type]
     assert rewrite(g, (mul_one,)) is g
+
+
+def test_what_an_index_remembers_of_operators_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "REMEMBERED", 4)
+    x = param(tensor("f32", 2))
+    twice = Rule("relu_twice", p.Relu(p.Relu(hole("x"))), lambda m: op.Relu(m.x))
+    index = driver.Index((twice,))
+    for number_of in range(9):
+        made = Value(f"mine::Op{number_of}", (x,), (), (), x.type)
+        assert index.candidates(made) == ()
+    assert len(index._candidates) == len(index._by_op) == 4
+    assert len(index.candidates(op.Relu(op.Relu(x)))) == 1

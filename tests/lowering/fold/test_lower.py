@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -434,3 +436,15 @@ def test_a_wrong_dtype_rank_or_structure_is_refused() -> None:
             program(wrong)
     with pytest.raises(irkit.errors.IrkitError):
         program([torch.randn(2, 3)])
+
+
+def test_a_converter_of_the_user_s_is_let_go_after_use() -> None:
+    def converter(self: irkit.Value) -> irkit.Value:
+        return irkit.op.Neg(self)
+
+    graph = lower(torch.nn.ReLU(), (torch.randn(3),), converters={torch.ops.aten.relu: converter}, widen=False)
+    assert [value.op for value in graph.order] == ["Param", "Neg"]
+    known = weakref.ref(converter)
+    del converter, graph
+    gc.collect()
+    assert known() is None
