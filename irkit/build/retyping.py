@@ -12,6 +12,7 @@ from irkit.core.ir import Value, vertex
 from irkit.core.origins import Origin
 from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
+from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.nodes import type_rules
 from irkit.nodes.calls import call_type
@@ -95,7 +96,7 @@ def refined(new: Type, old: Type, named: frozenset[Any] = frozenset()) -> Type:
     return new
 
 
-def _better(new: Any, old: Any, named: frozenset[Any]) -> Any:
+def _better(new: Dim, old: Dim, named: frozenset[Any]) -> Dim:
     if not is_unknown(new):
         return new
     return old if new not in named or not is_unknown(old) else new

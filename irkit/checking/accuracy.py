@@ -143,7 +143,7 @@ class Reference:
 
     @classmethod
     def of(
-        cls, params: tuple[Value, ...], old: tuple[Value, ...], arrays: Sequence[Any], expected: Sequence[Any]
+        cls, params: tuple[Value, ...], old: tuple[Value, ...], arrays: Sequence[Any], expected: Sequence[np.ndarray]
     ) -> Reference:
         """The reference for what the left side gives. Where float64 cannot be had, or is what the left side computes
         in, the left side itself is the reference."""
@@ -254,7 +254,7 @@ class Rounding(Mapping[str, Kernel]):
     def __len__(self) -> int:
         return len(KERNELS)
 
-    def rounded(self, result: Any) -> Any:
+    def rounded(self, result: np.ndarray) -> Any:
         """What a kernel gave, its floats rounded once more."""
         if isinstance(result, tuple):
             return tuple(map(self.rounded, result))
@@ -278,7 +278,9 @@ def _wide_arrays(arrays: Sequence[Any]) -> tuple[Any, ...]:
     )
 
 
-def _computed(graph: Graph, arrays: Sequence[Any], kernels: Mapping[str, Kernel] = KERNELS) -> tuple[Any, ...] | None:
+def _computed(
+    graph: Graph, arrays: Sequence[Any], kernels: Mapping[str, Kernel] = KERNELS
+) -> tuple[np.ndarray, ...] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
@@ -287,7 +289,9 @@ def _computed(graph: Graph, arrays: Sequence[Any], kernels: Mapping[str, Kernel]
             return None
 
 
-def worse(reference: Reference, index: int, left: np.ndarray, right: np.ndarray, rng: np.random.Generator) -> Any:
+def worse(
+    reference: Reference, index: int, left: np.ndarray, right: np.ndarray, rng: np.random.Generator
+) -> Difference | None:
     """How the right side's result number `index` is worse than the left one's, as a Difference; None where it is not.
 
     Places where the left side, or the reference, is no number are left out: of them real numbers say nothing.

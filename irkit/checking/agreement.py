@@ -115,7 +115,7 @@ def held(
     if expected is None:
         return None  # sizes that do not fit: the left side has no value, and says nothing of the right
 
-    def failed(why: str, actual: Any = None, index: Any = None) -> Counterexample:
+    def failed(why: str, actual: tuple[np.ndarray, ...] | None = None, index: Any = None) -> Counterexample:
         case = Case(name, "numbers", why, old, new, params, names, tuple(arrays), expected, actual, index)
         return Counterexample.of(case)
 
@@ -154,7 +154,7 @@ def is_real(one: Any, other: Any) -> bool:
     return both and one.dtype == other.dtype and one.shape == other.shape and DType.of(one.dtype).is_float
 
 
-def apart(one: Any, other: Any, limits: Limits) -> Difference | None:
+def apart(one: np.ndarray, other: np.ndarray, limits: Limits) -> Difference | None:
     """How two results differ, to the bit where that is asked for, else beyond the tolerance; None where they do not."""
     if limits.exact:
         if is_real(one, other):
@@ -170,7 +170,7 @@ def apart(one: Any, other: Any, limits: Limits) -> Difference | None:
     return compare(one, other, rtol=limits.rtol, atol=limits.atol)
 
 
-def unlike(one: Any, other: Any) -> tuple[int, ...] | None:
+def unlike(one: np.ndarray, other: np.ndarray) -> tuple[int, ...] | None:
     """The first place where two arrays are not the same to the bit; None where there is none, or they are no arrays."""
     if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)) or one.shape != other.shape:
         return None
@@ -207,7 +207,7 @@ NARROW = {DType.FLOAT16: 1e-2, DType.BFLOAT16: 2e-2}
 """What a rounding or two in a narrow type may cost, of the largest number that is summed."""
 
 
-def compared(expected: Any, actual: Any, exact: bool) -> Any:
+def compared(expected: np.ndarray, actual: np.ndarray, exact: bool) -> Difference | None:
     """The difference of two results, None where there is none.
 
     Where a rule is not exact, it speaks of real numbers: what is none on the left side is left out. Sums of narrow
@@ -239,7 +239,7 @@ def asks_for_much(value: Value, fed: Mapping[Value, Any]) -> bool:
     return found is not None and np.size(found) > 0 and bool(np.max(found) > MOST)
 
 
-def computed(graph: Graph, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+def computed(graph: Graph, arrays: Sequence[Any]) -> tuple[np.ndarray, ...] | None:
     """The results on the evaluator; None where there are none, or where more would be made than memory may hold."""
     fed = dict(zip(graph.params, arrays, strict=False))
     if any(asks_for_much(value, fed) for value in graph.order):
@@ -261,7 +261,7 @@ def has_value(
     return any(computed(Graph(params, results), arrays) is not None for arrays in tried)
 
 
-def same_bits(a: Any, b: Any) -> bool:
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     """True for arrays, or lists of them, that are equal to the bit, all NaN being one."""
     if isinstance(a, list):
         return len(a) == len(b) and all(map(same_bits, a, b))
@@ -368,7 +368,7 @@ class Unrunnable(Exception):
     """ONNX Runtime has no kernel for something in a graph, or its kernel refuses the operands."""
 
 
-def run(graph: Graph, arrays: Sequence[Any]) -> tuple[Any, ...]:
+def run(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """The results of a graph on ONNX Runtime. Raises Unrunnable."""
     from irkit.onnx.sessions import session  # brings in onnxruntime
 
@@ -408,7 +408,7 @@ def is_safe(graph: Graph) -> bool:
     return True
 
 
-def plainly(graph: Graph, arrays: Sequence[Any]) -> tuple[Any, ...] | None:
+def plainly(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...] | None:
     """The results on the evaluator, where every number on the way is finite and nothing is empty; else None."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -199,7 +199,7 @@ def named(params: Sequence[Value], names: Mapping[Value, str]) -> list[str]:
 # ---------------------------------------------------------------------------------------------- numbers as text
 
 
-def settled(array: Any) -> Any:
+def settled(array: Any) -> np.ndarray:
     """A number of numpy's as an array of rank 0; anything else as it is."""
     return np.asarray(array) if isinstance(array, np.generic) else array
 
@@ -211,7 +211,7 @@ def element(number: Any) -> str:
     return repr(number) if isinstance(number, str) else str(number)
 
 
-def shown(array: Any) -> str:
+def shown(array: np.ndarray) -> str:
     """An array as nested lists, long ones as numpy shows them; lists of arrays likewise."""
     if isinstance(array, list | tuple):
         return f"[{', '.join(map(shown, array))}]"
@@ -226,7 +226,7 @@ def shown(array: Any) -> str:
     return _nested([element(n) for n in array.reshape(-1)], array.shape)
 
 
-def source(array: Any) -> str:
+def source(array: np.ndarray) -> str:
     """Python that makes the array, bit for bit where it holds no NaN; lists of arrays likewise."""
     if isinstance(array, list | tuple):
         return f"[{', '.join(map(source, array))}]"

@@ -123,7 +123,11 @@ SIZES_OF_SYMBOLS = (1, 2, 3, 5)
 
 
 def assignment(
-    values: tuple[Value, ...], rng: np.random.Generator, arrays: Mapping[Value, Any] = NOTHING, *, empty: bool = True
+    values: tuple[Value, ...],
+    rng: np.random.Generator,
+    arrays: Mapping[Value, np.ndarray] = NOTHING,
+    *,
+    empty: bool = True,
 ) -> dict[str, int]:
     """A number for each dimension symbol in the types of values, 1 among them, and 0 where they may be `empty`; what
     the shapes of `arrays` say of one is taken."""

@@ -372,7 +372,7 @@ def _count(pattern: Op, known: OpSpec) -> int | None:
     return None if known.outputs and known.outputs[-1].option == "variadic" else wanted
 
 
-def _applied(pattern: Op, found: Any) -> Value:
+def _applied(pattern: Op, found: Value) -> Value:
     """The result that the pattern means, of an operator that may have several."""
     if not isinstance(found, tuple):
         return found
@@ -405,7 +405,7 @@ def permutation(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
     return tuple(int(i) for i in rng.permutation(rank))
 
 
-def _attribute(s: Sampler, attribute: AttributeSpec, wanted: Any, operands: list[Any]) -> Any:
+def _attribute(s: Sampler, attribute: AttributeSpec, wanted: Any, operands: list[Value]) -> Any:
     if not isinstance(wanted, Attr):
         return wanted
     if wanted.name and wanted.name in s.bound:
@@ -420,7 +420,7 @@ def _attribute(s: Sampler, attribute: AttributeSpec, wanted: Any, operands: list
     raise Retry(f"nothing found for attribute {wanted.name}")
 
 
-def _random_attribute(s: Sampler, attribute: AttributeSpec, operands: list[Any]) -> Any:
+def _random_attribute(s: Sampler, attribute: AttributeSpec, operands: list[Value]) -> Any:
     rank = operands[0].rank if operands and isinstance(operands[0], Value) else 0
     name, default = attribute.name, attribute.default
     if name == "perm":

@@ -79,7 +79,7 @@ def changed(roots: Sequence[Value], rng: np.random.Generator, change: Change) ->
     return found
 
 
-def rebuilt(order: Sequence[Value], instead: Instead) -> dict[Value, Any]:
+def rebuilt(order: Sequence[Value], instead: Instead) -> dict[Value, Value]:
     """Each value over what stands for its operands, its type inferred anew."""
     built: dict[Value, Any] = {}
     for value in order:
@@ -255,7 +255,7 @@ def swapped(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
     value = _pick(rng, [v for v in _operators(order) if len(v.inputs) > 1])
     first = int(rng.integers(len(value.inputs) - 1))
 
-    def made(operands: tuple[Any, ...]) -> Value:
+    def made(operands: tuple[Value, ...]) -> Value:
         changed = list(operands)
         changed[first], changed[first + 1] = changed[first + 1], changed[first]
         return again(value, value.op, changed, dict(value.attributes))
@@ -271,7 +271,7 @@ def stranger(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
     if there is None or not isinstance(there.type, Tensor) or there.op in (CONSTANT, SHAPE_VECTOR):
         raise Retry("it says where or how much")
 
-    def made(operands: tuple[Any, ...]) -> Value:
+    def made(operands: tuple[Value, ...]) -> Value:
         changed = list(operands)
         changed[at] = param(changed[at].type)
         return again(value, value.op, changed, dict(value.attributes))
@@ -290,7 +290,7 @@ def one_more(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
     value = _pick(rng, [v for v in _operators(order) if v.inputs])
     extra = _pick(rng, [v for v in value.inputs if v is not None])
 
-    def made(operands: tuple[Any, ...]) -> Value:
+    def made(operands: tuple[Value, ...]) -> Value:
         return again(value, value.op, [*operands, param(extra.type)], dict(value.attributes))
 
     return {value: made}

@@ -197,8 +197,8 @@ class Tally:
         return True
 
     def blame(
-        self, what: str, roots: tuple[Value, ...], params: Any, arrays: Mapping[Value, Any] | None, error: Any = None,
-        made: Any = None, names: Mapping[Value, str] = NOTHING,
+        self, what: str, roots: tuple[Value, ...], params: tuple[Value, ...], arrays: Mapping[Value, Any] | None,
+        error: Any = None, made: Any = None, names: Mapping[Value, str] = NOTHING,
     ) -> None:  # fmt: skip
         """Raises Counterexample, unless the left side has no value: what nothing computes, no rule need foresee."""
         if not has_value(roots, params, self.rng, arrays or {}):

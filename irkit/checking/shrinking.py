@@ -12,12 +12,14 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import const, shape_vector
+from irkit.checking.counterexamples import Counterexample
 from irkit.checking.instances import Retry
 from irkit.checking.near_misses import rebuilt
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.core.walk import post_order
+from irkit.dims import Dim
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import trace
 
@@ -76,7 +78,7 @@ Test = Callable[[Smaller], Any]
 """The error where the rule is still wrong in the same way; None where it is not."""
 
 
-def shrunk(found: Smaller, error: Any, test: Test) -> Any:
+def shrunk(found: Smaller, error: Counterexample, test: Test) -> Counterexample:
     """The error of the smallest instance that was found; `error` itself where there is none smaller."""
     tried, until = 0, time.thread_time() + SECONDS
     best, size, again = found, found.size(), True
@@ -161,7 +163,7 @@ def smaller_sizes(found: Smaller) -> Iterator[Smaller | None]:
                 yield resized(found, partial(_less, size, less), partial(_cut, size, start, less))
 
 
-def _less(size: int, less: int, dim: Any) -> Any:
+def _less(size: int, less: int, dim: Dim) -> Dim:
     """`less` for a dimension that is `size`; of a symbol only the numbers that are fed say what it is."""
     return less if type(dim) is int and dim == size else dim
 

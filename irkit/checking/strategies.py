@@ -150,7 +150,7 @@ def choices(graph: Graph) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def random_feeds(graph: Graph, binding: Mapping[str, int], rng: np.random.Generator) -> tuple[Any, ...]:
+def random_feeds(graph: Graph, binding: Mapping[str, int], rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     """One argument for each parameter."""
     return tuple(random_value(p.type, binding, rng) for p in graph.params)
 

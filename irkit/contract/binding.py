@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+import sympy
 
 from irkit import dims
 from irkit.core.types import DType, Optional, Tensor, Tuple, Type
@@ -130,7 +131,7 @@ class Binding:
         said = [f"{label} = {self.values[label]}" for label in labels if label in self.values]
         return f", with {', '.join(said)}" if said else ""
 
-    def content(self, symbol: Any, number: int) -> str:
+    def content(self, symbol: sympy.Symbol, number: int) -> str:
         """Binds a symbol that is the content of a scalar; what contradicts what is known of it, or nothing."""
         label = dims.label(symbol)
         if self.values.get(label, number) != number:
@@ -177,7 +178,7 @@ def kind_problem(type_: Type, value: Any) -> str:
     return ""
 
 
-def complaint(value: Any) -> str:
+def complaint(value: np.ndarray | None) -> str:
     """A value as a type: `f32[2, 3]`, or what else it is."""
     if isinstance(value, np.ndarray):
         try:

@@ -8,7 +8,7 @@ from typing import Any
 from irkit import dims
 from irkit.core.ir import Graph
 from irkit.core.types import Tensor
-from irkit.dims import Range, notation
+from irkit.dims import Dim, Range, notation
 from irkit.dims.conditions import holds
 from irkit.errors import ContractError, DimensionError
 
@@ -56,7 +56,7 @@ def binding_of(
     return sizes
 
 
-def solved(name: str, axis: int, dim: Any, size: int) -> tuple[str, int] | None:
+def solved(name: str, axis: int, dim: Dim, size: int) -> tuple[str, int] | None:
     """What one dimension says of a symbol. Raises ContractError where no value of it fits."""
     try:
         return dims.solve(dim, size)

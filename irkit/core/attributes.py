@@ -85,7 +85,7 @@ def string(value: Any) -> str:
 def several(one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
     """The conversion of a list of what `one` converts. Raises TypeError for text, which is a list of letters."""
 
-    def converted(values: Any) -> tuple[Any, ...]:
+    def converted(values: Any) -> tuple[str, ...]:
         if isinstance(values, str | bytes):
             raise TypeError(f"{values!r} is no list")
         return tuple(map(one, values))

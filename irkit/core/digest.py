@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
+import sympy
+
 from irkit.core.blobs import Blob
 from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
-from irkit.dims import is_fresh, notation, symbols_of
+from irkit.dims import Dim, is_fresh, notation, symbols_of
 
 if TYPE_CHECKING:
     from irkit.core.ir import Graph
@@ -65,7 +67,7 @@ def type_key(type_: Type, names: dict[Any, str]) -> str:
     return f"{kind}({type_key(type_.element, names)})"
 
 
-def dim_key(dim: Any, names: dict[Any, str]) -> str:
+def dim_key(dim: Dim, names: dict[Any, str]) -> str:
     """A dimension as text with numbered symbols; signed ones are told from the others."""
     if type(dim) is int:
         return str(dim)
@@ -78,7 +80,7 @@ def dim_key(dim: Any, names: dict[Any, str]) -> str:
     return notation.text(dim, names)
 
 
-def numbered(symbols: Iterable[Any], start: int) -> dict[Any, str]:
+def numbered(symbols: Iterable[sympy.Symbol], start: int) -> dict[Any, str]:
     """A name for each symbol, by its number from `start` up and by its sign."""
     return {s: f"{'s' if s.is_nonnegative else 'z'}{start + i}" for i, s in enumerate(symbols)}
 
@@ -100,7 +102,7 @@ _PLAIN = frozenset((int, float, str, Blob))
 """Types of attributes that hold no symbols."""
 
 
-def symbols_in(graph: Graph) -> tuple[Any, ...]:
+def symbols_in(graph: Graph) -> tuple[sympy.Symbol, ...]:
     """Every symbol that a type or a ShapeVector of the graph holds, by first use."""
     found: dict[Any, None] = {}
     seen: set[int] = set()  # of types, which many values share

@@ -55,7 +55,7 @@ class Frozen:
             new[value] = value if same else vertex(value.op, inputs, attributes, bodies, value.type, value.origin)
         return graph.with_results(new[v] for v in graph.results)  # type: ignore[misc]
 
-    def attribute(self, value: Any) -> Any:
+    def attribute(self, value: Blob) -> Any:
         """An attribute with copies of the contents in it; the same object where there is none."""
         if not any(blob.watched for blob in blobs_in(value)):
             return value

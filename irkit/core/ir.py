@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+import sympy
 from pyrsistent import PMap, pmap
 
 from irkit.core import digest, pickling, walk
@@ -17,7 +18,7 @@ from irkit.core.attributes import Attribute, Attributes, frozen
 from irkit.core.blobs import Blob, blobs_in
 from irkit.core.origins import NOWHERE, Origin
 from irkit.core.printer import print_graph
-from irkit.core.types import Tuple, Type, require_type, same_types
+from irkit.core.types import DType, Tuple, Type, require_type, same_types
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.dims import Range
 from irkit.errors import GraphError, TypeRuleError
@@ -99,7 +100,7 @@ class Value(_Fields):
             return len(self.shape)  # which says what is wrong
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> DType:
         """The element type of a tensor. Raises GraphError for other types."""
         try:
             return self.type.dtype  # type: ignore[union-attr]
@@ -326,7 +327,7 @@ class Graph:
         return self._sketch[0]
 
     @property
-    def symbols_used(self) -> tuple[Any, ...]:
+    def symbols_used(self) -> tuple[sympy.Symbol, ...]:
         """The dimension symbols that stand in the graph, in the order in which the digest numbers them."""
         return self._sketch[1]
 

@@ -21,7 +21,7 @@ def to_rows(graph: Graph) -> tuple[Any, ...]:
     return rows, len(graph.params), results, dict(graph.symbols), graph.signature, graph.name
 
 
-def from_rows(table: tuple[Any, ...], make_value: Any, make_graph: Any) -> Any:
+def from_rows(table: tuple[Any, ...], make_value: Any, make_graph: Any) -> Graph:
     """The graph that `to_rows` wrote; the constructors are handed in, so that this file stands below them."""
     rows, params, results, symbols, signature, name = table
     values: list[Any] = []

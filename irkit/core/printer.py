@@ -12,7 +12,7 @@ from irkit.core.blobs import Blob
 from irkit.core.literals import array_text, float_text, is_large, name_text, op_text, quoted, quoted_bytes
 from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT
-from irkit.dims import notation
+from irkit.dims import Dim, notation
 from irkit.errors import GraphError
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ class _Printer:
         word = {Sequence: "seq", Optional: "opt"}[type(type_)]
         return f"{word}({self.type(type_.element)})"
 
-    def dim(self, dim: Any) -> str:
+    def dim(self, dim: Dim) -> str:
         """A dimension as text."""
         if type(dim) is int:
             return str(dim)

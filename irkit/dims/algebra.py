@@ -239,14 +239,16 @@ FUNCTIONS: Mapping[str, Any] = {
 """The functions that a dimension may call, by the name they have in text."""
 
 
-def _rounded(x: Any, rounding: Callable[[Any], int]) -> Any:
+def _rounded(x: sympy.Expr, rounding: Callable[[Any], int]) -> Any:
     exact = x.xreplace({each: Integer(int(each)) for each in x.atoms(sympy.Float) if float(each).is_integer()})
     if signs.is_whole(exact):  # 1.0*n is torch's float of n
         return exact
     return Integer(rounding(x)) if x.is_number else None
 
 
-def _extreme(cls: Any, args: tuple[Any, ...], pick: Callable[..., int]) -> Any:
+def _extreme(
+    cls: sympy.core.function.FunctionClass, args: tuple[sympy.Expr, ...], pick: Callable[..., int]
+) -> sympy.Expr | None:
     flat: dict[Any, None] = {}
     numbers: list[int] = []
     for arg in args:
@@ -266,14 +268,14 @@ def _extreme(cls: Any, args: tuple[Any, ...], pick: Callable[..., int]) -> Any:
     return None if tuple(parts) == args else cls(*parts)
 
 
-def _dominant(parts: list[Any], pick: Callable[..., int]) -> list[Any]:
+def _dominant(parts: list[sympy.Expr], pick: Callable[..., int]) -> list[sympy.Expr]:
     """`parts` without those that another part is always beyond; all of them where they are many."""
     kept: list[Any] = []
     if len(parts) > PARTS:
         return parts
     for part in parts:
 
-        def beaten(by: Any, part: Any = part) -> bool:
+        def beaten(by: sympy.Expr, part: sympy.Expr = part) -> bool:
             return _beats(by, part, pick)
 
         if not any(beaten(other) for other in kept):
@@ -282,7 +284,7 @@ def _dominant(parts: list[Any], pick: Callable[..., int]) -> list[Any]:
     return kept
 
 
-def _beats(a: Any, b: Any, pick: Callable[..., int]) -> bool:
+def _beats(a: sympy.Expr, b: sympy.Expr, pick: Callable[..., int]) -> bool:
     return signs.is_nonnegative(a - b if pick is max else b - a)
 
 
@@ -411,7 +413,7 @@ def moderate(found: Dim) -> Dim:
 
 
 @lru_cache(maxsize=CACHE)
-def _call(function: Any, *args: Dim) -> Dim:
+def _call(function: sympy.core.function.FunctionClass, *args: Dim) -> Dim:
     return moderate(canonical(function(*_terms(*args))))
 
 
@@ -491,7 +493,7 @@ def _interval(expr: Any, ranges: Mapping[str, Range]) -> tuple[Any, Any]:
     return (0 if signs.is_nonnegative(expr) else -math.inf), math.inf
 
 
-def _floor(a: Any, b: Any) -> Any:
+def _floor(a: Any, b: Any) -> int:
     if abs(a) == math.inf:
         return a if b != math.inf else (0 if a > 0 else -1)
     return (0 if a >= 0 else -1) if b == math.inf else a // b
@@ -554,7 +556,7 @@ def number_of(expr: Any, values: Mapping[str, int]) -> Any:
     return _FOLD[type(expr)](*args)
 
 
-def _exact_product(parts: tuple[Any, ...], numbers: list[Any]) -> Any:
+def _exact_product(parts: tuple[sympy.Expr, ...], numbers: list[Any]) -> Any:
     """The product, integers first and divisions last, so that 3 * 4 / 2 stays exact."""
     top, bottom = 1, 1
     for part, number in zip(parts, numbers, strict=True):

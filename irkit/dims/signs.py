@@ -38,7 +38,7 @@ def _is_nonnegative(term: Any) -> bool:
 
 
 @lru_cache(maxsize=CACHE)
-def sign(expr: Any) -> int | None:
+def sign(expr: sympy.Expr) -> int | None:
     """1 or -1 where an expression is above or below 0 for all values of its symbols, else None."""
     if is_small(expr):
         return 1 if expr.is_positive else -1 if expr.is_negative else None
@@ -70,7 +70,7 @@ def is_small(expr: Any) -> bool:
     return len(terms) <= TERMS and all(_degree(term) <= DEGREE for term in terms)
 
 
-def _degree(term: Any) -> int:
+def _degree(term: sympy.Expr) -> int:
     found = 0
     for factor in sympy.Mul.make_args(term):
         base, power = factor.as_base_exp()
@@ -90,7 +90,7 @@ def require_moderate(expr: Any) -> None:
 
 
 @lru_cache(maxsize=CACHE)
-def extent(expr: Any) -> tuple[int, int]:
+def extent(expr: sympy.Expr) -> tuple[int, int]:
     """(nodes, depth) of an expression, counted as a tree; what stands in it was counted before."""
     if not expr.args:
         return 1, 0
@@ -100,7 +100,7 @@ def extent(expr: Any) -> tuple[int, int]:
     return 1 + sum(nodes for nodes, _ in parts), 1 + max(depth for _, depth in parts)
 
 
-def split_multiples(expr: Any, divisor: int) -> tuple[Any, Any]:
+def split_multiples(expr: sympy.Expr, divisor: int) -> tuple[Any, Any]:
     """(q, r) with expr = q * divisor + r, where q holds every term with a coefficient that `divisor` divides, and a
     constant is reduced to 0 <= c < divisor."""
     whole, rest = [], []

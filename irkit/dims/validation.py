@@ -56,7 +56,7 @@ def instead_of(value: Any) -> str:
     return 'name a size that is not known: "n"' if value is None else HINT
 
 
-def symbol_or_expression(text: str) -> Any:
+def symbol_or_expression(text: str) -> Dim | None:
     """The dimension that a text stands for. Raises DimensionError for what is neither a name nor an expression."""
     try:
         return notation.parse(text)
@@ -137,7 +137,7 @@ def refuse_fractions(expr: Any) -> None:
             raise fraction(expr, sizes, number)
 
 
-def fraction(expr: Any, sizes: Mapping[str, int], number: Any) -> DimensionError:
+def fraction(expr: sympy.Expr, sizes: Mapping[str, int], number: Any) -> DimensionError:
     """The error for an expression that is no integer at some sizes."""
     at = ", ".join(f"{name} = {size}" for name, size in sizes.items())
     value = "has no value" if number is None or isinstance(number, complex) else f"is {number:.4g}"
@@ -162,7 +162,7 @@ def is_plain(expr: Any) -> bool:
     return isinstance(expr, sympy.Add | sympy.Mul) and all(map(is_plain, expr.args))
 
 
-def assignments(expr: Any) -> Iterator[dict[str, int]]:
+def assignments(expr: sympy.Expr) -> Iterator[dict[str, int]]:
     """Sizes for the symbols of an expression, the small ones first."""
     names = [dims.label(s) for s in dims.symbols_of(expr)]
     most = max(2, math.floor(TRIED ** (1 / max(1, len(names)))))

@@ -66,7 +66,7 @@ def trace(graph: Graph, feeds: Feeds, *, seed: int = 0, kernels: Mapping[str, Ke
     """The result of every value of the graph (not of its bodies), parameters and constants among them."""
     own, found = set(graph.order), {}
 
-    def keep(value: Value, result: Any) -> None:
+    def keep(value: Value, result: np.ndarray) -> None:
         if value in own:
             found[value] = result
 
@@ -74,7 +74,7 @@ def trace(graph: Graph, feeds: Feeds, *, seed: int = 0, kernels: Mapping[str, Ke
     return found
 
 
-def apply(node: Value, operands: Sequence[Any], *, kernels: Mapping[str, Kernel] = KERNELS) -> Any:
+def apply(node: Value, operands: Sequence[np.ndarray], *, kernels: Mapping[str, Kernel] = KERNELS) -> Any:
     """The result of one deterministic operator without bodies on numpy operands; a tuple where its type is one.
 
     Raises EvaluateError where there is no kernel, or the result contradicts the type of the node.
@@ -94,7 +94,7 @@ def names(graph: Graph) -> tuple[str, ...]:
     )
 
 
-def arranged(graph: Graph, feeds: Feeds) -> list[Any]:
+def arranged(graph: Graph, feeds: Feeds) -> list[np.ndarray]:
     """The feeds in the order of the parameters, as arrays. Raises EvaluateError for missing and unknown ones."""
     if isinstance(feeds, Mapping):
         by_name = {port.name: value for port, value in zip(graph.signature.params, graph.params, strict=False)}
@@ -145,7 +145,7 @@ class Run:
     every: Watch | None
     plans: dict[int, tuple[tuple[Value, tuple[Value, ...]], ...]] = attrs.field(factory=dict)
 
-    def graph(self, graph: Graph, arrays: Sequence[Any], binding: Binding) -> tuple[Any, ...]:
+    def graph(self, graph: Graph, arrays: Sequence[Any], binding: Binding) -> tuple[np.ndarray, ...]:
         """The results of a graph whose parameters hold `arrays`, of which `binding` knows the symbols."""
         env: dict[Value, Any] = dict(zip(graph.params, arrays, strict=True))
         for value, dying in self.plan(graph):
@@ -173,7 +173,7 @@ class Run:
             self.plans[id(graph)] = tuple((v, tuple(dying.get(v, ()))) for v in graph.order)
         return self.plans[id(graph)]
 
-    def value(self, value: Value, operands: tuple[Any, ...], binding: Binding) -> Any:
+    def value(self, value: Value, operands: tuple[Any, ...], binding: Binding) -> np.ndarray | None:
         """What a value holds, given what its operands hold."""
         if value.op == CONSTANT:
             return value.attributes[0][1].array
@@ -256,7 +256,7 @@ def conformed(value: Value, found: Any) -> Any:
     return settled(value.type, found[0] if isinstance(found, tuple) else found)
 
 
-def sizes(value: Value, operands: tuple[Any, ...], binding: Binding) -> Array:
+def sizes(value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> Array:
     """The dimensions of a ShapeVector as int64; its last operands are the content of the symbols `scalars`."""
     attributes = dict(value.attributes)
     scalars = attributes.get("scalars", ())
@@ -287,12 +287,12 @@ def line(value: Value, operands: Sequence[Any]) -> str:
 # ---------------------------------------------------------------------------------------------- control flow
 
 
-def run_call(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding) -> tuple[Any, ...]:
+def run_call(run: Run, value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> tuple[np.ndarray, ...]:
     """The results of the body."""
     return run.body(value.bodies[0], operands, binding, generic=True)
 
 
-def run_if(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding) -> tuple[Any, ...]:
+def run_if(run: Run, value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> tuple[Any, ...]:
     """The results of the branch that the condition chooses."""
     condition, captures = operands[0], operands[1:]
     return run.body(value.bodies[0 if bool(np.asarray(condition).reshape(())) else 1], captures, binding)
@@ -332,7 +332,7 @@ def of_rank(param: Value) -> tuple[int, ...]:
     return (1,) * param.rank
 
 
-def stacked(value: Value, index: int, items: list[Any], axis: int, binding: Binding) -> Array:
+def stacked(value: Value, index: int, items: list[np.ndarray], axis: int, binding: Binding) -> Array:
     """The items along a new axis; of no items, an empty array of the type that result number `index` has."""
     if items:
         return np.stack(items, axis=axis)
@@ -344,7 +344,7 @@ def stacked(value: Value, index: int, items: list[Any], axis: int, binding: Bind
     return np.zeros(shape, dtype=type_.dtype.numpy)
 
 
-def run_scan(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding) -> tuple[Any, ...]:
+def run_scan(run: Run, value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> tuple[np.ndarray, ...]:
     """(the last states, what each step gave, stacked along its axis)."""
     proper, captures = captured(value, operands)
     count = attr(value, "num_scan_inputs")

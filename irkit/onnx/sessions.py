@@ -110,7 +110,7 @@ class Session:
             raise ContractError(f"{name} is {dtype.short}{list(array.shape)}, and the model takes {takes}", hint=hint)
 
 
-def session(model: Any, providers: Sequence[Any] = CPU, *, options: Any = None, opset: int | None = None) -> Session:
+def session(model: Any, providers: Sequence[str] = CPU, *, options: Any = None, opset: int | None = None) -> Session:
     """A session for a graph, a ModelProto, its bytes or the path of a file.
 
     `options` are `onnxruntime.SessionOptions`; `opset` is the one to write a graph at. The large weights of a graph are
@@ -132,7 +132,7 @@ def quiet_options() -> Any:
     return options
 
 
-def graph_session(graph: Graph, providers: Sequence[Any], options: Any, opset: int | None = None) -> Session:
+def graph_session(graph: Graph, providers: Sequence[str], options: Any, opset: int | None = None) -> Session:
     """A session for a graph, whose large weights stay outside the message."""
     names: list[str] = []
     values: list[Any] = []
@@ -162,7 +162,7 @@ def graph_session(graph: Graph, providers: Sequence[Any], options: Any, opset: i
     return Session(inner, (*kept, *values), distinct(watches))
 
 
-def run(model: Any, feeds: Mapping[str, Any] | Sequence[Any], providers: Sequence[Any] = CPU) -> tuple[Any, ...]:
+def run(model: Any, feeds: Mapping[str, Any] | Sequence[Any], providers: Sequence[str] = CPU) -> tuple[Any, ...]:
     """The outputs of a graph, a ModelProto, bytes or a file on ONNX Runtime; see `Session.run`."""
     return session(model, providers).run(feeds)
 

@@ -453,7 +453,7 @@ class Sweep:
         return 1 in count.values()
 
 
-def may_use(user: Any, value: Value) -> bool:
+def may_use(user: Value, value: Value) -> bool:
     """False where `user`, or what it is made of, certainly does not use a value, which the next few operands show."""
     if type(user) is tuple:
         return True

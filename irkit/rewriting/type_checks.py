@@ -11,6 +11,7 @@ from irkit.contract.sizes import check_sizes
 from irkit.core import walk
 from irkit.core.ir import Graph, Value
 from irkit.core.types import Tensor, Type, dims_of, map_dims, same_types
+from irkit.dims import Dim
 from irkit.dims.validation import apart
 from irkit.errors import ContractError, DimensionError, RewriteError
 from irkit.rewriting.rules import Rule
@@ -109,7 +110,7 @@ def padded(value: Value) -> Iterator[tuple[Any, Any]]:
         yield dims.add(x.shape[axis], added), value.shape[axis]
 
 
-def equal(a: Any, b: Any, sizes: Mapping[str, int]) -> bool:
+def equal(a: Dim, b: Dim, sizes: Mapping[str, int]) -> bool:
     """False where two dimensions, both of which have a value, have different ones."""
     if any(dims.label(s) not in sizes for d in (a, b) for s in dims.symbols_of(d)):
         return True

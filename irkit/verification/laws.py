@@ -105,7 +105,7 @@ class _Verifier:
     vocabulary: frozenset[str] | None
     free: dict[int, frozenset[Any]] = attrs.field(factory=dict)
 
-    def graph(self, graph: Graph, outermost: bool = False) -> frozenset[Any]:
+    def graph(self, graph: Graph, outermost: bool = False) -> frozenset[sympy.Symbol]:
         """The symbols that the graph's ShapeVectors take from outside, after all laws were found kept."""
         if id(graph) in self.free:
             return self.free[id(graph)]
@@ -374,7 +374,7 @@ def twice(ports: tuple[Port, ...]) -> bool:
 # ---------------------------------------------------------------------------------------------- symbols
 
 
-def symbols_in(type_: Type) -> tuple[Any, ...]:
+def symbols_in(type_: Type) -> tuple[sympy.Symbol, ...]:
     """The symbols of a type, fresh ones included."""
     return tuple(s for d in dims_of(type_) if type(d) is not int for s in dims.symbols_of(d))
 
@@ -384,7 +384,7 @@ def bound_by(value: Value) -> frozenset[Any]:
     return frozenset(s for v in value.inputs if v is not None for s in symbols_in(v.type))
 
 
-def unbound(scope: Scope, value: Value, inner: Iterable[frozenset[Any]]) -> frozenset[Any]:
+def unbound(scope: Scope, value: Value, inner: Iterable[frozenset[Any]]) -> frozenset[sympy.Symbol]:
     """The symbols of a ShapeVector, or of those in the bodies, that neither a parameter nor an operand binds."""
     wanted = {s for symbols in inner for s in symbols}
     scalars: set[Any] = set()

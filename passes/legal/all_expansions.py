@@ -62,7 +62,7 @@ def expansion(label: str, name: str, function: Function, below: int = 0, double:
     return Expanded(Rule(f"{label} {name}", Hole("value", (), (name,)), replaced, exact, f"{name} -> {doc}"), below)
 
 
-def defined(m: Match, value: Value) -> Any:
+def defined(m: Match, value: Value) -> Value | None:
     """ONNX's own definition, where legalization has no expansion of its own"""
     own = (FLOAT64.get(value.op) if is_double(value) else None, EXPANSIONS.get(value.op))
     return None if any(f is not None and f(m, value) is not None for f in own) else by_function(m, value)

@@ -33,7 +33,7 @@ from irkit.dims import Range
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.onnx.writing.downgrade import respelled
 from irkit.onnx.writing.materialize import ALLOWZERO
-from irkit.ops.schemas import BODIES, OPSET, OpSpec, split
+from irkit.ops.schemas import BODIES, OPSET, Formal, OpSpec, split
 from irkit.pattern import Hole
 from irkit.rewriting.driver import Plan
 from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
@@ -343,7 +343,7 @@ def foreign(m: Match, value: Value, target: Target) -> Any:
     return by_definition(m, value) if domain and domain not in target.domains else None
 
 
-def expanded(m: Match, value: Value, target: Target) -> Any:
+def expanded(m: Match, value: Value, target: Target) -> Value | None:
     """The operator by others that irkit knows to be good; None where there is no such expansion."""
     for below, function in OLDER.get(value.op, ()):
         found = function(m, value) if target.opset < below else None
@@ -363,7 +363,7 @@ def is_double(value: Value) -> bool:
     return first is not None and isinstance(first.type, Tensor) and first.dtype is DType.DOUBLE
 
 
-def defined(m: Match, value: Value, target: Target) -> Any:
+def defined(m: Match, value: Value, target: Target) -> Value | None:
     """The operator by ONNX's own definition, or irkit's of one of ONNX Runtime's; None where there is none."""
     return by_function(m, value) or by_definition(m, value)
 
@@ -437,7 +437,7 @@ def _mark(old: DType, new: DType) -> str:
     return f"{kind}[{old.short}->{new.short}]"
 
 
-def _back(value: Value, made: Any, origin: Origin) -> Value | tuple[Value | None, ...] | None:
+def _back(value: Value, made: Value, origin: Origin) -> Value | tuple[Value | None, ...] | None:
     """The results cast back to the types of the value's own; the operator carries `origin`."""
     if not isinstance(made, tuple):
         return _cast(made.with_origin(origin), value.dtype)
@@ -490,7 +490,7 @@ def _runs_with(
     results: tuple[Kind, ...],
     chosen: Mapping[str, DType],
 ) -> bool:
-    def changed(formals: Any, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
+    def changed(formals: tuple[Formal, ...], kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
         return tuple(
             chosen.get(formals[min(i, len(formals) - 1)].type, kind) if isinstance(kind, DType) else kind
             for i, kind in enumerate(kinds)

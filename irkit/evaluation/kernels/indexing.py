@@ -51,7 +51,7 @@ def kernel_GatherND(node: Value, x: Array, indices: Array) -> Array:
 _UPDATES: Mapping[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def scattered(x: Array, place: Any, updates: Array, reduction: str) -> Array:
+def scattered(x: Array, place: tuple[np.ndarray, ...], updates: Array, reduction: str) -> Array:
     """A copy of x with updates written, or combined, at a place; of several writes to one place the last stays."""
     if reduction == "none":
         found = np.array(x)

@@ -18,7 +18,7 @@ from irkit.evaluation.kernels.common import results
 from irkit.ops.schemas import OPSET, split
 
 
-def run_reference(node: Value, *operands: Any) -> Any:
+def run_reference(node: Value, *operands: Any) -> tuple[np.ndarray, ...]:
     """The node's results by onnx's reference implementation: an array, or a tuple where there are several."""
     import onnx
     from onnx.reference import ReferenceEvaluator
@@ -50,7 +50,7 @@ def to_onnx(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _strings(value: Any) -> Any:
+def _strings(value: Any) -> np.ndarray:
     if isinstance(value, np.ndarray) and value.dtype.kind in "US":
         return value.astype(DType.STRING.numpy)
     return value

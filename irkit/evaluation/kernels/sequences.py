@@ -80,7 +80,7 @@ def kernel_Optional(node: Value, value: Any = None) -> Any:
     return value
 
 
-def kernel_OptionalHasElement(node: Value, value: Any = None) -> Array:
+def kernel_OptionalHasElement(node: Value, value: np.ndarray | None = None) -> Array:
     """True where there is a value."""
     return np.array(value is not None)
 

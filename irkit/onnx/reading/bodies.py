@@ -13,7 +13,7 @@ from irkit.core.ir import Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
 from irkit.core.types import DType, Sequence, Tensor, Type, dims_of, map_dims
 from irkit.errors import LoadError
-from irkit.onnx.reading.scope import Scope, define, readable
+from irkit.onnx.reading.scope import Frame, Scope, define, readable
 from irkit.ops.schemas import BODIES
 
 _ROUNDS = 4
@@ -39,9 +39,9 @@ def read_control(
     protos: list[GraphProto],
     inputs: list[Any],
     attributes: dict[str, Any],
-    scope: Any,
-    frame: Any,
-) -> Any:
+    scope: Scope,
+    frame: Frame,
+) -> tuple[Value, ...] | None:
     """The results of If, Loop, Scan or SequenceMap over `inputs`, with the bodies that `protos` describe.
 
     The sizes of what a loop carries are those of its start where no trip changes them, and unknown where one does.
@@ -62,7 +62,7 @@ def read_control(
     return call(op, [*padded, *captured], {**attributes, **graphs, "captures": len(captured)})
 
 
-def read_branch(reader: Any, proto: GraphProto, scope: Any, frame: Any) -> tuple[Value, ...]:
+def read_branch(reader: Any, proto: GraphProto, scope: Scope, frame: Frame) -> tuple[Value, ...]:
     """The results of the branch that is certainly taken, read in the place of its If."""
     inner = Scope(outer=scope, open=True)
     reader.fill(proto, inner, frame)
@@ -73,8 +73,8 @@ def read_body(
     reader: Any,
     proto: GraphProto,
     types: list[Type],
-    scope: Any,
-    frame: Any,
+    scope: Scope,
+    frame: Frame,
     empties: Mapping[str, Value] | None = None,
 ) -> Body:
     """One body whose parameters have the types given. `empties` stand for parameters whose type is not found yet."""
@@ -97,7 +97,7 @@ def read_body(
 
 
 def settled(
-    reader: Any, op: str, proto: GraphProto, inputs: list[Any], attributes: dict[str, Any], scope: Any, frame: Any
+    reader: Any, op: str, proto: GraphProto, inputs: list[Any], attributes: dict[str, Any], scope: Scope, frame: Frame
 ) -> Body:
     """The body of a loop, read with parameter types that its results agree with."""
     if op == "Loop":
@@ -128,7 +128,7 @@ def settled(
         types, empties = wider, {}
 
 
-def scanned(value: Any, axis: int) -> Type:
+def scanned(value: Value, axis: int) -> Type:
     """The type of one element of what is scanned."""
     if value is None or not isinstance(value.type, Tensor) or not value.type.shape:
         raise LoadError("a Scan scans a value that has no axes")

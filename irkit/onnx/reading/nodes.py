@@ -244,7 +244,7 @@ class Reader:
         value = Value(op, inputs, freeze(attributes), (), Tuple(tuple(types)) if several else types[0])
         return tuple(item(value, i) for i in range(len(types))) if several else value
 
-    def ruled(self, op: str, node: NodeProto, inputs: tuple[Any, ...], attributes: dict[str, Any], name: str) -> Any:
+    def ruled(self, op: str, node: NodeProto, inputs: tuple[Value, ...], attributes: dict[str, Any], name: str) -> Any:
         """The value of a node whose results have no declared type. Raises LoadError where irkit has no rule either."""
         try:
             return call(op, inputs, attributes, outputs=len(node.output))
@@ -374,7 +374,9 @@ class Reader:
 
     # ------------------------------------------------------------------------------------------ control flow
 
-    def control(self, node: NodeProto, inputs: list[Any], given: Attributes, scope: Scope, frame: Frame) -> Any:
+    def control(
+        self, node: NodeProto, inputs: list[Any], given: Attributes, scope: Scope, frame: Frame
+    ) -> tuple[Value, ...] | None:
         """The value of If, Loop, Scan or SequenceMap: bodies are closed, and their captures become operands."""
         if frame.depth > _DEEP:
             raise LoadError("control flow is nested too deep")

@@ -74,7 +74,7 @@ class Repeats:
             self.known.keep(value, came.content)
         return value
 
-    def remember(self, key: Key, found: Any, inputs: tuple[Value | None, ...], origin: Origin) -> Came | None:
+    def remember(self, key: Key, found: Value, inputs: tuple[Value | None, ...], origin: Origin) -> Came | None:
         """Keeps what a node came to, for `value` to make. That is a new value over the same operands or none, all of
         whose sizes are known (one that is not is another for each node); None for any other, which is not kept."""
         if type(found) is not Value or found.origin is not NOWHERE or found.bodies or type(found.type) is not Tensor:

@@ -54,7 +54,7 @@ Upgrade = Callable[[Old], Any]
 """Changes the node in place and returns None, or returns the value (or values) that it stands for."""
 
 
-def upgraded(old: Old) -> Any:
+def upgraded(old: Old) -> Value | None:
     """The value of a node of an older opset, or None where `old`, perhaps changed, can now be built as it stands."""
     old.dropped(_CONSUMED)
     for below, function in UPGRADES.get(old.op, ()):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from google.protobuf.message import DecodeError
 from onnx import TensorProto
@@ -142,7 +141,7 @@ def fields(file: StoredFile, start: int, stop: int) -> Iterator[Field]:
         begin += at
 
 
-def field_at(data: Any, begin: int, stop: int) -> Field:
+def field_at(data: bytes, begin: int, stop: int) -> Field:
     """The field that begins at a place. Raises DecodeError where it does not end before `stop`."""
     tag, at = number_at(data, begin, stop)
     kind = tag & 7
@@ -160,7 +159,7 @@ def field_at(data: Any, begin: int, stop: int) -> Field:
     return tag >> 3, begin, at, end
 
 
-def number_at(data: Any, at: int, stop: int) -> tuple[int, int]:
+def number_at(data: bytes, at: int, stop: int) -> tuple[int, int]:
     """(number, place after it): a number of seven bits a byte. Raises DecodeError where it has no end."""
     found = shift = 0
     while at < stop and shift < 64:

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 import onnx
+import sympy
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from irkit.build import dtype_complaint, required
@@ -128,7 +129,7 @@ def skeleton(
     return model
 
 
-def all_symbols(graph: Graph) -> list[Any]:
+def all_symbols(graph: Graph) -> list[sympy.Symbol]:
     """The symbols of a graph and of its bodies, fresh ones left out."""
     found = [s for s in symbols_in(graph) if not is_fresh(s)]
     for value in graph.order:

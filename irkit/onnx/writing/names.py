@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 from irkit.core.blobs import SMALL, Blob
-from irkit.core.ir import Graph, Value
+from irkit.core.ir import Graph, Port, Value
 from irkit.core.types import Tuple
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM
 from irkit.errors import SerializeError, TypeRuleError
@@ -86,7 +86,7 @@ def assign(graph: Graph) -> Scope:
     return Naming(pool, shared).scope(graph, names, tuple(inputs), outputs, weights)
 
 
-def port_names(graph: Graph, ports: tuple[Any, ...], values: tuple[Value, ...]) -> list[str]:
+def port_names(graph: Graph, ports: tuple[Port, ...], values: tuple[Value, ...]) -> list[str]:
     """The public name of each value, "" where it has no port. Raises SerializeError for more ports than values."""
     if len(ports) > len(values):
         raise SerializeError(f"the signature of {graph.name} names {len(ports)} ports, where there are {len(values)}")

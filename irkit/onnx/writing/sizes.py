@@ -63,7 +63,7 @@ class Sizes:
         """Makes the shape of a value available."""
         self._offer(value, self._inner)
 
-    def bind(self, symbol: Any, scalar: Value) -> None:
+    def bind(self, symbol: sympy.Symbol, scalar: Value) -> None:
         """Makes a symbol available that is the content of an integer scalar."""
         self._scalars.setdefault(symbol, scalar)
 
@@ -296,13 +296,13 @@ class Sizes:
             found = self._node("Sub", [found, self._of(term)])
         return found
 
-    def _product(self, size: Any) -> Value:
+    def _product(self, size: sympy.Expr) -> Value:
         """A product; what it divides by divides it without remainder."""
         top, bottom = sympy.fraction(size)
         found = self._factors(top)
         return found if bottom == 1 else self._node("Div", [found, self._factors(bottom)])
 
-    def _factors(self, product: Any) -> Value:
+    def _factors(self, product: sympy.Expr) -> Value:
         factors: list[Any] = []
         for factor in sympy.Mul.make_args(product):
             base, exponent = factor.as_base_exp()
@@ -322,7 +322,7 @@ class Sizes:
             return self._node("Div", [top, bottom])
         return self._node("Div", [self._node("Sub", [top, self._node("Mod", [top, bottom])]), bottom])
 
-    def at_least(self, size: Any, low: int) -> bool:
+    def at_least(self, size: Dim, low: int) -> bool:
         """True where a size is known to be `low` or more."""
         if type(size) is int:
             return size >= low
@@ -332,7 +332,7 @@ class Sizes:
 
     # ------------------------------------------------------------------------------------------ real numbers
 
-    def _rounded(self, size: Any) -> Value:
+    def _rounded(self, size: sympy.Expr) -> Value:
         """floor, ceil, round or trunc of a real expression, computed in double precision."""
         name = {dims.Floor: "Floor", dims.Ceil: "Ceil", dims.Round: "Round", dims.Trunc: ""}.get(type(size))
         if name is None:
@@ -361,7 +361,7 @@ class Sizes:
             return self._node("Pow", [self._real(base), self._real(exponent)], dtype=DType.DOUBLE)
         raise SerializeError(f"the number {number} cannot be written as ONNX arithmetic", source=str(self.origin))
 
-    def _folded(self, op: str, parts: Iterable[Any]) -> Value:
+    def _folded(self, op: str, parts: Iterable[sympy.Expr]) -> Value:
         ordered = sorted(parts, key=lambda p: (p.is_number, sympy.default_sort_key(p)))
         found = self._real(ordered[0])
         for part in ordered[1:]:

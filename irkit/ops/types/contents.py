@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from irkit.core.blobs import Blob
+from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT, ITEM, SHAPE_VECTOR
 from irkit.dims import Dim
@@ -52,7 +53,7 @@ def contents(value: Any) -> Known:
     return None if found is None else found.elements
 
 
-def followed(value: Any) -> Integers | None:
+def followed(value: Value) -> Integers | None:
     """The elements of a value that operators compute, operands before users."""
     known: dict[Any, Integers | None] = {}
     stack, steps = [value], 0
@@ -118,7 +119,7 @@ def seen(value: Any) -> Any:
 # ---------------------------------------------------------------------------------------------- leaves
 
 
-def of_constant(value: Any) -> Known:
+def of_constant(value: Value) -> Known:
     """The elements of a constant of integers or bools that is not large."""
     blob: Blob = value.attributes[0][1]
     return None if blob.size > LIMIT else blob.integers
@@ -136,7 +137,7 @@ LEAVES: Mapping[str, Callable[[Any], Known]] = {
 """Operators whose elements are known without those of their operands."""
 
 
-def leaf_content(value: Any) -> Integers | None:
+def leaf_content(value: Value) -> Integers | None:
     """The elements of a leaf, of rank 0 or 1."""
     leaf = LEAVES.get(value.op)
     found = None if leaf is None or len(value.shape) > 1 else leaf(value)

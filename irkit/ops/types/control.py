@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import sympy
+
 from irkit import dims
+from irkit.core.ir import Graph, Value
 from irkit.core.types import Optional, Sequence, Tensor, Type, dims_of, map_dims, same_types
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims import Dim
@@ -47,7 +50,7 @@ def captures_of(c: Context) -> list[tuple[Any, Type]]:
     return [(v, v.type) for v in c.inputs[len(c.inputs) - count :]]
 
 
-def inner_symbols(c: Context, body: Any) -> frozenset[Any]:
+def inner_symbols(c: Context, body: Graph) -> frozenset[sympy.Symbol]:
     """The symbols that a body binds: those of its types that its operands do not have, and that no ShapeVector takes
     over from outside."""
     known: set[Any] = set()
@@ -66,14 +69,14 @@ def inner_symbols(c: Context, body: Any) -> frozenset[Any]:
     return frozenset(bound)
 
 
-def left(type_: Type, inner: frozenset[Any]) -> Type:
+def left(type_: Type, inner: frozenset[sympy.Symbol]) -> Type:
     """A type as it is outside the body that binds `inner`: sizes in those symbols are unknown there."""
     if not inner:
         return type_
     return map_dims(type_, lambda d: d if inner.isdisjoint(dims.symbols_of(d)) else dims.fresh())
 
 
-def merged(c: Context, a: Any, b: Any, what: str) -> Type:
+def merged(c: Context, a: Value, b: Value, what: str) -> Type:
     """The type of a value that is one of two: sizes that may differ are unknown."""
     if is_empty(a, b.type):
         return b.type
@@ -135,7 +138,9 @@ def infer_Loop(c: Context) -> tuple[Type, ...]:
     return finals + tuple(stacked(c, r, inner, trips, 0) for r in body.results[1 + len(carried) :])
 
 
-def carried_type(c: Context, start: Any, body: Any, param_at: int, result_at: int, inner: frozenset[Any]) -> Type:
+def carried_type(
+    c: Context, start: Value, body: Graph, param_at: int, result_at: int, inner: frozenset[sympy.Symbol]
+) -> Type:
     """The type of a carried value after any number of trips: a size is known where no trip changes it."""
     param, result = body.params[param_at].type, body.results[result_at].type
     if same_types(left(param, inner), left(result, inner)) is False:  # each trip binds the inner symbols anew
@@ -145,7 +150,7 @@ def carried_type(c: Context, start: Any, body: Any, param_at: int, result_at: in
     return kept(start.type, param, result, inner)
 
 
-def kept(start: Type, param: Type, result: Type, inner: frozenset[Any]) -> Type:
+def kept(start: Type, param: Type, result: Type, inner: frozenset[sympy.Symbol]) -> Type:
     """The sizes of `start` where the body gives back the size that it takes, else unknown ones."""
     if isinstance(start, Tensor) and isinstance(param, Tensor) and isinstance(result, Tensor):
         return Tensor(start.dtype, tuple(map(kept_dim, start.shape, param.shape, result.shape)))
@@ -183,7 +188,7 @@ def ends_by_count(c: Context) -> bool:
     return found is not None and bool(found.array.all())
 
 
-def stacked(c: Context, result: Any, inner: frozenset[Any], count: Dim, axis: int) -> Type:
+def stacked(c: Context, result: Any, inner: frozenset[sympy.Symbol], count: Dim, axis: int) -> Type:
     """The type of a scan result: an element's, with the number of trips put in at `axis`."""
     type_ = left(result.type, inner)
     if not isinstance(type_, Tensor):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from irkit import dims
+from irkit.core.blobs import Blob
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim, signs
 from irkit.errors import DimensionError
@@ -169,7 +170,7 @@ def _expand(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Intege
     return Integers(data.elements * count, max(data.rank, len(target))) if 0 <= count <= LIMIT else None
 
 
-def _filled(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+def _filled(dtype: DType, given: Given, attributes: Mapping[str, Blob]) -> Integers | None:
     count, blob = numbers_of(given[0]), attributes.get("value")
     if count is None or len(count) != 1 or not 0 <= count[0] <= LIMIT or blob is None or blob.dtype is not dtype:
         return None

@@ -94,7 +94,7 @@ def split(m: Match, value: Value) -> Any:
     return made if isinstance(value.type, Tuple) else made[0]
 
 
-def reduction(m: Match, value: Value) -> Any:
+def reduction(m: Match, value: Value) -> Value | None:
     """Over no axes: over a further one of size 1"""
     x, axes = value.inputs[0], operand(value, 1)
     if x is None or not value.attribute("noop_with_empty_axes"):

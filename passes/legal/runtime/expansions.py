@@ -346,7 +346,7 @@ def linear(m: Match, value: Value) -> Value | None:
     return op.Cast(op.Add(product, wide[2]), to=value.dtype)
 
 
-def reduction(m: Match, value: Value) -> Any:
+def reduction(m: Match, value: Value) -> Value | None:
     """The same reduction with axes counted from the front"""
     if is_confused(value):
         return int64.EXPANSIONS[value.op](m, value)
