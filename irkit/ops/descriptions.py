@@ -20,7 +20,7 @@ def describe_constructor(function: Callable[..., Any], name: str, op: str) -> Ca
         row = spec(op)
     except TypeRuleError:  # it is told where the function is called, with the names that are near
         return function
-    function.__signature__ = signature_of(row)  # type: ignore[attr-defined]
+    function.__signature__ = signature_of(row)
     function.__doc__ = doc_of(op)
     return function
 
@@ -49,4 +49,4 @@ def doc_of(op: str) -> str:
         return f"{op}, an operator of ONNX Runtime's own."
     schema = onnx.defs.get_schema(name, OPSET if domain == "" else 1_000, domain)
     title = f"ONNX's {name}, as of opset {schema.since_version}."
-    return f"{title}\n\n{textwrap.dedent(schema.doc).strip()}"
+    return f"{title}\n\n{textwrap.dedent(schema.doc or "").strip()}"
