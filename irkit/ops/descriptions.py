@@ -49,4 +49,4 @@ def doc_of(op: str) -> str:
         return f"{op}, an operator of ONNX Runtime's own."
     schema = onnx.defs.get_schema(name, OPSET if domain == "" else 1_000, domain)
     title = f"ONNX's {name}, as of opset {schema.since_version}."
-    return f"{title}\n\n{textwrap.dedent(schema.doc or "").strip()}"
+    return f"{title}\n\n{textwrap.dedent(schema.doc or '').strip()}"
