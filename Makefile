@@ -7,6 +7,7 @@
 #   make costs     passes/targets/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
 #   make models    docs/measured/models.md from the sweep of models   (long)
 #   make rules     docs/measured/rules.md from the rules
+#   make quirks    docs/measured/runtime_quirks.md from the table of ONNX Runtime's quirks
 #   make check-rules  docs/measured/rules_checked.md: every rule at 200 instances and ten seeds, and the wrong rules on five
 #                  (hours; CHECK_ARGS="--n 20 --seeds 2" for less)
 #   make expansions  every expansion of legalization on 200 instances   (minutes; `make test` takes 10 of each)
@@ -41,7 +42,7 @@ test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test sweep bench costs models rules check-rules expansions fuzz-optimized exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions
+.PHONY: demo test sweep bench costs models rules quirks check-rules expansions fuzz-optimized exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions
 
 install: $(READY)
 
@@ -103,6 +104,9 @@ models: $(READY)
 
 rules: $(READY)
 	$(BIN)/python -m tests.tables.rules
+
+quirks: $(READY)
+	$(BIN)/python -m tests.tables.quirks
 
 check-rules: export OMP_NUM_THREADS ?= 1
 check-rules: $(READY)

@@ -24,6 +24,9 @@ SMALL = 1 << 16
 VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 """Operators that see the same elements, in the same order, under other dimensions."""
 
+HALVES = (DType.FLOAT16, DType.BFLOAT16)
+"""Element types of 16 bits."""
+
 
 def same_type(a: Value, b: Value) -> bool:
     """True where the types are certainly equal."""

@@ -51,7 +51,8 @@ from passes.legal.runtime.empty import empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS, Expansion, group_normalization
 from passes.legal.runtime.long_sums import LONG_SUMS
 from passes.legal.runtime.misfused import fusion_rules
-from passes.legal.runtime.refusals import misread, refused
+from passes.legal.runtime.quirks import ROUNDED_ATTENTION, refused
+from passes.legal.runtime.refusals import is_of, misread
 from passes.rules.arithmetic.algebra import ALGEBRA
 from passes.rules.arithmetic.casts import CASTS
 from passes.rules.constants import EXACT_FOLDING
@@ -226,11 +227,11 @@ def trouble(value: Value, target: Target) -> str:
     """Why the target cannot run a value; empty where it can, be it by ONNX's definition of the operator."""
     if value.op in OURS:
         return ""
-    if target.provider and refused(value):
-        return refused(value)
+    if target.provider and (quirk := refused(value)):
+        return quirk
     why = target.problem(value) or misread(value, target.opset)
-    if value.op == "Attention" and value.inputs[0].dtype is DType.FLOAT16 and target.provider == CPU:  # type: ignore[union-attr]
-        return "ONNX Runtime rounds each step of an attention of f16 on the CPU"
+    if value.op == "Attention" and target.provider == CPU and is_of(value, DType.FLOAT16):
+        return ROUNDED_ATTENTION.reason
     if not why or not target.provider or (is_double(value) and value.op in FLOAT64):
         return why
     if row_at(value.op, target.opset) is not None and runs_by_definition(value, target):

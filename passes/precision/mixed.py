@@ -25,9 +25,9 @@ from irkit.core.types import DType, Tensor, Tuple, Type
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.ops.schemas import TYPE_STRINGS, OpSpec, spec, split
+from passes.analysis.questions import HALVES
 from passes.precision.risks import Measured, has_floats, limits, measured, result_types, risk
 
-HALVES = (DType.FLOAT16, DType.BFLOAT16)
 COMPUTED = frozenset((
     "MatMul", "Gemm", "Conv", "ConvTranspose", "DeformConv", "Attention", "LSTM", "GRU", "RNN", "Einsum",
     "com.microsoft::FusedMatMul", "com.microsoft::FusedConv", "com.microsoft::Attention",

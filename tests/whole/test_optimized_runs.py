@@ -16,7 +16,6 @@ from irkit.core.ir import Graph, Value, param
 from irkit.core.types import tensor
 from passes import optimize, prepare
 from passes.legal.materialize_dims import materialize_dims
-from passes.legal.runtime.misfused import RULES, fusion_rules
 from tests.fuzz.optimized_runs import SOURCES, between, faults
 
 DRAWS = {"typed": 25, "chained": 80, "sampled": 30, "noded": 25, "torch": 2}
@@ -26,11 +25,6 @@ DRAWS = {"typed": 25, "chained": 80, "sampled": 30, "noded": 25, "torch": 2}
 @pytest.mark.parametrize("source", SOURCES)
 def test_optimizations_of_the_runtime_change_nothing(source: str) -> None:
     assert list(faults(source, range(DRAWS[source]))) == []
-
-
-def test_each_rule_says_which_fusion_it_keeps_away() -> None:
-    assert {rule.name for rule in fusion_rules({})} == set(RULES)
-    assert all(each.fusion and each.reason and each.version for each in RULES.values())
 
 
 # ---- places that count -----------------------------------------------------------------------------------------------

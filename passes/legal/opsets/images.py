@@ -15,10 +15,9 @@ from irkit.core.types import DType
 from irkit.evaluation.kernels.images import nearest_index, resized_sizes, source_places, weight_matrix
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
-from passes.analysis.questions import number, small, vector
+from passes.analysis.questions import HALVES, number, small, vector
 from passes.legal.float64.windows import cubic_far, cubic_near, extent
 from passes.legal.runtime.expansions import operand, ordinals, reshaped
-from passes.legal.runtime.refusals import HALVES
 
 CUBIC = -0.75
 """The coefficient of GridSample's cubic."""

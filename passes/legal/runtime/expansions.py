@@ -17,13 +17,12 @@ from irkit.dims import Dim
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from passes.analysis.known_sizes import bound_by, built, is_bound, read
-from passes.analysis.questions import axes_of, is_known, number, vector
+from passes.analysis.questions import HALVES, axes_of, is_known, number, vector
 from passes.analysis.reach import LEAST, may_be_blind
 from passes.legal.runtime import draws, int64
 from passes.legal.runtime.int64 import is_confused
 from passes.legal.runtime.neighbours import max_unpool
 from passes.legal.runtime.refusals import (
-    HALVES,
     PLACES,
     REDUCTIONS,
     counts_back,

@@ -1,7 +1,7 @@
 """What ONNX Runtime's default optimizations turn into something else, written so that they leave it alone.
 
 A session optimizes the graph that it is given, and here and there wrongly. Each rule keeps one such form out of what
-irkit writes; `RULES` names the fusion, says what goes wrong, and in which version that was seen. `make fuzz-optimized`
+irkit writes; `passes.legal.runtime.quirks` names the fusion and says what goes wrong. `make fuzz-optimized`
 runs what irkit writes with these optimizations on against the same file with them off, and found them.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import attrs
 import numpy as np
 
 from irkit import dims
@@ -20,19 +19,11 @@ from irkit.dims import Dim, Range
 from irkit.pattern import attr, hole, one_of, p
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline
 from passes.analysis.known_sizes import read
+from passes.analysis.questions import HALVES
 
 Ranges = Mapping[str, Range]
 
 x = hole("x")
-
-
-@attrs.frozen
-class Misfusion:
-    """A fusion of ONNX Runtime's that changes what is computed: its name there, what goes wrong, the version."""
-
-    fusion: str
-    reason: str
-    version: str = "1.31"
 
 
 # ---------------------------------------------------------------------------------------------- places that count
@@ -66,7 +57,6 @@ def _counted_sample(rng: np.random.Generator) -> Value:
 
 # ---------------------------------------------------------------------------------------------- casts in a row
 
-HALVES = (DType.FLOAT16, DType.BFLOAT16)
 BYTES = (DType.INT8, DType.UINT8)
 NARROWER = (DType.INT32, DType.UINT32, DType.INT16, DType.UINT16)
 
@@ -97,16 +87,3 @@ def fusion_rules(ranges: Ranges) -> Rules:
         Rule("cast_of_cast", one_of("Cast")(one_of("Cast")(x).named("inner")), kept_apart, True,
              "Cast(Cast(x)) -> Cast(f(Cast(x))), where the runtime leaves the inner one out", sample=_cast_twice),
     )  # fmt: skip
-
-
-RULES: Mapping[str, Misfusion] = {
-    "gather_of_range": Misfusion(
-        "GatherSliceToSplitFusion and GatherToSliceFusion",
-        "of places by a Range it makes a Slice, of which negative numbers count from the end and others are cut off",
-    ),
-    "cast_of_cast": Misfusion(
-        "RemoveDuplicateCastTransformer",
-        "it leaves out a cast to int64 of what wraps around then, and one to 16 bits, which rounds",
-    ),
-}
-"""Why each of the rules is there, by name."""

@@ -1,4 +1,5 @@
-"""What an older opset or a runtime takes for something else than what is meant, or refuses although it has a kernel."""
+"""What an older opset takes for something else than what is meant, and the conditions under which ONNX Runtime refuses
+a value, or gets it wrong, although it has the kernel: `passes.legal.runtime.quirks` says what of each."""
 
 from __future__ import annotations
 
@@ -14,9 +15,8 @@ from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Dim
 from irkit.onnx.writing.downgrade import respelled
 from irkit.pattern import attribute_of
-from passes.analysis.questions import axes_of, is_known
+from passes.analysis.questions import HALVES, axes_of, is_known
 from passes.analysis.reach import EXTREMES, LEAST, may_hold_least, number_of, reach
-from passes.legal.runtime.int64 import ORDERED, is_confused
 
 VALUES: Mapping[str, tuple[tuple[str, Any, int], ...]] = {
     "Pad": (("mode", "wrap", 19),),
@@ -40,9 +40,6 @@ REDUCTIONS = frozenset((
 
 SCATTERS = frozenset(("ScatterND", "ScatterElements"))
 """What writes elements by index."""
-
-HALVES = (DType.FLOAT16, DType.BFLOAT16)
-"""Element types of 16 bits."""
 
 PLACES = frozenset(("ArgMax", "ArgMin"))
 """The reductions of which the axis is an attribute."""
@@ -84,64 +81,23 @@ def counts_otherwise(value: Value) -> bool:
     return False
 
 
-ODD = REDUCTIONS | SCATTERS | PLACES | ORDERED | {
-    "Mod", "RNN", "GRU", "LSTM", "MatMul", "Mul", "Div", "Pad", "Attention", "Squeeze", "BatchNormalization",
-    "ConvInteger", "MaxUnpool", "LogSoftmax", "Add", "DFT", "MelWeightMatrix",
-}  # fmt: skip
-"""The operators of which `refused` asks anything."""
+def is_of(value: Value, *dtypes: DType) -> bool:
+    """True for a value whose first operand is of one of those element types."""
+    return value.inputs[0] is not None and value.inputs[0].dtype in dtypes
 
 
-def refused(value: Value) -> str:  # noqa: C901, PLR0911, PLR0912 - one line for each quirk
-    """Why ONNX Runtime refuses a value although it has the kernel; empty where it does not."""
-    if value.op not in ODD:
-        return ""
-    if value.op == "Mod" and value.dtype.is_float and not value.attribute("fmod"):
-        return "ONNX Runtime computes Mod of floating-point numbers only with fmod=1"
-    if value.op in ("RNN", "GRU", "LSTM") and value.attribute("layout"):
-        return f"ONNX Runtime has {value.op} with layout=0 only"
-    if value.op == "MatMul" and any(v is not None and v.op == "Transpose" for v in value.inputs):
-        ranks = [v.rank for v in value.inputs if v is not None]
-        if min(ranks) == 1 < max(ranks):
-            return "ONNX Runtime multiplies a transposed tensor with a vector wrongly"
-    if value.op in ("GRU", "LSTM") and value.inputs[0] is not None and value.inputs[0].dtype is DType.DOUBLE:
-        return f"ONNX Runtime lists a kernel of {value.op} for f64 that computes nothing"
-    if value.op == "LogSoftmax" and value.inputs[0] is not None and value.inputs[0].dtype is DType.DOUBLE:
-        return "ONNX Runtime gives numbers for rows of f64 with NaN or inf, whose LogSoftmax is NaN"
-    if linear_of_halves(value) is not None:
-        return "ONNX Runtime rounds a product of 16 bits once more before a vector is added to it"
-    if scaled_roughly(value):
-        return "ONNX Runtime merges the factor of a product of matrices into it, as float32"
-    if value.op in SCATTERS and value.attribute("reduction", "none") != "none" and value.dtype in HALVES:
-        return f"ONNX Runtime has {value.op} with a reduction for no {value.dtype.short}"
-    if value.op == "Pad" and attribute_of(value, "mode") == "wrap" and any(map(may_be_empty, value.inputs[0].shape)):  # type: ignore[union-attr]
-        return "ONNX Runtime wraps no empty tensor around"
-    if pads_some_axes(value):
-        return "ONNX Runtime moves a Transpose past a Pad of some axes as if it were one of all axes"
-    if value.op == "BatchNormalization" and value.attribute("training_mode") and results_of(value) < 3:
-        return "ONNX Runtime trains BatchNormalization with all of its results only"
-    if value.op == "ConvInteger" and has_many(value, 3):
-        return "ONNX Runtime has ConvInteger for one zero point of all kernels only"
-    if value.op == "MaxUnpool" and len(value.inputs) > 2:
-        return "ONNX Runtime counts the places of MaxUnpool in the shape that is asked for"
-    if spectrum(value) is not None:
-        return "ONNX Runtime errs in the inverse DFT of a half that its length cuts off"
-    if value.op == "MelWeightMatrix" and value.dtype in HALVES:
-        return "ONNX Runtime makes a MelWeightMatrix of no 16 bits"
-    if names_no_axis(value):
-        return "ONNX Runtime drops all axes of size 1 where Squeeze names none"
-    if one_mask_for_all(value):
-        return "ONNX Runtime takes masks of attention that have a row for each query"
-    if least_in_mask(value):
-        return "ONNX Runtime gives zeros for a row of a mask that holds the least number throughout"
-    if value.op == "Attention" and value.attribute("scale", 1) <= 0:
-        return "ONNX Runtime refuses attention with a scale that is not above 0"
-    if lacks_bound(value):
-        return "ONNX Runtime takes Clip without a bound for one by the largest number, and clips infinities"
-    if is_confused(value):
-        return f"ONNX Runtime errs in {value.op} of integers beyond 32 bits"
-    if counts_back(value):
-        return f"ONNX Runtime gives {value.op} of an empty tensor another shape where axes are counted from the end"
-    return ""
+def turns_beside_vector(value: Value) -> bool:
+    """True for a product of a transposed tensor with a vector."""
+    if not any(v is not None and v.op == "Transpose" for v in value.inputs):
+        return False
+    ranks = [v.rank for v in value.inputs if v is not None]
+    return min(ranks) == 1 < max(ranks)
+
+
+def wraps_nothing(value: Value) -> bool:
+    """True for a Pad that wraps around what may be empty."""
+    x = value.inputs[0]
+    return attribute_of(value, "mode") == "wrap" and x is not None and any(map(may_be_empty, x.shape))
 
 
 def lacks_bound(value: Value) -> bool:

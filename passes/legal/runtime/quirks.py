@@ -1,0 +1,186 @@
+"""What ONNX Runtime refuses although it has a kernel, computes wrongly, or ends the process with: ONE table.
+
+Each row says when that happens, why it matters, what irkit writes instead, and in which version it was seen last.
+Where a row has a condition, a value that meets it does not run as it is, and legalization replaces it; other rows name
+the rules, or the condition of the contract, that keep it away. docs/measured/runtime_quirks.md is made of this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from irkit.core.ir import Value
+from irkit.core.types import DType
+from passes.analysis.questions import HALVES
+from passes.legal.runtime.int64 import ORDERED, is_confused
+from passes.legal.runtime.refusals import (
+    PLACES,
+    REDUCTIONS,
+    SCATTERS,
+    counts_back,
+    has_many,
+    is_of,
+    lacks_bound,
+    least_in_mask,
+    linear_of_halves,
+    names_no_axis,
+    one_mask_for_all,
+    pads_some_axes,
+    results_of,
+    scaled_roughly,
+    spectrum,
+    turns_beside_vector,
+    wraps_nothing,
+)
+
+SEEN = "1.31.1"
+ISSUES = "https://github.com/microsoft/onnxruntime/issues/"
+PULLS = "https://github.com/microsoft/onnxruntime/pull/"
+
+
+@attrs.frozen
+class Quirk:
+    """One quirk: of which operators, when, why, and what is written instead.
+
+    `condition` is asked of values of `ops`; `reason` may name `{op}` and `{dtype}`. `rules` are those that mend it
+    where there is no condition. `issue` is the place where it is discussed, if one is known.
+    """
+
+    name: str
+    ops: tuple[str, ...]
+    when: str
+    reason: str
+    fix: str
+    condition: Callable[[Value], bool] | None = None
+    rules: tuple[str, ...] = ()
+    version: str = SEEN
+    issue: str = ""
+
+
+REFUSED: tuple[Quirk, ...] = (
+    Quirk("mod_of_floats", ("Mod",), "fmod=0 and floating-point numbers",
+          "ONNX Runtime computes Mod of floating-point numbers only with fmod=1", "Sub, Mul, Floor, Div",
+          lambda v: v.dtype.is_float and not v.attribute("fmod"), issue=ISSUES + "1258"),
+    Quirk("batch_first", ("RNN", "GRU", "LSTM"), "layout=1", "ONNX Runtime has {op} with layout=0 only",
+          "layout=0 between Transposes", lambda v: bool(v.attribute("layout")), issue=PULLS + "7687"),
+    Quirk("turned_beside_vector", ("MatMul",), "a Transpose times a vector",
+          "ONNX Runtime multiplies a transposed tensor with a vector wrongly", "a matrix of one row or column",
+          turns_beside_vector),
+    Quirk("idle_recurrences", ("GRU", "LSTM"), "float64",
+          "ONNX Runtime lists a kernel of {op} for f64 that computes nothing", "a Scan",
+          lambda v: is_of(v, DType.DOUBLE)),
+    Quirk("log_softmax_of_nan", ("LogSoftmax",), "float64",
+          "ONNX Runtime gives numbers for rows of f64 with NaN or inf, whose LogSoftmax is NaN",
+          "differences of logarithms", lambda v: is_of(v, DType.DOUBLE)),
+    Quirk("linear_of_halves", ("Add",), "a vector added to a product of 16 bits",
+          "ONNX Runtime rounds a product of 16 bits once more before a vector is added to it", "both in float32",
+          lambda v: linear_of_halves(v) is not None),
+    Quirk("rough_factor", ("MatMul", "Mul", "Div"), "float64, a factor that float32 does not hold",
+          "ONNX Runtime merges the factor of a product of matrices into it, as float32", "the factor kept apart",
+          scaled_roughly),
+    Quirk("scatter_of_halves", tuple(sorted(SCATTERS)), "a reduction of 16 bits",
+          "ONNX Runtime has {op} with a reduction for no {dtype}", "the same in float32",
+          lambda v: v.attribute("reduction", "none") != "none" and v.dtype in HALVES),
+    Quirk("wrapped_nothing", ("Pad",), "mode=wrap, a size that may be 0",
+          "ONNX Runtime wraps no empty tensor around", "Gathers along each axis", wraps_nothing),
+    Quirk("pad_of_some_axes", ("Pad",), "axes are given, behind a Transpose",
+          "ONNX Runtime moves a Transpose past a Pad of some axes as if it were one of all axes", "a Pad of all axes",
+          pads_some_axes),
+    Quirk("training_results", ("BatchNormalization",), "training_mode=1, not all results asked for",
+          "ONNX Runtime trains BatchNormalization with all of its results only", "its arithmetic",
+          lambda v: bool(v.attribute("training_mode")) and results_of(v) < 3),
+    Quirk("zero_points", ("ConvInteger",), "a zero point for each kernel",
+          "ONNX Runtime has ConvInteger for one zero point of all kernels only", "the zero points taken off first",
+          lambda v: has_many(v, 3)),
+    Quirk("places_in_output", ("MaxUnpool",), "output_shape is given",
+          "ONNX Runtime counts the places of MaxUnpool in the shape that is asked for", "ScatterND",
+          lambda v: len(v.inputs) > 2),
+    Quirk("cut_spectrum", ("DFT",), "inverse, onesided, a length below the spectrum's",
+          "ONNX Runtime errs in the inverse DFT of a half that its length cuts off", "the half cut first",
+          lambda v: spectrum(v) is not None),
+    Quirk("mel_of_halves", ("MelWeightMatrix",), "16 bits", "ONNX Runtime makes a MelWeightMatrix of no 16 bits",
+          "a Cast of one of float32", lambda v: v.dtype in HALVES),
+    Quirk("squeeze_of_all", ("Squeeze",), "no axes", "ONNX Runtime drops all axes of size 1 where Squeeze names none",
+          "a Squeeze of named axes, or a Reshape", names_no_axis),
+    Quirk("mask_of_one_row", ("Attention",), "a mask of one row for several queries",
+          "ONNX Runtime takes masks of attention that have a row for each query", "the mask expanded",
+          one_mask_for_all),
+    Quirk("least_in_mask", ("Attention",), "a mask that may hold the least float32",
+          "ONNX Runtime gives zeros for a row of a mask that holds the least number throughout",
+          "the number raised a little, or attention written out", least_in_mask),
+    Quirk("scale_of_nothing", ("Attention",), "scale <= 0",
+          "ONNX Runtime refuses attention with a scale that is not above 0", "the queries scaled first",
+          lambda v: v.attribute("scale", 1) <= 0),
+    Quirk("clip_without_bound", ("Clip",), "floating-point numbers, a bound left out",
+          "ONNX Runtime takes Clip without a bound for one by the largest number, and clips infinities", "Max or Min",
+          lacks_bound),
+    Quirk("wide_integers", tuple(sorted(ORDERED)), "64-bit integers that may lie beyond 32 bits",
+          "ONNX Runtime errs in {op} of integers beyond 32 bits", "Less and Where", is_confused,
+          issue="https://github.com/Quantco/ndonnx/pull/154"),
+    Quirk("axes_from_the_end", tuple(sorted(REDUCTIONS | PLACES)), "an axis below 0, a size that may be 0",
+          "ONNX Runtime gives {op} of an empty tensor another shape where axes are counted from the end",
+          "axes counted from the front", counts_back),
+)  # fmt: skip
+"""Quirks of values that do not run as they are; of several that hold the first counts."""
+
+ROUNDED_ATTENTION = Quirk(
+    "attention_of_halves", ("Attention",), "float16 on the CPU",
+    "ONNX Runtime rounds each step of an attention of f16 on the CPU", "attention in float32",
+    lambda v: is_of(v, DType.FLOAT16),
+)  # fmt: skip
+
+KEPT_AWAY: tuple[Quirk, ...] = (
+    Quirk("scan_axes", ("Scan",), "an axis other than the first", "it fails where a tensor has no elements",
+          "Scan along the first axis between Transposes", rules=("scan_of_other_axes",)),
+    Quirk("scan_of_nothing", ("Scan",), "a length that may be 0", "it fails", "If(n > 0, Scan, start)",
+          rules=("scan_of_nothing",)),
+    Quirk("product_of_no_batch", ("MatMul",), "a transposed batch that may be empty", "it fails",
+          "a product of matrices between Reshapes", rules=("product_of_no_batch",)),
+    Quirk("product_with_a_vector", ("MatMul",), "a vector, a size that may be 0", "another shape, or it fails",
+          "a matrix of one column, and Squeeze", rules=("product_with_a_vector",)),
+    Quirk("products_of_no_matrices", ("MatMul",), "one matrix for a batch that may be empty", "it fails",
+          "the matrices cut to the batch", rules=("products_of_no_matrices",)),
+    Quirk("attention_of_nothing", ("Attention",), "no keys", "it refuses them", "zeros",
+          rules=("attention_of_nothing",)),
+    Quirk("cross_entropy_of_nothing", ("SoftmaxCrossEntropyLoss",), "a size that may be 0", "it fails",
+          "NegativeLogLikelihoodLoss of LogSoftmax", rules=("cross_entropy_of_nothing",)),
+    Quirk("einsum_of_nothing", ("Einsum",), "a size that may be 0", "it fails", "If(n > 0, Einsum, 0)",
+          rules=("einsum_of_nothing",)),
+    Quirk("gather_of_range", ("Gather",), "places of a Range",
+          "GatherSliceToSplitFusion and GatherToSliceFusion make a Slice, of which negative numbers count from the end "
+          "and others are cut off", "the Range counted from its start", rules=("gather_of_range",)),
+    Quirk("cast_of_cast", ("Cast",), "a Cast of a Cast that wraps around or rounds",
+          "RemoveDuplicateCastTransformer leaves out a cast to int64 of what wraps around then, and one to 16 bits, "
+          "which rounds", "an operator between them", rules=("cast_of_cast",), issue=ISSUES + "17565"),
+    Quirk("sum_in_steps", ("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "CumSum"),
+          "more than 2**24 rows, float32, on the CPU", "it adds one by one, and stands still at 2**24",
+          "sums of runs; a condition of the contract where the size is not known", rules=("sum_in_steps",)),
+    Quirk("division_by_minus_one", ("Div", "Mod"), "the least integer by -1, on the CPU",
+          "x86 raises SIGFPE, which ends the process", "another divisor, and the sign put back",
+          rules=("mod_by_minus_one", "div_by_minus_one")),
+    Quirk("nan_in_order", ("Max", "Min", "Clip", "Relu", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin", "TopK",
+                          "MaxPool", "ScatterElements", "ScatterND"), "NaN among the numbers",
+          "comparisons leave NaN out, or put it anywhere", "NaN asked for beside them",
+          rules=("written_extreme_with_nan", "written_place_with_nan", "written_order_with_nan",
+                 "written_pool_with_nan", "written_scatter_with_nan", "sorted_with_nan", "nan_in_bodies")),
+    Quirk("draws", ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "opset 22 and later",
+          "there is no kernel", "the mask of a Dropout, as bits", issue=PULLS + "32201"),
+)  # fmt: skip
+"""Quirks that rules keep away, or expansions where a kernel is missing."""
+
+QUIRKS: tuple[Quirk, ...] = (*REFUSED, ROUNDED_ATTENTION, *KEPT_AWAY)
+"""The whole table."""
+
+_BY_OPERATOR: Mapping[str, tuple[Quirk, ...]] = {
+    name: tuple(row for row in REFUSED if name in row.ops) for row in REFUSED for name in row.ops
+}
+
+
+def refused(value: Value) -> str:
+    """Why ONNX Runtime refuses a value, or gets it wrong, although it has the kernel; empty where it does not."""
+    for row in _BY_OPERATOR.get(value.op, ()):
+        if row.condition is not None and row.condition(value):
+            return row.reason.format(op=value.op, dtype=value.dtype.short) if "{" in row.reason else row.reason
+    return ""

@@ -1,0 +1,61 @@
+"""The table of ONNX Runtime's quirks: no row without a mend, no mend without a row, and a page that is current."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+from pyrsistent import pmap
+
+from irkit.build import const, op
+from irkit.core.ir import param
+from irkit.core.types import tensor
+from passes.legal import legalize
+from passes.legal.legalize import FLOAT64
+from passes.legal.opsets.onnx_functions import operators_with_body
+from passes.legal.opsets.operators import OLDER
+from passes.legal.runtime import refusals
+from passes.legal.runtime.division import OVERFLOWS
+from passes.legal.runtime.empty import empty_rules
+from passes.legal.runtime.expansions import EXPANSIONS
+from passes.legal.runtime.long_sums import LONG_SUMS
+from passes.legal.runtime.misfused import fusion_rules
+from passes.legal.runtime.quirks import QUIRKS, REFUSED, ROUNDED_ATTENTION, refused
+from passes.rules.nan import KEPT_BY_DEFAULT
+from tests.tables.quirks import PAGE, page
+
+RULES = (*empty_rules(pmap()), *fusion_rules(pmap()), *LONG_SUMS, *OVERFLOWS, *KEPT_BY_DEFAULT)
+WIDENED = frozenset(("ScatterND", "ScatterElements", "MelWeightMatrix"))
+"""Operators that legalization computes in a wider element type."""
+
+
+def test_rows_name_the_rules_that_there_are() -> None:
+    named = [name for row in QUIRKS for name in row.rules]
+    assert sorted(named) == sorted(rule.name for rule in RULES)
+
+
+def test_rows_of_what_does_not_run_have_an_expansion() -> None:
+    mended = {*EXPANSIONS, *FLOAT64, *OLDER, *operators_with_body(), *WIDENED}
+    for row in QUIRKS:
+        assert bool(row.rules) or set(row.ops) <= mended, row.name
+        assert row.reason and row.when and row.fix and row.version and row.ops
+    assert len({row.name for row in QUIRKS}) == len(QUIRKS)
+    assert all(row.condition is not None and not row.rules for row in (*REFUSED, ROUNDED_ATTENTION))
+
+
+def test_reasons_stand_in_the_table_alone() -> None:
+    """No other module of legalization says what ONNX Runtime refuses."""
+    assert '"ONNX Runtime' not in inspect.getsource(refusals) and '"ONNX Runtime' not in inspect.getsource(legalize)
+
+
+def test_a_reason_names_operator_and_type() -> None:
+    x, y = param(tensor("f32", "n")), param(tensor("f32", "n"))
+    assert refused(op.Mod(x, y)) == "ONNX Runtime computes Mod of floating-point numbers only with fmod=1"
+    data, index = param(tensor("f16", 4)), const(np.array([[0]]))
+    written = op.ScatterND(data, index, param(tensor("f16", 1)), reduction="add")
+    assert refused(written) == "ONNX Runtime has ScatterND with a reduction for no f16"
+    assert refused(op.ScatterND(data, index, param(tensor("f16", 1)))) == "" == refused(op.Neg(x))
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run `make quirks`"
