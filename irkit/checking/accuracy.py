@@ -44,6 +44,9 @@ SUMMANDS = 8
 TRIES = 8
 """How often the operands are rounded to see how far that moves the result."""
 
+SEVERAL = 4.0
+"""By how many roundings numbers are moved in their own element type."""
+
 HARDLY = 2.0**-16
 """What part of a rounding hardly moves a number: in float64 it still does."""
 
@@ -165,6 +168,12 @@ class Reference:
         return self.graph is not None
 
     @property
+    def step(self) -> float:
+        """By how many roundings operands are moved. Where they stay in their element type, one is a whole step: of two
+        operands that are each moved by one, what they come to would not move every second time."""
+        return 1.0 if self.is_wide else SEVERAL
+
+    @property
     def longest(self) -> int:
         """The largest size of an operand: of so many numbers there may be a sum."""
         arrays = [a for a in self.fed if isinstance(a, np.ndarray)]
@@ -182,12 +191,12 @@ class Reference:
         )
 
     def nearby(self, rng: np.random.Generator) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-        """The results for operands and constants that are rounded once, up or down, several times over, and beside each
+        """The results for operands and constants moved by `step`, up or down, several times over, and beside each
         what they differ from: the results for what is hardly moved that way, so that a jump at the very numbers that
         are fed, as Round has it at a half, is no difference."""
         for _ in range(TRIES):
             seed = int(rng.integers(2**32))
-            found = self.moved(np.random.default_rng(seed), 1.0)
+            found = self.moved(np.random.default_rng(seed), self.step)
             hardly = self.moved(np.random.default_rng(seed), HARDLY) if self.is_wide else self.results
             if found is not None and hardly is not None:
                 yield found, hardly
@@ -307,7 +316,7 @@ def worse(
         bad = told & ~(off <= allowed)
         if not bad.any():
             return None
-        moved = ((*each, slack * MOVED) for each in reference.nearby(rng))
+        moved = ((*each, slack * MOVED / reference.step) for each in reference.nearby(rng))
         shaken = ((each, reference.results, WORSE) for each in reference.shaken(rng))
         for each, base, factor in chain(moved, shaken):
             one, other = (np.asarray(found[index]).astype(np.float64) for found in (each, base))

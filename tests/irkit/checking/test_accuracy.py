@@ -70,6 +70,14 @@ def test_without_a_wider_type_what_leaves_the_range_says_nothing() -> None:
     assert judged(op.Sigmoid, lambda a: op.Mul(op.Sigmoid(a), 0.5), far / 100) is not None
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_operands_that_move_together_do_not_hide_how_far_they_move_the_result(seed: int) -> None:
+    row = np.array([[179.02928753085874, -190.06909828983]])
+    plain = lambda a: op.Div(op.Exp(a), op.ReduceSum(op.Exp(a), np.array([1])))  # noqa: E731
+    for shift in range(12):
+        assert judged(plain, lambda a: op.Softmax(a, axis=1), row + shift / 7, seed=seed) is None
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_two_summands_that_cancel_may_be_rounded_otherwise(seed: int) -> None:
     a, b = np.array([1.3333334], np.float32), np.array([-1.3260217], np.float32)
