@@ -388,12 +388,14 @@ def _with_guard(rng: np.random.Generator) -> Value:
 
 
 _shares = p.Softmax(hole("scores", ops=ABOVE), axis=attr("axis")).named("shares")
-_guarded = p.Where(p.IsNaN(hole("shares")), constant("zero", where=is_all_zeros), _shares)
+_guarded = p.Where(p.IsNaN(hole("shares")), constant("zero", where=is_all_zeros), _shares).named("guarded")
 
 
 @rule(p.MatMul(_guarded, hole("v")), exact=False, sample=_with_guard)
 def attention_without_nan(m: Match) -> Made:
     """s = Softmax(q @ k^T * scale + bias), Where(IsNaN(s), 0, s) @ v -> Attention(q, k, v, bias), which sees to it"""
+    if not same_shape(m.guarded.shape, m.shares.shape):
+        return decline("the zeros broadcast the shares")
     return attended(m, mended=True)
 
 

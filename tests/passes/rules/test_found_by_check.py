@@ -73,6 +73,16 @@ DECLINED = {
         %4: f32[1, 2, 1, 2] = Softmax(%3)
         %5: f32[1, 2, 1, 1] = MatMul(%4, %v)""",
     ),
+    "attention_without_nan": (
+        "the zeros broadcast the shares", "%a: f32[b, 2, l, 1], %b: f32[b, 2, k, 1], %v: f32[b, 2, k, 1]",
+        """%0: f32[b, 2, 1, k] = Transpose(%b) {perm = [0, 1, 3, 2]}
+        %1: f32[b, 2, l, k] = MatMul(%a, %0)
+        %2: f32[b, 2, l, k] = Softmax(%1)
+        %3: bool[b, 2, l, k] = IsNaN(%2)
+        %4: f32[2, 1] = Constant [[0.0], [0.0]]
+        %5: f32[b, 2, 2, k] = Where(%3, %4, %2)
+        %6: f32[b, 2, 2, 1] = MatMul(%5, %v)""",
+    ),
     "grouped_attention": (
         "the number of heads in one cache is not known",
         "%a: f32[b, 1, 32], %b: f32[b, 1, 8], %c: f32[b, 1, 8], %d: f32[b, 1, past, 8], %e: f32[b, other, past, 8]",
