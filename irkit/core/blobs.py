@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import attrs
@@ -198,10 +199,11 @@ def owned(array: np.ndarray, dtype: DType, name: str = "", source: Any = None) -
 def blob(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) -> Blob:
     """The blob that holds a copy of an array, or a new array of Python numbers.
 
-    Floats become f32 and ints i64 unless `dtype` says otherwise (numpy arrays keep theirs); it converts as numpy's
-    `astype` does, which rounds and cuts off. With `copy=False` an array of more than `COPIED` bytes is not copied: the
-    caller lets it be from then on, and a sample of it is compared whenever it is read. Raises TypeRuleError for what is
-    no array of numbers or strings, and for what is no element type.
+    Floats become f32 and ints i64 unless `dtype` says otherwise (numpy arrays keep theirs). To floats it converts as
+    numpy's `astype` does, which rounds, to integers only what they hold. With `copy=False` an array of more than
+    `COPIED` bytes is not copied: the caller lets it be from then on, and a sample of it is compared when it is read.
+    Raises TypeRuleError for what is no array of numbers or strings, for what is no element type, and for numbers that a
+    type of integers does not hold.
     """
     if not isinstance(data, np.ndarray) and not isinstance(data, np.generic):
         try:
@@ -225,7 +227,9 @@ def blob(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) -> 
     kind = element_type(array.dtype if dtype is None else dtype)
     if array.dtype != kind.numpy:
         try:
-            array = array.astype(kind.numpy)
+            array = held(array, kind)
+        except TypeRuleError:
+            raise
         except (TypeError, ValueError) as error:
             raise TypeRuleError(f"{data!r} is no {kind.short}") from error
     if array is data or array.base is not None:
@@ -234,6 +238,24 @@ def blob(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) -> 
             return Blob(kind, array.shape, lambda: array, name, watch=SampleWatch.of(array, f"the array of {what}"))
         array = np.array(array, order="K")
     return owned(array, kind, name)
+
+
+def held(array: np.ndarray, kind: DType) -> np.ndarray:
+    """The array in an element type. Raises TypeRuleError for numbers that a type of integers does not hold."""
+    given = array.dtype.kind
+    if not kind.is_integer or given not in "iuf":
+        return array.astype(kind.numpy)
+    with np.errstate(invalid="ignore") if given == "f" else nullcontext():
+        found = array.astype(kind.numpy)
+        wrong = found.astype(array.dtype) != array
+    if kind.is_unsigned is not (given == "u"):
+        wrong |= (array if kind.is_unsigned else found) < 0
+    if wrong.any():
+        raise TypeRuleError(
+            f"{array[wrong].flat[0]!s} is no {kind.short}",
+            hint="give another element type; round, or let numpy wrap around, before: array.astype(...)",
+        )
+    return found
 
 
 def whole(elements: tuple[int, ...], rank: int) -> Blob:

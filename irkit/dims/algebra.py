@@ -65,6 +65,21 @@ def is_fresh(dim: Dim) -> bool:
     return isinstance(dim, sympy.Dummy)
 
 
+def is_own(symbol: sympy.Symbol) -> bool:
+    """True for a symbol that `irkit.symbol` or `irkit.fresh` made, or one that equals it."""
+    if is_fresh(symbol):
+        return bool(symbol.is_integer)
+    return symbol.name != "" and symbol in (_symbol(symbol.name, False), _symbol(symbol.name, True))
+
+
+def foreign(symbol: sympy.Symbol) -> DimensionError:
+    """The error for a symbol that is not irkit's."""
+    return DimensionError(
+        f"{symbol} is a symbol of sympy's own, and not the dimension {symbol}",
+        hint=f'write irkit.symbol("{symbol.name}"), or the text "{symbol.name}"',
+    )
+
+
 def any_fresh(shape: Iterable[Dim]) -> bool:
     """True where one of the dimensions is a symbol made by `fresh`."""
     return sympy.Dummy in map(type, shape)
@@ -345,9 +360,9 @@ def mul(a: Dim, b: Dim) -> Dim:
     if type(a) is int and type(b) is int:
         return a * b
     if type(a) is int and a == 1:
-        return b
+        return _terms(b)[0]
     if type(b) is int and b == 1:
-        return a
+        return _terms(a)[0]
     return _mul(a, b)
 
 
@@ -417,8 +432,10 @@ def _call(function: sympy.core.function.FunctionClass, *args: Dim) -> Dim:
     return moderate(canonical(function(*_terms(*args))))
 
 
+@lru_cache(maxsize=CACHE)
 def _terms(*given: Any) -> tuple[Any, ...]:
-    """The operands, one or more. Raises DimensionError for what is no number and no expression, a text say."""
+    """The operands, one or more. Raises DimensionError for what is no number and no expression, a text say, and for
+    symbols of sympy's own."""
     if not given:
         raise DimensionError("of no dimensions there is no largest and no smallest", hint="give one or more")
     for each in given:
@@ -426,6 +443,9 @@ def _terms(*given: Any) -> tuple[Any, ...]:
             raise DimensionError(
                 f"{each!r} is no dimension", hint='give an int, or an expression over irkit.symbol("n")'
             )
+        for each_symbol in each.free_symbols if isinstance(each, sympy.Basic) else ():
+            if not is_own(each_symbol):
+                raise foreign(each_symbol)
     return given
 
 

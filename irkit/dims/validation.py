@@ -99,11 +99,8 @@ def refuse_foreign(expr: sympy.Basic) -> None:
     """Raises DimensionError for symbols and functions that irkit's algebra does not have."""
     for node in sympy.preorder_traversal(expr):
         if isinstance(node, sympy.Symbol):
-            if not is_own(node):
-                raise DimensionError(
-                    f"{node} is a symbol of sympy's own, and not the dimension {node}",
-                    hint=f'write irkit.symbol("{node.name}"), or the text "{node.name}"',
-                )
+            if not dims.is_own(node):
+                raise dims.foreign(node)
         elif not isinstance(node, _OWN) or node in _ENDLESS:
             name = type(node).__name__
             hint = f"write {INSTEAD[name]}" if name in INSTEAD else HINT
@@ -113,13 +110,6 @@ def refuse_foreign(expr: sympy.Basic) -> None:
 _FUNCTIONS = tuple(f for f in dims.FUNCTIONS.values() if isinstance(f, type))
 _OWN = (sympy.Add, sympy.Mul, sympy.Pow, sympy.Number, dims.FloorDiv, dims.Mod, *_FUNCTIONS)
 _ENDLESS = frozenset((sympy.oo, -sympy.oo, sympy.nan, sympy.zoo))
-
-
-def is_own(symbol: sympy.Symbol) -> bool:
-    """True for a symbol that `irkit.symbol` or `irkit.fresh` made, or one that equals it."""
-    if dims.is_fresh(symbol):
-        return bool(symbol.is_integer)
-    return symbol.name != "" and symbol in (dims.symbol(symbol.name), dims.symbol(symbol.name, signed=True))
 
 
 def refuse_fractions(expr: Any) -> None:

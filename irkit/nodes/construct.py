@@ -123,7 +123,8 @@ def const(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) ->
 
     An array is copied, so that the constant stays what it is whatever becomes of the array. `copy=False` leaves out the
     copy of a large one, for a caller who lets the array be from then on; what is noticed of a write into it raises
-    StaleError. Raises TypeRuleError for what is no array of numbers or strings, and for what is no element type.
+    StaleError. Raises TypeRuleError for what is no array of numbers or strings, for what is no element type, and for
+    numbers that a type of integers does not hold.
     """
     if isinstance(data, Blob):
         return constant(data)

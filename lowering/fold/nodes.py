@@ -12,7 +12,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from irkit.build import op
+from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.errors import IrkitError
@@ -33,8 +33,10 @@ from lowering.records.source_lines import source_of
 from lowering.records.torch_internals import C, HigherOrderOperator, OpOverload
 from lowering.records.types import type_of
 from lowering.tensors.promotion import cast, scalar
+from lowering.tensors.shaping import binders, ints
 
 ARANGE = "aten::arange"
+GROUPED = frozenset(("aten::_grouped_mm", "transformers::grouped_mm_fallback"))
 EFFECTS = frozenset(
     "aten::_assert_scalar aten::_assert_async aten::_assert_tensor_metadata aten::sym_constrain_range "
     "aten::sym_constrain_range_for_size aten::_functional_assert_async aten::_functional_assert_scalar "
@@ -262,6 +264,8 @@ def call_operator(scope: Scope, node: Node) -> None:
     scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
     if scope.numbers and name_of_operator(node.target) == ARANGE:
         scope.checks.extend(bounds_asserted(node, args))
+    if name_of_operator(node.target) in GROUPED:
+        scope.checks.extend(ends_asserted(node, *args, **kwargs))
     hold(scope, node, result)
 
 
@@ -275,6 +279,29 @@ def bounds_asserted(node: Node, args: Sequence[Any]) -> Iterator[Check]:
     leads = op.GreaterOrEqual(op.Mul(op.Sub(last, first), op.Sign(gap)), scalar(0, DType.DOUBLE))
     holds = op.And(leads, op.Greater(op.Abs(gap), scalar(0, DType.DOUBLE)))
     yield Check(holds, "the step of arange leads from its start to its end", source_of(node))
+
+
+def ends_asserted(node: Node, rows: Value, matrices: Value, offs: Value | None = None, *_: Any) -> Iterator[Check]:
+    """What a product of groups asserts of where these end, if they are no running sum of counts: in order, and within
+    what is cut into groups. torch does not look, and reads what lies beyond."""
+    if offs is None or rows.rank == matrices.rank == 3 or started_from(offs).op == "CumSum":
+        return
+    ends, end = (
+        cast(offs, DType.INT64),
+        matrices.shape[-1] if rows.rank == 3 else rows.shape[0 if matrices.rank == 3 else 1],
+    )
+    before = op.Concat(ints(0), ends, axis=0)
+    after = op.Concat(ends, shape_vector((end,), *binders((end,), rows, matrices)), axis=0)
+    wrong = op.ReduceSum(cast(op.Less(after, before), DType.INT64), keepdims=0)
+    text = "the groups of grouped_mm end in order, and none after the last row"
+    yield Check(op.Equal(wrong, const(0, "i64")), text, source_of(node))
+
+
+def started_from(value: Value) -> Value:
+    """What a value is a Cast, or several, of."""
+    while value.op == "Cast" and value.inputs[0] is not None:
+        value = value.inputs[0]
+    return value
 
 
 def with_numbers(node: Node, args: Any, kwargs: Any, expected: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -88,6 +88,9 @@ WIDER: Mapping[DType, tuple[DType, ...]] = {
 NARROWER: Mapping[DType, tuple[DType, ...]] = {DType.DOUBLE: (DType.FLOAT,)}
 """Where an operator has a kernel for no wider type, but for one that rounds."""
 
+ROOTS = frozenset(("ReduceL2",))
+"""Operators that round in any type: squares of 64-bit integers are beyond these, and their sum has no whole root."""
+
 FLOAT64: Mapping[str, Expansion] = {
     **DOUBLES, **WINDOWS, **RECURRENT, **DETERMINANTS, "GroupNormalization": group_normalization,
 }  # fmt: skip
@@ -475,6 +478,8 @@ def _choices(op: str, kind: DType, rounding: bool) -> tuple[DType, ...]:
     more = WIDER.get(kind, ()) + (NARROWER.get(kind, ()) if rounding else ())
     if kind is DType.UINT64 and op in WRAPS:
         more += (DType.INT64,)
+    if kind is DType.UINT64 and op in ROOTS:
+        more += (DType.DOUBLE,)
     return (kind, *more)
 
 

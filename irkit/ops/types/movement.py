@@ -298,6 +298,8 @@ def infer_Slice(c: Context) -> Type:
         return Tensor(x.dtype, tuple(dims.fresh() for _ in x.shape))
     if len(given) != count or count > rank:
         raise c.fail(f"{count} starts are given for {len(given)} axes of {rank}")
+    if c.has(4) and dims.same(c.length(4), count) is False:
+        raise c.fail(f"{count} starts and {c.length(4)} steps are given")
     starts, ends = c.contents(1), c.contents(2)
     steps = c.contents(4) if c.has(4) else (1,) * count
     shape = list(x.shape)

@@ -15,6 +15,7 @@ from lowering.records.torch_internals import OpOverload
 
 _SQUEEZES = frozenset(("aten::squeeze", "aten::squeeze_copy"))
 _RESIZES = ("aten::upsample_", "aten::_upsample_")
+_SAMPLERS = ("aten::grid_sampler",)
 _CONVOLUTIONS = ("aten::conv",)
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
 
@@ -40,6 +41,9 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from something_to_weigh(node)
     elif name.startswith(_RESIZES):
         yield from something_to_resize(node, recorded)
+    elif name.startswith(_SAMPLERS):
+        for size in dict.fromkeys(map(expression, recorded.shape[2:])):
+            yield from of_sizes(unsigned(size) >= 1)
 
 
 def something_to_weigh(node: Node) -> Iterator[Any]:

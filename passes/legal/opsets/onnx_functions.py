@@ -116,8 +116,8 @@ def holds(value: Value) -> bool:
         return attribute_of(value, "alpha") > 0
     if value.op in ("BlackmanWindow", "HammingWindow", "HannWindow"):  # of one place, 0 / 0
         return bool(attribute_of(value, "periodic"))
-    if value.op == "ReduceL2":  # squares are beyond the numbers of integers; u64 alone has no other way
-        return x.dtype.is_float or x.dtype is DType.UINT64
+    if value.op == "ReduceL2":  # squares are beyond the numbers of integers
+        return x.dtype.is_float
     if value.op == "Attention":  # the root of the scale is taken, -inf cast to the mask's type, and a 0 copied
         mask = value.inputs[3] if len(value.inputs) > 3 else None
         numbers = mask is None or mask.dtype is DType.BOOL or mask.dtype.is_float

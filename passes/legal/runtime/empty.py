@@ -37,6 +37,8 @@ def empty_rules(ranges: Ranges) -> Rules:
              lambda m: with_vector(m, ranges), True, "MatMul(x, v) -> Squeeze(MatMul(x, Unsqueeze(v)))"),
         Rule("products_of_no_matrices", p.MatMul(hole("a"), hole("b", where=is_a_stack)),
              lambda m: products(m, ranges), True, "MatMul(x, y) -> MatMul(x[:b], y), one matrix for all b"),
+        Rule("integer_product_of_nothing", hole("made", ops=("MatMulInteger", "QLinearMatMul")),
+             lambda m: integers(m, ranges), True, "MatMulInteger(x, y) -> If(k > 0, MatMulInteger(x, y), 0)"),
         Rule("attention_of_nothing", hole("made", ops=("Attention",), where=sees_nothing), attended, True,
              "Attention(q, k, v) -> 0, where there are no keys", sample=_no_keys),
         Rule("cross_entropy_of_nothing", hole("loss", ops=("SoftmaxCrossEntropyLoss",)), lambda m: entropy(m, ranges),
@@ -243,6 +245,36 @@ def products(m: Match, ranges: Ranges) -> Made:
         for v, e in zip(parts, ends, strict=True)
     ]
     return op.Reshape(op.MatMul(*taken), built(m, whole, 1, sources), allowzero=1)
+
+
+def integers(m: Match, ranges: Ranges) -> Made:
+    """The product where there is something to add; else 0, or the zero point that stands for it: ONNX Runtime's kernels
+    for integers leave what memory held."""
+    value = m.root
+    a, b = value.inputs[0], value.inputs[1 if value.op == "MatMulInteger" else 3]
+    if a is None or b is None or is_positive(a.shape[-1], ranges):
+        return decline("there is something to add")
+    size, shape, sources = a.shape[-1], value.shape, bound_by(a, b)
+    if not is_bound(m, (size, *shape), sources):
+        return decline("nothing tells the sizes")
+    point = value.inputs[7] if value.op == "QLinearMatMul" else None
+    nothing = const(0, value.dtype) if point is None else point
+    if nothing.rank:
+        return decline("each row has a zero point of its own")
+    if type(size) is int:
+        return op.Expand(nothing, built(m, shape, 1, sources))
+
+    def product() -> Value:
+        inner = {a: a.rank - 1, b: max(b.rank - 2, 0)}
+        full = {v: sized(m, v, dims.maximum(size, 1), axis, sources) for v, axis in inner.items()}
+        made = call(value.op, [full.get(v, v) if v is not None else None for v in value.inputs], dict(value.attributes))
+        return op.Reshape(made, built(m, shape, 1, sources), allowzero=1)
+
+    def zeros() -> Value:
+        return op.Expand(nothing, built(m, shape, 1, sources))
+
+    there = op.Greater(built(m, (size,), 0, sources), const(0))
+    return op.If(there, then_branch=lambda: (product(),), else_branch=lambda: (zeros(),))[0]
 
 
 def einsum(m: Match, ranges: Ranges) -> Made:

@@ -1,8 +1,9 @@
 """The sizes at which ONNX Runtime computes what the graph says: conditions that go into the contract.
 
-Two of its kernels leave some out. Attention refuses a batch, queries or keys of which there are none. A sum over an
-axis that is not the last one adds row by row in float32, and stands still at 2**24, which 1 more does not change.
-To write both in other words takes time at every size, so a graph whose sizes do not rule this out says it instead.
+Three of its kernels leave some out. Attention refuses a batch, queries or keys of which there are none, GridSample an
+image without places. A sum over an axis that is not the last one adds row by row in float32, and stands still at 2**24,
+which 1 more does not change. To write these in other words takes time at every size, so a graph whose sizes do not rule
+this out says it instead.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
     for holder, value in values_of(graph):
         if value.op in ATTENTION:
             for size in sizes_of_attention(value):
+                wanted.setdefault(size, value.origin.source)
+        elif value.op == "GridSample":
+            for size in value.inputs[0].shape[2:] if value.inputs[0] is not None else ():
                 wanted.setdefault(size, value.origin.source)
         elif on_cpu and (value.op in SUMS or value.op == "CumSum"):
             count = added(value)

@@ -426,3 +426,25 @@ def test_exchanging_values_is_exchanging_numbers(seed: int) -> None:
     swapped = substitute(graph, {params[i]: params[int(j)] for i, j in enumerate(order)})
     left, right = evaluate(swapped, feeds), evaluate(graph, [feeds[int(j)] for j in order])
     assert all(bool((a == b).all()) for a, b in zip(left, right, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype"),
+    [(300, "i8"), (-129, "i8"), (-1, "u8"), (256, "u8"), (2**31, "i32"), (-1, "u64"), (8, "i4"), (16, "u4"),
+     (1.5, "i64"), (float("nan"), "i32"), (1e30, "i64"), ([1, 2, 70000], "i16"), (np.array([2**63], np.uint64), "i64"),
+     (np.array([-1]), "u32"), (np.float64("inf"), "u8")],
+)  # fmt: skip
+def test_a_constant_of_integers_refuses_what_its_type_does_not_hold(number: Any, dtype: str) -> None:
+    with pytest.raises(TypeRuleError, match=f"is no {dtype}"):
+        irkit.const(number, dtype)
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype"),
+    [(127, "i8"), (-128, "i8"), (255, "u8"), (2**64 - 1, "u64"), (-(2**63), "i64"), (7, "i4"), (-8, "i4"), (15, "u4"),
+     (3.0, "i64"), (True, "i8"), ([], "i8"), (np.array([2**63 - 1], np.uint64), "i64")],
+)  # fmt: skip
+def test_a_constant_of_integers_takes_what_its_type_holds(number: Any, dtype: str) -> None:
+    value = irkit.const(number, dtype)
+    assert value.blob is not None
+    assert [int(each) for each in value.blob.array.ravel()] == [int(each) for each in np.ravel(np.array(number))]

@@ -265,3 +265,24 @@ def test_text_under_other_names_does_not_depend_on_the_first() -> None:
         first = notation.text(make(A, B), {A: "s0", B: "s1"})
         second = notation.text(make(B, A), {B: "s0", A: "s1"})
         assert first == second
+
+
+N = sympy.Symbol("n")
+FOREIGN: tuple[Callable[[], Any], ...] = (
+    lambda: dims.add(N, 1), lambda: dims.sub(3, N), lambda: dims.mul(N, 2), lambda: dims.mul(1, N),
+    lambda: dims.floordiv(N, 2), lambda: dims.ceildiv(N, 2), lambda: dims.mod(N, 2), lambda: dims.maximum(N, 1),
+    lambda: dims.minimum(N, 1), lambda: dims.product([N]), lambda: dims.product([2, symbol("m"), N]),
+    lambda: dims.add(sympy.Symbol("n", positive=True, integer=True), symbol("n")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("made", FOREIGN)
+def test_arithmetic_refuses_symbols_of_sympy_s_own(made: Callable[[], Any]) -> None:
+    with pytest.raises(DimensionError, match="n is a symbol of sympy's own") as refusal:
+        made()
+    assert 'irkit.symbol("n")' in refusal.value.hint
+
+
+def test_arithmetic_takes_unknown_and_signed_symbols() -> None:
+    assert dims.add(dims.fresh(), 1) is not None
+    assert dims.sub(symbol("n", signed=True), symbol("n", signed=True)) == 0

@@ -514,3 +514,9 @@ def test_sizes_that_must_be_equal_take_the_better_known() -> None:
     assert op.Add(x("f32", "n"), x("f32", 5)).shape == (5,)
     assert op.Add(x("f32", "n + 2"), x("f32", "m")).type == tensor("f32", "n + 2")
     assert dims.is_fresh(op.Add(x("f32", "n"), x("f32", "m")).shape[0])
+
+
+def test_slice_refuses_steps_for_other_axes() -> None:
+    x = param(tensor("f32", 2, 9))
+    with pytest.raises(TypeRuleError, match="0 starts and 1 steps"):
+        op.Slice(x, [], [], [], [1])

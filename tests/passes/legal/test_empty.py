@@ -11,7 +11,7 @@ from pyrsistent import pmap
 from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Graph, param
-from irkit.core.types import DType, Tensor
+from irkit.core.types import DType, Tensor, tensor
 from irkit.dims import Range
 from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.sessions import session
@@ -148,3 +148,24 @@ def test_sums_of_products_of_known_sizes_stay() -> None:
     operands = [param(Tensor(DType.FLOAT, shape)) for shape in ((2, 3), (3, 3))]
     graph = Graph(tuple(operands), (op.Einsum(*operands, equation="ij,kk->ik"),))
     assert legalize(graph, CPU) is graph
+
+
+@pytest.mark.parametrize("k", (0, "k"))
+@pytest.mark.parametrize("name", ("MatMulInteger", "QLinearMatMul"))
+def test_integer_products_of_nothing_are_zero(name: str, k: Any) -> None:
+    """ONNX Runtime's kernels leave in the result what memory held."""
+    a, b = param(tensor("u8", 2, k)), param(tensor("u8", k, 3))
+    scales = [np.float32(0.5), np.uint8(3)], [np.float32(0.25), np.uint8(1)], [np.float32(0.125), np.uint8(7)]
+    made = (
+        op.MatMulInteger(a, b)
+        if name == "MatMulInteger"
+        else op.QLinearMatMul(a, *scales[0], b, *scales[1], *scales[2])
+    )
+    graph = Graph((a, b), (made,))
+    (found,) = ran(graph, np.zeros((2, 0), np.uint8), np.zeros((0, 3), np.uint8))
+    assert (found == (0 if name == "MatMulInteger" else 7)).all() and found.shape == (2, 3)
+    if k:
+        arrays = [np.arange(4, dtype=np.uint8).reshape(2, 2), np.arange(6, dtype=np.uint8).reshape(2, 3)]
+        np.testing.assert_array_equal(ran(graph, *arrays)[0], evaluate(graph, arrays)[0])
+        once = legalize(graph, CPU)
+        assert legalize(once, CPU) is once

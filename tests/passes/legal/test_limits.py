@@ -15,6 +15,7 @@ import irkit
 from irkit.build import op
 from irkit.core.ir import Graph, param
 from irkit.core.types import tensor
+from irkit.onnx.sessions import session
 from passes import prepare
 from passes.legal.runtime.limits import MOST, limited
 from passes.legal.runtime.long_sums import RUN
@@ -147,3 +148,30 @@ def test_too_many_rows_are_refused() -> None:
     program = irkit.to_onnx(lambda x: x.sum(0), (torch.randn(2, 1),), dynamic_shapes=({0: "n"},))
     with pytest.raises(irkit.ContractError, match=f"the condition n <= {MOST}, which n = {LONG} breaks"):
         program(torch.zeros(1, 1).expand(LONG, 1))
+
+
+def test_an_image_without_places_is_refused() -> None:
+    def sampled(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        return F.grid_sample(x, grid, align_corners=False)
+
+    given = torch.randn(2, 3, 5, 6), torch.randn(2, 4, 4, 2)
+    program = irkit.to_onnx(sampled, given, dynamic_shapes=({0: "b", 2: "h", 3: "w"}, {0: "b"}))
+    assert [text for text, _ in program.report.guards] == ["h >= 1", "w >= 1"]
+    with pytest.raises(irkit.ContractError, match="the condition w >= 1"):
+        program(given[0][..., :0], given[1])
+    assert program(given[0][:0], given[1][:0]).shape == (0, 3, 4, 4)
+    x, grid = param(tensor("f32", 1, 2, "h", 4)), param(tensor("f32", 1, 3, 3, 2))
+    ready = prepare(Graph((x, grid), (op.GridSample(x, grid),)), "onnxruntime-cpu")
+    assert [fact.text for fact in ready.signature.facts] == ["h >= 1"]
+
+
+@pytest.mark.parametrize("kind", (np.uint64, np.uint32, np.int64))
+def test_norms_of_large_integers_do_not_wrap(kind: Any) -> None:
+    most = np.iinfo(kind).max
+    numbers = np.array([[3, 4], [most // 4, most // 2], [most // 2 + 1, 1]], kind)
+    x = param(tensor({"u": "u", "i": "i"}[np.dtype(kind).kind] + str(np.dtype(kind).itemsize * 8), 3, 2))
+    graph = Graph((x,), (op.ReduceL2(x, [1]),))
+    (found,) = session(prepare(graph, "onnxruntime-cpu")).run((numbers,))
+    (expected,) = irkit.evaluate(graph, (numbers,))
+    np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=1e-12, atol=1)
+    np.testing.assert_allclose(found[:, 0], np.sqrt((numbers.astype(np.float64) ** 2).sum(1)), rtol=1e-6)

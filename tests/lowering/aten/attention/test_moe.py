@@ -40,3 +40,26 @@ def test_rows_and_columns_that_no_group_covers_are_zero(ends: list[int]) -> None
     fallback = torch.ops.transformers.grouped_mm_fallback
     whole = irkit.to_onnx(lambda x, y, o: fallback(x, y, o), (*f32, offs))(*f32, offs)
     torch.testing.assert_close(whole, fallback(*f32, offs), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("ends", [[2, 4, 9], [4, 2, 8], [-1, 2, 8]])
+def test_groups_beyond_the_rows_are_refused(ends: list[int]) -> None:
+    """torch does not look, and reads what lies beyond."""
+    a, experts = torch.randn(8, 16).bfloat16(), torch.randn(3, 16, 16).bfloat16()
+    offs = torch.tensor([2, 4, 8], dtype=torch.int32)
+
+    def product(x: torch.Tensor, y: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.grouped_mm(x, y, offs=offs)
+
+    program = irkit.to_onnx(product, (a, experts, offs), dynamic_shapes=({0: "n"}, None, None))
+    torch.testing.assert_close(program(a, experts, offs), product(a, experts, offs))
+    with pytest.raises(irkit.ContractError, match="the groups of grouped_mm end in order"):
+        program(a, experts, torch.tensor(ends, dtype=torch.int32))
+
+
+def test_groups_that_counts_add_up_to_need_no_check() -> None:
+    def product(x: torch.Tensor, y: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.grouped_mm(x, y, offs=counts.cumsum(0).int())
+
+    given = torch.randn(8, 16).bfloat16(), torch.randn(3, 16, 16).bfloat16(), torch.tensor([2, 2, 4])
+    assert irkit.to_onnx(product, given).checks == ()
