@@ -443,9 +443,10 @@ def _terms(*given: Any) -> tuple[Any, ...]:
             raise DimensionError(
                 f"{each!r} is no dimension", hint='give an int, or an expression over irkit.symbol("n")'
             )
-        for each_symbol in each.free_symbols if isinstance(each, sympy.Basic) else ():
-            if not is_own(each_symbol):
-                raise foreign(each_symbol)
+        symbols: Any = each.free_symbols if isinstance(each, sympy.Basic) else ()
+        for found in symbols:
+            if not is_own(found):
+                raise foreign(found)
     return given
 
 

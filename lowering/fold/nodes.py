@@ -34,8 +34,10 @@ from lowering.records.torch_internals import C, HigherOrderOperator, OpOverload
 from lowering.records.types import type_of
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import binders, ints
+from passes.legal.runtime.division import is_kept_off
 
 ARANGE = "aten::arange"
+DIVISIONS = frozenset(f"aten::{name}" for name in "div divide floor_divide true_divide remainder fmod __mod__".split())
 GROUPED = frozenset(("aten::_grouped_mm", "transformers::grouped_mm_fallback"))
 EFFECTS = frozenset(
     "aten::_assert_scalar aten::_assert_async aten::_assert_tensor_metadata aten::sym_constrain_range "
@@ -266,6 +268,8 @@ def call_operator(scope: Scope, node: Node) -> None:
         scope.checks.extend(bounds_asserted(node, args))
     if name_of_operator(node.target) in GROUPED:
         scope.checks.extend(ends_asserted(node, *args, **kwargs))
+    if name_of_operator(node.target) in DIVISIONS and isinstance(result, Value) and result.dtype.is_integer:
+        scope.checks.extend(divisor_asserted(node, args[1]))
     hold(scope, node, result)
 
 
@@ -295,6 +299,13 @@ def ends_asserted(node: Node, rows: Value, matrices: Value, offs: Value | None =
     wrong = op.ReduceSum(cast(op.Less(after, before), DType.INT64), keepdims=0)
     text = "the groups of grouped_mm end in order, and none after the last row"
     yield Check(op.Equal(wrong, const(0, "i64")), text, source_of(node))
+
+
+def divisor_asserted(node: Node, divisor: Any) -> Iterator[Check]:
+    """What a quotient or remainder of integers asserts of a divisor that is computed: it is not 0."""
+    if isinstance(divisor, Value) and divisor.blob is None and divisor.dtype.is_integer and not is_kept_off(divisor):
+        none = op.ReduceSum(cast(op.Equal(divisor, scalar(0, divisor.dtype)), DType.INT64), keepdims=0)
+        yield Check(op.Equal(none, const(0, "i64")), "no integer is divided by 0", source_of(node))
 
 
 def started_from(value: Value) -> Value:

@@ -86,8 +86,9 @@ def aten_hardswish(self: Value) -> Value:
 
 def aten_softshrink(self: Value, lambd: Number = 0.5) -> Value:
     """self moved towards zero by lambd, and zero within it."""
-    edge = scalar(lambd, self.dtype)
-    return op.Sub(self, op.Clip(self, op.Neg(edge), edge))
+    x = cast(self, DType.FLOAT) if self.dtype is DType.BFLOAT16 else self  # torch keeps lambd in float32
+    edge = scalar(lambd, x.dtype)
+    return cast(op.Sub(x, op.Clip(x, op.Neg(edge), edge)), self.dtype)
 
 
 def aten_hardshrink(self: Value, lambd: Number = 0.5) -> Value:

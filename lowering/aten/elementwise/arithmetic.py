@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from irkit.build import op
+from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.errors import Unsupported
+from lowering.errors import LoweringError, Unsupported
 from lowering.tensors.complex_numbers import hypotenuse, is_negative, signed
 from lowering.tensors.pieces import widened
 from lowering.tensors.promotion import (
@@ -243,8 +243,18 @@ def aten_pow(self: Operand, exponent: Operand) -> Value:
         b = scalar(math.copysign(float(np.finfo(np.float32).tiny), exponent), dtype)  # torch's is no 0 in float64
     if dtype.is_float:
         return op.Pow(a, b)
-    known = exponent if type(exponent) is int and 0 <= exponent < 1 << 7 else None
+    if type(exponent) is int and not (dtype.is_unsigned and exponent < 0):
+        require_fits(exponent, dtype)
+    known = exponent if type(exponent) is int and exponent >= 0 else None
     return cast(whole_power(a, b, known), dtype)
+
+
+def require_fits(number: int, dtype: DType) -> None:
+    """Raises LoweringError for a number that a type of integers does not hold: torch refuses to convert it."""
+    if dtype.is_integer and not int(np.iinfo(dtype.numpy).min) <= number <= int(np.iinfo(dtype.numpy).max):
+        raise LoweringError(
+            f"{number} is no {dtype.short}, and torch refuses to convert it", hint="cast the tensor first"
+        )
 
 
 def rooted(x: Value) -> Value:
@@ -256,7 +266,7 @@ def rooted(x: Value) -> Value:
 
 
 _BITS = 6
-"""The bits of an exponent in a tensor of 32 or 64 bits of which a power is exact."""
+"""The bits of an exponent in a tensor for which squares are written out; the others have a loop, where one has them."""
 
 
 def whole_power(a: Value, b: Value, known: int | None) -> Value:
@@ -273,9 +283,26 @@ def whole_power(a: Value, b: Value, known: int | None) -> Value:
         result = op.Mul(result, op.Where(chosen, one, square))
     if known is not None:
         return result if known else expand(one, a.shape)
-    result = op.Where(op.Less(b, scalar(1 << _BITS, a.dtype)), result, op.Pow(a, b))
+    result = with_high_bits(result, op.Mul(square, square), op.Div(b, scalar(1 << _BITS, a.dtype)))
     lost = op.And(op.Less(b, zero), op.Not(op.Equal(op.Abs(a), one)))
     return op.Where(lost, zero, result)
+
+
+def with_high_bits(result: Value, square: Value, rest: Value) -> Value:
+    """result * square ** rest, by squaring as often as the greatest `rest` has bits: not at all where all are 0."""
+    one, zero, two = (scalar(n, rest.dtype) for n in (1, 0, 2))
+
+    def is_left(rest: Value) -> Value:
+        """Whether an exponent has bits left"""
+        return op.Greater(op.ReduceSum(cast(op.Greater(rest, zero), DType.INT64), keepdims=0), const(0, "i64"))
+
+    def step(i: Value, going: Value, result: Value, square: Value, rest: Value) -> tuple[Value, Value, Value, Value]:
+        """One bit"""
+        factor = op.Where(op.Equal(op.BitwiseAnd(rest, one), zero), one, square)
+        left = op.Div(rest, two)
+        return is_left(left), op.Mul(result, factor), op.Mul(square, square), left
+
+    return op.Loop(const(64, "i64"), is_left(rest), result, square, rest, body=step)[0]
 
 
 _POWERS: dict[float, Callable[[Value], Value]] = {

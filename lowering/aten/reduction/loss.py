@@ -165,8 +165,7 @@ def aten_cross_entropy_loss(
         shares = of_probabilities(x, t, weight, label_smoothing)
         loss = op.Neg(total(shares, [1]) if reduction == 0 else total(shares))
         if reduction == 1:  # the mean is over items, classes not counted
-            count = dims.floordiv(dims.product(x.shape), x.shape[1])
-            return op.Div(loss, cast(dim_scalar(count), loss.dtype))
+            return op.Div(loss, items(x, loss.dtype))
     elif label_smoothing:
         loss = smoothed(x, t, weight, reduction, ignore_index, label_smoothing)
     else:
@@ -174,6 +173,14 @@ def aten_cross_entropy_loss(
             x, classes(t), weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction]
         )
     return squeeze(loss, 0) if lone and reduction == 0 else loss
+
+
+def items(x: Value, dtype: DType) -> Value:
+    """How many items there are, each with scores for all classes: not a number where there are no classes"""
+    count, classes = dims.product(x.shape), x.shape[1]
+    if type(classes) is int and classes > 0:
+        return cast(dim_scalar(dims.floordiv(count, classes)), dtype)
+    return op.Div(cast(dim_scalar(count), dtype), cast(dim_scalar(classes), dtype))
 
 
 def over_classes(x: Value, weight: Value) -> Value:

@@ -16,6 +16,7 @@ from lowering.records.torch_internals import OpOverload
 _SQUEEZES = frozenset(("aten::squeeze", "aten::squeeze_copy"))
 _RESIZES = ("aten::upsample_", "aten::_upsample_")
 _SAMPLERS = ("aten::grid_sampler",)
+_LOSSES = frozenset(("aten::cross_entropy_loss", "aten::nll_loss", "aten::nll_loss_nd", "aten::nll_loss_forward"))
 _CONVOLUTIONS = ("aten::conv",)
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
 
@@ -41,6 +42,8 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from something_to_weigh(node)
     elif name.startswith(_RESIZES):
         yield from something_to_resize(node, recorded)
+    elif name in _LOSSES:
+        yield from some_class(node, recorded)
     elif name.startswith(_SAMPLERS):
         for size in dict.fromkeys(map(expression, recorded.shape[2:])):
             yield from of_sizes(unsigned(size) >= 1)
@@ -51,6 +54,17 @@ def something_to_weigh(node: Node) -> Iterator[Any]:
     weight = node.args[1].meta.get("val") if len(node.args) > 1 and isinstance(node.args[1], Node) else None
     for size in dict.fromkeys(map(expression, weight.shape)) if isinstance(weight, torch.Tensor) else ():
         yield from of_sizes(unsigned(size) >= 1)
+
+
+def some_class(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The condition that there is a class, which each item names, or no item."""
+    target = node.args[1].meta.get("val") if len(node.args) > 1 and isinstance(node.args[1], Node) else None
+    if isinstance(target, torch.Tensor) and not target.is_floating_point() and recorded.dim():
+        some = unsigned(expression(recorded.shape[min(1, recorded.dim() - 1)])) >= 1
+        for condition in of_sizes(some):
+            nothing: list[Any] = [sympy.Eq(unsigned(expression(size)), 0) for size in target.shape]
+            either = sympy.Or(condition, *nothing)
+            yield from of_sizes(either) if either is not sympy.false else ()
 
 
 def something_to_resize(node: Node, recorded: torch.Tensor) -> Iterator[Any]:

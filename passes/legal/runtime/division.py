@@ -1,7 +1,8 @@
-"""Integer division by -1, which ends the process on a CPU where the least number of 32 or 64 bits is divided.
+"""Integer division by 0, and by -1 of the least number of 32 or 64 bits, which end the process on a CPU.
 
-The quotient is a number that the type does not hold, and x86 raises SIGFPE for it; ONNX Runtime lets that pass. torch
-and numpy wrap around: least // -1 is the least number again, and the remainder is 0.
+x86 raises SIGFPE for both, and ONNX Runtime lets that pass for a quotient, and fails on a remainder. torch and numpy
+wrap around: least // -1 is the least number again, and the remainder is 0. By 0 torch raises, which is a condition of
+what is captured from it; numpy gives 0, and so does what is written here.
 """
 
 from __future__ import annotations
@@ -18,37 +19,48 @@ from passes.analysis.questions import number
 WIDE = (DType.INT32, DType.INT64)
 
 
-def may_overflow(value: Value) -> bool:
-    """True for a quotient or remainder of integers whose divisor may be -1."""
+def may_fail(value: Value) -> bool:
+    """True for a quotient or remainder of integers whose divisor may be 0, or -1 in a type of 32 or 64 bits."""
     x, y = value.inputs
-    if x is None or y is None or x.dtype not in WIDE or value.attribute("fmod", 0):
+    if x is None or y is None or not x.dtype.is_integer or value.attribute("fmod", 0):
         return False
     if y.blob is not None:
-        return not y.blob.is_weight and bool((y.blob.array == -1).any())
+        wrong = (0, -1) if x.dtype in WIDE else (0,)
+        return not y.blob.is_weight and bool(np.isin(y.blob.array, wrong).any())
     return not is_kept_off(y)
 
 
 def is_kept_off(divisor: Value) -> bool:
-    """True for Where(y == -1, 1, y), and for what is a size."""
+    """True for Where(y == 0, 1, y), for the same with what else is asked of y, and for what is a size."""
     while divisor.op in ("Unsqueeze", "Squeeze", "Cast", "Reshape", "Gather") and divisor.inputs[0] is not None:
         divisor = divisor.inputs[0]
     if divisor.op in ("ShapeVector", "Shape", "Size"):
         return True
     flag = divisor.inputs[0] if divisor.op == "Where" else None
-    return flag is not None and flag.op == "Equal" and divisor.inputs[2] in flag.inputs
+    flags = flag.inputs if flag is not None and flag.op == "Or" else (flag,)
+    asked = [bare(v) for each in flags if each is not None and each.op == "Equal" for v in each.inputs]
+    return bool(asked) and bare(divisor.inputs[2]) in asked
+
+
+def bare(value: Value | None) -> Value | None:
+    """What a value is a Cast of: without a kernel for a type, each operator may get one of its own."""
+    while value is not None and value.op == "Cast":
+        value = value.inputs[0]
+    return value
 
 
 def by_others(m: Match) -> Made:
-    """Divided by 1 where the divisor is -1; a quotient is then turned"""
+    """Divided by 1 where the divisor is 0 or -1; a quotient is then 0, or turned"""
     x, y = m.root.inputs
     if y is None:
         return decline("no divisor")
-    minus = op.Equal(y, number(y, -1))
-    safe = op.Where(minus, number(y, 1), y)
+    none, wide = op.Equal(y, number(y, 0)), y.dtype in WIDE
+    minus = op.Equal(y, number(y, -1)) if wide else none
+    safe = op.Where(op.Or(none, minus) if wide else none, number(y, 1), y)
     if m.root.op == "Mod":
         return op.Mod(x, safe)
     found = op.Div(x, safe)
-    return op.Where(minus, op.Neg(found), found)
+    return op.Where(none, number(y, 0), op.Where(minus, op.Neg(found), found) if wide else found)
 
 
 def _sample(rng: np.random.Generator, name: str) -> Value:
@@ -59,9 +71,9 @@ def _sample(rng: np.random.Generator, name: str) -> Value:
 
 
 OVERFLOWS = (
-    Rule("mod_by_minus_one", hole("root", ops=("Mod",), where=may_overflow), by_others, True,
-         "Mod(x, y) -> Mod(x, Where(y == -1, 1, y))", sample=lambda rng: _sample(rng, "Mod")),
-    Rule("div_by_minus_one", hole("root", ops=("Div",), where=may_overflow), by_others, True,
-         "Div(x, y) -> +-Div(x, Where(y == -1, 1, y))", sample=lambda rng: _sample(rng, "Div")),
+    Rule("mod_by_nothing", hole("root", ops=("Mod",), where=may_fail), by_others, True,
+         "Mod(x, y) -> Mod(x, Where(y == 0 or y == -1, 1, y))", sample=lambda rng: _sample(rng, "Mod")),
+    Rule("div_by_nothing", hole("root", ops=("Div",), where=may_fail), by_others, True,
+         "Div(x, y) -> 0 or +-Div(x, Where(y == 0 or y == -1, 1, y))", sample=lambda rng: _sample(rng, "Div")),
 )  # fmt: skip
 """What ONNX Runtime's CPU provider must never be given."""

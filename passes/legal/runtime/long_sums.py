@@ -4,8 +4,11 @@ conditions for those whose sizes are not known."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from irkit.build import op
+import numpy as np
+
+from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import product
@@ -29,13 +32,14 @@ def is_long(value: Value) -> bool:
 def in_steps(m: Match) -> Made:
     """The sum axis by axis, and of an axis that is too long in runs: each step adds few enough"""
     value, x = m.root, m.root.inputs[0]
-    if x is None or value.op == "ReduceLogSumExp" or not is_bound(m, x.shape, bound_by(x)):
-        return decline("nothing tells the sizes, or the numbers are not added as they are")
+    if x is None or not is_bound(m, x.shape, bound_by(x)):
+        return decline("nothing tells the sizes")
     if value.op == "CumSum":
         given = {name: attribute_of(value, name) for name in ("exclusive", "reverse")}
         return op.Cast(op.CumSum(op.Cast(x, to=DType.DOUBLE), value.inputs[1], **given), to=DType.FLOAT)
     reduced = positive(axes_of(value.inputs[1]) or (), x.rank)
-    whole = before(value.op, x)
+    shift = finite_peak(x, reduced) if value.op == "ReduceLogSumExp" else None
+    whole = before(value.op, x) if shift is None else op.Exp(op.Sub(x, shift))
     for axis in reversed(reduced):
         size = whole.shape[axis]
         if type(size) is int and size > MOST:
@@ -46,6 +50,7 @@ def in_steps(m: Match) -> Made:
         count = built(m, (product(x.shape[a] for a in reduced),), 0, bound_by(x))
         whole = op.Div(whole, op.Cast(count, to=DType.FLOAT))
     whole = op.Sqrt(whole) if value.op == "ReduceL2" else op.Log(whole) if value.op == "ReduceLogSum" else whole
+    whole = whole if shift is None else op.Add(op.Log(whole), shift)
     return whole if attribute_of(value, "keepdims") != 0 else op.Squeeze(whole, list(reduced))
 
 
@@ -56,6 +61,12 @@ def added_in_runs(m: Match, x: Value, axis: int, size: int) -> Value:
     head = op.Reshape(op.Slice(x, [0], [even], [axis]), runs, allowzero=1)
     whole = op.ReduceSum(op.ReduceSum(head, [axis + 1], keepdims=0), [axis])
     return op.Add(whole, op.ReduceSum(op.Slice(x, [even], [size], [axis]), [axis])) if size > even else whole
+
+
+def finite_peak(x: Value, axes: Sequence[int]) -> Value:
+    """The greatest number along axes, which are kept; 0 where that is infinite, for inf - inf is no number."""
+    peak = op.ReduceMax(x, list(axes))
+    return op.Where(op.IsInf(peak), const(np.zeros((), x.dtype.numpy)), peak)
 
 
 def before(name: str, x: Value) -> Value:

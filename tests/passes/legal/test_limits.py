@@ -175,3 +175,29 @@ def test_norms_of_large_integers_do_not_wrap(kind: Any) -> None:
     (expected,) = irkit.evaluate(graph, (numbers,))
     np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=1e-12, atol=1)
     np.testing.assert_allclose(found[:, 0], np.sqrt((numbers.astype(np.float64) ** 2).sum(1)), rtol=1e-6)
+
+
+def test_log_sum_exp_of_many_rows_is_right() -> None:
+    x = param(tensor("f32", LONG, 1))
+    ready = prepare(Graph((x,), (op.ReduceLogSumExp(x, [0]),)), "onnxruntime-cpu")
+    (found,) = session(ready).run((np.full((LONG, 1), 2.0, np.float32),))
+    np.testing.assert_allclose(found, 2 + np.log(LONG), rtol=1e-6)
+    assert "ReduceLogSumExp" not in {value.op for value in ready.order}
+
+
+@pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
+def test_cross_entropy_without_classes(reduction: str) -> None:
+    def loss(x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(x, t, reduction=reduction)
+
+    named = {0: "n", 1: "c"}
+    chosen = torch.zeros(3, dtype=torch.long)
+    program = irkit.to_onnx(loss, (torch.randn(3, 4), chosen), dynamic_shapes=(named, {0: "n"}))
+    with pytest.raises(irkit.ContractError, match=r"\(n == 0\) or \(c >= 1\)"):
+        program(torch.zeros(3, 0), chosen)
+    nothing = torch.zeros(0, 0), chosen[:0]
+    torch.testing.assert_close(program(*nothing), loss(*nothing), equal_nan=True)
+    shares = irkit.to_onnx(loss, (torch.randn(3, 4), torch.rand(3, 4)), dynamic_shapes=(named, named))
+    for sizes in ((3, 0), (0, 4), (2, 5)):
+        given = torch.zeros(sizes), torch.ones(sizes)
+        torch.testing.assert_close(shares(*given), loss(*given), equal_nan=True)

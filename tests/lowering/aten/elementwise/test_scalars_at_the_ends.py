@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import irkit
+from irkit.onnx.sessions import session
+from passes import prepare
 
 ODD = torch.tensor([float("nan"), -1.0, 2.0, float("inf"), float("-inf"), -0.0, 0.0, 3e-4])
 WHOLE = torch.tensor([2, 3, -1, 0, 1, -2, 5, 7])
+EXPONENTS = torch.tensor([0, 1, 62, 63, 64, 65, 127, 128, 200, 1000, 2**31, 2**62 + 1])
+TINY = torch.tensor([6e-8, -6e-8, 1.2e-7, 6e-5, 6.01e-5, -6.1e-5, 0.5, float("nan"), -0.0])
 LEAST = torch.tensor([-(2**63), 5, -7, -(2**63)])
 TURNED = torch.tensor([-1, -1, 3, 2])
 SHIFTS = torch.tensor([0, 1, 63, 64, -1, -64, 100, 3])
@@ -20,6 +25,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "relu written out, of NaN": (lambda x: torch.where(x > 0, x, 0.0), (ODD,)),
     "the same from 0 on": (lambda x: torch.where(x >= 0, x, 0.0), (ODD,)),
     "a power above 63": (lambda x: (x**64, x**65, x**127), (WHOLE,)),
+    "a power above 127": (lambda x: (x**128, x**200, x**1001, x.int() ** 128, x.byte() ** 200), (WHOLE,)),
+    "powers in a tensor": (lambda x, n: (x[:, None] ** n, 3**n, x[:, None].int() ** n.int()), (WHOLE, EXPONENTS)),
+    "powers in a tensor of bytes": (lambda x, n: x.to(torch.int8)[:, None] ** n.to(torch.int8), (WHOLE, EXPONENTS[:7])),
+    "small powers in a tensor": (lambda x, n: x[:, None] ** (n % 9), (WHOLE, EXPONENTS)),
+    "softshrink of bfloat16": (lambda x: torch.nn.functional.softshrink(x, 6e-5), (TINY.bfloat16(),)),
+    "softshrink of float16": (lambda x: torch.nn.functional.softshrink(x, 5.96e-8), (TINY.half(),)),
     "a power that is 0 in float32": (lambda x: (x**1e-300, x**-1e-300), (ODD,)),
     "celu of a large alpha": (lambda x: (torch.celu(x, 1e10), torch.celu(x, 70000.0)), (ODD,)),
     "elu in float64": (lambda x: torch.nn.functional.elu(x, 1.1), (ODD.double(),)),
@@ -48,3 +59,40 @@ def test_the_least_number_by_minus_one_ends_no_process(dtype: torch.dtype) -> No
     found = [part.tolist() for part in program(x, y)]
     half = least // 2
     assert found == [[0, 0, 2, 0], [0, 0, -1, 0], [least, -5, -3, half], [least, -5, -2, half]]
+
+
+@pytest.mark.parametrize("dtype", (torch.int8, torch.uint8, torch.int32, torch.int64))
+@pytest.mark.parametrize("how", ("floor", "trunc", "remainder", "fmod"))
+def test_integers_are_not_divided_by_0(how: str, dtype: torch.dtype) -> None:
+    """eager raises; ONNX Runtime's Div ends the process."""
+
+    def divided(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.div(x, y, rounding_mode=how) if how in ("floor", "trunc") else getattr(torch, how)(x, y)
+
+    x, y = torch.tensor([5, 7, 0], dtype=dtype), torch.tensor([1, 2, 3], dtype=dtype)
+    program = irkit.to_onnx(divided, (x, y))
+    torch.testing.assert_close(program(x, y), divided(x, y))
+    with pytest.raises(RuntimeError):
+        divided(x, y * 0)
+    with pytest.raises(irkit.ContractError, match="no integer is divided by 0"):
+        program(x, y * 0)
+
+
+def test_a_file_that_divides_integers_by_0_ends_no_process() -> None:
+    x, y = irkit.param(irkit.tensor("i32", 3)), irkit.param(irkit.tensor("i32", 3))
+    graph = irkit.Graph((x, y), (irkit.op.Div(x, y), irkit.op.Mod(x, y)))
+    arrays = np.array([5, -7, 9], np.int32), np.array([0, 0, -1], np.int32)
+    found = session(prepare(graph, "onnxruntime-cpu")).run(arrays)
+    assert [each.tolist() for each in found] == [[0, 0, -9], [0, 0, 0]]
+
+
+def test_a_divisor_that_is_a_size_or_a_number_is_not_checked() -> None:
+    program = irkit.to_onnx(lambda x: (x // x.shape[0], x % 3), (torch.arange(4),), dynamic_shapes=({0: "n"},))
+    assert program.checks == ()
+
+
+def test_an_exponent_that_the_type_does_not_hold_is_refused() -> None:
+    with pytest.raises(RuntimeError):
+        torch.ones(2, dtype=torch.int8) ** 128
+    with pytest.raises(irkit.IrkitError, match="128 is no i8"):
+        irkit.to_onnx(lambda x: x**128, (torch.ones(2, dtype=torch.int8),))
