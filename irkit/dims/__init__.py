@@ -4,7 +4,6 @@ from irkit.dims import (
     signs,
 )
 from irkit.dims.algebra import (
-    CACHE,
     FUNCTIONS,
     PARTS,
     TERMS,
@@ -26,10 +25,6 @@ from irkit.dims.algebra import (
     dim,
     evaluate,
     floordiv,
-    foreign,
-    fresh,
-    is_fresh,
-    is_own,
     label,
     maximum,
     minimum,
@@ -43,12 +38,19 @@ from irkit.dims.algebra import (
     solve,
     sub,
     substitute,
-    symbol,
     symbols_of,
 )
 from irkit.dims.ranges import (
     LEAST,
     Range,
+)
+from irkit.dims.symbols import (
+    CACHE,
+    foreign,
+    fresh,
+    is_fresh,
+    is_own,
+    symbol,
 )
 
 __all__ = [

@@ -102,12 +102,13 @@ def ranges_in_file(path: Path) -> dict[str, tuple[int, int | None]]:
 
 def stated_in(path: Path) -> Iterator[Mapping[str, Any]]:
     """What each program in a `.pt2` file says of ranges, as torch wrote it."""
-    with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            if name.endswith(_OLDER) or (_MODELS in name and name.endswith(".json")):
-                try:
-                    stated = json.loads(archive.read(name)).get("range_constraints")
-                except (OSError, ValueError, EOFError, RuntimeError, AttributeError, zipfile.BadZipFile):
-                    continue  # torch has read what it needs
-                if isinstance(stated, dict):
-                    yield stated
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [n for n in archive.namelist() if n.endswith(_OLDER) or (_MODELS in n and n.endswith(".json"))]
+            read = [json.loads(archive.read(name)) for name in names]
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile):
+        return  # damaged; torch has read what it needs
+    for each in read:
+        stated = each.get("range_constraints") if isinstance(each, dict) else None
+        if isinstance(stated, dict):
+            yield stated
