@@ -1,6 +1,6 @@
 """torch programs into irkit graphs: capture, converters, the fold, and the export that runs.
 
-`lower` and `Program` bring in torch when they are asked for; `lowering.errors`, `lowering.tensors`,
+`lower`, `trace` and `Program` bring in torch when they are asked for; `lowering.errors`, `lowering.tensors`,
 `lowering.algorithms` and `lowering.aten` never do.
 """
 
@@ -10,15 +10,15 @@ from lowering.errors import CaptureError, LoweringError, MissingConverters, Unsu
 
 if TYPE_CHECKING:
     from lowering.program.program import Program
-    from lowering.program.ways import lower
+    from lowering.program.ways import lower, trace
 
-__all__ = ["CaptureError", "LoweringError", "MissingConverters", "Program", "Unsupported", "lower"]
+__all__ = ["CaptureError", "LoweringError", "MissingConverters", "Program", "Unsupported", "lower", "trace"]
 
 
 def __getattr__(name: str) -> Any:
-    """`lower` and `Program`, and with them torch."""
-    if name not in ("lower", "Program"):
+    """`lower`, `trace` and `Program`, and with them torch."""
+    if name not in ("lower", "trace", "Program"):
         raise AttributeError(f"module 'lowering' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module("lowering.program.ways" if name == "lower" else "lowering.program.program"), name)
+    return getattr(import_module("lowering.program.program" if name == "Program" else "lowering.program.ways"), name)

@@ -24,6 +24,8 @@ from torch.fx import Graph, GraphModule, Node
 from lowering.capture.deferred import lines_of_assertions, notes_of_draft, without_node
 from lowering.capture.dropped_numbers import Dropped, dropped_numbers, notes_of_lost, ranges_in_file, ranges_of_program
 from lowering.capture.fx_graphs import (
+    TRACE,
+    Trace,
     examples_of,
     has_shapes,
     is_aten,
@@ -542,8 +544,10 @@ def of_graph(
     env = shape_env_of(metas)
     symbols = {symbol for meta in metas if isinstance(meta, torch.Tensor) for symbol in free_symbols(meta)}
     ranges = ranges_of({s: env.var_to_range[s] for s in symbols if s in env.var_to_range} if env else {}, env)
-    ranges = unspecialized(ranges)
-    names, state, structure = names_of((), leaves, metas, {}), state_of_graph(module), structure_of(module)
+    trace: Trace | None = module.meta.get(TRACE)
+    ranges = unspecialized(ranges) if trace is None else {**unspecialized(ranges), **trace.ranges}
+    known = {} if trace is None else trace.names
+    names, state, structure = names_of((), leaves, metas, known), state_of_graph(module), structure_of(module)
     asserted = assertions_of(module, lines_of_assertions(env))
     return Captured(
         name=name_of(module),
@@ -557,11 +561,12 @@ def of_graph(
         arguments=tuple(leaf.path[0] for leaf in leaves) if structure is None else structure.arguments,
         leaves=leaves,
         scalars={leaf.name: meta for leaf, meta in zip(leaves, metas, strict=True) if is_baked(meta)},
-        dim_names=names.symbols,
-        equal={},
+        dim_names={**names.symbols, **known},
+        equal={} if trace is None else trace.equal,
         range_constraints=ranges,
         guards=(
-            *(guards_of(env, (), leaves, metas) if env else ()),
+            *(() if trace is None else trace.guards),
+            *(guards_of(env, (), leaves, metas) if env and trace is None else ()),
             *without_node(env, module, asserted),
             *guards_of_element_types(module),
             *guards_of_stored(module, state),
@@ -569,6 +574,7 @@ def of_graph(
         signed=frozenset(),
         registered=definitions(in_spec, out_spec),
         attempts=(Attempt("the FX graph given", 0.0),),
+        settled={} if trace is None else trace.settled,
     )
 
 

@@ -6,7 +6,7 @@ import builtins
 import copy
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -14,12 +14,29 @@ import torch
 from torch.export import Dim
 from torch.fx import Graph, GraphModule, Node
 
+from lowering.capture.guards.guards import Guard
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf
 from lowering.records.pytrees import Path, leaf_paths, unique_names
 from lowering.records.torch_internals import OperatorBase, pytree
 
 PYTHON = frozenset(module.__name__ for module in (operator, math, builtins)) | {"_operator"}
+
+
+TRACE = "irkit"
+"""The key of irkit's own in the `meta` of a graph and its nodes."""
+
+
+@attrs.frozen(eq=False)
+class Trace:
+    """What capture knows of the sizes in a graph that it made: the user's name for each of torch's symbols, the names
+    that turned out to be something else, the ranges, what was relied on, and the symbols that are one number."""
+
+    names: Mapping[str, str]
+    equal: Mapping[str, str]
+    ranges: Mapping[str, tuple[int, int | None]]
+    guards: tuple[Guard, ...]
+    settled: Mapping[str, int]
 
 
 def module_of_graph(graph: Graph) -> GraphModule:

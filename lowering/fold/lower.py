@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
@@ -32,7 +32,7 @@ from lowering.fold.assertions import Watched, as_facts, noted, settled_checks, t
 from lowering.fold.facts import facts_of, ranges_by_name
 from lowering.fold.nodes import lower_graph, reached, require_converters
 from lowering.fold.result_names import output_names_of, unique
-from lowering.fold.scope import Check, Options, Scope, stamped, tensor_constant
+from lowering.fold.scope import Check, Options, Scope, memory_key, stamped, tensor_constant
 from lowering.fold.simplified_sizes import relying
 from lowering.records.options import DEFAULTS, ExportOptions
 from lowering.records.programs import RESULTS
@@ -196,6 +196,7 @@ class Inputs:
     state: dict[str, torch.Tensor]
     written: dict[str, str]  # FX name of a placeholder that the program writes -> name of its port
     complex_names: list[str] = attrs.field(factory=list)
+    fetched: dict[Any, Value] = attrs.field(factory=dict)  # what stands for a tensor that the program fetches by name
 
     @classmethod
     def of(cls, captured: Captured, sizes: Sizes, *, copy: bool = False) -> Inputs:
@@ -227,7 +228,19 @@ class Inputs:
                     found.given.append(tensor_constant(constants, tensor, target, copy=copy))
             else:
                 found.add_user(node, next(user, node.name), sizes, changes)
+        found.add_fetched(captured, sizes, written)
         return found
+
+    def add_fetched(self, captured: Captured, sizes: Sizes, written: Set[Any]) -> None:
+        """Adds parameters for the tensors that an FX graph fetches from its module by name, and writes."""
+        for node in captured.graph_module.graph.nodes:
+            name = str(node.target)
+            tensor = captured.state.get(name) if node.op == "get_attr" else None
+            if not isinstance(tensor, torch.Tensor) or storage.storage_of(node) not in written or name in self.state:
+                continue
+            self.add(node, Port(name, "state"), type_of(node.meta["val"], sizes))
+            self.fetched[memory_key(tensor)] = self.given.pop()
+            self.state[name], self.written[node.name] = tensor.detach().clone(), name
 
     def add(self, node: Node, port: Port, type_: Tensor) -> None:
         """Adds a parameter for a placeholder; a complex one holds pairs of real numbers in a last dimension of 2."""
@@ -270,6 +283,7 @@ def lower_with_scalars(module: GraphModule, inputs: Inputs, sizes: Sizes, option
     """`lower_graph`, with the parameters that are sizes bound to their symbols."""
     outer = Scope(sizes, options)
     outer.binders.update({symbol: (value, True) for symbol, value in inputs.scalars.items()})
+    outer.constants.update(inputs.fetched)
     return lower_graph(module, inputs.given, sizes, options, outer)
 
 
@@ -346,7 +360,7 @@ def state_of(captured: Captured, scope: Scope, inputs: Inputs, results: Any) -> 
             name = str(spec.target)
             found[inputs.written.get(name, name)] = result
     for node, _ in list(scope.places.items()):
-        if node.op == "placeholder" and node.name in inputs.written and node in scope.store:
+        if node.op in ("placeholder", "get_attr") and node.name in inputs.written and node in scope.store:
             found.setdefault(inputs.written[node.name], scope.store[node])
     params = {port.name for port, _ in inputs.params}
     missing = set(found) - params

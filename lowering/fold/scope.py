@@ -146,10 +146,15 @@ def memory(tensor: torch.Tensor) -> Any:
     return tensor.data_ptr()
 
 
+def memory_key(tensor: torch.Tensor) -> Any:
+    """Equal for tensors that are the same elements of one memory, in the same order."""
+    return memory(tensor), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.is_conj()
+
+
 def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str, *, copy: bool = False) -> Value:
     """The constant of what a tensor holds now; one value for tensors that are the same memory (tied weights)."""
     tensor = tensor if tensor.layout is torch.strided else tensor.to_dense()
-    key = (memory(tensor), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.is_conj())
+    key = memory_key(tensor)
     if key not in known or tensor.numel() == 0:
         where = Origin(node=name, target="weight")
         if tensor.is_complex():

@@ -13,6 +13,7 @@ from torch.fx import GraphModule
 
 from irkit.core.ir import Graph
 from lowering.capture.capture import capture_model
+from lowering.capture.traces import traced_module
 from lowering.direct.entry import directly
 from lowering.fold.lower import Lowered, lowered
 from lowering.program.clock import Clock
@@ -68,6 +69,31 @@ def lower(
         capture=capture, copy=copy,
     )  # fmt: skip
     return lower_model(program, args, kwargs, options, Clock()).graph
+
+
+def trace(
+    model: Any,
+    args: Sequence[Any] | torch.Tensor = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    scalar_inputs: Sequence[str] = (),
+    specialization: str | None = None,
+    widen: bool = True,
+) -> GraphModule:
+    """An FX graph of a model, which can be run, changed and given to `lower`, for those who want FX.
+
+    `node.meta["irkit"]` is the irkit type of what a node gives, over the user's names of dimensions, or the dimension
+    that it is (torch's own record, over torch's symbols, is in `meta["val"]`). `meta["irkit"]` of the module is what
+    capture relied on, so that `lower` of the graph keeps names, ranges and conditions. The arguments are those of
+    `lower`. It is torch.export that records the graph: a direct run of the model makes a graph of irkit's at once.
+
+    Raises CaptureError where torch cannot capture the model.
+    """
+    options = ExportOptions(
+        dynamic_shapes=dynamic_shapes, scalar_inputs=scalar_inputs, specialization=specialization, widen=widen
+    )
+    return traced_module(capture_model(model, args, kwargs, options))
 
 
 def lower_model(
