@@ -155,6 +155,9 @@ class Tuple:
         return f"({', '.join(repr(t) for t in self.items)})"
 
 
+HALVES = (DType.FLOAT16, DType.BFLOAT16)
+"""Element types of 16 bits that hold floating-point numbers."""
+
 Type = Tensor | Sequence | Optional | Tuple
 
 

@@ -11,13 +11,13 @@ from irkit import dims
 from irkit.build import const, op
 from irkit.core.blobs import Blob
 from irkit.core.ir import Value
-from irkit.core.types import DType
+from irkit.core.types import HALVES, DType
 from irkit.dims import Dim
-from lowering.tensors.promotion import HALVES, cast, scalar
+from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import expand, ints, may_be_empty, permute
 
-MEAN, SUM = 1, 2
-"""torch's numbers for the reductions of a loss; 0 is none."""
+MEAN = 1
+"""torch's number for a loss that is a mean; 0 is none, 2 a sum."""
 
 NARROW = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 """Integers of which ONNX has no sums."""

@@ -18,7 +18,7 @@ import sympy
 from irkit import dims
 from irkit.build import const, dim_scalar, op
 from irkit.core.ir import Value
-from irkit.core.types import DType
+from irkit.core.types import HALVES, DType
 from irkit.dims import Dim
 from lowering.errors import Unsupported
 
@@ -142,10 +142,6 @@ def combined(high: DType | None, low: DType | None) -> DType | None:
     if high is DType.BOOL or low.is_float or low.is_complex:
         return promote(high, low)
     return high
-
-
-HALVES = (DType.FLOAT16, DType.BFLOAT16)
-"""Element types for which torch computes in f32."""
 
 
 def is_beyond(operand: Operand, dtype: DType) -> bool:

@@ -24,9 +24,6 @@ SMALL = 1 << 16
 VIEWS = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 """Operators that see the same elements, in the same order, under other dimensions."""
 
-HALVES = (DType.FLOAT16, DType.BFLOAT16)
-"""Element types of 16 bits."""
-
 
 def same_type(a: Value, b: Value) -> bool:
     """True where the types are certainly equal."""
@@ -105,6 +102,16 @@ def small(value: Value) -> np.ndarray | None:
     """The content of a constant of at most `SMALL` elements; None for every other value."""
     blob = value.blob
     return blob.array if blob is not None and blob.size <= SMALL and blob.dtype is not DType.STRING else None
+
+
+def operand(value: Value, index: int) -> Value | None:
+    """Operand number `index`; None where it was left out."""
+    return value.inputs[index] if index < len(value.inputs) else None
+
+
+def scan_axes(value: Value, name: str, ranks: list[int]) -> list[int]:
+    """The axes that an attribute of Scan gives, counted from the front; 0 for each where it is left out."""
+    return [axis % rank for axis, rank in zip(value.attribute(name) or (0,) * len(ranks), ranks, strict=True)]
 
 
 def axes_of(value: Value | None) -> tuple[int, ...] | None:

@@ -21,11 +21,10 @@ import numpy as np
 from irkit.build import op
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value, constant, param
-from irkit.core.types import DType, Tensor, Tuple, Type
+from irkit.core.types import HALVES, DType, Tensor, Tuple, Type
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.ops.schemas import TYPE_STRINGS, OpSpec, spec, split
-from passes.analysis.questions import HALVES
 from passes.precision.risks import Measured, has_floats, limits, measured, result_types, risk
 
 COMPUTED = frozenset((

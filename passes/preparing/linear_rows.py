@@ -59,7 +59,7 @@ class Linear:
     @property
     def x(self) -> Value:
         """What the layer is applied to."""
-        return operand(self.product, 0)
+        return present_operand(self.product, 0)
 
 
 @attrs.frozen(eq=False)
@@ -73,7 +73,7 @@ class Form:
     saved: int = 0
 
 
-def operand(value: Value, index: int) -> Value:
+def present_operand(value: Value, index: int) -> Value:
     """An operand that every value of the operator has."""
     found = value.inputs[index]
     if found is None:
@@ -125,7 +125,7 @@ def forms_of(graph: Graph) -> dict[Value, Form]:
 def form_of(value: Value, found: Mapping[Value, Form], alone: Callable[[Value], bool]) -> Form | None:
     """How a value is computed on rows; None where it is not."""
     if value.op == "MatMul":
-        x, weight = operand(value, 0), operand(value, 1)
+        x, weight = present_operand(value, 0), present_operand(value, 1)
         if weight.rank != 2 or value.dtype not in DTYPES or not has_rows(x):
             return None
         held = turned(weight, alone(weight))
@@ -134,7 +134,7 @@ def form_of(value: Value, found: Mapping[Value, Form], alone: Callable[[Value], 
             return None
         return Form(value, (x,), Linear(value, held or weight, int(held is not None), None), saved)
     if value.op in NORMS:
-        x = operand(value, 0)
+        x = present_operand(value, 0)
         last = attribute_of(value, "axis") in (-1, value.rank - 1)
         plain = all(v is None or v.rank < 2 for v in value.inputs[1:])
         return Form(value, (x,)) if last and plain and has_rows(x) and x.rank == value.rank else None
@@ -314,7 +314,7 @@ def is_free(user: Value, value: Value) -> bool:
     """True for a Reshape of a value that is as well one of its rows: its target copies no dimension."""
     if user.op != "Reshape" or user.inputs[0] is not value:
         return False
-    target = operand(user, 1)
+    target = present_operand(user, 1)
     if target is value:
         return False
     if target.op == SHAPE_VECTOR:
@@ -353,7 +353,7 @@ class Builder:
     def rows(self, value: Value) -> Value:
         """A value on rows."""
         if value not in self.flat:
-            source = operand(value, 0) if value.op == "Reshape" else value
+            source = present_operand(value, 0) if value.op == "Reshape" else value
             given = self.flat[source] if source in self.inside and source not in self.new else self.old(source)
             shape = flattened(value.shape)
             if not same_shape(given.shape, shape):
@@ -455,7 +455,7 @@ def rows_here(graph: Graph, target: Target) -> Graph:
     bound = frozenset(s for p in graph.params for d in shape_of(p) for s in dims.symbols_of(d))
     inside = {v: f for region in chosen for v, f in region.inside.items()}
     owned = {p for region in chosen for p, v in region.owner.items() if v in region.inside}
-    groups = {operand(g[0].linear.product, 0): g for region in chosen for g in region.groups() if g[0].linear}
+    groups = {present_operand(g[0].linear.product, 0): g for region in chosen for g in region.groups() if g[0].linear}
     builder = Builder(bound, inside, groups)
     for value in graph.order:
         if value in inside:
@@ -470,7 +470,7 @@ def rebuild(builder: Builder, value: Value, instead: Value | None) -> None:
     graph."""
     source = value.inputs[0] if value.op == "Reshape" else None
     if source is not None and source in builder.inside and source not in builder.new and is_free(value, source):
-        shape = builder.old(operand(value, 1))
+        shape = builder.old(present_operand(value, 1))
         builder.new[value] = value.with_inputs((builder.flat[source], shape))
         return
     given = value if instead is None else instead
@@ -483,7 +483,7 @@ def unturned(value: Value, target: Target) -> Value | None:
     """The product of matrices that takes its weight as it is held; None for every other value."""
     if value.op not in ("MatMul", "Gemm") or value.inputs[1] is None or value.inputs[1].op != CONSTANT:
         return None
-    x, weight = operand(value, 0), operand(value, 1)
+    x, weight = present_operand(value, 0), present_operand(value, 1)
     held = turned(weight, True) if value.rank == x.rank == 2 and value.dtype in DTYPES else None
     if 0 in weight.shape:
         return None

@@ -27,6 +27,7 @@ from irkit.pattern import const as constant
 from irkit.pattern import hole, p, rest
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from irkit.rewriting.numbering import is_random
+from passes.analysis.questions import scan_axes
 
 TRIPS = 8
 """Loops of at most so many trips are written out,"""
@@ -266,7 +267,7 @@ def short_scan(m: Match) -> Made:
     states, sequences = tuple(v for v in parts.own[:at] if v), [v for v in parts.own[at:] if v is not None]
     results = value.type.items if isinstance(value.type, Tuple) else (value.type,)
     rows = results[len(states) :]
-    axes = axes_of(value, "scan_input_axes", [v.rank for v in sequences])
+    axes = scan_axes(value, "scan_input_axes", [v.rank for v in sequences])
     steps: Dim = sequences[0].shape[axes[0]]
     if type(steps) is not int or steps > TRIPS or steps * len(body) > max(NODES, len(body)):
         return decline("the number of steps is not known, or large")
@@ -280,18 +281,13 @@ def short_scan(m: Match) -> Made:
         made = applied(body, (*states, *taken, *parts.captures), value.origin)
         states = made[: len(states)]
         found.append(made[len(states) :])
-    ends = axes_of(value, "scan_output_axes", [len(t.shape) for t in rows if isinstance(t, Tensor)])
+    ends = scan_axes(value, "scan_output_axes", [len(t.shape) for t in rows if isinstance(t, Tensor)])
     back = value.attribute("scan_output_directions") or (0,) * len(rows)
     stacked = [joined([row[i] for row in (reversed(found) if back[i] else found)], t, ends[i])
                for i, t in enumerate(rows)]  # fmt: skip
     if any(v is None for v in stacked):
         return decline("the size of an empty result is not known")
     return in_place(value, (*states, *stacked))  # type: ignore[arg-type]
-
-
-def axes_of(value: Value, name: str, ranks: list[int]) -> list[int]:
-    """The axes that an attribute of Scan gives, counted from the front; 0 for each where it is left out."""
-    return [axis % rank for axis, rank in zip(value.attribute(name) or (0,) * len(ranks), ranks, strict=True)]
 
 
 def element(value: Value, axis: int, steps: int, step: int) -> Value:

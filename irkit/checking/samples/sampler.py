@@ -16,7 +16,7 @@ import numpy as np
 from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value, param
-from irkit.core.types import DType, Tensor, Type, dims_of
+from irkit.core.types import HALVES, DType, Tensor, Type, dims_of
 from irkit.dims import Dim
 from irkit.ops.schemas import TYPE_STRINGS, has_schema, spec
 
@@ -31,7 +31,7 @@ ANY = (*NUMBERS, BOOL)
 """Element types to choose from; the usual ones stand there more often."""
 
 STRING = DType.STRING
-HALVES, BYTES = (DType.FLOAT16, DType.BFLOAT16), (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
+BYTES = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 WIDER: Mapping[tuple[DType, ...], tuple[DType, ...]] = {
     FLOATS: (*HALVES, F64),
     INTEGERS: (*BYTES, DType.UINT32, DType.UINT64),

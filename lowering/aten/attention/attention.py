@@ -11,13 +11,13 @@ import numpy as np
 from irkit import dims
 from irkit.build import dim_scalar, op
 from irkit.core.ir import Value
-from irkit.core.types import DType
+from irkit.core.types import HALVES, DType
 from irkit.dims import Dim
 from lowering.aten.activations.softmax import aten__masked_softmax, guarded
 from lowering.aten.linear_algebra.products import aten_linear
 from lowering.aten.normalization.norm import aten_layer_norm
 from lowering.errors import Unsupported
-from lowering.tensors.pieces import HALVES, full, mean, swap, widened
+from lowering.tensors.pieces import full, mean, swap, widened
 from lowering.tensors.promotion import cast, finite_limits, scalar
 from lowering.tensors.shaping import expand, iota, known_equal, permute, reshape, squeeze, unsqueeze
 

@@ -11,10 +11,9 @@ import numpy as np
 from irkit import dims
 from irkit.build import const, dim_scalar, op
 from irkit.core.ir import Value
-from irkit.core.types import DType, Tensor
+from irkit.core.types import HALVES, DType, Tensor
 from irkit.dims import Dim
 from lowering.errors import Unsupported
-from lowering.tensors.pieces import HALVES
 from lowering.tensors.promotion import DEFAULT, Number, Operand, as_dim, cast, is_static, number_dtype, promoted, scalar
 from lowering.tensors.shaping import expand, ints_scalar, iota, reshape, unsqueeze
 

@@ -9,12 +9,11 @@ import numpy as np
 
 from irkit.build import const, op
 from irkit.core.ir import Value
-from irkit.core.types import DType
+from irkit.core.types import HALVES, DType
 from lowering.errors import LoweringError, Unsupported
 from lowering.tensors.complex_numbers import hypotenuse, is_negative, signed
 from lowering.tensors.pieces import widened
 from lowering.tensors.promotion import (
-    HALVES,
     Number,
     Operand,
     cast,

@@ -6,7 +6,7 @@ import math
 
 from irkit.build import const, op
 from irkit.core.ir import Value
-from irkit.core.types import DType
+from irkit.core.types import HALVES, DType
 from lowering.algorithms.elimination import identity, inverted, square
 from lowering.algorithms.real_or_complex import (
     add,
@@ -20,7 +20,6 @@ from lowering.algorithms.real_or_complex import (
     where,
     whole_again,
 )
-from lowering.tensors.pieces import HALVES
 from lowering.tensors.promotion import cast, scalar
 
 DEGREES = {DType.FLOAT: (16, 2.0), DType.DOUBLE: (20, 1.4)}

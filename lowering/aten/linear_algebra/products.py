@@ -11,9 +11,9 @@ import numpy as np
 from irkit import dims
 from irkit.build import const, op
 from irkit.core.ir import Value
-from irkit.core.types import DType
+from irkit.core.types import HALVES, DType
 from lowering.errors import Unsupported
-from lowering.tensors.pieces import HALVES, full, swap, total, widened
+from lowering.tensors.pieces import full, swap, total, widened
 from lowering.tensors.promotion import cast, promoted, scalar
 from lowering.tensors.shaping import may_be_empty, permute, picked, reshape, squeeze, unsqueeze
 

@@ -12,8 +12,8 @@ from irkit.core.types import DType, Tuple
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from passes.analysis.known_sizes import bound_by, built, is_bound
-from passes.analysis.questions import is_known, number, vector
-from passes.legal.runtime.expansions import operand, ordinals
+from passes.analysis.questions import is_known, number, operand, vector
+from passes.legal.runtime.expansions import ordinals
 
 GATES: Mapping[str, int] = MappingProxyType({"LSTM": 4, "GRU": 3, "RNN": 1})
 USUAL: Mapping[str, tuple[str, ...]] = MappingProxyType(

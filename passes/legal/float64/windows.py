@@ -21,8 +21,8 @@ from irkit.dims import Dim
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from passes.analysis.known_sizes import bound_by, built, is_bound
-from passes.analysis.questions import axes_of, is_known, number, vector
-from passes.legal.runtime.expansions import operand, ordinals
+from passes.analysis.questions import axes_of, is_known, number, operand, vector
+from passes.legal.runtime.expansions import ordinals
 
 
 @attrs.frozen

@@ -11,13 +11,13 @@ import numpy as np
 from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Value
-from irkit.core.types import DType
+from irkit.core.types import HALVES, DType
 from irkit.evaluation.kernels.images import nearest_index, resized_sizes, source_places, weight_matrix
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
-from passes.analysis.questions import HALVES, number, small, vector
+from passes.analysis.questions import number, operand, small, vector
 from passes.legal.float64.windows import cubic_far, cubic_near, extent
-from passes.legal.runtime.expansions import operand, ordinals, reshaped
+from passes.legal.runtime.expansions import ordinals, reshaped
 
 CUBIC = -0.75
 """The coefficient of GridSample's cubic."""

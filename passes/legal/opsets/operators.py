@@ -11,7 +11,7 @@ import numpy as np
 from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value
-from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple
+from irkit.core.types import HALVES, DType, Optional, Sequence, Tensor, Tuple
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims import Dim, Range
 from irkit.evaluation.interpreter import evaluate
@@ -20,13 +20,13 @@ from irkit.onnx.writing.sizes import Sizes
 from irkit.pattern import attribute_of, hole, p
 from irkit.rewriting.face import Match, Rule, decline
 from passes.analysis.known_sizes import bound_by, built, is_bound
-from passes.analysis.questions import HALVES, axes_of, is_known, number, small, vector
+from passes.analysis.questions import axes_of, is_known, number, operand, small, vector
 from passes.legal.float64.windows import average_pool, axes_of_windows, col2im, laid_out, positions
 from passes.legal.opsets.images import affine_grid, deform_conv, grid_sample, resize
 from passes.legal.opsets.mel import mel_in_float, mel_weights
 from passes.legal.opsets.onnx_functions import inlined
 from passes.legal.opsets.signals import dft, stft
-from passes.legal.runtime.expansions import Expansion, operand, ordinals, pad_all_axes, reshaped
+from passes.legal.runtime.expansions import Expansion, ordinals, pad_all_axes, reshaped
 from passes.legal.runtime.refusals import may_be_empty
 
 # ---------------------------------------------------------------------------------------------- shapes

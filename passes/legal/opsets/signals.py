@@ -11,8 +11,8 @@ from irkit.evaluation.interpreter import evaluate
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from passes.analysis.known_sizes import Sizes, bound_by, built, is_bound, read
-from passes.analysis.questions import axes_of, is_known, number, vector
-from passes.legal.runtime.expansions import operand, ordinals, reshaped
+from passes.analysis.questions import axes_of, is_known, number, operand, vector
+from passes.legal.runtime.expansions import ordinals, reshaped
 
 LARGEST = 1 << 22
 """Matrices of more numbers than this are not written."""

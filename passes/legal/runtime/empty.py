@@ -19,6 +19,7 @@ from irkit.dims import Dim, Range
 from irkit.pattern import hole, p
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline
 from passes.analysis.known_sizes import Sizes, bound_by, built, is_bound
+from passes.analysis.questions import scan_axes
 from passes.legal.runtime.expansions import softmax_cross_entropy
 
 Ranges = Mapping[str, Range]
@@ -73,8 +74,8 @@ def scanned_first(m: Match, ranges: Ranges) -> Made:
     count = len(operands) - value.attribute("num_scan_inputs")
     sequences, results = operands[count:], value.type.items if isinstance(value.type, Tuple) else (value.type,)
     rows = [t for t in results[count:] if isinstance(t, Tensor)]
-    starts = axes_of(value, "scan_input_axes", [len(v.shape) for v in sequences])
-    ends = axes_of(value, "scan_output_axes", [len(t.shape) for t in rows])
+    starts = scan_axes(value, "scan_input_axes", [len(v.shape) for v in sequences])
+    ends = scan_axes(value, "scan_output_axes", [len(t.shape) for t in rows])
     moved = [v.shape for v, axis in zip((*sequences, *rows), (*starts, *ends), strict=True) if axis]
     if all(is_positive(d, ranges) for shape in moved for d in shape):
         return decline("nothing is moved, or there is something to move")
@@ -84,11 +85,6 @@ def scanned_first(m: Match, ranges: Ranges) -> Made:
     parts = found if isinstance(found, tuple) else (found,)
     made = (*parts[:count], *(from_front(v, axis) for v, axis in zip(parts[count:], ends, strict=True)))
     return made if isinstance(value.type, Tuple) else made[0]
-
-
-def axes_of(value: Value, name: str, ranks: list[int]) -> list[int]:
-    """The axes that a Scan names, from the front on; the first ones where it names none"""
-    return [axis % rank for axis, rank in zip(value.attribute(name) or (0,) * len(ranks), ranks, strict=True)]
 
 
 def to_front(x: Value, axis: int) -> Value:
@@ -107,7 +103,7 @@ def scanned(m: Match, ranges: Ranges) -> Made:
     operands, captures = parted(value)
     taken = value.attribute("num_scan_inputs")
     states, sequences = operands[: len(operands) - taken], operands[len(operands) - taken :]
-    axes = axes_of(value, "scan_input_axes", [len(v.shape) for v in sequences])
+    axes = scan_axes(value, "scan_input_axes", [len(v.shape) for v in sequences])
     size = sequences[0].shape[axes[0]]
     if is_positive(size, ranges):
         return decline("there is something to scan")
@@ -127,7 +123,7 @@ def scanned(m: Match, ranges: Ranges) -> Made:
         found = call("Scan", [*states, *some, *captures], {**dict(value.attributes), "body": value.bodies[0]})
         parts = found if isinstance(found, tuple) else (found,)
         rows = parts[len(states) :]
-        ends = axes_of(value, "scan_output_axes", [v.rank for v in rows])
+        ends = scan_axes(value, "scan_output_axes", [v.rank for v in rows])
         made = (sized(m, v, size, axis, sources) for v, axis in zip(rows, ends, strict=True))
         return (*parts[: len(states)], *made)
 

@@ -12,12 +12,12 @@ import numpy as np
 from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Value
-from irkit.core.types import DType, Tensor, Tuple
+from irkit.core.types import HALVES, DType, Tensor, Tuple
 from irkit.dims import Dim
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from passes.analysis.known_sizes import bound_by, built, is_bound, read
-from passes.analysis.questions import HALVES, axes_of, is_known, number, vector
+from passes.analysis.questions import axes_of, is_known, number, operand, vector
 from passes.analysis.reach import LEAST, may_be_blind
 from passes.legal.runtime import draws, int64
 from passes.legal.runtime.int64 import is_confused
@@ -41,11 +41,6 @@ from passes.legal.runtime.refusals import (
 )
 
 Expansion = Callable[[Match, Value], Any]
-
-
-def operand(value: Value, index: int) -> Value | None:
-    """Operand number `index`; None where it was left out."""
-    return value.inputs[index] if index < len(value.inputs) else None
 
 
 def reshaped(m: Match, x: Value, shape: tuple[Dim, ...], *binders: Value) -> Value | None:

@@ -14,12 +14,11 @@ import numpy as np
 from irkit import dims
 from irkit.build import const, op
 from irkit.core.ir import Value, param
-from irkit.core.types import DType, tensor
+from irkit.core.types import HALVES, DType, tensor
 from irkit.dims import Dim, Range
 from irkit.pattern import attr, hole, one_of, p
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline
 from passes.analysis.known_sizes import read
-from passes.analysis.questions import HALVES
 
 Ranges = Mapping[str, Range]
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from irkit.core.ir import Value
-from irkit.core.types import DType
-from passes.analysis.questions import HALVES
+from irkit.core.types import HALVES, DType
 from passes.legal.runtime.int64 import ORDERED, is_confused
 from passes.legal.runtime.refusals import (
     PLACES,

@@ -10,12 +10,12 @@ import numpy as np
 
 from irkit import dims
 from irkit.core.ir import Value
-from irkit.core.types import DType, Tensor, Tuple
+from irkit.core.types import HALVES, DType, Tensor, Tuple
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Dim
 from irkit.onnx.writing.downgrade import respelled
 from irkit.pattern import attribute_of
-from passes.analysis.questions import HALVES, axes_of, is_known
+from passes.analysis.questions import axes_of, is_known
 from passes.analysis.reach import EXTREMES, LEAST, may_hold_least, number_of, reach
 
 VALUES: Mapping[str, tuple[tuple[str, Any, int], ...]] = {

@@ -21,19 +21,8 @@ from irkit.errors import EvaluateError
 from irkit.evaluation.interpreter import apply
 from irkit.pattern import attribute_of
 from passes.analysis.known_sizes import read
-from passes.analysis.questions import axes_of, same_shape
-from passes.rules.onnxruntime.reading import (
-    Other,
-    bare,
-    both_ways,
-    factor,
-    first,
-    is_last,
-    need,
-    operand,
-    part_of,
-    uncast,
-)
+from passes.analysis.questions import axes_of, operand, same_shape
+from passes.rules.onnxruntime.reading import Other, bare, both_ways, factor, first, is_last, need, part_of, uncast
 
 ROW_BY_ROW = frozenset(
     ("Cast", "Mul", "Div", "Min", "Max", "Clip", "Equal", "And", "GreaterOrEqual", "LessOrEqual", "Less", "Greater",

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from irkit.core.ir import Value
 from irkit.pattern import attribute_of, uniform
+from passes.analysis.questions import operand
 
 VIEWS = frozenset(("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity"))
 
@@ -48,11 +49,6 @@ def uncast(value: Value) -> Value:
 def part_of(value: Value | None, index: int) -> Value | None:
     """The value of several results of which this is one; None for others."""
     return value.inputs[0] if value is not None and value.op == "Item" and value.attribute("index") == index else None
-
-
-def operand(value: Value, index: int) -> Value | None:
-    """An operand; None where it is left out."""
-    return value.inputs[index] if index < len(value.inputs) else None
 
 
 def first(value: Value) -> Value:

@@ -19,8 +19,8 @@ from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import bound_by, built, is_bound, read
-from passes.analysis.questions import axes_of, same_shape, vector
-from passes.rules.onnxruntime.reading import Other, bare, both_ways, factor, first, need, operand
+from passes.analysis.questions import axes_of, operand, same_shape, vector
+from passes.rules.onnxruntime.reading import Other, bare, both_ways, factor, first, need
 
 # ---------------------------------------------------------------------------------------------- convolutions
 
