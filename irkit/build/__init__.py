@@ -16,7 +16,7 @@ from irkit.nodes.construct import (
     const,
     dim_scalar,
     dtype_complaint,
-    required,
+    required_attributes,
     shape_vector,
 )
 
@@ -32,6 +32,6 @@ __all__ = [
     "dtype_complaint",
     "op",
     "require_kinds",
-    "required",
+    "required_attributes",
     "shape_vector",
 ]

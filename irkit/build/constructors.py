@@ -21,11 +21,11 @@ from irkit.nodes.construct import (
     dim_scalar,
     dtype_complaint,
     in_single,
-    required,
+    required_attributes,
     shape_vector,
 )
 from irkit.ops.opset import Operators
-from irkit.ops.schemas import OpSpec, has_schema, split
+from irkit.ops.schemas import OpSpec, has_schema, split_domain
 from irkit.ops.types.contents import contents
 from irkit.support.arguments import brief
 
@@ -103,7 +103,7 @@ def custom(op: str, *inputs: Any, type: Type, **attributes: Any) -> Any:
         require_type(each)
     if has_schema(op):
         raise TypeRuleError(f"{op} has a schema, and so is no custom operator", hint=f"irkit.call({op!r}, [...])")
-    if not split(op)[0]:
+    if not split_domain(op)[0]:
         raise TypeRuleError(f"the custom operator {op} has no domain", hint=f"call it mydomain::{op}")
     operands = tuple(v if v is None or isinstance(v, Value) else const(v) for v in inputs)
     value = Value(op, operands, freeze({k: in_single(v) for k, v in attributes.items()}), (), type)
@@ -116,4 +116,4 @@ def custom(op: str, *inputs: Any, type: Type, **attributes: Any) -> Any:
 op = Operators(call)
 
 __all__ = ["GraphError", "call", "call_graph", "check_arity", "check_dtypes", "closed", "const", "contents", "custom"]
-__all__ += ["dim_scalar", "dtype_complaint", "op", "required", "shape_vector"]
+__all__ += ["dim_scalar", "dtype_complaint", "op", "required_attributes", "shape_vector"]

@@ -16,7 +16,7 @@ from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.nodes import type_rules
 from irkit.nodes.calls import call_type
-from irkit.nodes.coarse_types import typed
+from irkit.nodes.coarse_types import inferred_or_coarser
 from irkit.ops.schemas import spec
 from irkit.ops.types.context import Context
 
@@ -39,7 +39,7 @@ def over(value: Value, inputs: Operands, origin: Origin | None = None) -> Value:
         now, before = new.type, old.type
         differ = now is not before and not now == before  # noqa: SIM201 (`!=` takes twice as long)
         if differ or (new.op in _KNOWN and new.op != old.op and has_fresh(found)):
-            found = refined(inferred(value, inputs), found, _named(inputs))
+            found = refined_type(inferred_type(value, inputs), found, _named(inputs))
             break
     return vertex(value.op, inputs, value.attributes, value.bodies, found, origin)
 
@@ -48,7 +48,7 @@ _KNOWN = (CONSTANT, SHAPE_VECTOR)
 """Operators whose elements may tell more about a result than those of the operand before."""
 
 
-def inferred(value: Value, inputs: Operands) -> Type:
+def inferred_type(value: Value, inputs: Operands) -> Type:
     """The type that the operator's rule gives for these operands; the value's own where irkit has no rule.
 
     Raises TypeRuleError where the operator refuses them.
@@ -66,7 +66,7 @@ def inferred(value: Value, inputs: Operands) -> Type:
         return value.type
     several = isinstance(value.type, Tuple)
     count = len(value.type.items) if isinstance(value.type, Tuple) else 1
-    found = typed(rule, Context(spec(op), inputs, dict(value.attributes), value.bodies, count))
+    found = inferred_or_coarser(rule, Context(spec(op), inputs, dict(value.attributes), value.bodies, count))
     if isinstance(found, tuple):
         return Tuple(found) if several else found[0]
     return found
@@ -77,7 +77,7 @@ def has_fresh(type: Type) -> bool:
     return dims.any_fresh(dims_of(type))
 
 
-def refined(new: Type, old: Type, named: frozenset[Any] = frozenset()) -> Type:
+def refined_type(new: Type, old: Type, named: frozenset[Any] = frozenset()) -> Type:
     """`new`, with the dimensions of `old` where `new` knows nothing. Both are types of one value.
 
     Where neither knows anything, unknown dimensions that are in `named` are kept: others have the same.
@@ -88,11 +88,11 @@ def refined(new: Type, old: Type, named: frozenset[Any] = frozenset()) -> Type:
         shape = tuple(_better(n, o, named) for n, o in zip(new.shape, old.shape, strict=True))
         return new if shape == new.shape else Tensor(new.dtype, shape)
     if isinstance(new, Tuple) and isinstance(old, Tuple) and len(new.items) == len(old.items):
-        return Tuple(tuple(refined(n, o, named) for n, o in zip(new.items, old.items, strict=True)))
+        return Tuple(tuple(refined_type(n, o, named) for n, o in zip(new.items, old.items, strict=True)))
     if isinstance(new, Sequence) and isinstance(old, Sequence):
-        return Sequence(refined(new.element, old.element, named))
+        return Sequence(refined_type(new.element, old.element, named))
     if isinstance(new, Optional) and isinstance(old, Optional):
-        return Optional(refined(new.element, old.element, named))
+        return Optional(refined_type(new.element, old.element, named))
     return new
 
 

@@ -98,7 +98,7 @@ def widened(
             instead[value] = param(Tensor(DType.DOUBLE, value.shape))
         elif value.op == CONSTANT and value.blob is not None and value.dtype.is_float and (moved or is_narrow(value)):
             array = value.blob.array.astype(np.float64)
-            instead[value] = const(array if moved is None else nudged(array, value.dtype, moved, by))
+            instead[value] = const(array if moved is None else nudged_numbers(array, value.dtype, moved, by))
         else:
             attributes = _wide_attributes(value)
             if attributes is not None:
@@ -122,7 +122,7 @@ def _wide_attributes(value: Value) -> dict[str, Any] | None:
     return {**attributes, **found} if found else None
 
 
-def nudged(array: np.ndarray, dtype: DType, rng: np.random.Generator, by: float = 1.0) -> np.ndarray:
+def nudged_numbers(array: np.ndarray, dtype: DType, rng: np.random.Generator, by: float = 1.0) -> np.ndarray:
     """Numbers, each moved by one rounding of the element type that they come from or a little less, up or down; zeros
     stay. Subnormal numbers lie as far apart as the smallest normal ones. All that times `by`."""
     size = np.abs(array)
@@ -184,7 +184,7 @@ class Reference:
     def is_spent(self) -> bool:
         """Whether a number on the way to the left side's results is beyond the range of its element type: then they say
         what they do for want of range."""
-        found = traced(self.params, self.old, self.fed)
+        found = traced_values(self.params, self.old, self.fed)
         return found is not None and (
             not is_real_made(found, found)
             or any(v.op in ABOVE_ZERO and not np.all(array) and _are_finite(v, found) for v, array in found.items())
@@ -204,7 +204,7 @@ class Reference:
     def moved(self, rng: np.random.Generator, by: float) -> tuple[Any, ...] | None:
         """The results for operands and constants that are moved by a rounding, or by part of one."""
         arrays = [
-            nudged(a.astype(np.float64), p.dtype, rng, by).astype(a.dtype) if _is_floats(a, p) else a
+            nudged_numbers(a.astype(np.float64), p.dtype, rng, by).astype(a.dtype) if _is_floats(a, p) else a
             for a, p in zip(self.arrays, self.params, strict=True)
         ]
         graph = widened(self.params, self.old, rng, by) if self.is_wide or _has_constants(self.old) else None
@@ -218,7 +218,9 @@ class Reference:
                 yield found
 
 
-def traced(params: Sequence[Value], values: Sequence[Value], arrays: Sequence[Any]) -> Mapping[Value, Any] | None:
+def traced_values(
+    params: Sequence[Value], values: Sequence[Value], arrays: Sequence[Any]
+) -> Mapping[Value, Any] | None:
     """What the evaluator makes of each value; None where it makes nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -270,7 +272,7 @@ class Rounding(Mapping[str, Kernel]):
         if not isinstance(result, np.ndarray | np.generic) or result.dtype.kind not in "fV":
             return result
         kind = DType.of(result.dtype)
-        return nudged(np.asarray(result).astype(np.float64), kind, self.rng).astype(result.dtype)
+        return nudged_numbers(np.asarray(result).astype(np.float64), kind, self.rng).astype(result.dtype)
 
 
 def _has_constants(old: Sequence[Value]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit.checking.accuracy import Reference, is_real_made, traced, worse
+from irkit.checking.accuracy import Reference, is_real_made, traced_values, worse
 from irkit.checking.comparison import Difference, compare
 from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.draws import NOTHING, assignment, feeds
@@ -67,7 +67,7 @@ def agree(
 ) -> tuple[Agreement, ...]:
     """Random feeds of `params`, or those that are `given`, on which the roots and what the rule made of them agree:
     first such that nothing need be empty, then, now and then, with sizes of 0 among them. () where the left side has a
-    value for none of the feeds tried. Of `operands`, see `held`. Raises Counterexample where they differ."""
+    value for none of the feeds tried. Of `operands`, see `count_agreeing`. Raises Counterexample where they differ."""
     old, new = sides(roots, found)
     for a, b in zip(old, new, strict=True):
         if same_types(a.type, b.type) is False:
@@ -84,7 +84,7 @@ def agree(
                        plain=not limits.exact and not limits.measured)  # fmt: skip
         if given is not None and not is_allowed(old, params, arrays):
             continue
-        elements = held(name, old, new, params, arrays, rng, limits, names, operands, marks=given is not None)
+        elements = count_agreeing(name, old, new, params, arrays, rng, limits, names, operands, marks=given is not None)
         if elements is not None:
             agreed.append(Agreement(elements, tuple(arrays)))
             if len(agreed) > 1:
@@ -92,7 +92,7 @@ def agree(
     return tuple(agreed)
 
 
-def held(
+def count_agreeing(
     name: str,
     old: tuple[Value, ...],
     new: tuple[Value, ...],
@@ -111,7 +111,7 @@ def held(
     A rule that is true of real numbers says nothing where one of its `operands`, the values that its holes stand for,
     comes of what is no real number, as of a division by zero.
     """
-    expected = computed(Graph(params, old), arrays)
+    expected = computed_results(Graph(params, old), arrays)
     if expected is None:
         return None  # sizes that do not fit: the left side has no value, and says nothing of the right
 
@@ -137,7 +137,7 @@ def held(
         if difference is None and marks and not same_marks(one, other):
             difference = Difference("one has NaN or an infinity where the other has another", "", unlike(one, other))
         if difference is not None and reference is not None and not marks:
-            found = traced(params, old, arrays) or {}
+            found = traced_values(params, old, arrays) or {}
             if not is_real_made((v for v in post_order(operands) if v in found), found):
                 return None
         if difference is not None:
@@ -162,7 +162,7 @@ def apart(one: np.ndarray, other: np.ndarray, limits: Limits) -> Difference | No
             return None if at is None else Difference("the bits differ, and the rule is said to be exact", "", at)
         return compare(one, other, rtol=0.0, atol=0.0)
     if limits.rtol is None and limits.atol is None:
-        return compared(one, other, False)
+        return difference_of(one, other, False)
     if isinstance(one, np.ndarray) and is_real(one, other):
         real = np.isfinite(one.astype(np.float64))
         zero = one.dtype.type(0)
@@ -207,7 +207,7 @@ NARROW = {DType.FLOAT16: 1e-2, DType.BFLOAT16: 2e-2}
 """What a rounding or two in a narrow type may cost, of the largest number that is summed."""
 
 
-def compared(expected: np.ndarray, actual: np.ndarray, exact: bool) -> Difference | None:
+def difference_of(expected: np.ndarray, actual: np.ndarray, exact: bool) -> Difference | None:
     """The difference of two results, None where there is none.
 
     Where a rule is not exact, it speaks of real numbers: what is none on the left side is left out. Sums of narrow
@@ -239,7 +239,7 @@ def asks_for_much(value: Value, fed: Mapping[Value, Any]) -> bool:
     return found is not None and np.size(found) > 0 and bool(np.max(found) > MOST)
 
 
-def computed(graph: Graph, arrays: Sequence[Any]) -> tuple[np.ndarray, ...] | None:
+def computed_results(graph: Graph, arrays: Sequence[Any]) -> tuple[np.ndarray, ...] | None:
     """The results on the evaluator; None where there are none, or where more would be made than memory may hold."""
     fed = dict(zip(graph.params, arrays, strict=False))
     if any(asks_for_much(value, fed) for value in graph.order):
@@ -258,7 +258,7 @@ def has_value(
     """True where the values can be computed, for one of a few feeds."""
     results = tuple(r for root in roots for r in results_of(root))
     tried = (feeds(params, rng, special=False, arrays=given) for _ in range(TRIES))
-    return any(computed(Graph(params, results), arrays) is not None for arrays in tried)
+    return any(computed_results(Graph(params, results), arrays) is not None for arrays in tried)
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
@@ -324,9 +324,9 @@ def agree_on_runtime(
     except Unrunnable:
         return False
     for index in range(len(old)):
-        difference = compared(got[index], got[len(old) + index], False)
+        difference = difference_of(got[index], got[len(old) + index], False)
         if difference is not None:
-            side = "left" if compared(expected[index], got[index], False) is not None else "right"
+            side = "left" if difference_of(expected[index], got[index], False) is not None else "right"
             why = (
                 f"differs on ONNX Runtime, where the {side} side is not what it is on the evaluator: {difference.what}"
             )
@@ -345,7 +345,7 @@ def agree_there(
     there = run(graph, arrays)
     for i, (one, other) in enumerate(zip(expected, there, strict=True)):
         kind = DType.of(one.dtype)
-        difference = compared(one, other, False)
+        difference = difference_of(one, other, False)
         if difference is not None and kind in (DType.FLOAT, DType.DOUBLE):
             scale = float(np.abs(one).max(initial=1.0))
             step = 1e-5 if kind is DType.FLOAT or is_narrowed(graph) else 1e-8

@@ -37,7 +37,7 @@ class Checked:
             element type, something empty, integers divided by what may be 0.
         empty: instances on which the rule fired and everything was empty: they say nothing, and do not count.
         no_value: instances on which the rule fired and the left side has no value.
-        types: element types of the operands; `untried` those that the rule may be given and was not.
+        types: element types of the operands; `untried_types` those that the rule may be given and was not.
         ranks: of the first result.
         axes: what attributes and operands said that name axes, as "axis -1 of 3".
         sizes: "0", "1", "larger" among the sizes of the operands, and "symbol" for dimensions that were symbols.
@@ -203,7 +203,7 @@ def sorted_counts(counts: Mapping[Any, int]) -> Counts:
     return tuple(sorted(counts.items(), key=lambda pair: (str(type(pair[0])), pair[0])))
 
 
-def untried(allowed: Iterable[DType], types: Iterable[str]) -> tuple[str, ...]:
+def untried_types(allowed: Iterable[DType], types: Iterable[str]) -> tuple[str, ...]:
     """The short names of the element types that are allowed, and not among those tried."""
     there = set(types)
     return tuple(d.short for d in DType if d in set(allowed) and d.short not in there)

@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit.checking.agreement import Limits, agree, agree_on_runtime, has_value, held, sides, text
+from irkit.checking.agreement import Limits, agree, agree_on_runtime, count_agreeing, has_value, sides, text
 from irkit.checking.counterexamples import Case, Counterexample
-from irkit.checking.coverage import Checked, Covered, ends_of, running, sorted_counts, untried
+from irkit.checking.coverage import Checked, Covered, ends_of, running, sorted_counts, untried_types
 from irkit.checking.draws import NOTHING
 from irkit.checking.instances import Instance, Retry, dtypes_of, instances, results_of
 from irkit.checking.near_misses import CHANGES, kind_of, near_miss
@@ -99,7 +99,7 @@ class Tally:
     def applied(self, roots: tuple[Value, ...], params: tuple[Value, ...]) -> tuple[Match, Any] | None:
         """(the match, what the rule made of it); None where it does not match."""
         symbols = frozenset(s for v in params for d in dims_of(v.type) for s in bound_by(d))
-        m = matched(self.rule, roots, lambda: symbols)
+        m = match_of(self.rule, roots, lambda: symbols)
         if m is None:
             return None
         if self.traced >= TRACED or not self.unseen():
@@ -145,7 +145,7 @@ class Tally:
             return
         names = names_in(m, params)
         arrays, operands = [given[p] for p in params], self.operands(m)
-        held(self.rule.name, old, new, params, arrays, self.rng, self.limits, names, operands)
+        count_agreeing(self.rule.name, old, new, params, arrays, self.rng, self.limits, names, operands)
 
     def _attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Any] | None, near: bool) -> bool:
         rule = self.rule
@@ -261,7 +261,7 @@ def check_rule(
     for _ in range(n * PATIENCE):
         if fired >= n:
             break
-        made = drawn(rule, tally.rng)
+        made = random_instance(rule, tally.rng)
         if made is not None and tally.attempt(made.roots, made.arrays):
             fired += 1
             tally.near(made, misses)
@@ -283,19 +283,19 @@ def report(tally: Tally, fired: int, misses: Misses) -> Checked:
         on_runtime=tally.on_runtime, not_there=tally.not_there, rule=rule.name, exact=rule.exact,
         near_kinds=tuple((k, (misses.kinds[k], misses.fired_kinds[k])) for k in sorted(set(map(kind_of, CHANGES)))),
         empty=tally.empty, no_value=tally.no_value, types=sorted_counts(covered.types),
-        untried=untried(allowed, covered.types), ranks=sorted_counts(covered.ranks), axes=sorted_counts(covered.axes),
-        sizes=sorted_counts(covered.sizes), numbers=sorted_counts(covered.numbers), reused=covered.reused,
-        lines=tally.unseen(),
+        untried=untried_types(allowed, covered.types), ranks=sorted_counts(covered.ranks),
+        axes=sorted_counts(covered.axes), sizes=sorted_counts(covered.sizes), numbers=sorted_counts(covered.numbers),
+        reused=covered.reused, lines=tally.unseen(),
     )  # fmt: skip
 
 
-def sampled(rule: Rule, rng: np.random.Generator) -> tuple[Value, ...] | None:
+def random_sample(rule: Rule, rng: np.random.Generator) -> tuple[Value, ...] | None:
     """A random instance of the left side of a rule, one value for each of its patterns; None where none was found."""
-    found = drawn(rule, rng)
+    found = random_instance(rule, rng)
     return None if found is None else found.roots
 
 
-def drawn(rule: Rule, rng: np.random.Generator) -> Instance | None:
+def random_instance(rule: Rule, rng: np.random.Generator) -> Instance | None:
     """A random instance of the left side of a rule, with numbers where its sample gives some; None where none was
     found."""
     try:
@@ -309,7 +309,7 @@ def drawn(rule: Rule, rng: np.random.Generator) -> Instance | None:
     return Instance(found if isinstance(found, tuple) else (found,))
 
 
-def matched(rule: Rule, roots: tuple[Value, ...], symbols: Callable[[], frozenset[Any]]) -> Match | None:
+def match_of(rule: Rule, roots: tuple[Value, ...], symbols: Callable[[], frozenset[Any]]) -> Match | None:
     """The match of a rule on values, one for each of its patterns; None where one of them does not fit."""
     bound: dict[str, Any] | None = {}
     for pattern, value in zip((rule.pattern, *rule.others), roots, strict=True):

@@ -34,7 +34,7 @@ __all__ = [
     "choices",
     "feeds",
     "golden",
-    "grown",
+    "grown_graph",
     "guarded",
     "random_feeds",
     "random_graph",
@@ -78,7 +78,7 @@ def typed_graphs(
 
     @st.composite
     def graphs(draw: Callable[[Any], Any]) -> Graph:
-        return grown(lambda low, high: draw(st.integers(low, high)), names, max_ops, symbolic, empty, wide)
+        return grown_graph(lambda low, high: draw(st.integers(low, high)), names, max_ops, symbolic, empty, wide)
 
     return graphs()
 
@@ -94,10 +94,10 @@ def random_graph(
 ) -> Graph:
     """One well-typed graph, drawn by a generator instead of by Hypothesis."""
     names = tuple(ops or SAMPLES)
-    return grown(lambda low, high: int(rng.integers(low, high + 1)), names, max_ops, symbolic, empty, wide)
+    return grown_graph(lambda low, high: int(rng.integers(low, high + 1)), names, max_ops, symbolic, empty, wide)
 
 
-def grown(
+def grown_graph(
     integer: Callable[[int, int], int], names: Sequence[str], max_ops: int, symbolic: bool, empty: bool,
     wide: bool = True,
 ) -> Graph:  # fmt: skip

@@ -100,7 +100,7 @@ def bindings(graph: Graph) -> dict[str, dict[str, Any]]:
         if port.role == "input" and port.binds:
             found[port.binds] = {"input": port.name, "axis": None, "value": "size"}
     for name, axis, dim in axes_of(graph):
-        solution = solved(dim)
+        solution = solved_symbol(dim)
         if solution is not None:
             found.setdefault(solution[0], {"input": name, "axis": axis, "value": solution[1]})
     return found
@@ -114,7 +114,7 @@ def axes_of(graph: Graph) -> Iterator[tuple[str, int, Dim]]:
                 yield name, axis, dim
 
 
-def solved(dim: Dim) -> tuple[str, str] | None:
+def solved_symbol(dim: Dim) -> tuple[str, str] | None:
     """(name, its value in terms of `size`) where a dimension is linear in one symbol; else None."""
     names = dims.symbols_of(dim)
     if len(names) != 1 or dims.is_fresh(names[0]):

@@ -187,10 +187,10 @@ class Blob:
 
 
 def _restored(dtype: DType, array: np.ndarray, name: str) -> Blob:
-    return owned(array, dtype, name)
+    return owned_blob(array, dtype, name)
 
 
-def owned(array: np.ndarray, dtype: DType, name: str = "", source: Any = None) -> Blob:
+def owned_blob(array: np.ndarray, dtype: DType, name: str = "", source: Any = None) -> Blob:
     """The blob of an array that nobody else holds; it can be written no more."""
     array.flags.writeable = False
     return Blob(dtype, array.shape, lambda: array, name, source)
@@ -237,7 +237,7 @@ def blob(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) -> 
             what = f"the constant {name}" if name else f"a constant {Tensor(kind, array.shape)!r}"
             return Blob(kind, array.shape, lambda: array, name, watch=SampleWatch.of(array, f"the array of {what}"))
         array = np.array(array, order="K")
-    return owned(array, kind, name)
+    return owned_blob(array, kind, name)
 
 
 def held(array: np.ndarray, kind: DType) -> np.ndarray:
@@ -264,7 +264,7 @@ def whole(elements: tuple[int, ...], rank: int) -> Blob:
     return Blob(DType.INT64, shape, lambda: np.array(elements, dtype=np.int64).reshape(shape))
 
 
-def joined(parts: Sequence[Blob], name: str = "") -> Blob:
+def joined_blob(parts: Sequence[Blob], name: str = "") -> Blob:
     """The blob that holds others of one element type one after the other, along the first axis, without a copy of them
     until it is loaded. Raises ValueError for parts that differ in more than the size of that axis."""
     first = parts[0]
@@ -284,7 +284,7 @@ def beside(parts: Sequence[Blob], name: str = "") -> Blob:
         raise ValueError(f"{', '.join(map(repr, parts))} cannot stand side by side")
     kept = tuple(parts)
     lying = [each.turned for each in kept if each.turned is not None]
-    turned = joined(lying) if len(lying) == len(kept) else None
+    turned = joined_blob(lying) if len(lying) == len(kept) else None
     shape = (first.shape[0], sum(each.shape[1] for each in kept))
     return Blob(
         first.dtype, shape, lambda: np.concatenate([each.read() for each in kept], 1), name, turned=turned, of=kept

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit.core.blobs import Blob, blobs_in, joined, owned
+from irkit.core.blobs import Blob, blobs_in, joined_blob, owned_blob
 from irkit.core.ir import Graph, Value, require_graph, vertex
 from irkit.core.walk import post_order
 
@@ -74,12 +74,12 @@ class Frozen:
             turned = self.blob(blob.turned)
             return Blob(blob.dtype, blob.shape, lambda: turned.read().T, blob.name, turned=turned)
         if blob.parts:
-            return joined([self.blob(part) for part in blob.parts], blob.name)
+            return joined_blob([self.blob(part) for part in blob.parts], blob.name)
         if blob.source is None:
-            return owned(np.array(blob.read(), order="K"), blob.dtype, blob.name)
+            return owned_blob(np.array(blob.read(), order="K"), blob.dtype, blob.name)
         key = (id(blob.source), blob.dtype, blob.shape)
         if key not in self.stored:
-            first = owned(np.array(blob.read(), order="K"), blob.dtype, blob.name, source=object())
+            first = owned_blob(np.array(blob.read(), order="K"), blob.dtype, blob.name, source=object())
             self.stored[key] = blob, first
         first = self.stored[key][1]
         return first if first.name == blob.name else attrs.evolve(first, name=blob.name)

@@ -392,7 +392,7 @@ def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
     for old, new in swaps.items():
         if same_types(old.type, new.type) is False:
             raise GraphError(f"{new!r} cannot stand for {old!r}: the types differ")
-    moved = walk.exchanged(swaps)
+    moved = walk.exchanged_keys(swaps)
     if not moved:
         built = walk.rebuild_through(graph.results, swaps)
         return graph.with_results(built[r] for r in graph.results)

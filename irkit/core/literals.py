@@ -13,7 +13,7 @@ import numpy as np
 from irkit.core.attributes import single
 from irkit.core.blobs import SMALL, Blob, content
 from irkit.core.types import DType
-from irkit.dims.notation import quoted
+from irkit.dims.notation import quoted_text
 
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
 """Names that stand in text without quotes; `RESERVED` ones do not."""
@@ -31,8 +31,8 @@ FILL = 8
 # ---------------------------------------------------------------------------------------------- strings and names
 
 
-def unquoted(token: str) -> str:
-    """What `quoted` was given. Raises ValueError for a malformed escape."""
+def unquoted_text(token: str) -> str:
+    """What `quoted_text` was given. Raises ValueError for a malformed escape."""
     return json.loads(token, strict=False)
 
 
@@ -48,12 +48,12 @@ def unquoted_bytes(token: str) -> bytes:
 
 def name_text(name: str) -> str:
     """A name, in quotes where it needs them."""
-    return name if PLAIN_NAME.match(name) and name not in RESERVED else quoted(name)
+    return name if PLAIN_NAME.match(name) and name not in RESERVED else quoted_text(name)
 
 
 def op_text(op: str) -> str:
     """An operator, in quotes where it needs them."""
-    return op if PLAIN_OP.match(op) and op not in RESERVED else quoted(op)
+    return op if PLAIN_OP.match(op) and op not in RESERVED else quoted_text(op)
 
 
 # ---------------------------------------------------------------------------------------------- float attributes
@@ -107,7 +107,7 @@ def element_texts(array: np.ndarray, dtype: DType) -> list[str]:
     """Each element as text, in C order."""
     flat = array.ravel()
     if dtype is DType.STRING:
-        return [quoted_bytes(x) if isinstance(x, bytes) else quoted(str(x)) for x in flat]
+        return [quoted_bytes(x) if isinstance(x, bytes) else quoted_text(str(x)) for x in flat]
     if dtype is DType.BOOL:
         return ["true" if x else "false" for x in flat]
     if dtype.is_integer:

@@ -9,7 +9,7 @@ import attrs
 
 from irkit import dims
 from irkit.core.blobs import Blob
-from irkit.core.literals import array_text, float_text, is_large, name_text, op_text, quoted, quoted_bytes
+from irkit.core.literals import array_text, float_text, is_large, name_text, op_text, quoted_bytes, quoted_text
 from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Dim, notation
@@ -127,7 +127,7 @@ def large_blobs(graph: Graph) -> dict[str, Blob]:
     for blob in found.values():
         holders[blob.name] = holders.get(blob.name, 0) + 1
     return {
-        quoted(blob.name) if blob.name and holders[blob.name] == 1 else str(i): blob
+        quoted_text(blob.name) if blob.name and holders[blob.name] == 1 else str(i): blob
         for i, blob in enumerate(found.values())
     }
 
@@ -170,7 +170,7 @@ class _Printer:
             line = self.param_line(value, names, ports[i] if i < len(ports) else None)
             lines.append(indent + line + self.comment(value))
         lines += [indent + fact_line(fact) for fact in graph.signature.facts]
-        lines += [f"{indent}metadata {name_text(k)} = {quoted(v)}" for k, v in graph.signature.metadata]
+        lines += [f"{indent}metadata {name_text(k)} = {quoted_text(v)}" for k, v in graph.signature.metadata]
         for value in graph.order[len(graph.params) :]:
             line = indent + self.head(value, names)
             if value.bodies:
@@ -267,7 +267,7 @@ class _Printer:
         if kind is float:
             return float_text(value)
         if kind is str:
-            return quoted(value)
+            return quoted_text(value)
         if kind is tuple:
             is_dims = any(hasattr(v, "free_symbols") for v in value)
             if is_dims and all(type(v) is int or hasattr(v, "free_symbols") for v in value):
@@ -279,12 +279,14 @@ class _Printer:
             return f"{self.type(value.type)} {self.blob(value)}"
         if hasattr(value, "free_symbols"):
             return f"dim<{self.dim(value)}>"
-        return self.type(value) if isinstance(value, Type) else quoted(repr(value))  # no attribute: shown in errors
+        return (
+            self.type(value) if isinstance(value, Type) else quoted_text(repr(value))
+        )  # no attribute: shown in errors
 
     def blob(self, blob: Blob) -> str:
         """The elements of a small blob, the label of a large one; its name after `as` where the label is not that."""
         label = self.blobs.get(blob_key(blob)) if is_large(blob) else None
-        title = f" as {quoted(blob.name)}" if blob.name else ""
+        title = f" as {quoted_text(blob.name)}" if blob.name else ""
         if label is None:
             return array_text(blob.array, blob.dtype) + title
         if self.hashes:
@@ -315,5 +317,5 @@ def return_lines(graph: Graph, names: Mapping[Value, str]) -> list[str]:
 
 def fact_line(fact: Fact) -> str:
     """A fact that capture relied on."""
-    source = f" from {quoted(fact.source)}" if fact.source else ""
-    return f"fact {name_text(fact.kind)} {quoted(fact.text)}{source}"
+    source = f" from {quoted_text(fact.source)}" if fact.source else ""
+    return f"fact {name_text(fact.kind)} {quoted_text(fact.text)}{source}"

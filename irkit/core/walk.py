@@ -116,7 +116,7 @@ def rebuild_through(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dic
     return new
 
 
-def exchanged(swaps: Mapping[Value, Value]) -> list[Value]:
+def exchanged_keys(swaps: Mapping[Value, Value]) -> list[Value]:
     """The keys that only change places: each is replaced by one of the others, and replaces one."""
     found: list[Value] = []
     seen: set[Value] = set()

@@ -35,7 +35,7 @@ def text(dim: Dim, names: Mapping[Any, str] | None = None) -> str:
     return _print(dim, names or {})[0]
 
 
-def quoted(text: str) -> str:
+def quoted_text(text: str) -> str:
     """The text in double quotes with JSON's escapes: one line, whatever it holds."""
     try:
         text.encode()
@@ -47,7 +47,7 @@ def quoted(text: str) -> str:
 def _symbol(name: str) -> str:
     # Python reads identifiers beyond ASCII in a normal form, which may be another name.
     plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name) and name not in dims.FUNCTIONS
-    return name if plain else quoted(name)
+    return name if plain else quoted_text(name)
 
 
 def _print(expr: Any, names: Mapping[Any, str]) -> tuple[str, int]:

@@ -26,7 +26,7 @@ from irkit.errors import IrkitError
 from irkit.onnx.load import load
 from irkit.onnx.reading.wire import nodes_in
 from irkit.onnx.save import Form, write_model
-from irkit.support.stored_files import opened
+from irkit.support.stored_files import opened_file
 from irkit.support.uncollected import uncollected
 from irkit.text.files import load_text, save_text
 
@@ -243,7 +243,7 @@ def nodes_of(path: Path, graph: Graph) -> str:
     is no node in a graph."""
     if path.suffix in (".irkit", ".pt2"):
         return counted(graph)
-    number = nodes_in(opened(path.resolve(), "the model"))
+    number = nodes_in(opened_file(path.resolve(), "the model"))
     return "1 ONNX node" if number == 1 else f"{number} ONNX nodes"
 
 

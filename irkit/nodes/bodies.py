@@ -48,7 +48,7 @@ def closed(params: Sequence[Value], results: Sequence[Value], name: str = "body"
         if stays(value) or value.op in NONDETERMINISTIC or any(v in inside for v in value.inputs):
             inside.add(value)
     used = entries(results, inside)
-    return sealed(params, results, used, name), used
+    return sealed_graph(params, results, used, name), used
 
 
 def stays(value: Value) -> bool:
@@ -67,7 +67,7 @@ def entries(results: Iterable[Value], inside: set[Value]) -> tuple[Value, ...]:
     return tuple(found)
 
 
-def sealed(params: Sequence[Value], results: Sequence[Value], captures: Sequence[Value], name: str) -> Graph:
+def sealed_graph(params: Sequence[Value], results: Sequence[Value], captures: Sequence[Value], name: str) -> Graph:
     """The closed graph over `params` and one more parameter for each capture."""
     swaps = {v: param(v.type) for v in captures}
     built = walk.rebuild(results, {**swaps, **{p: p for p in params}})
@@ -114,7 +114,7 @@ def traced(op: str, inputs: Sequence[Any], given: dict[str, Any], bodies: Sequen
     last = [second for _, second in rounds]
     found = [entries(t.results, inside) for t, inside in zip(last, insides, strict=True)]
     captures = tuple(dict.fromkeys(v for used in found for v in used))
-    graphs = tuple(sealed(t.params, t.results, captures, name) for t, name in zip(last, BODIES[op], strict=True))
+    graphs = tuple(sealed_graph(t.params, t.results, captures, name) for t, name in zip(last, BODIES[op], strict=True))
     return [*operands, *captures], {**given, "captures": len(captures)}, graphs
 
 

@@ -48,15 +48,15 @@ def call_type(body: Graph, given: Iterable[Type]) -> Type:
     return types[0] if len(types) == 1 else Tuple(types)
 
 
-def inlined(call: Value) -> tuple[Value, ...]:
+def inlined_call(call: Value) -> tuple[Value, ...]:
     """What a Call computes, written with the values of its body over its operands: one value for each result.
 
     Sizes that depend on data are other ones in each call, and so become fresh dimensions.
     """
-    return applied(call.bodies[0], tuple(v for v in call.inputs if v is not None), call.origin)
+    return applied_body(call.bodies[0], tuple(v for v in call.inputs if v is not None), call.origin)
 
 
-def applied(body: Graph, operands: tuple[Value, ...], place: Origin = NOWHERE) -> tuple[Value, ...]:
+def applied_body(body: Graph, operands: tuple[Value, ...], place: Origin = NOWHERE) -> tuple[Value, ...]:
     """The results of `body` over `operands`, one for each parameter, as values of their own. Those that have no origin
     take `place`. Sizes that depend on data become fresh dimensions."""
     known = dict(substitution((p.type for p in body.params), (v.type for v in operands)))

@@ -17,7 +17,7 @@ PLAIN = 12
 """Parts of the expressions that are kept as they are."""
 
 
-def typed(rule: Callable[[Context], Any], context: Context) -> Any:
+def inferred_or_coarser(rule: Callable[[Context], Any], context: Context) -> Any:
     """What a type rule says, whose sizes may be such that no expression of moderate length says what comes of them."""
     try:
         return rule(context)

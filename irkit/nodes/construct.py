@@ -22,7 +22,7 @@ from irkit.dims.validation import number_of
 from irkit.errors import TypeRuleError
 from irkit.nodes import type_rules
 from irkit.nodes.bodies import with_bodies
-from irkit.nodes.coarse_types import typed
+from irkit.nodes.coarse_types import inferred_or_coarser
 from irkit.ops.schemas import BODIES, TYPE_STRINGS, AttributeSpec, OpSpec, dtype_of, spec
 from irkit.ops.types.context import Context
 
@@ -47,7 +47,7 @@ def call(
     if op in BODIES:
         inputs, given, bodies = with_bodies(op, list(inputs), dict(given))
     operands = coerced(op, known, inputs)
-    frozen = normalized(op, known, given) if given or required(known) else ()
+    frozen = normalized(op, known, given) if given or required_attributes(known) else ()
     if bodies or None in operands or not known.min_inputs <= len(operands) <= known.max_inputs:
         check_arity(op, known, operands, bodies)
     check_dtypes(op, known, operands[: len(operands) - given["captures"]] if bodies else operands)
@@ -55,7 +55,7 @@ def call(
     if count > known.max_outputs:
         raise TypeRuleError(f"{op} has {known.max_outputs} results at most, and {count} are asked for")
     context = Context(known, operands, dict(frozen), bodies, count)
-    found = typed(rule or type_rules.infer(op), context)
+    found = inferred_or_coarser(rule or type_rules.infer(op), context)
     if isinstance(found, tuple):
         several = len(found) != 1 or known.min_outputs > 1 or is_variadic(known)
         found = Tuple(found) if several else next(iter(found))
@@ -213,14 +213,14 @@ def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[
             value = of_kind(op, known, row, name, value)
         if row is None or row.required or value != row.default:
             found.append((name, value))
-    for name in required(known):
+    for name in required_attributes(known):
         if given.get(name) is None:
             raise TypeRuleError(f"{op}: attribute {name} must be given")
     return tuple(found)
 
 
 @lru_cache(maxsize=1 << 12)
-def required(known: OpSpec) -> tuple[str, ...]:
+def required_attributes(known: OpSpec) -> tuple[str, ...]:
     """The attributes that must be given, graph attributes left out."""
     return tuple(a.name for a in known.attributes.values() if a.required and a.kind not in ("GRAPH", "GRAPHS"))
 

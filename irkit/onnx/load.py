@@ -12,9 +12,9 @@ from onnx import ModelProto
 from irkit.core.ir import Graph
 from irkit.errors import LoadError
 from irkit.onnx.onnx_ir import from_onnx_ir
-from irkit.onnx.reading.models import no_model, parsed, read_model
-from irkit.onnx.reading.wire import split
-from irkit.support.stored_files import opened
+from irkit.onnx.reading.models import no_model, parsed_model, read_model
+from irkit.onnx.reading.wire import split_message
+from irkit.support.stored_files import opened_file
 from irkit.support.uncollected import uncollected
 
 MARK = b"irkit."
@@ -45,7 +45,7 @@ def load(source: Any) -> Graph:
         return read_model(source, None, noted=source.producer_name != TORCH)
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
-        model = parsed(data, "the bytes")
+        model = parsed_model(data, "the bytes")
         return read_model(model, None, noted=marked(model, data))
     if isinstance(source, (str, os.PathLike)):
         return read_file(Path(source))
@@ -67,11 +67,11 @@ def read_file(path: Path) -> Graph:
     blobs, real, what = None, path.resolve() if linked else path, f"the file {path.name!r}"
     if size >= LARGE:
         try:
-            data, blobs = split(opened(real, "the model"))
+            data, blobs = split_message(opened_file(real, "the model"))
         except DecodeError as error:
             raise hinted(no_model(what, error), path) from error
     try:
-        model = parsed(data, what)
+        model = parsed_model(data, what)
     except LoadError as error:
         raise hinted(error, path) from error
     store = real.parent if linked else None

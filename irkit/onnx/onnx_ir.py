@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from irkit.core.blobs import COPIED, SMALL, Blob, owned
+from irkit.core.blobs import COPIED, SMALL, Blob, owned_blob
 from irkit.core.ir import Graph, require_graph
 from irkit.core.types import DType
 from irkit.errors import LoadError
@@ -19,7 +19,7 @@ from irkit.onnx.reading.models import read_model
 from irkit.onnx.reading.tensors import stored_blob
 from irkit.onnx.writing.models import skeleton
 from irkit.onnx.writing.tensors import header, tensor_proto
-from irkit.support.stored_files import Place, opened
+from irkit.support.stored_files import Place, opened_file
 from irkit.support.watch import SampleWatch
 
 
@@ -79,7 +79,7 @@ def foreign_blob(tensor: Any, name: str) -> Blob:
 
     dtype, shape = DType(int(tensor.dtype)), tuple(tensor.shape.numpy())
     if isinstance(tensor, onnx_ir.ExternalTensor) and tensor.location:
-        file = opened(Path(tensor.path).resolve(), f"the initializer {name!r}")
+        file = opened_file(Path(tensor.path).resolve(), f"the initializer {name!r}")
         if (tensor.offset or 0) + tensor.nbytes > file.size:
             raise LoadError(f"the initializer {name!r} ends beyond the file {file.path.name!r}")
         return stored_blob(Place(file, tensor.offset or 0), dtype, shape, name, tensor)
@@ -87,7 +87,7 @@ def foreign_blob(tensor: Any, name: str) -> Blob:
         return Blob(dtype, shape, tensor.numpy, name, tensor)
     array = tensor.numpy()
     if array.nbytes <= COPIED:
-        return owned(np.array(array), dtype, name, tensor)
+        return owned_blob(np.array(array), dtype, name, tensor)
     return Blob(
         dtype, shape, lambda: array, name, tensor, watch=SampleWatch.of(array, f"the array of the weight {name}")
     )

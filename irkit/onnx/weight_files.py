@@ -18,8 +18,8 @@ from google.protobuf.message import DecodeError
 
 from irkit.errors import IrkitError
 from irkit.onnx.reading.wire import number_at, without_large
-from irkit.support.files import NO_ROOM, claimed, remove_left, unwritable
-from irkit.support.stored_files import opened
+from irkit.support.files import NO_ROOM, claimed_file, remove_left, unwritable
+from irkit.support.stored_files import opened_file
 
 MARK = b"irkit: weights of a model beside it\n"
 """How a file of weights begins."""
@@ -67,7 +67,7 @@ def new_file(target: Path, named: Iterable[str]) -> tuple[Path, IO[bytes]]:
         path = target.with_name(f"{target.name}.{number}.data" if number else f"{target.name}.data")
         if os.path.lexists(path):
             remove_old(target, {path.name})
-        file = claimed(path, target)
+        file = claimed_file(path, target)
         if file is not None:
             return path, file
         number += 1
@@ -103,7 +103,7 @@ def named_in(path: Path, unknown: Iterable[str] = ()) -> set[str]:
     try:
         if path.stat().st_size < _SMALL:
             return set(locations(path.read_bytes()))
-        return set(locations(without_large(opened(path.resolve(), "the model", wait=False))))
+        return set(locations(without_large(opened_file(path.resolve(), "the model", wait=False))))
     except DecodeError:
         return set()
     except (OSError, IrkitError):

@@ -10,7 +10,7 @@ from typing import Any
 import onnx.defs
 
 from irkit.errors import TypeRuleError
-from irkit.ops.schemas import OPSET, OpSpec, spec, split
+from irkit.ops.schemas import OPSET, OpSpec, spec, split_domain
 
 
 def describe_constructor(function: Callable[..., Any], name: str, op: str) -> Callable[..., Any]:
@@ -44,7 +44,7 @@ def signature_of(row: OpSpec) -> inspect.Signature:
 
 def doc_of(op: str) -> str:
     """ONNX's description of an operator; that of ONNX Runtime's own says where it comes from."""
-    domain, name = split(op)
+    domain, name = split_domain(op)
     if not onnx.defs.has(name, domain):
         return f"{op}, an operator of ONNX Runtime's own."
     schema = onnx.defs.get_schema(name, OPSET if domain == "" else 1_000, domain)

@@ -82,7 +82,7 @@ class OpSpec:
         return self.types.get(formal.type) or frozenset((formal.type,))
 
 
-def split(op: str) -> tuple[str, str]:
+def split_domain(op: str) -> tuple[str, str]:
     """(domain, name) of an op: `com.microsoft::Gelu` is ("com.microsoft", "Gelu"), `Gemm` is ("", "Gemm")."""
     domain, _, name = op.rpartition("::")
     return domain, name
@@ -96,7 +96,7 @@ def spec(op: str) -> OpSpec:
     """
     if not isinstance(op, str):
         raise TypeRuleError(f"{op!r} is no operator's name", hint='write it as text: "Relu"')
-    domain, name = split(op)
+    domain, name = split_domain(op)
     try:
         return row(onnx.defs.get_schema(name, OPSET if domain == "" else 1_000, domain))
     except onnx.defs.SchemaError as error:
@@ -114,7 +114,7 @@ def spec(op: str) -> OpSpec:
 
 def has_schema(op: str) -> bool:
     """True for an operator that the installed onnx has a schema for."""
-    domain, name = split(op)
+    domain, name = split_domain(op)
     return onnx.defs.has(name, domain)
 
 

@@ -21,7 +21,7 @@ from irkit.pattern.heads import (
     has_own_outside,
     holds_itself,
     names_of,
-    narrowed,
+    narrowed_pattern,
     root_ops,
 )
 from irkit.pattern.language import (
@@ -56,7 +56,7 @@ from irkit.pattern.predicates import (
     is_all_zeros,
     is_scalar,
     near,
-    shown,
+    shown_value,
     uniform,
 )
 from irkit.pattern.writing import pattern_of
@@ -97,7 +97,7 @@ __all__ = [
     "is_scalar",
     "match",
     "names_of",
-    "narrowed",
+    "narrowed_pattern",
     "near",
     "one_of",
     "own",
@@ -106,7 +106,7 @@ __all__ = [
     "rest",
     "root_ops",
     "schema_default",
-    "shown",
+    "shown_value",
     "through",
     "uniform",
 ]

@@ -11,7 +11,7 @@ from irkit.core.ir import Value
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM
 from irkit.ops.schemas import COMMUTATIVE
 from irkit.pattern.language import LEAF_LIKE, Attr, Constant, Either, Hole, OfConstants, Op, Own, Pattern, Rest, Through
-from irkit.pattern.predicates import expected
+from irkit.pattern.predicates import expected_text
 
 Ops = tuple[str | None, ...]
 """The operators of operands; None for one that is absent."""
@@ -66,7 +66,7 @@ def possible(pattern: Pattern, op: str, operands: Ops) -> bool:
     return op in pattern.ops and _operands_fit(pattern, op, operands)
 
 
-def narrowed(pattern: Pattern, op: str, operands: Ops) -> Pattern | None:
+def narrowed_pattern(pattern: Pattern, op: str, operands: Ops) -> Pattern | None:
     """The pattern without the alternatives that the operators of a value and of its operands rule out; None where they
     rule out a match."""
     if not possible(pattern, op, operands):
@@ -77,7 +77,7 @@ def narrowed(pattern: Pattern, op: str, operands: Ops) -> Pattern | None:
         return pattern
     choices = tuple(each for each in pattern.choices if possible(each, op, operands))
     if len(choices) == 1:
-        return narrowed(choices[0], op, operands)
+        return narrowed_pattern(choices[0], op, operands)
     return pattern if len(choices) == len(pattern.choices) else Either(choices)
 
 
@@ -252,7 +252,7 @@ def describe(pattern: Pattern) -> str:
     if not isinstance(pattern, Op):
         if isinstance(pattern, Rest):
             return f"*{pattern.name}"
-        return pattern.name or " and ".join(map(expected, pattern.where)) or "a constant"
+        return pattern.name or " and ".join(map(expected_text, pattern.where)) or "a constant"
     inside = [describe(o) for o in pattern.operands]
     inside += [f"{n}={v.name if isinstance(v, Attr) else v!r}" for n, v in pattern.attributes]
     inside += [f"{n}={', '.join('any' if g is None else describe(g) for g in given)}" for n, given in pattern.bodies]

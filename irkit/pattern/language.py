@@ -12,8 +12,8 @@ import attrs
 from irkit.core.attributes import CASTS, frozen
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import TypeRuleError
-from irkit.ops.schemas import BODIES, AttributeSpec, OpSpec, names, spec, split
-from irkit.pattern.predicates import Predicate, Typed, equals, near, typed
+from irkit.ops.schemas import BODIES, AttributeSpec, OpSpec, names, spec, split_domain
+from irkit.pattern.predicates import Predicate, Typed, equals, near, typed_predicate
 
 
 @attrs.frozen(eq=False)
@@ -116,7 +116,7 @@ class Op:
 
     def typed(self, *, dtype: Any = None, rank: int | Iterable[int] | None = None, shape: Any = None) -> Op:
         """The same pattern, for values of that element type, rank and shape (see `hole`)."""
-        return attrs.evolve(self, type=typed(dtype, rank, shape))
+        return attrs.evolve(self, type=typed_predicate(dtype, rank, shape))
 
     def once(self) -> Op:
         """The same pattern, for a value that is used in one place only."""
@@ -196,7 +196,7 @@ def hole(
         raise TypeRuleError(f"hole({name!r}, ops={ops!r}): ops are several", hint=f"write ops=({ops!r},)")
     for op in ops:
         _check_op(op, f"hole({name!r})")
-    return Hole(_name(name, "hole"), _conditions(where), tuple(ops), optional, type=typed(dtype, rank, shape))
+    return Hole(_name(name, "hole"), _conditions(where), tuple(ops), optional, type=typed_predicate(dtype, rank, shape))
 
 
 def const(
@@ -221,7 +221,9 @@ def const(
         if not isinstance(value, int | float):
             raise TypeRuleError(f"const(value={value!r}): {value!r} is no number", hint="give a number, or where=")
         tests = (near(value, rtol, atol), *tests)
-    return Constant(_name(name, "const") if name != "" else "", tests, optional, type=typed(dtype, rank, shape))
+    return Constant(
+        _name(name, "const") if name != "" else "", tests, optional, type=typed_predicate(dtype, rank, shape)
+    )
 
 
 def rest(name: str, *, where: Predicate | None = None) -> Rest:
@@ -397,7 +399,7 @@ def _check_op(op: Any, where: str) -> None:
     """Raises TypeRuleError for what no value's operator is: neither ONNX's, nor irkit's, nor of another domain."""
     if not isinstance(op, str):
         raise TypeRuleError(f"{where}: {op!r} is no operator's name", hint='write it as text: "Relu"')
-    if row_of(op) is None and op not in LEAF_LIKE and not split(op)[0]:
+    if row_of(op) is None and op not in LEAF_LIKE and not split_domain(op)[0]:
         near = get_close_matches(op, names(), 1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise TypeRuleError(f"{where}: ONNX has no operator {op!r}", hint=f'{hint}one of your own is "mydomain::{op}"')

@@ -10,11 +10,11 @@ import attrs
 
 from irkit.core.ir import Graph, Value
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM
-from irkit.nodes.calls import inlined
+from irkit.nodes.calls import inlined_call
 from irkit.ops.schemas import BODIES, COMMUTATIVE
 from irkit.pattern.heads import describe, fits, is_of_constants, size
 from irkit.pattern.language import Attr, Constant, Either, Hole, OfConstants, Op, Own, Pattern, Rest, Through, row_of
-from irkit.pattern.predicates import Predicate, expected, shown
+from irkit.pattern.predicates import Predicate, expected_text, shown_value
 
 
 @attrs.frozen
@@ -146,7 +146,7 @@ def seen_through(value: Value | None) -> Value | None:
     call, index = (value.inputs[0], value.attributes[0][1]) if value.op == ITEM else (value, 0)
     if call is None or call.op != CALL or any(v.bodies for v in call.bodies[0].order):
         return value
-    return seen_through(inlined(call)[index])
+    return seen_through(inlined_call(call)[index])
 
 
 # ---------------------------------------------------------------------------------------------- leaves
@@ -196,18 +196,18 @@ def _leaf(pattern: Any, value: Any, bound: dict[str, Any], search: Search) -> Wh
 
 def _found(name: str, value: Value | None, wanted: str) -> str:
     """`one: found Add, expected a constant`; a constant is shown with what it holds."""
-    there = shown(value) if value is None or value.op == CONSTANT else value.op
+    there = shown_value(value) if value is None or value.op == CONSTANT else value.op
     return f"{name}: found {there}, expected {wanted}" if name else f"found {there}, expected {wanted}"
 
 
 def _another(name: str, value: Any, known: Any) -> str:
-    there = [shown(v) if v is None or type(v) is Value else repr(v) for v in (value, known)]
+    there = [shown_value(v) if v is None or type(v) is Value else repr(v) for v in (value, known)]
     return f"{name}: found {there[0]}, expected another value, which it stands for already: {there[1]}"
 
 
 def _unlike(name: str, value: Value, test: Predicate) -> str:
     prefix = f"{name}: " if name else ""
-    return f"{prefix}found {shown(value)}, expected {expected(test)}"
+    return f"{prefix}found {shown_value(value)}, expected {expected_text(test)}"
 
 
 def _not_all(name: str, values: tuple[Value | None, ...], where: tuple[Predicate, ...]) -> str:
@@ -298,7 +298,7 @@ def _attributes(pattern: Op, value: Value, bound: dict[str, Any]) -> Why:
             return "attribute {}: found {!r}, expected {!r}, which {} is", name, found, bound[wanted.name], wanted.name
         for test in wanted.where:
             if not test(found):
-                return "attribute {}: found {!r}, expected {}", name, found, expected(test)
+                return "attribute {}: found {!r}, expected {}", name, found, expected_text(test)
         bound[wanted.name] = found
     if seen < len(given) and not pattern.any_attributes:
         other = next(n for n in given if n not in dict(pattern.attributes))
@@ -416,7 +416,7 @@ def _assignments(
 
 
 def _why_not(wanted: tuple[Pattern, ...], given: tuple[Value | None, ...]) -> str:
-    there = " and ".join(shown(v) if v is None or v.op == CONSTANT else v.op for v in given)
+    there = " and ".join(shown_value(v) if v is None or v.op == CONSTANT else v.op for v in given)
     return f"found operands {there}, expected {' and '.join(map(describe, wanted))}"
 
 

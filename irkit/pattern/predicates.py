@@ -65,7 +65,7 @@ SHOWN = 8
 """Constants of more elements are shown by their type alone, unless all elements are one number."""
 
 
-def shown(value: Value | None) -> str:
+def shown_value(value: Value | None) -> str:
     """A value in an explanation: its type and its operator, and of a constant what it holds, where that is short."""
     if value is None:
         return "nothing"
@@ -85,7 +85,7 @@ def shown(value: Value | None) -> str:
     return f"{text} {' '.join(np.array2string(array, separator=', ', formatter={'all': str}).split())}"
 
 
-def expected(test: Predicate) -> str:
+def expected_text(test: Predicate) -> str:
     """What a predicate asks for, in an explanation."""
     name = getattr(test, "__name__", "<lambda>")
     return "one that its `where` holds of" if name == "<lambda>" else name.removeprefix("is ")
@@ -214,7 +214,7 @@ class Typed:
         return ", ".join(parts)
 
 
-def typed(
+def typed_predicate(
     dtype: Any = None, rank: int | Iterable[int] | None = None, shape: Iterable[Any] | None = None
 ) -> Typed | None:
     """What `hole(dtype=, rank=, shape=)` asks for; None where it asks for nothing.

@@ -16,7 +16,7 @@ from irkit.core.origins import NOWHERE, Origin
 from irkit.core.types import Tuple, dims_of
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.errors import AbsentError, DimensionError, RewriteError, TypeRuleError
-from irkit.pattern import Guard, Pattern, asks_users, guards, match, narrowed, root_ops
+from irkit.pattern import Guard, Pattern, asks_users, guards, match, narrowed_pattern, root_ops
 from irkit.rewriting.joint_rules import together
 from irkit.rewriting.numbering import Bodies, Numbering, with_bodies
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
@@ -81,7 +81,7 @@ class Index:
             rules = tuple(each for each, ops in self._roots if ops is None or op in ops)
             if len(self._by_op) < REMEMBERED:
                 self._by_op[op] = rules
-        left = ((rule, narrowed(rule.pattern, op, operands)) for rule in rules)
+        left = ((rule, narrowed_pattern(rule.pattern, op, operands)) for rule in rules)
         return tuple((rule, pattern, guards(pattern)) for rule, pattern in left if pattern is not None)
 
 
@@ -410,7 +410,7 @@ class Sweep:
         if retyping.loses(found.type, value.type):
             if found in self.settled or found in self.swaps:
                 return None  # the value would be right, but what is known of its dimensions would be lost
-            found = found.with_type(retyping.refined(found.type, value.type))
+            found = found.with_type(retyping.refined_type(found.type, value.type))
         return found
 
     def checked_results(self, rule: Rule, value: Value, found: tuple[Any, ...]) -> Any:

@@ -10,7 +10,7 @@ import attrs
 from irkit.core.ir import Graph, Value
 from irkit.core.vocabulary import CONSTANT
 from irkit.errors import GraphError
-from irkit.pattern import Miss, describe, match, root_ops, shown
+from irkit.pattern import Miss, describe, match, root_ops, shown_value
 from irkit.pattern.heads import size
 from irkit.rewriting.driver import symbols_of
 from irkit.rewriting.joint_rules import instances
@@ -40,13 +40,17 @@ class Explanation:
     near: float = 1.0
 
     def __str__(self) -> str:
-        place = f"\n    {line_of(self.value)}{sourced(self.value)}"
+        place = f"\n    {line_of(self.value)}{source_comment(self.value)}"
         if self.applies:
             return f"{self.rule} applies at {self.value!r}{place}"
         if self.matched:
             return f"{self.rule} matches at {self.value!r} and declines: {self.reason}{place}"
         where = "".join(f".inputs[{i}]" if isinstance(i, int) else f".{i[0]}[{i[1]}]" for i in self.path)
-        there = "" if self.at is None or self.at is self.value else f"\n    there: {line_of(self.at)}{sourced(self.at)}"
+        there = (
+            ""
+            if self.at is None or self.at is self.value
+            else f"\n    there: {line_of(self.at)}{source_comment(self.at)}"
+        )
         return (
             f"{self.rule} does not match at {self.value!r}{where}, after {self.near:.0%} of its pattern: {self.reason}"
             f"{place}{there}"
@@ -153,12 +157,12 @@ def misses(graph: Graph, rule: Rule) -> Iterator[Explanation]:
 
 def line_of(value: Value) -> str:
     """A value as one line: its type, its operator, what its operands are, its attributes."""
-    operands = ", ".join("_" if v is None else shown(v) for v in value.inputs)
+    operands = ", ".join("_" if v is None else shown_value(v) for v in value.inputs)
     given = ", ".join(f"{n} = {a!r}" for n, a in value.attributes if value.op != CONSTANT)
     return f"{value.type!r} = {value.op}({operands})" + (f" {{{given}}}" if given else "")
 
 
-def sourced(value: Value) -> str:
+def source_comment(value: Value) -> str:
     """Where a value came from, as a comment; empty where nobody has said."""
     found = str(value.origin)
     return f"  # {found}" if found else ""

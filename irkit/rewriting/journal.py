@@ -12,7 +12,7 @@ from irkit.core.ir import Graph, Value
 from irkit.core.walk import post_order
 from irkit.errors import RewriteError
 from irkit.pattern import names_of
-from irkit.rewriting.explanations import line_of, sourced
+from irkit.rewriting.explanations import line_of, source_comment
 from irkit.rewriting.face import rewrite
 from irkit.rewriting.rules import Decline, Match, Rule, Rules, decline
 
@@ -31,7 +31,7 @@ class Applied:
 
     def __str__(self) -> str:
         lines = [f"{self.rule.name}: {self.removed} operators -> {self.added}"]
-        lines += [f"  - {line_of(v)}{sourced(v)}" for v in self.before]
+        lines += [f"  - {line_of(v)}{source_comment(v)}" for v in self.before]
         return "\n".join([*lines, *(f"  + {line_of(v)}" for v in self.after)])
 
 

@@ -100,7 +100,7 @@ def scratch_of(target: Path) -> tuple[Path, IO[bytes]]:
     for number in range(MANY):
         scratch = target.with_name(f".{target.name}.{f'{number}.' if number else ''}part")
         remove_left(scratch)
-        file = claimed(scratch, target)
+        file = claimed_file(scratch, target)
         if file is not None:
             for more in range(number + 1, MANY):
                 other = target.with_name(f".{target.name}.{more}.part")
@@ -110,7 +110,7 @@ def scratch_of(target: Path) -> tuple[Path, IO[bytes]]:
     raise SerializeError(f"{str(target)!r} is being written by {MANY} others")
 
 
-def claimed(path: Path, target: Path) -> IO[bytes] | None:
+def claimed_file(path: Path, target: Path) -> IO[bytes] | None:
     """A new file of that name, open and locked; None where there is one already. Raises SerializeError where none can
     be made."""
     try:

@@ -95,7 +95,7 @@ class Place:
             yield part.data
 
 
-def opened(path: Path, where: str, *, wait: bool = True) -> StoredFile:
+def opened_file(path: Path, where: str, *, wait: bool = True) -> StoredFile:
     """A regular file, opened. Raises LoadError for what is none, or cannot be opened; `where` says what it is for.
 
     For a file that was written this moment it waits until a further write gives it another time, unless told not to.

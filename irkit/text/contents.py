@@ -10,7 +10,7 @@ import numpy as np
 
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph
-from irkit.core.literals import quoted
+from irkit.core.literals import quoted_text
 from irkit.core.printer import large_blobs
 from irkit.core.types import Tensor
 from irkit.errors import ParseError
@@ -52,7 +52,7 @@ def shown(label: str | int) -> str:
     """A label as the text has it."""
     if isinstance(label, str) and label.startswith("blob#"):
         return label
-    return f"blob {quoted(label) if isinstance(label, str) else label}"
+    return f"blob {quoted_text(label) if isinstance(label, str) else label}"
 
 
 def of_graph(graph: Graph) -> Callable[[str | int, str], Any]:
@@ -66,7 +66,7 @@ def of_graph(graph: Graph) -> Callable[[str | int, str], Any]:
             digest = label.removeprefix("blob#")
             same = [b for b in labels.values() if b.digest.hex() == digest]
             return next((b for b in same if b.name == name), same[0] if same else None)
-        return labels.get(quoted(label))
+        return labels.get(quoted_text(label))
 
     return find
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import attrs
 
-from irkit.core.literals import unquoted
+from irkit.core.literals import unquoted_text
 from irkit.errors import ParseError
 
 WIDTH = 160
@@ -133,7 +133,7 @@ class Cursor:
     def unquote(self, token: Token) -> str:
         """What stands between quotes."""
         try:
-            return unquoted(token.text)
+            return unquoted_text(token.text)
         except ValueError:
             self.fail("the string has a malformed escape", token, hint="strings are written as in JSON")
 

@@ -15,11 +15,11 @@ from typing import Any
 import attrs
 import numpy as np
 
-from irkit.core.blobs import COPIED, Blob, content, owned
+from irkit.core.blobs import COPIED, Blob, content, owned_blob
 from irkit.core.types import DType
 from irkit.errors import LoadError, ParseError
 from irkit.support.files import replacing
-from irkit.support.stored_files import StoredFile, opened
+from irkit.support.stored_files import StoredFile, opened_file
 
 HEADER = 100_000_000
 """A longer header is refused, as the safetensors library does."""
@@ -50,7 +50,7 @@ class Stored:
                 f"{self.file.path.name} holds {self.stop - self.start} bytes for what the text calls {type_!r}"
             )
         if dtype is DType.STRING or self.stop - self.start <= COPIED:
-            return owned(self.array(dtype, shape), dtype)
+            return owned_blob(self.array(dtype, shape), dtype)
         return Blob(dtype, shape, lambda: self.array(dtype, shape), watch=self.file)
 
     def array(self, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
@@ -107,7 +107,7 @@ def write_side_file(path: Path, blobs: Iterable[Blob]) -> None:
 def read_side_file(path: Path) -> dict[str, Stored]:
     """The contents by key; only the header is read. Raises ParseError for what is no such file."""
     try:
-        file = opened(path.resolve(), "the side file")
+        file = opened_file(path.resolve(), "the side file")
         size = file.size
         length = int.from_bytes(file.peek(0, min(8, size)), "little")
         if not 2 <= length <= min(HEADER, size - 8):

@@ -29,8 +29,8 @@ import attrs
 import sympy
 
 from irkit import dims
-from irkit.build import check_arity, check_dtypes, required
-from irkit.build.retyping import inferred
+from irkit.build import check_arity, check_dtypes, required_attributes
+from irkit.build.retyping import inferred_type
 from irkit.core.attributes import single
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Port, Value, require_graph
@@ -40,7 +40,7 @@ from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.dims import notation
 from irkit.errors import TypeRuleError, VerifyError
 from irkit.nodes.calls import call_type
-from irkit.ops.schemas import BODIES, OpSpec, spec, split
+from irkit.ops.schemas import BODIES, OpSpec, spec, split_domain
 from irkit.support.arguments import require_texts
 
 OWN: Mapping[str, frozenset[str]] = {
@@ -195,7 +195,7 @@ def law_2_attributes(scope: Scope, value: Value) -> str:
             kind = known.attributes[name].kind
         if not KINDS.get(kind, lambda v: True)(found):
             return f"attribute {name} must be of kind {kind}, and is {found!r}"
-    missing = [name for name in required(known) if name not in names]
+    missing = [name for name in required_attributes(known) if name not in names]
     return f"attribute {missing[0]} must be given" if missing else ""
 
 
@@ -223,9 +223,9 @@ def law_3_types(scope: Scope, value: Value) -> str:
             if known is not None:
                 own = len(value.inputs) - (value.attribute("captures") or 0 if value.op in BODIES else 0)
                 check_dtypes(value.op, known, value.inputs[:own])
-            found = inferred(value, value.inputs)
+            found = inferred_type(value, value.inputs)
         except TypeRuleError as error:
-            if not split(value.op)[0]:
+            if not split_domain(value.op)[0]:
                 return error.what
             found = value.type  # irkit's rule is narrower than the runtime that defines it: the file's type stands
         except IndexError:

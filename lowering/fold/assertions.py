@@ -18,7 +18,7 @@ from torch.fx import Node
 
 from irkit import dims
 from irkit.build import const, dim_scalar, op
-from irkit.contract.as_json import solved
+from irkit.contract.as_json import solved_symbol
 from irkit.core.ir import Fact, Graph, Port, Value
 from irkit.core.origins import Origin
 from irkit.core.types import DType, dims_of
@@ -164,7 +164,7 @@ def told_by(params: Iterable[tuple[Port, Value]], results: Iterable[Value]) -> f
     params = list(params)
     found = {port.binds for port, _ in params}
     for value in (*(value for _, value in params), *results):
-        found |= {name for name, _ in filter(None, map(solved, dims_of(value.type)))}
+        found |= {name for name, _ in filter(None, map(solved_symbol, dims_of(value.type)))}
     return frozenset(found)
 
 

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from irkit.core.blobs import COPIED, Blob, owned
+from irkit.core.blobs import COPIED, Blob, owned_blob
 from irkit.core.types import DType, Tensor, Type
 from irkit.errors import AbsentError
 from lowering.records.sizes import Sizes
@@ -56,7 +56,7 @@ def blob_of(tensor: torch.Tensor, name: str = "", *, copy: bool = False) -> Blob
     if is_absent(tensor):
         return Blob(dtype, tuple(tensor.shape), lambda: array_of(held), name, source=tensor)
     if copy or held.nbytes <= COPIED:
-        return owned(np.array(array_of(held), order="K"), dtype, name, tensor)
+        return owned_blob(np.array(array_of(held), order="K"), dtype, name, tensor)
     array = array_of(held) if is_seen(held) else None
     watch = TensorWatch.of(held, name, array)
     load = (lambda: array_of(held)) if array is None else (lambda: array)
@@ -86,7 +86,7 @@ def blobs_of_parts(tensor: torch.Tensor, name: str = "", *, copy: bool = False) 
     def part(index: int, suffix: str) -> Blob:
         half, label = pairs[..., index], name and f"{name}.{suffix}"
         if watch is not None and (copy or held.nbytes <= COPIED):
-            return owned(np.array(array_of(half.contiguous())), DTYPES[half.dtype], label)
+            return owned_blob(np.array(array_of(half.contiguous())), DTYPES[half.dtype], label)
         return Blob(DTYPES[half.dtype], tuple(half.shape), lambda: array_of(half.contiguous()), label, watch=watch)
 
     return part(0, "real"), part(1, "imag")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from irkit.build.runtime import DEFINITIONS, defined
+from irkit.build.runtime import DEFINITIONS, defined_results
 from irkit.core import walk
 from irkit.core.ir import Graph, Value
 from irkit.core.types import Tuple
@@ -36,7 +36,7 @@ def by_definition(m: Match, value: Value) -> Any:
     several = isinstance(value.type, Tuple)
     count = len(value.type.items) if isinstance(value.type, Tuple) else 1
     try:
-        found = defined(value.op, value.inputs, value.attributes, count, sizes)
+        found = defined_results(value.op, value.inputs, value.attributes, count, sizes)
     except TypeRuleError:
         return None
     return found if several else found[0]

@@ -31,9 +31,9 @@ from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor, Tuple
 from irkit.dims import Range
 from irkit.errors import RewriteError, TypeRuleError
-from irkit.onnx.writing.downgrade import respelled
+from irkit.onnx.writing.downgrade import respelled_value
 from irkit.onnx.writing.materialize import ALLOWZERO
-from irkit.ops.schemas import BODIES, OPSET, Formal, OpSpec, split
+from irkit.ops.schemas import BODIES, OPSET, Formal, OpSpec, split_domain
 from irkit.pattern import Hole
 from irkit.rewriting.driver import Plan
 from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
@@ -201,7 +201,7 @@ def newest_for(graph: Graph, target: Target) -> Target:
     """The target at the newest opset, not above its own, at which it runs all that the graph holds: an operator whose
     kernels end before the target's opset, and that nothing can express, makes for an older one. It is what a model
     gets for which no opset was asked."""
-    stuck = [v for v in _all_values(graph) if split(v.op)[1] in FROZEN and trouble(v, target)]
+    stuck = [v for v in _all_values(graph) if split_domain(v.op)[1] in FROZEN and trouble(v, target)]
     for opset in range(target.opset, OLDEST - 1, -1):
         chosen = attrs.evolve(target, opset=opset)
         if not any(trouble(v, chosen) for v in stuck):
@@ -390,7 +390,9 @@ def _recast(value: Value, target: Target, rounding: bool) -> Value | tuple[Value
     row = row_at(value.op, target.opset)
     if row is None or value.op in UNTOUCHED or not row.types or misread(value, target.opset):
         return None
-    written = respelled(value, target.opset)  # it has the first operands of the value, and perhaps not all of them
+    written = respelled_value(
+        value, target.opset
+    )  # it has the first operands of the value, and perhaps not all of them
     if any(name not in row.attributes for name, _ in written.attributes) or len(written.inputs) > row.max_inputs:
         return None
     chosen = chosen_types(target, value.op, row, tuple(map(kind_of, written.inputs)), _result_kinds(value), rounding)

@@ -24,7 +24,7 @@ from irkit.core.ir import Graph, Value, constant, param
 from irkit.core.types import HALVES, DType, Tensor, Tuple, Type
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import RewriteError, TypeRuleError
-from irkit.ops.schemas import TYPE_STRINGS, OpSpec, spec, split
+from irkit.ops.schemas import TYPE_STRINGS, OpSpec, spec, split_domain
 from passes.precision.risks import Measured, has_floats, limits, measured, result_types, risk
 
 COMPUTED = frozenset((
@@ -345,7 +345,7 @@ class Sweep:
             return
         row = row_of(value)
         low = row is not None and self.is_low(value, row)
-        if row is None and split(value.op)[0]:
+        if row is None and split_domain(value.op)[0]:
             self.conversion.kept.append(Kept(value, "its element types are not known"))
         if row is None or not low:
             self.over(value, [DType.FLOAT] * len(value.inputs))

@@ -22,7 +22,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import call, shape_vector
-from irkit.core.blobs import Blob, joined
+from irkit.core.blobs import Blob, joined_blob
 from irkit.core.ir import Graph, Value, constant, param, vertex
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT, SHAPE_VECTOR
@@ -398,8 +398,8 @@ class Builder:
         sizes = [weight.shape[0] for weight in weights]
         bias = None
         if any(each.bias is not None for each in layers):
-            bias = constant(joined([bias_of(each) for each in layers], joined_name([e.bias for e in layers])))
-        weight = constant(joined(weights, joined_name([each.held for each in layers])))
+            bias = constant(joined_blob([bias_of(each) for each in layers], joined_name([e.bias for e in layers])))
+        weight = constant(joined_blob(weights, joined_name([each.held for each in layers])))
         origin = first.origin.after("rows")
         made = gemm(self.rows(x), weight.with_origin(layers[0].held.origin), 1, bias).with_origin(origin)
         whole = shaped(made, (*first.shape[:-1], sum(sizes)), self.binders(first)).with_origin(origin)

@@ -18,7 +18,7 @@ from irkit.core.ir import Graph, Value, item, param
 from irkit.core.types import DType, Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT, SHAPE_VECTOR
 from irkit.dims import Dim, is_fresh
-from irkit.nodes.calls import applied
+from irkit.nodes.calls import applied_body
 from irkit.ops.schemas import spec
 from irkit.ops.types.contents import contents
 from irkit.ops.types.context import Context
@@ -153,7 +153,7 @@ def _if(rng: np.random.Generator) -> Value | None:
 def constant_if(m: Match) -> Made:
     """If(constant) -> the branch that it takes"""
     taken = m.root.bodies[0 if bool(m.cond.blob.array.reshape(-1)[0]) else 1]
-    return in_place(m.root, applied(taken, m.captures, m.root.origin))
+    return in_place(m.root, applied_body(taken, m.captures, m.root.origin))
 
 
 def _same(rng: np.random.Generator) -> Value | None:
@@ -167,7 +167,7 @@ def same_branches(m: Match) -> Made:
     first, second = m.root.bodies
     if first.token != second.token or first.symbols_used != second.symbols_used or draws(first):
         return decline("the branches differ")
-    return in_place(m.root, applied(first, m.captures, m.root.origin))
+    return in_place(m.root, applied_body(first, m.captures, m.root.origin))
 
 
 def draws(body: Graph) -> bool:
@@ -207,7 +207,7 @@ def short_loop(m: Match) -> Made:
         return decline("each trip binds a named size")
     for trip in range(trips):
         operands = (const(np.array(trip)), const(np.array(True)), *carried, *parts.captures)
-        found = applied(body, operands, value.origin)[1:]
+        found = applied_body(body, operands, value.origin)[1:]
         carried = found[: len(carried)]
         rows.append(found[len(carried) :])
     types = value.type.items if isinstance(value.type, Tuple) else (value.type,)
@@ -278,7 +278,7 @@ def short_scan(m: Match) -> Made:
     for step in range(steps):
         taken = [element(v, a, steps, steps - 1 - step if t else step)
                  for v, a, t in zip(sequences, axes, turned, strict=True)]  # fmt: skip
-        made = applied(body, (*states, *taken, *parts.captures), value.origin)
+        made = applied_body(body, (*states, *taken, *parts.captures), value.origin)
         states = made[: len(states)]
         found.append(made[len(states) :])
     ends = scan_axes(value, "scan_output_axes", [len(t.shape) for t in rows if isinstance(t, Tensor)])

@@ -26,7 +26,7 @@ from typing import Any
 
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor, Tuple
-from irkit.ops.schemas import split
+from irkit.ops.schemas import split_domain
 
 GAIN, EVEN, WORST = 0.98, 1.02, 1.05
 """Ratios of times; see above."""
@@ -66,7 +66,7 @@ TOKENS: Mapping[str, int] = MappingProxyType({"CausalConvWithState": 2, "LinearA
 
 def fusion_of(value: Value) -> str:
     """What a fused value is called in the table: its operator, and in brackets what makes a difference."""
-    name = split(value.op)[1]
+    name = split_domain(value.op)[1]
     found = []
     for switch in SWITCHES.get(name, ()):
         given = value.attribute(switch)
@@ -95,7 +95,7 @@ def is_by_key(value: Value) -> bool:
 def is_token(value: Value) -> bool:
     """True for what is surely of one token."""
     x = value.inputs[0]
-    axis = TOKENS[split(value.op)[1]]
+    axis = TOKENS[split_domain(value.op)[1]]
     return x is not None and x.shape[1 if value.attribute("channels_last") else axis] == 1
 
 

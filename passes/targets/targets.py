@@ -14,9 +14,9 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor, Tuple, Type
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import RewriteError
-from irkit.onnx.writing.downgrade import respelled
+from irkit.onnx.writing.downgrade import respelled_value
 from irkit.ops.runtime_table import CONTRIB, STOWAWAYS, is_contrib, runtime_schema
-from irkit.ops.schemas import BODIES, OPSET, TYPE_STRINGS, OpSpec, row, split
+from irkit.ops.schemas import BODIES, OPSET, TYPE_STRINGS, OpSpec, row, split_domain
 
 OLDEST = 13
 """The oldest opset that irkit writes graphs for."""
@@ -52,7 +52,7 @@ class Target:
         op = value.op
         if op in OURS:
             return ""
-        value = respelled(value, self.opset)
+        value = respelled_value(value, self.opset)
         operands = value.inputs
         if op in BODIES:
             operands = operands[: len(operands) - value.attribute("captures", 0)]
@@ -127,7 +127,7 @@ def type_string(type: Type) -> str:
 @lru_cache(maxsize=1 << 12)
 def row_at(op: str, opset: int) -> OpSpec | None:
     """The row of an operator at an opset; None where the opset does not have it."""
-    domain, name = split(op)
+    domain, name = split_domain(op)
     if is_contrib(op):
         schema = runtime_schema(op)
         return None if schema is None else row(schema)
@@ -140,14 +140,14 @@ def row_at(op: str, opset: int) -> OpSpec | None:
 
 def domain_of(op: str) -> str:
     """The domain that a target must allow for an operator: also where ONNX Runtime keeps one of its own in ONNX's."""
-    return CONTRIB if op in STOWAWAYS else split(op)[0]
+    return CONTRIB if op in STOWAWAYS else split_domain(op)[0]
 
 
 @lru_cache(maxsize=1 << 14)
 def _problem(
     target: Target, op: str, operands: tuple[Kind, ...], results: tuple[Kind, ...], attributes: tuple[str, ...]
 ) -> str:
-    name, domain = split(op)[1], domain_of(op)
+    name, domain = split_domain(op)[1], domain_of(op)
     found = row_at(op, target.opset)
     if domain and domain not in target.domains and (found is not None or domain in _runtime_domains(target.provider)):
         return f"the target does not allow the domain {domain}"
@@ -245,7 +245,7 @@ def runtime_schemas() -> Mapping[tuple[str, str], tuple[tuple[int, frozenset[str
 
 def runtime_version(op: str, opset: int) -> tuple[int, frozenset[str]]:
     """(version, attributes) of an operator in the installed ONNX Runtime at an opset; (0, none) where it has none."""
-    rows = runtime_schemas().get(split(op), ())
+    rows = runtime_schemas().get(split_domain(op), ())
     return next((r for r in rows if r[0] <= opset or "::" in op), (0, frozenset()))
 
 
@@ -257,7 +257,7 @@ def fitting(target: Target, op: str, since: int) -> tuple[Kernel, ...]:
     """
     return tuple(
         (first, last, bound)
-        for first, last, bound in kernels(target.provider).get(split(op), ())
+        for first, last, bound in kernels(target.provider).get(split_domain(op), ())
         if first == since or (last != FOREVER and first <= since <= last) or since < first <= target.opset <= last
     )
 

@@ -20,12 +20,12 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import const
-from irkit.checking.agreement import Unrunnable, computed, is_allowed, is_safe, run, same_bits, sides
+from irkit.checking.agreement import Unrunnable, computed_results, is_allowed, is_safe, run, same_bits, sides
 from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.draws import assignment
 from irkit.checking.instances import Retry
 from irkit.checking.near_misses import near_miss, rebuilt
-from irkit.checking.rules import drawn, matched
+from irkit.checking.rules import match_of, random_instance
 from irkit.core.ir import Graph, Value
 from irkit.core.types import DType, Tensor, dims_of
 from irkit.core.vocabulary import CONSTANT, PARAM
@@ -93,7 +93,7 @@ def applied(rule: Rule, roots: tuple[Value, ...]) -> Any:
     """What a rule makes of values; None where it declines or does not match."""
     params = tuple(v for v in post_order(roots) if v.op == PARAM)
     symbols = frozenset(s for v in params for d in dims_of(v.type) for s in bound_by(d))
-    m = matched(rule, roots, lambda: symbols)
+    m = match_of(rule, roots, lambda: symbols)
     found = None if m is None else rule.function(m)
     return None if found is None or isinstance(found, Decline) or found is roots[0] or found == roots else found
 
@@ -117,7 +117,7 @@ def agree(rule: Rule, roots: tuple[Value, ...], given: Any, rng: Rng, count: Cou
     old, new = sides(roots if rule.others else roots[0], found)
     for _ in range(3):
         arrays = fed(params, given or {}, rng)
-        expected = computed(Graph(params, old), arrays)
+        expected = computed_results(Graph(params, old), arrays)
         if expected is None or not is_allowed(old, params, arrays):
             continue
         with warnings.catch_warnings():
@@ -130,7 +130,7 @@ def agree(rule: Rule, roots: tuple[Value, ...], given: Any, rng: Rng, count: Cou
 
 def valued(roots: tuple[Value, ...], params: tuple[Value, ...], rng: Rng) -> Any:
     """The results of some values on such numbers; None where they have none."""
-    found = (computed(Graph(params, roots), fed(params, {}, rng)) for _ in range(3))
+    found = (computed_results(Graph(params, roots), fed(params, {}, rng)) for _ in range(3))
     return next((each for each in found if each is not None), None)
 
 
@@ -200,7 +200,7 @@ def check_bits(rule: Rule, instances: int, seed: int = 0, patience: int = 20) ->
     for _ in range(instances * patience):
         if count.fired >= instances:
             break
-        made = drawn(rule, rng)
+        made = random_instance(rule, rng)
         if made is None:
             continue
         agree(rule, made.roots, made.arrays, rng, count, near=False)

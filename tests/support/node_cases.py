@@ -237,7 +237,7 @@ def control(node: NodeProto, operands: list[Any], attributes: dict[str, Any], en
     for params, results in opened.values():
         inside = set(params) | set(bodies.walk.post_order(results, stop=outer.__contains__))
         captures.update(dict.fromkeys(bodies.entries(results, inside)))
-    closed = {name: bodies.sealed(p, r, tuple(captures), name) for name, (p, r) in opened.items()}
+    closed = {name: bodies.sealed_graph(p, r, tuple(captures), name) for name, (p, r) in opened.items()}
     return call(node.op_type, [*operands, *captures], {**attributes, **closed, "captures": len(captures)})
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from irkit.checking.agreement import has_value, sides
-from irkit.checking.rules import matched, sampled
+from irkit.checking.rules import match_of, random_sample
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor, dims_of
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM, SHAPE_VECTOR
@@ -57,7 +57,7 @@ def example(rule: Rule) -> tuple[str, str]:
     best: tuple[int, str, str] | None = None
     fired = 0
     for _ in range(3000):
-        roots = sampled(rule, rng)
+        roots = random_sample(rule, rng)
         found = None if roots is None else _applied(rule, roots)
         if roots is None or found is None:
             continue
@@ -75,7 +75,7 @@ def _applied(rule: Rule, roots: tuple[Value, ...]) -> Any:
     """What the rule makes of an instance; None where it declines, or the instance has no value."""
     params = tuple(v for v in post_order(roots) if v.op == PARAM)
     symbols = frozenset(s for v in params for d in dims_of(v.type) for s in bound_by(d))
-    m = matched(rule, roots, lambda: symbols)
+    m = match_of(rule, roots, lambda: symbols)
     if m is None:
         return None
     try:

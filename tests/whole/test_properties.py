@@ -29,7 +29,7 @@ from irkit.onnx.load import load
 from irkit.onnx.sessions import check_model, run
 from irkit.onnx.writing.models import to_proto
 from irkit.ops.schemas import names
-from irkit.testing import assert_equivalent, feeds, golden, grown, random_feeds, random_graph, typed_graphs
+from irkit.testing import assert_equivalent, feeds, golden, grown_graph, random_feeds, random_graph, typed_graphs
 from passes import optimize
 from passes.legal.legalize import legalize
 from passes.targets import target_of
@@ -237,7 +237,7 @@ def test_every_operator_and_every_element_type_is_drawn() -> None:
 def test_each_sample_verifies_prints_and_evaluates(name: str) -> None:
     rng = np.random.default_rng(len(name))
     for _ in range(6):
-        graph = grown(lambda low, high: int(rng.integers(low, high + 1)), (name,), 2, True, True)
+        graph = grown_graph(lambda low, high: int(rng.integers(low, high + 1)), (name,), 2, True, True)
         irkit.verify(graph)
         assert irkit.parse(str(graph)) == graph
         assert_equivalent(graph, rebuilt(graph), n=2)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from irkit import dims
 from irkit.build.runtime.application import Application, op, vector
-from irkit.build.runtime.scores import as_int64, attended, joined_heads, later, padded, penalty, split_heads
+from irkit.build.runtime.scores import as_int64, attention_of, joined_heads, later, mask_bias, penalty, split_heads
 from irkit.core.ir import Value
 from irkit.dims import Dim
 
@@ -75,7 +75,7 @@ def masked(
         if dims.same(length, fresh) is not True:
             raise a.fail("unidirectional is defined for as many queries as new keys only")
         hidden = later(a, length, k.shape[2], before)
-    return attended(a, q, k, v, biases, scale=a.attr("scale", 0.0), hidden=hidden)
+    return attention_of(a, q, k, v, biases, scale=a.attr("scale", 0.0), hidden=hidden)
 
 
 def from_mask(a: Application, q: Value, k: Value, mask: Value, content: float) -> Value:
@@ -83,9 +83,9 @@ def from_mask(a: Application, q: Value, k: Value, mask: Value, content: float) -
     many keys each row has (rank 1), which may be followed by where they begin."""
     batch, total = q.shape[0], k.shape[2]
     if mask.rank == 2 and dims.same(mask.shape[1], total) is not False:
-        return padded(q, op.Unsqueeze(mask, vector(1, 2)), content)
+        return mask_bias(q, op.Unsqueeze(mask, vector(1, 2)), content)
     if mask.rank == 3:
-        return padded(q, op.Unsqueeze(mask, vector(1)), content)
+        return mask_bias(q, op.Unsqueeze(mask, vector(1)), content)
     if mask.rank != 1:
         raise a.fail("a mask of that shape is not defined")
     places, counts = a.ordinals(total), as_int64(mask)

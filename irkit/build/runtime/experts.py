@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irkit.build.runtime.application import Application, narrow, number, op, vector, wide
-from irkit.build.runtime.quantized import unpacked
+from irkit.build.runtime.quantized import unpacked_bytes
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.nodes import construct
@@ -85,10 +85,10 @@ def restored(a: Application, layer: int, packed: Value, scale: Value | None, zer
     experts, rows, columns = packed.shape
     columns = columns * 8 // bits
     blocks = columns // block if block else 1
-    whole = op.Reshape(unpacked(packed, bits), vector(experts, rows, blocks, -1))
+    whole = op.Reshape(unpacked_bytes(packed, bits), vector(experts, rows, blocks, -1))
     middle: Value = number(whole, 2 ** (bits - 1))
     if zero is not None:
-        every = op.Reshape(unpacked(zero, bits), vector(experts, -1))
+        every = op.Reshape(unpacked_bytes(zero, bits), vector(experts, -1))
         if block:
             every = op.Reshape(every, vector(experts, rows, -1))
         every = op.Slice(every, vector(0), vector(blocks if block else rows), vector(-1))

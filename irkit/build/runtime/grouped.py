@@ -6,7 +6,7 @@ import attrs
 
 from irkit import dims
 from irkit.build.runtime.application import Application, narrow, number, op, scalar_content, vector, wide
-from irkit.build.runtime.scores import as_int64, attended, joined_heads, repeated, split_heads
+from irkit.build.runtime.scores import as_int64, attention_of, joined_heads, repeated_heads, split_heads
 from irkit.core.ir import Value
 from irkit.dims import Dim
 
@@ -64,8 +64,8 @@ def group_query_attention(
         sink = op.Unsqueeze(wide(sinks), vector(0, 2, 3))
     elif a.attr("smooth_softmax", 0) == 1:
         sink = number(wide(q), 0)
-    every_k, every_v = (repeated(a, wide(x), heads // kv_heads) for x in (keys, values))
-    found = attended(
+    every_k, every_v = (repeated_heads(a, wide(x), heads // kv_heads) for x in (keys, values))
+    found = attention_of(
         a, wide(q), every_k, every_v,
         [] if attention_bias is None else [fitted(a, wide(attention_bias), places)],
         scale=a.attr("scale", 0.0), softcap=a.attr("softcap", 0.0), hidden=unseen(a, places), sink=sink,

@@ -105,12 +105,12 @@ def mat_mul_n_bits(
     if bits not in (4, 8) or a.attr("weight_prepacked", 0):
         raise a.fail("weights of that form are not defined")
     blocks = -(-columns // block)
-    weights = op.Reshape(unpacked(packed, bits), vector(rows, blocks, block))
+    weights = op.Reshape(unpacked_bytes(packed, bits), vector(rows, blocks, block))
     if zeros is None:
         middle: Value = const(np.array(2 ** (bits - 1), np.float32))
     elif zeros.dtype is DType.UINT8:
         width = -(-blocks * bits // 8) * 8 // bits
-        every = op.Reshape(unpacked(zeros, bits), vector(rows, width, 1))
+        every = op.Reshape(unpacked_bytes(zeros, bits), vector(rows, width, 1))
         middle = op.Slice(every, vector(0), vector(blocks), vector(1))
     else:
         middle = op.Cast(op.Reshape(zeros, vector(rows, blocks, 1)), to=DType.FLOAT)
@@ -122,7 +122,7 @@ def mat_mul_n_bits(
     return found if bias is None else op.Add(found, bias)
 
 
-def unpacked(packed: Value, bits: int) -> Value:
+def unpacked_bytes(packed: Value, bits: int) -> Value:
     """Each byte as one number of 8 bits, or two of 4, the lower half first, in float32; one row less of structure."""
     if bits == 8:
         return op.Cast(packed, to=DType.FLOAT)

@@ -30,7 +30,7 @@ def joined_heads(a: Application, x: Value) -> Value:
     return op.Reshape(op.Transpose(x, perm=(0, 2, 1, 3)), vector(0, 0, width))
 
 
-def repeated(a: Application, x: Value, times: int) -> Value:
+def repeated_heads(a: Application, x: Value, times: int) -> Value:
     """(batch, heads, length, size) with each head there `times` times, one after the other."""
     if times == 1:
         return x
@@ -43,7 +43,7 @@ def repeated(a: Application, x: Value, times: int) -> Value:
     return op.Reshape(wide, a.sizes((batch, heads * times, length, size)))
 
 
-def attended(
+def attention_of(
     a: Application,
     q: Value,
     k: Value,
@@ -89,7 +89,7 @@ def penalty(like: Value, forbidden: Value, content: float) -> Value:
     return op.Where(forbidden, number(like, content), number(like, 0))
 
 
-def padded(x: Value, mask: Value, content: float) -> Value:
+def mask_bias(x: Value, mask: Value, content: float) -> Value:
     """What is added to scores for a mask of integers: `content` where it is not above 0."""
     return penalty(x, op.LessOrEqual(mask, number(mask, 0)), content)
 

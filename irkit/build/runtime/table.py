@@ -76,7 +76,7 @@ MOST = 16
 """Integer operands of more elements are not looked into by a type rule."""
 
 
-def defined(
+def defined_results(
     op: str, inputs: Sequence[Value | None], attributes: Attributes, outputs: int, sizes: Sizes | None = None
 ) -> tuple[Value, ...]:
     """The results of an operator by its definition, `outputs` of them.
@@ -141,7 +141,7 @@ def stood_in(stand: StandIn) -> Value | None:
 @lru_cache(maxsize=4096)
 def result_types(op: str, attributes: Attributes, operands: tuple[StandIn, ...], outputs: int) -> tuple[Type, ...]:
     """The types of an operator's results."""
-    return tuple(v.type for v in defined(op, [stood_in(s) for s in operands], attributes, outputs))
+    return tuple(v.type for v in defined_results(op, [stood_in(s) for s in operands], attributes, outputs))
 
 
 def infer(op: str, context: Context) -> tuple[Type, ...]:
@@ -178,5 +178,5 @@ def body(op: str, attributes: Attributes, operands: tuple[StandIn, ...], outputs
     """The definition of an operator for operands of those types, as a graph over those that are given."""
     params = [None if s is None else param(s[0]) for s in operands]
     inputs = [p if s is None or s[1] is None else stood_in(s) for p, s in zip(params, operands, strict=True)]
-    results = defined(op, inputs, attributes, outputs)
+    results = defined_results(op, inputs, attributes, outputs)
     return Graph(tuple(p for p in params if p is not None), results, name=op.rpartition("::")[2])

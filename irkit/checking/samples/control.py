@@ -13,7 +13,7 @@ from irkit.core import walk
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
-from irkit.nodes.bodies import entries, sealed
+from irkit.nodes.bodies import entries, sealed_graph
 
 INNER = (
     elementwise.sample_Add, activations.sample_Relu, elementwise.sample_Mul, elementwise.sample_Where,
@@ -53,7 +53,7 @@ def bodies(ways: Sequence[tuple[Sampler, Sequence[Value], Sequence[Value]]]) -> 
     insides = [made_inside(s, results) | set(params) for s, params, results in ways]
     found = [entries(results, inside) for (_, _, results), inside in zip(ways, insides, strict=True)]
     captures = tuple(dict.fromkeys(v for used in found for v in used))
-    return [sealed(params, results, captures, "body") for _, params, results in ways], captures
+    return [sealed_graph(params, results, captures, "body") for _, params, results in ways], captures
 
 
 def sample_If(s: Sampler) -> Value | tuple[Value, ...]:

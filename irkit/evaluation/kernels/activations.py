@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.evaluation.kernels.common import Array, Kernel, attr, axis_of, narrowed, unary, wide
+from irkit.evaluation.kernels.common import Array, Kernel, attr, axis_of, narrowed_to, unary, wide
 from irkit.evaluation.kernels.elementwise import erf
 
 
@@ -27,7 +27,7 @@ def with_attributes(function: Callable[..., Any], *names: str) -> Kernel:
     """The kernel of a function of x and some attributes."""
 
     def kernel(node: Value, x: Array) -> Array:
-        return narrowed(function(wide(x), *(attr(node, name) for name in names)), x.dtype)
+        return narrowed_to(function(wide(x), *(attr(node, name) for name in names)), x.dtype)
 
     return kernel
 
@@ -90,7 +90,7 @@ kernel_Shrink = with_attributes(shrink, "bias", "lambd")
 def kernel_PRelu(node: Value, x: Array, slope: Array) -> Array:
     """x where it is not negative, else slope * x."""
     value = wide(x)
-    return narrowed(np.where(value < 0, value * wide(slope), value), x.dtype)
+    return narrowed_to(np.where(value < 0, value * wide(slope), value), x.dtype)
 
 
 def softmax(x: Array, axis: int) -> Array:
@@ -123,7 +123,7 @@ def along_axis(function: Callable[[Array, int], Array]) -> Kernel:
     def kernel(node: Value, x: Array) -> Array:
         value = wide(x).reshape(x.shape or (1,))
         axis = axis_of(node, attr(node, "axis"), value.ndim)
-        return narrowed(function(value, axis), x.dtype).reshape(x.shape)
+        return narrowed_to(function(value, axis), x.dtype).reshape(x.shape)
 
     return kernel
 

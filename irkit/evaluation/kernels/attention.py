@@ -6,7 +6,7 @@ import numpy as np
 
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from irkit.evaluation.kernels.common import Array, attr, fail, narrowed, results, wide
+from irkit.evaluation.kernels.common import Array, attr, fail, narrowed_to, results, wide
 
 
 def heads_first(x: Array, heads: int | None) -> Array:
@@ -91,7 +91,7 @@ def kernel_Attention(
     if query.ndim == 3:
         found = found.transpose(0, 2, 1, 3).reshape(query.shape[0], query.shape[1], found.shape[1] * found.shape[3])
     scores = (raw, capped, biased, shares)[attr(node, "qk_matmul_output_mode")] if results(node) > 3 else raw
-    return narrowed(found, query.dtype), k, v, narrowed(scores, query.dtype)
+    return narrowed_to(found, query.dtype), k, v, narrowed_to(scores, query.dtype)
 
 
 def kernel_RotaryEmbedding(
@@ -115,4 +115,4 @@ def kernel_RotaryEmbedding(
     else:
         joined = np.concatenate([first, second], axis=-1)
     found = np.concatenate([joined, kept], axis=-1)
-    return narrowed(found.transpose(0, 2, 1, 3) if x.ndim == 4 else found.reshape(x.shape), x.dtype)
+    return narrowed_to(found.transpose(0, 2, 1, 3) if x.ndim == 4 else found.reshape(x.shape), x.dtype)

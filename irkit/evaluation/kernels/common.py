@@ -71,7 +71,7 @@ def real(x: Array) -> Array:
     return wide(x) if is_float(x.dtype) or x.dtype.kind == "c" else x.astype(np.float64)
 
 
-def narrowed(x: Any, dtype: Any) -> Array:
+def narrowed_to(x: Any, dtype: Any) -> Array:
     """`x` in the element type `dtype`; floats that become integers are cut towards zero."""
     return np.asarray(x).astype(dtype, copy=False)
 
@@ -80,7 +80,7 @@ def unary(function: Callable[[Array], Any]) -> Kernel:
     """The kernel that applies a function of real numbers to each element."""
 
     def kernel(node: Value, x: Array) -> Array:
-        return narrowed(function(wide(x)), x.dtype)
+        return narrowed_to(function(wide(x)), x.dtype)
 
     return kernel
 

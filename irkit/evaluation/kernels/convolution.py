@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.evaluation.kernels.common import Array, attr, narrowed, wide
-from irkit.evaluation.kernels.linear_algebra import requantized
+from irkit.evaluation.kernels.common import Array, attr, narrowed_to, wide
+from irkit.evaluation.kernels.linear_algebra import requantized_to
 
 Ints = tuple[int, ...]
 
@@ -43,7 +43,7 @@ def pads_of(node: Value, size: Sequence[int], kernel: Ints, strides: Ints, dilat
     return pads[:rank], pads[rank:]
 
 
-def padded(x: Array, before: Sequence[int], after: Sequence[int], value: Any = 0) -> Array:
+def padded_space(x: Array, before: Sequence[int], after: Sequence[int], value: Any = 0) -> Array:
     """x with `value` put around its last dimensions; negative numbers take elements away."""
     lead = x.ndim - len(before)
     cut = [slice(None)] * lead + [
@@ -102,7 +102,7 @@ def run_conv(node: Value, x: Array, w: Array) -> Array:
     rank = x.ndim - 2
     strides, dilations = numbers(node, "strides", rank, 1), numbers(node, "dilations", rank, 1)
     before, after = pads_of(node, x.shape[2:], w.shape[2:], strides, dilations)
-    return convolved(padded(x, before, after), w, attr(node, "group"), strides, dilations)
+    return convolved(padded_space(x, before, after), w, attr(node, "group"), strides, dilations)
 
 
 def kernel_Conv(node: Value, x: Array, w: Array, bias: Array | None = None) -> Array:
@@ -110,7 +110,7 @@ def kernel_Conv(node: Value, x: Array, w: Array, bias: Array | None = None) -> A
     found = run_conv(node, wide(x), wide(w))
     if bias is not None:
         found = found + channelwise(wide(bias), found.ndim)
-    return narrowed(found, x.dtype)
+    return narrowed_to(found, x.dtype)
 
 
 def kernel_ConvInteger(
@@ -134,7 +134,7 @@ def kernel_QLinearConv(
     if bias is not None:
         exact = exact + channelwise(bias, exact.ndim)
     scale = wide(x_scale).reshape(()) * wide(w_scale).reshape(-1) / wide(y_scale).reshape(())
-    return requantized(exact, channelwise(scale, exact.ndim), y_zero.reshape(()))
+    return requantized_to(exact, channelwise(scale, exact.ndim), y_zero.reshape(()))
 
 
 def fold(columns: Array, size: Sequence[int], strides: Ints, dilations: Ints) -> Array:
@@ -183,10 +183,10 @@ def kernel_ConvTranspose(node: Value, x: Array, w: Array, bias: Array | None = N
     before, _, shape = transposed_pads(node, full, size, strides)
     # Positive pads crop the result; output_padding and negative pads reach beyond what the kernels cover.
     lacking = [b + s - f for b, s, f in zip(before, shape, full, strict=True)]
-    found = padded(found, [-b for b in before], lacking)
+    found = padded_space(found, [-b for b in before], lacking)
     if bias is not None:
         found = found + channelwise(wide(bias), found.ndim)
-    return narrowed(found, x.dtype)
+    return narrowed_to(found, x.dtype)
 
 
 def kernel_Col2Im(node: Value, x: Array, image_shape: Array, block_shape: Array) -> Array:
@@ -199,7 +199,7 @@ def kernel_Col2Im(node: Value, x: Array, image_shape: Array, block_shape: Array)
     places = [(n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(size, block, dilations, strides, strict=True)]
     columns = wide(x).reshape(x.shape[0], x.shape[1] // math.prod(block), *block, *places)
     found = fold(columns, size, strides, dilations)
-    return narrowed(padded(found, [-p for p in pads[:rank]], [-p for p in pads[rank:]]), x.dtype)
+    return narrowed_to(padded_space(found, [-p for p in pads[:rank]], [-p for p in pads[rank:]]), x.dtype)
 
 
 def kernel_DeformConv(
@@ -221,7 +221,7 @@ def kernel_DeformConv(
     found = np.matmul(weights, taps).reshape(n, w.shape[0], oh, ow)
     if bias is not None:
         found = found + channelwise(wide(bias), 4)
-    return narrowed(found, x.dtype)
+    return narrowed_to(found, x.dtype)
 
 
 def bilinear(x: Array, rows: Array, columns: Array) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
-from irkit.evaluation.kernels.common import Array, Kernel, attr, ints, narrowed, wide
+from irkit.evaluation.kernels.common import Array, Kernel, attr, ints, narrowed_to, wide
 
 
 def result_dtype(node: Value) -> Any:
@@ -34,7 +34,7 @@ def kernel_Range(node: Value, start: Array, limit: Array, delta: Array) -> Array
     first, last, step = (wide(v).reshape(()) for v in (start, limit, delta))
     exact = np.float64 if start.dtype.kind not in "iu" else np.int64
     count = max(int(np.ceil((last.astype(exact) - first.astype(exact)) / step.astype(exact))), 0)
-    return narrowed(first + np.arange(count).astype(first.dtype) * step, start.dtype)
+    return narrowed_to(first + np.arange(count).astype(first.dtype) * step, start.dtype)
 
 
 def kernel_EyeLike(node: Value, x: Array) -> Array:
@@ -53,7 +53,7 @@ def shaped(draw: Callable[[Value, np.random.Generator, tuple[int, ...]], Array],
 
     def kernel(node: Value, x: Array | None = None, *, rng: np.random.Generator) -> Array:
         shape = x.shape if like and x is not None else attr(node, "shape")
-        return narrowed(draw(node, generator(node, rng), tuple(shape)), result_dtype(node))
+        return narrowed_to(draw(node, generator(node, rng), tuple(shape)), result_dtype(node))
 
     return kernel
 
@@ -74,14 +74,14 @@ kernel_RandomNormal, kernel_RandomNormalLike = shaped(normal, False), shaped(nor
 
 def kernel_Bernoulli(node: Value, x: Array, *, rng: np.random.Generator) -> Array:
     """1 with the probability that each element says, else 0."""
-    return narrowed(generator(node, rng).random(x.shape) < wide(x), result_dtype(node))
+    return narrowed_to(generator(node, rng).random(x.shape) < wide(x), result_dtype(node))
 
 
 def kernel_Multinomial(node: Value, x: Array, *, rng: np.random.Generator) -> Array:
     """(batch, sample_size): class numbers drawn by the unnormalized log probabilities of each row."""
     score = wide(x)[:, None, :]
     noise = -np.log(-np.log(generator(node, rng).random((x.shape[0], attr(node, "sample_size"), x.shape[1]))))
-    return narrowed(np.argmax(score + noise, axis=-1), result_dtype(node))
+    return narrowed_to(np.argmax(score + noise, axis=-1), result_dtype(node))
 
 
 def kernel_Dropout(
@@ -96,4 +96,4 @@ def kernel_Dropout(
     draw = rng.random(x.shape) if seed is None else np.random.RandomState(seed).uniform(0, 1, x.shape)
     mask = np.asarray(draw >= rate)
     kept = np.where(mask, wide(x), 0) / np.float64(1 - rate)
-    return narrowed(kept, x.dtype), mask
+    return narrowed_to(kept, x.dtype), mask

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.evaluation.kernels.common import Array, Kernel, attr, is_float, narrowed, unary, wide
+from irkit.evaluation.kernels.common import Array, Kernel, attr, is_float, narrowed_to, unary, wide
 
 
 def erf(x: Array) -> Array:
@@ -24,7 +24,7 @@ def binary(function: Callable[[Array, Array], Any]) -> Kernel:
     """The kernel of a function of two operands of one type, whose result has that type."""
 
     def kernel(node: Value, a: Array, b: Array) -> Array:
-        return narrowed(function(wide(a), wide(b)), a.dtype)
+        return narrowed_to(function(wide(a), wide(b)), a.dtype)
 
     return kernel
 
@@ -33,7 +33,7 @@ def predicate(function: Callable[..., Any]) -> Kernel:
     """The kernel of a function of one or two operands whose result is bool."""
 
     def kernel(node: Value, *operands: Array) -> Array:
-        return narrowed(function(*map(wide, operands)), np.bool_)
+        return narrowed_to(function(*map(wide, operands)), np.bool_)
 
     return kernel
 
@@ -42,7 +42,7 @@ def variadic(function: Callable[[Array, Array], Any]) -> Kernel:
     """The kernel that folds a function of two operands over any number of them."""
 
     def kernel(node: Value, *operands: Array) -> Array:
-        return narrowed(reduce(function, map(wide, operands)), operands[0].dtype)
+        return narrowed_to(reduce(function, map(wide, operands)), operands[0].dtype)
 
     return kernel
 
@@ -77,7 +77,7 @@ kernel_Max, kernel_Min, kernel_Sum = variadic(np.maximum), variadic(np.minimum),
 def kernel_Mean(node: Value, *operands: Array) -> Array:
     """The arithmetic mean of the operands, broadcast."""
     total = reduce(np.add, map(wide, operands))
-    return narrowed(total / np.asarray(len(operands), total.dtype), operands[0].dtype)
+    return narrowed_to(total / np.asarray(len(operands), total.dtype), operands[0].dtype)
 
 
 def truncated_division(a: Array, b: Array) -> Array:
@@ -92,14 +92,14 @@ def truncated_division(a: Array, b: Array) -> Array:
 def kernel_Div(node: Value, a: Array, b: Array) -> Array:
     """a / b; integers are rounded towards zero, and wrap where the quotient does not fit."""
     if is_float(a.dtype):
-        return narrowed(wide(a) / wide(b), a.dtype)
-    return narrowed(truncated_division(wide(a), wide(b)), a.dtype)
+        return narrowed_to(wide(a) / wide(b), a.dtype)
+    return narrowed_to(truncated_division(wide(a), wide(b)), a.dtype)
 
 
 def kernel_Mod(node: Value, a: Array, b: Array) -> Array:
     """The remainder: with the sign of the divisor, or of the dividend where `fmod` is 1."""
     function = np.fmod if attr(node, "fmod") else np.mod
-    return narrowed(function(wide(a), wide(b)), a.dtype)
+    return narrowed_to(function(wide(a), wide(b)), a.dtype)
 
 
 def kernel_Pow(node: Value, a: Array, b: Array) -> Array:
@@ -107,19 +107,19 @@ def kernel_Pow(node: Value, a: Array, b: Array) -> Array:
     base, exponent = wide(a), wide(b)
     if is_float(a.dtype):
         exact = base.dtype if is_float(b.dtype) and exponent.dtype == base.dtype else np.float64
-        return narrowed(np.power(base.astype(exact), exponent.astype(exact)), a.dtype)
+        return narrowed_to(np.power(base.astype(exact), exponent.astype(exact)), a.dtype)
     if is_float(b.dtype):
-        return narrowed(np.power(base.astype(np.float64), exponent.astype(np.float64)), a.dtype)
+        return narrowed_to(np.power(base.astype(np.float64), exponent.astype(np.float64)), a.dtype)
     exponent = exponent.astype(np.int64)
     whole = np.power(base.astype(np.int64), np.maximum(exponent, 0))
     odd = np.where(exponent % 2 == 0, 1, base)
-    return narrowed(np.where(exponent >= 0, whole, np.where(np.abs(base) == 1, odd, 0)), a.dtype)
+    return narrowed_to(np.where(exponent >= 0, whole, np.where(np.abs(base) == 1, odd, 0)), a.dtype)
 
 
 def kernel_BitShift(node: Value, x: Array, by: Array) -> Array:
     """x shifted left or right by `by` bits; 0 where that is the width of the type or more."""
     shift = np.left_shift if attr(node, "direction") == "LEFT" else np.right_shift
-    return narrowed(shift(x, by), x.dtype)
+    return narrowed_to(shift(x, by), x.dtype)
 
 
 def kernel_IsInf(node: Value, x: Array) -> Array:
@@ -145,4 +145,4 @@ def kernel_Clip(node: Value, x: Array, low: Array | None = None, high: Array | N
         found = np.maximum(found, wide(low))
     if high is not None:
         found = np.minimum(found, wide(high))
-    return narrowed(found, x.dtype)
+    return narrowed_to(found, x.dtype)

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.evaluation.kernels.common import Array, attr, axes_of, fail, ints, is_float, narrowed, real, wide
+from irkit.evaluation.kernels.common import Array, attr, axes_of, fail, ints, is_float, narrowed_to, real, wide
 from irkit.evaluation.kernels.reference import run_reference
 
 
@@ -124,7 +124,7 @@ def kernel_Resize(
         found = np.where(beyond, np.asarray(attr(node, "extrapolation_value")).astype(found.dtype), found)
     if not is_float(x.dtype) and not nearest:
         found = np.clip(np.rint(found), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
-    return narrowed(found, x.dtype)
+    return narrowed_to(found, x.dtype)
 
 
 def reflected(place: Array, low: float, high: float) -> Array:
@@ -208,7 +208,7 @@ def kernel_GridSample(node: Value, x: Array, grid: Array) -> Array:
             share = share * np.where(counts, weight, 0)
         picked = np.take_along_axis(flat, index.reshape(n, 1, math.prod(out)), axis=2).reshape(n, c, *out)
         found = found + picked * share[:, None]
-    return narrowed(found, x.dtype)
+    return narrowed_to(found, x.dtype)
 
 
 def kernel_AffineGrid(node: Value, theta: Array, size: Array) -> Array:
@@ -224,7 +224,7 @@ def kernel_AffineGrid(node: Value, theta: Array, size: Array) -> Array:
             lines.append((2 * np.arange(count) + 1) / count - 1)
     axes = np.meshgrid(*lines, indexing="ij")
     places = np.stack([*reversed(axes), np.ones(spatial)], axis=-1)
-    return narrowed(np.einsum("...j,nij->n...i", places, real(theta).astype(np.float64)), theta.dtype)
+    return narrowed_to(np.einsum("...j,nij->n...i", places, real(theta).astype(np.float64)), theta.dtype)
 
 
 def kernel_RoiAlign(node: Value, x: Array, rois: Array, batch: Array) -> Array:
@@ -248,7 +248,7 @@ def kernel_RoiAlign(node: Value, x: Array, rois: Array, batch: Array) -> Array:
         else:
             # The maximum goes over the weighted corners, not over their sums: so does the ONNX reference.
             found[r] = taps.reshape(4, -1, out[0], counts[0], out[1], counts[1]).max(axis=(0, 3, 5))
-    return narrowed(found, x.dtype)
+    return narrowed_to(found, x.dtype)
 
 
 def corner_taps(image: Array, rows: Array, columns: Array) -> Array:
@@ -282,7 +282,7 @@ def kernel_MaxRoiPool(node: Value, x: Array, rois: Array) -> Array:
             taken = value[int(roi[0]), :, cut[0], cut[1]]
             if taken.size:
                 found[(r, slice(None), *bin_)] = taken.max(axis=(1, 2))
-    return narrowed(found, x.dtype)
+    return narrowed_to(found, x.dtype)
 
 
 def overlap(box: Array, others: Array) -> Array:

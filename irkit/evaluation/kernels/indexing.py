@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.evaluation.kernels.common import Array, attr, axis_of, fail, ints, narrowed, wide
+from irkit.evaluation.kernels.common import Array, attr, axis_of, fail, ints, narrowed_to, wide
 
 
 def checked(node: Value, indices: Array, size: int) -> Array:
@@ -59,7 +59,7 @@ def scattered(x: Array, place: tuple[np.ndarray, ...], updates: Array, reduction
         return found
     found = np.array(wide(x))
     _UPDATES[reduction].at(found, place, wide(updates))
-    return narrowed(found, x.dtype)
+    return narrowed_to(found, x.dtype)
 
 
 def kernel_ScatterElements(node: Value, x: Array, indices: Array, updates: Array) -> Array:

@@ -7,12 +7,12 @@ import numpy as np
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.evaluation.kernels.casts import integer_range
-from irkit.evaluation.kernels.common import Array, attr, is_float, narrowed, wide
+from irkit.evaluation.kernels.common import Array, attr, is_float, narrowed_to, wide
 
 
 def kernel_MatMul(node: Value, a: Array, b: Array) -> Array:
     """a @ b, as numpy.matmul: (..., n, k), (..., k, m) -> (..., n, m)."""
-    return narrowed(np.matmul(wide(a), wide(b)), a.dtype)
+    return narrowed_to(np.matmul(wide(a), wide(b)), a.dtype)
 
 
 def kernel_Gemm(node: Value, a: Array, b: Array, c: Array | None = None) -> Array:
@@ -25,19 +25,19 @@ def kernel_Gemm(node: Value, a: Array, b: Array, c: Array | None = None) -> Arra
     found = found if alpha == 1 else found * alpha
     if c is not None and beta != 0:
         found = found + (wide(c) if beta == 1 else wide(c) * beta)
-    return narrowed(found, a.dtype)
+    return narrowed_to(found, a.dtype)
 
 
 def kernel_Einsum(node: Value, *operands: Array) -> Array:
     """The sum of products that the equation says."""
     equation = attr(node, "equation").replace(" ", "")
     found = np.einsum(equation, *map(wide, operands), optimize=len(operands) > 2)
-    return narrowed(found, operands[0].dtype)
+    return narrowed_to(found, operands[0].dtype)
 
 
 def kernel_Det(node: Value, x: Array) -> Array:
     """The determinant of the last two dimensions."""
-    return narrowed(np.linalg.det(x.astype(np.float64)), x.dtype)
+    return narrowed_to(np.linalg.det(x.astype(np.float64)), x.dtype)
 
 
 def centred(x: Array, zero_point: Array | None, rows: bool) -> Array:
@@ -67,13 +67,13 @@ def kernel_QLinearMatMul(
     left = a_scale.reshape(()) if a_scale.size == 1 else a_scale[..., None] if a_scale.ndim == 1 else a_scale
     right = b_scale.reshape(()) if b_scale.size == 1 else b_scale
     scale = wide(left) * wide(right) / wide(y_scale.reshape(()) if y_scale.size == 1 else y_scale)
-    return requantized(exact, scale, y_zero.reshape(()) if y_zero.size == 1 else y_zero)
+    return requantized_to(exact, scale, y_zero.reshape(()) if y_zero.size == 1 else y_zero)
 
 
-def requantized(exact: Array, scale: Array, zero: Array) -> Array:
+def requantized_to(exact: Array, scale: Array, zero: Array) -> Array:
     """round(exact * scale) + zero, held in the range of the type of `zero`."""
     moved = np.rint(exact * scale)
     if is_float(zero.dtype):
-        return narrowed(moved + wide(zero), zero.dtype)
+        return narrowed_to(moved + wide(zero), zero.dtype)
     low, high = integer_range(DType.of(zero.dtype))
     return np.clip(moved + zero.astype(np.float64), low, high).astype(zero.dtype)

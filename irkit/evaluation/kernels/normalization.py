@@ -6,7 +6,7 @@ import numpy as np
 
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from irkit.evaluation.kernels.common import Array, attr, axis_of, mean_of, narrowed, results, wide
+from irkit.evaluation.kernels.common import Array, attr, axis_of, mean_of, narrowed_to, results, wide
 from irkit.evaluation.kernels.convolution import channelwise
 
 
@@ -26,7 +26,7 @@ def kernel_LayerNormalization(node: Value, x: Array, scale: Array, bias: Array |
     if bias is not None:
         found = found + wide(bias)
     stash = DType(attr(node, "stash_type")).numpy
-    return narrowed(found, x.dtype), narrowed(mean, stash), narrowed(inverse, stash)
+    return narrowed_to(found, x.dtype), narrowed_to(mean, stash), narrowed_to(inverse, stash)
 
 
 def kernel_RMSNormalization(node: Value, x: Array, scale: Array) -> Array:
@@ -34,7 +34,7 @@ def kernel_RMSNormalization(node: Value, x: Array, scale: Array) -> Array:
     axes = tuple(range(axis_of(node, attr(node, "axis"), x.ndim), x.ndim))
     value = wide(x)
     mean = mean_of(value * value, axes)
-    return narrowed(value / np.sqrt(mean + np.asarray(attr(node, "epsilon"), value.dtype)) * wide(scale), x.dtype)
+    return narrowed_to(value / np.sqrt(mean + np.asarray(attr(node, "epsilon"), value.dtype)) * wide(scale), x.dtype)
 
 
 def kernel_BatchNormalization(
@@ -53,19 +53,19 @@ def kernel_BatchNormalization(
         used_mean = average.reshape(-1)
         used_variance = mean_of((value - average) ** 2, axes).reshape(-1)
     found = (value - by_channel(used_mean)) / np.sqrt(by_channel(used_variance) + epsilon)
-    found = narrowed(found * by_channel(wide(scale)) + by_channel(wide(bias)), x.dtype)
+    found = narrowed_to(found * by_channel(wide(scale)) + by_channel(wide(bias)), x.dtype)
     if not attr(node, "training_mode") or results(node) == 1:
         return found
     momentum = attr(node, "momentum")
     running_mean = wide(mean) * momentum + used_mean * (1 - momentum)
     running_variance = wide(variance) * momentum + used_variance * (1 - momentum)
-    return found, narrowed(running_mean, mean.dtype), narrowed(running_variance, variance.dtype)
+    return found, narrowed_to(running_mean, mean.dtype), narrowed_to(running_variance, variance.dtype)
 
 
 def kernel_InstanceNormalization(node: Value, x: Array, scale: Array, bias: Array) -> Array:
     """Each channel of each sample normalized over its spatial dimensions."""
     found, _, _ = normalized(wide(x), tuple(range(2, x.ndim)), attr(node, "epsilon"))
-    return narrowed(found * channelwise(wide(scale), x.ndim) + channelwise(wide(bias), x.ndim), x.dtype)
+    return narrowed_to(found * channelwise(wide(scale), x.ndim) + channelwise(wide(bias), x.ndim), x.dtype)
 
 
 def kernel_GroupNormalization(node: Value, x: Array, scale: Array, bias: Array) -> Array:
@@ -74,7 +74,7 @@ def kernel_GroupNormalization(node: Value, x: Array, scale: Array, bias: Array) 
     value = wide(x).reshape(x.shape[0], groups, int(np.prod(x.shape[1:], dtype=np.int64)) // groups)
     found, _, _ = normalized(value, (2,), attr(node, "epsilon"))
     found = found.reshape(x.shape)
-    return narrowed(found * channelwise(wide(scale), x.ndim) + channelwise(wide(bias), x.ndim), x.dtype)
+    return narrowed_to(found * channelwise(wide(scale), x.ndim) + channelwise(wide(bias), x.ndim), x.dtype)
 
 
 def kernel_MeanVarianceNormalization(node: Value, x: Array) -> Array:
@@ -85,7 +85,7 @@ def kernel_MeanVarianceNormalization(node: Value, x: Array) -> Array:
     centred = value - mean_of(value, over)
     # The function body of the operator adds 1e-9 to the deviation.
     deviation = np.sqrt(mean_of(centred * centred, over)) + np.asarray(1e-9, value.dtype)
-    return narrowed(centred / deviation, x.dtype)
+    return narrowed_to(centred / deviation, x.dtype)
 
 
 def kernel_LpNormalization(node: Value, x: Array) -> Array:
@@ -95,7 +95,7 @@ def kernel_LpNormalization(node: Value, x: Array) -> Array:
         norm = np.abs(value).sum(axis=axis, keepdims=True)
     else:
         norm = np.sqrt((value * value).sum(axis=axis, keepdims=True))
-    return narrowed(np.where(norm == 0, 0, value / np.where(norm == 0, 1, norm)), x.dtype)
+    return narrowed_to(np.where(norm == 0, 0, value / np.where(norm == 0, 1, norm)), x.dtype)
 
 
 def kernel_LRN(node: Value, x: Array) -> Array:
@@ -108,4 +108,4 @@ def kernel_LRN(node: Value, x: Array) -> Array:
         first, last = max(0, channel - (size - 1) // 2), min(channels, channel + size // 2 + 1)
         total[:, channel] = squares[:, first:last].sum(axis=1)
     scale = attr(node, "bias") + attr(node, "alpha") / size * total
-    return narrowed(value / scale ** attr(node, "beta"), x.dtype)
+    return narrowed_to(value / scale ** attr(node, "beta"), x.dtype)

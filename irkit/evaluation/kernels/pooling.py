@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.evaluation.kernels.common import Array, attr, lowest, mean_of, narrowed, wide
-from irkit.evaluation.kernels.convolution import Ints, numbers, padded, pads_of, windows
+from irkit.evaluation.kernels.common import Array, attr, lowest, mean_of, narrowed_to, wide
+from irkit.evaluation.kernels.convolution import Ints, numbers, padded_space, pads_of, windows
 
 
 @attrs.frozen
@@ -27,8 +27,8 @@ class Pool:
 
     def views(self, x: Array, fill: object, extra: object | None = None) -> Array:
         """(N, C, *out, taps): the elements of each window, `fill` in the padding, `extra` beyond it."""
-        filled = padded(x, self.before, self.after, fill)
-        filled = padded(filled, (0,) * len(self.kernel), self.beyond, fill if extra is None else extra)
+        filled = padded_space(x, self.before, self.after, fill)
+        filled = padded_space(filled, (0,) * len(self.kernel), self.beyond, fill if extra is None else extra)
         found = windows(filled, self.kernel, self.strides, self.dilations, self.out)
         return found.reshape(*found.shape[: 2 + len(self.kernel)], math.prod(self.kernel))
 
@@ -63,7 +63,7 @@ def kernel_MaxPool(node: Value, x: Array) -> tuple[Array, Array]:
         return np.zeros(taps.shape[:-1], x.dtype), np.zeros(taps.shape[:-1], np.int64)
     best = taps.argmax(axis=-1)
     found = np.take_along_axis(taps, best[..., None], axis=-1)[..., 0]
-    return narrowed(found, x.dtype), places(node, pool, best, x.shape)
+    return narrowed_to(found, x.dtype), places(node, pool, best, x.shape)
 
 
 def places(node: Value, pool: Pool, best: Array, shape: Sequence[int]) -> Array:
@@ -90,14 +90,14 @@ def kernel_AveragePool(node: Value, x: Array) -> Array:
     value = wide(x)
     taps = pool.views(value, 0)
     inside = pool.views(np.ones((1, 1, *x.shape[2:]), value.dtype), 1 if attr(node, "count_include_pad") else 0, 0)
-    return narrowed(taps.sum(axis=-1) / inside.sum(axis=-1), x.dtype)
+    return narrowed_to(taps.sum(axis=-1) / inside.sum(axis=-1), x.dtype)
 
 
 def kernel_LpPool(node: Value, x: Array) -> Array:
     """sum(|x| ** p) ** (1 / p) of each window."""
     p = attr(node, "p")
     taps = pool_of(node, x.shape[2:]).views(np.abs(wide(x)), 0)
-    return narrowed((taps**p).sum(axis=-1) ** (1 / p), x.dtype)
+    return narrowed_to((taps**p).sum(axis=-1) ** (1 / p), x.dtype)
 
 
 def over_space(x: Array) -> tuple[int, ...]:
@@ -107,19 +107,19 @@ def over_space(x: Array) -> tuple[int, ...]:
 
 def kernel_GlobalAveragePool(node: Value, x: Array) -> Array:
     """The mean of each channel: (N, C, 1, ...)."""
-    return narrowed(mean_of(wide(x), over_space(x)), x.dtype)
+    return narrowed_to(mean_of(wide(x), over_space(x)), x.dtype)
 
 
 def kernel_GlobalMaxPool(node: Value, x: Array) -> Array:
     """The maximum of each channel: (N, C, 1, ...)."""
     value = wide(x)
-    return narrowed(value.max(axis=over_space(x), keepdims=True, initial=lowest(value.dtype)), x.dtype)
+    return narrowed_to(value.max(axis=over_space(x), keepdims=True, initial=lowest(value.dtype)), x.dtype)
 
 
 def kernel_GlobalLpPool(node: Value, x: Array) -> Array:
     """sum(|x| ** p) ** (1 / p) of each channel: (N, C, 1, ...)."""
     p = attr(node, "p")
-    return narrowed((np.abs(wide(x)) ** p).sum(axis=over_space(x), keepdims=True) ** (1 / p), x.dtype)
+    return narrowed_to((np.abs(wide(x)) ** p).sum(axis=over_space(x), keepdims=True) ** (1 / p), x.dtype)
 
 
 def kernel_MaxUnpool(node: Value, x: Array, indices: Array, shape: Array | None = None) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from irkit.core.ir import Value
 from irkit.evaluation.kernels.activations import elu, hard_sigmoid, leaky_relu, sigmoid, softplus
-from irkit.evaluation.kernels.common import Array, attr, narrowed, wide
+from irkit.evaluation.kernels.common import Array, attr, narrowed_to, wide
 
 Step = Callable[[Array, tuple[Array, ...]], tuple[Array, ...]]
 """One step: (x at t, states) -> new states, the first of which is the hidden state."""
@@ -96,7 +96,7 @@ def run(
     last = [np.stack([f[1 + i] for f in found], axis=0) for i in range(len(states))]
     if batch_first:
         y, last = y.transpose(2, 0, 1, 3), [s.swapaxes(0, 1) for s in last]
-    return tuple(narrowed(v, x.dtype) for v in (y, *last))
+    return tuple(narrowed_to(v, x.dtype) for v in (y, *last))
 
 
 def gates(x: Array, hidden: Array, w: Array, r: Array, bias: Array, size: int) -> list[Array]:

@@ -20,7 +20,7 @@ from irkit.evaluation.kernels.common import (
     ints,
     is_float,
     lowest,
-    narrowed,
+    narrowed_to,
     wide,
 )
 from irkit.evaluation.kernels.elementwise import truncated_division
@@ -46,7 +46,7 @@ def weighted_loss(node: Value, scores: Array, target: Array, weight: Array | Non
 
 def kernel_NegativeLogLikelihoodLoss(node: Value, x: Array, target: Array, weight: Array | None = None) -> Array:
     """The negative of the score of each target class, weighted by class, ignored ones left out, reduced."""
-    return narrowed(weighted_loss(node, wide(x), target, weight), x.dtype)
+    return narrowed_to(weighted_loss(node, wide(x), target, weight), x.dtype)
 
 
 def kernel_SoftmaxCrossEntropyLoss(
@@ -54,7 +54,7 @@ def kernel_SoftmaxCrossEntropyLoss(
 ) -> tuple[Array, Array]:
     """(loss, log probabilities): NegativeLogLikelihoodLoss of the log softmax over dimension 1."""
     scores = log_softmax(wide(x), 1)
-    return narrowed(weighted_loss(node, scores, target, weight), x.dtype), narrowed(scores, x.dtype)
+    return narrowed_to(weighted_loss(node, scores, target, weight), x.dtype), narrowed_to(scores, x.dtype)
 
 
 Axes = tuple[int, ...]
@@ -72,7 +72,7 @@ def reduction(function: Callable[[Array, Axes, bool], Any]) -> Kernel:
             chosen = tuple(range(x.ndim))
         if x.ndim == 0:
             chosen = ()
-        return narrowed(function(wide(x), chosen, bool(attr(node, "keepdims"))), x.dtype)
+        return narrowed_to(function(wide(x), chosen, bool(attr(node, "keepdims"))), x.dtype)
 
     return kernel
 
@@ -150,7 +150,7 @@ def extreme_index(function: Callable[..., Array]) -> Kernel:
             found = function(value, axis=axis)
         if attr(node, "keepdims") and x.ndim:
             found = np.expand_dims(found, axis)
-        return narrowed(found, np.int64).reshape(() if x.ndim == 0 else np.shape(found))
+        return narrowed_to(found, np.int64).reshape(() if x.ndim == 0 else np.shape(found))
 
     return kernel
 
@@ -171,7 +171,7 @@ def running(function: Callable[..., Array], start: int) -> Kernel:
             found = np.concatenate([np.full_like(value[:1], start), found[:-1]])
         if attr(node, "reverse"):
             found = found[::-1]
-        return narrowed(np.moveaxis(found, 0, along), x.dtype)
+        return narrowed_to(np.moveaxis(found, 0, along), x.dtype)
 
     return kernel
 

@@ -15,7 +15,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.errors import EvaluateError
 from irkit.evaluation.kernels.common import results
-from irkit.ops.schemas import OPSET, split
+from irkit.ops.schemas import OPSET, split_domain
 
 
 def run_reference(node: Value, *operands: Any) -> tuple[np.ndarray, ...]:
@@ -25,7 +25,7 @@ def run_reference(node: Value, *operands: Any) -> tuple[np.ndarray, ...]:
 
     if node.op == "MelWeightMatrix" and any(np.size(x) and not np.all(x >= 0) for x in operands):
         raise EvaluateError("MelWeightMatrix: counts and frequencies are not below 0")  # it would write from the end
-    domain, name = split(node.op)
+    domain, name = split_domain(node.op)
     inputs = ["" if x is None else f"x{i}" for i, x in enumerate(operands)]
     outputs = [f"y{i}" for i in range(results(node))]
     attributes = {key: to_onnx(value) for key, value in node.attributes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.evaluation.kernels.common import Array, Kernel, attr, axis_of, ints, narrowed, real
+from irkit.evaluation.kernels.common import Array, Kernel, attr, axis_of, ints, narrowed_to, real
 from irkit.evaluation.kernels.creation import result_dtype
 from irkit.evaluation.kernels.reference import run_reference
 
@@ -36,13 +36,13 @@ def kernel_DFT(node: Value, x: Array, length: Array | None = None, axis: Array |
     if inverse and onesided:
         size = 2 * (x.shape[along] - 1) if length is None else ints(length)[0]
         half = resized(value, along, size // 2 + 1)  # of none at all numpy makes what memory holds
-        return narrowed(np.fft.irfft(half, n=size, axis=along)[..., None], x.dtype)
+        return narrowed_to(np.fft.irfft(half, n=size, axis=along)[..., None], x.dtype)
     size = x.shape[along] if length is None else ints(length)[0]
     value = resized(value, along, size)
     found = np.fft.ifft(value, axis=along) if inverse else np.fft.fft(value, axis=along)
     if onesided:
         found = np.take(found, np.arange(size // 2 + 1), axis=along)
-    return narrowed(split(found), x.dtype)
+    return narrowed_to(split(found), x.dtype)
 
 
 def kernel_STFT(node: Value, x: Array, step: Array, window: Array | None = None, length: Array | None = None) -> Array:
@@ -57,7 +57,7 @@ def kernel_STFT(node: Value, x: Array, step: Array, window: Array | None = None,
     found = np.fft.fft(frames, axis=-1)
     if attr(node, "onesided"):
         found = found[..., : size // 2 + 1]
-    return narrowed(split(found), x.dtype)
+    return narrowed_to(split(found), x.dtype)
 
 
 kernel_MelWeightMatrix = run_reference
@@ -71,7 +71,7 @@ def window(coefficients: tuple[float, ...]) -> Kernel:
         span = count if attr(node, "periodic") else count - 1
         angle = 2 * np.pi * np.arange(count) / max(span, 1)
         found = sum((c * np.cos(k * angle) for k, c in enumerate(coefficients)), np.zeros(count))
-        return narrowed(found, result_dtype(node))
+        return narrowed_to(found, result_dtype(node))
 
     return kernel
 

@@ -34,7 +34,7 @@ _JSON_LIMIT = 1 << 24
 _DEEP = 64
 
 
-def parsed(data: bytes, what: str) -> ModelProto:
+def parsed_model(data: bytes, what: str) -> ModelProto:
     """The message in some bytes. Raises LoadError where there is none."""
     try:
         model = ModelProto.FromString(data)

@@ -28,7 +28,7 @@ from irkit.onnx.reading.scope import Frame, Scope, define, readable, require_siz
 from irkit.onnx.reading.sizes import Known
 from irkit.onnx.reading.tensors import Files, blob_of, dense
 from irkit.onnx.reading.types import Types
-from irkit.onnx.reading.upgrade import Old, is_upgraded, upgraded
+from irkit.onnx.reading.upgrade import Old, is_upgraded, upgraded_node
 from irkit.onnx.writing.models import COPY_KEY, NODE_KEYS
 from irkit.ops.runtime_table import STOWAWAYS
 from irkit.ops.schemas import BODIES, OPSET, names
@@ -212,7 +212,7 @@ class Reader:
             count -= 1
         if changed_since(name, opset):
             old = Old(name, opset, inputs, attributes, count)
-            found = upgraded(old)
+            found = upgraded_node(old)
             if found is not None:
                 return found
             inputs, attributes = old.inputs, old.attributes
@@ -383,7 +383,7 @@ class Reader:
         inner = attrs.evolve(frame, depth=frame.depth + 1)
         attributes = {key: self.attribute(a) for key, a in given.items() if key not in BODIES[node.op_type]}
         if changed_since(node.op_type, frame.opsets[""]):
-            upgraded(Old(node.op_type, frame.opsets[""], inputs, attributes, len(node.output)))
+            upgraded_node(Old(node.op_type, frame.opsets[""], inputs, attributes, len(node.output)))
         protos = []
         for name in BODIES[node.op_type]:
             if name not in given or given[name].type != AttributeProto.GRAPH:

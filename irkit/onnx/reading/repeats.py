@@ -16,7 +16,7 @@ from irkit.core.types import Tensor
 from irkit.core.vocabulary import CONSTANT, SHAPE_VECTOR
 from irkit.onnx.reading.scope import require_sizes
 from irkit.onnx.reading.sizes import Content, Known
-from irkit.ops.types.contents import seen
+from irkit.ops.types.contents import seen_content
 
 LONG = 4096
 """Attributes of more bytes, which hold a large constant, are not kept."""
@@ -63,7 +63,7 @@ class Repeats:
         """What an operand is compared by: one object for all that look the same, whose hash takes no time."""
         found = self._looks.get(value)
         if found is None:
-            found = self._looks[value] = self._one.setdefault(seen(value), object())
+            found = self._looks[value] = self._one.setdefault(seen_content(value), object())
         return found
 
     def value(self, came: Came, inputs: tuple[Value | None, ...], origin: Origin) -> Value:
@@ -90,6 +90,6 @@ class Repeats:
                 return None
         if (len(key[1]) if type(key[1]) is bytes else sum(map(len, key[1]))) > LONG:
             return None
-        look = self._one.setdefault(seen(found), object())
+        look = self._one.setdefault(seen_content(found), object())
         made = self.came[key] = Came(found.op, leaf, found.attributes, found.type, content, look)
         return made

@@ -10,11 +10,11 @@ import numpy as np
 import onnx.numpy_helper
 from onnx import SparseTensorProto, TensorProto
 
-from irkit.core.blobs import COPIED, Blob, blob, owned
+from irkit.core.blobs import COPIED, Blob, blob, owned_blob
 from irkit.core.types import DType
 from irkit.errors import LoadError
-from irkit.onnx.writing.tensors import unpacked
-from irkit.support.stored_files import Place, StoredFile, opened
+from irkit.onnx.writing.tensors import unpacked_bits
+from irkit.support.stored_files import Place, StoredFile, opened_file
 
 _FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 _STRING, _EXTERNAL = DType.STRING, TensorProto.EXTERNAL  # read once: each takes as long to find as a field to read
@@ -43,7 +43,7 @@ class Files:
     def file(self, location: str, where: str) -> StoredFile:
         """A file by its place in the folder. Raises LoadError for a path that leaves it."""
         if location not in self._opened:
-            self._opened[location] = opened(self._path(location, where), where)
+            self._opened[location] = opened_file(self._path(location, where), where)
         return self._opened[location]
 
     def source(self, *place: Any) -> object:
@@ -71,7 +71,7 @@ class Files:
 
 def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") -> Blob:
     """The blob that reads a tensor message when asked. Raises LoadError where the message contradicts itself."""
-    dtype, shape = described(tensor, where)
+    dtype, shape = described_tensor(tensor, where)
     count = math.prod(shape)
     if tensor.HasField("raw_data") and tensor.data_location != _EXTERNAL and dtype is not _STRING:
         expected = (count * dtype.bits + 7) // 8
@@ -87,16 +87,16 @@ def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") 
         if len(tensor.string_data) != count:
             raise LoadError(f"{where} holds {len(tensor.string_data)} strings, where its shape says {count}")
         texts = strings(tensor, shape)
-        return owned(texts, dtype, name)
+        return owned_blob(texts, dtype, name)
     held = sum(len(getattr(tensor, field)) for field in _FIELDS)
     width = 2 if dtype.is_complex else 1
     packed_ok = dtype.bits < 8 and held == (count * dtype.bits + 7) // 8
     if held != count * width and not packed_ok:
         raise LoadError(f"{where} holds {held} numbers, where its shape says {count * width}")
-    return owned(from_fields(tensor, dtype, shape, where), dtype, name)
+    return owned_blob(from_fields(tensor, dtype, shape, where), dtype, name)
 
 
-def described(tensor: TensorProto, where: str = "") -> tuple[DType, tuple[int, ...]]:
+def described_tensor(tensor: TensorProto, where: str = "") -> tuple[DType, tuple[int, ...]]:
     """The element type and the shape that a message states. Raises LoadError for what no tensor has."""
     dtype, shape = _DTYPES.get(tensor.data_type), tuple(tensor.dims[:])
     if 0 in shape and min(shape) >= 0 and math.prod(filter(None, shape)) >= _MOST_ELEMENTS:
@@ -147,7 +147,7 @@ def stored_blob(place: Place, dtype: DType, shape: tuple[int, ...], name: str = 
         return from_bytes(place.file.read(place.start, size), dtype, shape, 0)
 
     if size <= COPIED:
-        return owned(load(), dtype, name, source)
+        return owned_blob(load(), dtype, name, source)
     return Blob(dtype, shape, load, name, source, watch=place.file, place=place)
 
 
@@ -165,7 +165,7 @@ def from_bytes(data: Any, dtype: DType, shape: tuple[int, ...], offset: int) -> 
         return np.zeros(shape, dtype=dtype.numpy)
     if dtype.bits < 8:
         stored = np.frombuffer(data, dtype=np.uint8, count=(count * dtype.bits + 7) // 8, offset=offset)
-        return unpacked(stored, dtype, count).reshape(shape)
+        return unpacked_bits(stored, dtype, count).reshape(shape)
     return np.frombuffer(data, dtype=dtype.numpy, count=count, offset=offset).reshape(shape)
 
 

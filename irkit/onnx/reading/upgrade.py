@@ -54,7 +54,7 @@ Upgrade = Callable[[Old], Any]
 """Changes the node in place and returns None, or returns the value (or values) that it stands for."""
 
 
-def upgraded(old: Old) -> Value | None:
+def upgraded_node(old: Old) -> Value | None:
     """The value of a node of an older opset, or None where `old`, perhaps changed, can now be built as it stands."""
     old.dropped(_CONSUMED)
     for below, function in UPGRADES.get(old.op, ()):
@@ -66,7 +66,7 @@ def upgraded(old: Old) -> Value | None:
 
 
 def is_upgraded(op: str, opset: int) -> bool:
-    """False where `upgraded` leaves every node of an operator of that opset as it stands."""
+    """False where `upgraded_node` leaves every node of an operator of that opset as it stands."""
     return opset < _UNCONSUMED or any(opset < below for below, _ in UPGRADES.get(op, ()))
 
 

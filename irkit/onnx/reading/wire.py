@@ -15,7 +15,7 @@ from onnx import TensorProto
 
 from irkit.core.blobs import Blob
 from irkit.errors import LoadError
-from irkit.onnx.reading.tensors import described, stored_blob
+from irkit.onnx.reading.tensors import described_tensor, stored_blob
 from irkit.onnx.writing.tensors import varint
 from irkit.support.stored_files import Place, StoredFile
 
@@ -31,7 +31,7 @@ Field = tuple[int, int, int, int]
 """(number, start of the tag, start of the content, end)"""
 
 
-def split(file: StoredFile) -> tuple[bytes, dict[str, Blob]]:
+def split_message(file: StoredFile) -> tuple[bytes, dict[str, Blob]]:
     """(message, blobs): a model's bytes without its large initializers, and these as lazy blobs by name.
 
     Raises DecodeError for bytes that are no message, LoadError for an initializer that contradicts itself, StaleError
@@ -122,7 +122,7 @@ def blob_at(file: StoredFile, start: int, stop: int) -> Blob | None:
         raise LoadError(f"an initializer is no tensor: {error}") from error
     if tensor.HasField("raw_data"):
         return None
-    (dtype, shape), name = described(tensor), tensor.name
+    (dtype, shape), name = described_tensor(tensor), tensor.name
     expected = (math.prod(shape) * dtype.bits + 7) // 8
     if end - place != expected or tensor.data_location == TensorProto.EXTERNAL:
         raise LoadError(f"the tensor {name!r} holds {end - place} bytes, where its shape and type say {expected}")

@@ -18,7 +18,7 @@ Downgrade = Callable[[Value], Value | None]
 """The value in the words of the older opset; None where it has none."""
 
 
-def respelled(value: Value, opset: int) -> Value:
+def respelled_value(value: Value, opset: int) -> Value:
     """The value as an older opset writes it; the very same object where that writes it alike, or cannot write it."""
     for below, function in DOWNGRADES.get(value.op, ()):
         if opset < below:
@@ -26,7 +26,7 @@ def respelled(value: Value, opset: int) -> Value:
     return value
 
 
-def downgraded(graph: Graph, opset: int) -> Graph:
+def downgraded_graph(graph: Graph, opset: int) -> Graph:
     """The graph for a file of an older opset, its bodies too; the very same object where nothing is written otherwise.
 
     What comes back is only to be written: operators in it have operands and attributes of the older opset.
@@ -61,7 +61,7 @@ class _Copy:
             bodies = tuple(map(self.graph, value.bodies))
             if any(a is not b for a, b in zip(bodies, value.bodies, strict=True)):
                 value = attrs.evolve(value, bodies=bodies)
-        return value if value.op == CALL else respelled(value, self.opset)
+        return value if value.op == CALL else respelled_value(value, self.opset)
 
 
 # ---------------------------------------------------------------------------------------------- operators

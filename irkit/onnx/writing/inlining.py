@@ -22,7 +22,7 @@ def expand_calls(graph: Graph) -> Graph:
     return _expanded(graph, {})
 
 
-def called(graph: Graph) -> tuple[Graph, ...]:
+def called_bodies(graph: Graph) -> tuple[Graph, ...]:
     """The bodies of the Calls in a graph, in its bodies and in one another: each once, those that are called first."""
     found: dict[int, Graph] = {}
 

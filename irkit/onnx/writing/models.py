@@ -11,7 +11,7 @@ import onnx
 import sympy
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
-from irkit.build import dtype_complaint, required
+from irkit.build import dtype_complaint, required_attributes
 from irkit.core.blobs import SMALL, Blob
 from irkit.core.digest import symbols_in
 from irkit.core.ir import Graph, Value, require_graph
@@ -20,13 +20,13 @@ from irkit.core.types import Tensor
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM
 from irkit.dims import is_fresh
 from irkit.errors import SerializeError
-from irkit.onnx.writing.downgrade import downgraded
-from irkit.onnx.writing.inlining import called, expand_calls
+from irkit.onnx.writing.downgrade import downgraded_graph
+from irkit.onnx.writing.inlining import called_bodies, expand_calls
 from irkit.onnx.writing.materialize import materialize
 from irkit.onnx.writing.names import Names, Scope, assign, encodable, weight_key
 from irkit.onnx.writing.protos import Types, attribute_proto, domain_version, explicit_defaults, kind_of, place, row_at
 from irkit.onnx.writing.tensors import header, tensor_proto
-from irkit.ops.schemas import BODIES, OPSET, OpSpec, split
+from irkit.ops.schemas import BODIES, OPSET, OpSpec, split_domain
 from irkit.support.uncollected import uncollected
 
 PRODUCER = "irkit"
@@ -111,7 +111,7 @@ def skeleton(
         raise SerializeError(f"irkit writes opsets 7 to {OPSET}, and was asked for {opset!r}")
     if ir_version is not None and (type(ir_version) is not int or not 3 <= ir_version < 1 << 31):
         raise SerializeError(f"there is no IR version {ir_version!r}", hint="leave it out, and the lowest is taken")
-    written = downgraded(materialize(graph if functions else expand_calls(graph), version), version)
+    written = downgraded_graph(materialize(graph if functions else expand_calls(graph), version), version)
     model = ModelProto(producer_name=PRODUCER, ir_version=ir_version or lowest_ir_version(version))
     writer = Writer(version, Types(lambda: frozenset(s.name for s in all_symbols(written))), sink, model.ir_version)
     scope = assign(written)
@@ -208,7 +208,7 @@ class Writer:
     def functions(self, model: ModelProto, graph: Graph) -> None:
         """Writes the bodies of Calls, in the graph and in one another, as functions: callees first, each once."""
         pool = Names()
-        for body in called(graph):
+        for body in called_bodies(graph):
             made = model.functions.add(domain=FUNCTIONS, name=pool.claim(encodable(body.name) or "function"))
             self._functions[id(body)] = made.name
             self.domains[FUNCTIONS] = 1
@@ -320,7 +320,7 @@ class Writer:
 
     def plan(self, value: Value) -> Plan:
         """How nodes of an operator are written. Raises SerializeError where the opset does not have it."""
-        domain, name = split(value.op)
+        domain, name = split_domain(value.op)
         bodies = BODIES.get(value.op, ())
         if value.bodies and not bodies:
             raise SerializeError(f"irkit cannot write the bodies of {value.op}", **place(value))
@@ -329,7 +329,7 @@ class Writer:
             self.domains[domain] = max(version, self.domains.get(domain, 1))
         row = row_at(value.op, version)
         explicit = explicit_defaults(value.op, version) if domain == "" else ()
-        needed = required(row) if row is not None else ()
+        needed = required_attributes(row) if row is not None else ()
         self._plans[value.op] = made = Plan(row, name, domain, bodies, explicit, needed, bool(explicit or needed))
         return made
 

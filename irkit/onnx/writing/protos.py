@@ -19,7 +19,7 @@ from irkit.dims import Dim, notation, symbols_of
 from irkit.errors import SerializeError
 from irkit.onnx.writing.tensors import tensor_proto
 from irkit.ops.runtime_table import is_contrib, runtime_schema
-from irkit.ops.schemas import OPSET, OpSpec, row, split
+from irkit.ops.schemas import OPSET, OpSpec, row, split_domain
 
 KINDS: Mapping[str, Any] = {kind: number for kind, number in AttributeProto.AttributeType.items() if number}
 """The number of each kind of attribute: "INT" is 2."""
@@ -148,7 +148,7 @@ def row_at(op: str, opset: int) -> OpSpec | None:
 
     Raises SerializeError for an ONNX operator that the opset lacks.
     """
-    domain, name = split(op)
+    domain, name = split_domain(op)
     if is_contrib(op):
         schema = runtime_schema(op)
         return None if schema is None else row(schema)
@@ -190,7 +190,7 @@ def explicit_defaults(op: str, opset: int) -> tuple[tuple[str, str, Any], ...]:
 
 def domain_version(op: str, opset: int) -> int:
     """The version of an operator's domain that a model at `opset` imports for it."""
-    domain, name = split(op)
+    domain, name = split_domain(op)
     if domain == "":
         return opset
     try:

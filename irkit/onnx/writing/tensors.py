@@ -82,7 +82,7 @@ def chunks(blob: Blob) -> Iterator[Any]:
         return
     per_step = max(1, CHUNK // array.dtype.itemsize) // 8 * 8  # a multiple of 8 elements fills whole bytes
     for piece in _flat_pieces(array, max(per_step, 8)):
-        yield (piece.view(np.uint8) if bits >= 8 else packed(piece.view(np.uint8), bits)).data
+        yield (piece.view(np.uint8) if bits >= 8 else packed_bits(piece.view(np.uint8), bits)).data
 
 
 def raw(array: np.ndarray) -> memoryview:
@@ -140,7 +140,7 @@ def turned_rows(lying: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
         yield rows
 
 
-def packed(elements: np.ndarray, bits: int) -> np.ndarray:
+def packed_bits(elements: np.ndarray, bits: int) -> np.ndarray:
     """Elements of one byte each as `bits` bits each, the first in the lowest bits, the last byte filled with zeros."""
     mask = (1 << bits) - 1
     if bits in (2, 4):
@@ -154,7 +154,7 @@ def packed(elements: np.ndarray, bits: int) -> np.ndarray:
     return np.packbits(unpacked.reshape(-1), bitorder="little")
 
 
-def unpacked(data: np.ndarray, dtype: DType, count: int) -> np.ndarray:
+def unpacked_bits(data: np.ndarray, dtype: DType, count: int) -> np.ndarray:
     """`count` elements of fewer than 8 bits from their packed bytes, one byte each. Raises ValueError for too few."""
     bits = dtype.bits
     if data.size * 8 < count * bits:

@@ -6,7 +6,7 @@ from irkit import dims
 from irkit.core.types import Tensor, Type
 from irkit.dims import Dim
 from irkit.ops.types.context import Context, broadcast_to
-from irkit.ops.types.movement import divided
+from irkit.ops.types.movement import divided_evenly
 
 Heads = tuple[Dim, Dim, Dim, Dim]
 """batch, heads, sequence, size of one head"""
@@ -53,7 +53,7 @@ def heads(c: Context, index: int, attribute: str) -> Heads:
     count = c.attr(attribute)
     if not count:
         raise c.fail(f"attribute {attribute} must be given where the operands have rank 3")
-    return x[0], count, x[1], divided(c, x[2], count)
+    return x[0], count, x[1], divided_evenly(c, x[2], count)
 
 
 def check_mask(c: Context, mask: tuple[Dim, ...], scores: Heads) -> None:
@@ -73,7 +73,7 @@ def infer_RotaryEmbedding(c: Context) -> Type:
     if len(x.shape) == 3:
         if not count:
             raise c.fail("attribute num_heads must be given where the operand has rank 3")
-        divided(c, x.shape[2], count)
+        divided_evenly(c, x.shape[2], count)
     rank = 2 if c.has(3) else 3
     cos = c.ranked(1, rank).shape
     c.unify_shapes(cos, c.ranked(2, rank).shape, "cosine and sine")

@@ -100,7 +100,7 @@ def operands_of(value: Any) -> tuple[Any, ...]:
     return value.inputs[0].inputs[:1] if value.inputs[0].op == "Split" else ()
 
 
-def seen(value: Any) -> Any:
+def seen_content(value: Any) -> Any:
     """What type rules may look at in an operand, in a form to be hashed: where they are equal for two operands of a
     tensor type, no rule tells them apart. That is the operand itself where its elements may follow from others."""
     if value is None:

@@ -8,7 +8,7 @@ from irkit import dims
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim
 from irkit.ops.types.context import Context
-from irkit.ops.types.movement import divided
+from irkit.ops.types.movement import divided_evenly
 
 
 @attrs.frozen
@@ -96,7 +96,7 @@ def convolved(c: Context, x_at: int, w_at: int, bias_at: int | None) -> tuple[Di
     w, group = c.ranked(w_at, len(x)).shape, c.attr("group")
     c.unify(x[1], dims.mul(w[1], group), "the channels of the operand and of the weights")
     if group > 1:
-        divided(c, w[0], group)
+        divided_evenly(c, w[0], group)
     if bias_at is not None and c.has(bias_at):
         c.unify(c.ranked(bias_at, 1).shape[0], w[0], "the channels of the bias and of the weights")
     kernel = c.unify_shapes(w[2:], tuple(c.attr("kernel_shape") or w[2:]), "weights and kernel_shape")
@@ -144,5 +144,5 @@ def infer_Col2Im(c: Context) -> Type:
     if block is None:
         return Tensor(x.dtype, (x.shape[0], dims.fresh(), *space))
     area = dims.product(block)
-    channels = divided(c, x.shape[1], area) if type(area) is int else dims.floordiv(x.shape[1], area)
+    channels = divided_evenly(c, x.shape[1], area) if type(area) is int else dims.floordiv(x.shape[1], area)
     return Tensor(x.dtype, (x.shape[0], channels, *space))

@@ -123,11 +123,11 @@ def _slice(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integer
         return None
     if any(b is None or len(b) != 1 for b in bounds) or bounds[2] == (0,):
         return None
-    places = sliced(len(data.elements), *(b[0] for b in bounds if b))
+    places = sliced_places(len(data.elements), *(b[0] for b in bounds if b))
     return Integers(tuple(data.elements[i] for i in places), 1)
 
 
-def sliced(count: int, start: int, end: int, step: int) -> range:
+def sliced_places(count: int, start: int, end: int, step: int) -> range:
     """The places along an axis of `count` elements that a Slice takes.
 
     Not always those of Python: ONNX moves a start before the first element to the first one, also where it goes down.

@@ -152,17 +152,21 @@ def infer_DepthToSpace(c: Context) -> Type:
     """x[n, c * b * b, h, w] -> [n, c, h * b, w * b]"""
     x, block = c.ranked(0, 4), c.attr("blocksize")
     n, depth, height, width = x.shape
-    return Tensor(x.dtype, (n, divided(c, depth, block * block), dims.mul(height, block), dims.mul(width, block)))
+    return Tensor(
+        x.dtype, (n, divided_evenly(c, depth, block * block), dims.mul(height, block), dims.mul(width, block))
+    )
 
 
 def infer_SpaceToDepth(c: Context) -> Type:
     """x[n, c, h * b, w * b] -> [n, c * b * b, h, w]"""
     x, block = c.ranked(0, 4), c.attr("blocksize")
     n, depth, height, width = x.shape
-    return Tensor(x.dtype, (n, dims.mul(depth, block * block), divided(c, height, block), divided(c, width, block)))
+    return Tensor(
+        x.dtype, (n, dims.mul(depth, block * block), divided_evenly(c, height, block), divided_evenly(c, width, block))
+    )
 
 
-def divided(c: Context, whole: Dim, by: int) -> Dim:
+def divided_evenly(c: Context, whole: Dim, by: int) -> Dim:
     """whole / by, which must come out even; raises TypeRuleError where it certainly does not."""
     if by < 1:
         raise c.fail(f"{by} is no size to divide by")

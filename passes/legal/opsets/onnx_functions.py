@@ -23,7 +23,7 @@ from irkit.dims import Dim
 from irkit.errors import IrkitError, LoadError
 from irkit.onnx.load import load
 from irkit.onnx.writing.protos import Types, attribute_proto
-from irkit.ops.schemas import NONDETERMINISTIC, OPSET, spec, split
+from irkit.ops.schemas import NONDETERMINISTIC, OPSET, spec, split_domain
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from passes.analysis.questions import same_shape
@@ -70,7 +70,7 @@ def _since(op: str, opset: int) -> int:
 
 def schema_of(op: str) -> Any:
     """The schema of an ONNX operator at the IR's opset; None for operators of other domains."""
-    domain, name = split(op)
+    domain, name = split_domain(op)
     try:
         return None if domain else onnx.defs.get_schema(name, OPSET, "")
     except onnx.defs.SchemaError:

@@ -13,7 +13,7 @@ from irkit.core.ir import Value
 from irkit.core.types import HALVES, DType, Tensor, Tuple
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Dim
-from irkit.onnx.writing.downgrade import respelled
+from irkit.onnx.writing.downgrade import respelled_value
 from irkit.pattern import attribute_of
 from passes.analysis.questions import axes_of, is_known
 from passes.analysis.reach import EXTREMES, LEAST, may_hold_least, number_of, reach
@@ -52,7 +52,7 @@ def misread(value: Value, opset: int) -> str:
         return f"{value.op} has another meaning before opset {changed}"
     if opset < 22 and value.op in ("MaxPool", "AveragePool", "LpPool") and counts_otherwise(value):
         return f"{value.op} counts windows that begin in the padding before opset 22"
-    if value.op not in VALUES or respelled(value, opset) is not value:
+    if value.op not in VALUES or respelled_value(value, opset) is not value:
         return ""
     if value.op == "GridSample" and opset < 20 and value.rank != 4:
         return "GridSample takes images of two axes before opset 20"

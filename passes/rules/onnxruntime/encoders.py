@@ -14,7 +14,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import call, const, op, shape_vector
-from irkit.core.blobs import beside, joined
+from irkit.core.blobs import beside, joined_blob
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, Tuple, tensor
 from irkit.pattern import Either, Op, attr, attribute_of, either, hole, one_of, p, rest, uniform
@@ -319,7 +319,7 @@ def _joined_biases(weights: list[Value], biases: list[Value | None]) -> Value | 
         return None
     zeros = (const(np.zeros(w.shape[1:], np.float32)) for w in weights)
     whole = [z if b is None else b for b, z in zip(biases, zeros, strict=True)]
-    return const(joined([v.blob for v in whole if v.blob is not None], joined_name(biases)))
+    return const(joined_blob([v.blob for v in whole if v.blob is not None], joined_name(biases)))
 
 
 def _joined_weights(weights: list[Value]) -> Value:

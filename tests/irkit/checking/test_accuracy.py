@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from irkit.build import const, op
-from irkit.checking.accuracy import Reference, is_real_made, nudged, traced, worse
+from irkit.checking.accuracy import Reference, is_real_made, nudged_numbers, traced_values, worse
 from irkit.checking.draws import numbers
 from irkit.checking.rules import check_rule
 from irkit.core.ir import Graph, Value, param
@@ -51,7 +51,7 @@ def test_an_overflow_in_float32_is_measured_against_float64_without_axes_too() -
 def test_roundings_of_subnormal_numbers_are_as_large_as_those_of_the_smallest_normal_ones() -> None:
     least = float(np.finfo(np.float32).smallest_subnormal)
     array = np.array([0.0, least, 100 * least, 1.0])
-    gaps = np.abs(nudged(array, DType.FLOAT, np.random.default_rng(0)) - array)
+    gaps = np.abs(nudged_numbers(array, DType.FLOAT, np.random.default_rng(0)) - array)
     assert gaps[0] == 0 and 0.5 * least < gaps[1] <= least and 0.5 * least < gaps[2] <= least
     near = np.array([[-64.44023550606936, -727.1959248802316]])
     axes = np.array([1])
@@ -109,10 +109,10 @@ def test_values_that_are_no_real_numbers_though_their_operands_are() -> None:
         "sum": op.Neg(a),
     }
     for name, value in made.items():
-        found = traced((a,), (value,), [np.array([-4.0, 0.0], np.float32)])
+        found = traced_values((a,), (value,), [np.array([-4.0, 0.0], np.float32)])
         assert found is not None
         assert is_real_made([value], found) is (name in ("masked", "sum")), name
-        assert not is_real_made([a], traced((a,), (value,), [np.array([np.nan, 0.0], np.float32)]) or {})
+        assert not is_real_made([a], traced_values((a,), (value,), [np.array([np.nan, 0.0], np.float32)]) or {})
 
 
 @rule(p.Where(p.Greater(x, 0.0), x, 0.0), exact=False)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import irkit
 from irkit import dims
-from irkit.contract.as_json import contract_of, solved
+from irkit.contract.as_json import contract_of, solved_symbol
 from irkit.doors.cli import app
 from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError
@@ -163,8 +163,8 @@ def test_a_graph_without_names_or_facts_has_a_contract() -> None:
 
 def test_a_size_divided_by_a_symbol_says_nothing_of_it() -> None:
     n = dims.symbol("n")
-    assert solved(dims.floordiv(8, n)) is None and solved(dims.mod(8, n)) is None
-    assert solved(dims.add(dims.mul(2, n), 1)) == ("n", "(size - 1) // 2")
+    assert solved_symbol(dims.floordiv(8, n)) is None and solved_symbol(dims.mod(8, n)) is None
+    assert solved_symbol(dims.add(dims.mul(2, n), 1)) == ("n", "(size - 1) // 2")
 
 
 def test_state_binds_each_output_to_its_input() -> None:

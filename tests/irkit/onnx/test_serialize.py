@@ -23,7 +23,7 @@ from pyrsistent import pmap
 import irkit
 from irkit import op
 from irkit.build import call_graph
-from irkit.core.blobs import blob, joined
+from irkit.core.blobs import blob, joined_blob
 from irkit.core.ir import Fact, Graph, Port, Signature, Value, constant, param
 from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor, tensor
@@ -32,7 +32,7 @@ from irkit.errors import RewriteError, SerializeError
 from irkit.evaluation.interpreter import evaluate
 from irkit.onnx import sessions
 from irkit.onnx.weight_files import MARK
-from irkit.onnx.writing.tensors import chunks, is_turned, packed, tensor_proto, unpacked
+from irkit.onnx.writing.tensors import chunks, is_turned, packed_bits, tensor_proto, unpacked_bits
 from irkit.rewriting.numbering import share
 from irkit.support.files import write_together
 from irkit.testing import feeds, typed_graphs
@@ -154,9 +154,9 @@ def test_strings_are_kept() -> None:
 @given(st.lists(st.integers(0, 63), max_size=40), st.sampled_from([DType.INT4, DType.UINT2, DType.FLOAT6E2M3]))
 def test_narrow_elements_pack_and_unpack(values: list[int], dtype: DType) -> None:
     elements = np.array(values, dtype=np.uint8) & ((1 << dtype.bits) - 1)
-    data = packed(elements, dtype.bits)
+    data = packed_bits(elements, dtype.bits)
     assert data.size == (len(values) * dtype.bits + 7) // 8
-    assert (unpacked(data, dtype, len(values)).view(np.uint8) == elements).all()
+    assert (unpacked_bits(data, dtype, len(values)).view(np.uint8) == elements).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int8, np.complex64])
@@ -547,7 +547,7 @@ def test_weights_of_every_kind_are_written_as_they_are(tmp_path: Path) -> None:
     arrays = [random.standard_normal((300, 5)).astype(np.float32) for _ in range(1100)]
     arrays += [random.standard_normal((200, 300)).astype(np.float32).T, np.arange(4.0, dtype=np.float32)]
     constants = [constant(blob(array, name=f"w{i}")) for i, array in enumerate(arrays)]
-    halves = joined([blob(arrays[0]), blob(arrays[-2].T[:, :5].copy())], "halves")
+    halves = joined_blob([blob(arrays[0]), blob(arrays[-2].T[:, :5].copy())], "halves")
     narrow = blob(np.arange(-8, 8).repeat(200).astype(DType.INT4.numpy), name="narrow")
     graph = Graph((), (*constants, constant(halves), constant(narrow)))
     irkit.save(graph, tmp_path / "m.onnx")

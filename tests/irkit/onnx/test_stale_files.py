@@ -15,7 +15,7 @@ from irkit import op, tensor
 from irkit.core.ir import Graph
 from irkit.errors import LoadError, StaleError
 from irkit.onnx.sessions import session
-from irkit.support.stored_files import CHUNK, opened
+from irkit.support.stored_files import CHUNK, opened_file
 from passes.files import optimize_file
 
 ROWS = 600
@@ -125,7 +125,7 @@ def test_a_write_right_after_reading_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "file"
     for _ in range(20):
         path.write_bytes(b"a" * 8)
-        file = opened(path, "it")
+        file = opened_file(path, "it")
         assert file.read(0, 8).tobytes() == b"a" * 8
         with path.open("r+b") as other:
             other.write(b"b")
@@ -165,6 +165,6 @@ def test_a_file_is_closed_with_the_last_graph_of_it(tmp_path: Path) -> None:
 def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(LoadError, match="no regular file"):
-        opened(tmp_path / "pipe", "it")
+        opened_file(tmp_path / "pipe", "it")
     with pytest.raises(LoadError, match="cannot be opened"):
-        opened(tmp_path / "nothing", "it")
+        opened_file(tmp_path / "nothing", "it")

@@ -17,7 +17,7 @@ from irkit import dims
 from irkit.core.types import DType
 from irkit.onnx.reading.sizes import Content, Known
 from irkit.onnx.sessions import session
-from irkit.ops.types.integers import LIMIT, RULES, Integers, follow, sliced
+from irkit.ops.types.integers import LIMIT, RULES, Integers, follow, sliced_places
 from tests.support.onnx_models import make, model_of
 
 n, free = dims.symbol("n"), dims.fresh()
@@ -144,7 +144,7 @@ def test_slices_are_those_of_onnx_runtime_and_of_the_evaluator(count: int, start
         end -= 1  # ONNX Runtime takes just this number, and 2**31 - 1, for the far end in both directions
     data = irkit.param(irkit.tensor("i64", count))
     cut = irkit.op.Slice(data, [start], [end], [0], [step])
-    expected = list(sliced(count, start, end, step))
+    expected = list(sliced_places(count, start, end, step))
     assert cut.shape == (len(expected),)
     graph, fed = irkit.Graph((data,), (cut,)), np.arange(count)
     assert irkit.evaluate(graph, [fed])[0].tolist() == expected == session(graph).run([fed])[0].tolist()

@@ -13,7 +13,7 @@ import pytest
 import irkit
 from irkit import Fact, Graph, ParseError, Port, Signature, Value, const, op, param, parse, tensor
 from irkit.core.attributes import freeze
-from irkit.core.literals import array_of, array_text, element_texts, float_of, float_text, quoted, unquoted
+from irkit.core.literals import array_of, array_text, element_texts, float_of, float_text, quoted_text, unquoted_text
 from irkit.core.printer import excerpt, large_blobs, print_graph, value_names
 from irkit.core.types import DType
 
@@ -125,8 +125,8 @@ def test_constants_of_every_shape() -> None:
 def test_strings_and_bytes_survive() -> None:
     texts = ["", "a b", '"', "\\", "\n\r\t\0", "é漢😀", "\ud800", "\u2028", "# no comment", "%x"]
     for text in texts:
-        assert unquoted(quoted(text)) == text
-        assert "\n" not in quoted(text)
+        assert unquoted_text(quoted_text(text)) == text
+        assert "\n" not in quoted_text(text)
     array = np.array([*texts[:-4], "x", b"\xff\x00", b""], dtype=object)
     x = param(tensor("f32", 2))
     value = Value("my::op", (x,), freeze({"s": texts[5], "b": b"\x00\xff", "names": texts[:5]}), (), x.type)

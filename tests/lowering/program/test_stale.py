@@ -15,7 +15,7 @@ import torch
 
 import irkit
 from irkit import op, tensor
-from irkit.checking.rules import sampled
+from irkit.checking.rules import random_sample
 from irkit.core.blobs import COPIED, Blob, blob
 from irkit.core.ir import Graph, Value, constant, param, vertex
 from irkit.core.printer import print_graph
@@ -372,7 +372,7 @@ def with_watched_constants(results: tuple[Any, ...], switch: Switch) -> tuple[An
 def test_constants_that_a_rule_computes_refuse_once_what_they_are_computed_of_has_changed(rule: Any) -> None:
     for seed in range(3):
         switch = Switch()
-        instance = sampled(rule, np.random.default_rng(seed))
+        instance = random_sample(rule, np.random.default_rng(seed))
         results = with_watched_constants(instance or (), switch)
         params = tuple(v for v in post_order(results) if v.op == "Param")
         graph = rewrite(Graph(params, results), rule)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import irkit
-from irkit.checking.agreement import compared, computed, is_allowed, is_safe, plainly
+from irkit.checking.agreement import computed_results, difference_of, is_allowed, is_safe, plainly
 from irkit.checking.comparison import compare
 from irkit.checking.instances import Retry
 from irkit.checking.rules import check_rule
@@ -117,13 +117,13 @@ def plain_instance(op: str, rng: np.random.Generator) -> tuple[Graph, list[Any],
     tensors = all(isinstance(v.type, Tensor) for v in (*graph.params, *graph.results))
     if not tensors or not is_safe(graph) or not is_allowed(graph.results, graph.params, arrays):
         return None
-    expected = computed(graph, arrays)
+    expected = computed_results(graph, arrays)
     return None if expected is None else (graph, arrays, expected)
 
 
 def difference(expected: np.ndarray, got: np.ndarray, narrowed: bool) -> Any:
     """How results differ beyond rounding, relative to the largest number; None where they do not."""
-    found, kind = compared(expected, got, False), DType.of(expected.dtype)
+    found, kind = difference_of(expected, got, False), DType.of(expected.dtype)
     if found is None or kind not in (DType.FLOAT, DType.DOUBLE):
         return found
     step = 1e-5 if kind is DType.FLOAT or narrowed else 1e-8

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.checking.comparison import compare
-from irkit.core.blobs import Blob, beside, blob, joined
+from irkit.core.blobs import Blob, beside, blob, joined_blob
 from irkit.core.ir import Graph, Value, constant, param
 from irkit.core.types import DType, Tensor, tensor
 from irkit.doors.to_onnx import save
@@ -272,13 +272,13 @@ def test_layers_with_and_without_biases_are_joined_by_zeros() -> None:
 
 def test_joined_blobs_are_written_part_by_part() -> None:
     arrays = [np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((1, 3), np.float32)]
-    made = joined([blob(a) for a in arrays], "both")
+    made = joined_blob([blob(a) for a in arrays], "both")
     assert made.shape == (3, 3) and made.name == "both"
     np.testing.assert_array_equal(made.array, np.concatenate(arrays))
     pieces = [bytes(piece) for piece in chunks(made)]
     assert len(pieces) == 2 and b"".join(pieces) == np.concatenate(arrays).tobytes()
     with pytest.raises(ValueError, match="one after the other"):
-        joined([blob(arrays[0]), Blob(DType.FLOAT, (2, 4), lambda: np.zeros((2, 4), np.float32))])
+        joined_blob([blob(arrays[0]), Blob(DType.FLOAT, (2, 4), lambda: np.zeros((2, 4), np.float32))])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
