@@ -144,6 +144,8 @@ def grouped_attention(m: Match) -> Made:
     batch, length = m.q.shape[:2]
     if type(length) is not int or length < 1:
         return decline("there may be no query")
+    if not all(same_shape(each.shape[:2], (batch, length)) for each in (m.k, m.v)):
+        return decline("there are not as many new keys as queries")
     total = dims.add(m.past_k.shape[2], length)
     sources = bound_by(m.q, m.past_k)
     if not is_bound(m, (batch, total), sources):

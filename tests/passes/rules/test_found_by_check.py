@@ -89,6 +89,12 @@ DECLINED = {
         "%0: (f32[b, 1, 32], f32[b, 1, past + 1, 8], f32[b, 1, past + 1, 8]) = Attention(%a, %b, %c, _, %d, %e) "
         "{is_causal = 1, kv_num_heads = 1, q_num_heads = 4, scale = 0.3}",
     ),
+    "grouped_attention ": (
+        "there are fewer new keys than queries",
+        "%a: f32[2, 2, 32], %b: f32[2, 1, 8], %c: f32[2, 1, 8], %d: f32[2, 1, 1, 8], %e: f32[2, 1, 1, 8]",
+        "%0: (f32[2, 2, 32], f32[2, 1, 2, 8], f32[2, 1, 2, 8]) = Attention(%a, %b, %c, _, %d, %e) "
+        "{is_causal = 1, kv_num_heads = 1, q_num_heads = 4, scale = 0.3}",
+    ),
     "cached_attention": (
         "the number of heads in one cache is not known",
         "%a: f32[b, 1, 8], %b: f32[b, 1, 8], %c: f32[b, 1, 8], %d: f32[b, 1, past, 8], %e: f32[b, other, past, 8]",
@@ -115,7 +121,7 @@ def parsed(given: str, lines: str) -> Value:
 @pytest.mark.parametrize("name", DECLINED)
 def test_what_is_not_the_left_side_is_declined(name: str) -> None:
     why, given, lines = DECLINED[name]
-    found = explain(BY_NAME[name], parsed(given, lines))
+    found = explain(BY_NAME[name.strip()], parsed(given, lines))
     assert not found.applies, why
     assert found.reason, why
 
