@@ -116,19 +116,13 @@ def axes_of(graph: Graph) -> Iterator[tuple[str, int, Dim]]:
 
 def solved_symbol(dim: Dim) -> tuple[str, str] | None:
     """(name, its value in terms of `size`) where a dimension is linear in one symbol; else None."""
-    names = dims.symbols_of(dim)
-    if len(names) != 1 or dims.is_fresh(names[0]):
+    line = dims.line_of(dim)
+    if line is None or dims.is_fresh(line[0]):
         return None
-    try:
-        slope, offset = (dims.evaluate(dim, {names[0].name: value}) for value in (1, 0))
-    except DimensionError:  # n * m // m
-        return None
-    slope -= offset
-    if slope == 0 or dims.same(dim, dims.add(dims.mul(names[0], slope), offset)) is not True:
-        return None
+    symbol, slope, offset = line
     value = "size" if not offset else f"(size {'-' if offset > 0 else '+'} {abs(offset)})"
     value = value.strip("()") if slope == 1 else f"{value} // {slope}"
-    return names[0].name, value
+    return symbol.name, value
 
 
 def names_of_condition(text: str) -> frozenset[str]:

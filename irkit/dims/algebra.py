@@ -557,21 +557,25 @@ _FOLD: dict[Any, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def solve(expr: Dim, value: int) -> tuple[str, int] | None:
-    """(name, number): what the only symbol of a linear `expr` must be for it to equal `value`.
-
-    None where the expression holds no symbol, several, or is not linear. Raises DimensionError where no integer fits.
-    """
-    if type(expr) is int:
-        return None
-    names, line = symbols_of(expr), cast(Any, expr)
-    if len(names) != 1:
-        return None
-    if expr is names[0]:
-        return label(names[0]), value
+def line_of(expr: Dim) -> tuple[Any, int, int] | None:
+    """(symbol, slope, offset) of what is linear in its only symbol; None for everything else."""
+    names, line = () if type(expr) is int else symbols_of(expr), cast(Any, expr)
+    if len(names) != 1 or expr is names[0]:
+        return (names[0], 1, 0) if len(names) == 1 else None
     if not line.is_polynomial(names[0]) or sympy.degree(line, gen=names[0]) != 1:  # pyright: ignore
         return None
-    slope, offset = int(line.coeff(names[0], 1)), int(line.coeff(names[0], 0))
+    return names[0], int(line.coeff(names[0], 1)), int(line.coeff(names[0], 0))
+
+
+def solve(expr: Dim, value: int) -> tuple[str, int] | None:
+    """(name, number): what the symbol of `line_of` must be for `expr` to equal `value`; None where it is no line.
+
+    Raises DimensionError where no integer fits.
+    """
+    found = line_of(expr)
+    if found is None:
+        return None
+    symbol, slope, offset = found
     if (value - offset) % slope:
-        raise DimensionError(f"no integer {names[0]} makes {expr} equal {value}")
-    return label(names[0]), (value - offset) // slope
+        raise DimensionError(f"no integer {symbol} makes {expr} equal {value}")
+    return label(symbol), (value - offset) // slope

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import irkit
 from irkit import dims
 from irkit.contract.as_json import contract_of, solved_symbol
+from irkit.dims import notation
 from irkit.doors.cli import app
 from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError
@@ -181,3 +182,14 @@ def test_state_binds_each_output_to_its_input() -> None:
     contract = to_onnx(Counter(), (torch.ones(2),)).contract()
     assert contract["state"] == [{"input": "seen", "output": "seen_out"}]
     assert [(entry["name"], entry["role"]) for entry in contract["inputs"]] == [("seen", "state"), ("x", "input")]
+
+
+@pytest.mark.parametrize("text", ["n", "2*n + 1", "3*n", "n - 4", "7 - n", "n // 2", "n*n", "max(n, 2)", "n + m", "5"])
+def test_a_runtime_and_the_page_of_a_contract_solve_the_same_lines(text: str) -> None:
+    """One function says which dimensions are linear in a symbol: for numbers, and for the text that others compute."""
+    dim = notation.parse(text)
+    told = solved_symbol(dim)
+    assert (told is None) is (dims.line_of(dim) is None) is (dims.solve(dim, 9) is None)
+    for number in range(9) if told else ():
+        size = dims.evaluate(dim, {"n": number})
+        assert told is not None and (told[0], eval(told[1], {"size": size})) == dims.solve(dim, size) == ("n", number)
