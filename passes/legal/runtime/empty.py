@@ -14,7 +14,7 @@ import numpy as np
 from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Value, param
-from irkit.core.types import DType, Tensor, Tuple
+from irkit.core.types import DType, Tensor, Tuple, tensor
 from irkit.dims import Dim, Range
 from irkit.pattern import hole, p
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline
@@ -34,6 +34,8 @@ def empty_rules(ranges: Ranges) -> Rules:
              "Scan -> If(n > 0, Scan, start)"),
         Rule("product_of_no_batch", p.MatMul(hole("a", ops=("Transpose",)), hole("b")), lambda m: product(m, ranges),
              False, "MatMul(Transpose(x), y) -> Reshape(MatMul(Reshape(Transpose(x)), y))"),
+        Rule("product_of_nothing", p.MatMul(hole("a", where=has_no_columns), hole("b")), zero_product, True,
+             "MatMul(x[n, 0], y[0, k]) -> 0", sample=_no_columns),
         Rule("product_with_a_vector", p.MatMul(hole("a"), hole("b")).provided(has_a_vector),
              lambda m: with_vector(m, ranges), True, "MatMul(x, v) -> Squeeze(MatMul(x, Unsqueeze(v)))"),
         Rule("products_of_no_matrices", p.MatMul(hole("a"), hole("b", where=is_a_stack)),
@@ -47,6 +49,11 @@ def empty_rules(ranges: Ranges) -> Rules:
         Rule("einsum_of_nothing", hole("einsum", ops=("Einsum",)), lambda m: einsum(m, ranges), True,
              "Einsum -> If(n > 0, Einsum, 0)"),
     )  # fmt: skip
+
+
+def has_no_columns(value: Value) -> bool:
+    """True where what is multiplied and added is known to be nothing."""
+    return bool(value.rank) and type(value.shape[-1]) is int and value.shape[-1] == 0
 
 
 def has_a_vector(product: Value) -> bool:
@@ -197,6 +204,19 @@ def product(m: Match, ranges: Ranges) -> Made:
         return decline("nothing tells the sizes")
     rows = op.Reshape(a, built(m, flat, 1, bound_by(a)), allowzero=1)
     return op.Reshape(op.MatMul(rows, b), built(m, whole, 1, bound_by(a, b)), allowzero=1)
+
+
+def _no_columns(rng: np.random.Generator) -> Value:
+    rows = ("n", 2, 0) if rng.random() < 0.5 else (int(rng.integers(1, 4)), 0)
+    return op.MatMul(param(tensor("f32", *rows)), param(tensor("f32", 0, int(rng.integers(1, 4)))))
+
+
+def zero_product(m: Match) -> Made:
+    """Zeros: with an Add after it ONNX Runtime makes a Gemm, and a Reshape to (-1, 0) before it, which fails"""
+    shape, sources = m.root.shape, bound_by(m.a, m.b)
+    if not is_bound(m, shape, sources):
+        return decline("nothing tells the sizes")
+    return op.Expand(const(0, m.root.dtype), built(m, shape, 1, sources))
 
 
 def with_vector(m: Match, ranges: Ranges) -> Made:

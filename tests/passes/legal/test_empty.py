@@ -169,3 +169,12 @@ def test_integer_products_of_nothing_are_zero(name: str, k: Any) -> None:
         np.testing.assert_array_equal(ran(graph, *arrays)[0], evaluate(graph, arrays)[0])
         once = legalize(graph, CPU)
         assert legalize(once, CPU) is once
+
+
+@pytest.mark.parametrize("rows", ((3, 2), ("n", 2)))
+def test_products_of_nothing_are_zero_with_what_is_added(rows: Any) -> None:
+    """ONNX Runtime's default optimizations make a Gemm of rank 2 of it, by a Reshape to (-1, 0) that fails."""
+    a, b = param(tensor("f32", *rows, 0)), param(tensor("f32", 0, 2))
+    graph = Graph((a, b), (op.Add(op.MatMul(a, b), const(np.array([1.0, -1.0], np.float32))),))
+    (found,) = ran(graph, np.zeros((3, 2, 0), np.float32), np.zeros((0, 2), np.float32))
+    np.testing.assert_array_equal(found, np.broadcast_to(np.array([1.0, -1.0], np.float32), (3, 2, 2)))
