@@ -45,21 +45,23 @@ class Outcome:
         return self.passed or (bool(self.refused) and self.problem.startswith("CaptureError"))
 
 
-def outcome_of(case: Case) -> Outcome:
-    """The outcome of a case on the default target, at its traced sizes and all others."""
-    return outcomes_of(case)[0]
+def outcome_of(case: Case, capture: str = "torch.export") -> Outcome:
+    """The outcome of a case on the default target, captured this way, at its traced sizes and all others."""
+    return outcomes_of(case, way=capture)[0]
 
 
-def outcomes_of(case: Case, targets: Sequence[str] = (), sizes: int | None = None) -> list[Outcome]:
-    """The outcomes of a case, captured once: on the default target at its traced sizes and all others, then on each of
-    `targets` at the traced sizes and the first `sizes` of the others."""
+def outcomes_of(
+    case: Case, targets: Sequence[str] = (), sizes: int | None = None, way: str = "torch.export"
+) -> list[Outcome]:
+    """The outcomes of a case, captured once in a `way`: on the default target at its traced sizes and all others, then
+    on each of `targets` at the traced sizes and the first `sizes` of the others."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model, args, kwargs = case.build()
         try:
             start = time.perf_counter()
-            program = to_onnx(model, args, kwargs, dynamic_shapes=case.dynamic_shapes)
+            program = to_onnx(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, capture=way)
             total = time.perf_counter() - start
         except Exception as error:
             return [failed(case, error)] * (1 + len(targets))
