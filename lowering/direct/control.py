@@ -159,11 +159,11 @@ def known(tracer: Tracer, dim: Any) -> bool:
 
 def cond(tracer: Tracer, pred: Any, yes: Any, no: Any, operands: Sequence[Any] = ()) -> Any:
     """torch.cond(pred, true, false, operands) -> If; a predicate that never varies chooses its branch"""
-    if isinstance(pred, bool):
-        return (yes if pred else no)(*operands)
+    answer = pred if isinstance(pred, bool) else pred.node.known() if isinstance(pred, torch.SymBool) else None
+    if answer is not None:
+        with tracer.resumed():
+            return (yes if answer else no)(*operands)
     if isinstance(pred, torch.SymBool):
-        if pred.node.known() is not None:
-            return (yes if pred.node.known() else no)(*operands)
         tracer.asked.passed_on = True
         flag = condition(tracer.scope, pred.node.expr, tracer.origin("cond"))
     else:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import sympy
 import torch
 
+from irkit import dims
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
@@ -65,8 +67,12 @@ def equal(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, A
     a, b = (tracer.read(tracer.handle(each)) for each in args[:2])
     if a.rank != b.rank:
         return False
-    import numpy as np
-
+    for mine, other in zip(a.shape, b.shape, strict=True):
+        same = tracer.asked.hint(mine) == tracer.asked.hint(other)
+        if dims.same(mine, other) is not True:
+            tracer.asked.condition(sympy.Eq(sympy.sympify(mine), sympy.sympify(other)), same)
+        if not same:
+            return False
     answer = bool(np.array_equal(tracer.example(a), tracer.example(b)))
     if not (tracer.is_constant(a) and tracer.is_constant(b)):
         same = op.ReduceMin(cast(op.Equal(a, b), DType.INT64), keepdims=0)

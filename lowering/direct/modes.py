@@ -12,6 +12,7 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from lowering.direct.indexing import INDEXING, selected
 from lowering.direct.control import higher_order
 from lowering.direct.operators import call
 from lowering.direct.tensors import Traced
@@ -64,9 +65,12 @@ class Functions(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if isinstance(func, torch._ops.HigherOrderOperator):
-            return higher_order(self.own, func, args, kwargs or {})
+            with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+                return higher_order(self.own, func, args, kwargs or {})
         if func is torch.Tensor.tolist and type(args[0]) is Traced:
             return listed(args[0])
+        if func in INDEXING and not kwargs and type(args[0]) is Traced:
+            args = selected(*args)
         return func(*args, **(kwargs or {}))
 
 

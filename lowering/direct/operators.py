@@ -84,8 +84,8 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     results = settled(tracer, func, results, flat, name, value_args)
     require(tracer, func, args, kwargs, results, info.device)
     found = [
-        wrapped(tracer, func, info, given, twin, value, name, index if several else None, value_args, value_kwargs)
-        for index, (twin, value) in enumerate(zip(flat, results, strict=False))
+        wrapped(tracer, func, info, given, twin, results, name, index if several else None, value_args, value_kwargs)
+        for index, twin in enumerate(flat[: len(results)])
     ]
     return type(twins)(found) if several and type(twins) in (tuple, list) else tuple(found) if several else found[0]
 
@@ -116,7 +116,7 @@ def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Map
     made = converted(tracer, func, value_args, value_kwargs, None, args, kwargs)
     if isinstance(made, Decomposed):
         return made.result
-    if not isinstance(made, Value) or made.dtype not in TORCH or dims.any_fresh(made.shape):
+    if not isinstance(made, Value) or made.dtype not in TORCH or any(map(has_fresh, made.shape)):
         return None
     sizes = [d if type(d) is int else tracer.asked.hint(d) for d in made.shape]
     twin = torch.empty(sizes, dtype=TORCH[made.dtype], device=META)
@@ -125,6 +125,11 @@ def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Map
     if not info_of(func).pointwise:
         require(tracer, func, args, kwargs, [value], False)
     return tracer.tensor(twin, value, name)
+
+
+def has_fresh(dim: Any) -> bool:
+    """Whether a dimension hangs on one that no type rule could tell."""
+    return type(dim) is not int and (dims.is_fresh(dim) or any(map(dims.is_fresh, dims.symbols_of(dim))))
 
 
 def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -159,10 +164,11 @@ def real(tracer: Tracer, given: Any) -> Any:
 
 
 def wrapped(
-    tracer: Tracer, func: Any, info: Info, given: list[torch.Tensor], twin: Any, value: Any, name: str, index: Any,
-    args: list[Any], kwargs: dict[str, Any],
+    tracer: Tracer, func: Any, info: Info, given: list[torch.Tensor], twin: Any, results: list[Any], name: str,
+    index: int | None, args: list[Any], kwargs: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """One result as the model gets it."""
+    """One result as the model gets it: the only one, or that at `index`."""
+    value = results[index or 0]
     if not isinstance(twin, torch.Tensor):
         return value if not hasattr(value, "free_symbols") else twin
     if not isinstance(value, Value):
@@ -172,15 +178,17 @@ def wrapped(
         key = twin.untyped_storage()._cdata
         of = next((h for h in map(tracer.handle, given) if h.key == key), None)
         if of is not None:
-            lens = lens_of(tracer, func, args, kwargs, of, value, index)
+            lens = lens_of(tracer, func, args, kwargs, of, results, index)
             return tracer.view(twin, of, lens, value, name)
     return tracer.tensor(twin, value, name)
 
 
 def lens_of(
-    tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], of: Handle, value: Value, index: Any
-) -> storage.Lens | None:
+    tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], of: Handle, results: list[Any],
+    index: int | None,
+) -> storage.Lens | None:  # fmt: skip
     """How the view that an operator gives of its first argument is read out of it, and written back."""
+    value = results[index or 0]
     target, rest, shape = operator_of(func), tuple(args[1:]), value.shape
     dtype = value.dtype
 
@@ -190,7 +198,9 @@ def lens_of(
         found = complex_entry(tracer.options.registry, target) if mixed else found
         if found is None:
             raise LoweringError(f"{func} is a view that has no converter, and what it shows is written")
-        expected = Tensor(content.dtype if content.dtype is not dtype else dtype, shape)
+        expected = Tensor(content.dtype, shape)
+        if index is not None:
+            expected = tuple(Tensor(content.dtype, part.shape) for part in results)
         positional, keyword = call_arguments(target, found, (content, *rest), kwargs, expected)
         made = found.function(*positional, **keyword)
         return told(made[index] if index is not None else made, shape)

@@ -1,33 +1,109 @@
-"""What an operator requires of sizes: found by running it once more on the meta device, at other sizes of the example.
+"""What an operator requires of sizes: found by running it on the meta device at other sizes than the example's.
 
-torch checks sizes where an operator is carried out: that matrices are square, that two dimensions agree. A traced run
-has one example, whose sizes may agree by chance. So each operator that meets sizes which vary is run at a second set of
-sizes as well, all of them different. Where torch refuses that, equal sizes of the first example are made equal in the
-second, until it does not: these are what the operator requires, and are kept. The sizes of the results are compared,
-too, so that no dimension is told wrongly.
+torch checks sizes where an operator is carried out: that matrices are square, that a window fits, that a size is even. A
+traced run has one example, whose sizes may meet all that by chance. So each operator that meets sizes which vary is run
+at others as well: at a second set, all different; at these in the opposite order; and at the smallest that are allowed.
+What torch refuses there becomes a condition: sizes that are equal, multiples of a number, at least or at most so many.
+Where none of these explains it, the sizes are fixed to those of the example. The sizes of the results are compared, too,
+so that no dimension is told wrongly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import attrs
+import sympy
 import torch
 
 from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.errors import DimensionError
-from lowering.direct.sizes import SizeNode
+from lowering.direct.sizes import SizeNode, holds
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import LoweringError
 
 META = torch.device("meta")
 REFUSED = (RuntimeError, IndexError, ValueError, TypeError)
+Sizes = Mapping[str, Any]
+NEARBY = 8
+"""How many sizes are tried one by one before the others are halved."""
 
 
 class Refused(Exception):
     """torch refuses an operator at other sizes."""
+
+
+@attrs.frozen(eq=False)
+class Met:
+    """An operator as it was met: with its arguments, its results, and whether it takes a device."""
+
+    tracer: Tracer
+    func: Any
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    results: Sequence[Any]
+    device: bool
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """All arguments."""
+        return (self.args, tuple(self.kwargs.values()))
+
+    def told(self, sizes: Sizes) -> Any:
+        """What torch gives on the meta device for these sizes of the names. Raises Refused."""
+        tracer = self.tracer
+
+        def resized(each: Any) -> Any:
+            if isinstance(each, torch.Tensor):
+                handle = tracer.handle(each)
+                return laid_out(handle.twin, [number(d, sizes) for d in handle.value.shape])
+            if isinstance(each, torch.SymInt):
+                return plain_number(each.node.expr, sizes) if isinstance(each.node, SizeNode) else int(each)
+            if isinstance(each, torch.SymFloat | torch.SymBool):
+                return each.node.hint
+            if isinstance(each, list | tuple):
+                return type(each)(map(resized, each))
+            return META if isinstance(each, torch.device) else each
+
+        try:
+            given = {name: resized(each) for name, each in self.kwargs.items() if name != "pin_memory"}
+            if self.device and all(a.name != "device" for a in self.func._schema.arguments[: len(self.args)]):
+                given["device"] = META
+            return self.func(*map(resized, self.args), **given)
+        except DimensionError:
+            raise Refused from None
+        except REFUSED as error:
+            raise Refused(str(error)) from None
+
+    def taken(self, sizes: Sizes) -> bool:
+        """Whether torch takes the operator at these sizes."""
+        try:
+            self.told(sizes)
+        except Refused:
+            return False
+        return True
+
+    def allowed(self, sizes: Sizes) -> bool:
+        """Whether the conditions that were kept so far allow these sizes."""
+        asked = self.tracer.asked
+        inside = all(sizes[name] in known for name, known in asked.ranges.items() if name in sizes)
+        return inside and all(holds(guard.expr, sizes) is not False for guard in asked.kept.values())
+
+    def broken(self, sizes: Sizes) -> bool:
+        """Whether torch refuses the operator at sizes that no condition excludes."""
+        return self.allowed(sizes) and not self.taken(sizes)
+
+    def keep(self, expr: Any) -> None:
+        """Keeps that torch requires a condition."""
+        self.tracer.asked.condition(expr, True)
+
+    def symbols(self) -> list[Any]:
+        """The symbols of the sizes that it is called with."""
+        found = (s for d in shapes_in(self.tracer, self.given) for s in dims.symbols_of(d))
+        return [s for s in dict.fromkeys(found) if s.name in self.tracer.asked.hints]
 
 
 def require(
@@ -39,12 +115,45 @@ def require(
     if key is None or key in tracer.required:
         return
     tracer.required.add(key)
+    met = Met(tracer, func, args, kwargs, results, device)
     try:
-        told = at_other_sizes(tracer, func, args, kwargs, device, tracer.others)
+        compare(met, met.told(tracer.others), tracer.others)
     except Refused:
-        relate(tracer, func, args, kwargs, results, device)
+        if not met.taken(tracer.asked.hints):  # it must see numbers, or does not say
+            fitting_masks(met)
+            return
+        relate(met)
+    symbols = met.symbols()
+    if len(symbols) > 1:
+        in_order(met, symbols)
+    least = {s.name: lowest(met, s.name) for s in symbols}
+    if met.broken({**tracer.asked.hints, **least}) and met.taken(tracer.asked.hints):
+        for symbol in symbols:
+            at_least(met, symbol)
+    for symbol in symbols:
+        if not symbol.is_nonnegative:
+            above_negative(met, symbol, symbols)
+
+
+def fitting_masks(met: Met) -> None:
+    """Keeps that the masks among the indices of an operator have the sizes of what they index."""
+    tracer, indexed = met.tracer, "indices" in [a.name for a in met.func._schema.arguments[1:2]]
+    if not indexed or not isinstance(met.args[1], list | tuple):
         return
-    compare(tracer, func, results, told, tracer.others)
+    shape, axis = tracer.handle(met.args[0]).value.shape, 0
+    for index in met.args[1]:
+        if index is None or index.dtype not in (torch.bool, torch.uint8):
+            axis += 1
+            continue
+        for size in tracer.handle(index).value.shape:
+            tracer.asked.equal(size, shape[axis])
+            axis += 1
+
+
+def lowest(met: Met, name: str) -> int:
+    """The smallest size that is allowed of a name."""
+    known = met.tracer.asked.ranges.get(name)
+    return 0 if known is None else max(known.lo, 0)
 
 
 def key_of(tracer: Tracer, func: Any, given: Any) -> Any:
@@ -69,40 +178,17 @@ def key_of(tracer: Tracer, func: Any, given: Any) -> Any:
     return key if varying else None
 
 
-def at_other_sizes(
-    tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], device: bool, sizes: Mapping[str, Any]
-) -> Any:
-    """What torch gives on the meta device for these sizes of the names. Raises Refused."""
-
-    def resized(each: Any) -> Any:
-        if isinstance(each, torch.Tensor):
-            handle = tracer.handle(each)
-            return laid_out(handle.twin, [number(d, sizes) for d in handle.value.shape])
-        if isinstance(each, torch.SymInt):
-            return number(each.node.expr, sizes) if isinstance(each.node, SizeNode) else int(each)
-        if isinstance(each, torch.SymFloat | torch.SymBool):
-            return each.node.hint
-        if isinstance(each, list | tuple):
-            return type(each)(map(resized, each))
-        return META if isinstance(each, torch.device) else each
-
-    try:
-        given = {name: resized(each) for name, each in kwargs.items() if name != "pin_memory"}
-        if device and all(a.name != "device" for a in func._schema.arguments[: len(args)]):
-            given["device"] = META
-        return func(*map(resized, args), **given)
-    except DimensionError:
-        raise Refused from None
-    except REFUSED as error:
-        raise Refused(str(error)) from None
-
-
-def number(dim: Any, sizes: Mapping[str, Any]) -> int:
+def number(dim: Any, sizes: Sizes) -> int:
     """What a dimension is for sizes of the names."""
-    found = dim if type(dim) is int else dims.evaluate(dim, sizes)
+    found = plain_number(dim, sizes)
     if found < 0:
         raise DimensionError(f"the dimension {dim} is {found}")
     return found
+
+
+def plain_number(dim: Any, sizes: Sizes) -> int:
+    """What an integer is for sizes of the names."""
+    return dim if type(dim) is int else dims.evaluate(dim, sizes)
 
 
 def laid_out(twin: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
@@ -112,28 +198,152 @@ def laid_out(twin: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     return made.permute([order.index(a) for a in range(twin.dim())]) if order != sorted(order) else made
 
 
-def relate(
-    tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any], device: bool
-) -> None:
-    """Finds the sizes that must be equal for torch to take an operator, and keeps that they are; none must where it
-    takes multiples of the example's sizes."""
-    for factor in (2, 3):
-        sizes = {name: factor * size for name, size in tracer.asked.hints.items()}
-        try:
-            told = at_other_sizes(tracer, func, args, kwargs, device, sizes)
-        except Refused:
-            continue
-        if not pairs(tracer, (args, tuple(kwargs.values()))):
-            compare(tracer, func, results, told, sizes)
-            tracer.asked.untold(f"{func} takes sizes under a condition of torch's that is not known")
+# ---------------------------------------------------------------------------------------------- what explains a refusal
+
+
+def relate(met: Met) -> None:
+    """Keeps what explains that torch refuses the other sizes: the order of two, equal ones, what is required of a size
+    by itself, or else that all are as in the example."""
+    tracer = met.tracer
+    symbols = met.symbols()
+    for explain in (lambda: ordered(met, symbols), lambda: equal_sizes(met, False), lambda: alone(met, symbols)):
+        explain()
+        if met.taken(tracer.others):
             return
-    found = list(candidates(tracer, (args, tuple(kwargs.values()))))
+    if not equal_sizes(met, True):
+        for symbol in symbols:
+            met.keep(sympy.Eq(symbol, tracer.asked.hints[symbol.name]))
+            tracer.others[symbol.name] = tracer.asked.hints[symbol.name]
+
+
+def alone(met: Met, symbols: Sequence[Any]) -> None:
+    """Keeps what torch requires of each size by itself."""
+    for symbol in symbols:
+        of_one(met, symbol)
+
+
+def ordered(met: Met, symbols: Sequence[Any]) -> None:
+    """Keeps that two sizes are in the order in which torch takes the others, where it takes none in the opposite."""
+    tracer = met.tracer
+    for i, one in enumerate(symbols):
+        for two in symbols[i + 1 :]:
+            others = tracer.others
+            sizes = {**others, one.name: others[two.name], two.name: others[one.name]}
+            if others[one.name] == others[two.name] or not met.allowed(sizes) or not met.taken(sizes):
+                continue
+            less, more = (one, two) if sizes[one.name] < sizes[two.name] else (two, one)
+            hints = tracer.asked.hints
+            if hints[less.name] <= hints[more.name]:
+                keep_order(met, less, more, sizes)
+                tracer.others.update(sizes)
+                return
+
+
+def keep_order(met: Met, less: Any, more: Any, sizes: Sizes) -> None:
+    """Keeps that a size is less than another, or at most that where torch takes equal ones."""
+    equal = {**sizes, less.name: sizes[more.name]}
+    met.keep(sympy.Lt(less, more) if met.broken(equal) else sympy.Le(less, more))
+
+
+def of_one(met: Met, symbol: Any) -> None:
+    """Keeps what torch requires of one size by itself: a multiple, or a greatest size."""
+    tracer, name = met.tracer, symbol.name
+    hints, hint = tracer.asked.hints, tracer.asked.hints[symbol.name]
+    other = tracer.others[name]
+
+    def broken(size: int) -> bool:
+        return met.broken({**hints, name: size})
+
+    if not broken(other):
+        return
+    near = range(hint + 1, hint + 2 * max(hint, 4) + 1)
+    above = [size for size in near if met.allowed({**hints, name: size})]
+    refused = [broken(size) for size in above]
+    if all(refused):
+        met.keep(sympy.Le(symbol, hint))
+        tracer.others[name] = hint
+        return
+    for factor in range(2, hint + 1):
+        if hint % factor == 0 and [bool(size % factor) for size in above] == refused:
+            met.keep(sympy.Eq(dims.mod(symbol, factor), 0))
+            tracer.others[name] = -(-other // factor) * factor
+            return
+    last = last_taken(broken, hint, other)
+    if all(broken(size) for size in (last + 1, last + 2, other)):
+        met.keep(sympy.Le(symbol, last))
+        tracer.others[name] = last
+
+
+def last_taken(broken: Callable[[int], bool], low: int, high: int) -> int:
+    """The greatest size from `low` on before torch refuses one; `high` is refused."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if broken(middle) else (middle, high)
+    return low
+
+
+def at_least(met: Met, symbol: Any) -> None:
+    """Keeps the least size that torch takes of a name, where it refuses smaller ones that are allowed."""
+    tracer, name = met.tracer, symbol.name
+    hints, hint, first = tracer.asked.hints, tracer.asked.hints[name], lowest(met, name)
+    refused = [size for size in range(first, min(first + NEARBY, hint)) if met.broken({**hints, name: size})]
+    if not refused:
+        return
+    low, high = refused[-1], hint
+    while high - low > 1 and low >= first + NEARBY - 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if met.broken({**hints, name: middle}) else (low, middle)
+    met.keep(sympy.Ge(symbol, low + 1))
+
+
+def above_negative(met: Met, symbol: Any, symbols: Sequence[Any]) -> None:
+    """Keeps how far below 0 torch takes a number: not at all, or down to the opposite of a size."""
+    hints = met.tracer.asked.hints
+    if met.broken({**hints, symbol.name: -1}) and hints[symbol.name] >= 0:
+        met.keep(sympy.Ge(symbol, 0))
+        return
+    sizes: list[Any] = [*(s for s in symbols if s is not symbol), *numbers_in(met)]
+    for size in sizes:
+        at = size if type(size) is int else hints[size.name]
+        if met.broken({**hints, symbol.name: -at - 1}) and not met.broken({**hints, symbol.name: -at}):
+            met.keep(sympy.Ge(symbol, -size))
+            return
+
+
+def numbers_in(met: Met) -> list[int]:
+    """The sizes of operands that do not vary."""
+    return [d for d in dict.fromkeys(shapes_in(met.tracer, met.given)) if type(d) is int]
+
+
+def in_order(met: Met, symbols: Sequence[Any]) -> None:
+    """Keeps which of two sizes is the greater where torch refuses the opposite."""
+    tracer = met.tracer
+    turned = dict(zip((s.name for s in symbols), reversed([tracer.others[s.name] for s in symbols]), strict=True))
+    if not met.broken({**tracer.others, **turned}):
+        return
+    hints = tracer.asked.hints
+    for i, one in enumerate(symbols):
+        for two in symbols[i + 1 :]:
+            less, more = (one, two) if hints[one.name] <= hints[two.name] else (two, one)
+            sizes = {**tracer.others, less.name: tracer.others[more.name], more.name: tracer.others[less.name]}
+            ordered = tracer.others[less.name] <= tracer.others[more.name]
+            if met.broken(sizes if ordered else tracer.others):
+                keep_order(met, less, more, tracer.others if ordered else sizes)
+    for symbol in symbols if met.broken({**tracer.others, **turned}) else ():
+        met.keep(sympy.Eq(symbol, hints[symbol.name]))
+
+
+def equal_sizes(met: Met, numbers: bool) -> bool:
+    """Keeps the sizes that must be equal for torch to take an operator, or be `numbers`; False where that does not
+    explain it."""
+    tracer = met.tracer
+    found = [(s, d) for s, d in candidates(tracer, met.given) if numbers or type(d) is not int]
     for some in (*([each] for each in found), found):
         sizes = dict(tracer.others)
         for symbol, other in some:
             sizes[symbol.name] = other if type(other) is int else number(other, sizes)
         try:
-            at_other_sizes(tracer, func, args, kwargs, device, sizes)
+            met.told(sizes)
         except Refused:
             continue
         swaps = {s: o for s, o in some if is_symbol(o)}
@@ -142,16 +352,8 @@ def relate(
         for symbol, other in some:
             tracer.asked.equal(symbol, other)
         tracer.others.update(sizes)
-        return
-    # What torch requires is no equality of sizes: it is said, and the other sizes are given up.
-    tracer.asked.untold(f"{func} takes sizes under a condition of torch's that is not known")
-    for symbol in {s for d in shapes_in(tracer, (args, tuple(kwargs.values()))) for s in dims.symbols_of(d)}:
-        tracer.others[symbol.name] = tracer.asked.hints[symbol.name]
-
-
-def pairs(tracer: Tracer, given: Any) -> bool:
-    """Whether two names among the sizes of operands are equal in the example, and so in multiples of it."""
-    return any(is_symbol(o) for _, o in candidates(tracer, given))
+        return True
+    return False
 
 
 def candidates(tracer: Tracer, given: Any) -> Iterator[tuple[Any, Any]]:
@@ -185,10 +387,11 @@ def shapes_in(tracer: Tracer, given: Any) -> list[Any]:
     return found
 
 
-def compare(tracer: Tracer, func: Any, results: Sequence[Any], told: Any, sizes: Mapping[str, Any]) -> None:
+def compare(met: Met, told: Any, sizes: Sizes) -> None:
     """Raises LoweringError where torch gives other sizes than the types of the results say."""
+    tracer = met.tracer
     twins = list(told) if isinstance(told, tuple | list) else [told]
-    for value, twin in zip(results, twins, strict=False):
+    for value, twin in zip(met.results, twins, strict=False):
         if not isinstance(value, Value) or not isinstance(twin, torch.Tensor) or not isinstance(value.type, Tensor):
             continue
         for d, size in zip(value.shape, twin.shape, strict=True):
@@ -198,7 +401,7 @@ def compare(tracer: Tracer, func: Any, results: Sequence[Any], told: Any, sizes:
                 tracer.others[symbol.name] = size
             if not new and type(d) is not int and number(d, sizes) != size:
                 raise LoweringError(
-                    f"{func} gives {d} elements along a dimension of the example, and {size} where that is "
+                    f"{met.func} gives {d} elements along a dimension of the example, and {size} where that is "
                     f"{number(d, sizes)}",
                     source=tracer.line(), hint="use capture='torch.export'",
                 )  # fmt: skip

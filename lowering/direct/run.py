@@ -32,6 +32,7 @@ from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
+from lowering.errors import LoweringError
 from lowering.fold.assertions import as_facts, noted, settled_checks, told_by
 from lowering.fold.facts import facts_of
 from lowering.fold.lower import Lowered, as_result, metadata_of
@@ -171,6 +172,7 @@ def lowered_run(
         ports.append(Port(unique(f"{name}_out", free), "state", binds=name))
         free.add(ports[-1].name)
         values.append(value)
+    refuse_unsaid(tracer, guards)
     checks = settled_checks(scope, [*scope.checks, *noted(scope, guards)], told_by(params, values))
     if swaps:
         built = walk.rebuild([*values, *(c.condition for c in checks)], swaps)
@@ -186,6 +188,19 @@ def lowered_run(
     graph = attrs.evolve(graph, symbols=pmap({name: ranges[name] for name in sorted(present) if name in ranges}))
     count = tracer.calls
     return Lowered(graph, found, tuple(outputs), Counter(scope.decomposed), state, count, 0.0, tuple(checks))
+
+
+def refuse_unsaid(tracer: Tracer, guards: Sequence[Guard]) -> None:
+    """Raises LoweringError for a condition on sizes that no text can say, so that nobody could check it."""
+    for guard in guards:
+        if guard.expr is not None and all(s.is_integer for s in guard.expr.free_symbols):
+            try:
+                tracer.scope.sizes.condition(guard.expr)
+            except LoweringError as error:
+                raise LoweringError(
+                    f"the model is right for sizes with {guard.expr} only, which cannot be checked: {error.what}",
+                    source=guard.source, hint="use capture='torch.export'",
+                ) from None  # fmt: skip
 
 
 def captured_of(run: Run, guards: Sequence[Guard], ranges: Mapping[str, Range]) -> Captured:

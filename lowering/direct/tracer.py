@@ -39,6 +39,18 @@ class Alike(Exception):
         self.swaps, self.source = swaps, source
 
 
+class OwnSizes(Sizes):
+    """Sizes whose symbols are irkit's already, with the signs that they have."""
+
+    def symbol(self, expr: Any) -> Any:
+        """The symbol itself."""
+        return expr
+
+    def number(self, expr: Any) -> Any:
+        """The expression itself."""
+        return expr
+
+
 @attrs.define(eq=False)
 class Frame:
     """A body that is being traced: its scope, and the parameters that stand for values of the model around it."""
@@ -87,7 +99,7 @@ class Tracer:
     below: Any = None
 
     def __attrs_post_init__(self) -> None:
-        self.scope = Scope(Sizes({}), self.options)
+        self.scope = Scope(OwnSizes({}), self.options)
         self.asked = Questions(self.line, self.heard)
         self.examples = Examples(self.asked.hints)
 
@@ -181,7 +193,7 @@ class Tracer:
                     hint="use capture='torch.export'",
                 )
             value = handle.location().read(memory.content)
-            handle.value, handle.version = self.placed(value, "view"), memory.version
+            handle.value, handle.version = self.placed(value, "view", handle.value.type), memory.version
         return handle.value
 
     def write(self, handle: Handle, new: Value) -> None:
@@ -193,7 +205,7 @@ class Tracer:
                 hint="use capture='torch.export'",
             )  # fmt: skip
         content = handle.location().write(memory.content, new) if handle.lenses else new
-        memory.content = self.placed(content, "write") if content.type == memory.content.type else content
+        memory.content = self.placed(content, "write", memory.content.type)
         memory.version += 1
         if not handle.lenses:
             handle.value, handle.version = memory.content, memory.version
@@ -218,9 +230,9 @@ class Tracer:
         """Where what is being computed comes from."""
         return Origin(name, target, self.modules[-1] if self.modules else "", self.line())
 
-    def placed(self, value: Value, target: str) -> Value:
-        """A value made outside an operator, with its origin."""
-        return stamped_all(self.scope, {value: value.type}, self.origin(target))[value]
+    def placed(self, value: Value, target: str, known: Any = None) -> Value:
+        """A value made outside an operator, with its origin, and the type that is known of it."""
+        return stamped_all(self.scope, {value: value.type if known is None else known}, self.origin(target))[value]
 
     def fresh_symbol(self, hint: int, signed: bool = False) -> Any:
         """A symbol for a number that only the data tells."""

@@ -53,16 +53,17 @@ def opened(way: Callable[..., Run], request: Request, known: Registrations, wide
     found = Found(first, first.guards, dict(request.ranges))
     if not widen:
         return found
-    graph = bare(lowered_run(first, (), request.ranges).graph)
+    low = lowered_run(first, (), request.ranges)
+    graph, outputs = bare(low.graph), low.outputs
     sizes = first.tracer.asked.hints
     ones: list[str] = []
     for name in request.hints:
         for size in (1, 0):
             if size in request.ranges[name] and sizes[name] != size:
-                found, same = tried(found, known, graph, {name: size})
+                found, same = tried(found, known, graph, outputs, {name: size})
                 ones += [name] if same and size == 1 else []
     if len(ones) > 1:
-        found, _ = tried(found, known, graph, dict.fromkeys(ones, 1))
+        found, _ = tried(found, known, graph, outputs, dict.fromkeys(ones, 1))
     return found
 
 
@@ -124,7 +125,9 @@ def top_of(known: Range) -> int:
     return 1 << 30 if known.hi is None else known.hi
 
 
-def tried(found: Found, known: Registrations, graph: Graph, point: Sizes) -> tuple[Found, bool]:
+def tried(
+    found: Found, known: Registrations, graph: Graph, outputs: Sequence[Any], point: Sizes
+) -> tuple[Found, bool]:
     """(the same, widened where the graph is right at a point too; whether it was)."""
     sizes = {**found.run.tracer.asked.hints, **point}
     names = set(point)
@@ -137,7 +140,8 @@ def tried(found: Found, known: Registrations, graph: Graph, point: Sizes) -> tup
     try:
         there = {name: sizes[name] for name in request.hints}
         other = run(request, there, known, keep_sizes=asked.keeps, at_once=not asked.passed_on)
-        same = bare(lowered_run(other, (), request.ranges).graph) == graph
+        low = lowered_run(other, (), request.ranges)
+        same = bare(low.graph) == graph and low.outputs == outputs and other.out_spec == found.run.out_spec
     except Exception as error:
         return refused(found, point, error), False
     if not same:
@@ -145,7 +149,11 @@ def tried(found: Found, known: Registrations, graph: Graph, point: Sizes) -> tup
     here = being_at(point)
     kept = [widened(guard, here) if guard in against else guard for guard in found.guards]
     told = {guard.text for guard in found.guards}
-    kept += [widened(guard, sympy.Not(here)) for guard in other.guards if guard.text not in told]
+    kept += [
+        guard if guard.expr is None else widened(guard, sympy.Not(here))
+        for guard in other.guards
+        if guard.text not in told and holds(guard.expr, point) is not True
+    ]
     return attrs.evolve(found, guards=tuple(g for g in kept if g.expr not in (sympy.true, True))), True
 
 

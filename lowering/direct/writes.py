@@ -21,6 +21,7 @@ from lowering.direct.converting import (
     settled,
     twin_of,
 )
+from lowering.direct.requirements import require
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
@@ -43,9 +44,16 @@ def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: 
     ]
     value_args = [operand(tracer, a) for a in args]
     value_kwargs = {k: operand(tracer, v) for k, v in kwargs.items()}
+    for target in targets:
+        refuse_overlap(func, tracer.handle(target).twin)
+    shapes = [tracer.handle(target).twin.shape for target in targets]
     given = on_twins(tracer, func, info, args, kwargs)
     if func in RESIZES:
         return resized(tracer, func, value_args, value_kwargs, targets[0])
+    if any(tracer.handle(t).twin.shape != shape for t, shape in zip(targets, shapes, strict=True)):
+        raise LoweringError(f"{func} gives the tensor that it writes to other sizes", hint="give `out` the right sizes")
+    one = len(targets) == 1 and len(func._schema.returns) == 1
+    require(tracer, func, args, kwargs, [operand(tracer, targets[0])] if one else (), info.device)
     names = {key for _, key in info.writes}
     if any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names):
         value_kwargs = {k: v for k, v in value_kwargs.items() if k not in names}
@@ -70,6 +78,29 @@ def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: 
     for target, result in zip(targets, results, strict=False):
         put(tracer, func, tracer.handle(target), result, name)
     return targets[0] if len(targets) == 1 else tuple(targets) if targets else None
+
+
+FILLS = ("aten::fill_", "aten::zero_")
+
+
+def refuse_overlap(func: Any, twin: torch.Tensor) -> None:
+    """Raises LoweringError for a write into a tensor several of whose elements are one: what it leaves hangs on the
+    order of the writes, unless all that is written is the same."""
+    if func._schema.name not in FILLS and has_overlap(twin):
+        raise LoweringError(
+            f"{func} writes a tensor several of whose elements share their memory", hint="clone() it before the write"
+        )
+
+
+def has_overlap(twin: torch.Tensor) -> bool:
+    """Whether elements of a tensor may share their memory."""
+    reach = 0
+    for step, size in sorted(zip(twin.stride(), twin.shape, strict=True)):
+        if size > 1:
+            if step <= reach:
+                return True
+            reach += step * (size - 1)
+    return False
 
 
 def resized(tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], target: torch.Tensor) -> torch.Tensor:

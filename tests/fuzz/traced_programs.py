@@ -35,6 +35,10 @@ DYNAMIC: Sequence[dict[str, Any]] = (
 """What varies: `y` has as many rows as `x`, or of its own, or as many as `x` has rows and columns."""
 
 
+OUT_OF_RANGE = ("eager alone finds a place out of range", "is out of bounds for dimension", "index out of range in self")
+"""Places out of range among the data are no condition of the contract: they fail where what is found there is used."""
+
+
 @attrs.frozen
 class Drawn:
     """A program as its steps, each with its text, and the places of the tensors that it returns."""
@@ -119,8 +123,9 @@ def fault_of(program: Any, function: Any, given: Sequence[Any], tally: Counter[s
     if error is not None and not isinstance(error, irkit.IrkitError):
         return "" if refused is not None else f"raises {type(error).__name__}: {error}"
     if refused is not None:
-        tally["both refuse" if error else "eager alone refuses"] += 1
-        return "" if error else f"answers where eager says: {refused}"
+        place = error is None and any(text in str(refused) for text in OUT_OF_RANGE)
+        tally["both refuse" if error else OUT_OF_RANGE[0] if place else "eager alone refuses"] += 1
+        return "" if error or place else f"answers where eager says: {refused}"
     if error is not None:
         tally["refused by the contract"] += 1
         by_contract = isinstance(error, irkit.ContractError)

@@ -153,9 +153,9 @@ def write(rng: random.Random, state: State) -> Offer:
         (f"index_add_ along {a}", lambda t, s: t.index_add_(a, torch.tensor([0]), torch.ones_like(t.narrow(a, 0, 1)))),
         ("clamp_(-1, 1)", lambda t, s: t.clamp_(-1, 1)),
         (f"sin(t{j}, out=)", lambda t, s: torch.sin(s.tensors[j], out=t)),
-        ("t_()", lambda t, s: t.t_()),
-        ("unsqueeze_(0)", lambda t, s: t.unsqueeze_(0)),
-        ("squeeze_()", lambda t, s: t.squeeze_()),
+        ("t_() after clone()", lambda t, s: s.put(t.clone().t_())),
+        ("unsqueeze_(0) of a view", lambda t, s: s.put(t.view_as(t).unsqueeze_(0))),
+        ("squeeze_() of a view", lambda t, s: s.put(t[:].squeeze_())),
     ]
     if state.numbers:
         n = rng.randrange(len(state.numbers))
