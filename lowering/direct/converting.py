@@ -254,7 +254,7 @@ def refined_type(tracer: Tracer, func: Any, value: Value, twin: torch.Tensor, op
         type(d) is not int and any(dims.is_fresh(s) for s in dims.symbols_of(d)) for d in shape
     ):
         shape = tuple(
-            known_dim(tracer, d, size, axis - len(shape), operands)
+            known_dim(tracer, func, d, size, axis - len(shape), operands)
             for axis, (d, size) in enumerate(zip(shape, sizes, strict=True))
         )
         type_ = Tensor(type_.dtype, shape)
@@ -267,7 +267,7 @@ def refined_type(tracer: Tracer, func: Any, value: Value, twin: torch.Tensor, op
     return type_
 
 
-def known_dim(tracer: Tracer, dim: Any, size: int, axis: int, operands: Sequence[Any]) -> Any:
+def known_dim(tracer: Tracer, func: Any, dim: Any, size: int, axis: int, operands: Sequence[Any]) -> Any:
     """A dimension that the type rule could not tell: of operands that are broadcast the one that they have in common,
     which is kept as a condition; else a symbol that the data tells."""
     if type(dim) is int or not any(dims.is_fresh(s) for s in dims.symbols_of(dim)):
@@ -285,7 +285,10 @@ def known_dim(tracer: Tracer, dim: Any, size: int, axis: int, operands: Sequence
             for each in distinct:
                 tracer.asked.equal(each, chosen if tracer.asked.hint(each) == size else 1)
             return chosen
-    return tracer.fresh_symbol(size)
+    made = tracer.fresh_symbol(size)
+    if not info_of(func).sized_by_data:
+        tracer.dependent.add(made.name)
+    return made
 
 
 def flattened(given: Sequence[Any]) -> list[Any]:

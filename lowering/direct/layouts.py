@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from irkit import dims
-from lowering.direct.sizes import size_of
+from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
@@ -21,8 +22,13 @@ def strides_of(handle: Handle) -> tuple[dims.Dim, ...]:
     Raises LoweringError for a tensor that is neither.
     """
     shape, sizes, strides = handle.value.shape, handle.twin.shape, handle.twin.stride()
-    if dims.are_numbers(shape):
+    if dims.are_numbers(handle.memory.content.shape):
         return tuple(strides)
+    if is_part(handle):
+        raise LoweringError(
+            "the model asks for the strides of a part of a tensor whose sizes vary",
+            hint="call clone() before it, or use capture='torch.export'",
+        )
     found: dict[int, dims.Dim] = {}
     expression, number = 1, 1
     for axis in sorted(range(len(sizes)), key=lambda a: (strides[a], sizes[a] != 1, -a)):
@@ -37,6 +43,14 @@ def strides_of(handle: Handle) -> tuple[dims.Dim, ...]:
         found[axis] = expression
         expression, number = dims.mul(expression, shape[axis]), number * sizes[axis]
     return tuple(found[axis] for axis in range(len(sizes)))
+
+
+def is_part(handle: Handle) -> bool:
+    """Whether a tensor is a part of another whose sizes vary, so that these tell how it is laid out."""
+    whole = handle.memory.content.shape
+    if not handle.lenses or dims.are_numbers(whole):
+        return False
+    return dims.same(dims.product(handle.value.shape), dims.product(whole)) is not True
 
 
 def stride(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -65,8 +79,18 @@ def offset(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
     return found
 
 
+def refuse_part(handle: Handle) -> None:
+    """Raises LoweringError for a tensor whose layout hangs on sizes that vary."""
+    if is_part(handle):
+        raise LoweringError(
+            "the model asks for the layout of a part of a tensor whose sizes vary",
+            hint="call contiguous() without asking, or use capture='torch.export'",
+        )
+
+
 def contiguous(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Whether the elements of the example lie in order."""
+    refuse_part(tracer.handle(args[0]))
     form = args[1] if len(args) > 1 else kwargs.get("memory_format", torch.contiguous_format)
     return tracer.handle(args[0]).twin.is_contiguous(memory_format=form)
 
@@ -81,7 +105,32 @@ def dense(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, A
     return is_non_overlapping_and_dense_or_false(tracer.handle(args[0]).twin)
 
 
+def strided(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """NotImplemented where as_strided(x, size, stride, offset) stays within the elements of x, all in order, which is
+    kept as a condition; raises LoweringError elsewhere: of a view it would see what the view does not."""
+    handle = tracer.handle(args[0])
+    whole = handle.twin.numel() * handle.twin.element_size() == handle.twin.untyped_storage().nbytes()
+    if not whole or not handle.twin.is_contiguous():
+        raise LoweringError(
+            "as_strided of a view, or of elements that lie in no order", source=tracer.line(),
+            hint="call clone(memory_format=torch.contiguous_format) before it",
+        )  # fmt: skip
+    sizes, strides = ([dim_of(each) for each in given] for given in args[1:3])
+    begin = args[3] if len(args) > 3 else kwargs.get("storage_offset")
+    last = dims.dim(0) if begin is None else dim_of(begin)
+    if any(tracer.asked.hint(size) == 0 for size in sizes):
+        return NotImplemented
+    for size, step in zip(sizes, strides, strict=True):
+        last = dims.add(last, dims.mul(dims.sub(size, 1), step))
+    rest = dims.sub(dims.product(handle.value.shape), last)
+    if dims.are_numbers((rest,)):
+        return NotImplemented
+    tracer.asked.condition(sympy.Ge(rest, 1), True)
+    return NotImplemented
+
+
 QUESTIONS = {
+    "aten::as_strided": strided,
     "aten::stride": stride, "aten::sym_stride": stride, "aten::size": size, "aten::sym_size": size,
     "aten::numel": numel, "aten::sym_numel": numel, "aten::storage_offset": offset,
     "aten::sym_storage_offset": offset, "aten::is_contiguous": contiguous, "aten::sym_is_contiguous": contiguous,

@@ -23,8 +23,8 @@ from lowering.direct.converting import (
     tensors_in,
 )
 from lowering.direct.data import DATA, nothing
-from lowering.direct.layouts import QUESTIONS
-from lowering.direct.requirements import require
+from lowering.direct.layouts import QUESTIONS, is_part
+from lowering.direct.requirements import require, require_masks
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
 from lowering.direct.writes import as_shown, batch_norm, written
@@ -134,6 +134,7 @@ def has_fresh(dim: Any) -> bool:
 
 def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """An operator whose result's sizes hang on data: torch runs it on the example's own numbers."""
+    require_masks(tracer, func, args)
     real_args = [real(tracer, a) for a in args]
     found = func(*real_args, **{k: real(tracer, v) for k, v in kwargs.items()})
     several = isinstance(found, tuple | list)
@@ -175,12 +176,20 @@ def wrapped(
         raise LoweringError(f"the converter of {func} gave {value!r}, where torch gives a tensor")
     name = name if index is None else f"getitem_{index}"
     if info.aliases:
+        doubtful = func._schema.name in MAYBE_COPIES and is_part(tracer.handle(given[0]))
         key = twin.untyped_storage()._cdata
         of = next((h for h in map(tracer.handle, given) if h.key == key), None)
         if of is not None:
             lens = lens_of(tracer, func, args, kwargs, of, results, index)
+            of.memory.doubtful = of.memory.doubtful or doubtful
             return tracer.view(twin, of, lens, value, name)
+        if doubtful:
+            tracer.handle(given[0]).memory.doubtful = True
     return tracer.tensor(twin, value, name)
+
+
+MAYBE_COPIES = frozenset(f"aten::{name}" for name in "reshape reshape_as flatten ravel contiguous".split())
+"""Operators that give a view or a copy, as the layout of the elements has it."""
 
 
 def lens_of(

@@ -22,7 +22,7 @@ from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.errors import DimensionError
 from lowering.direct.sizes import SizeNode, holds
-from lowering.direct.tracer import Alike, Tracer
+from lowering.direct.tracer import Alike, Tracer, next_prime
 from lowering.errors import LoweringError
 
 META = torch.device("meta")
@@ -30,6 +30,10 @@ REFUSED = (RuntimeError, IndexError, ValueError, TypeError)
 Sizes = Mapping[str, Any]
 NEARBY = 8
 """How many sizes are tried one by one before the others are halved."""
+
+
+INDEXING = frozenset(f"aten::{name}" for name in "index index_put index_put_ _unsafe_index_put".split())
+"""Operators whose masks torch does not look at on the meta device."""
 
 
 class Refused(Exception):
@@ -100,6 +104,10 @@ class Met:
         """Keeps that torch requires a condition."""
         self.tracer.asked.condition(expr, True)
 
+    def hangs_on_others(self) -> bool:
+        """Whether a symbol among the sizes is what others make it, in a way that is not known."""
+        return any(s.name in self.tracer.dependent for s in self.symbols())
+
     def symbols(self) -> list[Any]:
         """The symbols of the sizes that it is called with."""
         found = (s for d in shapes_in(self.tracer, self.given) for s in dims.symbols_of(d))
@@ -116,32 +124,33 @@ def require(
         return
     tracer.required.add(key)
     met = Met(tracer, func, args, kwargs, results, device)
+    require_masks(tracer, func, args)
     try:
         compare(met, met.told(tracer.others), tracer.others)
     except Refused:
-        if not met.taken(tracer.asked.hints):  # it must see numbers, or does not say
-            fitting_masks(met)
-            return
+        if not met.taken(tracer.asked.hints):
+            return  # it must see numbers, or does not say
         relate(met)
     symbols = met.symbols()
-    if len(symbols) > 1:
-        in_order(met, symbols)
+    if met.hangs_on_others():
+        return
     least = {s.name: lowest(met, s.name) for s in symbols}
     if met.broken({**tracer.asked.hints, **least}) and met.taken(tracer.asked.hints):
         for symbol in symbols:
             at_least(met, symbol)
+    if len(symbols) > 1:
+        in_order(met, symbols)
     for symbol in symbols:
         if not symbol.is_nonnegative:
             above_negative(met, symbol, symbols)
 
 
-def fitting_masks(met: Met) -> None:
+def require_masks(tracer: Tracer, func: Any, args: Sequence[Any]) -> None:
     """Keeps that the masks among the indices of an operator have the sizes of what they index."""
-    tracer, indexed = met.tracer, "indices" in [a.name for a in met.func._schema.arguments[1:2]]
-    if not indexed or not isinstance(met.args[1], list | tuple):
+    if func._schema.name not in INDEXING:
         return
-    shape, axis = tracer.handle(met.args[0]).value.shape, 0
-    for index in met.args[1]:
+    shape, axis = tracer.handle(args[0]).value.shape, 0
+    for index in args[1]:
         if index is None or index.dtype not in (torch.bool, torch.uint8):
             axis += 1
             continue
@@ -210,7 +219,12 @@ def relate(met: Met) -> None:
         explain()
         if met.taken(tracer.others):
             return
-    if not equal_sizes(met, True):
+    if equal_sizes(met, True):
+        return
+    if met.hangs_on_others():
+        tracer.asked.untold(f"{met.func} takes sizes under a condition of torch's that is not known")
+        tracer.others.update({s.name: tracer.asked.hints[s.name] for s in symbols})
+    else:
         for symbol in symbols:
             met.keep(sympy.Eq(symbol, tracer.asked.hints[symbol.name]))
             tracer.others[symbol.name] = tracer.asked.hints[symbol.name]
@@ -318,19 +332,32 @@ def numbers_in(met: Met) -> list[int]:
 def in_order(met: Met, symbols: Sequence[Any]) -> None:
     """Keeps which of two sizes is the greater where torch refuses the opposite."""
     tracer = met.tracer
-    turned = dict(zip((s.name for s in symbols), reversed([tracer.others[s.name] for s in symbols]), strict=True))
-    if not met.broken({**tracer.others, **turned}):
+    turned = opposite(met, symbols)
+    if not met.broken(turned):
         return
     hints = tracer.asked.hints
     for i, one in enumerate(symbols):
         for two in symbols[i + 1 :]:
             less, more = (one, two) if hints[one.name] <= hints[two.name] else (two, one)
-            sizes = {**tracer.others, less.name: tracer.others[more.name], more.name: tracer.others[less.name]}
-            ordered = tracer.others[less.name] <= tracer.others[more.name]
-            if met.broken(sizes if ordered else tracer.others):
-                keep_order(met, less, more, tracer.others if ordered else sizes)
-    for symbol in symbols if met.broken({**tracer.others, **turned}) else ():
+            low, high = sorted((turned[less.name], turned[more.name]))
+            kept = {**turned, less.name: low, more.name: high}
+            if met.broken({**turned, less.name: high, more.name: low}) and not met.broken(kept):
+                keep_order(met, less, more, kept)
+    for symbol in symbols if met.broken(turned) else ():
         met.keep(sympy.Eq(symbol, hints[symbol.name]))
+
+
+def opposite(met: Met, symbols: Sequence[Any]) -> dict[str, Any]:
+    """Sizes in the opposite order of the others: greater than all of these where that is allowed."""
+    others = met.tracer.others
+    by_size = sorted((s.name for s in symbols), key=lambda name: others[name])
+    above = [max((0, *others.values()))]
+    for _ in by_size:
+        above.append(next_prime(above[-1]))
+    turned = {**others, **dict(zip(by_size, reversed(above[1:]), strict=True))}
+    if met.allowed(turned):
+        return turned
+    return {**others, **dict(zip(by_size, sorted((others[name] for name in by_size), reverse=True), strict=True))}
 
 
 def equal_sizes(met: Met, numbers: bool) -> bool:
@@ -399,7 +426,7 @@ def compare(met: Met, told: Any, sizes: Sizes) -> None:
             for symbol in new:
                 tracer.loose.discard(symbol.name)
                 tracer.others[symbol.name] = size
-            if not new and type(d) is not int and number(d, sizes) != size:
+            if not new and number(d, sizes) != size:
                 raise LoweringError(
                     f"{met.func} gives {d} elements along a dimension of the example, and {size} where that is "
                     f"{number(d, sizes)}",

@@ -23,13 +23,14 @@ class Memory:
 
     `name` is that of the input or buffer that it belongs to, empty for what the model made itself; `first` what it held
     at first. `torn` says that tensors from outside share it in a way that is not followed. `depth` says how many bodies
-    of control flow it was made in.
+    of control flow it was made in, `doubtful` that for other sizes other tensors might share it.
     """
 
     content: Value
     name: str = ""
     version: int = 0
     torn: bool = False
+    doubtful: bool = False
     depth: int = 0
     first: Value = attrs.field(init=False)
 

@@ -73,7 +73,7 @@ class Tracer:
     those of parameters and buffers, `modules` the path of the module that is running; `above` and `below` are the modes
     through which torch hands over its operators while the model runs. `others` are sizes of the names at which each
     operator is run once more (see `requirements`), `required` what was run so; `loose` are symbols whose size is told
-    by the operator that made them.
+    by the operator that made them, `dependent` those that hang on sizes in a way that no type rule could tell.
     """
 
     options: Options
@@ -92,6 +92,7 @@ class Tracer:
     named: frozenset[str] = frozenset()
     others: dict[str, Any] = attrs.field(factory=dict)
     loose: set[str] = attrs.field(factory=set)
+    dependent: set[str] = attrs.field(factory=set)
     required: set[Any] = attrs.field(factory=set)
     calls: int = 0
     examples: Examples = attrs.field(init=False)
@@ -199,6 +200,11 @@ class Tracer:
     def write(self, handle: Handle, new: Value) -> None:
         """Puts a new content of the same type where a tensor lives."""
         memory = handle.memory
+        if memory.doubtful:
+            raise LoweringError(
+                "the model writes a tensor that for other sizes might share its memory with others, or not",
+                source=self.line(), hint="clone() what reshape or contiguous makes of a part of a tensor",
+            )  # fmt: skip
         if memory.depth < len(self.frames):
             raise LoweringError(
                 "a body of control flow writes a tensor of the model around it", source=self.line(),

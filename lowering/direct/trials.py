@@ -24,6 +24,7 @@ from lowering.direct.request import Request
 from lowering.direct.run import Run, lowered_run, run
 from lowering.direct.sizes import holds
 from lowering.direct.tracer import Alike
+from lowering.fold.assertions import watched
 from lowering.records.pytrees import Registrations
 
 Sizes = Mapping[str, int]
@@ -53,8 +54,8 @@ def opened(way: Callable[..., Run], request: Request, known: Registrations, wide
     found = Found(first, first.guards, dict(request.ranges))
     if not widen:
         return found
-    low = lowered_run(first, (), request.ranges)
-    graph, outputs = bare(low.graph), low.outputs
+    low = lowered_run(first, first.guards, request.ranges)
+    graph, outputs = bare(watched(low.graph, low.checks)), low.outputs
     sizes = first.tracer.asked.hints
     ones: list[str] = []
     for name in request.hints:
@@ -140,8 +141,9 @@ def tried(
     try:
         there = {name: sizes[name] for name in request.hints}
         other = run(request, there, known, keep_sizes=asked.keeps, at_once=not asked.passed_on)
-        low = lowered_run(other, (), request.ranges)
-        same = bare(low.graph) == graph and low.outputs == outputs and other.out_spec == found.run.out_spec
+        low = lowered_run(other, other.guards, request.ranges)
+        same = bare(watched(low.graph, low.checks)) == graph and low.outputs == outputs
+        same = same and other.out_spec == found.run.out_spec
     except Exception as error:
         return refused(found, point, error), False
     if not same:

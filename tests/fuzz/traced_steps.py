@@ -208,7 +208,7 @@ def compute(rng: random.Random, state: State) -> Offer:
         ("pad(1, 0)", lambda t, s: torch.nn.functional.pad(t, (1, 0))),
         ("pad(-1, 0)", lambda t, s: torch.nn.functional.pad(t, (-1, 0))),
         ("reflect pad(1, 1)", lambda t, s: torch.nn.functional.pad(t[None], (1, 1), "reflect")),
-        ("pixel_unshuffle", lambda t, s: torch.nn.functional.pixel_unshuffle(t[None], 2)),
+        ("pixel_unshuffle", lambda t, s: torch.nn.functional.pixel_unshuffle(t[None], 2) if t.numel() else t),
         ("max_pool1d(2)", lambda t, s: torch.nn.functional.max_pool1d(t[None], 2)[0]),
         ("avg_pool1d(3, 1)", lambda t, s: torch.nn.functional.avg_pool1d(t[None], 3, 1)[0]),
         ("layer_norm", lambda t, s: torch.nn.functional.layer_norm(t, t.shape[-1:])),
