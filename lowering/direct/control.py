@@ -159,7 +159,9 @@ def known(tracer: Tracer, dim: Any) -> bool:
 
 def cond(tracer: Tracer, pred: Any, yes: Any, no: Any, operands: Sequence[Any] = ()) -> Any:
     """torch.cond(pred, true, false, operands) -> If; a predicate that never varies chooses its branch"""
-    answer = pred if isinstance(pred, bool) else pred.node.known() if isinstance(pred, torch.SymBool) else None
+    answer: bool | None = pred if isinstance(pred, bool) else None
+    if isinstance(pred, torch.SymBool):
+        answer = pred.node.known()
     if answer is not None:
         with tracer.resumed():
             return (yes if answer else no)(*operands)
@@ -167,7 +169,7 @@ def cond(tracer: Tracer, pred: Any, yes: Any, no: Any, operands: Sequence[Any] =
         tracer.asked.passed_on = True
         flag = condition(tracer.scope, pred.node.expr, tracer.origin("cond"))
     else:
-        flag = tracer.read(tracer.handle(pred))
+        flag = tracer.read(tracer.handle(pred))  # pyright: ignore[reportArgumentType]
     branches = [body_of(tracer, each, operands) for each in (yes, no)]
     captures = tuple(dict.fromkeys(v for b in branches for v in b.captures))
     graphs = [with_captures(b, captures) for b in branches]

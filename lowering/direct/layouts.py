@@ -90,7 +90,6 @@ def refuse_part(handle: Handle) -> None:
 
 def contiguous(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Whether the elements of the example lie in order."""
-    refuse_part(tracer.handle(args[0]))
     form = args[1] if len(args) > 1 else kwargs.get("memory_format", torch.contiguous_format)
     return tracer.handle(args[0]).twin.is_contiguous(memory_format=form)
 
@@ -125,7 +124,7 @@ def strided(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str,
     rest = dims.sub(dims.product(handle.value.shape), last)
     if dims.are_numbers((rest,)):
         return NotImplemented
-    tracer.asked.condition(sympy.Ge(rest, 1), True)
+    tracer.asked.required(sympy.Ge(rest, 1))
     return NotImplemented
 
 

@@ -12,8 +12,9 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lowering.direct.indexing import INDEXING, selected
 from lowering.direct.control import higher_order
+from lowering.direct.indexing import INDEXING, selected
+from lowering.direct.layouts import refuse_part
 from lowering.direct.operators import call
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer, is_wrapped
@@ -69,6 +70,8 @@ class Functions(TorchFunctionMode):
                 return higher_order(self.own, func, args, kwargs or {})
         if func is torch.Tensor.tolist and type(args[0]) is Traced:
             return listed(args[0])
+        if func is torch.Tensor.is_contiguous and type(args[0]) is Traced:
+            refuse_part(args[0].handle)
         if func in INDEXING and not kwargs and type(args[0]) is Traced:
             args = selected(*args)
         return func(*args, **(kwargs or {}))

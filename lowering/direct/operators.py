@@ -199,7 +199,6 @@ def lens_of(
     """How the view that an operator gives of its first argument is read out of it, and written back."""
     value = results[index or 0]
     target, rest, shape = operator_of(func), tuple(args[1:]), value.shape
-    dtype = value.dtype
 
     def get(content: Value) -> Value:
         found = Registry.find(tracer.options.registry, target)

@@ -1,11 +1,11 @@
 """What an operator requires of sizes: found by running it on the meta device at other sizes than the example's.
 
-torch checks sizes where an operator is carried out: that matrices are square, that a window fits, that a size is even. A
-traced run has one example, whose sizes may meet all that by chance. So each operator that meets sizes which vary is run
-at others as well: at a second set, all different; at these in the opposite order; and at the smallest that are allowed.
-What torch refuses there becomes a condition: sizes that are equal, multiples of a number, at least or at most so many.
-Where none of these explains it, the sizes are fixed to those of the example. The sizes of the results are compared, too,
-so that no dimension is told wrongly.
+torch checks sizes where an operator is carried out: that matrices are square, that a window fits, that a size is even.
+A traced run has one example, whose sizes may meet all that by chance. So each operator that meets sizes which vary is
+run at others as well: at a second set, all different; at sizes in the opposite order; and at the smallest that are
+allowed. What torch refuses there becomes a condition: sizes that are equal, multiples of a number, at least or at most
+so many. Where none of these explains it, the sizes are fixed to those of the example. The sizes of the results are
+compared, too, so that no dimension is told wrongly.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ NEARBY = 8
 
 INDEXING = frozenset(f"aten::{name}" for name in "index index_put index_put_ _unsafe_index_put".split())
 """Operators whose masks torch does not look at on the meta device."""
+
+
+LARGE = 1_000_003
 
 
 class Refused(Exception):
@@ -102,7 +105,7 @@ class Met:
 
     def keep(self, expr: Any) -> None:
         """Keeps that torch requires a condition."""
-        self.tracer.asked.condition(expr, True)
+        self.tracer.asked.required(expr)
 
     def hangs_on_others(self) -> bool:
         """Whether a symbol among the sizes is what others make it, in a way that is not known."""
@@ -141,6 +144,7 @@ def require(
     if len(symbols) > 1:
         in_order(met, symbols)
     for symbol in symbols:
+        of_one(met, symbol, greatest(met, symbol.name))
         if not symbol.is_nonnegative:
             above_negative(met, symbol, symbols)
 
@@ -157,6 +161,12 @@ def require_masks(tracer: Tracer, func: Any, args: Sequence[Any]) -> None:
         for size in tracer.handle(index).value.shape:
             tracer.asked.equal(size, shape[axis])
             axis += 1
+
+
+def greatest(met: Met, name: str) -> int:
+    """A size of a name that is greater than what tables and buffers have."""
+    known = met.tracer.asked.ranges.get(name)
+    return LARGE if known is None or known.hi is None else min(LARGE, known.hi)
 
 
 def lowest(met: Met, name: str) -> int:
@@ -233,7 +243,7 @@ def relate(met: Met) -> None:
 def alone(met: Met, symbols: Sequence[Any]) -> None:
     """Keeps what torch requires of each size by itself."""
     for symbol in symbols:
-        of_one(met, symbol)
+        of_one(met, symbol, met.tracer.others[symbol.name])
 
 
 def ordered(met: Met, symbols: Sequence[Any]) -> None:
@@ -259,11 +269,10 @@ def keep_order(met: Met, less: Any, more: Any, sizes: Sizes) -> None:
     met.keep(sympy.Lt(less, more) if met.broken(equal) else sympy.Le(less, more))
 
 
-def of_one(met: Met, symbol: Any) -> None:
-    """Keeps what torch requires of one size by itself: a multiple, or a greatest size."""
+def of_one(met: Met, symbol: Any, other: int) -> None:
+    """Keeps what torch requires of one size by itself where it refuses an `other`: a multiple, or a greatest size."""
     tracer, name = met.tracer, symbol.name
     hints, hint = tracer.asked.hints, tracer.asked.hints[symbol.name]
-    other = tracer.others[name]
 
     def broken(size: int) -> bool:
         return met.broken({**hints, name: size})
@@ -275,17 +284,17 @@ def of_one(met: Met, symbol: Any) -> None:
     refused = [broken(size) for size in above]
     if all(refused):
         met.keep(sympy.Le(symbol, hint))
-        tracer.others[name] = hint
+        tracer.others[name] = min(hint, tracer.others[name])
         return
     for factor in range(2, hint + 1):
         if hint % factor == 0 and [bool(size % factor) for size in above] == refused:
             met.keep(sympy.Eq(dims.mod(symbol, factor), 0))
-            tracer.others[name] = -(-other // factor) * factor
+            tracer.others[name] = -(-tracer.others[name] // factor) * factor
             return
     last = last_taken(broken, hint, other)
     if all(broken(size) for size in (last + 1, last + 2, other)):
         met.keep(sympy.Le(symbol, last))
-        tracer.others[name] = last
+        tracer.others[name] = min(last, tracer.others[name])
 
 
 def last_taken(broken: Callable[[int], bool], low: int, high: int) -> int:

@@ -24,6 +24,7 @@ from irkit import dims
 from irkit.dims import Dim, Range
 from irkit.errors import DimensionError
 from lowering.capture.guards.guards import Guard
+from lowering.errors import LoweringError
 
 RELATIONS: Mapping[str, tuple[Any, Callable[[Any, Any], bool], Any]] = {
     "eq": (sympy.Eq, operator.eq, sympy.Ne), "ne": (sympy.Ne, operator.ne, sympy.Eq),
@@ -68,10 +69,16 @@ class Questions:
         """Keeps in words what nothing can check: a note in report and contract, with the user's line."""
         self.kept.setdefault(text, Guard(None, text, self.line()))
 
+    def required(self, expr: Any) -> None:
+        """Keeps a condition that torch requires. Raises LoweringError where it does not hold for the example."""
+        if holds(expr, self.hints) is False:
+            raise LoweringError(f"torch requires {expr}, which does not hold for the example", source=self.line())
+        self.condition(expr, True)
+
     def equal(self, a: Dim, b: Dim) -> None:
-        """Keeps that two dimensions are equal."""
+        """Keeps that two dimensions are equal. Raises LoweringError where they are not for the example."""
         if dims.same(a, b) is not True:
-            self.condition(sympy.Eq(sympy.sympify(a), sympy.sympify(b)), True)
+            self.required(sympy.Eq(sympy.sympify(a), sympy.sympify(b)))
 
     def decided(self, name: str, a: Any, b: Any) -> bool | None:
         """The answer to a relation of two dimensions that holds for all sizes in range; None where sizes differ."""

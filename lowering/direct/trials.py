@@ -24,7 +24,6 @@ from lowering.direct.request import Request
 from lowering.direct.run import Run, lowered_run, run
 from lowering.direct.sizes import holds
 from lowering.direct.tracer import Alike
-from lowering.fold.assertions import watched
 from lowering.records.pytrees import Registrations
 
 Sizes = Mapping[str, int]
@@ -55,7 +54,7 @@ def opened(way: Callable[..., Run], request: Request, known: Registrations, wide
     if not widen:
         return found
     low = lowered_run(first, first.guards, request.ranges)
-    graph, outputs = bare(watched(low.graph, low.checks)), low.outputs
+    graph, outputs = bare(low.watched.whole), low.outputs
     sizes = first.tracer.asked.hints
     ones: list[str] = []
     for name in request.hints:
@@ -126,9 +125,7 @@ def top_of(known: Range) -> int:
     return 1 << 30 if known.hi is None else known.hi
 
 
-def tried(
-    found: Found, known: Registrations, graph: Graph, outputs: Sequence[Any], point: Sizes
-) -> tuple[Found, bool]:
+def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[Any], point: Sizes) -> tuple[Found, bool]:
     """(the same, widened where the graph is right at a point too; whether it was)."""
     sizes = {**found.run.tracer.asked.hints, **point}
     names = set(point)
@@ -142,7 +139,7 @@ def tried(
         there = {name: sizes[name] for name in request.hints}
         other = run(request, there, known, keep_sizes=asked.keeps, at_once=not asked.passed_on)
         low = lowered_run(other, other.guards, request.ranges)
-        same = bare(watched(low.graph, low.checks)) == graph and low.outputs == outputs
+        same = bare(low.watched.whole) == graph and low.outputs == outputs
         same = same and other.out_spec == found.run.out_spec
     except Exception as error:
         return refused(found, point, error), False

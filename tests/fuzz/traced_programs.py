@@ -35,7 +35,8 @@ DYNAMIC: Sequence[dict[str, Any]] = (
 """What varies: `y` has as many rows as `x`, or of its own, or as many as `x` has rows and columns."""
 
 
-OUT_OF_RANGE = ("eager alone finds a place out of range", "is out of bounds for dimension", "index out of range in self")
+ALONE = "eager alone finds a place out of range"
+OUT_OF_RANGE = ("is out of bounds for dimension", "index out of range in self")
 """Places out of range among the data are no condition of the contract: they fail where what is found there is used."""
 
 
@@ -124,7 +125,7 @@ def fault_of(program: Any, function: Any, given: Sequence[Any], tally: Counter[s
         return "" if refused is not None else f"raises {type(error).__name__}: {error}"
     if refused is not None:
         place = error is None and any(text in str(refused) for text in OUT_OF_RANGE)
-        tally["both refuse" if error else OUT_OF_RANGE[0] if place else "eager alone refuses"] += 1
+        tally["both refuse" if error else ALONE if place else "eager alone refuses"] += 1
         return "" if error or place else f"answers where eager says: {refused}"
     if error is not None:
         tally["refused by the contract"] += 1
@@ -181,7 +182,8 @@ def faults(seed: int, tally: Counter[str], count: int = 12, capture: str = "dire
             shapes = [tuple(t.shape) if isinstance(t, torch.Tensor) else t for t in given]
             at = [tuple(t.shape) if isinstance(t, torch.Tensor) else t for t in example]
             conditions = "\n".join(f"    {text}" for text, _ in program.report.guards)
-            yield f"seed {seed}: {fault}\n{function}\nexample {at}, {said}\ncalled with {shapes} {given[2:]}\n{conditions}"
+            called = f"example {at}, {said}\ncalled with {shapes} {given[2:]}"
+            yield f"seed {seed}: {fault}\n{function}\n{called}\n{conditions}"
 
 
 def main(arguments: Sequence[str]) -> int:

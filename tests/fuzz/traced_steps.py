@@ -11,6 +11,7 @@ import torch
 
 Step = Callable[["State"], Any]
 Offer = tuple[str, Step] | None
+attention = torch.nn.functional.scaled_dot_product_attention
 
 
 @attrs.define
@@ -215,8 +216,8 @@ def compute(rng: random.Random, state: State) -> Offer:
         ("einsum ij,kj->ik with itself", lambda t, s: torch.einsum("ij,kj->ik", t, t)),
         (f"einsum ij,jk->ik with t{j}", lambda t, s: torch.einsum("ij,jk->ik", t, s.tensors[j])),
         ("linear of ones", lambda t, s: torch.nn.functional.linear(t, torch.ones(2, state_width(t)))),
-        ("attention with itself", lambda t, s: torch.nn.functional.scaled_dot_product_attention(t, t, t)),
-        (f"attention with t{j}", lambda t, s: torch.nn.functional.scaled_dot_product_attention(t, s.tensors[j], s.tensors[j])),
+        ("attention with itself", lambda t, s: attention(t, t, t)),
+        (f"attention with t{j}", lambda t, s: attention(t, *[s.tensors[j]] * 2)),
         ("cond on its sum", lambda t, s: torch.cond(t.sum() > 0, torch.sin, torch.cos, (t,))),
         ("cond on its length", lambda t, s: torch.cond(t.shape[0] > 3, torch.sin, torch.cos, (t,))),
         ("vmap of a sum", lambda t, s: torch.vmap(lambda row: row * row.sum())(t)),
@@ -316,7 +317,10 @@ def question(rng: random.Random, state: State) -> tuple[str, Callable[[State], A
     ]
     if state.numbers:
         n, m = (rng.randrange(len(state.numbers)) for _ in range(2))
-        offers += [(f"n{n} > {c}", lambda s: s.numbers[n] > c), (f"n{n} == n{m}", lambda s: s.numbers[n] == s.numbers[m])]
+        offers += [
+            (f"n{n} > {c}", lambda s: s.numbers[n] > c),
+            (f"n{n} == n{m}", lambda s: s.numbers[n] == s.numbers[m]),
+        ]
         offers += [(f"n{n} < x.shape[0]", lambda s: s.numbers[n] < s.x.shape[0])] * 2
     return rng.choice(offers)
 

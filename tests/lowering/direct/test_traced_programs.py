@@ -1,0 +1,45 @@
+"""Random programs that are captured directly answer as eager does, or refuse; `make fuzz-traced` runs many more."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+
+import irkit
+from tests.fuzz import traced_programs
+from tests.support.draws import drawn
+
+FAILED = (0, 2, 7, 10, 30, 37, 44, 55, 61, 68, 72, 103, 105, 114, 119, 127, 144, 1002, 1011, 1023, 1094, 1220,
+          2219, 2235, 2286, 2292)  # fmt: skip
+"""Seeds that once found a fault."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", drawn("traced programs", range(3000), 40, FAILED))
+def test_random_programs_answer_as_eager_or_refuse(seed: int) -> None:
+    tally: Counter[str] = Counter()
+    assert list(traced_programs.faults(seed, tally, 8)) == []
+
+
+REQUIRED = {
+    "multiples": (lambda x: torch.nn.functional.pixel_unshuffle(x[None], 2), (4, 6), "n % 2 == 0", (5, 6)),
+    "windows": (lambda x: x.unfold(0, 4, 1), (9, 3), "n >= 4", (3, 3)),
+    "the greatest two": (lambda x: x.topk(2, 0).values, (9, 3), "n >= 2", (1, 3)),
+    "a kernel": (lambda x: torch.nn.functional.conv1d(x.t()[:, None], torch.ones(1, 1, 3)), (7, 2), "n >= 3", (2, 2)),
+    "a greatest element": (lambda x: x.amax(0), (7, 2), "n >= 1", (0, 2)),
+    "parts": (lambda x: torch.split(x, [2, x.shape[0] - 2])[0], (4, 4), "n >= 2", (1, 4)),
+    "rows": (lambda x: x[2] + x[5], (6, 4), "n > 5", (5, 4)),
+    "a narrowed width": (lambda x: torch.ones(5).narrow(0, 0, x.shape[0]), (3, 2), "n <= 5", (6, 2)),
+}
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_what_torch_requires_of_a_size_is_enforced(name: str) -> None:
+    function, shape, condition, other = REQUIRED[name]
+    program = irkit.to_onnx(function, (torch.randn(shape),), dynamic_shapes=({0: "n"},), capture="direct")
+    assert condition in [text for text, _ in program.report.guards]
+    assert program.check(3)
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(other))
