@@ -92,6 +92,7 @@ def to_onnx(
     specialization: str | None = None,
     widen: bool = True,
     capture: str = "torch.export",
+    data: str | None = None,
     copy: bool = False,
 ) -> Program:
     """An ONNX program for a torch model; docs/guide/export_a_model.md has an example of each argument.
@@ -119,6 +120,7 @@ def to_onnx(
             "report" makes them static and lists them in the report, None raises for the first.
         widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
         capture: "torch.export", or "direct": one run on tensors of irkit's own (docs/understand/capture.md).
+        data: "refuse" refuses a model that is right for some data only: one that asks for numbers in tensors.
         copy: True copies weights; otherwise large ones stay the model's, and raise StaleError once written into.
 
     Returns the program: called as the model is, it gives what the model gives, computed by ONNX Runtime. Raises
@@ -129,5 +131,6 @@ def to_onnx(
         dynamic_shapes=dynamic_shapes, opset=opset, target=target, input_names=input_names, output_names=output_names,
         converters=converters, strict=strict, optimize=optimize, rules=rules, precision=precision, seed=seed, copy=copy,
         progress=progress, scalar_inputs=scalar_inputs, specialization=specialization, widen=widen, capture=capture,
+        data=data,
     )  # fmt: skip
     return upstairs("lowering.program.to_onnx").export_model(model, args, kwargs, options)

@@ -111,6 +111,11 @@ class Met:
         """Whether a symbol among the sizes is what others make it, in a way that is not known."""
         return any(s.name in self.tracer.dependent for s in self.symbols())
 
+    def is_view(self) -> bool:
+        """Whether it gives a view, which sizes of tables and buffers may limit; others may take long at large sizes."""
+        schema = self.func._schema
+        return schema.name == "aten::narrow" or any(each.alias_info is not None for each in schema.returns)
+
     def symbols(self) -> list[Any]:
         """The symbols of the sizes that it is called with."""
         found = (s for d in shapes_in(self.tracer, self.given) for s in dims.symbols_of(d))
@@ -132,19 +137,23 @@ def require(
         compare(met, met.told(tracer.others), tracer.others)
     except Refused:
         if not met.taken(tracer.asked.hints):
+            tracer.unproven = True
             return  # it must see numbers, or does not say
         relate(met)
     symbols = met.symbols()
     if met.hangs_on_others():
+        tracer.unproven = True
         return
     least = {s.name: lowest(met, s.name) for s in symbols}
-    if met.broken({**tracer.asked.hints, **least}) and met.taken(tracer.asked.hints):
+    alone = ({name: size} for name, size in least.items())
+    if any(met.broken({**tracer.asked.hints, **some}) for some in (least, *alone)) and met.taken(tracer.asked.hints):
         for symbol in symbols:
             at_least(met, symbol)
     if len(symbols) > 1:
         in_order(met, symbols)
     for symbol in symbols:
-        of_one(met, symbol, greatest(met, symbol.name))
+        if met.is_view():
+            of_one(met, symbol, greatest(met, symbol.name))
         if not symbol.is_nonnegative:
             above_negative(met, symbol, symbols)
 

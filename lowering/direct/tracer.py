@@ -74,6 +74,7 @@ class Tracer:
     through which torch hands over its operators while the model runs. `others` are sizes of the names at which each
     operator is run once more (see `requirements`), `required` what was run so; `loose` are symbols whose size is told
     by the operator that made them, `dependent` those that hang on sizes in a way that no type rule could tell.
+    `unproven` says that some operator was not run at the smallest sizes.
     """
 
     options: Options
@@ -93,6 +94,7 @@ class Tracer:
     others: dict[str, Any] = attrs.field(factory=dict)
     loose: set[str] = attrs.field(factory=set)
     dependent: set[str] = attrs.field(factory=set)
+    unproven: bool = False
     required: set[Any] = attrs.field(factory=set)
     calls: int = 0
     examples: Examples = attrs.field(init=False)

@@ -131,8 +131,8 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
     names = set(point)
     against = [guard for guard in found.guards if about(guard, names) and holds(guard.expr, sizes) is False]
     zero = 0 in point.values()
-    if not against and not zero:
-        return found, False
+    if not against and not (zero and found.run.tracer.unproven):
+        return found, False  # the same run, and each operator was found to take such sizes
     request = found.run.request
     asked = found.run.tracer.asked
     try:

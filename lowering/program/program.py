@@ -25,6 +25,7 @@ from irkit.onnx.save import Form, write_model
 from irkit.onnx.sessions import session
 from irkit.onnx.writing.models import to_proto
 from lowering.capture.guards.sparse import HINT, lines_that_count, stores_zero
+from lowering.direct.run import HOW as TRACED
 from lowering.errors import CaptureError
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
@@ -33,6 +34,7 @@ from lowering.program.arguments import array_of_number, implied_arrays, require_
 from lowering.program.check import CheckReport, checked
 from lowering.program.failures import breach, refusal
 from lowering.program.finite_numbers import conditions
+from lowering.program.refusing import refusing
 from lowering.program.report import Report
 from lowering.records.programs import callable_of
 from lowering.records.pytrees import Implied
@@ -96,15 +98,20 @@ class Program:
         """The ONNX model, weights inside: a new message each time. Models above 2 GB have no such form: save them."""
         return to_proto(self.ready, opset=self.opset)
 
-    def save(self, path: str | Path, *, external: Any = "auto", conditions: bool = False) -> Path:
+    def save(self, path: str | Path, *, external: Any = "auto", conditions: bool | str | None = None) -> Path:
         """Writes the model, with weights beside it where they are large or `external` asks for it; returns the path.
 
         With `conditions` the file has an output more for each condition that only the data decides, which is true where
-        it holds; its contract says which. Raises SerializeError where no file can be written there.
+        it holds; its contract says which. With "refuse" the file itself fails in any runtime where one does not hold;
+        that is the default for a model that was captured directly, where such a condition says which branch was
+        followed. With False it has neither. Raises SerializeError where no file can be written there.
         `irkit.save(program.ready, ...)` has more options.
         """
         form = Form(external, opset=self.opset)
-        write_model(self.watched if conditions else self.ready, path, form)
+        if conditions is None:
+            conditions = "refuse" if self.lowered.captured.how == TRACED else False
+        graph = refusing(self.made) if conditions == "refuse" else self.watched if conditions else self.ready
+        write_model(graph, path, form)
         return Path(path)
 
     def refusing_nan(self) -> Program:

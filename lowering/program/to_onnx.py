@@ -16,7 +16,7 @@ from irkit.core.origins import Origin
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import notation, symbol
 from irkit.rewriting.rules import Rule
-from lowering.errors import LoweringError
+from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.program.clock import Clock
@@ -78,6 +78,12 @@ def export_model(
     low = lower_model(model, args, kwargs, options, clock)
     if not low.graph.results:
         raise LoweringError("the program returns no tensor, and an ONNX model must have a result", hint="return one")
+    if options.data == "refuse" and low.watched.told:
+        first = low.watched.told[0]
+        raise CaptureError(
+            f"the model is right for some data only: {first.text}", source=first.source,
+            hint="compute with torch.where or torch.cond what a branch on data computes, or leave data='refuse' out",
+        )  # fmt: skip
     better = optimized(low.watched, goal, clock)
     return finished(low, better, goal, clock, model)
 

@@ -25,6 +25,12 @@ def known_way(_: Any, __: Any, way: Any) -> None:
         raise CaptureError(f"capture is {way!r}", hint="write 'direct' or 'torch.export'")
 
 
+def known_data(_: Any, __: Any, asked: Any) -> None:
+    """Raises CaptureError for what says nothing of conditions on data."""
+    if asked not in (None, "refuse"):
+        raise CaptureError(f"data is {asked!r}", hint="write 'refuse' or None")
+
+
 def known_specialization(_: Any, __: Any, asked: Any) -> None:
     """Raises CaptureError for what says nothing of dimensions that the model fixes."""
     if asked not in (None, "report", "error"):
@@ -38,7 +44,8 @@ class ExportOptions:
 
     `dynamo` is no option of an export: torch.export shall trace by TorchDynamo instead of Python itself.
 
-    Raises CaptureError for a way of capture that there is none of, and for a `specialization` that says nothing.
+    Raises CaptureError for a way of capture that there is none of, and for a `specialization` or `data` that says
+    nothing.
     """
 
     # how the model is captured
@@ -48,6 +55,7 @@ class ExportOptions:
     specialization: str | None = attrs.field(default=None, validator=known_specialization)
     widen: bool = True
     capture: str = attrs.field(default=TORCH_EXPORT, validator=known_way)
+    data: str | None = attrs.field(default=None, validator=known_data)
     dynamo: bool = False
     # how it is lowered
     output_names: Sequence[str] | None = None
