@@ -5,17 +5,19 @@
 #   make sweep     what `make test` takes a sample of, drawn afresh and ten times as much   (hours; SWEEP_SEED=n again)
 #   make bench     export speed, the IR's own costs, the optimizers over one set of files, latency   (an hour)
 #   make costs     passes/targets/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
-#   make models    docs/measured/models.md from the sweep of models   (long)
+#   make models    docs/measured/models.md from the sweep of models   (long; MODELS_ARGS="--capture direct" by direct capture)
 #   make rules     docs/measured/rules.md from the rules
 #   make quirks    docs/measured/runtime_quirks.md from the table of ONNX Runtime's quirks
 #   make check-rules  docs/measured/rules_checked.md: every rule at 200 instances and ten seeds, and the wrong rules on five
 #                  (hours; CHECK_ARGS="--n 20 --seeds 2" for less)
 #   make expansions  every expansion of legalization on 200 instances   (minutes; `make test` takes 10 of each)
+#   make fuzz-traced  FUZZ_PROGRAMS random programs captured in one run, against eager at other sizes and data
 #   make fuzz-optimized  ONNX Runtime's default optimizations on against off, on what irkit writes, for FUZZ_SECONDS
 #   make exact-rules  rules that keep every bit, at the ends of the floats, on 200 instances each   (minutes)
 #   make fuzz-conditions  a thousand random programs that state conditions on their data, each against eager   (ten minutes)
 #   make fuzz-io   100,000 damaged files, texts, lines and arguments at every entrance   (ten minutes)
-#   make coverage  docs/measured/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on)
+#   make coverage  docs/measured/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on,
+#                  "--capture direct" measures direct capture into build/coverage_direct.jsonl, without the page)
 #   make opsets    docs/measured/opsets.md from every ONNX node case at every opset   (minutes)
 #   make docs      the pages and the reference as a site, in build/site
 #   make lint | format | test-coverage | clean
@@ -36,13 +38,13 @@ FUZZ_SECONDS ?= 1800
 TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
 
 # One thread for each of the two test workers; property tests draw the same examples every time.
-test test-coverage coverage sweep fuzz-optimized fuzz-conditions exact-rules: export OMP_NUM_THREADS ?= 1
+test test-coverage coverage sweep fuzz-optimized fuzz-conditions exact-rules fuzz-traced: export OMP_NUM_THREADS ?= 1
 test test-coverage: export HYPOTHESIS_PROFILE ?= ci
 # Models are built from their configuration classes: nothing is fetched from a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test sweep bench costs models rules quirks check-rules expansions fuzz-optimized exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions
+.PHONY: demo test sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions
 
 install: $(READY)
 
@@ -100,7 +102,12 @@ costs: $(READY)
 	$(BIN)/python benchmarks/kernel_costs.py
 
 models: $(READY)
-	$(BIN)/python -m tests.tables.models
+	$(BIN)/python -m tests.tables.models $(MODELS_ARGS)
+
+FUZZ_PROGRAMS ?= 2000
+
+fuzz-traced: $(READY)
+	$(BIN)/python -m tests.fuzz.traced_programs $(FUZZ_PROGRAMS)
 
 rules: $(READY)
 	$(BIN)/python -m tests.tables.rules

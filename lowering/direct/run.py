@@ -86,7 +86,6 @@ def run(
     tracer.begin(sizes, request.ranges)
     tracer.asked.keeps, tracer.asked.at_once = keep_sizes, at_once
     inputs = inputs_of(tracer, request, request.examples(sizes))
-    args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)
     with ExitStack() as blocks:
         blocks.enter_context(patched(Occasion("direct", module, keeping=keep_sizes)))
         blocks.enter_context(unchanged(module))
@@ -94,6 +93,7 @@ def run(
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(running(tracer, module))
         blocks.enter_context(meeting(tracer))
+        args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
     known.include(returned)
     results, spec = pytree.tree_flatten(returned)

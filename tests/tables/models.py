@@ -11,6 +11,7 @@ import torch
 import transformers
 from rich.progress import track
 
+from lowering.records.options import TORCH_EXPORT
 from tests.zoo.cases import CASES
 from tests.zoo.outcome import Outcome, outcome_of
 
@@ -80,15 +81,20 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")[:300]
 
 
-def main(names: Sequence[str]) -> int:
-    """Measures the named models (all without names, and then writes the page); exits with 1 where one fails."""
+def main(arguments: Sequence[str]) -> int:
+    """Measures the named models (all without names, and then writes the page); exits with 1 where one fails.
+
+    `--capture direct` captures them directly, and writes no page.
+    """
+    way = arguments[1] if arguments[:1] == ["--capture"] else TORCH_EXPORT
+    names = arguments[2:] if arguments[:1] == ["--capture"] else arguments
     chosen = [case for case in CASES if not names or case.name in names or case.family in names]
     outcomes = []
     for case in track(chosen, "models"):
-        outcomes.append(outcome_of(case))
+        outcomes.append(outcome_of(case, way))
         if not outcomes[-1].as_expected:
             print(row(outcomes[-1]), file=sys.stderr)
-    if not names:
+    if not names and way == TORCH_EXPORT:
         PAGE.write_text(page(outcomes))
     print(f"{sum(o.passed for o in outcomes)} of {len(outcomes)} agree with eager at every size")
     return 0 if all(o.as_expected for o in outcomes) else 1

@@ -157,7 +157,7 @@ def test_direct_writes_files_that_refuse_other_data_by_themselves(level: str, tm
     session = onnxruntime.InferenceSession(path, options)
     (name,) = [port.name for port in session.get_inputs()]
     for size in (1, 5):
-        found = session.run(None, {name: np.ones((size, 4), np.float32)})
+        found: Any = session.run(None, {name: np.ones((size, 4), np.float32)})
         assert found[0].shape == (size, 4) and found[1] == size * 8
         for asked in session.get_outputs():
             with pytest.raises(Exception, match="Gather"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -16,7 +17,7 @@ from tests.tables.coverage.sweep import append, key_of, rewrite, row_of, rows_in
 from tests.tables.coverage.table import json_text, rows_of
 
 ROOT = Path(__file__).parents[3]
-RESULTS = ROOT / "build" / "coverage.jsonl"
+RESULTS, DIRECT = ROOT / "build" / "coverage.jsonl", ROOT / "build" / "coverage_direct.jsonl"
 PAGE, TABLE = ROOT / "docs" / "measured" / "coverage.md", ROOT / "docs" / "measured" / "coverage.json"
 
 
@@ -42,8 +43,11 @@ def options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--missing", action="store_true", help="only what no commit has measured")
     parser.add_argument("--failed", action="store_true", help="only what failed; other results are kept")
     parser.add_argument("--page-only", action="store_true", help="write the page from the results there are")
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    return parser.parse_args(arguments)
+    parser.add_argument("--capture", default="torch.export", help="how modules are captured; direct writes no page")
+    parser.add_argument("--results", type=Path, default=None)
+    given = parser.parse_args(arguments)
+    given.results = given.results or (RESULTS if given.capture == "torch.export" else DIRECT)
+    return given
 
 
 def known_rows(results: Path) -> list[dict[str, Any]]:
@@ -71,6 +75,7 @@ def chosen(given: argparse.Namespace, commit: str) -> list[Key]:
 def main(arguments: list[str]) -> int:
     """Measures and writes the page."""
     given, commit = options(arguments), commit_of()
+    os.environ["IRKIT_CAPTURE"] = given.capture
     keys = [] if given.page_only else chosen(given, commit)
     part = given.ops or given.databases != ",".join(EVERY)
     kept = given.page_only or given.resume or given.missing or given.failed or part
@@ -82,6 +87,9 @@ def main(arguments: list[str]) -> int:
         if found.outcome == "fail":
             print(f"{i}/{len(keys)} {key.op} {key.dtype} {key.mode}: {found.reason}: {found.detail[:160]}", flush=True)
     rows = rows_in(given.results)
+    if given.results == DIRECT:
+        print(dict(counts))
+        return 0
     PAGE.write_text(page(rows), encoding="utf-8")
     TABLE.write_text(json_text(rows), encoding="utf-8")
     print(dict(counts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 import warnings
@@ -32,6 +33,8 @@ DTYPES: Mapping[str, torch.dtype] = {
               torch.bool, torch.complex64)
 }  # fmt: skip
 MODES = ("static", "dynamic")
+CAPTURE = os.environ.get("IRKIT_CAPTURE", "torch.export")
+"""How modules are captured: the workers of a sweep are told by their environment."""
 
 NOT_DETERMINED: Mapping[str, str] = {
     **dict.fromkeys("empty empty_like empty_permuted empty_strided new_empty new_empty_strided".split(),
@@ -222,7 +225,7 @@ def exported(case: Case, dynamic: bool) -> Program:
     """The sample as an ONNX program with a session."""
     model, args = case.model.eval(), case.args
     shapes, rules = dynamic_axes(case) if dynamic else None, rules_for(args)
-    return made(lambda: to_onnx(model, clones(args), dynamic_shapes=shapes, rules=rules))
+    return made(lambda: to_onnx(model, clones(args), dynamic_shapes=shapes, rules=rules, capture=CAPTURE))
 
 
 def dynamic_axes(case: Case) -> Any:

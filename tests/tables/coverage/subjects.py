@@ -22,7 +22,17 @@ from irkit.errors import ContractError
 from lowering.program.check import assignments, resized, run
 from lowering.program.program import Program
 from tests.lowering.aten.oracle import array, rules_for, tensors_of
-from tests.tables.coverage.measure import Failed, Found, NotCaptured, Undetermined, clean, made, reason_of, since
+from tests.tables.coverage.measure import (
+    CAPTURE,
+    Failed,
+    Found,
+    NotCaptured,
+    Undetermined,
+    clean,
+    made,
+    reason_of,
+    since,
+)
 from tests.tables.coverage.verdicts import doubled, shown_by
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
@@ -141,6 +151,7 @@ def exported(subject: Subject) -> Program:
             dynamic_shapes=shapes,
             converters=subject.converters,
             rules=rules_for((subject.args, subject.kwargs)),
+            capture=CAPTURE,
         )
     )
 
