@@ -106,8 +106,7 @@ def to_onnx(
         opset: the ONNX opset, 13 to 26, honoured exactly or refused; the newest that the target runs if not given.
         target: what will run the model: "onnxruntime-cpu", "onnxruntime-cuda", "onnx", each with "+com.microsoft" if
             ONNX Runtime's own operators may be used, or a `passes.targets.Target`.
-        input_names: names for the inputs, in order, or a mapping from names to new ones.
-        output_names: names for the outputs, in order.
+        input_names, output_names: names in order; for inputs also a mapping from names to new ones.
         converters: converters of your own by torch operator, which win over irkit's.
         strict: refuse operators that only torch's decomposition can express.
         optimize: False leaves the graph as it was lowered, but for what the target needs.
@@ -116,16 +115,14 @@ def to_onnx(
         seed: makes random draws repeatable (see `passes.seeded`); without it each session draws other numbers.
         progress: called with (stage, done, in all) as long stages go on.
         scalar_inputs: names of Python ints and floats among the arguments that shall be inputs, not constants.
-        specialization: of dimensions that were to vary and that the model fixes, "error" raises with a list of all,
-            "report" makes them static and lists them in the report, None raises for the first.
+        specialization: "report" makes dimensions that the model fixes static, "error" lists all, None raises for one.
         widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
         capture: "torch.export", or "direct": one run on tensors of irkit's own (docs/understand/capture.md).
         data: "refuse" refuses a model that is right for some data only: one that asks for numbers in tensors.
         copy: True copies weights; otherwise large ones stay the model's, and raise StaleError once written into.
 
-    Returns the program: called as the model is, it gives what the model gives, computed by ONNX Runtime. Raises
-    CaptureError where torch cannot capture the model as asked, MissingConverters and LoweringError where it cannot be
-    lowered, RewriteError or SerializeError where the opset or the target cannot express it.
+    Returns the program, called as the model is and computed by ONNX Runtime. Raises CaptureError where it cannot be
+    captured, MissingConverters and LoweringError where not lowered, RewriteError or SerializeError for opset or target.
     """
     options = upstairs("lowering.records.options").ExportOptions(
         dynamic_shapes=dynamic_shapes, opset=opset, target=target, input_names=input_names, output_names=output_names,

@@ -179,9 +179,11 @@ def greatest(met: Met, name: str) -> int:
 
 
 def lowest(met: Met, name: str) -> int:
-    """The smallest size that is allowed of a name."""
-    known = met.tracer.asked.ranges.get(name)
-    return 0 if known is None else max(known.lo, 0)
+    """The smallest size that is allowed of a name, as far as that is found among the first; else the example's."""
+    known, hints = met.tracer.asked.ranges.get(name), met.tracer.asked.hints
+    first = 0 if known is None else max(known.lo, 0)
+    sizes = range(first, min(first + NEARBY, hints[name]))
+    return next((size for size in sizes if met.allowed({**hints, name: size})), hints[name])
 
 
 def key_of(tracer: Tracer, func: Any, given: Any) -> Any:

@@ -12,12 +12,12 @@ from tests.fuzz import traced_programs
 from tests.support.draws import drawn
 
 FAILED = (0, 2, 7, 10, 30, 37, 44, 55, 61, 68, 72, 103, 105, 114, 119, 144, 1002, 1011, 1023, 1094, 1220,
-          2219, 2235, 2286, 2292)  # fmt: skip
+          2219, 2235, 2286, 2292, 5013, 5109)  # fmt: skip
 """Seeds that once found a fault."""
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", drawn("traced programs", range(3000), 30, FAILED))
+@pytest.mark.parametrize("seed", drawn("traced programs", range(6000), 30, FAILED))
 def test_random_programs_answer_as_eager_or_refuse(seed: int) -> None:
     tally: Counter[str] = Counter()
     assert list(traced_programs.faults(seed, tally, 8)) == []
