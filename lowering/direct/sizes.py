@@ -459,6 +459,12 @@ def size_of(asked: Questions, dim: Dim) -> Any:
     return dim if type(dim) is int else torch.SymInt(SizeNode(asked, dim, int, asked.hint(dim)))
 
 
+def dim_of(size: Any) -> Dim:
+    """The dimension behind a size that a model computed."""
+    node = getattr(size, "node", None)
+    return node.dim if isinstance(node, SizeNode) else int(size)
+
+
 def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
     """Whether a condition holds for sizes; None where it hangs on more than they tell."""
     if expr is None:  # said in words
