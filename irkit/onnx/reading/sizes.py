@@ -85,11 +85,16 @@ class Known:
         self, op: str, dtype: DType, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
     ) -> Content | None:
         """The elements of the result of `op`; None where an operand is not known, or the result is not certain."""
-        given = [self.content(v) for v in inputs]
-        if any(g is None and v is not None for g, v in zip(given, inputs, strict=True)):
-            return None
-        found = follow(op, dtype, [None if g is None else g.integers for g in given], attributes)
-        return None if found is None else Content(*found, tuple(b for g in given if g is not None for b in g.binders))
+        given, binders = list[Integers | None](), tuple[Value, ...]()
+        for value in inputs:
+            found = self.content(value)
+            if found is None and value is not None:
+                return None
+            given.append(None if found is None else found.integers)
+            if found is not None and found.binders:
+                binders += found.binders
+        made = follow(op, dtype, given, attributes)
+        return None if made is None else Content(made.elements, made.rank, binders)
 
     def value(self, content: Content) -> Value | None:
         """An int64 value with that content."""
