@@ -426,7 +426,8 @@ def test_combinators_take_functions_and_single_rules() -> None:
 
 
 def test_a_rule_that_returns_no_value_is_refused_by_its_check() -> None:
-    wrong = rule(p.Relu(hole("x")))(lambda m: 3)
+    returns: Any = lambda m: 3
+    wrong = rule(p.Relu(hole("x")))(returns)
     with pytest.raises(RewriteError, match="returned 3"):
         check_rule(wrong)
 

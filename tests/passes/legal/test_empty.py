@@ -155,11 +155,11 @@ def test_sums_of_products_of_known_sizes_stay() -> None:
 def test_integer_products_of_nothing_are_zero(name: str, k: Any) -> None:
     """ONNX Runtime's kernels leave in the result what memory held."""
     a, b = param(tensor("u8", 2, k)), param(tensor("u8", k, 3))
-    scales = [np.float32(0.5), np.uint8(3)], [np.float32(0.25), np.uint8(1)], [np.float32(0.125), np.uint8(7)]
+    half, quarter, eighth = np.float32(0.5), np.float32(0.25), np.float32(0.125)
     made = (
         op.MatMulInteger(a, b)
         if name == "MatMulInteger"
-        else op.QLinearMatMul(a, *scales[0], b, *scales[1], *scales[2])
+        else op.QLinearMatMul(a, half, np.uint8(3), b, quarter, np.uint8(1), eighth, np.uint8(7))
     )
     graph = Graph((a, b), (made,))
     (found,) = ran(graph, np.zeros((2, 0), np.uint8), np.zeros((0, 3), np.uint8))
