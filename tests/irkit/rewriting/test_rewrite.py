@@ -426,8 +426,10 @@ def test_combinators_take_functions_and_single_rules() -> None:
 
 
 def test_a_rule_that_returns_no_value_is_refused_by_its_check() -> None:
-    returns: Any = lambda m: 3
-    wrong = rule(p.Relu(hole("x")))(returns)
+    def three(m: Match) -> Any:
+        return 3
+
+    wrong = rule(p.Relu(hole("x")))(three)
     with pytest.raises(RewriteError, match="returned 3"):
         check_rule(wrong)
 
