@@ -28,11 +28,13 @@ def describe_constructor(function: Callable[..., Any], name: str, op: str) -> Ca
 def signature_of(row: OpSpec) -> inspect.Signature:
     """The parameters of a constructor: operands by position, attributes and the number of results by name."""
     kinds = inspect.Parameter
+    # An optional operand before one that must be given has no default: None is written in its place.
+    needed = max((i for i, f in enumerate(row.inputs) if f.option not in ("optional", "variadic")), default=-1)
     operands = [
         kinds(f.name, kinds.VAR_POSITIONAL)
         if f.option == "variadic"
-        else kinds(f.name, kinds.POSITIONAL_ONLY, default=None if f.option == "optional" else kinds.empty)
-        for f in row.inputs
+        else kinds(f.name, kinds.POSITIONAL_ONLY, default=None if i > needed else kinds.empty)
+        for i, f in enumerate(row.inputs)
     ]
     attributes = [
         kinds(a.name, kinds.KEYWORD_ONLY, default=kinds.empty if a.required else a.default)

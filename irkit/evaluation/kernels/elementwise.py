@@ -81,11 +81,11 @@ def kernel_Mean(node: Value, *operands: Array) -> Array:
 
 
 def truncated_division(a: Array, b: Array) -> Array:
-    """a / b for integers, rounded towards zero; anything for a zero divisor."""
+    """a / b for integers, rounded towards zero; 0 for a zero divisor, where ONNX says nothing."""
     quotient = np.floor_divide(a, b)
     if np.asarray(a).dtype.kind == "u":
         return quotient
-    inexact = (a - quotient * b) != 0
+    inexact = ((a - quotient * b) != 0) & (b != 0)
     return quotient + (inexact & ((a < 0) != (b < 0))).astype(quotient.dtype)
 
 

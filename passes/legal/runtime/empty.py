@@ -41,7 +41,8 @@ def empty_rules(ranges: Ranges) -> Rules:
         Rule("products_of_no_matrices", p.MatMul(hole("a"), hole("b", where=is_a_stack)),
              lambda m: products(m, ranges), True, "MatMul(x, y) -> MatMul(x[:b], y), one matrix for all b"),
         Rule("integer_product_of_nothing", hole("made", ops=("MatMulInteger", "QLinearMatMul")),
-             lambda m: integers(m, ranges), True, "MatMulInteger(x, y) -> If(k > 0, MatMulInteger(x, y), 0)"),
+             lambda m: integers(m, ranges), True, "MatMulInteger(x, y) -> If(k > 0, MatMulInteger(x, y), 0)",
+             sample=_integers_of_nothing),
         Rule("attention_of_nothing", hole("made", ops=("Attention",), where=sees_nothing), attended, True,
              "Attention(q, k, v) -> 0, where there are no keys", sample=_no_keys),
         Rule("cross_entropy_of_nothing", hole("loss", ops=("SoftmaxCrossEntropyLoss",)), lambda m: entropy(m, ranges),
@@ -261,6 +262,17 @@ def products(m: Match, ranges: Ranges) -> Made:
         for v, e in zip(parts, ends, strict=True)
     ]
     return op.Reshape(op.MatMul(*taken), built(m, whole, 1, sources), allowzero=1)
+
+
+def _integers_of_nothing(rng: np.random.Generator) -> Value:
+    inner = ("k", 0)[int(rng.integers(2))]
+    a = param(tensor(("u8", "i8")[int(rng.integers(2))], int(rng.integers(1, 4)), inner))
+    b = param(tensor(("u8", "i8")[int(rng.integers(2))], inner, int(rng.integers(1, 4))))
+    if a.dtype is DType.INT8 or b.dtype is DType.INT8 or rng.random() < 0.5:
+        return op.MatMulInteger(a, b)
+    scales = [np.float32(each) for each in (0.5, 0.25, 0.125)]
+    points = [np.uint8(each) for each in rng.integers(0, 9, 3)]
+    return op.QLinearMatMul(a, scales[0], points[0], b, scales[1], points[1], scales[2], points[2])
 
 
 def integers(m: Match, ranges: Ranges) -> Made:

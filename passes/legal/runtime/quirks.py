@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from irkit.core.ir import Value
-from irkit.core.types import HALVES, DType
+from irkit.core.ir import Value, item
+from irkit.core.types import HALVES, DType, Tuple
 from passes.legal.runtime.int64 import ORDERED, is_confused
 from passes.legal.runtime.refusals import (
     PLACES,
@@ -183,7 +183,8 @@ _BY_OPERATOR: Mapping[str, tuple[Quirk, ...]] = {
 
 def refused(value: Value) -> str:
     """Why ONNX Runtime refuses a value, or gets it wrong, although it has the kernel; empty where it does not."""
+    first = value if not isinstance(value.type, Tuple) else item(value, 0)
     for row in _BY_OPERATOR.get(value.op, ()):
         if row.condition is not None and row.condition(value):
-            return row.reason.format(op=value.op, dtype=value.dtype.short) if "{" in row.reason else row.reason
+            return row.reason.format(op=value.op, dtype=first.dtype.short) if "{" in row.reason else row.reason
     return ""
