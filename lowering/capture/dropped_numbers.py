@@ -43,8 +43,9 @@ def dropped_numbers(
     program: ExportedProgram, written: Mapping[str, tuple[int, int | None]]
 ) -> tuple[tuple[Dropped, ...], tuple[Guard, ...]]:
     """(what can be asserted again, what can only be told) of a program whose symbols have these ranges."""
-    recorded = symbols_recorded(program.graph_module)
-    settled = {s: low for s, (low, high) in written.items() if low == high and is_unbacked(s) and s not in recorded}
+    settled = {s: low for s, (low, high) in written.items() if low == high and is_unbacked(s)}
+    recorded = symbols_recorded(program.graph_module) if settled else set()  # it takes a look at each node
+    settled = {s: low for s, low in settled.items() if s not in recorded}
     if not settled:
         return (), ()
     dead = [node for node in program.graph.nodes if is_unused_number(node)]
@@ -64,10 +65,10 @@ def line_of_node(node: Node) -> str:
 def notes_of_lost(program: ExportedProgram) -> tuple[str, ...]:
     """A note for each number that a program takes out of data and does not use, where torch kept nothing of what was
     said of it: so it is with a program that was saved and that torch has read."""
-    recorded = symbols_recorded(program.graph_module)
-    if any(is_unbacked(symbol) and symbol not in recorded for symbol in ranges_of_program(program)):
-        return ()
     lines = [line_of_node(node) for node in program.graph.nodes if is_unused_number(node)]
+    unbacked = [symbol for symbol in ranges_of_program(program) if is_unbacked(symbol)] if lines else []
+    if unbacked and not symbols_recorded(program.graph_module).issuperset(unbacked):
+        return ()
     return tuple(
         f"nothing uses what is computed at {line or 'a line that torch did not keep'}: if the model was exported in "
         "strict mode, and says by torch._check what this number is, that is not checked; give the path of the file"
