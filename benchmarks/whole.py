@@ -129,11 +129,13 @@ def ways_of(case: Case, folder: Path, exporter: bool) -> dict[str, Callable[[], 
 def main(arguments: Sequence[str]) -> int:
     """Prints a line for each case."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", default=[])
+    parser.add_argument("cases", nargs="*", default=[], metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--exporter", action="store_true", help="torch.onnx.export too")
     parser.add_argument("--without", default="", help="ways to leave out, with commas between")
     given = parser.parse_args(arguments)
+    if unknown := [name for name in given.cases if name not in CASES]:
+        parser.error(f"there is no case {unknown[0]!r}; there are {', '.join(CASES)}")
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     try:
