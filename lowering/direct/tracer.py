@@ -158,7 +158,8 @@ class Tracer:
         name = self.names.get(id(tensor)) or f"constant_{self.symbols['constant']}"
         if id(tensor) not in self.names:
             self.symbols["constant"] += 1
-        value = tensor_constant(self.scope.constants, tensor.detach(), name, copy=self.options.copy)
+        held = tensor if id(tensor) in self.names else tensor.detach()  # a weight is the same object in every run
+        value = tensor_constant(self.scope.constants, held, name, copy=self.options.copy)
         key = tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
         if key in self.memories:
             memory, base = self.memories[key]
