@@ -1,8 +1,8 @@
-"""Integer division by 0, and by -1 of the least number of 32 or 64 bits, which end the process on a CPU.
+"""Integer division by 0, which ONNX Runtime refuses, and by -1 of the least number, which ends the process.
 
-x86 raises SIGFPE for both, and ONNX Runtime lets that pass for a quotient, and fails on a remainder. torch and numpy
-wrap around: least // -1 is the least number again, and the remainder is 0. By 0 torch raises, which is a condition of
-what is captured from it; numpy gives 0, and so does what is written here.
+x86 raises SIGFPE for the second, where both operands are arrays. torch and numpy wrap around: least // -1 is the least
+number again, and the remainder is 0. By 0 torch raises, which is a condition of what is captured from it, and ONNX
+Runtime 1.31 refuses the call; numpy gives 0, and so does what is written here.
 """
 
 from __future__ import annotations
