@@ -34,7 +34,7 @@ from lowering.records.torch_internals import C, HigherOrderOperator, OpOverload
 from lowering.records.types import type_of
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import binders, ints
-from passes.legal.runtime.division import is_kept_off
+from passes.legal.runtime.division import is_kept_off, is_size
 
 ARANGE = "aten::arange"
 DIVISIONS = frozenset(f"aten::{name}" for name in "div divide floor_divide true_divide remainder fmod __mod__".split())
@@ -303,7 +303,9 @@ def ends_asserted(node: Node, rows: Value, matrices: Value, offs: Value | None =
 
 def divisor_asserted(node: Node, divisor: Any) -> Iterator[Check]:
     """What a quotient or remainder of integers asserts of a divisor that is computed: it is not 0."""
-    if isinstance(divisor, Value) and divisor.blob is None and divisor.dtype.is_integer and not is_kept_off(divisor):
+    if not isinstance(divisor, Value) or divisor.blob is not None or not divisor.dtype.is_integer:
+        return
+    if not is_size(divisor) and not is_kept_off(divisor, 0):
         none = op.ReduceSum(cast(op.Equal(divisor, scalar(0, divisor.dtype)), DType.INT64), keepdims=0)
         yield Check(op.Equal(none, const(0, "i64")), "no integer is divided by 0", source_of(node))
 

@@ -55,6 +55,8 @@ def folding(name: str, limit: int, operands: int, ops: frozenset[str] | None = N
         if any(v is not None and v.blob is not None and v.blob.is_weight for v in value.inputs):
             return decline("what a weight holds is no property of the program")
         given = sum(v.blob.size for v in value.inputs if v is not None and v.blob is not None)
+        if divides_by_zero(value):
+            return decline("an integer is divided by 0, which the runtime refuses")
         if given > operands or not _is_small(value.type, max(limit, given)):
             return decline("the constant would be large")
         try:
@@ -67,6 +69,14 @@ def folding(name: str, limit: int, operands: int, ops: frozenset[str] | None = N
         return made if _is_small(made.type, max(limit, given)) else decline("the constant would be large")
 
     return Rule(name, OfConstants(), fold, True, "f(constants) -> constant", _sample)
+
+
+def divides_by_zero(value: Value) -> bool:
+    """True for a quotient or remainder of integers by a constant that holds a 0."""
+    divisor = value.inputs[1] if value.op in ("Div", "Mod") and len(value.inputs) == 2 else None
+    return (
+        divisor is not None and divisor.blob is not None and divisor.dtype.is_integer and not divisor.blob.array.all()
+    )
 
 
 def _sample(rng: np.random.Generator) -> Value | None:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 import irkit
 from irkit.onnx.sessions import session
-from passes import prepare
+from passes import optimize, prepare
+from passes.legal.runtime.division import is_kept_off, is_size
 
 ODD = torch.tensor([float("nan"), -1.0, 2.0, float("inf"), float("-inf"), -0.0, 0.0, 3e-4])
 WHOLE = torch.tensor([2, 3, -1, 0, 1, -2, 5, 7])
@@ -78,12 +80,39 @@ def test_integers_are_not_divided_by_0(how: str, dtype: torch.dtype) -> None:
         program(x, y * 0)
 
 
-def test_a_file_that_divides_integers_by_0_ends_no_process() -> None:
+@pytest.mark.parametrize("dtype", ("i8", "u8", "i32", "i64"))
+@pytest.mark.parametrize("name", ("Div", "Mod"))
+def test_a_bare_file_refuses_to_divide_integers_by_0(name: str, dtype: str) -> None:
+    x, y = irkit.param(irkit.tensor(dtype, 3)), irkit.param(irkit.tensor(dtype, 3))
+    graph = irkit.Graph((x, y), (getattr(irkit.op, name)(x, y),))
+    ran = session(prepare(graph, "onnxruntime-cpu"))
+    kind, expected = x.dtype.numpy, [2, 1, 1] if name == "Div" else [1, 3, 4]
+    for divisor in ((1, 0, 3), (0, 0, 0)):
+        with pytest.raises(Fail, match=r"Integer (division|modulo) by zero"):
+            ran.run((np.array([5, 7, 9], kind), np.array(divisor, kind)))
+    assert ran.run((np.array([5, 7, 9], kind), np.array([2, 4, 5], kind)))[0].tolist() == expected
+
+
+@pytest.mark.parametrize("name", ("Div", "Mod"))
+def test_constants_divided_by_0_are_not_computed(name: str) -> None:
+    x = irkit.param(irkit.tensor("i32", 2))
+    made = getattr(irkit.op, name)(irkit.const(np.array([5, 3], np.int32)), irkit.const(np.array([0, 2], np.int32)))
+    ready = prepare(optimize(irkit.Graph((x,), (irkit.op.Add(made, x),))), "onnxruntime-cpu")
+    with pytest.raises(Fail, match=r"Integer (division|modulo) by zero"):
+        session(ready).run((np.array([1, 2], np.int32),))
+
+
+def test_a_divisor_is_known_by_what_is_asked_of_it() -> None:
     x, y = irkit.param(irkit.tensor("i32", 3)), irkit.param(irkit.tensor("i32", 3))
-    graph = irkit.Graph((x, y), (irkit.op.Div(x, y), irkit.op.Mod(x, y)))
-    arrays = np.array([5, -7, 9], np.int32), np.array([0, 0, -1], np.int32)
-    found = session(prepare(graph, "onnxruntime-cpu")).run(arrays)
-    assert [each.tolist() for each in found] == [[0, 0, -9], [0, 0, 0]]
+    none, minus, five = (irkit.op.Equal(y, irkit.const(n, "i32")) for n in (0, -1, 5))
+    one = irkit.const(1, "i32")
+    safe = irkit.op.Where(irkit.op.Or(none, minus), one, y)
+    assert is_kept_off(safe, 0) and is_kept_off(safe, -1) and not is_kept_off(safe, 5)
+    assert not is_kept_off(irkit.op.Where(five, one, y), 0)
+    assert not is_kept_off(irkit.op.Where(none, irkit.const(0, "i32"), y), 0)
+    assert not is_kept_off(irkit.op.Where(none, one, x), 0)
+    sizes = irkit.param(irkit.tensor("f32", "n"))
+    assert is_size(irkit.op.Shape(sizes)) and not is_size(y)
 
 
 def test_a_divisor_that_is_a_size_or_a_number_is_not_checked() -> None:
