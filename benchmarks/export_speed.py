@@ -75,9 +75,9 @@ def job(model_name: str, tool: str, repeat: int) -> dict[str, Any]:
 def irkit_job(captured: Any, path: Path, repeat: int, name: str) -> dict[str, Any]:
     """irkit's stages from the captured program to the file."""
     from irkit.doors.to_onnx import save
+    from irkit.onnx.writing.materialize import materialize_dims
     from lowering.fold.lower import lowered
     from passes import optimize
-    from passes.legal.materialize_dims import materialize_dims
     from passes.preparing.prepare import fitted
     from passes.targets import target_of
 

@@ -32,9 +32,9 @@ from irkit.core.ir import Graph, Value
 from irkit.core.types import DType
 from irkit.core.walk import post_order
 from irkit.errors import IrkitError
+from irkit.onnx.writing.materialize import materialize_dims
 from irkit.ops.runtime_table import is_contrib
 from passes.legal.legalize import legalize
-from passes.legal.materialize_dims import materialize_dims
 from passes.preparing.group_products import group_products
 from passes.preparing.steer import steer
 from passes.targets import Target, target_of

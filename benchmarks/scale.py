@@ -129,9 +129,9 @@ def timed(times: dict[str, float], name: str, step: Callable[[], Any]) -> Any:
 def job(source: Path, repeat: int) -> dict[str, Any]:
     """One file, in this process."""
     import irkit
+    from irkit.onnx.writing.materialize import materialize_dims
     from passes import optimize
     from passes.legal.legalize import legalize
-    from passes.legal.materialize_dims import materialize_dims
     from passes.targets import target_of
 
     target = target_of("onnxruntime-cpu", None)
@@ -153,9 +153,9 @@ def once(source: Path, output: Path, target: Any, times: dict[str, float]) -> tu
     import attrs
 
     import irkit
+    from irkit.onnx.writing.materialize import materialize_dims
     from passes import optimize
     from passes.legal.legalize import legalize
-    from passes.legal.materialize_dims import materialize_dims
 
     graph = timed(times, "load", lambda: irkit.load(source))
     after = timed(times, "optimize", lambda: optimize(graph))

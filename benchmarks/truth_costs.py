@@ -34,11 +34,11 @@ from irkit.core.ir import Graph, Value, param
 from irkit.core.types import dims_of, tensor
 from irkit.dims import Range
 from irkit.doors.to_onnx import to_onnx
+from irkit.onnx.writing.materialize import materialize_dims
 from irkit.onnx.writing.models import to_proto
 from irkit.rewriting.face import rewrite
 from passes.analysis.reach import with_nan
 from passes.legal.legalize import legalize
-from passes.legal.materialize_dims import materialize_dims
 from passes.rules.nan import NAN
 from passes.targets import target_of
 

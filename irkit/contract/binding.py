@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -27,7 +27,7 @@ class Binding:
     values: dict[str, int] = attrs.field(factory=dict)
     sources: dict[str, str] = attrs.field(factory=dict)
     outer: Mapping[str, int] = attrs.field(factory=dict)
-    pending: list[tuple[Dim, int, str, int]] = attrs.field(factory=list)
+    pending: list[tuple[Dim, int, str]] = attrs.field(factory=list)
     memo: dict[Any, int] = attrs.field(factory=dict)
 
     def known(self) -> Mapping[str, int]:
@@ -36,33 +36,39 @@ class Binding:
 
     # ------------------------------------------------------------------------------------------ parameters
 
-    def feed(self, type_: Type, value: Any, name: str) -> str:
-        """Binds symbols from what is fed to a parameter; what is wrong with it, or nothing."""
+    def feed(self, type_: Type, value: Any, name: str) -> None:
+        """Binds symbols from what is fed to a parameter. Raises DimensionError for what does not fit its type."""
         problem = kind_problem(type_, value)
         if problem:
-            return f"the parameter {name} is fed {problem}"
-        if not isinstance(type_, Tensor):
-            return ""
-        for axis, (dim, size) in enumerate(zip(type_.shape, value.shape, strict=True)):
-            problem = self._fit(dim, size, name, axis)
-            if problem:
-                return f"the parameter {name} is fed {complaint(value)}, where its type is {type_!r}: {problem}"
-        return ""
+            raise DimensionError(f"{name} is fed {problem}", hint="feed an array of the parameter's type")
+        if isinstance(type_, Tensor):
+            self.shape(type_.shape, value.shape, name)
 
-    def _fit(self, dim: Dim, size: int, name: str, axis: int) -> str:
-        number = self._own(dim)
-        if number is None and type(dim) is not int:
-            try:
-                solved = dims.solve(dim, size)
-            except DimensionError as error:
-                return error.what
-            if solved is None:
-                self.pending.append((dim, size, name, axis))
-                return ""
-            return self._bind(dim, *solved, f"dimension {axis} of the parameter {name}")
-        if number == size:
-            return ""
-        return f"dimension {axis} is {size}, where {self._told(dim)}"
+    def shape(self, dims_: Sequence[Dim], sizes: Sequence[int], name: str) -> None:
+        """Binds symbols from the sizes of a parameter, as many as it has dimensions. Raises DimensionError where one of
+        them contradicts what was said before."""
+        for axis, (dim, size) in enumerate(zip(dims_, sizes, strict=True)):
+            if self._own(dim) != size:
+                self._fit(dim, size, f"dimension {axis} of {name}")
+
+    def _fit(self, dim: Dim, size: int, place: str) -> None:
+        if type(dim) is int:
+            hint = "where it may vary, name it in dynamic_shapes when the model is captured"
+            raise DimensionError(f"{place} is {size}, and must be {dim}", hint=hint)
+        try:
+            solved = dims.solve(dim, size)
+        except DimensionError as error:
+            raise DimensionError(f"{place} is {size}, which is no {notation.text(dim)}") from error
+        if solved is None:
+            self.pending.append((dim, size, place))
+            return
+        label, number = solved
+        if label in self.values:
+            first = f"{label} is {self.values[label]} by {self.sources[label]}"
+            raise DimensionError(f"{place} makes {label} = {number}, but {first}")
+        problem = self._bind(dim, label, number, place)
+        if problem:
+            raise DimensionError(f"{place} is {size}: {problem}")
 
     def _bind(self, dim: Dim, label: str, number: int, source: str) -> str:
         if number < 0 and all(s.is_nonnegative for s in dims.symbols_of(dim)):
@@ -72,32 +78,19 @@ class Binding:
         self.memo.clear()
         return ""
 
-    def _told(self, dim: Dim) -> str:
-        """What a dimension must be, and who said so."""
-        number = self._own(dim)
-        text = notation.text(dim)
-        if type(dim) is int:
-            return f"{number} is expected"
-        said = [
-            f"{s.name} = {self.values[dims.label(s)]} by {self.sources[dims.label(s)]}" for s in dims.symbols_of(dim)
-        ]
-        return f"{text} = {number} is expected ({', '.join(said)})"
-
-    def check_pending(self) -> str:
-        """Dimensions that could not be solved when they were met, now that all parameters are bound."""
-        for dim, size, name, axis in self.pending:
+    def check_pending(self) -> None:
+        """Raises DimensionError for a dimension that could not be solved when it was met, now that all are bound."""
+        for dim, size, place in self.pending:
             number = self._own(dim)
             if number is not None and number != size:
-                return f"dimension {axis} of the parameter {name} is {size}, where {self._told(dim)}"
-        return ""
+                raise DimensionError(f"{place} is {size}, and must be {notation.text(dim)} = {number}")
 
-    def check_ranges(self, ranges: Mapping[str, Range]) -> str:
-        """What is wrong with a symbol that lies outside its range, or nothing."""
+    def check_ranges(self, ranges: Mapping[str, Range]) -> None:
+        """Raises DimensionError for a symbol that lies outside its range."""
         for label, range_ in ranges.items():
             if label in self.values and self.values[label] not in range_:
                 number, source = self.values[label], self.sources[label]
-                return f"{label} is {number} by {source}, outside its range {range_}"
-        return ""
+                raise DimensionError(f"{label} is {number} by {source}, outside its range {range_}")
 
     # ------------------------------------------------------------------------------------------ computed values
 
@@ -131,13 +124,12 @@ class Binding:
         said = [f"{label} = {self.values[label]}" for label in labels if label in self.values]
         return f", with {', '.join(said)}" if said else ""
 
-    def content(self, symbol: sympy.Symbol, number: int) -> str:
-        """Binds a symbol that is the content of a scalar; what contradicts what is known of it, or nothing."""
+    def content(self, symbol: sympy.Symbol, number: int, source: str = "a scalar") -> None:
+        """Binds a symbol that is the content of a scalar. Raises DimensionError where another number is known of it."""
         label = dims.label(symbol)
         if self.values.get(label, number) != number:
-            return f"{label} is {self.values[label]} by {self.sources[label]}, and {number} by a scalar"
-        self.values[label], self.sources[label] = number, "a scalar"
-        return ""
+            raise DimensionError(f"{label} is {self.values[label]} by {self.sources[label]}, and {number} by {source}")
+        self.values[label], self.sources[label] = number, source
 
     # ------------------------------------------------------------------------------------------ numbers
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from irkit import dims
+from irkit.contract.binding import Binding
 from irkit.core.ir import Graph
 from irkit.core.types import Tensor
 from irkit.dims import Dim, Range, notation
@@ -24,36 +25,24 @@ def binding_of(
     `numbers` are the arguments that are themselves sizes, by the name of the parameter; a port tells which symbol it
     gives. Raises ContractError where a rank, a fixed size, or the relation between two sizes is not that of the graph.
     """
-    sizes: dict[str, int] = {}
-    origin: dict[str, str] = {}
-    later: list[tuple[str, int, Any, int]] = []
+    binding = Binding()
     for port in graph.signature.params:
         if port.role == "input" and port.binds and port.name in (numbers or {}):
-            sizes[port.binds], origin[port.binds] = int((numbers or {})[port.name]), f"the number {port.name}"
-    for name, param, shape in zip(names_of(graph), graph.params, shapes, strict=True):
-        if not isinstance(param.type, Tensor) or shape is None:
-            continue
-        if len(shape) != param.type.rank:
-            raise ContractError(
-                f"{name} has {len(shape)} dimensions, and must be a {param.type!r}",
-                hint="give it in that form, or capture the model again with an example like it",
-            )
-        for axis, (dim, size) in enumerate(zip(param.type.shape, shape, strict=True)):
-            found = solved(name, axis, dim, size)
-            if found is None:
-                later.append((name, axis, dim, size))
-            elif sizes.setdefault(found[0], found[1]) != found[1]:
-                first = f"{found[0]} is {sizes[found[0]]} by {origin[found[0]]}"
-                raise ContractError(f"dimension {axis} of {name} makes {found[0]} = {found[1]}, but {first}")
-            else:
-                origin.setdefault(found[0], f"dimension {axis} of {name}")
-    for name, axis, dim, size in later:
-        expected = dims.evaluate(dim, sizes) if all(s.name in sizes for s in dims.symbols_of(dim)) else size
-        if expected != size:
-            wanted = str(dim) if type(dim) is int else f"{notation.text(dim)} = {expected}"
-            hint = "where it may vary, name it in dynamic_shapes when the model is captured" if type(dim) is int else ""
-            raise ContractError(f"dimension {axis} of {name} is {size}, and must be {wanted}", hint=hint)
-    return sizes
+            binding.content(dims.symbol(port.binds), int((numbers or {})[port.name]), f"the number {port.name}")
+    try:
+        for name, param, shape in zip(names_of(graph), graph.params, shapes, strict=True):
+            if not isinstance(param.type, Tensor) or shape is None:
+                continue
+            if len(shape) != param.type.rank:
+                raise ContractError(
+                    f"{name} has {len(shape)} dimensions, and must be a {param.type!r}",
+                    hint="give it in that form, or capture the model again with an example like it",
+                )
+            binding.shape(param.type.shape, shape, name)
+        binding.check_pending()
+    except DimensionError as error:
+        raise ContractError(error.what, hint=error.hint) from error
+    return binding.values
 
 
 def solved(name: str, axis: int, dim: Dim, size: int) -> tuple[str, int] | None:

@@ -19,7 +19,7 @@ from irkit.core.ir import Graph, Value, require_graph
 from irkit.core.types import DType, Optional, Tensor, Tuple, Type, dims_of
 from irkit.core.types import Sequence as SequenceType
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
-from irkit.errors import EvaluateError
+from irkit.errors import DimensionError, EvaluateError
 from irkit.evaluation.kernels.common import Array, Kernel, attr
 from irkit.evaluation.kernels.table import DRAWS, KERNELS
 from irkit.support.arguments import brief
@@ -51,13 +51,13 @@ def evaluate(
     run = Run(kernels, np.random.default_rng(seed), every)
     arrays = arranged(graph, feeds)
     binding = Binding()
-    for value, array, name in zip(graph.params, arrays, names(graph), strict=True):
-        problem = binding.feed(value.type, array, name)
-        if problem:
-            raise EvaluateError(problem, hint="feed arrays of the parameter's element type and dimensions")
-    problem = binding.check_pending() or binding.check_ranges(graph.symbols)
-    if problem:
-        raise EvaluateError(problem)
+    try:
+        for value, array, name in zip(graph.params, arrays, names(graph), strict=True):
+            binding.feed(value.type, array, f"the parameter {name}")
+        binding.check_pending()
+        binding.check_ranges(graph.symbols)
+    except DimensionError as error:
+        raise EvaluateError(error.what, hint=error.hint) from error
     with np.errstate(all="ignore"):
         return run.graph(graph, arrays, binding)
 
@@ -229,13 +229,12 @@ class Run:
             known = {name: size for name, size in known.items() if name not in own}
         binding = Binding(outer=known)
         given = [settled(p.type, a) for p, a in zip(body.params, arrays, strict=True)]
-        for index, (param, array) in enumerate(zip(body.params, given, strict=True)):
-            problem = binding.feed(param.type, array, f"number {index} of the body {body.name!r}")
-            if problem:
-                raise EvaluateError(problem)
-        problem = binding.check_pending()
-        if problem:
-            raise EvaluateError(problem)
+        try:
+            for index, (param, array) in enumerate(zip(body.params, given, strict=True)):
+                binding.feed(param.type, array, f"the parameter number {index} of the body {body.name!r}")
+            binding.check_pending()
+        except DimensionError as error:
+            raise EvaluateError(error.what) from error
         return self.graph(body, given, binding)
 
 
@@ -261,9 +260,10 @@ def sizes(value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> A
     attributes = dict(value.attributes)
     scalars = attributes.get("scalars", ())
     for symbol, operand in zip(scalars, operands[len(operands) - len(scalars) :], strict=True):
-        problem = binding.content(symbol, int(np.asarray(operand).reshape(())))
-        if problem:
-            raise EvaluateError(problem, source=str(value.origin))
+        try:
+            binding.content(symbol, int(np.asarray(operand).reshape(())))
+        except DimensionError as error:
+            raise EvaluateError(error.what, source=str(value.origin)) from error
     numbers = [binding.number(d) for d in attributes["dims"]]
     if None in numbers:
         unknown = attributes["dims"][numbers.index(None)]

@@ -6,32 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from irkit.errors import TypeRuleError
-from irkit.ops.types import (
-    activations,
-    attention,
-    casts,
-    control,
-    convolution,
-    creation,
-    elementwise,
-    images,
-    indexing,
-    linear_algebra,
-    movement,
-    normalization,
-    pooling,
-    recurrent,
-    reduction,
-    sequences,
-    signal,
-    text,
-)
+from irkit.ops.families import FAMILIES
 from irkit.support.families import functions_of
 
-RULES: Mapping[str, Callable[[Any], Any]] = functions_of("infer_", "irkit.ops.types", (
-    activations, attention, casts, control, convolution, creation, elementwise, images, indexing, linear_algebra,
-    movement, normalization, pooling, recurrent, reduction, sequences, signal, text,
-))  # fmt: skip
+RULES: Mapping[str, Callable[[Any], Any]] = functions_of("infer_", "irkit.ops.types", FAMILIES)
 
 
 def infer(op: str) -> Callable[[Any], Any]:

@@ -94,9 +94,7 @@ def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any
             given.append(pair(*new) if len(new) == 2 else new[0])
         else:
             given.append(operand)
-    if scope.lower is None:
-        raise LoweringError("a body cannot be lowered outside a fold")
-    results, inner = scope.lower(module, given, scope.sizes, scope.options, scope, closed=True)
+    results, inner = scope.graph_within(module, given, closed=True)
     flat = results if isinstance(results, tuple | list) else (results,)
     checks = settled_checks(inner, inner.checks)
     held = [all_of(checks)] if checks else []

@@ -95,9 +95,7 @@ def written_out(
     module, guards = traced(run, [of_type(flat[i], leaves[i]) for i in inputs], target, node)
     scope.guards.extend((guard, source_of(node)) for guard in guards)
     scope.decomposed[str(target)] += 1
-    if scope.lower is None:
-        raise LoweringError(f"{target} is to be written out, and the scope says no way to lower a graph")
-    results, _ = scope.lower(module, [leaves[i] for i in inputs], scope.sizes, scope.options, scope)
+    results, _ = scope.graph_within(module, [leaves[i] for i in inputs], closed=False)
     return results
 
 

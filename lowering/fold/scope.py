@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
 import sympy
 import torch
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from irkit.build import const, shape_vector
@@ -61,6 +61,14 @@ class Check:
     hint: str = ""
 
 
+class LowersGraph(Protocol):
+    """What `lowering.fold.nodes.lower_graph` is."""
+
+    def __call__(
+        self, module: GraphModule, given: Sequence[Any], sizes: Sizes, options: Options, outer: Scope, closed: bool
+    ) -> tuple[Any, Scope]: ...
+
+
 @attrs.define(eq=False)
 class Scope:
     """The state of lowering one FX graph; made by `lower_graph`, seen by nobody else once it returns.
@@ -73,8 +81,9 @@ class Scope:
     `binders` what binds each data-dependent symbol (by its content where the flag says so), `numbers` the float64
     scalars that those stand for which are no integers; `guards` what decompositions assumed of torch's sizes, with the
     user's line, `checks` what the program asserts of its data; `deciding` the operands that each of torch's symbols of
-    data was taken out of; `closed` says that the graph is the body of a branch or a loop, or part of one; `lower` is
-    `lower_graph`, for those who need it from below.
+    data was taken out of; `closed` says that the graph is the body of a branch or a loop, or part of one. Lowering
+    is recursive, since nodes have bodies and decompositions, which are graphs: `lower` is the fold itself, which
+    `graph_within` calls; None where no FX graph is lowered at all.
     """
 
     sizes: Sizes
@@ -91,12 +100,21 @@ class Scope:
     checks: list[Check] = attrs.field(factory=list)
     deciding: dict[Any, tuple[Any, ...]] = attrs.field(factory=dict)
     closed: bool = False
-    lower: Callable[..., Any] | None = None
+    lower: LowersGraph | None = None
 
     def read(self, node: Node) -> Any:
         """The current content of a node."""
         place = self.places.get(node)
         return self.env[node] if place is None else place.read(self.store[place.base])
+
+    def graph_within(self, module: GraphModule, given: Sequence[Any], *, closed: bool) -> tuple[Any, Scope]:
+        """(results, scope) of a graph that a node of this one stands for; `closed` where it is a body, and no part.
+
+        Raises LoweringError where no FX graph is being lowered.
+        """
+        if self.lower is None:
+            raise LoweringError(f"the graph {type(module).__name__} can be lowered as a part of an FX graph only")
+        return self.lower(module, given, self.sizes, self.options, self, closed)
 
 
 def hold(scope: Scope, node: Node, value: Any) -> None:

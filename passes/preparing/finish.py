@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 import attrs
 
 from irkit.core.ir import Graph
+from irkit.onnx.writing.materialize import materialize_dims
 from passes.legal.legalize import newest_for
-from passes.legal.materialize_dims import materialize_dims
 from passes.precision import Mixed, Precision
 from passes.preparing.prepare import fitted
 from passes.targets import Target

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from irkit.core.ir import Graph, require_graph
-from irkit.onnx.writing.materialize import ALLOWZERO
+from irkit.onnx.writing.materialize import ALLOWZERO, materialize_dims
 from irkit.rewriting.driver import Plan
 from passes.legal.legalize import legalize
-from passes.legal.materialize_dims import materialize_dims
 from passes.legal.opsets.operators import plain_reshapes
 from passes.legal.runtime.limits import limited
 from passes.preparing.fuse import fuse, hold

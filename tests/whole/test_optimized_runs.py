@@ -14,8 +14,8 @@ from irkit import dims
 from irkit.build import op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import tensor
+from irkit.onnx.writing.materialize import materialize_dims
 from passes import optimize, prepare
-from passes.legal.materialize_dims import materialize_dims
 from tests.fuzz.optimized_runs import SOURCES, between, faults
 
 DRAWS = {"typed": 25, "chained": 80, "sampled": 30, "noded": 25, "torch": 2}

@@ -4,26 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from irkit.evaluation.kernels import (
-    activations,
-    attention,
-    casts,
-    convolution,
-    creation,
-    elementwise,
-    images,
-    indexing,
-    linear_algebra,
-    movement,
-    normalization,
-    pooling,
-    recurrent,
-    reduction,
-    sequences,
-    signal,
-    text,
-)
 from irkit.evaluation.kernels.common import Kernel
+from irkit.ops.families import FAMILIES
 from irkit.ops.schemas import NONDETERMINISTIC
 from irkit.support.families import functions_of
 
@@ -31,8 +13,5 @@ DRAWS = NONDETERMINISTIC | {"Dropout"}
 """Operators whose kernels take the keyword argument `rng`."""
 
 
-KERNELS: Mapping[str, Kernel] = functions_of("kernel_", "irkit.evaluation.kernels", (
-    activations, attention, casts, convolution, creation, elementwise, images, indexing, linear_algebra,
-    movement, normalization, pooling, recurrent, reduction, sequences, signal, text,
-))  # fmt: skip
+KERNELS: Mapping[str, Kernel] = functions_of("kernel_", "irkit.evaluation.kernels", FAMILIES)
 """The kernel of each operator, by its name in the IR."""

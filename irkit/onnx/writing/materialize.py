@@ -22,7 +22,7 @@ ALLOWZERO = 14
 
 
 @uncollected
-def materialize(graph: Graph, opset: int = OPSET) -> Graph:
+def materialize_dims(graph: Graph, opset: int = OPSET) -> Graph:
     """The graph without ShapeVector, in its bodies too; itself where there is none.
 
     In Reshape a dimension of the operand at the same place becomes 0 and one other becomes -1, where ONNX allows that

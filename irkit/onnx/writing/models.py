@@ -22,7 +22,7 @@ from irkit.dims import is_fresh
 from irkit.errors import SerializeError
 from irkit.onnx.writing.downgrade import downgraded_graph
 from irkit.onnx.writing.inlining import called_bodies, expand_calls
-from irkit.onnx.writing.materialize import materialize
+from irkit.onnx.writing.materialize import materialize_dims
 from irkit.onnx.writing.names import Names, Scope, assign, encodable, weight_key
 from irkit.onnx.writing.protos import Types, attribute_proto, domain_version, explicit_defaults, kind_of, place, row_at
 from irkit.onnx.writing.tensors import header, tensor_proto
@@ -111,7 +111,7 @@ def skeleton(
         raise SerializeError(f"irkit writes opsets 7 to {OPSET}, and was asked for {opset!r}")
     if ir_version is not None and (type(ir_version) is not int or not 3 <= ir_version < 1 << 31):
         raise SerializeError(f"there is no IR version {ir_version!r}", hint="leave it out, and the lowest is taken")
-    written = downgraded_graph(materialize(graph if functions else expand_calls(graph), version), version)
+    written = downgraded_graph(materialize_dims(graph if functions else expand_calls(graph), version), version)
     model = ModelProto(producer_name=PRODUCER, ir_version=ir_version or lowest_ir_version(version))
     writer = Writer(version, Types(lambda: frozenset(s.name for s in all_symbols(written))), sink, model.ir_version)
     scope = assign(written)

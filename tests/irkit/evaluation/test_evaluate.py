@@ -61,8 +61,8 @@ def test_feeds_go_by_position_name_or_parameter() -> None:
         ([zeros(2, 3), np.zeros((2, 1))], "'b' is fed f64[2, 1], where its type is f32[batch, seq]"),
         ([zeros(2, 3), zeros(2)], "'b' is fed f32[2], where its type is f32[batch, seq]"),
         ([zeros(2, 4), zeros(2, 1)], "'a' is fed f32[2, 4], where its type is f32[batch, 3]"),
-        ([zeros(2, 3), zeros(5, 1)], "batch = 2 by dimension 0 of the parameter 'a'"),
-        ([zeros(2, 3), [zeros(2)]], "'b' is fed"),
+        ([zeros(2, 3), zeros(5, 1)], "but batch is 2 by dimension 0 of the parameter 'a'"),
+        ([zeros(2, 3), [zeros(2)]], "'b' makes batch = 1"),
     ],
 )
 def test_feeds_that_do_not_fit_are_refused(feeds: Any, says: str) -> None:
@@ -82,7 +82,7 @@ def test_expressions_of_sizes_are_solved_whatever_the_order() -> None:
     both, double, single = (param(Tensor(DType.FLOAT, (d,))) for d in (n * m, 2 * n + 1, m))
     graph = graph_of(both, double, single, results=shape_vector((n, m, n * m)))
     assert evaluate(graph, [zeros(6), zeros(5), zeros(3)])[0].tolist() == [2, 3, 6]
-    with pytest.raises(EvaluateError, match="no integer n makes"):
+    with pytest.raises(EvaluateError, match=r"number 1 is 4, which is no 2\*n \+ 1"):
         evaluate(graph, [zeros(6), zeros(4), zeros(3)])
     with pytest.raises(EvaluateError, match="dimension 0 of the parameter number 0 is 7"):
         evaluate(graph, [zeros(7), zeros(5), zeros(3)])

@@ -22,8 +22,7 @@ from irkit.dims import Range
 from irkit.errors import SerializeError
 from irkit.evaluation.interpreter import evaluate
 from irkit.onnx import sessions
-from irkit.onnx.writing.materialize import has_vectors
-from passes.legal.materialize_dims import materialize_dims
+from irkit.onnx.writing.materialize import has_vectors, materialize_dims
 
 B, S, U = dims.symbol("batch"), dims.symbol("seq"), dims.symbol("u", signed=True)
 SIZES = [(2, 3), (1, 1), (7, 10), (0, 5), (4, 0), (0, 0)]

@@ -21,6 +21,7 @@ from irkit.checking.comparison import Difference, compare
 from irkit.core.ir import Graph, Port, Signature, Value, param
 from irkit.core.types import dims_of
 from irkit.dims import Range
+from irkit.onnx.writing.materialize import materialize_dims
 from irkit.onnx.writing.models import to_proto
 from irkit.rewriting.face import rewrite
 from irkit.support.uncollected import uncollected
@@ -29,7 +30,6 @@ from lowering.fold.registry import Registry
 from lowering.fold.scope import Options
 from lowering.records.sizes import Sizes
 from lowering.records.types import array_of, type_of
-from passes.legal.materialize_dims import materialize_dims
 from passes.rules.nan import NAN
 
 IR_VERSION = 13

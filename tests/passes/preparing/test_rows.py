@@ -21,12 +21,12 @@ from irkit.core.ir import Graph, Value, constant, param
 from irkit.core.types import DType, Tensor, tensor
 from irkit.doors.to_onnx import save
 from irkit.evaluation.interpreter import evaluate
+from irkit.onnx.writing.materialize import materialize_dims
 from irkit.onnx.writing.models import to_proto
 from irkit.onnx.writing.tensors import chunks
 from irkit.verification.laws import verify
 from passes import optimize, prepare
 from passes.legal.legalize import legalize
-from passes.legal.materialize_dims import materialize_dims
 from passes.preparing.linear_rows import Region, joined_name, rows
 from passes.preparing.steer import steer
 from passes.rules.constants import transposed
