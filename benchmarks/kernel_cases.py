@@ -330,11 +330,27 @@ def embedded(fused: bool, plus: Any = op.Add) -> Form:
 
 def attentions() -> Iterator[Case]:
     """Attention of (batch, length, width), with what may come with it."""
-    for wanted in ((), ("bias",), ("mask",), ("attention_bias",), ("past",), ("unidirectional",), ("bias", "mask"),
-                   ("bias", "attention_bias"), ("unidirectional", "past"), ("attention_bias", "past")):  # fmt: skip
+    for wanted in (
+        (),
+        ("bias",),
+        ("mask",),
+        ("attention_bias",),
+        ("past",),
+        ("unidirectional",),
+        ("bias", "mask"),
+        ("bias", "attention_bias"),
+        ("unidirectional", "past"),
+        ("attention_bias", "past"),
+    ):
         yield Case(many_heads(wanted), tuple(written(wanted, style) for style in ("operator", "products")), ROWS)
-    for wanted in ((), ("mask",), ("unidirectional",), ("attention_bias",), ("unidirectional", "mask"),
-                   ("unidirectional", "attention_bias")):  # fmt: skip
+    for wanted in (
+        (),
+        ("mask",),
+        ("unidirectional",),
+        ("attention_bias",),
+        ("unidirectional", "mask"),
+        ("unidirectional", "attention_bias"),
+    ):
         plain = tuple(written((*wanted, "projected"), style) for style in ("operator", "products", "apart"))
         yield Case(packed(wanted), plain, ROWS, copies=1)
     yield Case(crossed(True), (crossed(False),), ROWS)
@@ -519,8 +535,10 @@ def grouped(wanted: tuple[str, ...], style: str) -> Form:
             given = {"num_heads": m.heads, "kv_num_heads": shared, "do_rotary": int("rotary" in wanted)}
             operands = [q, k, v, *past, m.fed(ends), const(count), *caches]
             return call("com.microsoft::GroupQueryAttention", operands, given, outputs=3)
-        heads = [op.Transpose(op.Reshape(x, np.array([0, 0, n, size])), perm=(0, 2, 1, 3))
-                 for x, n in ((q, m.heads), (k, shared), (v, shared))]  # fmt: skip
+        heads = [
+            op.Transpose(op.Reshape(x, np.array([0, 0, n, size])), perm=(0, 2, 1, 3))
+            for x, n in ((q, m.heads), (k, shared), (v, shared))
+        ]
         if "rotary" in wanted:
             heads[:2] = [turned(style.rpartition(" ")[2], x, cos, sin, ids) for x in heads[:2]]
         keys, values = (x if p is None else op.Concat(p, x, axis=2) for p, x in zip(past, heads[1:], strict=True))

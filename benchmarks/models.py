@@ -21,9 +21,14 @@ def llama(layers: int, hidden: int = 256) -> Built:
 
     heads = 4 if hidden <= 256 else hidden // 64
     config = LlamaConfig(
-        vocab_size=1000, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers,
-        num_attention_heads=heads, num_key_value_heads=heads // 2, max_position_embeddings=512,
-    )  # fmt: skip
+        vocab_size=1000,
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads // 2,
+        max_position_embeddings=512,
+    )
     size = hidden // heads
     past = DynamicCache(config=config)
     for layer in range(layers):
@@ -87,9 +92,8 @@ def t5() -> Built:
     from transformers import T5Config, T5Model
 
     config = T5Config(
-        vocab_size=1000, d_model=128, d_ff=256, d_kv=32, num_layers=3, num_heads=4, use_cache=False,
-        **EAGER,
-    )  # fmt: skip
+        vocab_size=1000, d_model=128, d_ff=256, d_kv=32, num_layers=3, num_heads=4, use_cache=False, **EAGER
+    )
     inputs = {"input_ids": torch.randint(0, 1000, (2, 9)), "decoder_input_ids": torch.randint(0, 1000, (2, 7))}
     shapes = {"input_ids": {0: "batch", 1: "source"}, "decoder_input_ids": {0: "batch", 1: "target"}}
     return T5Model(config), (), inputs, shapes
@@ -110,9 +114,8 @@ def swin() -> Built:
     from transformers import SwinConfig, SwinModel
 
     config = SwinConfig(
-        image_size=64, patch_size=4, embed_dim=32, depths=[2, 2, 2], num_heads=[2, 4, 8], window_size=4,
-        **EAGER,
-    )  # fmt: skip
+        image_size=64, patch_size=4, embed_dim=32, depths=[2, 2, 2], num_heads=[2, 4, 8], window_size=4, **EAGER
+    )
     return SwinModel(config), (), {"pixel_values": torch.randn(2, 3, 64, 64)}, {"pixel_values": {0: "batch"}}
 
 
@@ -121,9 +124,14 @@ def yolos() -> Built:
     from transformers import YolosConfig, YolosForObjectDetection
 
     config = YolosConfig(
-        image_size=[64, 96], patch_size=16, hidden_size=96, num_hidden_layers=4, num_attention_heads=4,
-        intermediate_size=192, num_detection_tokens=10,
-    )  # fmt: skip
+        image_size=[64, 96],
+        patch_size=16,
+        hidden_size=96,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=192,
+        num_detection_tokens=10,
+    )
     return (
         YolosForObjectDetection(config),
         (),
@@ -227,9 +235,16 @@ def decode_bart() -> Built:
     from transformers import BartConfig, BartForConditionalGeneration
 
     config = BartConfig(
-        vocab_size=1000, d_model=256, decoder_ffn_dim=512, encoder_ffn_dim=512, encoder_layers=1, decoder_layers=3,
-        encoder_attention_heads=4, decoder_attention_heads=4, max_position_embeddings=512,
-    )  # fmt: skip
+        vocab_size=1000,
+        d_model=256,
+        decoder_ffn_dim=512,
+        encoder_ffn_dim=512,
+        encoder_layers=1,
+        decoder_layers=3,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        max_position_embeddings=512,
+    )
     return translating(BartForConditionalGeneration(config), 3, 4, 64)
 
 
@@ -238,10 +253,19 @@ def decode_whisper() -> Built:
     from transformers import WhisperConfig, WhisperForConditionalGeneration
 
     config = WhisperConfig(
-        vocab_size=1000, d_model=256, decoder_ffn_dim=512, encoder_ffn_dim=512, encoder_layers=1, decoder_layers=3,
-        encoder_attention_heads=4, decoder_attention_heads=4, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        vocab_size=1000,
+        d_model=256,
+        decoder_ffn_dim=512,
+        encoder_ffn_dim=512,
+        encoder_layers=1,
+        decoder_layers=3,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
         decoder_start_token_id=1,
-    )  # fmt: skip
+    )
     return translating(WhisperForConditionalGeneration(config), 3, 4, 64)
 
 
@@ -259,9 +283,14 @@ def decode_llama(layers: int, hidden: int, past: int) -> Built:
 
     heads = max(2, hidden // 64)
     config = LlamaConfig(
-        vocab_size=1000, hidden_size=hidden, intermediate_size=2 * hidden, num_hidden_layers=layers,
-        num_attention_heads=heads, num_key_value_heads=heads // 2, max_position_embeddings=512,
-    )  # fmt: skip
+        vocab_size=1000,
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads // 2,
+        max_position_embeddings=512,
+    )
     return decoding(config, past)
 
 
@@ -270,9 +299,15 @@ def decode_qwen() -> Built:
     from transformers import Qwen3Config
 
     config = Qwen3Config(
-        vocab_size=1000, hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=64, max_position_embeddings=512,
-    )  # fmt: skip
+        vocab_size=1000,
+        hidden_size=256,
+        intermediate_size=512,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=64,
+        max_position_embeddings=512,
+    )
     return decoding(config, 64)
 
 
@@ -300,9 +335,13 @@ def whisper_tiny() -> Built:
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
     config = WhisperConfig(
-        d_model=128, encoder_layers=4, encoder_attention_heads=4, encoder_ffn_dim=256, num_mel_bins=80,
+        d_model=128,
+        encoder_layers=4,
+        encoder_attention_heads=4,
+        encoder_ffn_dim=256,
+        num_mel_bins=80,
         max_source_positions=100,
-    )  # fmt: skip
+    )
     inputs = {"input_features": torch.randn(1, 80, 200)}
     return WhisperEncoder(config), (), inputs, {"input_features": {0: "batch"}}
 

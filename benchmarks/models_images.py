@@ -57,9 +57,12 @@ def detr() -> Built:
     from transformers import DetrConfig, DetrForObjectDetection, ResNetConfig
 
     backbone = ResNetConfig(
-        embedding_size=16, hidden_sizes=[16, 32, 64, 128], depths=[1, 1, 1, 1], layer_type="basic",
+        embedding_size=16,
+        hidden_sizes=[16, 32, 64, 128],
+        depths=[1, 1, 1, 1],
+        layer_type="basic",
         out_features=["stage4"],
-    )  # fmt: skip
+    )
     given: dict[str, Any] = {
         "use_timm_backbone": False, "backbone_config": backbone, "d_model": 64, "encoder_layers": 2,
         "decoder_layers": 2, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "encoder_attention_heads": 4,
@@ -84,11 +87,15 @@ class DenseBlock(nn.Module):
         rows = ((width + i * growth, 4 * growth) for i in range(layers))
         self.layers = nn.ModuleList(
             nn.Sequential(
-                nn.BatchNorm2d(w), nn.ReLU(), nn.Conv2d(w, inner, 1, bias=False), nn.BatchNorm2d(inner), nn.ReLU(),
+                nn.BatchNorm2d(w),
+                nn.ReLU(),
+                nn.Conv2d(w, inner, 1, bias=False),
+                nn.BatchNorm2d(inner),
+                nn.ReLU(),
                 nn.Conv2d(inner, growth, 3, 1, 1, bias=False),
             )
             for w, inner in rows
-        )  # fmt: skip
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:

@@ -178,8 +178,11 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 
 def main() -> None:
     """Prints one row for each model and opset."""
-    table = Table("model", "opset", *(f"{who}: {what}" for who in ("irkit", "onnxruntime")
-                                      for what in ("casts", "size", "error", "strict", "ms")))  # fmt: skip
+    table = Table(
+        "model",
+        "opset",
+        *(f"{who}: {what}" for who in ("irkit", "onnxruntime") for what in ("casts", "size", "error", "strict", "ms")),
+    )
     for subject in subjects():
         for opset in OPSETS:
             ready = prepare(subject.graph, "onnxruntime-cpu", opset)

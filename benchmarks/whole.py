@@ -34,9 +34,13 @@ def llama(layers: int, cached: bool) -> Case:
     from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        hidden_size=256, intermediate_size=512, num_hidden_layers=layers, num_attention_heads=4,
-        num_key_value_heads=2, vocab_size=1000,
-    )  # fmt: skip
+        hidden_size=256,
+        intermediate_size=512,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=1000,
+    )
     model = LlamaForCausalLM(config).eval()
     given: dict[str, Any] = {"input_ids": torch.randint(0, 999, (2, 3))}
     if not cached:
@@ -84,9 +88,14 @@ def whisper() -> Case:
     from transformers import WhisperConfig, WhisperModel
 
     config = WhisperConfig(
-        d_model=768, encoder_layers=12, decoder_layers=1, encoder_attention_heads=12, decoder_attention_heads=12,
-        encoder_ffn_dim=3072, decoder_ffn_dim=3072,
-    )  # fmt: skip
+        d_model=768,
+        encoder_layers=12,
+        decoder_layers=1,
+        encoder_attention_heads=12,
+        decoder_attention_heads=12,
+        encoder_ffn_dim=3072,
+        decoder_ffn_dim=3072,
+    )
     given = {"input_features": torch.randn(2, 80, 3000)}
     encoder = WhisperModel(config).get_encoder().eval()
     return encoder, (), given, {"input_features": {0: "batch"}}, {"input_features": {0: AUTO}}

@@ -80,8 +80,15 @@ def agree(
         chosen = assignment(params, rng, given or {}, empty=empty)
         if agreed and (0 not in chosen.values() or rng.random() < 0.5):
             break
-        arrays = feeds(params, rng, special=limits.exact, chosen=chosen, arrays=given or {}, whole=True,
-                       plain=not limits.exact and not limits.measured)  # fmt: skip
+        arrays = feeds(
+            params,
+            rng,
+            special=limits.exact,
+            chosen=chosen,
+            arrays=given or {},
+            whole=True,
+            plain=not limits.exact and not limits.measured,
+        )
         if given is not None and not is_allowed(old, params, arrays):
             continue
         elements = count_agreeing(name, old, new, params, arrays, rng, limits, names, operands, marks=given is not None)

@@ -183,9 +183,16 @@ class Tally:
                 return False
         given = None if arrays is None else {v: arrays[v] for v in params if v in arrays}
         agreed = agree(
-            rule.name, old, found, params, self.rng, limits=self.limits, given=given, names=names,
+            rule.name,
+            old,
+            found,
+            params,
+            self.rng,
+            limits=self.limits,
+            given=given,
+            names=names,
             operands=self.operands(m),
-        )  # fmt: skip
+        )
         if not any(each.elements for each in agreed):
             self.empty, self.no_value = self.empty + bool(agreed), self.no_value + (not agreed)
             return False
@@ -197,9 +204,15 @@ class Tally:
         return True
 
     def blame(
-        self, what: str, roots: tuple[Value, ...], params: tuple[Value, ...], arrays: Mapping[Value, Any] | None,
-        error: Any = None, made: Any = None, names: Mapping[Value, str] = NOTHING,
-    ) -> None:  # fmt: skip
+        self,
+        what: str,
+        roots: tuple[Value, ...],
+        params: tuple[Value, ...],
+        arrays: Mapping[Value, Any] | None,
+        error: Any = None,
+        made: Any = None,
+        names: Mapping[Value, str] = NOTHING,
+    ) -> None:
         """Raises Counterexample, unless the left side has no value: what nothing computes, no rule need foresee."""
         if not has_value(roots, params, self.rng, arrays or {}):
             return
@@ -279,14 +292,26 @@ def report(tally: Tally, fired: int, misses: Misses) -> Checked:
     rule, covered = tally.rule, tally.covered
     allowed = () if rule.sample is not None else dtypes_of((rule.pattern, *rule.others))
     return Checked(
-        fired=fired, declined=sorted_counts(tally.declined), near_misses=misses.made, near_fired=misses.fired,
-        on_runtime=tally.on_runtime, not_there=tally.not_there, rule=rule.name, exact=rule.exact,
+        fired=fired,
+        declined=sorted_counts(tally.declined),
+        near_misses=misses.made,
+        near_fired=misses.fired,
+        on_runtime=tally.on_runtime,
+        not_there=tally.not_there,
+        rule=rule.name,
+        exact=rule.exact,
         near_kinds=tuple((k, (misses.kinds[k], misses.fired_kinds[k])) for k in sorted(set(map(kind_of, CHANGES)))),
-        empty=tally.empty, no_value=tally.no_value, types=sorted_counts(covered.types),
-        untried=untried_types(allowed, covered.types), ranks=sorted_counts(covered.ranks),
-        axes=sorted_counts(covered.axes), sizes=sorted_counts(covered.sizes), numbers=sorted_counts(covered.numbers),
-        reused=covered.reused, lines=tally.unseen(),
-    )  # fmt: skip
+        empty=tally.empty,
+        no_value=tally.no_value,
+        types=sorted_counts(covered.types),
+        untried=untried_types(allowed, covered.types),
+        ranks=sorted_counts(covered.ranks),
+        axes=sorted_counts(covered.axes),
+        sizes=sorted_counts(covered.sizes),
+        numbers=sorted_counts(covered.numbers),
+        reused=covered.reused,
+        lines=tally.unseen(),
+    )
 
 
 def random_sample(rule: Rule, rng: np.random.Generator) -> tuple[Value, ...] | None:

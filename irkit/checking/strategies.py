@@ -98,9 +98,13 @@ def random_graph(
 
 
 def grown_graph(
-    integer: Callable[[int, int], int], names: Sequence[str], max_ops: int, symbolic: bool, empty: bool,
+    integer: Callable[[int, int], int],
+    names: Sequence[str],
+    max_ops: int,
+    symbolic: bool,
+    empty: bool,
     wide: bool = True,
-) -> Graph:  # fmt: skip
+) -> Graph:
     """A graph that `integer(low, high)` decides on.
 
     Small ranks and sizes of 1 come often; so do values that are used twice, and results that are used.

@@ -43,8 +43,9 @@ def summary(graph: Graph, *, contents: bool = True) -> tuple[bytes, tuple[Any, .
         operands = tuple(-1 if v is None else number[v] for v in value.inputs)
         attributes = tuple((k, attribute_key(v, names, contents)) for k, v in value.attributes)
         inner = [(b.digest if contents else b.token) for b in value.bodies]
-        bodies = tuple((d.hex(), *(dim_key(s, names) for s in b.symbols_used))
-                       for b, d in zip(value.bodies, inner, strict=True))  # fmt: skip
+        bodies = tuple(
+            (d.hex(), *(dim_key(s, names) for s in b.symbols_used)) for b, d in zip(value.bodies, inner, strict=True)
+        )
         hasher.update(repr((value.op, operands, attributes, bodies, known)).encode())
     hasher.update(repr((len(graph.params), tuple(number[r] for r in graph.results))).encode())
     hasher.update(repr(ranges(graph, names)).encode())

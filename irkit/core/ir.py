@@ -404,9 +404,10 @@ def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
     olds = {held[v]: v if inputs[v] == v.inputs else v.with_inputs(inputs[v]) for v in moved}
     if any(v in olds for v in walk.post_order(olds.values())):
         raise GraphError(
-            "values change places of which one is made of the other", ir="\n".join(map(repr, moved)),
+            "values change places of which one is made of the other",
+            ir="\n".join(map(repr, moved)),
             hint="replace them one after the other",
-        )  # fmt: skip
+        )
     placed = walk.rebuild([built[r] for r in graph.results], olds)
     return graph.with_results(placed[built[r]] for r in graph.results)
 

@@ -154,11 +154,15 @@ _SIZES: Reader[Size] = Reader(
     name=lambda name: lambda sizes: sizes[name],
     operators=_BINARY,
     functions={
-        "max": _lifted(max), "min": _lifted(min), "floor": _lifted(lambda x: math.floor(x[0])),
-        "ceil": _lifted(lambda x: math.ceil(x[0])), "trunc": _lifted(lambda x: math.trunc(x[0])),
-        "round": _lifted(lambda x: round(x[0])), "sqrt": _lifted(lambda x: math.sqrt(x[0])),
+        "max": _lifted(max),
+        "min": _lifted(min),
+        "floor": _lifted(lambda x: math.floor(x[0])),
+        "ceil": _lifted(lambda x: math.ceil(x[0])),
+        "trunc": _lifted(lambda x: math.trunc(x[0])),
+        "round": _lifted(lambda x: round(x[0])),
+        "sqrt": _lifted(lambda x: math.sqrt(x[0])),
     },
     negative=lambda operand: lambda sizes: -operand(sizes),
     chain=_chain,
-)  # fmt: skip
+)
 _CONDITIONS: Conditions[Truth] = Conditions(_side, _compared, _joined, _negated, lambda value: lambda sizes: value)

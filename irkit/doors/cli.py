@@ -138,9 +138,16 @@ def export(
     require_writable(output)
     with stages(Console(stderr=True)) as show:
         program = to_onnx(
-            model, opset=opset, target=target, strict=strict, progress=show, dynamic_shapes=named(dim or ()),
-            specialization=specialization, rules=rules, precision=half(precision, keep, keep_io, sample),
-        )  # fmt: skip
+            model,
+            opset=opset,
+            target=target,
+            strict=strict,
+            progress=show,
+            dynamic_shapes=named(dim or ()),
+            specialization=specialization,
+            rules=rules,
+            precision=half(precision, keep, keep_io, sample),
+        )
     report = program.check() if check else None
     if report is None or report:  # before anything is printed: a closed pipe shall not keep the file from being written
         program = program.refusing_nan() if finite else program
@@ -177,9 +184,16 @@ def optimize(
     require_writable(output)
     graph, done = read(model), list[Any]()
     ready = upstairs("passes.files").optimized_for(
-        graph, target, opset, level, rules=rules, fold=fold, share_weights=share_weights,
-        precision=half(precision, keep, keep_io, sample), observe=done.append,
-    )  # fmt: skip
+        graph,
+        target,
+        opset,
+        level,
+        rules=rules,
+        fold=fold,
+        share_weights=share_weights,
+        precision=half(precision, keep, keep_io, sample),
+        observe=done.append,
+    )
     lines = changes_of(done) + ([str(ready.mixed)] if ready.mixed else [])
     before = nodes_of(model, graph)
     write(ready.graph, output, ready.target.opset)
@@ -385,9 +399,14 @@ class stages(Progress):
 
     def __init__(self, console: Console) -> None:
         super().__init__(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
-            console=console, transient=True, disable=not console.is_terminal,
-        )  # fmt: skip
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
 
     def __enter__(self) -> Any:
         super().__enter__()

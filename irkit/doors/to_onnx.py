@@ -100,8 +100,7 @@ def to_onnx(
     Args:
         model: a module, function or method (then with example `args` and `kwargs`), an `ExportedProgram`, the path of a
             `.pt2` file, or an FX `GraphModule` or `Graph` whose nodes know their shapes.
-        args: example positional arguments; nested structures and caches as the model takes them.
-        kwargs: example keyword arguments.
+        args, kwargs: example arguments, by place and by name; nested structures and caches as the model takes them.
         dynamic_shapes: any form that torch.export takes, or strings that name dimensions: `{"x": {0: "batch"}}`.
         opset: the ONNX opset, 13 to 26, honoured exactly or refused; the newest that the target runs if not given.
         target: what will run the model: "onnxruntime-cpu", "onnxruntime-cuda", "onnx", each with "+com.microsoft" if
@@ -124,10 +123,11 @@ def to_onnx(
     Returns the program, called as the model is and computed by ONNX Runtime. Raises CaptureError where it cannot be
     captured, MissingConverters and LoweringError where not lowered, RewriteError or SerializeError for opset or target.
     """
-    options = upstairs("lowering.records.options").ExportOptions(
-        dynamic_shapes=dynamic_shapes, opset=opset, target=target, input_names=input_names, output_names=output_names,
-        converters=converters, strict=strict, optimize=optimize, rules=rules, precision=precision, seed=seed, copy=copy,
-        progress=progress, scalar_inputs=scalar_inputs, specialization=specialization, widen=widen, capture=capture,
-        data=data,
-    )  # fmt: skip
-    return upstairs("lowering.program.to_onnx").export_model(model, args, kwargs, options)
+    options: dict[str, Any] = {
+        "dynamic_shapes": dynamic_shapes, "opset": opset, "target": target, "input_names": input_names,
+        "output_names": output_names, "converters": converters, "strict": strict, "optimize": optimize, "rules": rules,
+        "precision": precision, "seed": seed, "copy": copy, "progress": progress, "scalar_inputs": scalar_inputs,
+        "specialization": specialization, "widen": widen, "capture": capture, "data": data,
+    }  # fmt: skip
+    chosen = upstairs("lowering.records.options").ExportOptions(**options)
+    return upstairs("lowering.program.to_onnx").export_model(model, args, kwargs, chosen)

@@ -196,9 +196,11 @@ class Run:
         problem = binding.result(value.type, found)
         if problem:
             raise EvaluateError(
-                f"{value.op}: {problem}", ir=line(value, operands), source=str(value.origin),
+                f"{value.op}: {problem}",
+                ir=line(value, operands),
+                source=str(value.origin),
                 hint="either the type rule of the operator or its kernel is wrong",
-            )  # fmt: skip
+            )
         return found
 
     def computed(self, value: Value, operands: tuple[Any, ...], binding: Binding) -> Any:
@@ -268,9 +270,11 @@ def sizes(value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> A
     if None in numbers:
         unknown = attributes["dims"][numbers.index(None)]
         raise EvaluateError(
-            f"nothing binds a symbol of the dimension {unknown}", ir=repr(value), source=str(value.origin),
+            f"nothing binds a symbol of the dimension {unknown}",
+            ir=repr(value),
+            source=str(value.origin),
             hint="hand shape_vector the value whose type has the symbol",
-        )  # fmt: skip
+        )
     try:
         return np.array(numbers, dtype=np.int64)
     except OverflowError as error:

@@ -67,9 +67,7 @@ def write_model(graph: Graph, path: str | os.PathLike[str], form: Form) -> None:
     apart = total > AUTO_LIMIT if external == "auto" else bool(external)
     with (beside if apart else inside)(target) as data_file:
         plan = Plan(Path(data_file.name).name if data_file else "", form.size_threshold if apart else None)
-        model = skeleton(
-            graph, opset=form.opset, ir_version=form.ir_version, sink=plan.sink, functions=form.functions
-        )  # fmt: skip
+        model = skeleton(graph, opset=form.opset, ir_version=form.ir_version, sink=plan.sink, functions=form.functions)
         with replacing(target) as model_file:
             if data_file and plan.external:
                 write_external(data_file, plan.external)

@@ -142,10 +142,18 @@ def row(schema: Any) -> OpSpec:
     }
     types = {c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints}
     return OpSpec(
-        schema.name, schema.domain, schema.since_version,
-        tuple(formal(f) for f in schema.inputs), tuple(formal(f) for f in schema.outputs),
-        attributes, types, schema.min_input, schema.max_input, schema.min_output, schema.max_output,
-    )  # fmt: skip
+        schema.name,
+        schema.domain,
+        schema.since_version,
+        tuple(formal(f) for f in schema.inputs),
+        tuple(formal(f) for f in schema.outputs),
+        attributes,
+        types,
+        schema.min_input,
+        schema.max_input,
+        schema.min_output,
+        schema.max_output,
+    )
 
 
 def default_of(attribute: Any) -> Any:

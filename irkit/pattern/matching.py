@@ -350,9 +350,7 @@ def _operands(
             given = given[::-1]
         elif crossed:
             left, right = (*path, 0), (*path, 1)
-            return None, [
-                (first, a, left, (second, b, right, goals)), (first, b, left, (second, a, right, goals))
-            ]  # fmt: skip
+            return None, [(first, a, left, (second, b, right, goals)), (first, b, left, (second, a, right, goals))]
     if search.misses is None and search.seen is None:
         return _at_once(wanted, given, goals, bound, search)
     for index in reversed(range(size)):

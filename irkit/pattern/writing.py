@@ -44,10 +44,18 @@ def pattern_of(value: Value, inputs: Sequence[Value] = (), name: str = "mine") -
         root = writer.write(v)
     kinds = ["decline", "op", "rule"]
     lines = [f"from irkit import {', '.join(kinds)}", "from irkit.pattern import const, hole, p", "", *writer.lines]
-    return "\n".join([
-        *lines, "", "", f"@rule({root}, exact=False)", f"def {name}(m):", f'    """{_equation(value)} -> ..."""',
-        '    return decline("write the right side")', "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "",
+            f"@rule({root}, exact=False)",
+            f"def {name}(m):",
+            f'    """{_equation(value)} -> ..."""',
+            '    return decline("write the right side")',
+            "",
+        ]
+    )
 
 
 def _equation(value: Value) -> str:

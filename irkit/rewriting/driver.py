@@ -382,8 +382,9 @@ class Sweep:
         except TypeRuleError as error:
             raise RewriteError(
                 f"after the rewrites below it, {value.op} is refused: {error.what}",
-                ir=error.ir, source=str(value.origin),
-            ) from error  # fmt: skip
+                ir=error.ir,
+                source=str(value.origin),
+            ) from error
 
     # ------------------------------------------------------------------------------------------ one rule
 

@@ -46,10 +46,12 @@ def refuse_other_type(rule: Rule, value: Value, new: Any, old: Type, graph: Grap
     if sizes is not None:
         at = ", ".join(f"{name} = {size}" for name, size in sizes.items())
         raise broken(
-            rule, value, f"turns a {old!r} into a {new.type!r}, which differ at {at}: {valued(old, sizes)!r} and "
+            rule,
+            value,
+            f"turns a {old!r} into a {new.type!r}, which differ at {at}: {valued(old, sizes)!r} and "
             f"{valued(new.type, sizes)!r}",
             hint="decline unless the shapes are the same: hole('x', shape=('n', 'n')), or a predicate",
-        )  # fmt: skip
+        )
 
 
 def valued(type: Type, sizes: Mapping[str, int]) -> Type:

@@ -177,10 +177,19 @@ def chased(w: Value, size: Dim, new: Value, done: Value, at: Value, low: Value, 
     one = const(1)
     upper, above, following = op.Sub(low, one), op.Sub(at, one), op.Add(at, one)
     found = picks(
-        w, size,
-        [(upper, upper), (upper, low), (low, upper), (low, low), (at, at), (following, at), (at, above),
-         (following, above)],
-    )  # fmt: skip
+        w,
+        size,
+        [
+            (upper, upper),
+            (upper, low),
+            (low, upper),
+            (low, low),
+            (at, at),
+            (following, at),
+            (at, above),
+            (following, above),
+        ],
+    )
     shift, corner = wilkinson(found[:4]), found[3]
     lost = op.And(op.Greater(waited, const(0)), op.Equal(op.Mod(waited, const(PATIENCE)), const(0)))
     off = op.Mul(op.Add(op.Abs(found[2][0]), op.Abs(found[2][1])), scalar(0.75, w.dtype))
@@ -207,8 +216,10 @@ def triangular_vectors(t: Value) -> Parts:
     here: Parts = unsqueeze(values[0], 1), unsqueeze(values[1], 1)
     total = op.Sqrt(op.ReduceSumSquare(t, ints(1, 2, 3), keepdims=1))
     total = op.Squeeze(total, ints(3))
-    least = op.Mul(op.Add(op.Add(op.Abs(here[0]), op.Abs(here[1])), op.Mul(total, scalar(epsilon(dtype), dtype))),
-                   scalar(epsilon(dtype), dtype))  # fmt: skip
+    least = op.Mul(
+        op.Add(op.Add(op.Abs(here[0]), op.Abs(here[1])), op.Mul(total, scalar(epsilon(dtype), dtype))),
+        scalar(epsilon(dtype), dtype),
+    )
     least = op.Max(least, scalar(float(np.finfo(dtype.numpy).tiny) ** 0.4, dtype))
     column = unsqueeze(places, 1)
 

@@ -14,7 +14,7 @@ from irkit.build import const, dim_scalar, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.algorithms.real_or_complex import (  # fmt: skip
+from lowering.algorithms.real_or_complex import (
     adjoint,
     beside,
     conj,

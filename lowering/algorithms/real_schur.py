@@ -100,10 +100,23 @@ def bulge(w: Value, last: Value, new: Value, at: Value, low: Value, waited: Valu
     one, two = const(1), const(2)
     upper, above, next_, after = op.Sub(low, one), op.Sub(at, one), op.Add(at, one), op.Add(at, two)
     a, b, c, d, e, f, g, h, k, x, y, z = elements(
-        w, last,
-        [(upper, upper), (upper, low), (low, upper), (low, low), (at, at), (at, next_), (next_, at), (next_, next_),
-         (after, next_), (at, above), (next_, above), (after, above)],
-    )  # fmt: skip
+        w,
+        last,
+        [
+            (upper, upper),
+            (upper, low),
+            (low, upper),
+            (low, low),
+            (at, at),
+            (at, next_),
+            (next_, at),
+            (next_, next_),
+            (after, next_),
+            (at, above),
+            (next_, above),
+            (after, above),
+        ],
+    )
     lost = op.And(op.Greater(waited, const(0)), op.Equal(op.Mod(waited, const(PATIENCE)), const(0)))
     first, second, square = shifts(a, b, c, d, lost)
     begin = op.Add(op.Add(op.Mul(g, f), op.Mul(op.Sub(e, first), op.Sub(e, second))), square)

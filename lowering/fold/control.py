@@ -123,9 +123,14 @@ def cond(scope: Scope, node: Node) -> Any:
     checks = [check for branch in branches for check in branch.checks]
     true = [] if not checks else [const(True)]
     graphs = [b.graph if b.checks else b.graph.with_results((*b.graph.results, *true)) for b in branches]
-    results = several(call("If", [pred, *values], {
-        "then_branch": graphs[0], "else_branch": graphs[1], "captures": len(values),
-    }, outputs=len(graphs[0].results)))  # fmt: skip
+    results = several(
+        call(
+            "If",
+            [pred, *values],
+            {"then_branch": graphs[0], "else_branch": graphs[1], "captures": len(values)},
+            outputs=len(graphs[0].results),
+        )
+    )
     if checks:
         *results, held = results
         scope.checks.append(joined(checks, held, "in the branch that is taken"))
@@ -201,10 +206,14 @@ def loop_of(
     flags = [*held, *held_again]
     told = [folded(op.And, flags)] if flags else []
     loop = Graph((*head, *params), (op.Reshape(again, []), *after, *rounds, *told), name="while")
-    results: Sequence[Value] = several(call(
-        "Loop", [None, op.Reshape(first, []), *carried, *values], {"body": loop, "captures": len(values)},
-        outputs=len(carried) + len(rounds) + len(told),
-    ))  # fmt: skip
+    results: Sequence[Value] = several(
+        call(
+            "Loop",
+            [None, op.Reshape(first, []), *carried, *values],
+            {"body": loop, "captures": len(values)},
+            outputs=len(carried) + len(rounds) + len(told),
+        )
+    )
     check = None
     if told:
         *results, each = results
@@ -270,9 +279,14 @@ def scan_of(
 ) -> tuple[Sequence[Value], Check | None]:
     """(results, condition) of a Scan whose body takes the state, an element of each of `xs`, and `extra`."""
     init, xs, values = apart(init), apart(xs), apart(extra)
-    results: Sequence[Value] = several(call("Scan", [*init, *xs, *values], {
-        "body": step.graph, "num_scan_inputs": len(xs), "captures": len(values),
-    }, outputs=len(step.graph.results)))  # fmt: skip
+    results: Sequence[Value] = several(
+        call(
+            "Scan",
+            [*init, *xs, *values],
+            {"body": step.graph, "num_scan_inputs": len(xs), "captures": len(values)},
+            outputs=len(step.graph.results),
+        )
+    )
     check = None
     if step.checks:
         *results, each = results

@@ -85,9 +85,12 @@ def lowered(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lowered:
     start = time.perf_counter()
     names = {**captured.dim_names, **names_of_numbers(captured)}
     as_told = Sizes(
-        names, captured.signed, traced_sizes(captured), settled=captured.settled,
+        names,
+        captured.signed,
+        traced_sizes(captured),
+        settled=captured.settled,
         in_use=lambda: symbols_recorded(captured.graph_module),
-    )  # fmt: skip
+    )
     known = ranges_by_name(captured, as_told)
     sizes = relying(as_told, captured.guards, {name: found for name, found in known.items() if not is_unbacked(name)})
     options = Options.of(asked)

@@ -42,8 +42,9 @@ C: Any = torch._C
 """torch's own extension module: dispatch keys and their tables."""
 constrain_range_for_size = _constrain_range_for_size
 MADE_OF_OTHERS, MADE_OF_OTHERS_BUT_FOR_GRADIENTS = (
-    C.DispatchKey.CompositeImplicitAutograd, C.DispatchKey.CompositeExplicitAutograd,
-)  # fmt: skip
+    C.DispatchKey.CompositeImplicitAutograd,
+    C.DispatchKey.CompositeExplicitAutograd,
+)
 """The keys under which torch keeps kernels that call other operators."""
 
 LOGGER_OF_SIZES = "torch.fx.experimental.symbolic_shapes"

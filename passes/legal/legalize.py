@@ -179,9 +179,11 @@ def _unrunnable(missing: list[tuple[Value, str]], target: Target) -> RewriteErro
     lines = [f"{why}: {_places(values)}" for why, values in reasons.items()]
     names = ", ".join(dict.fromkeys(value.op for value, _ in missing))
     return RewriteError(
-        f"{names} cannot run at {target}", ir="\n".join(lines), source=str(missing[0][0].origin),
+        f"{names} cannot run at {target}",
+        ir="\n".join(lines),
+        source=str(missing[0][0].origin),
         hint=_hint([v for v, _ in missing], target),
-    )  # fmt: skip
+    )
 
 
 def _places(values: list[Value]) -> str:

@@ -55,19 +55,53 @@ from passes.whole_graph.share_contents import share_contents
 from passes.whole_graph.trim import trim
 
 SHARED = (
-    SIZES + SHAPES + PARTS + ORDINALS + LOOKUPS + NUMBERS + SPREAD + ALGEBRA + CLIPS + CASTS + AROUND + MOVEMENT
-    + REDUCED + SCATTERS + SEQUENCES + DOUBLED + REPEATED
-)  # fmt: skip
+    SIZES
+    + SHAPES
+    + PARTS
+    + ORDINALS
+    + LOOKUPS
+    + NUMBERS
+    + SPREAD
+    + ALGEBRA
+    + CLIPS
+    + CASTS
+    + AROUND
+    + MOVEMENT
+    + REDUCED
+    + SCATTERS
+    + SEQUENCES
+    + DOUBLED
+    + REPEATED
+)
 """Rules of both levels."""
 
 EXACT = SHARED + EXACT_FOLDING
 """Rules that keep every bit of every result."""
 
 REAL = (
-    SHARED + FOLDING + REAL_ALGEBRA + REAL_CLIPS + REAL_MOVEMENT + PRODUCTS + FUSIONS + NORMS + ACTIVATIONS
-    + REAL_REDUCED + WRITTEN_OUT + ATTENTION + ROTARY + CAUSAL + MASKS + CONVOLUTION + AFFINE + WEIGHTS + FACTORED
-    + INTERLEAVED + PENALTIES + REAL_REPEATED
-)  # fmt: skip
+    SHARED
+    + FOLDING
+    + REAL_ALGEBRA
+    + REAL_CLIPS
+    + REAL_MOVEMENT
+    + PRODUCTS
+    + FUSIONS
+    + NORMS
+    + ACTIVATIONS
+    + REAL_REDUCED
+    + WRITTEN_OUT
+    + ATTENTION
+    + ROTARY
+    + CAUSAL
+    + MASKS
+    + CONVOLUTION
+    + AFFINE
+    + WEIGHTS
+    + FACTORED
+    + INTERLEAVED
+    + PENALTIES
+    + REAL_REPEATED
+)
 """Those, and rules that are true of real numbers: results may differ in the last bits."""
 
 
@@ -106,9 +140,7 @@ ROUNDS = 8
 EARLY = when(has_bodies, hoist)
 """What goes first: a product of what never changes, once it is fused with what does, cannot leave its loop."""
 
-MOVES: tuple[Pass, ...] = (
-    cancel_transposes, when(has_bodies, in_sequence(decide, trim, hoist, name="around_bodies")),
-)  # fmt: skip
+MOVES: tuple[Pass, ...] = (cancel_transposes, when(has_bodies, in_sequence(decide, trim, hoist, name="around_bodies")))
 """What moves values about: Transposes that meet, and what bodies compute without need."""
 
 

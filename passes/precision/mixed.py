@@ -361,11 +361,9 @@ class Sweep:
     def over(self, value: Value, wanted: Sequence[DType | None], type_: Type | None = None) -> Value:
         """The value over its new operands, those of float32 in the types that are wanted."""
         inputs = tuple(
-            None if v is None
-            else self.as_type(v, dtype) if dtype is not None and is_float(v)
-            else self.new.get(v, v)
+            None if v is None else self.as_type(v, dtype) if dtype is not None and is_float(v) else self.new.get(v, v)
             for v, dtype in zip(value.inputs, wanted, strict=True)
-        )  # fmt: skip
+        )
         if inputs == value.inputs and type_ is None:
             return value
         self.new[value] = made = attrs.evolve(value, inputs=inputs, type=value.type if type_ is None else type_)

@@ -276,15 +276,18 @@ def short_scan(m: Match) -> Made:
     turned = value.attribute("scan_input_directions") or (0,) * len(sequences)
     found: list[tuple[Value, ...]] = []
     for step in range(steps):
-        taken = [element(v, a, steps, steps - 1 - step if t else step)
-                 for v, a, t in zip(sequences, axes, turned, strict=True)]  # fmt: skip
+        taken = [
+            element(v, a, steps, steps - 1 - step if t else step)
+            for v, a, t in zip(sequences, axes, turned, strict=True)
+        ]
         made = applied_body(body, (*states, *taken, *parts.captures), value.origin)
         states = made[: len(states)]
         found.append(made[len(states) :])
     ends = scan_axes(value, "scan_output_axes", [len(t.shape) for t in rows if isinstance(t, Tensor)])
     back = value.attribute("scan_output_directions") or (0,) * len(rows)
-    stacked = [joined([row[i] for row in (reversed(found) if back[i] else found)], t, ends[i])
-               for i, t in enumerate(rows)]  # fmt: skip
+    stacked = [
+        joined([row[i] for row in (reversed(found) if back[i] else found)], t, ends[i]) for i, t in enumerate(rows)
+    ]
     if any(v is None for v in stacked):
         return decline("the size of an empty result is not known")
     return in_place(value, (*states, *stacked))  # type: ignore[arg-type]

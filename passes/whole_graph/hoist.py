@@ -199,9 +199,11 @@ def is_size(value: Value) -> bool:
 
 def is_static(type: Type) -> bool:
     """True for a tensor of numbers, none of its sizes unknown or 0."""
-    return isinstance(type, Tensor) and type.dtype is not DType.STRING and all(
-        isinstance(d, int) and d > 0 for d in type.shape
-    )  # fmt: skip
+    return (
+        isinstance(type, Tensor)
+        and type.dtype is not DType.STRING
+        and all(isinstance(d, int) and d > 0 for d in type.shape)
+    )
 
 
 def cannot_fail(value: Value) -> bool:

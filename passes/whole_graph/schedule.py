@@ -158,10 +158,12 @@ def lower_bound(plan: Plan) -> int:
     """What the largest node takes with its operands: no order needs less."""
     sizes = plan.bytes
     return max(
-        (sum([sizes[i] for i in operands]) + (0 if v.op in VIEWS else sizes[n])
-         for n, (v, operands) in enumerate(zip(plan.values, plan.operands, strict=True))),
+        (
+            sum([sizes[i] for i in operands]) + (0 if v.op in VIEWS else sizes[n])
+            for n, (v, operands) in enumerate(zip(plan.values, plan.operands, strict=True))
+        ),
         default=0,
-    )  # fmt: skip
+    )
 
 
 def scheduled_here(graph: Graph, *, sizes: tuple[tuple[str, int], ...] = (), onnxruntime: bool = True) -> Graph:

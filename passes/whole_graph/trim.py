@@ -110,8 +110,14 @@ def trimmed_loop(value: Value, used: set[int]) -> dict[int, Value] | None:
         *(swaps[carries[i].inside] for i in sorted(fixed)),
     )  # fmt: skip
     results = rebuilt((*body.results[: 1 if lead else 0], *(back[i] for i in (*kept, *rows))), swaps)
-    made = smaller(value, [*kept, *rows], count, kept, [carries[i].start for i in sorted(fixed)],
-                   attrs.evolve(body, params=params, results=results, signature=Signature()))  # fmt: skip
+    made = smaller(
+        value,
+        [*kept, *rows],
+        count,
+        kept,
+        [carries[i].start for i in sorted(fixed)],
+        attrs.evolve(body, params=params, results=results, signature=Signature()),
+    )
     found = {old: item(made, at) for at, old in enumerate([*kept, *rows])}
     return {**found, **{i: carries[i].start for i in fixed}}
 

@@ -63,33 +63,40 @@ class Drawn(torch.nn.Module):
 def takes(rng: random.Random) -> tuple[str, Step]:
     """A step that takes a number, or rows, out of the data."""
     k = rng.randrange(3)
-    return rng.choice([
-        ("n = mask.sum().item()", lambda s: s.numbers.append(s.mask.sum().item())),
-        ("n = (~mask).sum().item()", lambda s: s.numbers.append((~s.mask).sum().item())),
-        (f"n = ints[{k}].item()", lambda s: s.numbers.append(s.ints[k].item())),
-        ("n = ints.max().item()", lambda s: s.numbers.append(s.ints.max().item())),
-        ("n += ints.tolist()", lambda s: s.numbers.extend(s.ints.tolist())),
-        ("n = mask.nonzero().shape[0]", lambda s: s.numbers.append(s.mask.nonzero().shape[0])),
-        ("r = x[mask]; n = len(r)", lambda s: (s.rows.append(s.x[s.mask]), s.numbers.append(s.rows[-1].shape[0]))),
-        ("r = masked_select; n = numel", lambda s: s.numbers.append(torch.masked_select(s.x, s.mask[:, None]).numel())),
-        ("r = mask.nonzero()", lambda s: s.rows.append(s.mask.nonzero())),
-        ("n = unique(ints).shape[0]", lambda s: s.numbers.append(torch.unique(s.ints).shape[0])),
-        ("n = x.shape[0]", lambda s: s.numbers.append(s.x.shape[0])),
-        ("n = mask.any().item() as a number", lambda s: s.numbers.append(s.mask.any().to(torch.int64).item())),
-    ])  # fmt: skip
+    return rng.choice(
+        [
+            ("n = mask.sum().item()", lambda s: s.numbers.append(s.mask.sum().item())),
+            ("n = (~mask).sum().item()", lambda s: s.numbers.append((~s.mask).sum().item())),
+            (f"n = ints[{k}].item()", lambda s: s.numbers.append(s.ints[k].item())),
+            ("n = ints.max().item()", lambda s: s.numbers.append(s.ints.max().item())),
+            ("n += ints.tolist()", lambda s: s.numbers.extend(s.ints.tolist())),
+            ("n = mask.nonzero().shape[0]", lambda s: s.numbers.append(s.mask.nonzero().shape[0])),
+            ("r = x[mask]; n = len(r)", lambda s: (s.rows.append(s.x[s.mask]), s.numbers.append(s.rows[-1].shape[0]))),
+            (
+                "r = masked_select; n = numel",
+                lambda s: s.numbers.append(torch.masked_select(s.x, s.mask[:, None]).numel()),
+            ),
+            ("r = mask.nonzero()", lambda s: s.rows.append(s.mask.nonzero())),
+            ("n = unique(ints).shape[0]", lambda s: s.numbers.append(torch.unique(s.ints).shape[0])),
+            ("n = x.shape[0]", lambda s: s.numbers.append(s.x.shape[0])),
+            ("n = mask.any().item() as a number", lambda s: s.numbers.append(s.mask.any().to(torch.int64).item())),
+        ]
+    )
 
 
 def states(rng: random.Random, state: State) -> tuple[str, Step]:
     """A step that states a condition which holds for this state."""
     if not state.numbers or rng.random() < 0.1:
-        return rng.choice([
-            ("check(mask.any())", lambda s: torch._check(s.mask.any().item())),
-            ("check(not (x > 99).any())", lambda s: torch._check(torch.sym_not((s.x > 99).any().item()))),
-            ("check(x.sum() < 1e6)", lambda s: torch._check(s.x.abs().sum().item() < 1e6)),
-            ("check_tensor_all(ints < 50)", lambda s: torch._check_tensor_all(s.ints < 50)),
-            ("assert_async(mask.any())", lambda s: torch.ops.aten._assert_async.default(s.mask.any())),
-            ("assert rank", lambda s: require(s.x.dim() == 2)),
-        ])  # fmt: skip
+        return rng.choice(
+            [
+                ("check(mask.any())", lambda s: torch._check(s.mask.any().item())),
+                ("check(not (x > 99).any())", lambda s: torch._check(torch.sym_not((s.x > 99).any().item()))),
+                ("check(x.sum() < 1e6)", lambda s: torch._check(s.x.abs().sum().item() < 1e6)),
+                ("check_tensor_all(ints < 50)", lambda s: torch._check_tensor_all(s.ints < 50)),
+                ("assert_async(mask.any())", lambda s: torch.ops.aten._assert_async.default(s.mask.any())),
+                ("assert rank", lambda s: require(s.x.dim() == 2)),
+            ]
+        )
     i, j = (rng.randrange(len(state.numbers)) for _ in range(2))
     n, m, rows = int(state.numbers[i]), int(state.numbers[j]), state.x.shape[0]
     choices: list[tuple[str, Step]] = [
@@ -189,12 +196,14 @@ def branches(rng: random.Random, state: State) -> tuple[str, Step]:
         ("x + 0", lambda x, ints: x + 0),
     ]
     (yes, first), (no, second) = rng.sample(ways if rng.random() < 0.7 else sized, 2)
-    test, holds = rng.choice([
-        (f"ints[{k}] > {v}", lambda s: s.ints[k] > v),
-        ("mask.any()", lambda s: s.mask.any()),
-        (f"len(x) > {few}", lambda s: s.x.shape[0] > few),
-        ("x.sum() > 0", lambda s: s.x.sum() > 0),
-    ])  # fmt: skip
+    test, holds = rng.choice(
+        [
+            (f"ints[{k}] > {v}", lambda s: s.ints[k] > v),
+            ("mask.any()", lambda s: s.mask.any()),
+            (f"len(x) > {few}", lambda s: s.x.shape[0] > few),
+            ("x.sum() > 0", lambda s: s.x.sum() > 0),
+        ]
+    )
     return f"{yes} where {test}, else {no}", lambda s: s.results.append(chosen(holds(s), first, second, s.x, s.ints))
 
 

@@ -41,9 +41,12 @@ def loop(nodes: list[Any], initializers: list[Any], carried: int = 1) -> Any:
     """A Loop body over `carried` values s0, s1, ..., giving those that the nodes make as t0, t1, ..."""
     states = [info(f"s{i}") for i in range(carried)]
     return helper.make_graph(
-        [node("Identity", "go", "on"), *nodes], "body", [info("i", (), LONG), info("go", (), B), *states],
-        [info("on", (), B), *(info(f"t{i}") for i in range(carried))], initializers,
-    )  # fmt: skip
+        [node("Identity", "go", "on"), *nodes],
+        "body",
+        [info("i", (), LONG), info("go", (), B), *states],
+        [info("on", (), B), *(info(f"t{i}") for i in range(carried))],
+        initializers,
+    )
 
 
 def invariant() -> onnx.ModelProto:
@@ -172,8 +175,17 @@ def test_large_constants_are_not_written_out(tmp_path: Path, kind: str) -> None:
         "Tile": [node("Tile", "row times", "c"), node("ReduceSum", "c axis", "d", keepdims=1)],
         "Range": [node("Range", "zero end step", "r"), node("Cast", "r", "c", to=F), node("ReduceMean", "c axis", "d")],
     }[kind]  # fmt: skip
-    arrays = held(one=np.float32(0.5), big=big, axis=np.array([0]), w=WEIGHT, row=WEIGHT[:1], times=np.array([1000, 1]),
-                  zero=np.array(0), end=np.array(64_000), step=np.array(1))  # fmt: skip
+    arrays = held(
+        one=np.float32(0.5),
+        big=big,
+        axis=np.array([0]),
+        w=WEIGHT,
+        row=WEIGHT[:1],
+        times=np.array([1000, 1]),
+        zero=np.array(0),
+        end=np.array(64_000),
+        step=np.array(1),
+    )
     given = model([*nodes, node("Add", "x d", "y")], arrays)
     used = {name for n in given.graph.node for name in n.input}
     kept = [i for i in given.graph.initializer if i.name in used]

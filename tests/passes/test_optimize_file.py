@@ -29,10 +29,12 @@ def written(folder: Path) -> Path:
         helper.make_node("Add", ["u", "c"], ["y"]),
     ]
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])],
         [numpy_helper.from_array(np.arange(3, dtype=np.float32), "c")],
-    )  # fmt: skip
+    )
     path = folder / "given.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
     return path

@@ -411,8 +411,10 @@ def chain(rng: Rng) -> tuple[Graph, list[list[Any]]]:
         if isinstance(made.type, Tensor) and made.rank <= 6 and not is_large(made):
             values.append(made)
     results = [values[-1], *(pick(rng, values) for _ in range(int(rng.integers(0, 2))))]
-    names = [[Port(f"{way}{i}", kind) for i in range(n)] for way, kind, n in (
-        ("x", "input", len(params)), ("y", "output", len(results)))]  # fmt: skip
+    names = [
+        [Port(f"{way}{i}", kind) for i in range(n)]
+        for way, kind, n in (("x", "input", len(params)), ("y", "output", len(results)))
+    ]
     ports = Signature(tuple(names[0]), tuple(names[1]))
     graph = Graph(tuple(params), tuple(results), signature=ports)
     numbers = SPECIAL if rng.random() < 0.3 else FEED

@@ -47,10 +47,15 @@ def sample_Einsum(d: Draw) -> Sample:
     i, j, k = (d.number(1, 3) for _ in range(3))
     equation, *shapes = d.pick(
         [
-            ("ij,jk->ik", (i, j), (j, k)), ("ij->ji", (i, j)), ("bij,bjk->bik", (2, i, j), (2, j, k)),
-            ("ij->", (i, j)), ("...ij,...jk->...ik", (2, i, j), (2, j, k)), ("i,j->ij", (i,), (j,)), ("ii->i", (i, i)),
+            ("ij,jk->ik", (i, j), (j, k)),
+            ("ij->ji", (i, j)),
+            ("bij,bjk->bik", (2, i, j), (2, j, k)),
+            ("ij->", (i, j)),
+            ("...ij,...jk->...ik", (2, i, j), (2, j, k)),
+            ("i,j->ij", (i,), (j,)),
+            ("ii->i", (i, i)),
         ]
-    )  # fmt: skip
+    )
     return Sample(tuple(d.array(kind, s) for s in shapes), {"equation": equation})
 
 

@@ -147,8 +147,9 @@ def layout(op: str, gates: int) -> Callable[[Draw], Sample]:
         x, w, r, bias, lengths, *states = sample.inputs
         front = [None if v is None or v.ndim != 3 else v.transpose(1, 0, 2) for v in states]
         rest = [v if v is None or v.ndim != 3 else f for v, f in zip(states, front, strict=True)]
-        return Sample((x.transpose(1, 0, 2), w, r, bias, lengths, *rest), {**sample.attributes, "layout": 1},
-                      sample.outputs)  # fmt: skip
+        return Sample(
+            (x.transpose(1, 0, 2), w, r, bias, lengths, *rest), {**sample.attributes, "layout": 1}, sample.outputs
+        )
 
     return make
 
@@ -190,10 +191,13 @@ def names_of(op: str) -> tuple[str, ...]:
 def cases_of(op: str) -> tuple[Case, ...]:
     """ONNX's node cases of an operator that are models of one node without bodies, of small data."""
     return tuple(
-        c for c in cases()
-        if c.op == op and len(c.model.graph.node) == 1 and not c.model.graph.initializer
+        c
+        for c in cases()
+        if c.op == op
+        and len(c.model.graph.node) == 1
+        and not c.model.graph.initializer
         and all(np.size(x) <= WIDE**2 for x in c.inputs if isinstance(x, np.ndarray))
-    )  # fmt: skip
+    )
 
 
 def base(op: str, rng: np.random.Generator) -> tuple[list[Any], dict[str, Any], int | None]:
@@ -323,9 +327,15 @@ def scan(rng: np.random.Generator) -> Instance:
     x = param(Tensor(DType.FLOAT, sizes))
     start = param(Tensor(DType.FLOAT, (sizes[1 - axis % 2],)))
     _, outs = op.Scan(
-        start, x, body=lambda s, v: (op.Add(s, v), op.Mul(s, 2.0)), num_scan_inputs=1, scan_input_axes=[axis],
-        scan_output_axes=[axis], scan_input_directions=[backward], scan_output_directions=[backward],
-    )  # fmt: skip
+        start,
+        x,
+        body=lambda s, v: (op.Add(s, v), op.Mul(s, 2.0)),
+        num_scan_inputs=1,
+        scan_input_axes=[axis],
+        scan_output_axes=[axis],
+        scan_input_directions=[backward],
+        scan_output_directions=[backward],
+    )
     data = rng.normal(size=(rows, columns)).astype(np.float32)
     return Instance((whole(outs),), {x: data, start: np.ones(data.shape[1 - axis % 2], np.float32)})
 

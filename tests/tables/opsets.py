@@ -215,10 +215,16 @@ def table(found: list[Outcome], other: dict[int, Counter[str]]) -> str:
             refused.setdefault(o.op, set()).add(o.opset)
     lines = [f"| {name} | {max(opsets)} |" for name, opsets in sorted(refused.items())]
     return PAGE.format(
-        cases=len({o.case for o in found}), passed=sum(o.status == "passed" for o in found), pairs=len(found),
-        refused=sum(o.status == "refused" for o in found), failed=sum(o.status == "failed" for o in found),
-        rows="\n".join(rows), lines="\n".join(lines), onnx=onnx.__version__, runtime=onnxruntime.__version__,
-    )  # fmt: skip
+        cases=len({o.case for o in found}),
+        passed=sum(o.status == "passed" for o in found),
+        pairs=len(found),
+        refused=sum(o.status == "refused" for o in found),
+        failed=sum(o.status == "failed" for o in found),
+        rows="\n".join(rows),
+        lines="\n".join(lines),
+        onnx=onnx.__version__,
+        runtime=onnxruntime.__version__,
+    )
 
 
 PAGE = """# Opsets, measured

@@ -30,8 +30,10 @@ def row_of(quirk: Quirk) -> str:
 
 def page() -> str:
     """The whole page."""
-    head = ["| quirk | operators | when | what goes wrong | what is written instead | by | seen |",
-            "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+    head = [
+        "| quirk | operators | when | what goes wrong | what is written instead | by | seen |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
     return "\n".join((HEAD.format(count=len(QUIRKS)), *head, *map(row_of, QUIRKS), ""))
 
 

@@ -132,12 +132,16 @@ def caught(seed: int) -> tuple[str, ...]:
 def page(rows: Sequence[Row], missed: Sequence[Sequence[str]]) -> str:
     """The text of docs/measured/rules_checked.md."""
     head = HEAD.format(
-        count=len(rows), good=sum(DIFFERS not in row.cells for row in rows), wrong=len(WRONG),
-        fired=sum(row.number("fired") for row in rows), near=sum(row.number("near") for row in rows),
-        made=sum(row.number("near", 1) for row in rows), there=sum(row.number("on ONNX Runtime") for row in rows),
+        count=len(rows),
+        good=sum(DIFFERS not in row.cells for row in rows),
+        wrong=len(WRONG),
+        fired=sum(row.number("fired") for row in rows),
+        near=sum(row.number("near") for row in rows),
+        made=sum(row.number("near", 1) for row in rows),
+        there=sum(row.number("on ONNX Runtime") for row in rows),
         last=max(len(missed) - 1, 0),
         caught=", ".join(str(len(WRONG) - len(each)) for each in missed) or "(not run)",
-    )  # fmt: skip
+    )
     lines = [head, line(COLUMNS), line(["---"] * len(COLUMNS)), *(line(row.cells) for row in rows)]
     for row in rows:
         if row.error:

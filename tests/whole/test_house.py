@@ -88,6 +88,45 @@ def private_torch(path: str, text: str) -> list[str]:
     return list(dict.fromkeys(offences))
 
 
+def display_of(value: ast.expr, at_top: bool) -> ast.expr | None:
+    """The entries written out that a value is, or that a call gets as its only argument, at the top as its last too."""
+    match value:
+        case ast.Dict(keys=entries) | ast.List(elts=entries) | ast.Tuple(elts=entries) | ast.Set(elts=entries):
+            return value if len(entries) >= 3 else None
+        case ast.BinOp(left=left, right=right):
+            return display_of(left, at_top) or display_of(right, at_top)
+        case ast.Call(func=ast.Attribute(value=ast.Dict() as inner, attr="get")) | ast.Subscript(value=inner):
+            return display_of(inner, at_top)
+        case ast.Call(args=[*others, last], keywords=[]) if at_top or not others:
+            return display_of(last, at_top)
+        case _:
+            return None
+
+
+def is_table(node: ast.AST) -> bool:
+    """Whether a statement assigns or returns entries written out, or a decorator gets a list of them."""
+    match node:
+        case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value) | ast.Return(value=ast.expr() as value):
+            return display_of(value, node.col_offset == 0) is not None
+        case ast.Call(args=arguments):
+            return any(isinstance(each, ast.List | ast.Tuple) and len(each.elts) >= 3 for each in arguments)
+        case _:
+            return False
+
+
+def laid_out_by_hand(text: str) -> Iterator[str]:
+    """Lines with `# fmt: skip` that end no table."""
+    ends: dict[int, ast.AST] = {}
+    for node in ast.walk(ast.parse(text if "# fmt: skip" in text else "")):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            ends |= {each.end_lineno or 0: each for each in node.decorator_list}
+        elif isinstance(node, ast.stmt) and not hasattr(node, "body"):
+            ends[node.end_lineno or 0] = node
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.endswith("# fmt: skip") and not (number in ends and is_table(ends[number])):
+            yield f"{number}: {line.strip()}"
+
+
 FEW = {"DType", "np.dtype[Any]", "bool"}
 """Types of which there are few values."""
 
@@ -185,6 +224,35 @@ def test_unbounded_caches_allows_few_keys_none_and_an_end() -> None:
     assert list(unbounded_caches(text)) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(\n    a, b,\n) -> None:  # fmt: skip\n    pass",
+        "x = f(a,\n      b)  # fmt: skip",
+        "x = (a,\n     b)  # fmt: skip",
+        "def f():\n    return g(a, (1, 2, 3,\n        4))  # fmt: skip",
+        "@rule(p.Add(x,\n            y))  # fmt: skip\ndef f(): ...",
+        "x = [a for a in b\n     if c]  # fmt: skip",
+    ],
+)
+def test_laid_out_by_hand_reports_what_is_no_table(text: str) -> None:
+    assert len(list(laid_out_by_hand(text))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "X = {1: 2, 3: 4,\n     5: 6}  # fmt: skip",
+        "X: frozenset[int] = Y | frozenset((1, 2,\n    3))  # fmt: skip",
+        "X = functions_of('a', (1, 2,\n     3))  # fmt: skip",
+        "def f():\n    return (1, 2,\n    3)  # fmt: skip",
+        "@pytest.mark.parametrize('a', [1, 2,\n    3])  # fmt: skip\ndef f(): ...",
+    ],
+)
+def test_laid_out_by_hand_allows_tables(text: str) -> None:
+    assert list(laid_out_by_hand(text)) == []
+
+
 @pytest.mark.parametrize("folder", ["work", "root", "home"])
 def test_machine_paths_reports_absolute_and_not_relative_paths(folder: str) -> None:
     assert list(machine_paths(f"see\n`/{folder}/me/x.py`")) == [f"2: /{folder}/me/x.py`"]
@@ -210,6 +278,22 @@ def test_files_functions_and_folders_are_of_moderate_size() -> None:
         + [f"{name_of(path)}:{offence}" for path, text in texts.items() for offence in long_functions(text)]
         + [f"{name_of(path)}: {count} modules, at most {FOLDER_FILES}" for path, count in held.items() if count > 21],
         "Split by subject, not by length:",
+    )
+
+
+ELSEWHERE = ("lowering/direct/", "lowering/capture/", "lowering/program/", "passes/legal/runtime/")
+
+
+def test_only_tables_are_laid_out_by_hand() -> None:
+    sources = [*FILES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
+    require_none(
+        [
+            f"{name_of(path)}:{each}"
+            for path in sources
+            if not name_of(path).removeprefix("tests/").startswith(ELSEWHERE)
+            for each in laid_out_by_hand(path.read_text(encoding="utf-8"))
+        ],
+        "`# fmt: skip` stands on tables only, three entries or more written out; ruff lays out the rest:",
     )
 
 

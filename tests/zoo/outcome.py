@@ -83,9 +83,16 @@ def outcome_at(
         return failed(case, error)
     report = program.report
     return Outcome(
-        case.name, case.family, tuple(runs), report.nodes["FX"], report.nodes["ONNX"], capture, seconds,
-        tuple(report.decomposed), note=case.note,
-    )  # fmt: skip
+        case.name,
+        case.family,
+        tuple(runs),
+        report.nodes["FX"],
+        report.nodes["ONNX"],
+        capture,
+        seconds,
+        tuple(report.decomposed),
+        note=case.note,
+    )
 
 
 def failed(case: Case, error: Exception) -> Outcome:

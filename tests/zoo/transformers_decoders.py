@@ -14,28 +14,50 @@ from tests.zoo.transformers_text import TOKENS, VOCABULARY, decoder_options
 GEMMA4 = config_of(
     "Gemma4TextConfig",
     **decoder_options(
-        head_dim=16, global_head_dim=16, sliding_window=4, layer_types=["sliding_attention", "full_attention"],
-        hidden_size_per_layer_input=8, vocab_size_per_layer_input=VOCABULARY,
+        head_dim=16,
+        global_head_dim=16,
+        sliding_window=4,
+        layer_types=["sliding_attention", "full_attention"],
+        hidden_size_per_layer_input=8,
+        vocab_size_per_layer_input=VOCABULARY,
     ),
-)  # fmt: skip
+)
 DEEPSEEK_V3 = config_of(
     "DeepseekV3Config",
     **decoder_options(
-        num_key_value_heads=4, q_lora_rank=16, kv_lora_rank=16, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=16,
-        first_k_dense_replace=0, num_hidden_layers=1, n_routed_experts=4, num_experts_per_tok=2, n_group=1,
-        topk_group=1, moe_intermediate_size=32, rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+        num_key_value_heads=4,
+        q_lora_rank=16,
+        kv_lora_rank=16,
+        qk_nope_head_dim=16,
+        qk_rope_head_dim=8,
+        v_head_dim=16,
+        first_k_dense_replace=0,
+        num_hidden_layers=1,
+        n_routed_experts=4,
+        num_experts_per_tok=2,
+        n_group=1,
+        topk_group=1,
+        moe_intermediate_size=32,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
     ),
-)  # fmt: skip
+)
 MPT = config_of("MptConfig", d_model=64, n_heads=4, n_layers=1, max_seq_len=128, vocab_size=VOCABULARY)
 LFM2 = config_of("Lfm2Config", **decoder_options(conv_L_cache=3, layer_types=["conv", "full_attention"]))
 QWEN3_NEXT = config_of(
     "Qwen3NextConfig",
     **decoder_options(
-        head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32, shared_expert_intermediate_size=32,
-        linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=8,
+        head_dim=16,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=32,
+        shared_expert_intermediate_size=32,
+        linear_num_key_heads=2,
+        linear_num_value_heads=4,
+        linear_key_head_dim=8,
+        linear_value_head_dim=8,
         layer_types=["linear_attention", "full_attention"],
     ),
-)  # fmt: skip
+)
 
 
 def grown(model: torch.nn.Module, config: Any, batch: int, past: int) -> Any:

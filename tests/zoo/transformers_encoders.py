@@ -10,31 +10,76 @@ from tests.zoo.case import Case, Dims, Inputs, config_of, sizes
 from tests.zoo.transformers_further import picture
 
 VITDET = config_of(
-    "VitDetConfig", hidden_size=32, num_hidden_layers=2, num_attention_heads=4, image_size=64, pretrain_image_size=64,
-    patch_size=8, window_size=3, window_block_indices=[0], use_relative_position_embeddings=True,
-)  # fmt: skip
+    "VitDetConfig",
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    image_size=64,
+    pretrain_image_size=64,
+    patch_size=8,
+    window_size=3,
+    window_block_indices=[0],
+    use_relative_position_embeddings=True,
+)
 RT_DETR = config_of(
-    "RTDetrConfig", num_labels=3, num_queries=5, num_denoising=0, d_model=32, encoder_hidden_dim=32,
-    encoder_in_channels=[16, 16, 32], encoder_ffn_dim=48, encoder_attention_heads=2, decoder_in_channels=[32, 32, 32],
-    decoder_ffn_dim=48, decoder_layers=1, decoder_attention_heads=4,
+    "RTDetrConfig",
+    num_labels=3,
+    num_queries=5,
+    num_denoising=0,
+    d_model=32,
+    encoder_hidden_dim=32,
+    encoder_in_channels=[16, 16, 32],
+    encoder_ffn_dim=48,
+    encoder_attention_heads=2,
+    decoder_in_channels=[32, 32, 32],
+    decoder_ffn_dim=48,
+    decoder_layers=1,
+    decoder_attention_heads=4,
     backbone_config=config_of(
-        "RTDetrResNetConfig", embedding_size=8, hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1], layer_type="basic",
+        "RTDetrResNetConfig",
+        embedding_size=8,
+        hidden_sizes=[8, 16, 16, 32],
+        depths=[1, 1, 1, 1],
+        layer_type="basic",
         out_features=["stage2", "stage3", "stage4"],
     ),
-)  # fmt: skip
+)
 DAC = config_of(
-    "DacConfig", encoder_hidden_size=4, downsampling_ratios=[2, 4], upsampling_ratios=[4, 2], decoder_hidden_size=16,
-    n_codebooks=2, codebook_size=16, codebook_dim=4,
-)  # fmt: skip
+    "DacConfig",
+    encoder_hidden_size=4,
+    downsampling_ratios=[2, 4],
+    upsampling_ratios=[4, 2],
+    decoder_hidden_size=16,
+    n_codebooks=2,
+    codebook_size=16,
+    codebook_dim=4,
+)
 TIMESFM = config_of(
-    "TimesFmConfig", patch_length=8, context_length=32, horizon_length=8, num_hidden_layers=1, hidden_size=32,
-    intermediate_size=32, head_dim=8, num_attention_heads=4,
-)  # fmt: skip
+    "TimesFmConfig",
+    patch_length=8,
+    context_length=32,
+    horizon_length=8,
+    num_hidden_layers=1,
+    hidden_size=32,
+    intermediate_size=32,
+    head_dim=8,
+    num_attention_heads=4,
+)
 PATCHTST = config_of(
-    "PatchTSTConfig", num_input_channels=3, context_length=32, patch_length=8, patch_stride=4, num_hidden_layers=1,
-    d_model=16, num_attention_heads=4, ffn_dim=32, prediction_length=6, num_targets=3, channel_attention=True,
+    "PatchTSTConfig",
+    num_input_channels=3,
+    context_length=32,
+    patch_length=8,
+    patch_stride=4,
+    num_hidden_layers=1,
+    d_model=16,
+    num_attention_heads=4,
+    ffn_dim=32,
+    prediction_length=6,
+    num_targets=3,
+    channel_attention=True,
     use_cls_token=True,
-)  # fmt: skip
+)
 
 
 def rt_detr() -> torch.nn.Module:

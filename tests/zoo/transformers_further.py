@@ -28,33 +28,73 @@ MISTRAL = config_of("MistralConfig", **decoder_options(sliding_window=4))
 GPT_OSS = config_of(
     "GptOssConfig",
     **decoder_options(
-        head_dim=16, num_local_experts=4, num_experts_per_tok=2, sliding_window=4,
+        head_dim=16,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        sliding_window=4,
         layer_types=["sliding_attention", "full_attention"],
         rope_parameters={"rope_type": "default", "rope_theta": 1e4},
     ),
-)  # fmt: skip
+)
 DEBERTA = config_of(
-    "DebertaV2Config", **ENCODER, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8,
-    share_att_key=True, norm_rel_ebd="layer_norm",
-)  # fmt: skip
+    "DebertaV2Config",
+    **ENCODER,
+    relative_attention=True,
+    pos_att_type=["p2c", "c2p"],
+    position_buckets=8,
+    share_att_key=True,
+    norm_rel_ebd="layer_norm",
+)
 SEGFORMER = config_of(
-    "SegformerConfig", num_encoder_blocks=4, depths=[1, 1, 1, 1], sr_ratios=[8, 4, 2, 1], hidden_sizes=[8, 16, 16, 32],
-    num_attention_heads=[1, 2, 2, 4], decoder_hidden_size=16, num_labels=3,
-)  # fmt: skip
+    "SegformerConfig",
+    num_encoder_blocks=4,
+    depths=[1, 1, 1, 1],
+    sr_ratios=[8, 4, 2, 1],
+    hidden_sizes=[8, 16, 16, 32],
+    num_attention_heads=[1, 2, 2, 4],
+    decoder_hidden_size=16,
+    num_labels=3,
+)
 BACKBONE = config_of(
-    "ResNetConfig", embedding_size=8, hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1], layer_type="basic",
+    "ResNetConfig",
+    embedding_size=8,
+    hidden_sizes=[8, 16, 16, 32],
+    depths=[1, 1, 1, 1],
+    layer_type="basic",
     out_features=["stage4"],
-)  # fmt: skip
+)
 DETR = config_of(
-    "DetrConfig", use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=BACKBONE,
-    d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
-    encoder_ffn_dim=48, decoder_ffn_dim=48, num_queries=5, num_labels=3,
-)  # fmt: skip
+    "DetrConfig",
+    use_timm_backbone=False,
+    use_pretrained_backbone=False,
+    backbone=None,
+    backbone_config=BACKBONE,
+    d_model=32,
+    encoder_layers=1,
+    decoder_layers=1,
+    encoder_attention_heads=2,
+    decoder_attention_heads=2,
+    encoder_ffn_dim=48,
+    decoder_ffn_dim=48,
+    num_queries=5,
+    num_labels=3,
+)
 WAVLM = config_of(
-    "WavLMConfig", hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, vocab_size=32,
-    conv_dim=(16, 16, 16), conv_stride=(5, 2, 2), conv_kernel=(10, 3, 3), num_feat_extract_layers=3,
-    num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=2, num_buckets=16, max_bucket_distance=32,
-)  # fmt: skip
+    "WavLMConfig",
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=64,
+    vocab_size=32,
+    conv_dim=(16, 16, 16),
+    conv_stride=(5, 2, 2),
+    conv_kernel=(10, 3, 3),
+    num_feat_extract_layers=3,
+    num_conv_pos_embeddings=16,
+    num_conv_pos_embedding_groups=2,
+    num_buckets=16,
+    max_bucket_distance=32,
+)
 
 
 def tokens(dims: Dims) -> Inputs:

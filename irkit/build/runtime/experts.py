@@ -117,8 +117,9 @@ def mixed(
     sorted_, order = op.TopK(op.Reshape(chosen, vector(-1)), a.sizes((pairs,)), largest=0)
     lengths = op.ReduceSum(
         op.Cast(op.Equal(op.Unsqueeze(sorted_, vector(1)), construct.const(np.arange(count))), to=DType.INT64),
-        vector(0), keepdims=0,
-    )  # fmt: skip
+        vector(0),
+        keepdims=0,
+    )
     mine = op.Gather(rows, op.Div(order, np.int64(k)))
     inner = grouped(a, mine, lengths, w1, b1)
     gate = None if third is None else grouped(a, mine, lengths, *third)

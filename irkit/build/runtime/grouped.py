@@ -66,10 +66,16 @@ def group_query_attention(
         sink = number(wide(q), 0)
     every_k, every_v = (repeated_heads(a, wide(x), heads // kv_heads) for x in (keys, values))
     found = attention_of(
-        a, wide(q), every_k, every_v,
+        a,
+        wide(q),
+        every_k,
+        every_v,
         [] if attention_bias is None else [fitted(a, wide(attention_bias), places)],
-        scale=a.attr("scale", 0.0), softcap=a.attr("softcap", 0.0), hidden=unseen(a, places), sink=sink,
-    )  # fmt: skip
+        scale=a.attr("scale", 0.0),
+        softcap=a.attr("softcap", 0.0),
+        hidden=unseen(a, places),
+        sink=sink,
+    )
     return joined_heads(a, narrow(found, query)), keys, values
 
 

@@ -78,9 +78,13 @@ def linear_attention(
         return narrow(op.Unsqueeze(found, vector(1)), query), narrow(ended, query if past is None else past)
     count = len(step.rows)
     ended, found = op.Scan(
-        state, *map(wide, step.rows), num_scan_inputs=count, scan_input_axes=[1] * count, scan_output_axes=[1],
+        state,
+        *map(wide, step.rows),
+        num_scan_inputs=count,
+        scan_input_axes=[1] * count,
+        scan_output_axes=[1],
         body=step.taken,
-    )  # fmt: skip
+    )
     return narrow(found, query), narrow(ended, query if past is None else past)
 
 

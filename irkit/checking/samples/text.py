@@ -31,6 +31,12 @@ def sample_RegexFullMatch(s: Sampler) -> Value:
 def sample_TfIdfVectorizer(s: Sampler) -> Value:
     """Of single numbers, counted."""
     return op.TfIdfVectorizer(
-        s.of(I64, (4,)), mode="TF", min_gram_length=1, max_gram_length=1, max_skip_count=0, ngram_counts=[0],
-        ngram_indexes=[0, 1], pool_int64s=[1, 2],
-    )  # fmt: skip
+        s.of(I64, (4,)),
+        mode="TF",
+        min_gram_length=1,
+        max_gram_length=1,
+        max_skip_count=0,
+        ngram_counts=[0],
+        ngram_indexes=[0, 1],
+        pool_int64s=[1, 2],
+    )

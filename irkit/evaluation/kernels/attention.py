@@ -58,9 +58,15 @@ def masked_softmax(x: Array) -> Array:
 
 
 def kernel_Attention(
-    node: Value, query: Array, key: Array, value: Array, mask: Array | None = None,
-    past_key: Array | None = None, past_value: Array | None = None, valid: Array | None = None,
-) -> tuple[Array, ...]:  # fmt: skip
+    node: Value,
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None = None,
+    past_key: Array | None = None,
+    past_value: Array | None = None,
+    valid: Array | None = None,
+) -> tuple[Array, ...]:
     """(y, present_key, present_value, scores): softmax(scale * q @ k^T, capped, plus bias) @ v by head.
 
     Several query heads may share one key head; `past_key` and `past_value` go before the keys and values.
@@ -99,9 +105,11 @@ def kernel_RotaryEmbedding(
 ) -> Array:
     """Pairs of elements of each head turned by the angle of their position; the rest of the head is kept."""
     value = wide(x)
-    heads = value.transpose(0, 2, 1, 3) if x.ndim == 4 else value.reshape(
-        *x.shape[:2], attr(node, "num_heads"), x.shape[2] // attr(node, "num_heads")
-    )  # fmt: skip
+    heads = (
+        value.transpose(0, 2, 1, 3)
+        if x.ndim == 4
+        else value.reshape(*x.shape[:2], attr(node, "num_heads"), x.shape[2] // attr(node, "num_heads"))
+    )
     cos, sin = wide(cosines), wide(sines)
     if positions is not None:
         cos, sin = cos[positions], sin[positions]

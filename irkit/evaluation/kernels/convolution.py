@@ -126,9 +126,17 @@ def kernel_ConvInteger(
 
 
 def kernel_QLinearConv(
-    node: Value, x: Array, x_scale: Array, x_zero: Array, w: Array, w_scale: Array, w_zero: Array,
-    y_scale: Array, y_zero: Array, bias: Array | None = None,
-) -> Array:  # fmt: skip
+    node: Value,
+    x: Array,
+    x_scale: Array,
+    x_zero: Array,
+    w: Array,
+    w_scale: Array,
+    w_zero: Array,
+    y_scale: Array,
+    y_zero: Array,
+    bias: Array | None = None,
+) -> Array:
     """The convolution of quantized tensors, quantized again; bias is int32 in units of x_scale * w_scale."""
     exact = kernel_ConvInteger(node, x, w, x_zero, w_zero)
     if bias is not None:
@@ -214,8 +222,11 @@ def kernel_DeformConv(
     weight = np.ones((), np.float32) if mask is None else wide(mask).reshape(n, shared, 1, kh, kw, oh, ow)
     rows = np.arange(kh)[:, None, None, None] * dilations[0] + np.arange(oh)[:, None] * strides[0] - before[0]
     columns = np.arange(kw)[:, None, None] * dilations[1] + np.arange(ow) * strides[1] - before[1]
-    sampled = bilinear(wide(x).reshape(n, shared, c // shared, *x.shape[2:]), rows + moved[:, :, :, :, 0],
-                       columns + moved[:, :, :, :, 1])  # fmt: skip
+    sampled = bilinear(
+        wide(x).reshape(n, shared, c // shared, *x.shape[2:]),
+        rows + moved[:, :, :, :, 0],
+        columns + moved[:, :, :, :, 1],
+    )
     taps = (sampled * weight).reshape(n, attr(node, "group"), -1, oh * ow)
     weights = wide(w).reshape(attr(node, "group"), w.shape[0] // attr(node, "group"), -1)
     found = np.matmul(weights, taps).reshape(n, w.shape[0], oh, ow)

@@ -295,9 +295,13 @@ def overlap(box: Array, others: Array) -> Array:
 
 
 def kernel_NonMaxSuppression(
-    node: Value, boxes: Array, scores: Array, limit: Array | None = None,
-    iou: Array | None = None, least: Array | None = None,
-) -> Array:  # fmt: skip
+    node: Value,
+    boxes: Array,
+    scores: Array,
+    limit: Array | None = None,
+    iou: Array | None = None,
+    least: Array | None = None,
+) -> Array:
     """(count, 3): batch, class and box number of the best boxes that overlap no better one by more than `iou`."""
     most = 0 if limit is None else ints(limit)[0]
     threshold = 0.0 if iou is None else float(iou.reshape(()))

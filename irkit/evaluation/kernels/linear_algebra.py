@@ -59,9 +59,16 @@ def kernel_MatMulInteger(
 
 
 def kernel_QLinearMatMul(
-    node: Value, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array,
-    y_scale: Array, y_zero: Array,
-) -> Array:  # fmt: skip
+    node: Value,
+    a: Array,
+    a_scale: Array,
+    a_zero: Array,
+    b: Array,
+    b_scale: Array,
+    b_zero: Array,
+    y_scale: Array,
+    y_zero: Array,
+) -> Array:
     """The product of two quantized matrices, quantized again."""
     exact = np.matmul(centred(a, a_zero, True), centred(b, b_zero, False))
     left = a_scale.reshape(()) if a_scale.size == 1 else a_scale[..., None] if a_scale.ndim == 1 else a_scale

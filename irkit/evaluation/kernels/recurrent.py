@@ -114,9 +114,14 @@ def halves(bias: Array | None, direction: int, width: int, dtype: Any) -> tuple[
 
 
 def kernel_RNN(
-    node: Value, x: Array, w: Array, r: Array, bias: Array | None = None, lengths: Array | None = None,
+    node: Value,
+    x: Array,
+    w: Array,
+    r: Array,
+    bias: Array | None = None,
+    lengths: Array | None = None,
     initial: Array | None = None,
-) -> tuple[Array, ...]:  # fmt: skip
+) -> tuple[Array, ...]:
     """(y, last hidden state): h = f(x @ w^T + h @ r^T + biases)."""
     size = attr(node, "hidden_size")
 
@@ -134,9 +139,14 @@ def kernel_RNN(
 
 
 def kernel_GRU(
-    node: Value, x: Array, w: Array, r: Array, bias: Array | None = None, lengths: Array | None = None,
+    node: Value,
+    x: Array,
+    w: Array,
+    r: Array,
+    bias: Array | None = None,
+    lengths: Array | None = None,
     initial: Array | None = None,
-) -> tuple[Array, ...]:  # fmt: skip
+) -> tuple[Array, ...]:
     """(y, last hidden state): gates z, r, h; `linear_before_reset` multiplies r after the recurrent product."""
     size, late = attr(node, "hidden_size"), bool(attr(node, "linear_before_reset"))
 
@@ -163,9 +173,16 @@ def kernel_GRU(
 
 
 def kernel_LSTM(
-    node: Value, x: Array, w: Array, r: Array, bias: Array | None = None, lengths: Array | None = None,
-    initial_h: Array | None = None, initial_c: Array | None = None, peephole: Array | None = None,
-) -> tuple[Array, ...]:  # fmt: skip
+    node: Value,
+    x: Array,
+    w: Array,
+    r: Array,
+    bias: Array | None = None,
+    lengths: Array | None = None,
+    initial_h: Array | None = None,
+    initial_c: Array | None = None,
+    peephole: Array | None = None,
+) -> tuple[Array, ...]:
     """(y, last hidden state, last cell state): gates in the order i, o, f, c."""
     size, coupled = attr(node, "hidden_size"), bool(attr(node, "input_forget"))
 

@@ -145,8 +145,12 @@ def widened(start: Type, end: Type, value: Value) -> Type:
         raise LoadError(
             f"a loop carries a {start!r} and gives back a {end!r}", hint="rank and element type must stay the same"
         )
-    news = iter([a if dims.is_fresh(a) or dims.same(a, b) is True else dims.fresh()
-                 for a, b in zip(dims_of(start), dims_of(end), strict=True)])  # fmt: skip
+    news = iter(
+        [
+            a if dims.is_fresh(a) or dims.same(a, b) is True else dims.fresh()
+            for a, b in zip(dims_of(start), dims_of(end), strict=True)
+        ]
+    )
     found = map_dims(start, lambda d: next(news))
     return start if dims_of(found) == dims_of(start) else found
 

@@ -53,8 +53,10 @@ class Files:
     def _path(self, location: str, where: str) -> Path:
         hint = "weights must lie in the folder of the model, under a relative path"
         if self.folder is None:
-            raise LoadError(f"{where} has its content in the file {location!r}, and the model came without a folder",
-                            hint="load the model from its path")  # fmt: skip
+            raise LoadError(
+                f"{where} has its content in the file {location!r}, and the model came without a folder",
+                hint="load the model from its path",
+            )
         parts = location.replace("\\", "/").split("/")
         if not location or location.startswith(("/", "\\")) or ".." in parts or "\0" in location or ":" in parts[0]:
             raise LoadError(f"{where} has its content in {location!r}, which is no path inside the folder", hint=hint)

@@ -161,9 +161,7 @@ def resize(old: Old) -> Value | None:
 def asymmetric(x: Value, scales: Value, mode: str) -> Value:
     """Resize as opset 10 meant it."""
     chosen = "linear" if mode in ("linear", "bilinear") else mode
-    return op.Resize(
-        x, None, scales, mode=chosen, nearest_mode="floor", coordinate_transformation_mode="asymmetric"
-    )  # fmt: skip
+    return op.Resize(x, None, scales, mode=chosen, nearest_mode="floor", coordinate_transformation_mode="asymmetric")
 
 
 def dft(old: Old) -> None:

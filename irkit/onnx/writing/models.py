@@ -383,8 +383,9 @@ def check_node(value: Value, row: OpSpec, opset: int, outputs: int) -> None:
     if not row.min_inputs <= count <= row.max_inputs:
         raise SerializeError(
             f"{row.name} takes {row.min_inputs} to {row.max_inputs} operands at opset {opset}, and has {count}",
-            hint="run passes.legalize for that opset", **place(value),
-        )  # fmt: skip
+            hint="run passes.legalize for that opset",
+            **place(value),
+        )
     if outputs > row.max_outputs:
         raise SerializeError(f"{row.name} has at most {row.max_outputs} results at opset {opset}", **place(value))
     kinds = tuple(v.type.dtype if v is not None and type(v.type) is Tensor else None for v in value.inputs[:count])

@@ -23,9 +23,16 @@ from lowering.tensors.shaping import expand, iota, known_equal, permute, reshape
 
 
 def aten_scaled_dot_product_attention(
-    query: Value, key: Value, value: Value, attn_mask: Value | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
-) -> Value:  # fmt: skip
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_mask: Value | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Value:
     """softmax(query @ key^T * scale + mask) @ value; a row that may look nowhere gives 0.
 
     query: (*, h, l, e); key: (*, h, s, e); value: (*, h, s, v); attn_mask: broadcasts to (*, h, l, s), bool (True may
@@ -151,10 +158,17 @@ def log_sums(q: Value, k: Value, mask: Value | None, is_causal: bool, scale: flo
 
 
 def aten__scaled_dot_product_attention_math(
-    query: Value, key: Value, value: Value, attn_mask: Value | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, dropout_mask: Value | None = None, *, scale: float | None = None,
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_mask: Value | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    dropout_mask: Value | None = None,
+    *,
+    scale: float | None = None,
     enable_gqa: bool = False,
-) -> tuple[Value, Value]:  # fmt: skip
+) -> tuple[Value, Value]:
     """(result, weights)"""
     if dropout_p or dropout_mask is not None:
         raise Unsupported("attention with dropout: export the model in eval mode")
@@ -163,9 +177,15 @@ def aten__scaled_dot_product_attention_math(
 
 
 def aten__scaled_dot_product_flash_attention_for_cpu(
-    query: Value, key: Value, value: Value, dropout_p: float = 0.0, is_causal: bool = False, *,
-    attn_mask: Value | None = None, scale: float | None = None,
-) -> tuple[Value, Value]:  # fmt: skip
+    query: Value,
+    key: Value,
+    value: Value,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Value | None = None,
+    scale: float | None = None,
+) -> tuple[Value, Value]:
     """(result, logarithms of the sums).  key and value may have fewer heads, as torch's own kernel takes them."""
     grouped = dims.same(query.shape[1], key.shape[1]) is False
     made = aten_scaled_dot_product_attention(
@@ -176,9 +196,16 @@ def aten__scaled_dot_product_flash_attention_for_cpu(
 
 
 def aten__scaled_dot_product_efficient_attention(
-    query: Value, key: Value, value: Value, attn_bias: Value | None, compute_log_sumexp: bool, dropout_p: float = 0.0,
-    is_causal: bool = False, *, scale: float | None = None,
-) -> tuple[Value, Value, Value, Value]:  # fmt: skip
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_bias: Value | None,
+    compute_log_sumexp: bool,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Value, Value, Value, Value]:
     """(result, logarithms of the sums, two seeds of dropout)"""
     made = aten_scaled_dot_product_attention(query, key, value, attn_bias, dropout_p, is_causal, scale=scale)
     seed = scalar(0, DType.INT64)
@@ -186,9 +213,15 @@ def aten__scaled_dot_product_efficient_attention(
 
 
 def aten__scaled_dot_product_flash_attention(
-    query: Value, key: Value, value: Value, dropout_p: float = 0.0, is_causal: bool = False,
-    return_debug_mask: bool = False, *, scale: float | None = None,
-) -> tuple[Any, ...]:  # fmt: skip
+    query: Value,
+    key: Value,
+    value: Value,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
     """(result, logarithms of the sums, ...); what follows serves torch's backward pass only"""
     made = aten_scaled_dot_product_attention(query, key, value, None, dropout_p, is_causal, scale=scale)
     none, seed = full(0, (0,), DType.INT32), scalar(0, DType.INT64)
@@ -197,9 +230,17 @@ def aten__scaled_dot_product_flash_attention(
 
 
 def aten__scaled_dot_product_cudnn_attention(
-    query: Value, key: Value, value: Value, attn_bias: Value | None, compute_log_sumexp: bool, dropout_p: float = 0.0,
-    is_causal: bool = False, return_debug_mask: bool = False, *, scale: float | None = None,
-) -> tuple[Any, ...]:  # fmt: skip
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_bias: Value | None,
+    compute_log_sumexp: bool,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
     """(result, logarithms of the sums, ...); what follows serves torch's backward pass only"""
     made = aten_scaled_dot_product_attention(query, key, value, attn_bias, dropout_p, is_causal, scale=scale)
     none, seed = full(0, (0,), DType.INT32), scalar(0, DType.INT64)
@@ -208,9 +249,16 @@ def aten__scaled_dot_product_cudnn_attention(
 
 
 def aten__scaled_dot_product_fused_attention_overrideable(
-    query: Value, key: Value, value: Value, attn_bias: Value | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, return_debug_mask: bool = False, *, scale: float | None = None,
-) -> tuple[Any, ...]:  # fmt: skip
+    query: Value,
+    key: Value,
+    value: Value,
+    attn_bias: Value | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
     """(result, logarithms of the sums, ...); what follows serves torch's backward pass only"""
     return aten__scaled_dot_product_cudnn_attention(
         query, key, value, attn_bias, True, dropout_p, is_causal, return_debug_mask, scale=scale
@@ -233,10 +281,20 @@ def joined_heads(x: Value) -> Value:
 
 
 def aten__native_multi_head_attention(
-    query: Value, key: Value, value: Value, embed_dim: int, num_head: int, qkv_weight: Value, qkv_bias: Value,
-    proj_weight: Value, proj_bias: Value, mask: Value | None = None, need_weights: bool = True,
-    average_attn_weights: bool = True, mask_type: int | None = None,
-) -> tuple[Value, Value]:  # fmt: skip
+    query: Value,
+    key: Value,
+    value: Value,
+    embed_dim: int,
+    num_head: int,
+    qkv_weight: Value,
+    qkv_bias: Value,
+    proj_weight: Value,
+    proj_bias: Value,
+    mask: Value | None = None,
+    need_weights: bool = True,
+    average_attn_weights: bool = True,
+    mask_type: int | None = None,
+) -> tuple[Value, Value]:
     """(result, weights).  query, key, value: (b, l, embed_dim); a mask is True where nothing may be looked at."""
     parts = zip((query, key, value), thirds(qkv_weight), thirds(qkv_bias), strict=True)
     q, k, v = (split_heads(aten_linear(x, w, b), num_head) for x, w, b in parts)
@@ -254,11 +312,27 @@ def thirds(packed: Value) -> Sequence[Value]:
 
 
 def aten__transformer_encoder_layer_fwd(
-    src: Value, embed_dim: int, num_heads: int, qkv_weight: Value, qkv_bias: Value, proj_weight: Value,
-    proj_bias: Value, use_gelu: bool, norm_first: bool, eps: float, norm_weight_1: Value, norm_bias_1: Value,
-    norm_weight_2: Value, norm_bias_2: Value, ffn_weight_1: Value, ffn_bias_1: Value, ffn_weight_2: Value,
-    ffn_bias_2: Value, mask: Value | None = None, mask_type: int | None = None,
-) -> Value:  # fmt: skip
+    src: Value,
+    embed_dim: int,
+    num_heads: int,
+    qkv_weight: Value,
+    qkv_bias: Value,
+    proj_weight: Value,
+    proj_bias: Value,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    norm_weight_1: Value,
+    norm_bias_1: Value,
+    norm_weight_2: Value,
+    norm_bias_2: Value,
+    ffn_weight_1: Value,
+    ffn_bias_1: Value,
+    ffn_weight_2: Value,
+    ffn_bias_2: Value,
+    mask: Value | None = None,
+    mask_type: int | None = None,
+) -> Value:
     """One layer of a transformer's encoder.  src: (b, l, embed_dim)."""
 
     def attended(x: Value) -> Value:

@@ -114,9 +114,15 @@ def quantized_decomposed_quantize_per_tensor(
 
 
 def quantized_decomposed_dequantize_per_tensor(
-    input: Value, scale: float | Value, zero_point: int | Value, quant_min: int, quant_max: int, dtype: DType, *,
+    input: Value,
+    scale: float | Value,
+    zero_point: int | Value,
+    quant_min: int,
+    quant_max: int,
+    dtype: DType,
+    *,
     out_dtype: DType | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """(input - zero_point) * scale."""
     return dequantized(input, of_one(scale, np.float32), of_one(zero_point, np.int64), out_dtype, 1)
 
@@ -129,9 +135,16 @@ def quantized_decomposed_quantize_per_channel(
 
 
 def quantized_decomposed_dequantize_per_channel(
-    input: Value, scales: Value, zero_points: Value | None, axis: int, quant_min: int, quant_max: int, dtype: DType, *,
+    input: Value,
+    scales: Value,
+    zero_points: Value | None,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    dtype: DType,
+    *,
     out_dtype: DType | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """`dequantize_per_tensor` with a scale and a zero point for each index of an axis."""
     points = const(np.zeros(scales.shape, np.int64)) if zero_points is None else zero_points
     return dequantized(input, scales, points, out_dtype, place(axis, input.rank))

@@ -92,34 +92,57 @@ def named_pads(padding: str, kernel: Sequence[Dim], dilation: Any) -> tuple[Dim,
 
 
 def aten_conv1d(
-    input: Value, weight: Value, bias: Value | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    input: Value,
+    weight: Value,
+    bias: Value | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
     groups: int = 1,
-) -> Value:  # fmt: skip
+) -> Value:
     """input: (n, c, l) or (c, l); weight: (o, c / groups, k); bias: (o,)."""
     return convolved(input, weight, bias, stride, mirrored(padding, weight.rank - 2), dilation, groups)
 
 
 def aten_conv1d_padding(
-    input: Value, weight: Value, bias: Value | None = None, stride: Any = 1, padding: str = "valid",
-    dilation: Any = 1, groups: int = 1,
-) -> Value:  # fmt: skip
+    input: Value,
+    weight: Value,
+    bias: Value | None = None,
+    stride: Any = 1,
+    padding: str = "valid",
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Value:
     """As conv1d, with padding "same" or "valid"."""
     return convolved(input, weight, bias, stride, named_pads(padding, weight.shape[2:], dilation), dilation, groups)
 
 
 def aten_conv_transpose1d(
-    input: Value, weight: Value, bias: Value | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-    groups: int = 1, dilation: Any = 1,
-) -> Value:  # fmt: skip
+    input: Value,
+    weight: Value,
+    bias: Value | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Value:
     """input: (n, c, l) or (c, l); weight: (c, o / groups, k); bias: (o,)."""
     pads = mirrored(padding, weight.rank - 2)
     return convolved(input, weight, bias, stride, pads, dilation, groups, True, output_padding)
 
 
 def aten_convolution(
-    input: Value, weight: Value, bias: Value | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
-    output_padding: Any, groups: int,
-) -> Value:  # fmt: skip
+    input: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Value:
     """Any of the convolutions, as core ATen has them."""
     pads = mirrored(padding, weight.rank - 2)
     return convolved(input, weight, bias, stride, pads, dilation, groups, transposed, output_padding)

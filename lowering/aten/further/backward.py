@@ -28,9 +28,18 @@ Gradients = tuple[Value | None, Value | None, Value | None]
 
 
 def aten_convolution_backward(
-    grad_output: Value, input: Value, weight: Value, bias_sizes: Sequence[Dim] | None, stride: Any, padding: Any,
-    dilation: Any, transposed: bool, output_padding: Any, groups: int, output_mask: Mask,
-) -> Gradients:  # fmt: skip
+    grad_output: Value,
+    input: Value,
+    weight: Value,
+    bias_sizes: Sequence[Dim] | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    output_mask: Mask,
+) -> Gradients:
     """The gradients of input, weight and bias.
 
     A convolution reads input place t * stride + k * dilation - padding for output place t and weight place k: its
@@ -54,9 +63,14 @@ def aten_convolution_backward(
 
 
 def scattered(
-    x: Value, weight: Value, sizes: Sequence[Dim], stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int], groups: int,
-) -> Value:  # fmt: skip
+    x: Value,
+    weight: Value,
+    sizes: Sequence[Dim],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Value:
     """The transposed convolution of x, cut to `sizes`: zeros stand where no window reaches."""
     pads = (*padding, *(0 for _ in padding))
     made = convolved(x, weight, None, stride, pads, dilation, groups, transposed=True)
@@ -68,9 +82,14 @@ def scattered(
 
 
 def correlated(
-    read: Value, written: Value, kernel: Sequence[Dim], stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int], groups: int,
-) -> Value:  # fmt: skip
+    read: Value,
+    written: Value,
+    kernel: Sequence[Dim],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> Value:
     """sum over n and t of written[n, o, t] * read[n, c, t * stride + k * dilation - padding]: (o, c / groups, *kernel).
 
     The batch takes the place of channels, and the channels of a group the place of the batch.
@@ -90,9 +109,15 @@ def correlated(
 
 
 def aten_avg_pool2d_backward(
-    grad_output: Value, self: Value, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: int | None,
-) -> Value:  # fmt: skip
+    grad_output: Value,
+    self: Value,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Value:
     """Each gradient, divided by what its window was divided by, added to every place of the window."""
     return averages_backward(
         grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2
@@ -100,9 +125,15 @@ def aten_avg_pool2d_backward(
 
 
 def aten_avg_pool3d_backward(
-    grad_output: Value, self: Value, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: int | None,
-) -> Value:  # fmt: skip
+    grad_output: Value,
+    self: Value,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Value:
     """As avg_pool2d_backward, over three axes."""
     return averages_backward(
         grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3
@@ -110,9 +141,16 @@ def aten_avg_pool3d_backward(
 
 
 def averages_backward(
-    grad_output: Value, self: Value, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor: int | None, spatial: int,
-) -> Value:  # fmt: skip
+    grad_output: Value,
+    self: Value,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+    spatial: int,
+) -> Value:
     """The gradient of an average over windows, by a transposed convolution with ones."""
     x, gradient = batched(self, spatial), batched(grad_output, spatial)
     attributes = windows(kernel, stride, padding, spatial)
@@ -199,16 +237,23 @@ def aten_embedding_dense_backward(
 
 
 def aten_native_layer_norm_backward(
-    grad_out: Value, input: Value, normalized_shape: Sequence[Dim], mean: Value, rstd: Value, weight: Value | None,
-    bias: Value | None, output_mask: Mask,
-) -> Gradients:  # fmt: skip
+    grad_out: Value,
+    input: Value,
+    normalized_shape: Sequence[Dim],
+    mean: Value,
+    rstd: Value,
+    weight: Value | None,
+    bias: Value | None,
+    output_mask: Mask,
+) -> Gradients:
     """With h = (input - mean) * rstd and g = grad_out * weight: rstd * (g - mean(g) - h * mean(g * h)), the sum of
     grad_out * h, and the sum of grad_out."""
     first = input.rank - len(normalized_shape)
     inner, outer = list(range(first, input.rank)), list(range(first))
     h = op.Mul(op.Sub(input, mean), rstd)
-    return norm_gradients(grad_out, grad_out if weight is None else op.Mul(grad_out, weight), h, rstd, inner, outer,
-                          output_mask)  # fmt: skip
+    return norm_gradients(
+        grad_out, grad_out if weight is None else op.Mul(grad_out, weight), h, rstd, inner, outer, output_mask
+    )
 
 
 def norm_gradients(
@@ -230,9 +275,17 @@ def summed(x: Value, over: list[int]) -> Value:
 
 
 def aten_native_group_norm_backward(
-    grad_out: Value, input: Value, mean: Value, rstd: Value, weight: Value | None, N: Dim, C: Dim, HxW: Dim, group: int,
+    grad_out: Value,
+    input: Value,
+    mean: Value,
+    rstd: Value,
+    weight: Value | None,
+    N: Dim,
+    C: Dim,
+    HxW: Dim,
+    group: int,
     output_mask: Mask,
-) -> Gradients:  # fmt: skip
+) -> Gradients:
     """As native_layer_norm_backward, over groups of channels: mean and rstd are (n, group), weight is (c,)."""
     grouped = (N, group, dims.floordiv(C, group), HxW)
     grad, x = reshape(grad_out, grouped), reshape(input, grouped)

@@ -15,22 +15,43 @@ from lowering.errors import Unsupported
 
 
 def onnx_RotaryEmbedding(
-    x: Value, cos_cache: Value, sin_cache: Value, position_ids: Value | None = None, *, interleaved: bool = False,
-    num_heads: int = 0, rotary_embedding_dim: int = 0,
-) -> Value:  # fmt: skip
+    x: Value,
+    cos_cache: Value,
+    sin_cache: Value,
+    position_ids: Value | None = None,
+    *,
+    interleaved: bool = False,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> Value:
     """ONNX's RotaryEmbedding.  x: (b, heads, l, e) or (b, l, heads * e)."""
     return op.RotaryEmbedding(
-        x, cos_cache, sin_cache, position_ids, interleaved=int(interleaved), num_heads=num_heads or None,
+        x,
+        cos_cache,
+        sin_cache,
+        position_ids,
+        interleaved=int(interleaved),
+        num_heads=num_heads or None,
         rotary_embedding_dim=rotary_embedding_dim,
-    )  # fmt: skip
+    )
 
 
 def onnx_Attention(
-    Q: Value, K: Value, V: Value, attn_mask: Value | None = None, past_key: Value | None = None,
-    past_value: Value | None = None, *, is_causal: bool = False, kv_num_heads: int = 0, q_num_heads: int = 0,
-    qk_matmul_output_mode: int = 0, scale: float | None = None, softcap: float = 0.0,
+    Q: Value,
+    K: Value,
+    V: Value,
+    attn_mask: Value | None = None,
+    past_key: Value | None = None,
+    past_value: Value | None = None,
+    *,
+    is_causal: bool = False,
+    kv_num_heads: int = 0,
+    q_num_heads: int = 0,
+    qk_matmul_output_mode: int = 0,
+    scale: float | None = None,
+    softcap: float = 0.0,
     softmax_precision: int | None = None,
-) -> tuple[Value, ...]:  # fmt: skip
+) -> tuple[Value, ...]:
     """ONNX's Attention at opset 23: (y, present key, present value, product of queries and keys).
 
     That opset masks the products before it caps them, and lets row i look at 0 ... i of past and present together;
@@ -60,11 +81,22 @@ def onnx_Attention(
 
 
 def onnx_symbolic__symbolic(
-    inputs: Sequence[Value | None], op_type: str, onnx_dtype: int, *, shape: Sequence[Dim], attr_keys: Sequence[str],
-    attr_types: Sequence[str], attr_pos: Sequence[Sequence[int]], attr_ints: Sequence[int],
-    attr_floats: Sequence[float], attr_strs: Sequence[str], metadata_props_keys: Sequence[str] = (),
-    metadata_props_values: Sequence[str] = (), domain: str = "", version: int | None = None,
-) -> Value:  # fmt: skip
+    inputs: Sequence[Value | None],
+    op_type: str,
+    onnx_dtype: int,
+    *,
+    shape: Sequence[Dim],
+    attr_keys: Sequence[str],
+    attr_types: Sequence[str],
+    attr_pos: Sequence[Sequence[int]],
+    attr_ints: Sequence[int],
+    attr_floats: Sequence[float],
+    attr_strs: Sequence[str],
+    metadata_props_keys: Sequence[str] = (),
+    metadata_props_values: Sequence[str] = (),
+    domain: str = "",
+    version: int | None = None,
+) -> Value:
     """Any operator with one result: ONNX's own by its type rule, another by the type that the model gives."""
     attributes = decoded(attr_keys, attr_types, attr_pos, attr_ints, attr_floats, attr_strs)
     name = f"{domain}::{op_type}" if domain else op_type
@@ -72,11 +104,22 @@ def onnx_symbolic__symbolic(
 
 
 def onnx_symbolic__symbolic_multi_out(
-    inputs: Sequence[Value | None], op_type: str, onnx_dtypes: Sequence[int], *, shapes: Sequence[Sequence[Dim]],
-    attr_keys: Sequence[str], attr_types: Sequence[str], attr_pos: Sequence[Sequence[int]], attr_ints: Sequence[int],
-    attr_floats: Sequence[float], attr_strs: Sequence[str], metadata_props_keys: Sequence[str] = (),
-    metadata_props_values: Sequence[str] = (), domain: str = "", version: int | None = None,
-) -> Sequence[Value]:  # fmt: skip
+    inputs: Sequence[Value | None],
+    op_type: str,
+    onnx_dtypes: Sequence[int],
+    *,
+    shapes: Sequence[Sequence[Dim]],
+    attr_keys: Sequence[str],
+    attr_types: Sequence[str],
+    attr_pos: Sequence[Sequence[int]],
+    attr_ints: Sequence[int],
+    attr_floats: Sequence[float],
+    attr_strs: Sequence[str],
+    metadata_props_keys: Sequence[str] = (),
+    metadata_props_values: Sequence[str] = (),
+    domain: str = "",
+    version: int | None = None,
+) -> Sequence[Value]:
     """The same with several results."""
     attributes = decoded(attr_keys, attr_types, attr_pos, attr_ints, attr_floats, attr_strs)
     name = f"{domain}::{op_type}" if domain else op_type
@@ -99,9 +142,13 @@ def made(name: str, inputs: Sequence[Value | None], attributes: dict[str, Any], 
 
 
 def decoded(
-    keys: Sequence[str], types: Sequence[str], places: Sequence[Sequence[int]], ints: Sequence[int],
-    floats: Sequence[float], strings: Sequence[str],
-) -> dict[str, Any]:  # fmt: skip
+    keys: Sequence[str],
+    types: Sequence[str],
+    places: Sequence[Sequence[int]],
+    ints: Sequence[int],
+    floats: Sequence[float],
+    strings: Sequence[str],
+) -> dict[str, Any]:
     """The attributes out of the flat lists that torch's schema has room for; a plural type is a list"""
     pools: dict[str, Sequence[Any]] = {"i": ints, "f": floats, "s": strings}
     found: dict[str, Any] = {}

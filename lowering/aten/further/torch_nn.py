@@ -15,11 +15,22 @@ from lowering.tensors.promotion import cast
 
 
 def torch_nn__linear_cross_entropy_batch_chunked(
-    input: Value, linear_weight: Value, target: Value, linear_bias: Value | None, weight: Value | None, reduction: str,
-    ignore_index: int, label_smoothing: float, batch_chunk_size: int, acc_policy: str, acc_dtype: DType,
-    allow_retain_graph: bool, compute_input_grad: bool, compute_linear_weight_grad: bool,
+    input: Value,
+    linear_weight: Value,
+    target: Value,
+    linear_bias: Value | None,
+    weight: Value | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+    batch_chunk_size: int,
+    acc_policy: str,
+    acc_dtype: DType,
+    allow_retain_graph: bool,
+    compute_input_grad: bool,
+    compute_linear_weight_grad: bool,
     compute_linear_bias_grad: bool,
-) -> tuple[Value, ...]:  # fmt: skip
+) -> tuple[Value, ...]:
     """(loss, three gradients, which are empty).  input: (n, e); linear_weight: (c, e); target: (n,)."""
     if compute_input_grad or compute_linear_weight_grad or compute_linear_bias_grad:
         raise Unsupported("a loss that computes its gradients: export the model under torch.no_grad()")
@@ -29,17 +40,30 @@ def torch_nn__linear_cross_entropy_batch_chunked(
 
 
 def torch_nn__linear_cross_entropy_batch_chunked_no_reduction(
-    input: Value, linear_weight: Value, target: Value, linear_bias: Value | None, weight: Value | None,
-    ignore_index: int, batch_chunk_size: int, acc_policy: str, acc_dtype: DType,
-) -> Value:  # fmt: skip
+    input: Value,
+    linear_weight: Value,
+    target: Value,
+    linear_bias: Value | None,
+    weight: Value | None,
+    ignore_index: int,
+    batch_chunk_size: int,
+    acc_policy: str,
+    acc_dtype: DType,
+) -> Value:
     """The loss of each item, (n,).  input: (n, e); linear_weight: (c, e); target: (n,)."""
     return of_linear(input, linear_weight, target, linear_bias, weight, "none", ignore_index, 0.0)
 
 
 def of_linear(
-    x: Value, w: Value, target: Value, bias: Value | None, weight: Value | None, reduction: str, ignored: int,
+    x: Value,
+    w: Value,
+    target: Value,
+    bias: Value | None,
+    weight: Value | None,
+    reduction: str,
+    ignored: int,
     smoothing: float,
-) -> Value:  # fmt: skip
+) -> Value:
     """cross_entropy(x @ w^T + bias, target), half precision computed in float32 as torch's accumulator does."""
     wide = x.dtype if x.dtype in (DType.FLOAT, DType.DOUBLE) else DType.FLOAT
     operands: list[Any] = [None if v is None else cast(v, wide) for v in (x, w, bias, weight)]

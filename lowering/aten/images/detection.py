@@ -19,9 +19,11 @@ def torchvision_nms(dets: Value, scores: Value, iou_threshold: float) -> Value:
     """The numbers of the boxes that are kept, best first.  dets: (n, 4), two corners each; scores: (n,)."""
     most = op.Reshape(dim_scalar(dets.shape[0]), [1])
     kept = op.NonMaxSuppression(
-        op.Unsqueeze(cast(dets, DType.FLOAT), [0]), op.Unsqueeze(cast(scores, DType.FLOAT), [0, 1]), most,
+        op.Unsqueeze(cast(dets, DType.FLOAT), [0]),
+        op.Unsqueeze(cast(scores, DType.FLOAT), [0, 1]),
+        most,
         const(np.array([iou_threshold], dtype=np.float32)),
-    )  # fmt: skip
+    )
     return op.Gather(kept, scalar(2, DType.INT64), axis=1)
 
 
@@ -29,9 +31,14 @@ def torchvision_nms(dets: Value, scores: Value, iou_threshold: float) -> Value:
 
 
 def torchvision_roi_align(
-    input: Value, rois: Value, spatial_scale: float, pooled_height: Dim, pooled_width: Dim, sampling_ratio: int,
+    input: Value,
+    rois: Value,
+    spatial_scale: float,
+    pooled_height: Dim,
+    pooled_width: Dim,
+    sampling_ratio: int,
     aligned: bool,
-) -> Value:  # fmt: skip
+) -> Value:
     """(k, c, rows, columns): means of places between the pixels, evenly spread in each bin of each region.
 
     input: (n, c, h, w); rois: (k, 5), image and two corners. Interpolation is linear along each axis, so that a bin is
@@ -132,15 +139,35 @@ def rounded(x: Value) -> Value:
 
 
 def torchvision_deform_conv2d(
-    input: Value, weight: Value, offset: Value, mask: Value, bias: Value, stride_h: int, stride_w: int, pad_h: int,
-    pad_w: int, dilation_h: int, dilation_w: int, groups: int, offset_groups: int, use_mask: bool,
-) -> Value:  # fmt: skip
+    input: Value,
+    weight: Value,
+    offset: Value,
+    mask: Value,
+    bias: Value,
+    stride_h: int,
+    stride_w: int,
+    pad_h: int,
+    pad_w: int,
+    dilation_h: int,
+    dilation_w: int,
+    groups: int,
+    offset_groups: int,
+    use_mask: bool,
+) -> Value:
     """A convolution whose every tap is moved by an offset, and weighed by a mask.
 
     input: (n, c, h, w); offset: (n, offset_groups * taps * 2, *out); mask: (n, offset_groups * taps, *out).
     """
     return op.DeformConv(
-        input, weight, offset, bias, mask if use_mask else None, strides=[stride_h, stride_w],
-        pads=[pad_h, pad_w, pad_h, pad_w], dilations=[dilation_h, dilation_w], group=groups,
-        offset_group=offset_groups, kernel_shape=list(weight.shape[2:]),
-    )  # fmt: skip
+        input,
+        weight,
+        offset,
+        bias,
+        mask if use_mask else None,
+        strides=[stride_h, stride_w],
+        pads=[pad_h, pad_w, pad_h, pad_w],
+        dilations=[dilation_h, dilation_w],
+        group=groups,
+        offset_group=offset_groups,
+        kernel_shape=list(weight.shape[2:]),
+    )

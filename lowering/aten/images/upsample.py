@@ -77,9 +77,14 @@ def nearest(x: Value, sizes: Sequence[Dim], scales: Scales, exact: bool) -> Valu
         if not rows:
             return x
         return op.Resize(
-            x, None, np.array(whole, np.float32), axes=[r[0] for r in rows], mode="nearest",
-            coordinate_transformation_mode="asymmetric", nearest_mode="floor",
-        )  # fmt: skip
+            x,
+            None,
+            np.array(whole, np.float32),
+            axes=[r[0] for r in rows],
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        )
     for axis, size, out, scale in rows:
         x = op.Gather(x, nearest_places(size, out, scale, exact, x.dtype), axis=axis)
     return x
@@ -127,9 +132,12 @@ def aten_upsample_nearest2d(
 
 
 def aten_upsample_nearest3d(
-    self: Value, output_size: Sequence[Dim], scales_d: float | None = None, scales_h: float | None = None,
+    self: Value,
+    output_size: Sequence[Dim],
+    scales_d: float | None = None,
+    scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """(n, c, d, h, w) -> (n, c, *output_size)"""
     return nearest(self, output_size, factors([scales_d, scales_h, scales_w], 3), False)
 
@@ -147,9 +155,12 @@ def aten__upsample_nearest_exact2d(
 
 
 def aten__upsample_nearest_exact3d(
-    self: Value, output_size: Sequence[Dim], scales_d: float | None = None, scales_h: float | None = None,
+    self: Value,
+    output_size: Sequence[Dim],
+    scales_d: float | None = None,
+    scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """(n, c, d, h, w) -> (n, c, *output_size), places rounded to the middle of elements"""
     return nearest(self, output_size, factors([scales_d, scales_h, scales_w], 3), True)
 
@@ -301,49 +312,68 @@ def aten_upsample_linear1d(
 
 
 def aten_upsample_bilinear2d(
-    self: Value, output_size: Sequence[Dim], align_corners: bool, scales_h: float | None = None,
+    self: Value,
+    output_size: Sequence[Dim],
+    align_corners: bool,
+    scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """(n, c, h, w) -> (n, c, *output_size)"""
     return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "linear")
 
 
 def aten_upsample_trilinear3d(
-    self: Value, output_size: Sequence[Dim], align_corners: bool, scales_d: float | None = None,
-    scales_h: float | None = None, scales_w: float | None = None,
-) -> Value:  # fmt: skip
+    self: Value,
+    output_size: Sequence[Dim],
+    align_corners: bool,
+    scales_d: float | None = None,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Value:
     """(n, c, d, h, w) -> (n, c, *output_size)"""
     return smooth(self, output_size, factors([scales_d, scales_h, scales_w], 3), align_corners, "linear")
 
 
 def aten_upsample_bicubic2d(
-    self: Value, output_size: Sequence[Dim], align_corners: bool, scales_h: float | None = None,
+    self: Value,
+    output_size: Sequence[Dim],
+    align_corners: bool,
+    scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """(n, c, h, w) -> (n, c, *output_size)"""
     return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "cubic")
 
 
 def aten__upsample_bilinear2d_aa(
-    self: Value, output_size: Sequence[Dim], align_corners: bool, scales_h: float | None = None,
+    self: Value,
+    output_size: Sequence[Dim],
+    align_corners: bool,
+    scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """(n, c, h, w) -> (n, c, *output_size), antialiased"""
     return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "linear", True)
 
 
 def aten__upsample_bicubic2d_aa(
-    self: Value, output_size: Sequence[Dim], align_corners: bool, scales_h: float | None = None,
+    self: Value,
+    output_size: Sequence[Dim],
+    align_corners: bool,
+    scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """(n, c, h, w) -> (n, c, *output_size), antialiased"""
     return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "cubic", True)
 
 
 def aten__upsample_lanczos2d_aa(
-    self: Value, output_size: Sequence[Dim], align_corners: bool, scales_h: float | None = None,
+    self: Value,
+    output_size: Sequence[Dim],
+    align_corners: bool,
+    scales_h: float | None = None,
     scales_w: float | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """(n, c, h, w) -> (n, c, *output_size), antialiased"""
     return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "lanczos", True)
 

@@ -62,10 +62,18 @@ def aten_one_hot(self: Value, num_classes: int = -1, *, expected: Any = None) ->
 
 
 def aten_embedding_bag(
-    weight: Value, indices: Value, offsets: Value, scale_grad_by_freq: bool = False, mode: int = 0,
-    sparse: bool = False, per_sample_weights: Value | None = None, include_last_offset: bool = False,
-    padding_idx: Dim | None = None, *, expected: Any = None,
-) -> tuple[Value, ...]:  # fmt: skip
+    weight: Value,
+    indices: Value,
+    offsets: Value,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Value | None = None,
+    include_last_offset: bool = False,
+    padding_idx: Dim | None = None,
+    *,
+    expected: Any = None,
+) -> tuple[Value, ...]:
     """(sums, means or maxima of bags of rows, bag of each index, size of each bag, where maxima stand).
 
     weight: (n, d); indices: (i,); offsets: (bags,), where each bag begins, with the end of the last one where
@@ -102,17 +110,34 @@ def aten_embedding_bag(
 
 
 def aten_embedding_bag_padding_idx(
-    weight: Value, indices: Value, offsets: Value, scale_grad_by_freq: bool, mode: int, sparse: bool,
-    per_sample_weights: Value | None, include_last_offset: bool, padding_idx: int | None, *, expected: Any = None,
-) -> tuple[Value, ...]:  # fmt: skip
+    weight: Value,
+    indices: Value,
+    offsets: Value,
+    scale_grad_by_freq: bool,
+    mode: int,
+    sparse: bool,
+    per_sample_weights: Value | None,
+    include_last_offset: bool,
+    padding_idx: int | None,
+    *,
+    expected: Any = None,
+) -> tuple[Value, ...]:
     """As embedding_bag; `padding_idx` may be counted from the end, which to the other overloads means none."""
     left_out: Any = padding_idx
     if padding_idx is not None and padding_idx < 0:
         left_out = dims.add(weight.shape[0], padding_idx)
     return aten_embedding_bag(
-        weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, left_out,
+        weight,
+        indices,
+        offsets,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        left_out,
         expected=expected,
-    )  # fmt: skip
+    )
 
 
 def as_recorded(value: Value, wanted: Any) -> Value:

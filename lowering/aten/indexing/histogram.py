@@ -68,9 +68,13 @@ def equal_parts(x: Value, bins: int, given: Sequence[float] | None) -> Value:
 
 
 def aten_histogram_bin_ct(
-    self: Value, bins: int = 100, *, range: Sequence[float] | None = None, weight: Value | None = None,
+    self: Value,
+    bins: int = 100,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Value | None = None,
     density: bool = False,
-) -> tuple[Value, Value]:  # fmt: skip
+) -> tuple[Value, Value]:
     """(how many elements lie in each of `bins` equal parts of the range, the edges of these)"""
     x = flat(self)
     edges = equal_parts(x, bins, range)
@@ -90,9 +94,13 @@ def points_of(x: Value) -> Value:
 
 
 def aten__histogramdd_bin_edges(
-    self: Value, bins: Sequence[int], *, range: Sequence[float] | None = None, weight: Value | None = None,
+    self: Value,
+    bins: Sequence[int],
+    *,
+    range: Sequence[float] | None = None,
+    weight: Value | None = None,
     density: bool = False,
-) -> list[Value]:  # fmt: skip
+) -> list[Value]:
     """The edges of `bins` equal parts along each coordinate.  self: (*, d)."""
     x = points_of(self)
     given = [None] * len(bins) if range is None else list(zip(range[::2], range[1::2], strict=True))
@@ -100,9 +108,13 @@ def aten__histogramdd_bin_edges(
 
 
 def aten__histogramdd_from_bin_cts(
-    self: Value, bins: Sequence[int], *, range: Sequence[float] | None = None, weight: Value | None = None,
+    self: Value,
+    bins: Sequence[int],
+    *,
+    range: Sequence[float] | None = None,
+    weight: Value | None = None,
     density: bool = False,
-) -> Value:  # fmt: skip
+) -> Value:
     """How many points lie in each of bins[0] x bins[1] x ... equal boxes.  self: (*, d)."""
     edges = aten__histogramdd_bin_edges(self, bins, range=range)
     return counted(points_of(self), edges, weight, density)

@@ -23,9 +23,16 @@ ONNX = {"sum": "add", "mean": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
 def aten_segment_reduce(
-    data: Value, reduce: str, *, lengths: Value | None = None, indices: Value | None = None,
-    offsets: Value | None = None, axis: int = 0, unsafe: bool = False, initial: Number | None = None,
-) -> Value:  # fmt: skip
+    data: Value,
+    reduce: str,
+    *,
+    lengths: Value | None = None,
+    indices: Value | None = None,
+    offsets: Value | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Number | None = None,
+) -> Value:
     """The sum, mean, max, min or prod of each stretch of data along `axis`.  lengths: (*, s), or offsets: (*, s + 1),
     where * are the dimensions of data before `axis`; the result has s in its place.
 

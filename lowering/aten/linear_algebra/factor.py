@@ -6,7 +6,7 @@ from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.algorithms.elimination import lu, merged, permutation, substituted, triangles, vanishes
-from lowering.algorithms.real_or_complex import (  # fmt: skip
+from lowering.algorithms.real_or_complex import (
     absolute,
     adjoint,
     div,

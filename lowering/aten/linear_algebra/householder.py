@@ -5,7 +5,7 @@ from __future__ import annotations
 from irkit.build import op
 from irkit.core.ir import Value
 from lowering.algorithms.elimination import eye, head_of, merged, steps_of, vanishes
-from lowering.algorithms.real_or_complex import (  # fmt: skip
+from lowering.algorithms.real_or_complex import (
     adjoint,
     conj,
     div,

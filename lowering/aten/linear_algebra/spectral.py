@@ -12,7 +12,7 @@ from irkit import dims
 from irkit.build import const, dim_scalar, op
 from irkit.core.ir import Value
 from irkit.dims import Dim
-from lowering.algorithms.jacobi import (  # fmt: skip
+from lowering.algorithms.jacobi import (
     applied,
     completed,
     conjugated,

@@ -14,7 +14,7 @@ from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.algorithms.elimination import exchanged, first_of, head_of, merged, square, vanishes
-from lowering.algorithms.real_or_complex import (  # fmt: skip
+from lowering.algorithms.real_or_complex import (
     absolute,
     add,
     adjoint,

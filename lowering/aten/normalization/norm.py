@@ -96,9 +96,16 @@ def moving(
 
 
 def aten_batch_norm(
-    input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None, running_var: Value | None,
-    training: bool, momentum: float, eps: float, cudnn_enabled: bool = True,
-) -> Value:  # fmt: skip
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Value:
     """Normalization along axis 1, by running statistics or, where `training`, by those of the batch."""
     if not training and running_mean is not None and running_var is not None:
         return with_running(input, weight, bias, running_mean, running_var, eps)
@@ -108,9 +115,15 @@ def aten_batch_norm(
 
 
 def aten_native_batch_norm(
-    input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None, running_var: Value | None,
-    training: bool, momentum: float, eps: float,
-) -> Triple:  # fmt: skip
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Triple:
     """(y, mean of the batch, 1 / sqrt(variance + eps)); the last two are empty where `training` is false"""
     if not training and running_mean is not None and running_var is not None:
         empty = full(0, (0,), input.dtype)
@@ -128,17 +141,28 @@ def aten__native_batch_norm_legit_no_stats(
 
 
 def aten__native_batch_norm_legit_no_training(
-    input: Value, weight: Value | None, bias: Value | None, running_mean: Value, running_var: Value, momentum: float,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    momentum: float,
     eps: float,
-) -> Triple:  # fmt: skip
+) -> Triple:
     """(y, empty, empty)"""
     return aten_native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
 
 
 def aten__native_batch_norm_legit_functional(
-    input: Value, weight: Value | None, bias: Value | None, running_mean: Value, running_var: Value, training: bool,
-    momentum: float, eps: float,
-) -> tuple[Value, Value, Value, Value, Value]:  # fmt: skip
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Value, Value, Value, Value, Value]:
     """(y, mean of the batch, 1 / sqrt(variance + eps), new running mean, new running variance)"""
     if not training:
         three = aten_native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
@@ -154,9 +178,14 @@ def aten__native_batch_norm_legit_functional(
 
 
 def aten__batch_norm_with_update_functional(
-    input: Value, weight: Value | None, bias: Value | None, running_mean: Value, running_var: Value, momentum: float,
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    momentum: float,
     eps: float,
-) -> tuple[Value, ...]:  # fmt: skip
+) -> tuple[Value, ...]:
     """(y, mean of the batch, 1 / sqrt(variance + eps), reserve, new running mean, new running variance)"""
     made, centre, scale, *new = aten__native_batch_norm_legit_functional(
         input, weight, bias, running_mean, running_var, True, momentum, eps
@@ -165,18 +194,30 @@ def aten__batch_norm_with_update_functional(
 
 
 def aten__batch_norm_no_update(
-    input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None, running_var: Value | None,
-    momentum: float, eps: float,
-) -> tuple[Value, ...]:  # fmt: skip
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    momentum: float,
+    eps: float,
+) -> tuple[Value, ...]:
     """(y, empty, empty, reserve)"""
     three = aten_native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
     return *three, full(0, (0,), DType.UINT8)
 
 
 def aten_instance_norm(
-    input: Value, weight: Value | None, bias: Value | None, running_mean: Value | None, running_var: Value | None,
-    use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool = True,
-) -> Value:  # fmt: skip
+    input: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Value:
     """Normalization of every channel of every item, or by running statistics.  input: (n, c, *)."""
     if not use_input_stats and running_mean is not None and running_var is not None:
         return with_running(input, weight, bias, running_mean, running_var, eps)
@@ -204,9 +245,13 @@ def instance_norm_with_update(
 
 
 def aten_layer_norm(
-    input: Value, normalized_shape: Sequence[Dim], weight: Value | None = None, bias: Value | None = None,
-    eps: float = 1e-5, cudnn_enable: bool = True,
-) -> Value:  # fmt: skip
+    input: Value,
+    normalized_shape: Sequence[Dim],
+    weight: Value | None = None,
+    bias: Value | None = None,
+    eps: float = 1e-5,
+    cudnn_enable: bool = True,
+) -> Value:
     """(x - mean) / sqrt(variance + eps) * weight + bias over the last axes, whose sizes are `normalized_shape`"""
     scale = cast(ones_for(weight, normalized_shape, input.dtype), input.dtype)
     shift = None if bias is None else cast(bias, input.dtype)
@@ -224,9 +269,13 @@ def aten_native_layer_norm(
 
 
 def aten_group_norm(
-    input: Value, num_groups: int, weight: Value | None = None, bias: Value | None = None, eps: float = 1e-5,
+    input: Value,
+    num_groups: int,
+    weight: Value | None = None,
+    bias: Value | None = None,
+    eps: float = 1e-5,
     cudnn_enabled: bool = True,
-) -> Value:  # fmt: skip
+) -> Value:
     """Normalization of every group of channels of every item.  input: (n, c, *); weight, bias: (c,)."""
     if any(dims.same(d, 0) is True for d in input.shape):
         return input

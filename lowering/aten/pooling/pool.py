@@ -195,9 +195,15 @@ def aten_max_unpool3d(self: Value, indices: Value, output_size: Sequence[Dim], s
 
 
 def average_pooled(
-    self: Value, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor: int | None,
+    self: Value,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
     spatial: int,
-) -> Value:  # fmt: skip
+) -> Value:
     """The mean of every window, or its sum divided by `divisor`; integers are rounded towards zero."""
     if self.dtype.is_integer:
         rest = (kernel, stride, padding, ceil_mode, count_include_pad, divisor, spatial)
@@ -239,42 +245,68 @@ def ends(x: Value, attributes: dict[str, Any], ceil_mode: bool) -> list[Dim]:
 
 
 def aten_avg_pool1d(
-    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+    self: Value,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
     count_include_pad: bool = True,
-) -> Value:  # fmt: skip
+) -> Value:
     """(n, c, l) or (c, l) -> the mean of every window"""
     return average_pooled(self, kernel_size, stride, padding, ceil_mode, count_include_pad, None, 1)
 
 
 def aten_avg_pool2d(
-    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Value:  # fmt: skip
+    self: Value,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Value:
     """(n, c, h, w) or (c, h, w) -> the mean of every window, or its sum divided by `divisor_override`"""
     return average_pooled(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2)
 
 
 def aten_avg_pool3d(
-    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
-) -> Value:  # fmt: skip
+    self: Value,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Value:
     """(n, c, d, h, w) or (c, d, h, w) -> the mean of every window, or its sum divided by `divisor_override`"""
     return average_pooled(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3)
 
 
 def aten_max_pool2d_with_indices_backward(
-    grad_output: Value, self: Value, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    grad_output: Value,
+    self: Value,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
     indices: Value,
-) -> Value:  # fmt: skip
+) -> Value:
     """What each element of self gave to the windows of which it was the largest.  self: (*, h, w); grad_output,
     indices: (*, h', w'), indices into h * w."""
     return given_back(grad_output, self, indices, 2, per_axis(dilation, 2))
 
 
 def aten_max_pool3d_with_indices_backward(
-    grad_output: Value, self: Value, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+    grad_output: Value,
+    self: Value,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
     indices: Value,
-) -> Value:  # fmt: skip
+) -> Value:
     """As max_pool2d_with_indices_backward.  self: (*, d, h, w); grad_output, indices: (*, d', h', w')."""
     return given_back(grad_output, self, indices, 3, per_axis(dilation, 3))
 

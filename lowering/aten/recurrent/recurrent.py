@@ -117,9 +117,17 @@ def layer(
         attributes["activations"] = attributes["activations"] * count
     states = (hidden, cell) if kind.cells else (hidden,)
     found = getattr(op, kind.op)(
-        x, w, r, b, lengths, *states, **attributes, hidden_size=r.shape[2], outputs=3 if kind.cells else 2,
+        x,
+        w,
+        r,
+        b,
+        lengths,
+        *states,
+        **attributes,
+        hidden_size=r.shape[2],
+        outputs=3 if kind.cells else 2,
         direction="bidirectional" if count == 2 else None,
-    )  # fmt: skip
+    )
     y, *last = found
     if count == 1:
         return squeeze(y, 1), *last
@@ -128,9 +136,15 @@ def layer(
 
 
 def stack(
-    kind: Kind, x: Value, states: Sequence[Value], params: Weights, has_biases: bool, num_layers: int,
-    bidirectional: bool, lengths: Value | None = None,
-) -> tuple[Value, ...]:  # fmt: skip
+    kind: Kind,
+    x: Value,
+    states: Sequence[Value],
+    params: Weights,
+    has_biases: bool,
+    num_layers: int,
+    bidirectional: bool,
+    lengths: Value | None = None,
+) -> tuple[Value, ...]:
     """(y, h, c) of all layers, each of which reads the one below. states: (layers * directions, b, hidden) each."""
     directions = 2 if bidirectional else 1
     each = len(params) // (num_layers * directions)
@@ -199,9 +213,13 @@ def one_way(
     over = [gates_of_x] if running is None else [gates_of_x, running]
     way = [backwards] if backwards else None
     return op.Scan(
-        *states, *over, num_scan_inputs=len(over), body=step,
-        scan_input_directions=way and way * len(over), scan_output_directions=way,
-    )  # fmt: skip
+        *states,
+        *over,
+        num_scan_inputs=len(over),
+        body=step,
+        scan_input_directions=way and way * len(over),
+        scan_output_directions=way,
+    )
 
 
 def lstm_step(kind: Kind, of_x: Value, of_h: Value, states: Sequence[Value]) -> tuple[Value, ...]:
@@ -229,9 +247,17 @@ STEPS = {"LSTM": lstm_step, "GRU": gru_step, "RNN": rnn_step}
 
 
 def sequence(
-    kind: Kind, x: Value, states: Sequence[Value], params: Weights, has_biases: bool, num_layers: int, dropout: float,
-    train: bool, bidirectional: bool, batch_first: bool,
-) -> tuple[Value, ...]:  # fmt: skip
+    kind: Kind,
+    x: Value,
+    states: Sequence[Value],
+    params: Weights,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Value, ...]:
     """(y, h, c) of a padded batch"""
     if dropout and train and num_layers > 1:
         raise Unsupported("dropout between recurrent layers in training mode")
@@ -243,9 +269,17 @@ def sequence(
 
 
 def packed_sequence(
-    kind: Kind, data: Value, batch_sizes: Value, states: Sequence[Value], params: Weights, has_biases: bool,
-    num_layers: int, dropout: float, train: bool, bidirectional: bool,
-) -> tuple[Value, ...]:  # fmt: skip
+    kind: Kind,
+    data: Value,
+    batch_sizes: Value,
+    states: Sequence[Value],
+    params: Weights,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Value, ...]:
     """(y, h, c) of a packed batch.  data: (elements, features), time by time; batch_sizes: (t,)."""
     if dropout and train and num_layers > 1:
         raise Unsupported("dropout between recurrent layers in training mode")
@@ -273,65 +307,121 @@ def packing(batch_sizes: Value, batch: Dim) -> tuple[Value, Value, Value]:
 
 
 def aten_lstm_input(
-    input: Value, hx: Sequence[Value], params: Weights, has_biases: bool, num_layers: int, dropout: float, train: bool,
-    bidirectional: bool, batch_first: bool,
-) -> tuple[Value, ...]:  # fmt: skip
+    input: Value,
+    hx: Sequence[Value],
+    params: Weights,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Value, ...]:
     """(y, h, c).  input: (t, b, features), or (b, t, features) where `batch_first`; hx: h and c."""
     return sequence(LSTM, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
 
 def aten_lstm_data(
-    data: Value, batch_sizes: Value, hx: Sequence[Value], params: Weights, has_biases: bool, num_layers: int,
-    dropout: float, train: bool, bidirectional: bool,
-) -> tuple[Value, ...]:  # fmt: skip
+    data: Value,
+    batch_sizes: Value,
+    hx: Sequence[Value],
+    params: Weights,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Value, ...]:
     """(y, h, c) of a packed sequence"""
     return packed_sequence(LSTM, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
 
 
 def aten_gru_input(
-    input: Value, hx: Value, params: Weights, has_biases: bool, num_layers: int, dropout: float, train: bool,
-    bidirectional: bool, batch_first: bool,
-) -> tuple[Value, ...]:  # fmt: skip
+    input: Value,
+    hx: Value,
+    params: Weights,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Value, ...]:
     """(y, h).  input: (t, b, features), or (b, t, features) where `batch_first`."""
     return sequence(GRU, input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
 
 def aten_gru_data(
-    data: Value, batch_sizes: Value, hx: Value, params: Weights, has_biases: bool, num_layers: int, dropout: float,
-    train: bool, bidirectional: bool,
-) -> tuple[Value, ...]:  # fmt: skip
+    data: Value,
+    batch_sizes: Value,
+    hx: Value,
+    params: Weights,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Value, ...]:
     """(y, h) of a packed sequence"""
     return packed_sequence(GRU, data, batch_sizes, [hx], params, has_biases, num_layers, dropout, train, bidirectional)
 
 
 def aten_rnn_tanh_input(
-    input: Value, hx: Value, params: Weights, has_biases: bool, num_layers: int, dropout: float, train: bool,
-    bidirectional: bool, batch_first: bool,
-) -> tuple[Value, ...]:  # fmt: skip
+    input: Value,
+    hx: Value,
+    params: Weights,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Value, ...]:
     """(y, h).  input: (t, b, features), or (b, t, features) where `batch_first`."""
     return sequence(TANH, input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
 
 def aten_rnn_tanh_data(
-    data: Value, batch_sizes: Value, hx: Value, params: Weights, has_biases: bool, num_layers: int, dropout: float,
-    train: bool, bidirectional: bool,
-) -> tuple[Value, ...]:  # fmt: skip
+    data: Value,
+    batch_sizes: Value,
+    hx: Value,
+    params: Weights,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Value, ...]:
     """(y, h) of a packed sequence"""
     return packed_sequence(TANH, data, batch_sizes, [hx], params, has_biases, num_layers, dropout, train, bidirectional)
 
 
 def aten_rnn_relu_input(
-    input: Value, hx: Value, params: Weights, has_biases: bool, num_layers: int, dropout: float, train: bool,
-    bidirectional: bool, batch_first: bool,
-) -> tuple[Value, ...]:  # fmt: skip
+    input: Value,
+    hx: Value,
+    params: Weights,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Value, ...]:
     """(y, h).  input: (t, b, features), or (b, t, features) where `batch_first`."""
     return sequence(RELU, input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
 
 def aten_rnn_relu_data(
-    data: Value, batch_sizes: Value, hx: Value, params: Weights, has_biases: bool, num_layers: int, dropout: float,
-    train: bool, bidirectional: bool,
-) -> tuple[Value, ...]:  # fmt: skip
+    data: Value,
+    batch_sizes: Value,
+    hx: Value,
+    params: Weights,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Value, ...]:
     """(y, h) of a packed sequence"""
     return packed_sequence(RELU, data, batch_sizes, [hx], params, has_biases, num_layers, dropout, train, bidirectional)
 

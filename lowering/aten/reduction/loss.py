@@ -152,9 +152,13 @@ def aten_nll_loss_forward(
 
 
 def aten_cross_entropy_loss(
-    self: Value, target: Value, weight: Value | None = None, reduction: int = 1, ignore_index: int = -100,
+    self: Value,
+    target: Value,
+    weight: Value | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
     label_smoothing: float = 0.0,
-) -> Value:  # fmt: skip
+) -> Value:
     """nll_loss of log_softmax(x) for indices of classes; -sum(t * log_softmax(x) * weight) for probabilities.
 
     self: (c,), (n, c) or (n, c, *).
@@ -239,9 +243,15 @@ def aten_soft_margin_loss(self: Value, target: Value, reduction: int = 1) -> Val
 
 
 def aten_triplet_margin_loss(
-    anchor: Value, positive: Value, negative: Value, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
-    swap: bool = False, reduction: int = 1,
-) -> Value:  # fmt: skip
+    anchor: Value,
+    positive: Value,
+    negative: Value,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: int = 1,
+) -> Value:
     """max(0, margin + |a - p| - |a - n|); with `swap` the smaller of |a - n| and |p - n|"""
     near = aten_pairwise_distance(anchor, positive, p, eps)
     far = aten_pairwise_distance(anchor, negative, p, eps)

@@ -373,10 +373,16 @@ def framing(window: Value | None, size: int, length: int | None, dtype: DType) -
 
 
 def aten_stft(
-    self: Value, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Value | None = None,
-    normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None,
+    self: Value,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Value | None = None,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
     align_to_window: bool | None = None,
-) -> Value:  # fmt: skip
+) -> Value:
     """Transforms of overlapping frames: one convolution with windowed waves.  self: (b, l) or (l,).
 
     A complex signal is two channels, whose convolution is a product of complex numbers.
@@ -417,10 +423,17 @@ def parts_of(x: Value) -> Sequence[Value]:
 
 
 def aten_istft(
-    self: Value, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Value | None = None,
-    center: bool = True, normalized: bool = False, onesided: bool | None = None, length: Dim | None = None,
+    self: Value,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Value | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: Dim | None = None,
     return_complex: bool = False,
-) -> Value:  # fmt: skip
+) -> Value:
     """The signal whose frames have these transforms: frames added up, divided by the sum of squared windows.
 
     self: (b, f, frames) or (f, frames) -> (b, l). f is n_fft // 2 + 1; or n_fft, of which a real signal takes the

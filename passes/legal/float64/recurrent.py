@@ -90,24 +90,39 @@ def bounded(value: Value) -> Callable[[Value], Value]:
     return lambda v: op.Min(op.Max(v, number(v, -limit)), number(v, limit)) if limit else v
 
 
+def of_inputs(op_type: str, hidden: int, x: Value, w: Value, b: Value | None) -> tuple[Value, Value | None]:
+    """(x @ w' + b of all gates at all times, the bias that a GRU adds to its new state inside of a product)."""
+    sums = op.MatMul(x, turned(w))
+    if b is None:
+        return sums, None
+    many, inner = GATES[op_type], None
+    of_x, of_h = op.Split(b, vector([many * hidden] * 2), axis=0, outputs=2)
+    if op_type == "GRU":
+        outer, inner = op.Split(of_h, vector([2 * hidden, hidden]), axis=0, outputs=2)
+        of_h = op.Pad(outer, vector([0, hidden]))
+    return op.Add(sums, op.Add(of_x, of_h)), inner
+
+
 def direction(
-    value: Value, hidden: int, x: Value, w: Value, r: Value, b: Value | None, peeped: Value | None, live: Value | None,
-    states: list[Value], one: Callable[[Value], Value], backwards: int,
-) -> tuple[Value, ...]:  # fmt: skip
+    value: Value,
+    hidden: int,
+    x: Value,
+    w: Value,
+    r: Value,
+    b: Value | None,
+    peeped: Value | None,
+    live: Value | None,
+    states: list[Value],
+    one: Callable[[Value], Value],
+    backwards: int,
+) -> tuple[Value, ...]:
     """(last states, what is seen at each time). What does not depend on the state is computed for all times at once.
 
     `live` says which times are within the length of each sample: beyond it its states stay, and 0 is seen of them.
     """
     many = GATES[value.op]
-    inner, gates = None, vector([hidden] * many)
-    sums = op.MatMul(x, turned(w))
-    if b is not None:
-        of_x, of_h = op.Split(b, vector([many * hidden] * 2), axis=0, outputs=2)
-        if value.op == "GRU":  # the bias of the new state may stand inside of a product
-            outer, inner = op.Split(of_h, vector([2 * hidden, hidden]), axis=0, outputs=2)
-            of_h = op.Pad(outer, vector([0, hidden]))
-        sums = op.Add(sums, op.Add(of_x, of_h))
-
+    gates = vector([hidden] * many)
+    sums, inner = of_inputs(value.op, hidden, x, w, b)
     clipped = bounded(value)
 
     def sigmoid(v: Value) -> Value:
@@ -166,8 +181,14 @@ def scanned(
 
     given = (sums,) if live is None else (sums, live)
     ways = ([backwards] * len(given), [backwards]) if backwards else (None, None)
-    return op.Scan(*states, *given, num_scan_inputs=len(given), body=body, scan_input_directions=ways[0],
-                   scan_output_directions=ways[1])  # fmt: skip
+    return op.Scan(
+        *states,
+        *given,
+        num_scan_inputs=len(given),
+        body=body,
+        scan_input_directions=ways[0],
+        scan_output_directions=ways[1],
+    )
 
 
 RECURRENT: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType(dict.fromkeys(GATES, recurrent))

@@ -45,8 +45,10 @@ def axes_of_windows(value: Value, kernel: tuple[Dim, ...]) -> list[Axis] | None:
     if x is None or attribute_of(value, "auto_pad") not in ("NOTSET", None):
         return None
     count = len(kernel)
-    strides, dilations, pads = (value.attribute(name) or default for name, default in (
-        ("strides", (1,) * count), ("dilations", (1,) * count), ("pads", (0,) * (2 * count))))  # fmt: skip
+    strides, dilations, pads = (
+        value.attribute(name) or default
+        for name, default in (("strides", (1,) * count), ("dilations", (1,) * count), ("pads", (0,) * (2 * count)))
+    )
     rows = zip(x.shape[2:], value.shape[2:], kernel, strides, dilations, pads[:count], pads[count:], strict=True)
     return [Axis(*row) for row in rows]
 
@@ -220,8 +222,10 @@ def col2im(m: Match, value: Value) -> Value | None:
     if x is None or block is None or x.dtype not in SUMMED:
         return None
     rank = len(block)
-    strides, dilations, pads = (value.attribute(name) or default for name, default in (
-        ("strides", (1,) * rank), ("dilations", (1,) * rank), ("pads", (0,) * (2 * rank))))  # fmt: skip
+    strides, dilations, pads = (
+        value.attribute(name) or default
+        for name, default in (("strides", (1,) * rank), ("dilations", (1,) * rank), ("pads", (0,) * (2 * rank)))
+    )
     axes = []
     for i, (size, kernel) in enumerate(zip(value.shape[2:], block, strict=True)):
         reach = dims.sub(dims.add(size, pads[i] + pads[rank + i]), dilations[i] * (kernel - 1) + 1)

@@ -180,10 +180,15 @@ def grid_sample(m: Match, value: Value) -> Value | None:
     if any(c is None for c in counts):
         return None
     sides = [
-        Side(op.Cast(c, to=kind), str(attribute_of(value, "padding_mode")), bool(attribute_of(value, "align_corners")),
-             mode == "cubic")
-        for c in counts if c is not None
-    ]  # fmt: skip
+        Side(
+            op.Cast(c, to=kind),
+            str(attribute_of(value, "padding_mode")),
+            bool(attribute_of(value, "align_corners")),
+            mode == "cubic",
+        )
+        for c in counts
+        if c is not None
+    ]
     read = [s.inside(s.coordinate(op.Gather(places, const(rank - 1 - i), axis=-1))) for i, s in enumerate(sides)]
     total: Value | None = None
     for combination in product(*(taps_of(mode, place) for place in read)):
@@ -241,8 +246,10 @@ def deform_conv(m: Match, value: Value) -> Value | None:
     sizes = (x.shape[1], outputs, each, *kernel)
     if any(type(n) is not int for n in sizes):
         return None
-    strides, dilations, pads = (value.attribute(name) or default for name, default in (
-        ("strides", (1, 1)), ("dilations", (1, 1)), ("pads", (0, 0, 0, 0))))  # fmt: skip
+    strides, dilations, pads = (
+        value.attribute(name) or default
+        for name, default in (("strides", (1, 1)), ("dilations", (1, 1)), ("pads", (0, 0, 0, 0)))
+    )
     channels, taps = x.shape[1], kernel[0] * kernel[1]
     batch, out = x.shape[0], value.shape[2:]
     moved = reshaped(m, offset, (batch, shared, taps, 2, *out), x, weight)

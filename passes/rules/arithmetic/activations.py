@@ -82,8 +82,15 @@ def hard_swish(m: Match) -> Made:
 _times_relu6 = p.Mul(x, _relu6)
 
 
-@rule(either(p.Div(_times_relu6, about(6.0)), p.Mul(_times_relu6, about(1 / 6)), p.Mul(p.Mul(x, about(1 / 6)), _relu6),
-             p.Mul(p.Div(x, about(6.0)), _relu6)), exact=False)  # fmt: skip
+@rule(
+    either(
+        p.Div(_times_relu6, about(6.0)),
+        p.Mul(_times_relu6, about(1 / 6)),
+        p.Mul(p.Mul(x, about(1 / 6)), _relu6),
+        p.Mul(p.Div(x, about(6.0)), _relu6),
+    ),
+    exact=False,
+)
 def hard_swish_late(m: Match) -> Made:
     """x * Clip(x + 3, 0, 6) / 6 -> HardSwish(x)"""
     return _like_x(m, lambda: op.HardSwish(m.x))
@@ -284,10 +291,17 @@ def _loss(rng: np.random.Generator) -> Value:
     return op.NegativeLogLikelihoodLoss(op.LogSoftmax(scores, axis=1), labels, weight, reduction=reduction)
 
 
-@rule(p.NegativeLogLikelihoodLoss(
-    p.LogSoftmax(x, axis=attr("axis")).once(), hole("labels"), hole("weight", optional=True),
-    ignore_index=attr("ignore_index"), reduction=attr("reduction"),
-), exact=False, sample=_loss)  # fmt: skip
+@rule(
+    p.NegativeLogLikelihoodLoss(
+        p.LogSoftmax(x, axis=attr("axis")).once(),
+        hole("labels"),
+        hole("weight", optional=True),
+        ignore_index=attr("ignore_index"),
+        reduction=attr("reduction"),
+    ),
+    exact=False,
+    sample=_loss,
+)
 def cross_entropy(m: Match) -> Made:
     """NegativeLogLikelihoodLoss(LogSoftmax(x), labels) -> SoftmaxCrossEntropyLoss(x, labels)"""
     if m.axis % m.x.rank != 1:

@@ -81,8 +81,9 @@ _MOVED = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Transpose", "
 
 
 def _moved(rng: np.random.Generator) -> Value:
-    start, middle, end = (DType.FLOAT16, DType.FLOAT, DType.FLOAT16) if rng.random() < 0.5 else (
-        DType.INT32, DType.INT64, DType.FLOAT)  # fmt: skip
+    start, middle, end = (
+        (DType.FLOAT16, DType.FLOAT, DType.FLOAT16) if rng.random() < 0.5 else (DType.INT32, DType.INT64, DType.FLOAT)
+    )
     wide = op.Cast(param(Tensor(start, (dims.symbol("n"), 4))), to=middle)
     makers = (
         lambda: op.Transpose(wide), lambda: op.Unsqueeze(wide, [0]), lambda: op.Slice(wide, [0], [2], [1]),
@@ -91,8 +92,10 @@ def _moved(rng: np.random.Generator) -> Value:
     return op.Cast(makers[int(rng.integers(len(makers)))](), to=end)
 
 
-@rule(one_of("Cast")(one_of(*_MOVED)(one_of("Cast")(x).named("inner").once(), *rest("more")).named("view").once()),
-      sample=_moved)  # fmt: skip
+@rule(
+    one_of("Cast")(one_of(*_MOVED)(one_of("Cast")(x).named("inner").once(), *rest("more")).named("view").once()),
+    sample=_moved,
+)
 def cast_of_moved_cast(m: Match) -> Made:
     """Cast(Transpose(Cast(x))) -> Transpose(Cast(x)), and so for what only moves elements"""
     if not _merges(m.x.dtype, m.inner.dtype, m.root.dtype):
@@ -116,8 +119,10 @@ def _around(rng: np.random.Generator) -> Value:
 _inner_cast = one_of("Cast")(x)
 
 
-@rule(one_of("Cast")(one_of("Neg", "Abs", "Relu", "Sqrt")(_inner_cast.named("inner").once()).named("f").once()),
-      sample=_around)  # fmt: skip
+@rule(
+    one_of("Cast")(one_of("Neg", "Abs", "Relu", "Sqrt")(_inner_cast.named("inner").once()).named("f").once()),
+    sample=_around,
+)
 def cast_around_unary(m: Match) -> Made:
     """Cast(f(Cast(x, f32)), f16) -> f(x), for what is rounded once: Neg, Abs, Relu, Sqrt"""
     if m.x.dtype is not m.root.dtype or m.x.dtype not in _NARROW or m.inner.dtype is not DType.FLOAT:
@@ -146,8 +151,7 @@ def _compared(rng: np.random.Generator) -> Value:
     return call(_COMPARED[int(rng.integers(5))], [a, b], {})
 
 
-@rule(one_of(*_COMPARED)(one_of("Cast")(x).named("first"), one_of("Cast")(hole("y")).named("second")),
-      sample=_compared)  # fmt: skip
+@rule(one_of(*_COMPARED)(one_of("Cast")(x).named("first"), one_of("Cast")(hole("y")).named("second")), sample=_compared)
 def compare_of_casts(m: Match) -> Made:
     """Cast(x, i64) < Cast(y, i64) -> x < y, where the casts lose nothing"""
     start = m.x.dtype

@@ -54,8 +54,13 @@ def pool_finite(m: Match) -> Made:
 _zero, _x = constant("zero", where=is_all_zeros), hole("x")
 
 
-@rule(either(p.Where(either(p.Greater(_x, _zero), p.GreaterOrEqual(_x, _zero)), _x, _zero),
-             one_of("ThresholdedRelu")(_x, alpha=0.0)), exact=False)  # fmt: skip
+@rule(
+    either(
+        p.Where(either(p.Greater(_x, _zero), p.GreaterOrEqual(_x, _zero)), _x, _zero),
+        one_of("ThresholdedRelu")(_x, alpha=0.0),
+    ),
+    exact=False,
+)
 def relu_finite(m: Match) -> Made:
     """Where(x > 0, x, 0) -> Relu(x), where all numbers are finite"""
     if not is_float(m.x) or not same_shape(m.x.shape, m.root.shape):

@@ -230,8 +230,7 @@ def _shifted_norm(rng: np.random.Generator) -> Value:
     return op.Add(*(normed, other)[:: 1 if rng.random() < 0.5 else -1])
 
 
-@rule(either(p.Div(_deviation, _spread), p.Mul(_deviation, p.Reciprocal(_spread))), exact=False,
-      sample=_normed_by_mean)  # fmt: skip
+@rule(either(p.Div(_deviation, _spread), p.Mul(_deviation, p.Reciprocal(_spread))), exact=False, sample=_normed_by_mean)
 def layer_norm(m: Match) -> Made:
     """(x - mean(x)) / Sqrt(mean((x - mean(x)) ** 2) + epsilon) -> LayerNormalization(x, 1)"""
     axis = trailing(m.axes, m.x)
@@ -260,8 +259,11 @@ def _row_like(value: Value, like: Value, axis: int = -1) -> bool:
 _norm = {"axis": attr("axis"), "epsilon": attr("epsilon"), "stash_type": attr("stash_type")}
 
 
-@rule(p.Mul(p.LayerNormalization(x, constant("unit", where=is_all_ones), **_norm).once(), w), exact=False,
-      sample=_scaled_norm)  # fmt: skip
+@rule(
+    p.Mul(p.LayerNormalization(x, constant("unit", where=is_all_ones), **_norm).once(), w),
+    exact=False,
+    sample=_scaled_norm,
+)
 def layer_norm_scale(m: Match) -> Made:
     """LayerNormalization(x, 1) * w -> LayerNormalization(x, w)"""
     if not _row_like(m.w, m.x, m.axis):

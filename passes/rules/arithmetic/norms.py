@@ -124,15 +124,21 @@ def _cast(inner: Any) -> Op:
     return p.Cast(inner, to=attr("to"))
 
 
-@rule(_cast(p.RMSNormalization(_widened, _unit, **_attributes).once()), exact=False,
-      sample=lambda rng: _narrow(rng, "RMSNormalization"))  # fmt: skip
+@rule(
+    _cast(p.RMSNormalization(_widened, _unit, **_attributes).once()),
+    exact=False,
+    sample=lambda rng: _narrow(rng, "RMSNormalization"),
+)
 def rms_norm_narrow(m: Match) -> Made:
     """Cast(RMSNormalization(Cast(x, f32), 1), f16) -> RMSNormalization(x, 1), which computes in f32"""
     return _narrowed(m, "RMSNormalization")
 
 
-@rule(_cast(p.LayerNormalization(_widened, _unit, **_attributes).once()), exact=False,
-      sample=lambda rng: _narrow(rng, "LayerNormalization"))  # fmt: skip
+@rule(
+    _cast(p.LayerNormalization(_widened, _unit, **_attributes).once()),
+    exact=False,
+    sample=lambda rng: _narrow(rng, "LayerNormalization"),
+)
 def layer_norm_narrow(m: Match) -> Made:
     """Cast(LayerNormalization(Cast(x, f32), 1), f16) -> LayerNormalization(x, 1), which computes in f32"""
     return _narrowed(m, "LayerNormalization")
@@ -186,8 +192,11 @@ _deviation = p.Sub(x, _mean(x, "axes")).named("deviation")
 _own_spread = p.Sqrt(p.Add(_mean(_square(hole("deviation")), "axes_1"), _epsilon))
 
 
-@rule(either(p.Div(_deviation, _own_spread), p.Mul(_deviation, p.Reciprocal(_own_spread))), exact=False,
-      sample=_by_channel)  # fmt: skip
+@rule(
+    either(p.Div(_deviation, _own_spread), p.Mul(_deviation, p.Reciprocal(_own_spread))),
+    exact=False,
+    sample=_by_channel,
+)
 def instance_norm(m: Match) -> Made:
     """(x - mean(x)) / Sqrt(variance + epsilon) over all but batch and channels -> InstanceNormalization(x, 1, 0)"""
     rank, channels = m.x.rank, m.x.shape[1] if m.x.rank > 2 else None
@@ -216,8 +225,11 @@ def _of_channels(value: Value, like: Value) -> bool:
     return value.rank <= like.rank and all(d == (like.shape[1] if i == 1 else 1) for i, d in enumerate(shape))
 
 
-@rule(p.Mul(p.InstanceNormalization(x, _unit, _none, epsilon=attr("epsilon")).once(), constant("c")), exact=False,
-      sample=_scaled_instances)  # fmt: skip
+@rule(
+    p.Mul(p.InstanceNormalization(x, _unit, _none, epsilon=attr("epsilon")).once(), constant("c")),
+    exact=False,
+    sample=_scaled_instances,
+)
 def instance_norm_scale(m: Match) -> Made:
     """InstanceNormalization(x, 1, 0) * w -> InstanceNormalization(x, w, 0), for a w for each channel"""
     if not _of_channels(m.c, m.x):
@@ -226,8 +238,11 @@ def instance_norm_scale(m: Match) -> Made:
     return op.InstanceNormalization(m.x, scale, m.none, epsilon=m.epsilon)
 
 
-@rule(p.Add(p.InstanceNormalization(x, w, _none, epsilon=attr("epsilon")).once(), constant("c")), exact=False,
-      sample=_scaled_instances)  # fmt: skip
+@rule(
+    p.Add(p.InstanceNormalization(x, w, _none, epsilon=attr("epsilon")).once(), constant("c")),
+    exact=False,
+    sample=_scaled_instances,
+)
 def instance_norm_bias(m: Match) -> Made:
     """InstanceNormalization(x, w, 0) + b -> InstanceNormalization(x, w, b), for a b for each channel"""
     if not _of_channels(m.c, m.x):

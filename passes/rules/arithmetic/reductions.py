@@ -79,8 +79,11 @@ def _of_both(m: Match) -> Made:
     return call(m.root.op, [m.x, vector(found[0])], {"keepdims": found[1]})
 
 
-@rule(one_of("ReduceMax", "ReduceMin")(one_of("ReduceMax", "ReduceMin")(x, _first).named("inner").once(),
-                                       constant("axes")))  # fmt: skip
+@rule(
+    one_of("ReduceMax", "ReduceMin")(
+        one_of("ReduceMax", "ReduceMin")(x, _first).named("inner").once(), constant("axes")
+    )
+)
 def bound_of_bounds(m: Match) -> Made:
     """ReduceMax(ReduceMax(x, a), b) -> ReduceMax(x, a and b), and so for ReduceMin"""
     return _of_both(m)
@@ -135,8 +138,11 @@ def _expanded(rng: np.random.Generator) -> Value:
     return call(name, [wide, vector(axes)], {"keepdims": int(rng.random() < 0.5)})
 
 
-@rule(one_of("ReduceMax", "ReduceMin", "ReduceMean")(p.Expand(x, hole("shape")).named("wide"), constant("axes")),
-      exact=False, sample=_expanded)  # fmt: skip
+@rule(
+    one_of("ReduceMax", "ReduceMin", "ReduceMean")(p.Expand(x, hole("shape")).named("wide"), constant("axes")),
+    exact=False,
+    sample=_expanded,
+)
 def reduce_expanded(m: Match) -> Made:
     """ReduceMax(Expand(x)) -> ReduceMax(x), where just the reduced axes were expanded; so for ReduceMin, ReduceMean"""
     axes = axes_of(m.axes)
@@ -207,8 +213,12 @@ def sum_over_count(m: Match) -> Made:
     return call("ReduceMean", [m.x, m.axes], {"keepdims": m.keepdims})
 
 
-@rule(one_of("ReduceMax", "ReduceMin")(one_of("Relu", "Exp", "Sqrt", "Sigmoid", "Tanh")(x).named("inner").once(),
-                                       constant("axes")), exact=False)  # fmt: skip
+@rule(
+    one_of("ReduceMax", "ReduceMin")(
+        one_of("Relu", "Exp", "Sqrt", "Sigmoid", "Tanh")(x).named("inner").once(), constant("axes")
+    ),
+    exact=False,
+)
 def bound_of_rising(m: Match) -> Made:
     """ReduceMax(Exp(x)) -> Exp(ReduceMax(x)), and so for what rises with x, which computes less"""
     axes = axes_of(m.axes)

@@ -144,8 +144,9 @@ _beside_each = p.Concat(
 
 @rule(
     p.Add(p.Mul(x, hole("cos")), p.Mul(p.Reshape(_beside_each, hole("shape")).named("turned"), hole("sin"))),
-    exact=False, sample=_pairs,
-)  # fmt: skip
+    exact=False,
+    sample=_pairs,
+)
 def interleaved_rotary_embedding(m: Match) -> Made:
     """x * cos + (-x[1::2], x[::2] in turns) * sin -> RotaryEmbedding(x, cos, sin, interleaved=1)"""
     size = m.x.shape[-1]

@@ -79,9 +79,12 @@ def _fits(m: Match, heads: Any, size: Any) -> bool:
 
 
 @rule(
-    p.Gather(_heads, constant("i"), axis=attr("axis")), p.Gather(_heads, constant("j"), axis=attr("axis")),
-    p.Gather(_heads, constant("k"), axis=attr("axis")), exact=False, sample=_by_index,
-)  # fmt: skip
+    p.Gather(_heads, constant("i"), axis=attr("axis")),
+    p.Gather(_heads, constant("j"), axis=attr("axis")),
+    p.Gather(_heads, constant("k"), axis=attr("axis")),
+    exact=False,
+    sample=_by_index,
+)
 def parts_of_heads(m: Match) -> Made:
     """y = Reshape(x @ w, [b, s, heads, 3, n]), y[..., 0, :], y[..., 1, :], y[..., 2, :] -> Reshape of Split(x @ w')"""
     places = [uniform(each) if each.rank == 0 else None for each in (m.i, m.j, m.k)]
@@ -93,9 +96,11 @@ def parts_of_heads(m: Match) -> Made:
 
 
 _split = p.Split(
-    either(p.Transpose(_heads, perm=(0, 2, 1, 3)).named("turned").once(), _heads), constant("sizes", optional=True),
-    axis=attr("axis"), num_outputs=attr("count"),
-).named("parts")  # fmt: skip
+    either(p.Transpose(_heads, perm=(0, 2, 1, 3)).named("turned").once(), _heads),
+    constant("sizes", optional=True),
+    axis=attr("axis"),
+    num_outputs=attr("count"),
+).named("parts")
 
 
 @rule(_split[0], _split[1], _split[2], exact=False, sample=_by_split)
@@ -128,8 +133,10 @@ _whole = p.Reshape(hole("x", rank=3), hole("shape")).named("heads")
 _bounds = (constant("start"), constant("end"), constant("axes"), constant("step", optional=True))
 
 
-@rule(either(p.Slice(_whole, *_bounds), p.Gather(_whole, constant("place", rank=1), axis=attr("axis"))),
-      sample=_some_heads)  # fmt: skip
+@rule(
+    either(p.Slice(_whole, *_bounds), p.Gather(_whole, constant("place", rank=1), axis=attr("axis"))),
+    sample=_some_heads,
+)
 def some_of_heads(m: Match) -> Made:
     """Reshape(x, [b, s, heads, n])[:, :, i:j] -> Reshape(x[..., i * n : j * n])"""
     if m.heads.rank != 4:

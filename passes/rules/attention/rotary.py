@@ -94,9 +94,11 @@ def halves(first: Value, second: Value) -> Value | None:
     if low is None or high is None or low.source is not high.source or not low.axis == high.axis == first.rank - 1:
         return None
     size = low.source.shape[-1]
-    if type(size) is not int or size % 2 or (low.start, low.stop, high.start, high.stop) != (
-        0, size // 2, size // 2, size,
-    ):  # fmt: skip
+    if (
+        type(size) is not int
+        or size % 2
+        or (low.start, low.stop, high.start, high.stop) != (0, size // 2, size // 2, size)
+    ):
         return None
     return low.source
 
@@ -255,12 +257,16 @@ _WIDE = ("Reshape", *_SEEN_THROUGH)
 
 _turned_pairs = p.Reshape(
     p.Concat(p.Unsqueeze(p.Neg(b), hole("i")), p.Unsqueeze(a, hole("j")), axis=attr("axis")).named("stacked"),
-    hole("shape"), allowzero=attr("z"),
-)  # fmt: skip
+    hole("shape"),
+    allowzero=attr("z"),
+)
 
 
-@rule(p.Add(p.Mul(x, hole("wide_cos", ops=_WIDE)), p.Mul(_turned_pairs, hole("wide_sin", ops=_WIDE))),
-      exact=False, sample=_every_two)  # fmt: skip
+@rule(
+    p.Add(p.Mul(x, hole("wide_cos", ops=_WIDE)), p.Mul(_turned_pairs, hole("wide_sin", ops=_WIDE))),
+    exact=False,
+    sample=_every_two,
+)
 def rotary_of_every_two(m: Match) -> Made:
     """x * cos + Stack(-x[1::2], x[::2]) * sin -> RotaryEmbedding(x, cos, sin, interleaved=1), for doubled tables"""
     first, second = every_other(m.a), every_other(m.b)
@@ -323,11 +329,14 @@ def _partial_beside(rng: np.random.Generator) -> Value:
 _joined = p.Reshape(a, hole("flat")).once()
 _beside = p.RotaryEmbedding(
     _joined, *rest("tables"), interleaved=attr("interleaved"), num_heads=attr("heads"), rotary_embedding_dim=0
-).once()  # fmt: skip
+).once()
 
 
-@rule(p.Concat(p.Reshape(_beside, hole("shape")).named("turned").once(), b, axis=attr("axis")),
-      exact=False, sample=_partial_beside)  # fmt: skip
+@rule(
+    p.Concat(p.Reshape(_beside, hole("shape")).named("turned").once(), b, axis=attr("axis")),
+    exact=False,
+    sample=_partial_beside,
+)
 def partial_rotary_beside(m: Match) -> Made:
     """Concat(RotaryEmbedding(x[..., :r]), x[..., r:]) -> RotaryEmbedding(x, rotary_embedding_dim=r), of heads beside"""
     low, high = part_of(m.a), part_of(m.b)

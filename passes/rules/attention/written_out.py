@@ -374,8 +374,11 @@ def _turned_back(k: Value) -> Value | None:
     return op.Transpose(k, perm=(0, 1, 3, 2))
 
 
-@rule(p.MatMul(p.Softmax(hole("scores", ops=ABOVE), axis=attr("axis")).named("shares"), hole("v")),
-      exact=False, sample=_sample)  # fmt: skip
+@rule(
+    p.MatMul(p.Softmax(hole("scores", ops=ABOVE), axis=attr("axis")).named("shares"), hole("v")),
+    exact=False,
+    sample=_sample,
+)
 def attention(m: Match) -> Made:
     """Softmax(q @ k^T * scale + bias) @ v -> Attention(q, k, v, bias)"""
     return attended(m)

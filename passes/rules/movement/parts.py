@@ -247,8 +247,9 @@ def _twice(rng: np.random.Generator) -> Value:
     return op.Gather(first, rng.integers(-4, 4, (2,) if rng.random() < 0.5 else ()), axis=0)
 
 
-@rule(p.Gather(p.Gather(x, constant("first"), axis=attr("axis")), constant("second"), axis=attr("along")),
-      sample=_twice)  # fmt: skip
+@rule(
+    p.Gather(p.Gather(x, constant("first"), axis=attr("axis")), constant("second"), axis=attr("along")), sample=_twice
+)
 def gather_gather(m: Match) -> Made:
     """x[:, a][:, b] -> x[:, a[b]], for constant places of one axis"""
     first, second = small(m.first), small(m.second)

@@ -153,8 +153,7 @@ def with_filled(m: Match) -> Made:
     return _with_number(m, first=m.root.inputs[0] is m.filled)
 
 
-@rule(one_of("Sub", "Div", "Pow", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")(_made, x),
-      sample=_zeros)  # fmt: skip
+@rule(one_of("Sub", "Div", "Pow", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")(_made, x), sample=_zeros)
 def filled_with(m: Match) -> Made:
     """ConstantOfShape(shape, c) - x -> c - x"""
     return _with_number(m, first=True)

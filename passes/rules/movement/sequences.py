@@ -87,8 +87,10 @@ def insert_into_construct(m: Match) -> Made:
     return op.SequenceConstruct(*m.parts[:place], m.x, *m.parts[place:])
 
 
-@rule(p.SequenceInsert(p.SequenceEmpty(dtype=attr("dtype")), x, constant("place", optional=True)),
-      sample=lambda rng: op.SequenceInsert(op.SequenceEmpty(dtype=1), _part(3)))  # fmt: skip
+@rule(
+    p.SequenceInsert(p.SequenceEmpty(dtype=attr("dtype")), x, constant("place", optional=True)),
+    sample=lambda rng: op.SequenceInsert(op.SequenceEmpty(dtype=1), _part(3)),
+)
 def insert_into_empty(m: Match) -> Made:
     """SequenceInsert(SequenceEmpty(), x) -> SequenceConstruct(x)"""
     return op.SequenceConstruct(m.x)

@@ -90,8 +90,9 @@ _new = (hole("q", dtype="f32", rank=3), hole("k", rank=3), hole("v", rank=3))
 
 @rule(
     one_of("Attention")(*_new, hole("mask", dtype="f32", optional=True), *_caches),
-    sample=lambda rng: _cached(rng, 2, 2, dims.symbol("batch"), False), exact=False,
-)  # fmt: skip
+    sample=lambda rng: _cached(rng, 2, 2, dims.symbol("batch"), False),
+    exact=False,
+)
 def cached_attention(m: Match) -> Made:
     """Attention(q, k, v, mask, caches) -> MultiHeadAttention(q, k, v, mask, caches)"""
     given = dict(m.root.attributes)
@@ -203,8 +204,11 @@ def _skipped(m: Match, results: int) -> Any:
     return (found[0], found[3]) if results == 2 else found
 
 
-@rule(_norms(either(p.Add(_biased, _b).once(), p.Add(_a, _b).once()), hole("w"), hole("shift", optional=True)),
-      sample=_summed, exact=False)  # fmt: skip
+@rule(
+    _norms(either(p.Add(_biased, _b).once(), p.Add(_a, _b).once()), hole("w"), hole("shift", optional=True)),
+    sample=_summed,
+    exact=False,
+)
 def norm_of_sum(m: Match) -> Made:
     """LayerNormalization(a + b, w, shift) -> SkipLayerNormalization(a, b, w, shift), and so without a mean"""
     return _skipped(m, 1)

@@ -152,12 +152,10 @@ def _turned_product(rng: np.random.Generator) -> Value:
 
 
 @rule(
-    either(
-        p.MatMul(_turned("a"), _turned("b")), p.MatMul(_turned("a"), hole("y")), p.MatMul(hole("y"), _turned("b"))
-    ),
+    either(p.MatMul(_turned("a"), _turned("b")), p.MatMul(_turned("a"), hole("y")), p.MatMul(hole("y"), _turned("b"))),
     exact=False,
     sample=_turned_product,
-)  # fmt: skip
+)
 def turned_product(m: Match) -> Made:
     """a @ Transpose(b) -> FusedMatMul(a, b, transB=1), and so for a"""
     a, b = m.get("a"), m.get("b")

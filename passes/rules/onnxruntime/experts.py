@@ -27,9 +27,7 @@ def _mixture(rng: np.random.Generator) -> Value:
     return Sample(rng).made()
 
 
-@rule(
-    p.ReduceSum(hole("pairs", dtype="f32", rank=3), constant("axes"), keepdims=0), sample=_mixture, exact=False
-)  # fmt: skip
+@rule(p.ReduceSum(hole("pairs", dtype="f32", rank=3), constant("axes"), keepdims=0), sample=_mixture, exact=False)
 def mixture_of_experts(m: Match) -> Made:
     """ReduceSum(shares * experts(rows)) -> MoE(rows, logits, w1, b1, w2, b2)"""
     try:

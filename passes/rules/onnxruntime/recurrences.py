@@ -141,9 +141,11 @@ _state = p.Add(hole("a", dtype="f32", rank=4), hole("b", rank=4)).named("state")
 
 
 @rule(
-    p.ReduceSum(p.Mul(_state, hole("query", rank=4)), constant("axes"), keepdims=attr("keep")), hole("state"),
-    sample=_stepped, exact=False,
-)  # fmt: skip
+    p.ReduceSum(p.Mul(_state, hole("query", rank=4)), constant("axes"), keepdims=attr("keep")),
+    hole("state"),
+    sample=_stepped,
+    exact=False,
+)
 def attended_state(m: Match) -> Made:
     """s = past * Exp(decay) + key (x) (value - key @ ...) * beta, query @ s -> the results of LinearAttention"""
     batch, heads, keys, values = m.state.shape

@@ -179,11 +179,12 @@ def _transposed(rng: np.random.Generator) -> Value:
 
 
 @rule(
-    p.BatchNormalization(one_of("ConvTranspose")(x, constant("w").once(), _bias).named("conv").once(), *_norm,
-                         **_norm_attributes),
+    p.BatchNormalization(
+        one_of("ConvTranspose")(x, constant("w").once(), _bias).named("conv").once(), *_norm, **_norm_attributes
+    ),
     exact=False,
     sample=_transposed,
-)  # fmt: skip
+)
 def conv_transpose_batch_norm(m: Match) -> Made:
     """BatchNormalization(ConvTranspose(x, w, b)) -> ConvTranspose(x, w', b')"""
     count = _results(m.conv)
@@ -206,13 +207,19 @@ def _reached(weight: Value, factor: np.ndarray, groups: int) -> np.ndarray:
 
 @rule(
     p.Conv(
-        p.Mul(x, _c).named("product").once(), constant("w").once(), _bias, auto_pad=attr("auto_pad"),
-        dilations=attr("dilations"), group=attr("group"), kernel_shape=attr("kernel"), pads=attr("pads"),
+        p.Mul(x, _c).named("product").once(),
+        constant("w").once(),
+        _bias,
+        auto_pad=attr("auto_pad"),
+        dilations=attr("dilations"),
+        group=attr("group"),
+        kernel_shape=attr("kernel"),
+        pads=attr("pads"),
         strides=attr("strides"),
     ),
     exact=False,
     sample=lambda rng: _convolved(rng, op.Mul(_image(rng), _each_channel(rng, 4))),
-)  # fmt: skip
+)
 def factor_conv(m: Match) -> Made:
     """Conv(x * c, w) -> Conv(x, w * c), for a c for each channel"""
     count = m.product.shape[1]
@@ -229,12 +236,19 @@ def factor_conv(m: Match) -> Made:
 
 @rule(
     p.Conv(
-        p.Add(x, _c).named("sum").once(), constant("w"), _bias, auto_pad=attr("auto_pad"), dilations=attr("dilations"),
-        group=attr("group"), kernel_shape=attr("kernel"), pads=attr("pads"), strides=attr("strides"),
+        p.Add(x, _c).named("sum").once(),
+        constant("w"),
+        _bias,
+        auto_pad=attr("auto_pad"),
+        dilations=attr("dilations"),
+        group=attr("group"),
+        kernel_shape=attr("kernel"),
+        pads=attr("pads"),
+        strides=attr("strides"),
     ),
     exact=False,
     sample=lambda rng: _convolved(rng, op.Add(_image(rng), _each_channel(rng, 4)), padded=False),
-)  # fmt: skip
+)
 def shift_conv(m: Match) -> Made:
     """Conv(x + c, w, b) -> Conv(x, w, b + sum(w * c)), for a c for each channel, where nothing is padded"""
     shift = channels_of(m.c, m.sum.rank, m.sum.shape[1])

@@ -28,12 +28,17 @@ def _normed(rng: np.random.Generator) -> Value:
 
 @rule(
     p.BatchNormalization(
-        _conv, constant("scale"), constant("shift"), constant("mean"), constant("variance"),
-        epsilon=attr("epsilon"), momentum=attr("momentum"),
+        _conv,
+        constant("scale"),
+        constant("shift"),
+        constant("mean"),
+        constant("variance"),
+        epsilon=attr("epsilon"),
+        momentum=attr("momentum"),
     ),
     exact=False,
     sample=_normed,
-)  # fmt: skip
+)
 def conv_batch_norm(m: Match) -> Made:
     """BatchNormalization(Conv(x, w, b)) -> Conv(x, w', b'), with w' = w * scale / Sqrt(variance + epsilon)"""
     parts = (m.w, m.scale, m.shift, m.mean, m.variance)

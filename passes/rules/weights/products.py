@@ -68,9 +68,13 @@ def product_with_expanded(m: Match) -> Made:
     return _unspread(m, m.a, m.b)
 
 
-@rule(p.MatMul(p.Expand(a, hole("s")), b), exact=False,
-      sample=lambda rng: op.MatMul(op.Expand(param(tensor("f32", 1, 3, 4)), shape_vector(("n", 3, 4))),
-                                   param(tensor("f32", "n", 4, 2))))  # fmt: skip
+@rule(
+    p.MatMul(p.Expand(a, hole("s")), b),
+    exact=False,
+    sample=lambda rng: op.MatMul(
+        op.Expand(param(tensor("f32", 1, 3, 4)), shape_vector(("n", 3, 4))), param(tensor("f32", "n", 4, 2))
+    ),
+)
 def product_of_expanded(m: Match) -> Made:
     """Expand(a) @ b -> a @ b, where b broadcasts a as far"""
     return _unspread(m, m.a, m.b)
@@ -106,8 +110,11 @@ def product_of_scaled(m: Match) -> Made:
     return op.Mul(op.MatMul(m.a, m.b), number(m.a, factor))
 
 
-@rule(p.MatMul(p.Mul(a, _numbered("c")).once(), p.Transpose(p.Mul(b, _numbered("d")).once(), perm=attr("perm")).once()),
-      exact=False, sample=_factors)  # fmt: skip
+@rule(
+    p.MatMul(p.Mul(a, _numbered("c")).once(), p.Transpose(p.Mul(b, _numbered("d")).once(), perm=attr("perm")).once()),
+    exact=False,
+    sample=_factors,
+)
 def product_of_scaled_transpose(m: Match) -> Made:
     """(a * c) @ Transpose(b * d) -> (a @ Transpose(b)) * (c * d), for numbers c and d"""
     factor = uniform(m.c) * uniform(m.d)

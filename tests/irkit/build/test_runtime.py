@@ -98,8 +98,11 @@ FREE_X = ((0, 0, "b"), (0, 1, "s"))
 def activation_cases() -> list[Case]:
     """Gelu in all its forms."""
     bias = random(8, seed=1)
-    found = [Case(MS + name, (x,), free=((0, 0, "b"),)) for name in ("Gelu", "FastGelu", "QuickGelu")
-             for x in (X, random(1, 4), random(0, 5), random(5))]  # fmt: skip
+    found = [
+        Case(MS + name, (x,), free=((0, 0, "b"),))
+        for name in ("Gelu", "FastGelu", "QuickGelu")
+        for x in (X, random(1, 4), random(0, 5), random(5))
+    ]
     found += [Case(MS + "QuickGelu", (X,), {"alpha": alpha}) for alpha in (1.0, 0.5, -2.0)]
     found += [Case(MS + name, (X, bias), free=FREE_X) for name in ("BiasGelu", "FastGelu")]
     return found
@@ -119,17 +122,30 @@ def product_cases() -> list[Case]:
             found.append(Case(MS + "TransposeMatMul", operands, given))
             batched = tuple(np.stack([o, -o]) for o in operands)
             found.append(Case(MS + "FusedMatMul", batched, given, free=((0, 0, "b"), (1, 0, "b"))))
-            found.append(Case(MS + "FusedGemm", (*operands, random(5, seed=2)),
-                              {**given, "alpha": 0.5, "beta": 2.0, "activation": "Relu"}))  # fmt: skip
+            found.append(
+                Case(
+                    MS + "FusedGemm",
+                    (*operands, random(5, seed=2)),
+                    {**given, "alpha": 0.5, "beta": 2.0, "activation": "Relu"},
+                )
+            )
             # the batch stands in the middle: (rows, batch, columns)
             x, y = random(*((4, 2, 3) if left else (3, 2, 4))), random(*((5, 2, 4) if right else (4, 2, 5)), seed=1)
             found.append(Case(MS + "FusedMatMul", (x, y), {**given, "transBatchA": 1, "transBatchB": 1}))
     x = random(2, 3, 4)
-    found += [Case(MS + "FusedGemm", (random(3, 4), random(4, 5)), {"activation": name, **more}) for name, more in (
-        ("LeakyRelu", {"activation_alpha": 0.3}), ("Sigmoid", {}), ("Tanh", {}), ("Elu", {"activation_alpha": 0.5}),
-        ("HardSigmoid", {"activation_alpha": 0.3, "activation_beta": 0.4}), ("Softplus", {}), ("Softsign", {}),
-        ("ThresholdedRelu", {"activation_alpha": 0.2}),
-    )]  # fmt: skip
+    found += [
+        Case(MS + "FusedGemm", (random(3, 4), random(4, 5)), {"activation": name, **more})
+        for name, more in (
+            ("LeakyRelu", {"activation_alpha": 0.3}),
+            ("Sigmoid", {}),
+            ("Tanh", {}),
+            ("Elu", {"activation_alpha": 0.5}),
+            ("HardSigmoid", {"activation_alpha": 0.3, "activation_beta": 0.4}),
+            ("Softplus", {}),
+            ("Softsign", {}),
+            ("ThresholdedRelu", {"activation_alpha": 0.2}),
+        )
+    ]
     found += [
         Case(MS + "FusedMatMul", (x, random(4)), {"alpha": 2.0}),
         Case(MS + "FusedMatMul", (random(4), x[0].T.copy())),
@@ -289,9 +305,14 @@ def grouped_cases() -> list[Case]:
         return Case(op, operands, given, 3, (0, 1, 2), tolerance, valid, (6,) if known else ())
 
     for known in (True, False):
-        found += [case(2, 3, 0, known=known), case(2, 1, 4, known=known), case(1, 3, 4, known=known),
-                  case(2, 1, 4, room=9, known=known), case(2, 3, 0, lengths=[3, 2], known=known),
-                  case(2, 1, 4, lengths=[5, 3], known=known)]  # fmt: skip
+        found += [
+            case(2, 3, 0, known=known),
+            case(2, 1, 4, known=known),
+            case(1, 3, 4, known=known),
+            case(2, 1, 4, room=9, known=known),
+            case(2, 3, 0, lengths=[3, 2], known=known),
+            case(2, 1, 4, lengths=[5, 3], known=known),
+        ]
     kinds: tuple[dict[str, Any], ...] = ({}, {"rotary_interleaved": 1}, {"pack": True})
     for rotate in ({"rotate": True, **more} for more in kinds):
         found += [case(2, 3, 0, **rotate), case(2, 1, 4, **rotate), case(1, 3, 4, **rotate)]
@@ -315,13 +336,18 @@ def quantized_cases() -> list[Case]:
     ]
     found += [Case(MS + f"QLinear{name}", (x, s[0], z[0], s[2], z[2]), step=1.0) for name in ("LeakyRelu", "Sigmoid")]
     rows = random(3, 8)
-    found += [Case(MS + "QuantizeLinear", (rows, s[0], z[0]), step=1.0), Case(MS + "DequantizeLinear", (x, s[0], z[0])),
-              Case(MS + "DequantizeLinear", (x[0], random(8), np.arange(8, dtype="uint8")), {"axis": 1})]  # fmt: skip
+    found += [
+        Case(MS + "QuantizeLinear", (rows, s[0], z[0]), step=1.0),
+        Case(MS + "DequantizeLinear", (x, s[0], z[0])),
+        Case(MS + "DequantizeLinear", (x[0], random(8), np.arange(8, dtype="uint8")), {"axis": 1}),
+    ]
     a, b = x[0], ints(255, 8, 4, dtype="uint8")
-    found += [Case(MS + "MatMulIntegerToFloat", (a, b, s[0], s[1], z[0], z[1], random(4)), tolerance=1e-4),
-              Case(MS + "MatMulIntegerToFloat", (a, b, s[0], random(4)), tolerance=1e-4),
-              Case(MS + "DynamicQuantizeMatMul", (rows, b, s[1], z[1], random(4)), tolerance=1e-3),
-              Case(MS + "DynamicQuantizeMatMul", (rows, b, s[1]), tolerance=1e-3)]  # fmt: skip
+    found += [
+        Case(MS + "MatMulIntegerToFloat", (a, b, s[0], s[1], z[0], z[1], random(4)), tolerance=1e-4),
+        Case(MS + "MatMulIntegerToFloat", (a, b, s[0], random(4)), tolerance=1e-4),
+        Case(MS + "DynamicQuantizeMatMul", (rows, b, s[1], z[1], random(4)), tolerance=1e-3),
+        Case(MS + "DynamicQuantizeMatMul", (rows, b, s[1]), tolerance=1e-3),
+    ]
     for bits in (4, 8):
         for columns in (32, 40):
             blocks = -(-columns // 16)

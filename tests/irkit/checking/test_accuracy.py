@@ -84,8 +84,11 @@ def test_two_summands_that_cancel_may_be_rounded_otherwise(seed: int) -> None:
     exact = float(a[0]) * 1.1 + float(b[0]) * 1.1
     off = judged(
         lambda a, b: op.Mul(op.Add(a, b), np.float32(1.1)),
-        lambda a, b: op.Add(op.Mul(a, np.float32(1.1)), op.Mul(b, np.float32(1.1))), a, b, seed=seed,
-    )  # fmt: skip
+        lambda a, b: op.Add(op.Mul(a, np.float32(1.1)), op.Mul(b, np.float32(1.1))),
+        a,
+        b,
+        seed=seed,
+    )
     assert off is None and abs(exact) > 0
 
 
@@ -96,8 +99,15 @@ def test_a_jump_at_the_very_numbers_is_no_matter_of_rounding(seed: int) -> None:
     assert found is not None and "3 of 3" in found.what
     near = np.array([2.0000002], np.float32)
     third = const(np.float32(1 / 3))
-    assert judged(lambda a: op.Floor(op.Div(op.Mul(a, np.float32(3)), np.float32(3))),
-                  lambda a: op.Floor(op.Mul(op.Mul(a, np.float32(3)), third)), near, seed=seed) is None  # fmt: skip
+    assert (
+        judged(
+            lambda a: op.Floor(op.Div(op.Mul(a, np.float32(3)), np.float32(3))),
+            lambda a: op.Floor(op.Mul(op.Mul(a, np.float32(3)), third)),
+            near,
+            seed=seed,
+        )
+        is None
+    )
 
 
 def test_values_that_are_no_real_numbers_though_their_operands_are() -> None:

@@ -10,8 +10,11 @@ from tests.tables.rules_checked import PAGE, page, row_of, rows_on, settings
 
 def test_rows_are_read_back_as_they_were_written() -> None:
     by_name = {rule.name: rule for rule in RULES}
-    good = [row_of(name, settings(4, 2), [check_rule(by_name[name], 4, seed=s, onnxruntime=False) for s in range(2)])
-            for name in ("mul_one", "neg_neg") if name in by_name]  # fmt: skip
+    good = [
+        row_of(name, settings(4, 2), [check_rule(by_name[name], 4, seed=s, onnxruntime=False) for s in range(2)])
+        for name in ("mul_one", "neg_neg")
+        if name in by_name
+    ]
     bad = row_of("div_div", settings(4, 2), [], "seed 1: the rule div_div differs\n  in the instance:\n    %x")
     text = page([*good, bad], [(), ("round_by_floor",)])
     assert rows_on(text) == {row.name: row for row in (*good, bad)}

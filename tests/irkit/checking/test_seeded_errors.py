@@ -205,9 +205,16 @@ CASES: dict[str, tuple[Rule, Rule]] = {}
 
 
 def case(
-    name: str, pattern: Any, right: Function, wrong: Function, *, exact: bool = True, sample: Any = None,
-    wrong_pattern: Any = None, wrong_exact: bool | None = None,
-) -> None:  # fmt: skip
+    name: str,
+    pattern: Any,
+    right: Function,
+    wrong: Function,
+    *,
+    exact: bool = True,
+    sample: Any = None,
+    wrong_pattern: Any = None,
+    wrong_exact: bool | None = None,
+) -> None:
     CASES[name] = (
         Rule(name, pattern, right, exact, "", sample),
         Rule(name, wrong_pattern or pattern, wrong, exact if wrong_exact is None else wrong_exact, "", sample),
@@ -215,160 +222,186 @@ def case(
 
 
 case(
-    "wrong axis", p.Squeeze(p.ReduceSum(x, const("axes"), keepdims=1), const("moved")),
+    "wrong axis",
+    p.Squeeze(p.ReduceSum(x, const("axes"), keepdims=1), const("moved")),
     lambda m: unless(
         one_axis(m, m.axes) is None or one_axis(m, m.axes) != one_axis(m, m.moved),
-        lambda: op.ReduceSum(m.x, m.axes, keepdims=0)),
+        lambda: op.ReduceSum(m.x, m.axes, keepdims=0),
+    ),
     lambda m: unless(
-        one_axis(m, m.axes) is None or one_axis(m, m.moved) is None, lambda: op.ReduceSum(m.x, m.axes, keepdims=0)),
+        one_axis(m, m.axes) is None or one_axis(m, m.moved) is None, lambda: op.ReduceSum(m.x, m.axes, keepdims=0)
+    ),
     sample=reductions,
-)  # fmt: skip
+)
 case(
-    "lost broadcast", p.Mul(x, const("one", where=is_all_ones)),
+    "lost broadcast",
+    p.Mul(x, const("one", where=is_all_ones)),
     lambda m: unless(not same(m.x, m.root), lambda: m.x),
     lambda m: m.x,
-)  # fmt: skip
+)
 case(
-    "missing dtype condition", p.Div(x, const("one", where=is_all_ones)),
+    "missing dtype condition",
+    p.Div(x, const("one", where=is_all_ones)),
     lambda m: unless(not m.x.dtype.is_float or not same(m.x, m.root), lambda: op.Reciprocal(op.Reciprocal(m.x))),
     lambda m: unless(not same(m.x, m.root), lambda: op.Reciprocal(op.Reciprocal(m.x))),
     exact=False,
-)  # fmt: skip
+)
+case("swapped operands", p.Sub(x, p.Neg(y)), lambda m: op.Add(m.x, m.y), lambda m: op.Sub(m.y, m.x))
 case(
-    "swapped operands", p.Sub(x, p.Neg(y)),
-    lambda m: op.Add(m.x, m.y),
-    lambda m: op.Sub(m.y, m.x),
-)  # fmt: skip
-case(
-    "constant tolerance too wide", p.Pow(hole("x", dtype="float"), _is_near_two(1e-6)),
+    "constant tolerance too wide",
+    p.Pow(hole("x", dtype="float"), _is_near_two(1e-6)),
     lambda m: unless(not same(m.x, m.root), lambda: op.Mul(m.x, m.x)),
     lambda m: unless(not same(m.x, m.root), lambda: op.Mul(m.x, m.x)),
-    exact=False, wrong_pattern=p.Pow(hole("x", dtype="float"), _is_near_two(0.5)),
-)  # fmt: skip
+    exact=False,
+    wrong_pattern=p.Pow(hole("x", dtype="float"), _is_near_two(0.5)),
+)
 case(
-    "integers overflow", p.Div(p.Mul(x, const("a")), const("b")),
+    "integers overflow",
+    p.Div(p.Mul(x, const("a")), const("b")),
     lambda m: unless(
-        not m.x.dtype.is_float or uniform(m.a) is None or uniform(m.a) != uniform(m.b) or not uniform(m.a)
-        or not same(m.x, m.root), lambda: m.x),
+        not m.x.dtype.is_float
+        or uniform(m.a) is None
+        or uniform(m.a) != uniform(m.b)
+        or not uniform(m.a)
+        or not same(m.x, m.root),
+        lambda: m.x,
+    ),
     lambda m: unless(
-        uniform(m.a) is None or uniform(m.a) != uniform(m.b) or not uniform(m.a) or not same(m.x, m.root),
-        lambda: m.x),
+        uniform(m.a) is None or uniform(m.a) != uniform(m.b) or not uniform(m.a) or not same(m.x, m.root), lambda: m.x
+    ),
     exact=False,
     sample=lambda rng: (lambda a, c: op.Div(op.Mul(a, c), c))(
-        param(Tensor(DType.FLOAT if rng.random() < 0.6 else DType.INT8, (3, dims.symbol("n")))), 100),
-)  # fmt: skip
+        param(Tensor(DType.FLOAT if rng.random() < 0.6 else DType.INT8, (3, dims.symbol("n")))), 100
+    ),
+)
 case(
-    "sign of zero", p.Add(x, const("zero", where=is_all_zeros)),
+    "sign of zero",
+    p.Add(x, const("zero", where=is_all_zeros)),
     lambda m: unless(
-        not same(m.x, m.root) or (m.x.dtype.is_float and not np.signbit(np.float64(uniform(m.zero)))), lambda: m.x),
+        not same(m.x, m.root) or (m.x.dtype.is_float and not np.signbit(np.float64(uniform(m.zero)))), lambda: m.x
+    ),
     lambda m: unless(not same(m.x, m.root), lambda: m.x),
-)  # fmt: skip
+)
 case(
-    "NaN dropped", p.Not(p.Greater(x, y)),
+    "NaN dropped",
+    p.Not(p.Greater(x, y)),
     lambda m: unless(m.x.dtype.is_float, lambda: op.LessOrEqual(m.x, m.y)),
     lambda m: op.LessOrEqual(m.x, m.y),
-)  # fmt: skip
+)
 case(
     "permutations composed the wrong way round",
     p.Transpose(p.Transpose(x, perm=attr("inner")), perm=attr("outer")),
     lambda m: op.Transpose(m.x, perm=permuted(*perms(m))),
     lambda m: op.Transpose(m.x, perm=permuted(*reversed(perms(m)))),
-)  # fmt: skip
+)
 case(
-    "keepdims lost", one_of("ReduceSum")(p.Neg(hole("x", dtype="float")), const("axes")).named("sum"),
+    "keepdims lost",
+    one_of("ReduceSum")(p.Neg(hole("x", dtype="float")), const("axes")).named("sum"),
     lambda m: op.Neg(call("ReduceSum", [m.x, m.axes], dict(m.root.attributes))),
     lambda m: op.Neg(op.ReduceSum(m.x, m.axes)),
     exact=False,
-)  # fmt: skip
+)
 case(
-    "negative axis", p.Relu(p.Concat(x, y, axis=attr("axis"))),
+    "negative axis",
+    p.Relu(p.Concat(x, y, axis=attr("axis"))),
     lambda m: unless(m.axis % m.x.rank != 1, lambda: op.Concat(op.Relu(m.x), op.Relu(m.y), axis=1)),
     lambda m: unless(m.axis not in (1, -1), lambda: op.Concat(op.Relu(m.x), op.Relu(m.y), axis=1)),
-)  # fmt: skip
+)
 case(
     "symbols taken for equal",
     p.Concat(p.Reshape(x, hole("s")), p.Reshape(y, hole("t")), axis=0),
     lambda m: interleaved(m, True),
     lambda m: interleaved(m, False),
     sample=rows,
-)  # fmt: skip
+)
+case("epsilon ignored", p.Div(x, p.Sqrt(p.Add(_mean_of_squares, _epsilon))), rms, lambda m: rms(m, 1e-5), exact=False)
 case(
-    "epsilon ignored", p.Div(x, p.Sqrt(p.Add(_mean_of_squares, _epsilon))),
-    rms,
-    lambda m: rms(m, 1e-5),
-    exact=False,
-)  # fmt: skip
-case(
-    "mask dropped", p.MatMul(p.Softmax(p.Add(_scaled, hole("mask")), axis=attr("axis")), hole("v")),
+    "mask dropped",
+    p.MatMul(p.Softmax(p.Add(_scaled, hole("mask")), axis=attr("axis")), hole("v")),
     attention,
     lambda m: attention(m, with_mask=False),
-    exact=False, sample=masked,
-)  # fmt: skip
+    exact=False,
+    sample=masked,
+)
 case(
-    "scale dropped", p.MatMul(p.Softmax(_scaled, axis=attr("axis")), hole("v")),
+    "scale dropped",
+    p.MatMul(p.Softmax(_scaled, axis=attr("axis")), hole("v")),
     attention,
     lambda m: attention(m, scaled=False),
-    exact=False, sample=masked,
-)  # fmt: skip
+    exact=False,
+    sample=masked,
+)
 case(
-    "empty tensors forgotten", p.Slice(x, *_bounds),
+    "empty tensors forgotten",
+    p.Slice(x, *_bounds),
     lambda m: first_row(m, True),
     lambda m: first_row(m, False),
     sample=lambda rng: op.Slice(symbol_value("n" if rng.random() < 0.5 else 2, 3), [0], [1], [0]),
-)  # fmt: skip
+)
 case(
-    "an operator taken for commutative", one_of("Sub", "Div")(const("c"), hole("x", dtype="float")),
+    "an operator taken for commutative",
+    one_of("Sub", "Div")(const("c"), hole("x", dtype="float")),
     lambda m: call(m.root.op, [m.c, op.Identity(m.x)], {}),
     lambda m: call(m.root.op, [op.Identity(m.x), m.c], {}),
     exact=False,
-)  # fmt: skip
+)
 case(
-    "said to be exact, and is not", p.Div(p.Div(hole("x", dtype="float"), y), hole("z")),
+    "said to be exact, and is not",
+    p.Div(p.Div(hole("x", dtype="float"), y), hole("z")),
     lambda m: op.Div(m.x, op.Mul(m.y, m.z)),
     lambda m: op.Div(m.x, op.Mul(m.y, m.z)),
-    exact=False, wrong_exact=True,
-)  # fmt: skip
+    exact=False,
+    wrong_exact=True,
+)
 case(
-    "a slice that ends one too late", p.Slice(p.Slice(x, *(const(f"inner_{b.name}") for b in _bounds)), *_bounds),
+    "a slice that ends one too late",
+    p.Slice(p.Slice(x, *(const(f"inner_{b.name}") for b in _bounds)), *_bounds),
     lambda m: cut_twice(m, 0),
     lambda m: cut_twice(m, 1),
     sample=halves,
-)  # fmt: skip
+)
 case(
-    "attribute taken for its default", p.Gemm(x, y, transB=attr("transB"), alpha=attr("alpha")),
+    "attribute taken for its default",
+    p.Gemm(x, y, transB=attr("transB"), alpha=attr("alpha")),
     lambda m: unless(m.transB != 0 or m.alpha != 1.0 or not m.x.dtype.is_float, lambda: op.MatMul(m.x, m.y)),
     lambda m: unless(m.transB != 0 or not m.x.dtype.is_float, lambda: op.MatMul(m.x, m.y)),
     exact=False,
-)  # fmt: skip
+)
 case(
-    "optional operand ignored", p.Gemm(hole("x", dtype="float"), y, hole("c", optional=True)),
+    "optional operand ignored",
+    p.Gemm(hole("x", dtype="float"), y, hole("c", optional=True)),
     lambda m: unless(m.c is not None, lambda: op.MatMul(m.x, m.y)),
     lambda m: op.MatMul(m.x, m.y),
     exact=False,
-)  # fmt: skip
+)
 case(
-    "another element type", p.Cast(p.Cast(x, to=attr("first")), to=attr("second")),
+    "another element type",
+    p.Cast(p.Cast(x, to=attr("first")), to=attr("second")),
     lambda m: unless(
         m.x.dtype is not m.root.dtype or m.x.dtype is not DType.FLOAT16 or DType(m.first) is not DType.FLOAT,
-        lambda: m.x),
+        lambda: m.x,
+    ),
     lambda m: unless(m.x.dtype is not m.root.dtype, lambda: m.x),
-)  # fmt: skip
+)
 case(
-    "bounds that do not meet", p.Clip(p.Clip(x, *_inner_clip), *_clip),
+    "bounds that do not meet",
+    p.Clip(p.Clip(x, *_inner_clip), *_clip),
     lambda m: clipped(m, True),
     lambda m: clipped(m, False),
     sample=clips,
-)  # fmt: skip
+)
 case(
-    "parts left out", p.Concat(*rest("parts"), axis=attr("axis")),
+    "parts left out",
+    p.Concat(*rest("parts"), axis=attr("axis")),
     lambda m: unless(len(m.parts) != 1, lambda: m.parts[0]),
     lambda m: unless(len(m.parts) > 2, lambda: m.parts[-1]),
-)  # fmt: skip
+)
 case(
-    "zero times something", p.Mul(x, const("zero", where=is_all_zeros)),
+    "zero times something",
+    p.Mul(x, const("zero", where=is_all_zeros)),
     lambda m: unless(m.x.dtype.is_float or not same(m.x, m.root), lambda: op.Sub(m.x, m.x)),
     lambda m: unless(not same(m.x, m.root), lambda: op.Sub(m.x, m.x)),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -111,9 +111,7 @@ def test_a_value_is_pickled_with_its_graph_only() -> None:
     with pytest.raises(TypeError, match="pickle the graph"):
         pickle.dumps(small().results[0])
     again = pickle.loads(pickle.dumps(small()))
-    assert (again, again.signature, again.symbols, again.name) == (
-        small(), small().signature, small().symbols, "small",
-    )  # fmt: skip
+    assert (again, again.signature, again.symbols, again.name) == (small(), small().signature, small().symbols, "small")
 
 
 def test_substitute_replaces_every_use() -> None:

@@ -91,8 +91,16 @@ def test_a_blob_is_a_copy_and_read_only() -> None:
 
 def test_python_numbers_become_f32_i64_and_bool() -> None:
     assert [blob(d).dtype.short for d in (1, 1.0, True, [1, 2], [1.0], [], "a", ["a", "b"], 1 + 2j)] == [
-        "i64", "f32", "bool", "i64", "f32", "i64", "str", "str", "c128",
-    ]  # fmt: skip
+        "i64",
+        "f32",
+        "bool",
+        "i64",
+        "f32",
+        "i64",
+        "str",
+        "str",
+        "c128",
+    ]
     assert blob(1, "f16").dtype is DType.FLOAT16
     assert blob(np.float64(1)).dtype is DType.DOUBLE
     assert blob(np.array([1], ">i4")).array.dtype.byteorder != ">"

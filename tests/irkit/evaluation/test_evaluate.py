@@ -272,9 +272,15 @@ def test_scan_along_any_axis_in_either_direction(steps: int) -> None:
         return h, h
 
     last, history = op.Scan(
-        state, x, body=body, num_scan_inputs=1, scan_input_axes=[1], scan_input_directions=[1],
-        scan_output_axes=[1], scan_output_directions=[1],
-    )  # fmt: skip
+        state,
+        x,
+        body=body,
+        num_scan_inputs=1,
+        scan_input_axes=[1],
+        scan_input_directions=[1],
+        scan_output_axes=[1],
+        scan_output_directions=[1],
+    )
     columns, w = np.arange(2 * steps, dtype=F).reshape(2, steps), np.array([2, 3], F)
     found = evaluate(graph_of(state, x, weight, results=(last, history)), [np.ones(2, F), columns, w])
     h, seen = np.ones(2, F), []

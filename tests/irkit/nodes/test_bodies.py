@@ -233,9 +233,13 @@ def test_loop_fills_an_empty_sequence() -> None:
 def test_scan_over_another_axis() -> None:
     start, v = x(4), x(3, "t", 4)
     last, all_ = op.Scan(
-        start, v, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[-1],
+        start,
+        v,
+        num_scan_inputs=1,
+        scan_input_axes=[1],
+        scan_output_axes=[-1],
         body=lambda s, e: (op.Add(s, op.ReduceSum(e, [0], keepdims=0)), e),
-    )  # fmt: skip
+    )
     node((last, all_))
     assert last.type == tensor("f32", 4)
     assert all_.type == tensor("f32", 3, 4, "t")

@@ -60,16 +60,28 @@ def test_sparse_constants_are_made_dense() -> None:
 
 
 def test_an_initializer_that_is_an_input_is_a_weight() -> None:
-    model = model_of([make("Add", ["x", "w"], ["y"])], [("x", (2,)), ("w", (2,))], ["y"], 26,
-                     {"w": np.ones(2, np.float32)})  # fmt: skip
+    model = model_of(
+        [make("Add", ["x", "w"], ["y"])], [("x", (2,)), ("w", (2,))], ["y"], 26, {"w": np.ones(2, np.float32)}
+    )
     graph = irkit.load(model)
     assert [p.name for p in graph.signature.params] == ["x"]
     assert graph.results[0].inputs[1].blob.name == "w"  # type: ignore[union-attr]
 
 
 def test_typed_fields_are_read() -> None:
-    for dtype in (FLOAT, TensorProto.DOUBLE, INT64, TensorProto.INT8, TensorProto.FLOAT16, TensorProto.BFLOAT16, BOOL,
-                  TensorProto.UINT64, TensorProto.COMPLEX64, TensorProto.INT4, TensorProto.FLOAT8E5M2):  # fmt: skip
+    for dtype in (
+        FLOAT,
+        TensorProto.DOUBLE,
+        INT64,
+        TensorProto.INT8,
+        TensorProto.FLOAT16,
+        TensorProto.BFLOAT16,
+        BOOL,
+        TensorProto.UINT64,
+        TensorProto.COMPLEX64,
+        TensorProto.INT4,
+        TensorProto.FLOAT8E5M2,
+    ):
         made = helper.make_tensor("w", dtype, [3], [0, 1, 1])
         model = model_of([make("Identity", ["w"], ["y"])], [], ["y"])
         model.graph.initializer.append(made)
@@ -126,8 +138,12 @@ def test_size_chains_fold_into_dimensions() -> None:
             make("Cast", ["i"], ["j"], to=INT64),
             make("Concat", ["f", "j", "eight"], ["s"], axis=0),
         ],
-        zero=0, axis=[0], two=[2], big=[2**63 - 1], eight=[8],
-    )  # fmt: skip
+        zero=0,
+        axis=[0],
+        two=[2],
+        big=[2**63 - 1],
+        eight=[8],
+    )
     b, s = irkit.symbol("batch"), irkit.symbol("seq")
     assert kinds(graph) == ["ShapeVector", "Reshape"]
     assert graph.results[0].shape == (b * s, 8, 8)
@@ -145,10 +161,12 @@ def test_the_expand_pattern_of_exporters_folds() -> None:
                 make("Where", ["flags", "ones", "a"], ["s"]),
                 make("Expand", ["w", "s"], ["y"]),
             ],
-            [("x", ("batch", "seq", 64))], ["y"], 26,
+            [("x", ("batch", "seq", 64))],
+            ["y"],
+            26,
             {"three": np.array([3]), "minus": np.array(-1), "w": np.ones(1, np.float32)},
         )
-    )  # fmt: skip
+    )
     assert kinds(graph) == ["ShapeVector", "Expand"]
     assert graph.results[0].shape == (irkit.symbol("batch"), irkit.symbol("seq"), 64)
 
@@ -184,8 +202,11 @@ def test_division_that_could_round_up_is_left_alone() -> None:
             make("Mul", ["c", "zero"], ["d"]),
             make("Sub", ["d", "one"], ["s"]),
         ],
-        eight=[8], three=[3], zero=[0], one=[1],
-    )  # fmt: skip
+        eight=[8],
+        three=[3],
+        zero=[0],
+        one=[1],
+    )
     assert "Div" in kinds(graph)
 
 
@@ -197,9 +218,14 @@ def test_captures_become_operands_and_names_come_back() -> None:
     nested = make("If", ["flag"], ["n"], then_branch=inner, else_branch=branch([make("Neg", ["a"], ["e"])], ["e"]))
     nodes = [
         make("Relu", ["x"], ["a"]),
-        make("If", ["flag"], ["y"], then_branch=branch([nested], ["n"]),
-                         else_branch=branch([make("Identity", ["x"], ["o"])], ["o"])),
-    ]  # fmt: skip
+        make(
+            "If",
+            ["flag"],
+            ["y"],
+            then_branch=branch([nested], ["n"]),
+            else_branch=branch([make("Identity", ["x"], ["o"])], ["o"]),
+        ),
+    ]
     model = model_of(nodes, [("flag", (), BOOL), ("x", ("n", 2))], ["y"], 26, {"w": np.ones(2, np.float32)})
     graph = irkit.load(model)
     (value,) = [v for v in graph.order if v.op == "If"]
@@ -249,10 +275,11 @@ def test_loops_that_change_a_size_make_it_unknown() -> None:
 
 def test_a_sequence_grows_in_a_loop() -> None:
     body = helper.make_graph(
-        [make("SequenceInsert", ["s", "x"], ["t"]), make("Identity", ["go"], ["out"])], "body",
+        [make("SequenceInsert", ["s", "x"], ["t"]), make("Identity", ["go"], ["out"])],
+        "body",
         [*map(helper.make_tensor_value_info, ("i", "go"), (INT64, BOOL), ([], [])), onnx.ValueInfoProto(name="s")],
         [onnx.ValueInfoProto(name="out"), onnx.ValueInfoProto(name="t")],
-    )  # fmt: skip
+    )
     nodes = [
         make("SequenceEmpty", [], ["e"]),
         make("Loop", ["trips", "", "e"], ["l"], body=body),
@@ -267,10 +294,12 @@ def test_local_functions_are_written_out() -> None:
     alpha = make("LeakyRelu", ["a"], ["b"])
     alpha.attribute.append(AttributeProto(name="alpha", type=AttributeProto.FLOAT, ref_attr_name="slope"))
     inner = function("leak", ["a", "unused"], ["b"], [alpha], attribute_protos=[helper.make_attribute("slope", 0.5)])
-    outer = function("twice", ["a"], ["d"], [
-        make("leak", ["a"], ["c"], domain="local"),
-        make("leak", ["c"], ["d"], domain="local", slope=0.25),
-    ])  # fmt: skip
+    outer = function(
+        "twice",
+        ["a"],
+        ["d"],
+        [make("leak", ["a"], ["c"], domain="local"), make("leak", ["c"], ["d"], domain="local", slope=0.25)],
+    )
     nodes = [
         make("twice", ["x"], ["y"], domain="local"),
         make("twice", ["y"], ["z"], domain="local"),

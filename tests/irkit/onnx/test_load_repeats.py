@@ -26,13 +26,19 @@ def layers(count: int) -> Any:
         names = ("s", "b", "four", "eight", "to", "h", "t", "r", "u", "all", "back", "y")
         s, b, four, eight, to, h, t, r, u, all_, back, y = (f"{n}{i}" for n in names)
         nodes += [
-            make("Shape", [x], [s]), make("Gather", [s, "zero"], [b], axis=0),
-            make("Constant", [], [four], value_ints=[4]), make("Constant", [], [eight], value_ints=[-1, 8]),
-            make("Concat", [b, four, eight], [to], axis=0), make("Reshape", [x, to], [h]),
-            make("Transpose", [h], [t], perm=[0, 2, 1, 3]), make("Relu", [t], [r]),
-            make("Transpose", [r], [u], perm=[0, 2, 1, 3]), make("Concat", [b, "minus"], [all_], axis=0),
-            make("Reshape", [u, all_], [back]), make("Add", [back, "bias"], [y]),
-        ]  # fmt: skip
+            make("Shape", [x], [s]),
+            make("Gather", [s, "zero"], [b], axis=0),
+            make("Constant", [], [four], value_ints=[4]),
+            make("Constant", [], [eight], value_ints=[-1, 8]),
+            make("Concat", [b, four, eight], [to], axis=0),
+            make("Reshape", [x, to], [h]),
+            make("Transpose", [h], [t], perm=[0, 2, 1, 3]),
+            make("Relu", [t], [r]),
+            make("Transpose", [r], [u], perm=[0, 2, 1, 3]),
+            make("Concat", [b, "minus"], [all_], axis=0),
+            make("Reshape", [u, all_], [back]),
+            make("Add", [back, "bias"], [y]),
+        ]
         x = y
     initializers = {"zero": np.array([0]), "minus": np.array([4, -1]), "bias": np.ones(32, np.float32)}
     return model_of(nodes, [("x", ["n", 4, 32])], [x], initializers=initializers)

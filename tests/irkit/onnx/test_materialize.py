@@ -61,11 +61,15 @@ def combine(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """One operation on dimensions more."""
     positive = st.integers(1, 7)
     return st.one_of(
-        st.builds(dims.add, parts, parts), st.builds(dims.sub, parts, parts), st.builds(dims.mul, parts, parts),
-        st.builds(dims.floordiv, parts, positive), st.builds(dims.mod, parts, positive),
-        st.builds(dims.ceildiv, parts, positive), st.builds(dims.maximum, parts, parts),
+        st.builds(dims.add, parts, parts),
+        st.builds(dims.sub, parts, parts),
+        st.builds(dims.mul, parts, parts),
+        st.builds(dims.floordiv, parts, positive),
+        st.builds(dims.mod, parts, positive),
+        st.builds(dims.ceildiv, parts, positive),
+        st.builds(dims.maximum, parts, parts),
         st.builds(dims.minimum, parts, parts),
-    )  # fmt: skip
+    )
 
 
 EXPRESSIONS = st.recursive(st.one_of(st.sampled_from([B, S]), st.integers(-3, 5)), combine, max_leaves=6)
@@ -215,14 +219,17 @@ def test_one_expression_is_computed_once() -> None:
 def test_operands_of_every_kind() -> None:
     x = param(tensor("f32", B, S))
     end, start = irkit.shape_vector((S,)), irkit.shape_vector((dims.floordiv(S, 2),))
-    graph = Graph((x,), (
-        op.Slice(x, start, end, [1]),
-        op.Tile(x, irkit.shape_vector((1, S))),
-        op.Range(const(0), irkit.dim_scalar(S), const(1)),
-        op.Pad(x, irkit.shape_vector((0, S, 0, 1))),
-        op.Split(x, irkit.shape_vector((dims.floordiv(S, 2), S - dims.floordiv(S, 2))), axis=1)[1],
-        op.Cast(irkit.shape_vector((B, S)), to=1),
-    ))  # fmt: skip
+    graph = Graph(
+        (x,),
+        (
+            op.Slice(x, start, end, [1]),
+            op.Tile(x, irkit.shape_vector((1, S))),
+            op.Range(const(0), irkit.dim_scalar(S), const(1)),
+            op.Pad(x, irkit.shape_vector((0, S, 0, 1))),
+            op.Split(x, irkit.shape_vector((dims.floordiv(S, 2), S - dims.floordiv(S, 2))), axis=1)[1],
+            op.Cast(irkit.shape_vector((B, S)), to=1),
+        ),
+    )
     agrees(graph, [counting(2, 3)], [counting(1, 4)])
 
 

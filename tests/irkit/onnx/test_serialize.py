@@ -492,9 +492,12 @@ def test_facts_and_names_go_into_the_file_and_back() -> None:
     assert '"batch >= 2"' in pairs["irkit.guards"] and "scale" in pairs["irkit.baked"]
     node = {p.key: p.value for p in model.graph.node[0].metadata_props}
     assert node == {
-        "irkit.node": "linear", "irkit.target": "aten.linear.default", "irkit.module": "layers.0.mlp",
-        "irkit.source": "model.py:12", "irkit.rules": "a,b",
-    }  # fmt: skip
+        "irkit.node": "linear",
+        "irkit.target": "aten.linear.default",
+        "irkit.module": "layers.0.mlp",
+        "irkit.source": "model.py:12",
+        "irkit.rules": "a,b",
+    }
     again = irkit.load(model)
     assert again == graph
     assert again.signature == ports and again.symbols == graph.symbols and again.name == "net"

@@ -195,10 +195,11 @@ def test_patterns_look_into_bodies() -> None:
     (total,) = op.Loop(trips, True, a, body=lambda i, c, s: (c, op.Add(s, op.Mul(b, 2.0))))
     looped = Rule(
         "looped",
-        p.Loop(const("trips"), const("go"), hole("start"), *rest("captures"),
-               body=(own(1), p.Add(own(2), p.Mul(x, 2.0)))),
+        p.Loop(
+            const("trips"), const("go"), hole("start"), *rest("captures"), body=(own(1), p.Add(own(2), p.Mul(x, 2.0)))
+        ),
         lambda m: (op.Add(m.start, op.Mul(m.x, float(m.trips.blob.array) * 2)),),
-    )  # fmt: skip
+    )
     before = graph(total, params=(a, b))
     after = rewrite(before, looped)
     verify(after)

@@ -47,7 +47,10 @@ def test_the_journal_holds_each_application_and_counts_by_rule() -> None:
     assert "f32[3] = Relu(f32[3] Relu)" in str(journal[0])
     used = usage(journal)
     assert [(u.rule, u.applied, u.removed, u.added) for u in used] == [
-        ("neg_twice", 2, 4, 0), ("no_abs", 1, 1, 0), ("relu_twice", 1, 2, 1)]  # fmt: skip
+        ("neg_twice", 2, 4, 0),
+        ("no_abs", 1, 1, 0),
+        ("relu_twice", 1, 2, 1),
+    ]
     assert all(u.seconds > 0 for u in used)
 
 

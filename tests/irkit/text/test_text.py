@@ -36,9 +36,7 @@ def test_golden_texts_are_what_is_printed(file: Path) -> None:
     graph = parse(text)
     assert str(graph) == text
     again = parse(str(graph))
-    assert (again, again.signature, again.symbols, again.name) == (
-        graph, graph.signature, graph.symbols, graph.name,
-    )  # fmt: skip
+    assert (again, again.signature, again.symbols, again.name) == (graph, graph.signature, graph.symbols, graph.name)
 
 
 def test_print_says_names_roles_ranges_facts_and_origins() -> None:
@@ -214,8 +212,11 @@ def test_large_constants_are_named_and_handed_in() -> None:
     graph = with_weights("a.weight", "b", "b", "")
     text = str(graph)
     assert [line.split("= ")[1] for line in text.split("\n") if "Constant" in line] == [
-        'Constant blob "a.weight"', 'Constant blob 1 as "b"', 'Constant blob 2 as "b"', "Constant blob 3",
-    ]  # fmt: skip
+        'Constant blob "a.weight"',
+        'Constant blob 1 as "b"',
+        'Constant blob 2 as "b"',
+        "Constant blob 3",
+    ]
     assert len(text) < 1000
     assert parse(text, graph) == graph
     assert parse(text, parse(text, blobs=graph)) == graph

@@ -201,8 +201,11 @@ def test_indices_are_read(drawn: list[Any], ellipsis: int | None) -> None:
 
 
 @QUICK
-@given(drawn=st.lists(INDEX, max_size=4), ellipsis=st.sampled_from([None, None, 0, 1, 2]),
-       how=st.sampled_from(["number", "whole", "row", "add", "accumulate"]))  # fmt: skip
+@given(
+    drawn=st.lists(INDEX, max_size=4),
+    ellipsis=st.sampled_from([None, None, 0, 1, 2]),
+    how=st.sampled_from(["number", "whole", "row", "add", "accumulate"]),
+)
 def test_indices_are_assigned(drawn: list[Any], ellipsis: int | None, how: str) -> None:
     """A number, a tensor of the shape of the view, one that is broadcast, in place on what was there."""
     index = index_of(drawn, ellipsis)

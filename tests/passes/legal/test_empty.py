@@ -32,9 +32,14 @@ def sums(direction: int = 0) -> Graph:
         return after, after
 
     found = op.Scan(
-        start, rows, body=step, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[1],
+        start,
+        rows,
+        body=step,
+        num_scan_inputs=1,
+        scan_input_axes=[1],
+        scan_output_axes=[1],
         scan_input_directions=[direction],
-    )  # fmt: skip
+    )
     return Graph((start, rows), found)
 
 

@@ -137,9 +137,13 @@ def test_average_pools(data: Drawn, rank: int, symbolic: bool) -> None:
     sizes = [k + data.draw(st.sampled_from([0, 1, 2])) for k in kernel]
     x = image([2, 3, *sizes], symbolic)
     root = op.AveragePool(
-        x, kernel_shape=kernel, strides=strides, pads=pads, ceil_mode=data.draw(st.sampled_from([0, 1])),
+        x,
+        kernel_shape=kernel,
+        strides=strides,
+        pads=pads,
+        ceil_mode=data.draw(st.sampled_from([0, 1])),
         count_include_pad=data.draw(st.sampled_from([0, 1])),
-    )  # fmt: skip
+    )
     check([x], root, [np.random.default_rng(0).normal(size=(2, 3, *sizes))])
 
 

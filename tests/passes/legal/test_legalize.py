@@ -178,8 +178,18 @@ def waves() -> tuple[list[Value], list[Value]]:
 
 def deformed() -> tuple[list[Value], list[Value]]:
     x, weight, offset, mask = value("b", 4, 6, 5), value(6, 2, 3, 2), value("b", 24, 3, 3), value("b", 12, 3, 3)
-    made = op.DeformConv(x, weight, offset, np.ones(6, np.float32), mask, group=2, offset_group=2, strides=(2, 2),
-                         pads=(1, 1, 1, 1), dilations=(1, 1))  # fmt: skip
+    made = op.DeformConv(
+        x,
+        weight,
+        offset,
+        np.ones(6, np.float32),
+        mask,
+        group=2,
+        offset_group=2,
+        strides=(2, 2),
+        pads=(1, 1, 1, 1),
+        dilations=(1, 1),
+    )
     return [x, weight, offset, mask], [made]
 
 

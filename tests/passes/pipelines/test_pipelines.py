@@ -101,8 +101,11 @@ def test_slices_that_tile_an_axis_become_one_split() -> None:
     g = Graph((a,), (op.Relu(overlapping[0]), op.Relu(overlapping[1])))
     assert "Split" not in [v.op for v in optimize(g).order]
     condition = value(dtype="bool")
-    (r,) = op.If(condition, then_branch=lambda: op.Add(*(op.Slice(a, [i], [i + 3], [1]) for i in (0, 3))),
-                 else_branch=lambda: op.Slice(a, [0], [3], [1]))  # fmt: skip
+    (r,) = op.If(
+        condition,
+        then_branch=lambda: op.Add(*(op.Slice(a, [i], [i + 3], [1]) for i in (0, 3))),
+        else_branch=lambda: op.Slice(a, [0], [3], [1]),
+    )
     after = optimize(Graph((a, condition), (r,)))
     assert "Split" in [v.op for u in after.order for body in u.bodies for v in body.order]
 
@@ -118,8 +121,11 @@ def test_splits_above_one_another_compute_nothing_twice() -> None:
     after = optimize(graph)
     verify(after)
     assert sorted(v.op for v in after.order if v.op not in ("Param", "Constant", "Item")) == [
-        *["Concat"] * 3, "Sigmoid", *["Split"] * 3, "Tanh",
-    ]  # fmt: skip
+        *["Concat"] * 3,
+        "Sigmoid",
+        *["Split"] * 3,
+        "Tanh",
+    ]
     assert_equivalent(graph, after)
 
 

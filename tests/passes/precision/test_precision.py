@@ -72,10 +72,22 @@ def whisper() -> Any:
     from transformers import WhisperConfig, WhisperModel
 
     config = WhisperConfig(
-        vocab_size=100, num_mel_bins=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4,
-        decoder_attention_heads=4, d_model=32, encoder_ffn_dim=64, decoder_ffn_dim=64, max_source_positions=40,
-        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1, use_cache=False,
-    )  # fmt: skip
+        vocab_size=100,
+        num_mel_bins=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        d_model=32,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        max_source_positions=40,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+        use_cache=False,
+    )
     inputs = {"input_features": torch.randn(1, 16, 80), "decoder_input_ids": torch.randint(3, 99, (1, 5))}
     return WhisperModel(config), (), inputs, {"decoder_input_ids": {1: "t"}}
 
@@ -180,9 +192,11 @@ def test_sums_powers_and_exponentials_stay() -> None:
     graph = Graph((x,), (op.ReduceMean(op.Pow(y, 2.0), [1]), op.Softmax(y), op.Exp(y), op.Tanh(y)))
     mixed = mixed_precision(graph)
     assert reasons(mixed) == {
-        "Pow": "Pow overflows soon", "ReduceMean": "ReduceMean adds up many numbers", "Exp": "Exp overflows soon",
+        "Pow": "Pow overflows soon",
+        "ReduceMean": "ReduceMean adds up many numbers",
+        "Exp": "Exp overflows soon",
         "Softmax": "Softmax adds up, or multiplies, many numbers",
-    }  # fmt: skip
+    }
     assert set(reasons(mixed_precision(graph, "bf16"))) == {"ReduceMean", "Softmax"}
     assert mixed.casts == ops(mixed.graph).count("Cast") == 3  # of x, of the product, of what Tanh gives
     large = normal(3, 512, scale=30)
@@ -254,9 +268,15 @@ def test_the_keep_list_names_operators_modules_nodes_and_results() -> None:
     signature = irkit.Signature((irkit.Port("x"),), (irkit.Port("logits", "output"),))
     graph = Graph((x,), (op.Tanh(second),), signature=signature)
     for pattern, kept in {
-        "Tanh": ["Tanh"], "model.layers.1": ["MatMul"], "model.layers.*": ["MatMul"], "linear_3": ["MatMul"],
-        "logits": ["Tanh"], "MatMul": ["MatMul", "MatMul"], "layers": [], "*": ["MatMul", "MatMul", "Tanh"],
-    }.items():  # fmt: skip
+        "Tanh": ["Tanh"],
+        "model.layers.1": ["MatMul"],
+        "model.layers.*": ["MatMul"],
+        "linear_3": ["MatMul"],
+        "logits": ["Tanh"],
+        "MatMul": ["MatMul", "MatMul"],
+        "layers": [],
+        "*": ["MatMul", "MatMul", "Tanh"],
+    }.items():
         mixed = mixed_precision(graph, keep=[pattern])
         assert [k.value.op for k in mixed.kept] == kept, pattern
     assert to_precision(graph, keep=["*"]) is graph
@@ -286,8 +306,10 @@ def test_operators_of_onnx_runtime_and_of_others() -> None:
     verify(mixed.graph)
     kinds = {v.op: v.dtype.short for v in mixed.graph.order if "::" in v.op}
     assert kinds == {
-        "com.microsoft::FusedMatMul": "f16", "com.microsoft::SkipLayerNormalization": "f16", "mine::Own": "f32"
-    }  # fmt: skip
+        "com.microsoft::FusedMatMul": "f16",
+        "com.microsoft::SkipLayerNormalization": "f16",
+        "mine::Own": "f32",
+    }
     assert reasons(mixed) == {"mine::Own": "its element types are not known"}
     feeds = [normal(3, 64)]
     whole, half = (Graph(g.params, g.results[:1]) for g in (graph, mixed.graph))

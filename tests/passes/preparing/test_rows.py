@@ -352,17 +352,19 @@ def test_bert_and_whisper() -> None:
     from transformers import BertConfig, BertModel, WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
-    bert = BertConfig(
-        vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64
-    )  # fmt: skip
+    bert = BertConfig(vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
     inputs = {"input_ids": torch.randint(5, 50, (2, 8)), "attention_mask": torch.ones(2, 8, dtype=torch.int64)}
     before, after = nodes_of(BertModel(bert), inputs, {name: {0: "batch", 1: "seq"} for name in inputs})
     assert (before["MatMul"], before["Gemm"], after["MatMul"], after["Gemm"], after["Split"]) == (12, 1, 0, 9, 2)
     assert after.total() == before.total() - 3 * 2 + 4
     whisper = WhisperConfig(
-        d_model=32, encoder_layers=2, encoder_attention_heads=2, encoder_ffn_dim=64, num_mel_bins=8,
+        d_model=32,
+        encoder_layers=2,
+        encoder_attention_heads=2,
+        encoder_ffn_dim=64,
+        num_mel_bins=8,
         max_source_positions=20,
-    )  # fmt: skip
+    )
     features = {"input_features": torch.randn(1, 8, 40)}
     before, after = nodes_of(WhisperEncoder(whisper), features, {"input_features": {0: "batch"}})
     assert (before["MatMul"], after["MatMul"], after["Gemm"], after["Split"]) == (12, 0, 8, 2)

@@ -293,9 +293,16 @@ def test_an_encoder_layer_is_nine_operators() -> None:
     graph = Graph((x,), (op.LayerNormalization(second, *norm),))
     agree(graph, [(2, 5, 12)], [(1, 1, 12)], [(2, 7, 12)])
     assert ops(passes.prepare(passes.optimize(graph), ORT)) == [
-        "Attention", "MatMul", "Sum", "LayerNormalization", "MatMul", "BiasGelu", "MatMul", "Sum",
+        "Attention",
+        "MatMul",
+        "Sum",
         "LayerNormalization",
-    ]  # fmt: skip
+        "MatMul",
+        "BiasGelu",
+        "MatMul",
+        "Sum",
+        "LayerNormalization",
+    ]
 
 
 def test_projections_are_joined_where_a_mask_keeps_them_outside() -> None:

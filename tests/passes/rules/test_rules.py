@@ -198,8 +198,9 @@ def test_matrices_become_gemm() -> None:
     assert ops(op.Add(op.MatMul(a, op.Transpose(b)), value("n", 3))) == ["Gemm"]
     assert ops(op.Add(op.MatMul(value(1, 4), op.Transpose(b)), value(5, 3))) == ["Gemm", "Add"]
     assert ops(op.Add(op.MatMul(value(2, 4, dtype="i64"), value(4, 3, dtype="i64")), value(3, dtype="i64"))) == [
-        "MatMul", "Add",
-    ]  # fmt: skip
+        "MatMul",
+        "Add",
+    ]
 
 
 # ---- fusions --------------------------------------------------------------------------------------------------------

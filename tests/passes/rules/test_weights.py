@@ -71,8 +71,10 @@ def test_scales_of_layers_become_part_of_products() -> None:
 def test_scales_stay_where_weights_are_shared_or_narrow() -> None:
     x, w = param(tensor("f32", "batch", "n", 6)), named("fc.weight", 6, 4)
     assert ops(after(op.Mul(op.MatMul(x, w), named("gamma", 4)), op.Gather(w, param(tensor("i64", "k"))))) == [
-        "MatMul", "Mul", "Gather",
-    ]  # fmt: skip
+        "MatMul",
+        "Mul",
+        "Gather",
+    ]
     half = param(tensor("f16", "batch", "n", 6))
     narrow = op.MatMul(half, const(np.ones((6, 4), np.float16), name="fc.weight"))
     assert ops(after(op.Mul(narrow, const(np.full(4, 3, np.float16), name="gamma")))) == ["MatMul", "Mul"]

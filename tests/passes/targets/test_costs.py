@@ -34,9 +34,11 @@ def test_every_element_type_with_a_kernel_was_measured(case: Case) -> None:
 
 def test_a_decision_reads_the_row_of_its_element_type() -> None:
     differ = [
-        (fusion, dtype) for fusion, rows in RATIOS.items() for dtype in rows
+        (fusion, dtype)
+        for fusion, rows in RATIOS.items()
+        for dtype in rows
         if dtype != "f32" and costs.pays(fusion, DTYPES[dtype], CPU)[0] is not costs.pays(fusion, DType.FLOAT, CPU)[0]
-    ]  # fmt: skip
+    ]
     assert differ, "kernels of the half types are others, and so are some decisions"
     for fusion, dtype in differ:
         row = RATIOS[fusion][dtype]

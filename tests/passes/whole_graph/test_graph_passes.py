@@ -461,9 +461,19 @@ def test_onnx_runtime_takes_the_order_that_is_foreseen(tmp_path: Any) -> None:
 
 def test_the_page_of_passes_names_each() -> None:
     page = (Path(__file__).parents[3] / "docs" / "understand" / "passes.md").read_text()
-    modules = [importlib.import_module(f"passes.whole_graph.{name}") for name in (
-        "decide", "hoist", "cancel_transposes", "merge_slices", "fuse_caches", "schedule", "share_contents", "trim",
-    )]  # fmt: skip
+    modules = [
+        importlib.import_module(f"passes.whole_graph.{name}")
+        for name in (
+            "decide",
+            "hoist",
+            "cancel_transposes",
+            "merge_slices",
+            "fuse_caches",
+            "schedule",
+            "share_contents",
+            "trim",
+        )
+    ]
     named = {name for module in modules for name, found in vars(module).items() if isinstance(found, Pass)}
     functions = {
         "fuse", "group_products", "hold", "legalize", "materialize_dims", "rows", "seeded", "simplify", "steer",

@@ -29,23 +29,35 @@ from tests.tables.coverage.verdicts import Sampled, sampled, verdict
 
 DTYPES: Mapping[str, torch.dtype] = {
     str(d).removeprefix("torch."): d
-    for d in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.uint8,
-              torch.bool, torch.complex64)
-}  # fmt: skip
+    for d in (
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.int32,
+        torch.int64,
+        torch.uint8,
+        torch.bool,
+        torch.complex64,
+    )
+}
 MODES = ("static", "dynamic")
 CAPTURE = os.environ.get("IRKIT_CAPTURE", "torch.export")
 """How modules are captured: the workers of a sweep are told by their environment."""
 
 NOT_DETERMINED: Mapping[str, str] = {
-    **dict.fromkeys("empty empty_like empty_permuted empty_strided new_empty new_empty_strided".split(),
-                    "holds what the memory held"),
+    **dict.fromkeys(
+        "empty empty_like empty_permuted empty_strided new_empty new_empty_strided".split(),
+        "holds what the memory held",
+    ),
     **dict.fromkeys(
         "bernoulli cauchy exponential geometric log_normal multinomial normal pca_lowrank rand rand_like randint "
         "randint_like randn randn_like svd_lowrank uniform nn.functional.alpha_dropout nn.functional.dropout "
         "nn.functional.dropout2d nn.functional.dropout3d nn.functional.feature_alpha_dropout "
         "nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d".split(),
-        "draws random numbers"),
-}  # fmt: skip
+        "draws random numbers",
+    ),
+}
 """Operators whose results nothing can be compared with, and why; tests/lowering/aten/creation/test_random.py holds them
 to laws.
 

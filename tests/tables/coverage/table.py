@@ -51,7 +51,15 @@ def rows_of(text: str) -> list[dict[str, Any]]:
                 outcome, reason, number = more or ("pass", "", None)
                 detail = "" if number is None else said["texts"][number]
                 rows.append(
-                    {"op": op, "dtype": dtype, "mode": mode, "commit": said["commits"][commit], "outcome": outcome,
-                     "reason": reason, "detail": detail, "samples": samples}
-                )  # fmt: skip
+                    {
+                        "op": op,
+                        "dtype": dtype,
+                        "mode": mode,
+                        "commit": said["commits"][commit],
+                        "outcome": outcome,
+                        "reason": reason,
+                        "detail": detail,
+                        "samples": samples,
+                    }
+                )
     return rows

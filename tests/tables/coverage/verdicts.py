@@ -172,8 +172,9 @@ def are_equal_elements(case: Sampled, x: torch.Tensor, theirs: list[np.ndarray],
     if case.name in VALUES_FIRST and compare(theirs[0], ours[0]) is not None:
         return False
     table, axis = array(x).astype(np.float64), case.dim % x.dim()
-    first, second = (found[-1] if found[-1].ndim == x.dim() else np.expand_dims(found[-1], axis)
-                     for found in (theirs, ours))  # fmt: skip
+    first, second = (
+        found[-1] if found[-1].ndim == x.dim() else np.expand_dims(found[-1], axis) for found in (theirs, ours)
+    )
     if second.min(initial=0) < 0 or second.max(initial=0) >= table.shape[axis]:
         return False
     alike = compare(np.take_along_axis(table, first, axis), np.take_along_axis(table, second, axis), rtol=0.0, atol=0.0)

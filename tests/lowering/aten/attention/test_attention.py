@@ -9,9 +9,7 @@ import torch
 
 from tests.lowering.aten.oracle import check, check_all, module_cases, op_cases
 
-OPS = [
-    "nn.functional.multi_head_attention_forward",
-]  # fmt: skip
+OPS = ["nn.functional.multi_head_attention_forward"]
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -52,10 +50,12 @@ def test_any_batch_and_lengths(options: dict[str, Any]) -> None:
     """Batch and both lengths are symbols; one operator."""
     batch, rows, columns = "batch", "rows", "columns"
     check(
-        lambda q, k, v: sdpa(q, k, v, **options), *drawn(Q, K, V), operators=["Attention"],
+        lambda q, k, v: sdpa(q, k, v, **options),
+        *drawn(Q, K, V),
+        operators=["Attention"],
         dynamic_shapes=[{0: batch, 2: rows}, {0: batch, 2: columns}, {0: batch, 2: columns}],
         others=[tuple(drawn((3, 4, 6, 8), (3, 4, 2, 8), (3, 4, 2, 6)))],
-    )  # fmt: skip
+    )
 
 
 MASKS = {
@@ -85,9 +85,12 @@ def test_a_mask_over_symbolic_columns() -> None:
     batch, columns = "batch", "columns"
     other = (*drawn((3, 4, 5, 8), (3, 4, 9, 8), (3, 4, 9, 6)), holes(3, 1, 1, 9))
     check(
-        lambda q, k, v, m: sdpa(q, k, v, m), *drawn(Q, K, V), holes(2, 1, 1, 7), others=[other],
+        lambda q, k, v, m: sdpa(q, k, v, m),
+        *drawn(Q, K, V),
+        holes(2, 1, 1, 7),
+        others=[other],
         dynamic_shapes=[{0: batch}, {0: batch, 2: columns}, {0: batch, 2: columns}, {0: batch, 3: columns}],
-    )  # fmt: skip
+    )
 
 
 SHAPES = {

@@ -54,14 +54,27 @@ def mask_of(kind: str, rows: int, columns: int, heads: int, dtype: torch.dtype) 
 
 @QUICK
 @given(
-    mask=st.sampled_from(MASKS), rank=st.sampled_from([2, 3, 4]), rows=st.integers(1, 5), columns=st.integers(1, 5),
-    width=st.integers(1, 6), scale=st.sampled_from([None, 0.5, 2.0]), shared=st.booleans(),
-    dtype=st.sampled_from([torch.float32, torch.float64]), dynamic=st.booleans(),
-)  # fmt: skip
+    mask=st.sampled_from(MASKS),
+    rank=st.sampled_from([2, 3, 4]),
+    rows=st.integers(1, 5),
+    columns=st.integers(1, 5),
+    width=st.integers(1, 6),
+    scale=st.sampled_from([None, 0.5, 2.0]),
+    shared=st.booleans(),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    dynamic=st.booleans(),
+)
 def test_scaled_dot_product_attention(
-    mask: str, rank: int, rows: int, columns: int, width: int, scale: float | None, shared: bool, dtype: torch.dtype,
+    mask: str,
+    rank: int,
+    rows: int,
+    columns: int,
+    width: int,
+    scale: float | None,
+    shared: bool,
+    dtype: torch.dtype,
     dynamic: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Rows and columns of any number, the mask of every form, heads shared or not, values of another width."""
     shared = shared and rank == 4
     heads = 4 if rank == 4 else 1
@@ -90,15 +103,31 @@ def test_scaled_dot_product_attention(
 
 @QUICK
 @given(
-    batch_first=st.booleans(), bias=st.booleans(), bias_kv=st.booleans(), zeros=st.booleans(), other=st.booleans(),
+    batch_first=st.booleans(),
+    bias=st.booleans(),
+    bias_kv=st.booleans(),
+    zeros=st.booleans(),
+    other=st.booleans(),
     padding=st.sampled_from(["none", "bool", "float"]),
     mask=st.sampled_from(["none", "bool", "float", "heads", "causal"]),
-    weights=st.booleans(), average=st.booleans(), lone=st.booleans(), training=st.booleans(),
-)  # fmt: skip
+    weights=st.booleans(),
+    average=st.booleans(),
+    lone=st.booleans(),
+    training=st.booleans(),
+)
 def test_multihead_attention(
-    batch_first: bool, bias: bool, bias_kv: bool, zeros: bool, other: bool, padding: str, mask: str, weights: bool,
-    average: bool, lone: bool, training: bool,
-) -> None:  # fmt: skip
+    batch_first: bool,
+    bias: bool,
+    bias_kv: bool,
+    zeros: bool,
+    other: bool,
+    padding: str,
+    mask: str,
+    weights: bool,
+    average: bool,
+    lone: bool,
+    training: bool,
+) -> None:
     """Keys and values of other widths, biases and zeros that are added to them, masks of both kinds, the weights."""
     sizes = {"kdim": 5, "vdim": 3} if other else {}
     model = nn.MultiheadAttention(

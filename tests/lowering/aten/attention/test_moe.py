@@ -15,9 +15,13 @@ def test_groups_of_rows(ends: list[int]) -> None:
     """Groups of any length, empty ones among them; the number of rows is a symbol."""
     rows, matrices, offsets = torch.randn(7, 4), torch.randn(3, 4, 5), torch.tensor(ends, dtype=torch.int32)
     check(
-        torch.ops.transformers.grouped_mm_fallback, rows, matrices, offsets, dynamic_shapes=[{0: "rows"}, {}, {}],
+        torch.ops.transformers.grouped_mm_fallback,
+        rows,
+        matrices,
+        offsets,
+        dynamic_shapes=[{0: "rows"}, {}, {}],
         others=[(torch.randn(9, 4), matrices, torch.tensor([1, 6, 9], dtype=torch.int32))],
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("ends", [[2, 4, 6], [0, 0, 0], [1, 8, 8], [3, 3, 8]])

@@ -62,8 +62,10 @@ def test_the_file_says_what_is_complex(tmp_path: Path) -> None:
     path = program.save(tmp_path / "mixer.onnx")
     session = ort.InferenceSession(str(path))
     assert {i.name: (i.type, i.shape) for i in session.get_inputs()} == {
-        "z": ("tensor(float)", ["n", 4, 2]), "x": ("tensor(float)", ["n", 4]), "seen": ("tensor(float)", [4, 2]),
-    }  # fmt: skip
+        "z": ("tensor(float)", ["n", 4, 2]),
+        "x": ("tensor(float)", ["n", 4]),
+        "seen": ("tensor(float)", [4, 2]),
+    }
     names = {"z", "seen", "mixed", "same", "seen_out"}
     assert names <= set(json.loads(session.get_modelmeta().custom_metadata_map["irkit.complex"]))
     assert {i.name for i in program.proto.graph.initializer} >= {"gain.real", "gain.imag"}

@@ -13,10 +13,40 @@ import torch.nn.functional as F
 from tests.lowering.aten.harness import check, eager, lowered, run_onnx
 
 INF, NAN = float("inf"), float("nan")
-VALUES = torch.tensor([
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-8, -1e-8, 1e-20, 20.0, -20.0, 88.0, -88.0, 100.0, -100.0, 9.0,
-    10.0, 1e5, -1e5, 0.1, 0.9999999, -0.9999999, 3e38, -3e38, INF, -INF, NAN,
-])  # fmt: skip
+VALUES = torch.tensor(
+    [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        1.5,
+        2.5,
+        -2.5,
+        1e-8,
+        -1e-8,
+        1e-20,
+        20.0,
+        -20.0,
+        88.0,
+        -88.0,
+        100.0,
+        -100.0,
+        9.0,
+        10.0,
+        1e5,
+        -1e5,
+        0.1,
+        0.9999999,
+        -0.9999999,
+        3e38,
+        -3e38,
+        INF,
+        -INF,
+        NAN,
+    ]
+)
 
 UNARY_NAMES = (
     "abs neg signbit floor ceil trunc round frac exp exp2 expm1 log log2 log10 log1p sin cos atan sinh cosh tanh asinh "
@@ -25,18 +55,40 @@ UNARY_NAMES = (
 )
 UNARY: dict[str, Callable[..., Any]] = {name: getattr(torch, name) for name in UNARY_NAMES.split()}
 UNARY |= {
-    "relu": F.relu, "relu6": F.relu6, "hardsigmoid": F.hardsigmoid, "hardtanh": F.hardtanh, "leaky_relu": F.leaky_relu,
-    "softshrink": F.softshrink, "hardshrink": F.hardshrink, "threshold": lambda x: F.threshold(x, 0.1, 20.0),
-    "logsigmoid": F.logsigmoid, "softplus": F.softplus, "softplus_2_5": lambda x: F.softplus(x, 2.0, 5.0),
-    "softsign": F.softsign, "mish": F.mish, "clamp": lambda x: x.clamp(-0.7, 0.8),
+    "relu": F.relu,
+    "relu6": F.relu6,
+    "hardsigmoid": F.hardsigmoid,
+    "hardtanh": F.hardtanh,
+    "leaky_relu": F.leaky_relu,
+    "softshrink": F.softshrink,
+    "hardshrink": F.hardshrink,
+    "threshold": lambda x: F.threshold(x, 0.1, 20.0),
+    "logsigmoid": F.logsigmoid,
+    "softplus": F.softplus,
+    "softplus_2_5": lambda x: F.softplus(x, 2.0, 5.0),
+    "softsign": F.softsign,
+    "mish": F.mish,
+    "clamp": lambda x: x.clamp(-0.7, 0.8),
     "clamp_min": lambda x: x.clamp(min=0.0),
-    "clamp_max": lambda x: x.clamp(max=0.5), "clamp_min_5": lambda x: x.clamp(min=-5.0), "erfc": torch.erfc,
-    "round_2": lambda x: x.round(decimals=2), "square_root": lambda x: x**0.5, "cube": lambda x: x**3,
-    "inverse": lambda x: x**-1, "inverse_root": lambda x: x**-0.5, "power": lambda x: x**1.5, "two_to": lambda x: 2**x,
-    "entr": torch.special.entr, "ndtr": torch.special.ndtr, "log_ndtr": torch.special.log_ndtr,
-    "erfcx": torch.special.erfcx, "elu": F.elu, "celu": lambda x: F.celu(x, 2.0), "selu": F.selu,
+    "clamp_max": lambda x: x.clamp(max=0.5),
+    "clamp_min_5": lambda x: x.clamp(min=-5.0),
+    "erfc": torch.erfc,
+    "round_2": lambda x: x.round(decimals=2),
+    "square_root": lambda x: x**0.5,
+    "cube": lambda x: x**3,
+    "inverse": lambda x: x**-1,
+    "inverse_root": lambda x: x**-0.5,
+    "power": lambda x: x**1.5,
+    "two_to": lambda x: 2**x,
+    "entr": torch.special.entr,
+    "ndtr": torch.special.ndtr,
+    "log_ndtr": torch.special.log_ndtr,
+    "erfcx": torch.special.erfcx,
+    "elu": F.elu,
+    "celu": lambda x: F.celu(x, 2.0),
+    "selu": F.selu,
     "nan_to_num_3": lambda x: torch.nan_to_num(x, 1.0, 2.0, 3.0),
-}  # fmt: skip
+}
 ABSOLUTE = {"elu": 2e-8, "celu": 2e-8, "selu": 2e-8, "logsigmoid": 1e-7}
 """Where ONNX Runtime's kernel is accurate in absolute terms only."""
 
@@ -171,10 +223,25 @@ def test_powers_of_whole_numbers(kind: torch.dtype) -> None:
     check(lambda e: 2**e, torch.tensor([0, 1, 5, 7]).to(kind))
 
 
-BORDERS = torch.tensor([
-    0, 1, -1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 2**31 + 3, -(2**31), -(2**31) - 1, -(2**32), 5, 2**62 + 2**31,
-    2**63 - 1, -(2**63),
-])  # fmt: skip
+BORDERS = torch.tensor(
+    [
+        0,
+        1,
+        -1,
+        2**31 - 1,
+        2**31,
+        2**32 - 1,
+        2**32,
+        2**32 + 2**31 + 3,
+        -(2**31),
+        -(2**31) - 1,
+        -(2**32),
+        5,
+        2**62 + 2**31,
+        2**63 - 1,
+        -(2**63),
+    ]
+)
 ORDER: dict[str, Callable[..., Any]] = {
     "maximum": torch.maximum, "minimum": torch.minimum, "clamp": lambda a, b: a.clamp(0, 10) + b.clamp(min=3),
     "clamp_between": lambda a, b: a.clamp(b, b + 7), "amax": lambda a, b: torch.stack([a, b]).amax(0),
@@ -231,5 +298,8 @@ def test_multiples_beyond_the_type(dtype: torch.dtype) -> None:
     """torch takes the size of a product of 8 or 16 bits before it cuts it back."""
     top = torch.iinfo(dtype).max
     factors = [3, 4, 6, 0] if dtype.itemsize > 2 else [2, 3, 5, 0]
-    check(torch.lcm, torch.tensor([top if dtype.itemsize < 4 else 7, 15, -4, 9], dtype=dtype),
-          torch.tensor(factors, dtype=dtype))  # fmt: skip
+    check(
+        torch.lcm,
+        torch.tensor([top if dtype.itemsize < 4 else 7, 15, -4, 9], dtype=dtype),
+        torch.tensor(factors, dtype=dtype),
+    )

@@ -44,8 +44,12 @@ def test_convolution(name: str) -> None:
     shape, weight, options = CONVOLUTIONS[name]
     spatial = len(shape) - 2
     convolve = (F.conv1d, F.conv2d, F.conv3d)[spatial - 1]
-    check(lambda x, w, b: gradients(lambda *a: convolve(*a, **options), x, w, b), draw(*shape), draw(*weight),
-          draw(weight[0]))  # fmt: skip
+    check(
+        lambda x, w, b: gradients(lambda *a: convolve(*a, **options), x, w, b),
+        draw(*shape),
+        draw(*weight),
+        draw(weight[0]),
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,8 +58,11 @@ def test_convolution(name: str) -> None:
 def test_transposed_convolution(options: dict[str, Any]) -> None:
     torch.manual_seed(0)
     groups = options.get("groups", 1)
-    check(lambda x, w: gradients(lambda *a: F.conv_transpose2d(*a, **options), x, w), draw(2, 4, 5, 6),
-          draw(4, 6 // groups, 3, 2))  # fmt: skip
+    check(
+        lambda x, w: gradients(lambda *a: F.conv_transpose2d(*a, **options), x, w),
+        draw(2, 4, 5, 6),
+        draw(4, 6 // groups, 3, 2),
+    )
 
 
 def test_convolution_of_other_sizes() -> None:
@@ -112,8 +119,9 @@ def test_largest_of_windows_of_three_axes(shape: tuple[int, ...]) -> None:
     for given in [(2, 2, 1, 1, False), (3, 2, 1, 1, True), ((2, 1, 1), 1, 0, 1, False)]:
         if min(shape[-3:]) + 2 * given[2] >= 3 or given[0] != 3:
             values, places = aten.max_pool3d_with_indices(x, *given)
-            check(lambda g, x, i, given=given: aten.max_pool3d_with_indices_backward(g, x, *given, i), values, x,
-                  places)  # fmt: skip
+            check(
+                lambda g, x, i, given=given: aten.max_pool3d_with_indices_backward(g, x, *given, i), values, x, places
+            )
 
 
 @pytest.mark.parametrize("spatial", [2, 3])
@@ -168,9 +176,14 @@ def test_a_training_step_is_lowered_whole() -> None:
     """Forward, loss, backward and the update of a small network, against eager."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 6, 3, 2, 1), torch.nn.GroupNorm(2, 6), torch.nn.GELU(), torch.nn.MaxPool2d(2),
-        torch.nn.Flatten(), torch.nn.LayerNorm(24), torch.nn.Linear(24, 5),
-    )  # fmt: skip
+        torch.nn.Conv2d(3, 6, 3, 2, 1),
+        torch.nn.GroupNorm(2, 6),
+        torch.nn.GELU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.LayerNorm(24),
+        torch.nn.Linear(24, 5),
+    )
     names = [name for name, _ in model.named_parameters()]
 
     def step(x: torch.Tensor, target: torch.Tensor, *given: torch.Tensor) -> list[torch.Tensor]:

@@ -18,11 +18,14 @@ def test_rotary_embedding(interleaved: bool) -> None:
     """Four axes, of any batch and length."""
     x, cos, sin = torch.randn(2, 3, 4, 8), torch.randn(2, 4, 4), torch.randn(2, 4, 4)
     check(
-        lambda x, c, s: onnx_ops.rotary_embedding(x, c, s, interleaved=interleaved), x, cos, sin,
+        lambda x, c, s: onnx_ops.rotary_embedding(x, c, s, interleaved=interleaved),
+        x,
+        cos,
+        sin,
         dynamic_shapes=[{0: "batch", 2: "length"}, {0: "batch", 1: "length"}, {0: "batch", 1: "length"}],
         others=[(torch.randn(3, 3, 5, 8), torch.randn(3, 5, 4), torch.randn(3, 5, 4))],
         operators=["RotaryEmbedding"],
-    )  # fmt: skip
+    )
 
 
 def test_attention() -> None:
@@ -109,9 +112,12 @@ def test_operators_with_several_results_by_name() -> None:
     def largest(x: torch.Tensor) -> Any:
         count = torch.tensor([2])
         return onnx_ops.symbolic_multi_out(
-            "TopK", [x, count], {"axis": 1, "largest": False}, dtypes=[torch.float32, torch.int64],
+            "TopK",
+            [x, count],
+            {"axis": 1, "largest": False},
+            dtypes=[torch.float32, torch.int64],
             shapes=[[3, 2], [3, 2]],
-        )  # fmt: skip
+        )
 
     x = torch.randn(3, 5)
     values, places = to_onnx(Wrapped(largest), (x,))(x)
@@ -124,9 +130,13 @@ def test_operators_with_several_results_by_name() -> None:
 
     def own(x: torch.Tensor) -> Any:
         return onnx_ops.symbolic_multi_out(
-            "mine::Bar", [x, None, x], attributes, dtypes=[x.dtype, torch.int64], shapes=[x.shape, [x.shape[0], 4]],
+            "mine::Bar",
+            [x, None, x],
+            attributes,
+            dtypes=[x.dtype, torch.int64],
+            shapes=[x.shape, [x.shape[0], 4]],
             version=1,
-        )  # fmt: skip
+        )
 
     graph = lower(Wrapped(own), (x,), dynamic_shapes=({0: "n"},))
     first, second = graph.results
@@ -134,8 +144,15 @@ def test_operators_with_several_results_by_name() -> None:
     (made,) = (v for v in graph.order if v.op == "mine::Bar")
     assert made.inputs[1] is None
     assert dict(made.attributes) == {
-        "i": 3, "f": 0.5, "s": "word", "b": 1, "is_": (1, 2), "fs": (0.5, 1.0), "ss": ("a", "b"), "bs": (1, 0),
-    }  # fmt: skip
+        "i": 3,
+        "f": 0.5,
+        "s": "word",
+        "b": 1,
+        "is_": (1, 2),
+        "fs": (0.5, 1.0),
+        "ss": ("a", "b"),
+        "bs": (1, 0),
+    }
 
 
 def test_the_version_that_the_model_gives_of_a_domain_is_imported() -> None:

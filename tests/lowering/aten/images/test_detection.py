@@ -50,10 +50,13 @@ def test_nms_with_equal_scores_and_boxes_without_area() -> None:
 def test_roi_align(aligned: bool, ratio: int, images: int) -> None:
     x, rois = torch.randn(images, 3, 9, 7), regions(5, images, 16.0)
     check(
-        lambda x, r: OPS.roi_align(x, r, 0.5, 3, 2, ratio, aligned), x, rois, tolerance=1e-5,
+        lambda x, r: OPS.roi_align(x, r, 0.5, 3, 2, ratio, aligned),
+        x,
+        rois,
+        tolerance=1e-5,
         dynamic_shapes=[{2: "h", 3: "w"}, {0: "k"}],
         others=[(torch.randn(images, 3, 5, 11), regions(2, images, 20.0, seed=1))],
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("images", [1, 2])
@@ -61,9 +64,12 @@ def test_roi_align(aligned: bool, ratio: int, images: int) -> None:
 def test_roi_pool(images: int, scale: float) -> None:
     x, rois = torch.randn(images, 3, 9, 7), regions(5, images, 9.0 / scale)
     check(
-        lambda x, r: OPS.roi_pool(x, r, scale, 3, 2), x, rois, dynamic_shapes=[{2: "h", 3: "w"}, {0: "k"}],
+        lambda x, r: OPS.roi_pool(x, r, scale, 3, 2),
+        x,
+        rois,
+        dynamic_shapes=[{2: "h", 3: "w"}, {0: "k"}],
         others=[(torch.randn(images, 3, 5, 11), regions(2, images, 12.0 / scale, seed=1))],
-    )  # fmt: skip
+    )
 
 
 GEOMETRIES: list[dict[str, Any]] = [
@@ -88,11 +94,10 @@ def test_deform_conv2d(geometry: dict[str, Any]) -> None:
 
     weight, bias = torch.randn(6, 4 // groups, 3, 2), torch.randn(6)
     check(
-        lambda x, o, m: OPS.deform_conv2d(
-            x, weight, o, m, bias, *stride, *pad, *dilation, groups, sets, use_mask
-        ),
-        *given(2, 6, 5), tolerance=1e-4,
-    )  # fmt: skip
+        lambda x, o, m: OPS.deform_conv2d(x, weight, o, m, bias, *stride, *pad, *dilation, groups, sets, use_mask),
+        *given(2, 6, 5),
+        tolerance=1e-4,
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])

@@ -53,9 +53,14 @@ def between(image: Tensor, y: float, x: float) -> Tensor:
 
 
 def roi_align(
-    input: Tensor, rois: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int, sampling_ratio: int,
+    input: Tensor,
+    rois: Tensor,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    sampling_ratio: int,
     aligned: bool,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     made = input.new_zeros(rois.shape[0], input.shape[1], pooled_height, pooled_width)
     for k, (batch, *corners) in enumerate(rois.tolist()):
         left, top, right, bottom = (c * spatial_scale - (0.5 if aligned else 0.0) for c in corners)
@@ -112,9 +117,21 @@ def tap(image: Tensor, y: float, x: float) -> Tensor:
 
 
 def deform_conv2d(
-    input: Tensor, weight: Tensor, offset: Tensor, mask: Tensor, bias: Tensor, stride_h: int, stride_w: int,
-    pad_h: int, pad_w: int, dilation_h: int, dilation_w: int, groups: int, offset_groups: int, use_mask: bool,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    mask: Tensor,
+    bias: Tensor,
+    stride_h: int,
+    stride_w: int,
+    pad_h: int,
+    pad_w: int,
+    dilation_h: int,
+    dilation_w: int,
+    groups: int,
+    offset_groups: int,
+    use_mask: bool,
+) -> Tensor:
     (n, channels), (count, per_group, kh, kw) = input.shape[:2], weight.shape
     oh, ow = offset.shape[2:]
     made = bias[None, :, None, None].expand(n, count, oh, ow).clone()
@@ -153,13 +170,20 @@ def defined() -> torch.library.Library | None:
     for function in (nms, roi_align, roi_pool, deform_conv2d):
         library.impl(function.__name__, function, "CPU")
     fake = torch.library.register_fake
-    fake("torchvision::nms", lambda d, s, t: d.new_empty(torch.library.get_ctx().new_dynamic_size(), dtype=torch.int64),
-         lib=library)  # fmt: skip
-    fake("torchvision::roi_align", lambda x, r, scale, h, w, ratio, aligned: fake_pool(x, r, scale, h, w)[0],
-         lib=library)  # fmt: skip
+    fake(
+        "torchvision::nms",
+        lambda d, s, t: d.new_empty(torch.library.get_ctx().new_dynamic_size(), dtype=torch.int64),
+        lib=library,
+    )
+    fake(
+        "torchvision::roi_align", lambda x, r, scale, h, w, ratio, aligned: fake_pool(x, r, scale, h, w)[0], lib=library
+    )
     fake("torchvision::roi_pool", fake_pool, lib=library)
-    fake("torchvision::deform_conv2d", lambda x, w, o, *rest: x.new_empty((x.shape[0], w.shape[0], *o.shape[2:])),
-         lib=library)  # fmt: skip
+    fake(
+        "torchvision::deform_conv2d",
+        lambda x, w, o, *rest: x.new_empty((x.shape[0], w.shape[0], *o.shape[2:])),
+        lib=library,
+    )
     return library
 
 

@@ -7,9 +7,7 @@ import torch
 
 from tests.lowering.aten.oracle import check, check_all, module_cases, op_cases
 
-OPS = [
-    "nn.functional.embedding", "nn.functional.embedding_bag",
-]  # fmt: skip
+OPS = ["nn.functional.embedding", "nn.functional.embedding_bag"]
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -18,9 +16,7 @@ def test_as_torch_samples_it(name: str) -> None:
     check_all(op_cases(name, torch.float32, 8))
 
 
-MODULES = [
-    "nn.Embedding",
-]  # fmt: skip
+MODULES = ["nn.Embedding"]
 
 
 @pytest.mark.parametrize("name", MODULES)

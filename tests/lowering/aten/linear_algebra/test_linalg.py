@@ -95,9 +95,13 @@ def test_einsum_of_symbolic_sizes_is_a_product() -> None:
     q, k, more = torch.randn(2, 4, 3, 5), torch.randn(2, 6, 3, 5), (torch.randn(3, 7, 3, 5), torch.randn(3, 2, 3, 5))
     batch, length, seen = "batch", "length", "seen"
     check(
-        lambda q, k: torch.einsum("bqhd,bkhd->bhqk", q, k), q, k, operators=["MatMul"],
-        dynamic_shapes=[{0: batch, 1: length}, {0: batch, 1: seen}], others=[more],
-    )  # fmt: skip
+        lambda q, k: torch.einsum("bqhd,bkhd->bhqk", q, k),
+        q,
+        k,
+        operators=["MatMul"],
+        dynamic_shapes=[{0: batch, 1: length}, {0: batch, 1: seen}],
+        others=[more],
+    )
 
 
 def test_powers_of_matrices() -> None:

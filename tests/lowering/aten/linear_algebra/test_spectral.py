@@ -180,9 +180,12 @@ def test_equal_and_opposite_eigenvalues(dtype: torch.dtype) -> None:
 
 
 @given(
-    rows=st.integers(0, 9), columns=st.integers(0, 9), batch=st.integers(0, 3),
-    dtype=st.sampled_from(DTYPES), full=st.booleans(),
-)  # fmt: skip
+    rows=st.integers(0, 9),
+    columns=st.integers(0, 9),
+    batch=st.integers(0, 3),
+    dtype=st.sampled_from(DTYPES),
+    full=st.booleans(),
+)
 def test_singular_values_of_any_size(rows: int, columns: int, batch: int, dtype: torch.dtype, full: bool) -> None:
     check_svd(random((batch, rows, columns), dtype), full)
 
@@ -193,9 +196,12 @@ def test_eigenvalues_of_any_size(size: int, batch: int, dtype: torch.dtype) -> N
 
 
 @given(
-    rows=st.integers(0, 9), columns=st.integers(0, 9), batch=st.integers(0, 3),
-    dtype=st.sampled_from(DTYPES), full=st.booleans(),
-)  # fmt: skip
+    rows=st.integers(0, 9),
+    columns=st.integers(0, 9),
+    batch=st.integers(0, 3),
+    dtype=st.sampled_from(DTYPES),
+    full=st.booleans(),
+)
 def test_singular_values_of_a_size_that_only_the_run_tells(
     rows: int, columns: int, batch: int, dtype: torch.dtype, full: bool
 ) -> None:

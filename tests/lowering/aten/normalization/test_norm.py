@@ -93,12 +93,16 @@ def test_operators_of_core_aten() -> None:
     mean, variance = torch.randn(4), torch.rand(4) + 0.5
     check(
         lambda x, m, v: torch.ops.aten._native_batch_norm_legit_no_training(x, None, None, m, v, 0.1, 1e-5)[0],
-        x, mean, variance,
-    )  # fmt: skip
+        x,
+        mean,
+        variance,
+    )
     check(
         lambda x, m, v: torch.ops.aten._native_batch_norm_legit_functional(x, None, None, m, v, True, 0.1, 1e-5),
-        x, mean, variance,
-    )  # fmt: skip
+        x,
+        mean,
+        variance,
+    )
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -131,6 +135,9 @@ def test_distances(p: float) -> None:
     """All pairs by every norm; sizes are symbols."""
     check(lambda a, b: torch.cdist(a, b, p, "donot_use_mm_for_euclid_dist"), torch.randn(2, 3, 4), torch.randn(2, 5, 4))
     check(
-        lambda a, b: torch.cdist(a, b, p, "donot_use_mm_for_euclid_dist"), torch.randn(2, 3, 4), torch.randn(2, 5, 4),
-        dynamic_shapes=[{1: "n"}, {1: "m"}], others=[(torch.randn(2, 6, 4), torch.randn(2, 2, 4))],
-    )  # fmt: skip
+        lambda a, b: torch.cdist(a, b, p, "donot_use_mm_for_euclid_dist"),
+        torch.randn(2, 3, 4),
+        torch.randn(2, 5, 4),
+        dynamic_shapes=[{1: "n"}, {1: "m"}],
+        others=[(torch.randn(2, 6, 4), torch.randn(2, 2, 4))],
+    )

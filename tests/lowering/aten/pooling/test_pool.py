@@ -68,9 +68,11 @@ def test_a_divisor_over_any_size() -> None:
     others = [(torch.randn(1, 3, 10, 5),), (torch.randn(1, 3, 6, 9),)]
     for ceil in (False, True):
         check(
-            torch.nn.AvgPool2d(3, 2, 1, ceil, divisor_override=5), torch.randn(2, 3, 8, 7),
-            dynamic_shapes=shapes, others=others,
-        )  # fmt: skip
+            torch.nn.AvgPool2d(3, 2, 1, ceil, divisor_override=5),
+            torch.randn(2, 3, 8, 7),
+            dynamic_shapes=shapes,
+            others=others,
+        )
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
@@ -86,9 +88,12 @@ def test_adaptive_to_one_is_one_operator() -> None:
     """The pooling at the end of image models."""
     shapes = [{0: "batch", 2: "height", 3: "width"}]
     check(
-        torch.nn.AdaptiveAvgPool2d(1), torch.randn(2, 3, 8, 7), dynamic_shapes=shapes,
-        others=[(torch.randn(1, 3, 4, 4),)], operators=["GlobalAveragePool"],
-    )  # fmt: skip
+        torch.nn.AdaptiveAvgPool2d(1),
+        torch.randn(2, 3, 8, 7),
+        dynamic_shapes=shapes,
+        others=[(torch.randn(1, 3, 4, 4),)],
+        operators=["GlobalAveragePool"],
+    )
 
 
 def test_of_integers() -> None:

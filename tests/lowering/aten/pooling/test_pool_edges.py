@@ -49,9 +49,12 @@ def test_of_a_size_of_one_at_run_time(axes: int, indices: bool) -> None:
     others = [(image(1, axes, torch.float32),), (image(7, axes, torch.float32),)]
     for rest in ((2, 1, 1, 2, False), (3, 3, 1, 2, True)):
         check(
-            lambda x: pool(x, *rest, return_indices=indices), image(6, axes, torch.float32),  # noqa: B023
-            dynamic_shapes=shapes, others=others, tolerance=0.0,
-        )  # fmt: skip
+            lambda x: pool(x, *rest, return_indices=indices),  # noqa: B023
+            image(6, axes, torch.float32),
+            dynamic_shapes=shapes,
+            others=others,
+            tolerance=0.0,
+        )
 
 
 def test_the_way_back_from_nothing() -> None:

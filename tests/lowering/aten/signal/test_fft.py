@@ -43,10 +43,12 @@ def test_symbolic_sizes() -> None:
 def test_frames(center: bool) -> None:
     """One convolution, for signals of any length."""
     check(
-        lambda x: torch.stft(x, 16, 4, window=WINDOW, center=center, return_complex=True).abs(), torch.randn(2, 64),
-        dynamic_shapes=[{0: Dim("batch"), 1: Dim("length", min=32)}], others=[(torch.randn(1, 100),)],
+        lambda x: torch.stft(x, 16, 4, window=WINDOW, center=center, return_complex=True).abs(),
+        torch.randn(2, 64),
+        dynamic_shapes=[{0: Dim("batch"), 1: Dim("length", min=32)}],
+        others=[(torch.randn(1, 100),)],
         operators=["Conv"],
-    )  # fmt: skip
+    )
 
 
 def test_frames_otherwise() -> None:
