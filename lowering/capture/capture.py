@@ -111,7 +111,7 @@ class Captured:
     that is below no named field. `dim_names` maps each of torch's symbols to the user's name, `equal` each name that
     torch found to be something else to what it is. `guards` and `range_constraints` are over torch's symbols. `numbers`
     are the Python numbers that are inputs of the program, `fixed` what was to vary and does not. `parameters` says how
-    a call gives its arguments, None where only the order of the example is known; `settled` which of torch's symbols
+    a call of the module gives its arguments, None for a program that was given; `settled` which of torch's symbols
     can be one number only; `dropped` are conditions on numbers that torch.export left out, for lowering to state again.
     """
 
@@ -186,6 +186,12 @@ class Captured:
         """A block in which torch's pytree knows the classes of the inputs and outputs as it did at capture."""
         return defining(self.registered)
 
+    @property
+    def called(self) -> Parameters:
+        """How a call gives its arguments. A program that was given takes by position what its example gave so, and the
+        rest by name, as it does in torch: what the signature of its module was, it no longer knows."""
+        return self.parameters or Parameters(self.arguments[: self.in_spec.child(0).num_children])
+
     def leaves_of(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Any]:
         """The leaves of a call, in the order of `input_names`; arguments are passed as Python lets the model's own be,
         and those that were None at capture may be left out.
@@ -195,7 +201,7 @@ class Captured:
         """
         positional, by_name = self.in_spec.children()
         absent = {f.path[0]: None for f in self.leaves if len(f.path) == 1 and self.scalars.get(f.name, f) is None}
-        parameters = self.parameters or Parameters(self.arguments)
+        parameters = self.called
         given = absent | parameters.bound(args, kwargs or {})
         names = (*self.arguments[: positional.num_children], *by_name.context)
         left_out = [f.path[0] for f in self.leaves if f.is_tensor and f.path in {(n,) for n in parameters.whole}]

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.fx import Proxy
 
 from lowering.capture.guards.guards import HERE, TORCH
 from lowering.errors import CaptureError
@@ -32,6 +33,7 @@ BY_TEXT = (
         "this is an object of C++, such as the packed weights of torch.ao's quantized modules: export the model before "
         "it is quantized, and quantize the ONNX file",
     ),
+    ("to make the two branches have the same contiguousness.", "end each branch of torch.cond with .contiguous()"),
     (
         "at least two devices, cpu and meta!",
         "weights on the meta device have no numbers: load them, or look at the graph, with inputs of that device",
@@ -113,8 +115,12 @@ def symbols_in(error: Exception, places: Sequence[Place], leaves: Sequence[Leaf]
     sources = {symbol: source for env in envs_of(frames) for symbol, source in sources_of(env)}
     own = names_of_sources(places, leaves)
     names = {symbol: own[source] for symbol, source in sources.items() if source in own}
-    within = {symbol: size_within(frames, source) for symbol, source in sources.items() if symbol not in names}
-    return names | {symbol: in_words(size, names) for symbol, size in within.items() if size is not None}
+    for symbol, source in sources.items():
+        sizes = () if symbol in names else sizes_within(frames, source)
+        words = (in_words(size, names) for size in sizes)
+        found = next((each for each in words if _SYMBOL.search(each) is None), None)
+        names |= {} if found is None else {symbol: found}
+    return names
 
 
 def in_words(text: str, names: Mapping[str, str]) -> str:
@@ -167,16 +173,17 @@ def names_of_sources(places: Sequence[Place], leaves: Sequence[Leaf]) -> dict[st
     return found
 
 
-def size_within(frames: Sequence[FrameType], source: str) -> str | None:
-    """The size at `L['args'][3][0].size()[1]`, by a frame that has such a variable; None where none has."""
+def sizes_within(frames: Sequence[FrameType], source: str) -> Iterator[str]:
+    """The sizes at `L['args'][3][0].size()[1]`, by the frames that have such a variable, the innermost first: the
+    operands themselves, whose sizes have the symbols that are asked for, and what they were made of outside."""
     found = _OPERAND.fullmatch(source)
     if found is None:
-        return None
+        return
     for frame in frames:
         value: Any = frame.f_locals.get(found[1]) if frame.f_code.co_filename.startswith(TORCH) else None
         for index in map(int, re.findall(r"\d+", found[2])):
             value = value[index] if isinstance(value, tuple | list) and index < len(value) else None
+        value = value.node.meta.get("example_value") if isinstance(value, Proxy) else value
         if isinstance(value, torch.Tensor) and int(found[3]) < value.dim():
             size = value.shape[int(found[3])]
-            return str(size.node.expr) if isinstance(size, torch.SymInt) else str(size)
-    return None
+            yield str(size.node.expr) if isinstance(size, torch.SymInt) else str(size)

@@ -32,8 +32,7 @@ def signature_of(captured: Any) -> inspect.Signature:
 
     Where arguments stood behind `*args` there is no name for them, and the signature says no more than that.
     """
-    order = captured.parameters.by_position if captured.parameters else captured.arguments
-    only = captured.parameters.only_so if captured.parameters else frozenset()
+    order, only = captured.called.by_position, captured.called.only_so
     none = {
         leaf.path[0] for leaf in captured.leaves if len(leaf.path) == 1 and captured.scalars.get(leaf.name, 0) is None
     }

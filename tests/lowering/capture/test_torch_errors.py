@@ -35,6 +35,11 @@ CASES: list[tuple[str, Callable[..., Any], str]] = [
         lambda x, y: torch.cond(y.sum() > 0, lambda y: y.reshape(2, -1, 5), lambda y: y[None], (y[:3],)),
         "is invalid for input of size 4*Min(3, b)",
     ),
+    (
+        "strides of branches",
+        lambda x, y: torch.cond(y.sum() > 0, lambda x: x.t(), lambda x: x.t().contiguous(), (x,)),
+        "True branch has stride (1, 4) but false branch has stride (a, 1)",
+    ),
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,22 @@ def test_arguments_by_name_only_are_not_taken_by_position() -> None:
         return x - y
 
     program = to_onnx(model, (X,), {"y": Y})
+    assert refused(program, X, Y) == "the call has 2 positional arguments, and the model takes 1"
+    torch.testing.assert_close(program(X, y=Y), X - Y)
+    assert str(inspect.signature(program)) == "(x, *, y)"
+
+
+@pytest.mark.parametrize("saved", (False, True), ids=("program", "file"))
+def test_a_program_of_torchs_takes_by_position_what_its_example_gave_so(saved: bool, tmp_path: Path) -> None:
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor, *, y: torch.Tensor, z: Any = None) -> torch.Tensor:
+            return x - y
+
+    given: Any = torch.export.export(Model(), (X,), {"y": Y})
+    if saved:
+        torch.export.save(given, tmp_path / "model.pt2")
+        given = tmp_path / "model.pt2"
+    program = to_onnx(given)
     assert refused(program, X, Y) == "the call has 2 positional arguments, and the model takes 1"
     torch.testing.assert_close(program(X, y=Y), X - Y)
     assert str(inspect.signature(program)) == "(x, *, y)"
