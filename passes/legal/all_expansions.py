@@ -24,6 +24,7 @@ from passes.legal.runtime.division import OVERFLOWS
 from passes.legal.runtime.empty import empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS
 from passes.legal.runtime.misfused import fusion_rules
+from passes.legal.runtime.slices import SLICES
 
 Function = Callable[[Match, Value], Any]
 
@@ -78,5 +79,5 @@ def all_expansions() -> tuple[Expanded, ...]:
         found += [expansion("older", name, f, below) for below, f in rows]
     found += [expansion("double", name, f, double=True) for name, f in FLOAT64.items()]
     found += [expansion("define", name, defined) for name in operators_with_body() if name not in COVERED]
-    plain = (*empty_rules(pmap()), *OVERFLOWS, *fusion_rules(pmap()), plain_reshapes(pmap()))
+    plain = (*empty_rules(pmap()), *OVERFLOWS, *fusion_rules(pmap()), *SLICES, plain_reshapes(pmap()))
     return tuple(sorted((*found, *map(Expanded, plain)), key=lambda each: each.rule.name))

@@ -53,6 +53,7 @@ from passes.legal.runtime.long_sums import LONG_SUMS
 from passes.legal.runtime.misfused import fusion_rules
 from passes.legal.runtime.quirks import ROUNDED_ATTENTION, refused
 from passes.legal.runtime.refusals import is_of, misread
+from passes.legal.runtime.slices import SLICES
 from passes.rules.arithmetic.algebra import ALGEBRA
 from passes.rules.arithmetic.casts import CASTS
 from passes.rules.constants import EXACT_FOLDING
@@ -137,7 +138,7 @@ def _legalized(graph: Graph, target: Target) -> Graph:
 def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rule, Rules]:
     """The rule that makes values run, and those for what runs and goes wrong, where a tensor is empty or where ONNX
     Runtime fuses it: the same objects every time, so that what is known of a rule set is known of them."""
-    quirks = (*empty_rules(ranges), *KEPT_BY_DEFAULT, *fusion_rules(ranges)) if target.provider else ()
+    quirks = (*empty_rules(ranges), *KEPT_BY_DEFAULT, *fusion_rules(ranges), *SLICES) if target.provider else ()
     quirks = (*quirks, *LONG_SUMS, *OVERFLOWS) if target.provider == CPU else quirks
     return legal_rule(target), (*quirks, *((plain_reshapes(ranges),) if target.opset < ALLOWZERO else ()))
 

@@ -154,6 +154,9 @@ KEPT_AWAY: tuple[Quirk, ...] = (
     Quirk("gather_of_range", ("Gather",), "places of a Range",
           "GatherSliceToSplitFusion and GatherToSliceFusion make a Slice, of which negative numbers count from the end "
           "and others are cut off", "the Range counted from its start", rules=("gather_of_range",)),
+    Quirk("slice_backward_to_an_end", ("Slice",), "a negative step, and an end of 2**31 - 1 or 2**63 - 1",
+          "it takes these two for no end, and goes to the first place; ONNX cuts them off at the last",
+          "an end that is one less", rules=("slice_backward_to_an_end",)),
     Quirk("cast_of_cast", ("Cast",), "a Cast of a Cast that wraps around or rounds",
           "RemoveDuplicateCastTransformer leaves out a cast to int64 of what wraps around then, and one to 16 bits, "
           "which rounds", "an operator between them", rules=("cast_of_cast",), issue=ISSUES + "17565"),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import inspect
 
 import numpy as np
+import pytest
 from pyrsistent import pmap
 
 from irkit.build import const, op
-from irkit.core.ir import param
+from irkit.core.ir import Graph, param
 from irkit.core.types import tensor
+from irkit.evaluation.interpreter import evaluate
+from irkit.onnx.sessions import session
 from passes.legal import legalize
 from passes.legal.legalize import FLOAT64
 from passes.legal.opsets.onnx_functions import operators_with_body
@@ -21,10 +24,13 @@ from passes.legal.runtime.expansions import EXPANSIONS
 from passes.legal.runtime.long_sums import LONG_SUMS
 from passes.legal.runtime.misfused import fusion_rules
 from passes.legal.runtime.quirks import QUIRKS, REFUSED, ROUNDED_ATTENTION, refused
+from passes.legal.runtime.slices import SLICES
+from passes.preparing.prepare import prepare
 from passes.rules.nan import KEPT_BY_DEFAULT
+from passes.targets import target_of
 from tests.tables.quirks import PAGE, page
 
-RULES = (*empty_rules(pmap()), *fusion_rules(pmap()), *LONG_SUMS, *OVERFLOWS, *KEPT_BY_DEFAULT)
+RULES = (*empty_rules(pmap()), *fusion_rules(pmap()), *LONG_SUMS, *OVERFLOWS, *SLICES, *KEPT_BY_DEFAULT)
 WIDENED = frozenset(("ScatterND", "ScatterElements", "MelWeightMatrix"))
 """Operators that legalization computes in a wider element type."""
 
@@ -55,6 +61,19 @@ def test_a_reason_names_operator_and_type() -> None:
     written = op.ScatterND(data, index, param(tensor("f16", 1)), reduction="add")
     assert refused(written) == "ONNX Runtime has ScatterND with a reduction for no f16"
     assert refused(op.ScatterND(data, index, param(tensor("f16", 1)))) == "" == refused(op.Neg(x))
+
+
+@pytest.mark.parametrize("varies", (False, True), ids=("constant", "computed"))
+@pytest.mark.parametrize("end", (2**31 - 1, 2**63 - 1, 2**31 - 2, 0))
+def test_a_slice_backward_to_an_end_beyond_the_axis_is_empty(end: int, varies: bool) -> None:
+    x, ends = param(tensor("f32", 5)), param(tensor("i64", 1))
+    given = np.arange(5, dtype=np.float32), np.array([end])
+    sliced = op.Slice(x, np.array([3]), ends if varies else const(given[1]), np.array([0]), np.array([-1]))
+    graph = Graph((x, ends), (sliced,))
+    (found,) = session(prepare(graph, "onnxruntime-cpu")).run(given)
+    assert found.tolist() == evaluate(graph, given)[0].tolist() == ([3.0, 2.0, 1.0] if end == 0 else [])
+    prepared = prepare(graph, "onnxruntime-cpu")
+    assert legalize.legalize(prepared, target_of("onnxruntime-cpu")) is prepared
 
 
 def test_the_page_is_current() -> None:
