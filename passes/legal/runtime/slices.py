@@ -41,15 +41,17 @@ def is_place(end: Value) -> bool:
 
 
 def is_answer(value: Value) -> bool:
-    """True for Cast(And(... == 2**31 - 1 ..., ...)), by which an end is made less."""
-    flag: Value | None = value
-    for op_type in ("Cast", "And"):
-        if flag is None or flag.op != op_type:
-            return False
-        flag = flag.inputs[0]
-    flag = flag.inputs[0] if flag is not None and flag.op == "Or" else flag
-    asked = flag.inputs[1] if flag is not None and flag.op == "Equal" else None
-    return asked is not None and asked.blob is not None and bool(np.isin(asked.blob.array, FARTHEST).all())
+    """True for a Cast of a comparison with one of these numbers, or of several, by which an end is made less."""
+    pending = [value.inputs[0] if value.op == "Cast" else None]
+    while pending:
+        flag = pending.pop()
+        if flag is not None and flag.op in ("And", "Or"):
+            pending += flag.inputs
+        elif flag is not None and flag.op == "Equal":
+            asked = [v.blob.array for v in flag.inputs if v is not None and v.blob is not None]
+            if any(np.isin(array, FARTHEST).all() for array in asked):
+                return True
+    return False
 
 
 def one_less(m: Match) -> Made:
