@@ -13,6 +13,7 @@ from irkit.core.origins import Origin
 from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.dims import Dim
+from irkit.dims.algebra import any_fresh
 from irkit.errors import TypeRuleError
 from irkit.nodes import type_rules
 from irkit.nodes.calls import call_type
@@ -74,7 +75,7 @@ def inferred_type(value: Value, inputs: Operands) -> Type:
 
 def has_fresh(type: Type) -> bool:
     """True where a dimension of the type is unknown."""
-    return dims.any_fresh(dims_of(type))
+    return any_fresh(dims_of(type))
 
 
 def refined_type(new: Type, old: Type, named: frozenset[Any] = frozenset()) -> Type:

@@ -19,9 +19,10 @@ from irkit.core.walk import post_order, rebuild
 from irkit.dims import Dim
 from irkit.errors import IrkitError
 from irkit.ops.schemas import COMMUTATIVE, TYPE_STRINGS, AttributeSpec, OpSpec, spec
-from irkit.pattern import Attr, Constant, Either, Hole, Is, OfConstants, Op, Own, Pattern, Rest, Through, Typed
+from irkit.pattern import Attr, Constant, Either, Hole, Op, Own, Pattern, Rest, Through
 from irkit.pattern.heads import parts
-from irkit.pattern.language import ABSENT, row_of
+from irkit.pattern.language import ABSENT, OfConstants, row_of
+from irkit.pattern.predicates import Is, Typed
 
 DTYPES = (
     DType.FLOAT, DType.FLOAT, DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT64, DType.INT32,

@@ -22,8 +22,8 @@ from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.core.walk import post_order, rebuild
 from irkit.dims import symbols_of
 from irkit.errors import DimensionError, RewriteError, TypeRuleError
-from irkit.pattern import match, names_of
-from irkit.pattern.heads import operators_named
+from irkit.pattern import match
+from irkit.pattern.heads import names_of, operators_named
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
 

@@ -16,6 +16,7 @@ from irkit.contract.sizes import ENFORCED, names_of
 from irkit.core.ir import Fact, Graph, Port, require_graph
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim, notation
+from irkit.dims.algebra import line_of
 from irkit.dims.syntax import names_in, tree_of
 from irkit.errors import DimensionError
 
@@ -116,7 +117,7 @@ def axes_of(graph: Graph) -> Iterator[tuple[str, int, Dim]]:
 
 def solved_symbol(dim: Dim) -> tuple[str, str] | None:
     """(name, its value in terms of `size`) where a dimension is linear in one symbol; else None."""
-    line = dims.line_of(dim)
+    line = line_of(dim)
     if line is None or dims.is_fresh(line[0]):
         return None
     symbol, slope, offset = line

@@ -1,12 +1,6 @@
 """Sizes as expressions: symbols, arithmetic, comparison, ranges, substitution."""
 
-from irkit.dims import (
-    signs,
-)
 from irkit.dims.algebra import (
-    FUNCTIONS,
-    PARTS,
-    TERMS,
     Ceil,
     Dim,
     Floor,
@@ -17,7 +11,6 @@ from irkit.dims.algebra import (
     Round,
     Trunc,
     add,
-    any_fresh,
     are_numbers,
     bounds,
     canonical,
@@ -26,13 +19,10 @@ from irkit.dims.algebra import (
     evaluate,
     floordiv,
     label,
-    line_of,
     maximum,
     minimum,
     mod,
-    moderate,
     mul,
-    no_dimension,
     number_of,
     product,
     same,
@@ -42,24 +32,15 @@ from irkit.dims.algebra import (
     symbols_of,
 )
 from irkit.dims.ranges import (
-    LEAST,
     Range,
 )
 from irkit.dims.symbols import (
-    CACHE,
-    foreign,
     fresh,
     is_fresh,
-    is_own,
     symbol,
 )
 
 __all__ = [
-    "CACHE",
-    "FUNCTIONS",
-    "LEAST",
-    "PARTS",
-    "TERMS",
     "Ceil",
     "Dim",
     "Floor",
@@ -71,7 +52,6 @@ __all__ = [
     "Round",
     "Trunc",
     "add",
-    "any_fresh",
     "are_numbers",
     "bounds",
     "canonical",
@@ -79,22 +59,16 @@ __all__ = [
     "dim",
     "evaluate",
     "floordiv",
-    "foreign",
     "fresh",
     "is_fresh",
-    "is_own",
     "label",
-    "line_of",
     "maximum",
     "minimum",
     "mod",
-    "moderate",
     "mul",
-    "no_dimension",
     "number_of",
     "product",
     "same",
-    "signs",
     "solve",
     "sub",
     "substitute",

@@ -13,10 +13,11 @@ import sympy
 
 from irkit import dims
 from irkit.dims import Dim
+from irkit.dims.algebra import FUNCTIONS, moderate
 from irkit.dims.syntax import Reader, tree_of
 from irkit.errors import DimensionError
 
-_CALLS = {cls: name for name, cls in dims.FUNCTIONS.items() if isinstance(cls, type)}
+_CALLS = {cls: name for name, cls in FUNCTIONS.items() if isinstance(cls, type)}
 LIMIT = 1_000
 """An expression may expand to this many terms, of numbers of this many bits."""
 
@@ -46,7 +47,7 @@ def quoted_text(text: str) -> str:
 
 def _symbol(name: str) -> str:
     # Python reads identifiers beyond ASCII in a normal form, which may be another name.
-    plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name) and name not in dims.FUNCTIONS
+    plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name) and name not in FUNCTIONS
     return name if plain else quoted_text(name)
 
 
@@ -130,7 +131,7 @@ def parse(source: str, symbols: Mapping[str, Any] | None = None) -> Dim:
         raise DimensionError(f"{source!r} is no dimension expression") from error
     if found.is_finite is False or found.is_integer is False or found.has(sympy.zoo, sympy.nan, sympy.oo):
         raise DimensionError(f"{source!r} is no integer")
-    return dims.moderate(dims.dim(found))
+    return moderate(dims.dim(found))
 
 
 def _cost(node: ast.AST) -> tuple[int, int]:
@@ -174,7 +175,7 @@ _BINARY: dict[type, Any] = {
     ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
     ast.FloorDiv: dims.FloorDiv, ast.Mod: dims.Mod, ast.Div: lambda a, b: a / b, ast.Pow: _power,
 }  # fmt: skip
-_FUNCTIONS = {name: lambda parts, function=function: function(*parts) for name, function in dims.FUNCTIONS.items()}
+_FUNCTIONS = {name: lambda parts, function=function: function(*parts) for name, function in FUNCTIONS.items()}
 
 
 def _reader(symbols: Mapping[str, Any]) -> Reader[Any]:

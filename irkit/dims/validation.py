@@ -12,6 +12,8 @@ import sympy
 
 from irkit import dims
 from irkit.dims import Dim, Range, notation
+from irkit.dims.algebra import FUNCTIONS
+from irkit.dims.symbols import CACHE, foreign, is_own
 from irkit.errors import DimensionError
 
 HINT = 'give an int, a name such as "batch", an expression such as "2*batch + 1", or one over irkit.symbol("batch")'
@@ -65,7 +67,7 @@ def symbol_or_expression(text: str) -> Dim | None:
         raise DimensionError(error.what, hint=error.hint or hint) from error
 
 
-@lru_cache(maxsize=dims.CACHE)
+@lru_cache(maxsize=CACHE)
 def checked(expr: sympy.Basic) -> Dim:
     """The canonical form of an expression that may be a size. Raises DimensionError for any other."""
     found: Any = whole(expr)
@@ -74,7 +76,7 @@ def checked(expr: sympy.Basic) -> Dim:
     return found
 
 
-@lru_cache(maxsize=dims.CACHE)
+@lru_cache(maxsize=CACHE)
 def whole(expr: sympy.Basic) -> Dim:
     """The canonical form of an expression that is an integer, also below 0. Raises DimensionError for any other."""
     refuse_foreign(expr)
@@ -99,15 +101,15 @@ def refuse_foreign(expr: sympy.Basic) -> None:
     """Raises DimensionError for symbols and functions that irkit's algebra does not have."""
     for node in sympy.preorder_traversal(expr):
         if isinstance(node, sympy.Symbol):
-            if not dims.is_own(node):
-                raise dims.foreign(node)
+            if not is_own(node):
+                raise foreign(node)
         elif not isinstance(node, _OWN) or node in _ENDLESS:
             name = type(node).__name__
             hint = f"write {INSTEAD[name]}" if name in INSTEAD else HINT
             raise DimensionError(f"{node} is no dimension: {name} is no function of dimensions", hint=hint)
 
 
-_FUNCTIONS = tuple(f for f in dims.FUNCTIONS.values() if isinstance(f, type))
+_FUNCTIONS = tuple(f for f in FUNCTIONS.values() if isinstance(f, type))
 _OWN = (sympy.Add, sympy.Mul, sympy.Pow, sympy.Number, dims.FloorDiv, dims.Mod, *_FUNCTIONS)
 _ENDLESS = frozenset((sympy.oo, -sympy.oo, sympy.nan, sympy.zoo))
 
@@ -183,7 +185,7 @@ def apart(
     return next((sizes for sizes in map(dict, found) if allowed(sizes)), None)
 
 
-@lru_cache(maxsize=dims.CACHE)
+@lru_cache(maxsize=CACHE)
 def apart_at(pairs: Pairs, known: Known) -> tuple[tuple[tuple[str, int], ...], ...]:
     """All sizes of a few at which some pair differs."""
     return tuple(tuple(sizes.items()) for sizes in probes(known) if differ(pairs, sizes))

@@ -16,7 +16,8 @@ from irkit.core.origins import NOWHERE, Origin
 from irkit.core.types import Tuple, dims_of
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.errors import AbsentError, DimensionError, RewriteError, TypeRuleError
-from irkit.pattern import Guard, Pattern, asks_users, guards, match, narrowed_pattern, root_ops
+from irkit.pattern import Pattern, match
+from irkit.pattern.heads import Guard, asks_users, guards, narrowed_pattern, root_ops
 from irkit.rewriting.joint_rules import together
 from irkit.rewriting.numbering import Bodies, Numbering, with_bodies
 from irkit.rewriting.rules import Decline, Match, Rule, Rules

@@ -10,8 +10,9 @@ import attrs
 from irkit.core.ir import Graph, Value
 from irkit.core.vocabulary import CONSTANT
 from irkit.errors import GraphError
-from irkit.pattern import Miss, describe, match, root_ops, shown_value
-from irkit.pattern.heads import size
+from irkit.pattern import Miss, match
+from irkit.pattern.heads import describe, root_ops, size
+from irkit.pattern.predicates import shown_value
 from irkit.rewriting.driver import symbols_of
 from irkit.rewriting.joint_rules import instances
 from irkit.rewriting.rules import Decline, Match, Rule, Rules, rule_set

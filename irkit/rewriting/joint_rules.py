@@ -19,7 +19,8 @@ from irkit.core import walk
 from irkit.core.ir import Graph, Value
 from irkit.core.origins import NOWHERE
 from irkit.errors import TypeRuleError
-from irkit.pattern import Constant, Hole, Op, Pattern, match, root_ops
+from irkit.pattern import Constant, Hole, Op, Pattern, match
+from irkit.pattern.heads import root_ops
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
 from irkit.rewriting.type_checks import broken, refuse_other_type
 

@@ -11,7 +11,7 @@ import attrs
 from irkit.core.ir import Graph, Value
 from irkit.core.walk import post_order
 from irkit.errors import RewriteError
-from irkit.pattern import names_of
+from irkit.pattern.heads import names_of
 from irkit.rewriting.explanations import line_of, source_comment
 from irkit.rewriting.face import rewrite
 from irkit.rewriting.rules import Decline, Match, Rule, Rules, decline

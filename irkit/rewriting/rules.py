@@ -13,9 +13,8 @@ from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import dims_of
 from irkit.errors import RewriteError, TypeRuleError
-from irkit.pattern import (
-    Pattern,
-    Rest,
+from irkit.pattern import Pattern, Rest
+from irkit.pattern.heads import (
     attributes_named,
     describe,
     dims_named,

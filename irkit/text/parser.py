@@ -19,6 +19,7 @@ from irkit.core.printer import BODY_WORDS, UNNAMED
 from irkit.core.types import Type
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.dims import Range
+from irkit.dims.ranges import LEAST
 from irkit.errors import ParseError
 from irkit.support.arguments import brief
 from irkit.text.atoms import DEPTH, Atoms
@@ -191,7 +192,7 @@ class _Reader:
             if name in frame.symbols:
                 c.fail(f"the symbol {name} is declared twice", token)
             c.expect("[")
-            low = dims.LEAST if c.accept("number", "-inf") else c.integer()
+            low = LEAST if c.accept("number", "-inf") else c.integer()
             c.expect(",")
             high = None if c.accept("number", "inf") else c.integer()
             c.expect("]")

@@ -38,6 +38,7 @@ from irkit.core.printer import excerpt
 from irkit.core.types import DType, Tensor, Tuple, Type, dims_of, same_types
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.dims import notation
+from irkit.dims.ranges import LEAST
 from irkit.errors import TypeRuleError, VerifyError
 from irkit.nodes.calls import call_type
 from irkit.ops.schemas import BODIES, OpSpec, spec, split_domain
@@ -286,7 +287,7 @@ def law_6_dimensions(scope: Scope, value: Value) -> str:
         if type(dim) is int:
             if dim < 0:
                 return f"the size {dim} is below zero"
-            if dim >= -dims.LEAST:
+            if dim >= -LEAST:
                 return f"no tensor has the size {dim}"
             continue
         if not isinstance(dim, sympy.Expr):

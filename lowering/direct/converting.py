@@ -12,6 +12,7 @@ from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.core.vocabulary import SHAPE_VECTOR
+from irkit.dims.algebra import any_fresh
 from lowering.direct.expected import KNOWN
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
@@ -210,7 +211,7 @@ def settled(
         if isinstance(value, Value) and isinstance(twin, torch.Tensor):
             refined[value] = refined_type(tracer, func, value, twin, operands)
     new = stamped_all(tracer.scope, refined, tracer.origin(str(func), name))
-    if any(v.op == SHAPE_VECTOR and dims.any_fresh(symbols_in_dims(v)) for v in new.values()):
+    if any(v.op == SHAPE_VECTOR and any_fresh(symbols_in_dims(v)) for v in new.values()):
         alike(tracer, operands)
     found = [new.get(v, v) if isinstance(v, Value) else v for v in results]
     for value in found:
@@ -250,9 +251,7 @@ def refined_type(tracer: Tracer, func: Any, value: Value, twin: torch.Tensor, op
         )
     if shape == sizes:
         return type_
-    if dims.any_fresh(shape) or any(
-        type(d) is not int and any(dims.is_fresh(s) for s in dims.symbols_of(d)) for d in shape
-    ):
+    if any_fresh(shape) or any(type(d) is not int and any(dims.is_fresh(s) for s in dims.symbols_of(d)) for d in shape):
         shape = tuple(
             known_dim(tracer, func, d, size, axis - len(shape), operands)
             for axis, (d, size) in enumerate(zip(shape, sizes, strict=True))

@@ -22,6 +22,7 @@ from torch.fx.experimental.sym_node import SymNode
 
 from irkit import dims
 from irkit.dims import Dim, Range
+from irkit.dims.ranges import LEAST
 from irkit.errors import DimensionError
 from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
@@ -89,7 +90,7 @@ class Questions:
         if type(gap) is int:
             return RELATIONS[name][1](gap, 0)
         span = dims.bounds(gap, self.ranges)
-        low, high = (-math.inf if span.lo <= dims.LEAST else span.lo), (math.inf if span.hi is None else span.hi)
+        low, high = (-math.inf if span.lo <= LEAST else span.lo), (math.inf if span.hi is None else span.hi)
         if name in ("eq", "ne"):
             return (name == "ne") if low > 0 or high < 0 else None
         ends = {RELATIONS[name][1](end, 0) for end in (low, high)}

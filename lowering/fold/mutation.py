@@ -12,6 +12,7 @@ from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor, dims_of, same_types
 from irkit.dims import Dim
+from irkit.dims.algebra import any_fresh
 from lowering.aten.normalization.norm import instance_norm_with_update
 from lowering.errors import LoweringError
 from lowering.fold import storage
@@ -49,7 +50,7 @@ def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 def told(value: Value, shape: tuple[Dim, ...]) -> Value:
     """The value with the dimensions that torch recorded, where one of its own is not known."""
-    if not dims.any_fresh(value.shape) or len(shape) != value.rank:
+    if not any_fresh(value.shape) or len(shape) != value.rank:
         return value
     if value.dtype.is_complex:
         return pair(*(told(part, shape) for part in parts(value)))

@@ -14,6 +14,7 @@ from irkit.core.blobs import Blob
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor, Type, same_types
 from irkit.dims import Dim
+from irkit.dims.algebra import any_fresh
 from irkit.errors import EvaluateError
 from irkit.ops.schemas import TYPE_STRINGS, spec
 from irkit.pattern import uniform
@@ -66,7 +67,7 @@ def _zero(value: Value, negative: bool) -> bool:
 
 def is_known(shape: tuple[Dim, ...]) -> bool:
     """True where no dimension is a fresh symbol."""
-    return not dims.any_fresh(shape)
+    return not any_fresh(shape)
 
 
 def is_one(dim: Dim) -> bool:

@@ -16,7 +16,8 @@ from irkit.rewriting.face import Match, Rule, decline, rewrite
 from irkit.support.uncollected import uncollected
 from passes.analysis.known_sizes import bound_by, built, is_bound
 from passes.analysis.questions import is_known
-from passes.targets import Target, domain_of
+from passes.targets import Target
+from passes.targets.targets import domain_of
 
 
 def by_definition(m: Match, value: Value) -> Any:

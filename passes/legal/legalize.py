@@ -60,19 +60,9 @@ from passes.rules.constants import EXACT_FOLDING
 from passes.rules.movement.sizes import SIZES
 from passes.rules.movement.views import SHAPES
 from passes.rules.nan import KEPT_BY_DEFAULT
-from passes.targets import (
-    OLDEST,
-    OURS,
-    Kind,
-    Target,
-    domain_of,
-    has_kernel,
-    kind_of,
-    result_complaint,
-    row_at,
-    runtime_version,
-)
+from passes.targets import Kind, Target, has_kernel, runtime_version
 from passes.targets.costs import is_slow
+from passes.targets.targets import OLDEST, OURS, domain_of, kind_of, result_complaint, row_at
 
 WIDER: Mapping[DType, tuple[DType, ...]] = {
     DType.FLOAT16: (DType.FLOAT,), DType.BFLOAT16: (DType.FLOAT,), DType.BOOL: (DType.UINT8, DType.INT32, DType.INT64),

@@ -19,8 +19,9 @@ from irkit.core.types import Tensor, Tuple, Type
 from irkit.errors import EvaluateError
 from irkit.evaluation.interpreter import apply
 from irkit.evaluation.kernels.table import DRAWS
-from irkit.pattern import OfConstants, one_of
 from irkit.pattern import const as constant
+from irkit.pattern import one_of
+from irkit.pattern.language import OfConstants
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.rules.control_flow import CONTROL
 

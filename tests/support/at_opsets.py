@@ -28,7 +28,8 @@ from lowering.program.program import Program
 from lowering.program.to_onnx import report_of
 from passes import optimize
 from passes.preparing.prepare import prepare
-from passes.targets import OLDEST, OPSET, target_of
+from passes.targets import OPSET, target_of
+from passes.targets.targets import OLDEST
 from tests.lowering.aten.oracle import OPS
 from tests.tables.coverage.measure import (
     DTYPES,

@@ -28,7 +28,8 @@ from irkit.errors import RewriteError, SerializeError
 from irkit.onnx.sessions import session
 from irkit.onnx.writing.models import to_proto
 from passes.preparing.prepare import prepare
-from passes.targets import OLDEST, OPSET, target_of
+from passes.targets import OPSET, target_of
+from passes.targets.targets import OLDEST
 from tests.support.node_cases import Case, built, cases, fed
 
 ROOT = Path(__file__).resolve().parents[2]

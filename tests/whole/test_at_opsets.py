@@ -6,7 +6,8 @@ import warnings
 
 import pytest
 
-from passes.targets import OLDEST, OPSET
+from passes.targets import OPSET
+from passes.targets.targets import OLDEST
 from tests.lowering.aten.oracle import OPS
 from tests.support.at_opsets import TARGETS, Optimized, of_model, of_operator, problem
 from tests.support.draws import drawn, generator

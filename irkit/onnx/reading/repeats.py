@@ -14,6 +14,7 @@ from irkit.core.ir import Value, vertex
 from irkit.core.origins import NOWHERE, Origin
 from irkit.core.types import Tensor
 from irkit.core.vocabulary import CONSTANT, SHAPE_VECTOR
+from irkit.dims.algebra import any_fresh
 from irkit.onnx.reading.scope import require_sizes
 from irkit.onnx.reading.sizes import Content, Known
 from irkit.ops.types.contents import seen_content
@@ -86,7 +87,7 @@ class Repeats:
             return None
         require_sizes(found.type.shape)
         for size in found.type.shape:
-            if type(size) is not int and dims.any_fresh(dims.symbols_of(size)):
+            if type(size) is not int and any_fresh(dims.symbols_of(size)):
                 return None
         if (len(key[1]) if type(key[1]) is bytes else sum(map(len, key[1]))) > LONG:
             return None

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import attrs
 from onnx import AttributeProto, TypeProto, ValueInfoProto
 
-from irkit import dims
 from irkit.core.ir import Value
 from irkit.dims import Dim
+from irkit.dims.ranges import LEAST
 from irkit.errors import LoadError
 
 AXES = 1 << 16
@@ -64,7 +64,7 @@ def require_sizes(sizes: Sequence[Dim]) -> None:
     if len(sizes) > AXES:
         raise LoadError(f"a result would have {len(sizes)} axes")
     for size in sizes:
-        if type(size) is int and not 0 <= size < -dims.LEAST:
+        if type(size) is int and not 0 <= size < -LEAST:
             raise LoadError(f"a result would have the size {size}")
 
 

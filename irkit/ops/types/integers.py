@@ -14,6 +14,7 @@ from irkit import dims
 from irkit.core.blobs import Blob
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim, signs
+from irkit.dims.ranges import LEAST
 from irkit.errors import DimensionError
 
 LIMIT = 64
@@ -32,7 +33,7 @@ Given = Sequence["Integers | None"]
 
 Rule = Callable[[DType, Given, Mapping[str, Any]], "Integers | None"]
 
-RANGES = {DType.INT64: (dims.LEAST, -dims.LEAST - 1), DType.INT32: (-(1 << 31), (1 << 31) - 1), DType.BOOL: (0, 1)}
+RANGES = {DType.INT64: (LEAST, -LEAST - 1), DType.INT32: (-(1 << 31), (1 << 31) - 1), DType.BOOL: (0, 1)}
 """The element types that are followed, with their least and greatest number."""
 
 

@@ -21,7 +21,8 @@ import torch
 from torch.export import Dim
 
 from irkit import dims
-from irkit.dims import LEAST, notation
+from irkit.dims import notation
+from irkit.dims.ranges import LEAST
 from irkit.dims.syntax import Conditions, Reader, tree_of
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf, Place, free_name, value_of

@@ -11,8 +11,9 @@ from irkit import dims
 from irkit.build import const, op
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, tensor
-from irkit.pattern import Either, Is, attr, either, hole, is_all_ones, is_all_zeros, one_of, p, uniform
+from irkit.pattern import Either, attr, either, hole, is_all_ones, is_all_zeros, one_of, p, uniform
 from irkit.pattern import const as constant
+from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, holds_digits, is_float, same_type
 from passes.rules.arithmetic.fusions import about

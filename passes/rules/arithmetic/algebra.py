@@ -15,8 +15,9 @@ from irkit import dims
 from irkit.build import const, op
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
-from irkit.pattern import Is, attr, either, hole, is_all_ones, is_all_zeros, one_of, p, uniform
+from irkit.pattern import attr, either, hole, is_all_ones, is_all_zeros, one_of, p, uniform
 from irkit.pattern import const as constant
+from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import (
     is_float,

@@ -14,8 +14,9 @@ import numpy as np
 from irkit.build import const, op
 from irkit.core.ir import Value, param
 from irkit.core.types import tensor
-from irkit.pattern import Is, hole, is_all_zeros, one_of, p, uniform
 from irkit.pattern import const as constant
+from irkit.pattern import hole, is_all_zeros, one_of, p, uniform
+from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import is_float, number, same_type, small
 

@@ -15,8 +15,9 @@ from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
-from irkit.pattern import Constant, Either, Is, Op, attr, either, hole, is_all_ones, p, uniform
+from irkit.pattern import Constant, Either, Op, attr, either, hole, is_all_ones, p, uniform
 from irkit.pattern import const as constant
+from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, holds_digits, is_float, positive, same_shape, same_type, trailing
 from passes.rules.movement.views import view

@@ -9,8 +9,9 @@ import numpy as np
 from irkit.build import const, op
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, tensor
-from irkit.pattern import Either, Is, Op, attr, either, hole, is_all_ones, is_all_zeros, p, uniform
+from irkit.pattern import Either, Op, attr, either, hole, is_all_ones, is_all_zeros, p, uniform
 from irkit.pattern import const as constant
+from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, lazily, positive, same_type
 from passes.rules.arithmetic.fusions import about

@@ -19,8 +19,9 @@ from irkit.core.types import DType
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.ops.types.contents import leaf_content
 from irkit.ops.types.integers import Integers, follow, sizes_of
-from irkit.pattern import Is, attr, hole, one_of, p, rest
+from irkit.pattern import attr, hole, one_of, p, rest
 from irkit.pattern import const as constant
+from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.known_sizes import Sizes, bound_by, built, is_size, read
 

@@ -8,8 +8,9 @@ from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, tensor
-from irkit.pattern import Constant, Is, attr, hole, p, uniform
+from irkit.pattern import Constant, attr, hole, p, uniform
 from irkit.pattern import const as constant
+from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import is_float, lazily, number, same_shape, wide
 from passes.rules.movement.views import broadcast

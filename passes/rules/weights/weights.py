@@ -12,8 +12,9 @@ from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, tensor
 from irkit.evaluation.interpreter import apply
-from irkit.pattern import OfConstants, attr, either, hole, p, rest
+from irkit.pattern import attr, either, hole, p, rest
 from irkit.pattern import const as constant
+from irkit.pattern.language import OfConstants
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import lazily, same_shape, same_type, wide
 from passes.rules.constants import EXACT, transposed

@@ -16,18 +16,8 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, same_types
 from irkit.dims import Dim
 from irkit.errors import RewriteError
-from irkit.pattern import (
-    Is,
-    attr,
-    const,
-    hole,
-    is_all_ones,
-    is_all_zeros,
-    one_of,
-    p,
-    rest,
-    uniform,
-)
+from irkit.pattern import attr, const, hole, is_all_ones, is_all_zeros, one_of, p, rest, uniform
+from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Match, Rule, decline
 
 x, y = hole("x"), hole("y")

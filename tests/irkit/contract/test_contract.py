@@ -19,6 +19,7 @@ import irkit
 from irkit import dims
 from irkit.contract.as_json import contract_of, solved_symbol
 from irkit.dims import notation
+from irkit.dims.algebra import line_of
 from irkit.doors.cli import app
 from irkit.doors.to_onnx import to_onnx
 from irkit.errors import ContractError
@@ -189,7 +190,7 @@ def test_a_runtime_and_the_page_of_a_contract_solve_the_same_lines(text: str) ->
     """One function says which dimensions are linear in a symbol: for numbers, and for the text that others compute."""
     dim = notation.parse(text)
     told = solved_symbol(dim)
-    assert (told is None) is (dims.line_of(dim) is None) is (dims.solve(dim, 9) is None)
+    assert (told is None) is (line_of(dim) is None) is (dims.solve(dim, 9) is None)
     for number in range(9) if told else ():
         size = dims.evaluate(dim, {"n": number})
         assert told is not None and (told[0], eval(told[1], {"size": size})) == dims.solve(dim, size) == ("n", number)

@@ -29,7 +29,8 @@ from irkit.onnx.sessions import session
 from irkit.rewriting.face import Match, Rule, decline
 from passes.legal.all_expansions import Expanded, all_expansions
 from passes.preparing.prepare import prepare
-from passes.targets import OLDEST, OPSET
+from passes.targets import OPSET
+from passes.targets.targets import OLDEST
 from tests.support.operator_instances import OF_RULES, graph_of, instances_of, names_with_samples
 
 COUNT = int(os.environ.get("IRKIT_EXPANSIONS", "10"))

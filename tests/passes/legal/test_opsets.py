@@ -19,7 +19,8 @@ from irkit.doors.cli import app
 from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.sessions import session
 from passes.preparing.prepare import prepare
-from passes.targets import OLDEST, OPSET, target_of
+from passes.targets import OPSET, target_of
+from passes.targets.targets import OLDEST
 from tests.support.draws import drawn, generator
 from tests.tables.opsets import Ready, everything, outcome, ready
 
