@@ -253,7 +253,7 @@ def refined_type(tracer: Tracer, func: Any, value: Value, twin: torch.Tensor, op
         return type_
     if any_fresh(shape) or any(type(d) is not int and any(dims.is_fresh(s) for s in dims.symbols_of(d)) for d in shape):
         shape = tuple(
-            known_dim(tracer, func, d, size, axis - len(shape), operands)
+            size if tracer.is_constant(value) else known_dim(tracer, func, d, size, axis - len(shape), operands)
             for axis, (d, size) in enumerate(zip(shape, sizes, strict=True))
         )
         type_ = Tensor(type_.dtype, shape)

@@ -328,6 +328,7 @@ def at_least(met: Met, symbol: Any) -> None:
         middle = (low + high) // 2
         low, high = (middle, high) if met.broken({**hints, name: middle}) else (low, middle)
     met.keep(sympy.Ge(symbol, low + 1))
+    tracer.asked.refused.add(sympy.Ge(symbol, low + 1))
 
 
 def above_negative(met: Met, symbol: Any, symbols: Sequence[Any]) -> None:

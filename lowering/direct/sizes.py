@@ -54,6 +54,8 @@ class Questions:
     keeps: bool = False
     at_once: bool = False
     passed_on: bool = False
+    shown: dict[Dim, Any] = attrs.field(factory=dict)
+    refused: set[Any] = attrs.field(factory=set)
 
     def hint(self, dim: Dim) -> int:
         """The number that a dimension is for the example."""
@@ -455,9 +457,32 @@ class SizeNode(SymNode):
         return yes if self.guard_bool() else no
 
 
+class RoomNode(SizeNode):
+    """How many bytes a storage has: seldom asked for, so that it is computed only then."""
+
+    def __init__(self, asked: Questions, shape: Callable[[], tuple[Dim, ...]], each: int) -> None:
+        self.asked, self.kind, self.parts, self.shape, self.each = asked, int, None, shape, each
+
+    @property
+    def _made(self) -> Any:
+        return dims.mul(dims.product(self.shape()), self.each)
+
+    @property
+    def number(self) -> int:
+        return self.asked.hint(self._made)
+
+    def maybe_as_int(self) -> None:
+        return None
+
+
 def size_of(asked: Questions, dim: Dim) -> Any:
-    """A dimension as a model sees it: an int, or a `torch.SymInt`."""
-    return dim if type(dim) is int else torch.SymInt(SizeNode(asked, dim, int, asked.hint(dim)))
+    """A dimension as a model sees it: an int, or a `torch.SymInt`, one for all tensors that have it."""
+    if type(dim) is int:
+        return dim
+    found = asked.shown.get(dim)
+    if found is None:
+        found = asked.shown[dim] = torch.SymInt(SizeNode(asked, dim, int, asked.hint(dim)))
+    return found
 
 
 def dim_of(size: Any) -> Dim:

@@ -80,11 +80,12 @@ class Traced(torch.Tensor):
     tracer: Any
 
     @staticmethod
-    def __new__(cls, tracer: Any, handle: Handle, sizes: list[Any]) -> Traced:
+    def __new__(cls, tracer: Any, handle: Handle, sizes: list[Any], room: Any) -> Traced:
         twin = handle.twin
         made: Any = torch.Tensor._make_wrapper_subclass(
-            cls, sizes, twin.stride(), dtype=twin.dtype, device=CPU, dispatch_sizes_strides_policy="strides"
-        )
+            cls, sizes, twin.stride(), dtype=twin.dtype, device=CPU, dispatch_sizes_strides_policy="strides",
+            storage_size=room,
+        )  # fmt: skip
         made.handle, made.tracer = handle, tracer
         return made
 

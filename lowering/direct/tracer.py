@@ -20,7 +20,7 @@ from irkit.core.origins import Origin
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Range
 from lowering.direct.examples import Examples, reaches_parameter
-from lowering.direct.sizes import Questions, holds, size_of
+from lowering.direct.sizes import Questions, RoomNode, holds, size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.errors import LoweringError
 from lowering.fold.scope import Options, Scope, stamped_all, tensor_constant
@@ -230,8 +230,12 @@ class Tracer:
 
     def shown(self, handle: Handle) -> Traced:
         """A handle as torch sees it."""
-        shape = handle.value.shape
-        return Traced(self, handle, [d if type(d) is int else size_of(self.asked, d) for d in shape])
+        sizes = [size_of(self.asked, d) for d in handle.value.shape]
+        if all(type(size) is int for size in sizes):
+            return Traced(self, handle, sizes, None)
+        memory = handle.memory
+        room = RoomNode(self.asked, lambda: memory.content.shape, handle.twin.element_size())
+        return Traced(self, handle, sizes, torch.SymInt(room))
 
     # ------------------------------------------------------------------------------------------ values
 

@@ -135,6 +135,8 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
         return found, False  # the same run, and each operator was found to take such sizes
     request = found.run.request
     asked = found.run.tracer.asked
+    if any(guard.expr in asked.refused for guard in against):
+        return found, False  # torch refuses an operator of this graph there
     try:
         there = {name: sizes[name] for name in request.hints}
         other = run(request, there, known, keep_sizes=asked.keeps, at_once=not asked.passed_on)
