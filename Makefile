@@ -20,6 +20,7 @@
 #                  "--capture direct" measures direct capture into build/coverage_direct.jsonl, without the page)
 #   make opsets    docs/measured/opsets.md from every ONNX node case at every opset   (minutes)
 #   make docs      the pages and the reference as a site, in build/site
+#   make test-shuffled  the tests in a random order (SHUFFLE_SEED=... repeats one)
 #   make lint | format | test-coverage | clean
 
 PYTHON ?= python3
@@ -38,13 +39,13 @@ FUZZ_SECONDS ?= 1800
 TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
 
 # One thread for each of the two test workers; property tests draw the same examples every time.
-test test-coverage coverage sweep fuzz-optimized fuzz-conditions exact-rules fuzz-traced: export OMP_NUM_THREADS ?= 1
-test test-coverage: export HYPOTHESIS_PROFILE ?= ci
+test test-shuffled test-coverage coverage sweep fuzz-optimized fuzz-conditions exact-rules fuzz-traced: export OMP_NUM_THREADS ?= 1
+test test-shuffled test-coverage: export HYPOTHESIS_PROFILE ?= ci
 # Models are built from their configuration classes: nothing is fetched from a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions
+.PHONY: demo test test-shuffled sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions
 
 install: $(READY)
 
@@ -139,6 +140,10 @@ coverage: $(READY)
 
 opsets: $(READY)
 	$(BIN)/python -m tests.tables.opsets --page docs/measured/opsets.md
+
+SHUFFLE_SEED ?= $(shell date +%s)
+test-shuffled: $(READY)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --random-order-bucket=global --random-order-seed=$(SHUFFLE_SEED)
 
 test-coverage: $(READY)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term --cov-report=html:build/coverage

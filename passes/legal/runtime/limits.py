@@ -33,6 +33,9 @@ ATTENTION = frozenset((
 ))  # fmt: skip
 """The operators that want queries and keys."""
 
+GRID_SAMPLE = "GridSample"
+"""The operator that wants places in an image."""
+
 SUMS = frozenset((
     "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp",
 ))  # fmt: skip
@@ -64,7 +67,7 @@ def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
         if value.op in ATTENTION:
             for size in sizes_of_attention(value):
                 wanted.setdefault(size, value.origin.source)
-        elif value.op == "GridSample":
+        elif value.op == GRID_SAMPLE:
             for size in value.inputs[0].shape[2:] if value.inputs[0] is not None else ():
                 wanted.setdefault(size, value.origin.source)
         elif on_cpu and (value.op in SUMS or value.op == "CumSum"):

@@ -14,6 +14,7 @@ import attrs
 from irkit.core.ir import Value, item
 from irkit.core.types import HALVES, DType, Tuple
 from passes.legal.runtime.int64 import ORDERED, is_confused
+from passes.legal.runtime.limits import ATTENTION, GRID_SAMPLE, SUMS
 from passes.legal.runtime.refusals import (
     PLACES,
     REDUCTIONS,
@@ -44,7 +45,8 @@ class Quirk:
     """One quirk: of which operators, when, why, and what is written instead.
 
     `condition` is asked of values of `ops`; `reason` may name `{op}` and `{dtype}`. `rules` are those that mend it
-    where there is no condition. `issue` is the place where it is discussed, if one is known.
+    where there is no condition; `contract` says that the graph is left as it is, and its contract keeps the quirk away
+    where the sizes do not. `issue` is the place where it is discussed, if one is known.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Quirk:
     fix: str
     condition: Callable[[Value], bool] | None = None
     rules: tuple[str, ...] = ()
+    contract: bool = False
     version: str = SEEN
     issue: str = ""
 
@@ -160,9 +163,9 @@ KEPT_AWAY: tuple[Quirk, ...] = (
     Quirk("cast_of_cast", ("Cast",), "a Cast of a Cast that wraps around or rounds",
           "RemoveDuplicateCastTransformer leaves out a cast to int64 of what wraps around then, and one to 16 bits, "
           "which rounds", "an operator between them", rules=("cast_of_cast",), issue=ISSUES + "17565"),
-    Quirk("sum_in_steps", ("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "CumSum"),
+    Quirk("sum_in_steps", (*sorted(SUMS), "CumSum"),
           "more than 2**24 rows, float32, on the CPU", "it adds one by one, and stands still at 2**24",
-          "sums of runs; a condition of the contract where the size is not known", rules=("sum_in_steps",)),
+          "sums of runs, where the size is known", rules=("sum_in_steps",), contract=True),
     Quirk("division_by_minus_one", ("Div", "Mod"), "the least integer of 32 or 64 bits by -1, on the CPU",
           "x86 raises SIGFPE, which ends the process", "another divisor; then the sign put back",
           rules=("mod_by_minus_one", "div_by_minus_one")),
@@ -171,6 +174,10 @@ KEPT_AWAY: tuple[Quirk, ...] = (
           "comparisons leave NaN out, or put it anywhere", "NaN asked for beside them",
           rules=("written_extreme_with_nan", "written_place_with_nan", "written_order_with_nan",
                  "written_pool_with_nan", "written_scatter_with_nan", "sorted_with_nan", "nan_in_bodies")),
+    Quirk("attention_without_rows", tuple(sorted(ATTENTION)), "a batch, queries or keys that may be none", "it fails",
+          "the same; to write it otherwise would take time at every size", contract=True),
+    Quirk("image_without_places", (GRID_SAMPLE,), "an image that may have no places", "it fails",
+          "the same; to write it otherwise would take time at every size", contract=True),
     Quirk("draws", ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), "opset 22 and later",
           "there is no kernel", "the mask of a Dropout, as bits", issue=PULLS + "32201"),
 )  # fmt: skip

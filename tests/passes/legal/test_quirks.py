@@ -21,6 +21,7 @@ from passes.legal.runtime import refusals
 from passes.legal.runtime.division import OVERFLOWS
 from passes.legal.runtime.empty import empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS
+from passes.legal.runtime.limits import ATTENTION, GRID_SAMPLE, SUMS
 from passes.legal.runtime.long_sums import LONG_SUMS
 from passes.legal.runtime.misfused import fusion_rules
 from passes.legal.runtime.quirks import QUIRKS, REFUSED, ROUNDED_ATTENTION, refused
@@ -43,10 +44,15 @@ def test_rows_name_the_rules_that_there_are() -> None:
 def test_rows_of_what_does_not_run_have_an_expansion() -> None:
     mended = {*EXPANSIONS, *FLOAT64, *OLDER, *operators_with_body(), *WIDENED}
     for row in QUIRKS:
-        assert bool(row.rules) or set(row.ops) <= mended, row.name
+        assert row.rules or row.contract or set(row.ops) <= mended, row.name
         assert row.reason and row.when and row.fix and row.version and row.ops
     assert len({row.name for row in QUIRKS}) == len(QUIRKS)
     assert all(row.condition is not None and not row.rules for row in (*REFUSED, ROUNDED_ATTENTION))
+
+
+def test_rows_of_the_contract_are_the_operators_that_limits_asks_of() -> None:
+    named = {op for row in QUIRKS if row.contract for op in row.ops}
+    assert named == {GRID_SAMPLE, *ATTENTION, *SUMS, "CumSum"}
 
 
 def test_reasons_stand_in_the_table_alone() -> None:
