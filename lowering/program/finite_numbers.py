@@ -18,7 +18,7 @@ from irkit.core.origins import Origin
 from irkit.core.types import DType
 from lowering.fold.scope import Check
 from lowering.tensors.promotion import cast
-from passes.rules.nan import assumed, compared
+from passes.rules.nan import POOLS, assumed, compared
 from passes.targets import Target
 
 FINITE = "finite"
@@ -65,8 +65,8 @@ def conditions(graph: Graph) -> tuple[Check, ...]:
 def holds(values: tuple[Value, ...]) -> Value:
     """Whether what some values compare is no NaN, and no pooling found a window of -inf alone."""
     odd = [op.IsNaN(x) for value in values for x in compared(value) if x.dtype.is_float]
-    pools = [cast(value, DType.DOUBLE) for value in values if value.op == "MaxPool"]
-    lows = [float(np.finfo(value.dtype.numpy).min) for value in values if value.op == "MaxPool"]
+    pools = [cast(value, DType.DOUBLE) for value in values if value.op in POOLS]
+    lows = [float(np.finfo(value.dtype.numpy).min) for value in values if value.op in POOLS]
     odd += [op.LessOrEqual(x, const(np.float64(low))) for x, low in zip(pools, lows, strict=True)]
     counts = [op.ReduceSum(cast(flags, DType.FLOAT), keepdims=0) for flags in odd]
     whole = counts[0] if len(counts) == 1 else op.Sum(*counts)

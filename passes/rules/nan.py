@@ -28,12 +28,16 @@ from passes.analysis.questions import number
 
 EXTREMES = ("ReduceMax", "ReduceMin")
 PLACES = ("ArgMax", "ArgMin")
-ORDERED = (*EXTREMES, *PLACES, "TopK", "MaxPool", "ScatterElements")
+ORDERED = (*EXTREMES, *PLACES, "TopK", "MaxPool", "GlobalMaxPool", "ScatterElements")
 """The operators of which ONNX Runtime's kernels treat NaN as it happens."""
+
+POOLS = ("MaxPool", "GlobalMaxPool")
+"""Those that make the least finite number of -inf alone."""
 
 KEPT = frozenset((
     "Cast", "Identity", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Expand", "Slice", "Gather", "GatherElements",
     "Abs", "Neg", "Relu", "Sign", "Flatten", "Floor", "Ceil", "Round", "Tile", *EXTREMES, "TopK", "MaxPool", "Split",
+    "GlobalMaxPool",
 ))  # fmt: skip
 """Operators whose results hold NaN only where their first operand does."""
 
@@ -140,6 +144,8 @@ def compared(value: Value) -> tuple[Value, ...]:
         return ()  # where a largest element stands is lowered with its NaN
     if value.op == "ScatterElements" and attribute_of(value, "reduction") not in ("max", "min"):
         return ()
+    if value.op == "GlobalMaxPool" and value.rank < 3:
+        return ()  # each element is an image of its own
     places = (0, 2) if value.op == "ScatterElements" else (0,)
     return tuple(v for v in (value.inputs[i] for i in places) if v is not None)
 
@@ -251,6 +257,13 @@ def pooled(value: Value, x: Value) -> Value:
     return op.Add(values, op.Gather(table, op.Cast(kinds, to=int(DType.INT32))))
 
 
+def pooled_whole(value: Value, x: Value) -> Value:
+    """The largest along all axes of an image, which keeps -inf, and NaN where one is"""
+    axes = np.arange(2, x.rank)
+    some = op.ReduceMax(flags(x), axes)
+    return op.Where(above_0(some), number(x, np.nan), op.ReduceMax(blanked(x, -np.inf), axes))
+
+
 def scattered(value: Value, x: Value) -> Value:
     """The largest or smallest of what is not NaN at each place, and NaN where one is"""
     where, part = value.inputs[1:]
@@ -304,6 +317,11 @@ def _pooled(rng: np.random.Generator) -> Value:
     return op.MaxPool(x, kernel_shape=[3, 2], strides=steps, pads=pads)
 
 
+def _pooled_whole(rng: np.random.Generator) -> Value:
+    kind, sizes = ("f32", "f16")[int(rng.integers(2))], ("batch", 2, 3, 4, 2)[: int(rng.integers(3, 6))]
+    return op.GlobalMaxPool(param(tensor(kind, *sizes)))
+
+
 def _scattered(rng: np.random.Generator) -> Value:
     x, part = (param(tensor("f32", 4, 3)) for _ in range(2))
     where = const(rng.integers(0, 4, (4, 3)))
@@ -319,6 +337,8 @@ NAN: tuple[Rule, ...] = (
             _order),
     keeping("pool_with_nan", ("MaxPool",), pooled,
             "MaxPool(x) -> Where(IsNaN(AveragePool(x)), NaN, MaxPool(Where(IsNaN(x), 0, x))), or the like", _pooled),
+    keeping("global_pool_with_nan", ("GlobalMaxPool",), pooled_whole,
+            "GlobalMaxPool(x) -> Where(ReduceMax(IsNaN(x)), NaN, ReduceMax(Where(IsNaN(x), -inf, x)))", _pooled_whole),
     keeping("scatter_with_nan", ("ScatterElements",), scattered,
             "ScatterElements(x, i, y) -> Where(ScatterElements(IsNaN(x), i, IsNaN(y)), NaN, ...), of max and min",
             _scattered),
@@ -330,7 +350,7 @@ def where_written(rule: Rule) -> Rule:
     """The rule, where the model itself writes NaN into what is compared; for max pooling, -inf too."""
 
     def function(m: Match) -> Any:
-        if not any(writes_odd(v, m.root.op == "MaxPool") for v in compared(m.root)):
+        if not any(writes_odd(v, m.root.op in POOLS) for v in compared(m.root)):
             return decline("the model itself writes no NaN there")
         return rule.function(m)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -17,6 +18,7 @@ from irkit.onnx.sessions import session
 from lowering import lower
 from passes import optimize
 from passes.legal.legalize import legalize
+from passes.preparing.prepare import prepare
 from passes.rules.nan import assumed, may_be_nan
 from passes.targets import target_of
 
@@ -119,6 +121,19 @@ def test_what_the_model_writes_itself_is_kept(name: str) -> None:
     program, x = irkit.to_onnx(WRITTEN[name], (torch.zeros(4, 6),)), torch.linspace(-3, 3, 24).reshape(4, 6)
     assert not program.report.assumed
     torch.testing.assert_close(program(x), WRITTEN[name](x), equal_nan=True)
+
+
+def test_the_largest_of_a_whole_image_keeps_nan_as_any_other() -> None:
+    x = irkit.param(irkit.tensor("f32", 1, 2, 3, 3))
+    image = np.full((1, 2, 3, 3), -INF, np.float32)
+    image[0, 1, 1, 1:] = NANS, 5
+    graph = irkit.Graph((x,), (irkit.op.GlobalMaxPool(x),))
+    assert [value.op for value in assumed(graph)] == ["GlobalMaxPool"]
+    kept = prepare(optimize(graph, rules="default+nan"), "onnxruntime-cpu")
+    masked = irkit.Graph((x,), (irkit.op.GlobalMaxPool(irkit.op.Where(irkit.op.Less(x, 4.0), -INF, x)),))
+    for given in (kept, prepare(masked, "onnxruntime-cpu")):
+        assert not list(assumed(given))
+        np.testing.assert_array_equal(session(given).run((image,))[0].ravel(), np.array([-INF, NANS], np.float32))
 
 
 def test_nan_is_kept_in_bodies() -> None:
