@@ -11,7 +11,7 @@ import numpy as np
 from irkit.contract.binding import Binding
 from irkit.core import walk
 from irkit.core.ir import Value
-from irkit.core.vocabulary import PARAM
+from irkit.core.vocabulary import PARAM, SHAPE_VECTOR
 from irkit.evaluation.interpreter import KERNELS, Run
 
 
@@ -43,10 +43,10 @@ class Examples:
 
 
 def reaches_parameter(value: Value, constant: dict[Value, bool]) -> bool:
-    """Whether a value hangs on a parameter or on random numbers; `constant` remembers those that do not."""
+    """Whether a value hangs on a parameter, on sizes that vary or on random numbers; `constant` remembers what does not."""
     from irkit.rewriting.numbering import is_random
 
     for each in walk.post_order((value,), stop=constant.__contains__):
-        fixed = each.op != PARAM and not is_random(each)
+        fixed = each.op not in (PARAM, SHAPE_VECTOR) and not is_random(each)
         constant[each] = fixed and all(constant[v] for v in each.inputs if v is not None)
     return not constant[value]
