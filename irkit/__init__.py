@@ -36,7 +36,8 @@ from irkit.errors import (
     TypeRuleError,
     VerifyError,
 )
-from irkit.evaluation.interpreter import evaluate, trace
+from irkit.evaluation.interpreter import trace
+from irkit.onnx.evaluate import evaluate
 from irkit.onnx.load import load
 from irkit.onnx.writing.models import to_proto
 from irkit.pattern import hole, p

@@ -1,0 +1,143 @@
+"""`irkit.evaluate`: a graph, an ONNX model or a file run on numpy or on ONNX Runtime, with every value to be seen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+from onnx import ModelProto
+
+from irkit.core.ir import Graph, Signature, Value
+from irkit.core.printer import nested_graphs, value_names
+from irkit.core.types import DType
+from irkit.core.vocabulary import CONSTANT, PARAM
+from irkit.errors import EvaluateError
+from irkit.evaluation import interpreter
+from irkit.evaluation.interpreter import Feeds, Watch
+from irkit.evaluation.kernels.common import Array, Kernel
+from irkit.evaluation.kernels.table import KERNELS
+from irkit.onnx.load import load
+
+SHOWN = 6
+"""So many elements of a result are printed at the most, where elements are asked for."""
+
+
+def evaluate(
+    model: Graph | ModelProto | str | os.PathLike[str] | bytes,
+    feeds: Feeds,
+    *,
+    outputs: Iterable[str | Value] | None = None,
+    every: Watch | None = None,
+    verbose: int = 0,
+    runtime: Literal["irkit", "onnxruntime"] = "irkit",
+    kernels: Mapping[str, Kernel] | None = None,
+    seed: int = 0,
+) -> tuple[Any, ...]:
+    """The results of a model: numpy arrays, lists for sequences, None for an empty optional.
+
+    Args:
+        model: a graph, or an ONNX model as `irkit.load` takes it: a ModelProto, its bytes, or the path of a file.
+        feeds: an array for each parameter: by position, or by public name or parameter.
+        outputs: what to return instead of the model's results: names of results, of nodes, or as the text of the graph
+            has them (`%17`), or values. What they do not need is not computed.
+        every: called with each value and its result, in order, those of bodies among them.
+        verbose: 1 prints each operator with the type and the range of what it gave, 2 its first elements and those of
+            parameters and constants too.
+        runtime: what computes the operators: irkit's own kernels, or ONNX Runtime, one node at a time.
+        kernels: what computes an operator instead, by its name (`"mylib::Silu"`): a function of the node and of its
+            operands (see `irkit.evaluation.kernels.common`). Given with the name of an operator that has a kernel, it
+            takes the place of that.
+        seed: of the generator that random operators draw from. They need not agree with any runtime.
+
+    Raises EvaluateError for feeds that do not fit the parameters' types, for an operator without a kernel, for an
+    output that there is none of, and for a result whose element type or shape contradicts the type of its value.
+    LoadError for a model that cannot be read. Results may share memory with the feeds.
+    """
+    if runtime not in ("irkit", "onnxruntime"):
+        raise EvaluateError(f"there is no runtime {runtime!r}", hint="take 'irkit' or 'onnxruntime'")
+    graph = model if isinstance(model, Graph) else load(model)
+    if outputs is not None:
+        graph = ending_in(graph, outputs)
+    table: Mapping[str, Kernel] = KERNELS if not kernels else {**KERNELS, **kernels}
+    if runtime == "onnxruntime":
+        from irkit.onnx.single_nodes import SingleNodes  # ONNX Runtime is loaded when it is asked for
+
+        table = SingleNodes(own=kernels or {})
+    if verbose:
+        names = {v: name for each, _ in nested_graphs(graph) for v, name in value_names(each).items()}
+        every = Printed(names, verbose, every)
+    return interpreter.evaluate(graph, feeds, seed=seed, every=every, kernels=table)
+
+
+def ending_in(graph: Graph, outputs: Iterable[str | Value]) -> Graph:
+    """The graph with other results, by name or as values. Raises EvaluateError for what it does not have."""
+    if isinstance(outputs, str | Value):
+        raise EvaluateError(f"outputs is {outputs!r}", hint="give a list of names or values")
+    names: dict[str, Value] = {}
+    for value, name in value_names(graph).items():
+        names.setdefault(value.origin.node, value)
+        names.setdefault(name.removeprefix("%"), value)
+        names.setdefault(name, value)
+    for port, value in zip(graph.signature.results, graph.results, strict=False):
+        names[port.name] = value
+    own = set(graph.order)
+    found: list[Value] = []
+    for output in outputs:
+        value = names.get(output) if isinstance(output, str) else output
+        if value is None or value not in own:
+            near = get_close_matches(str(output), names) if isinstance(output, str) else []
+            hint = f"near it: {', '.join(near)}" if near else "str(graph) shows the names that there are"
+            raise EvaluateError(f"the graph {graph.name} has no value {output!r}", hint=hint)
+        found.append(value)
+    return attrs.evolve(graph, results=tuple(found), signature=Signature(params=graph.signature.params))
+
+
+@attrs.frozen(eq=False)
+class Printed:
+    """A watch that prints a line for each value, and tells another one."""
+
+    names: Mapping[Value, str]
+    verbose: int
+    then: Watch | None = None
+
+    def __call__(self, value: Value, result: Any) -> None:
+        """Prints what a value gave: `%3: f32[2, 4] = Add(%x, %2)  in [-1.5, 2.25]`."""
+        if self.verbose > 1 or value.op not in (PARAM, CONSTANT):
+            operands = ", ".join("_" if v is None else self.names.get(v, "?") for v in value.inputs)
+            call = f"{value.op}({operands})" if value.op not in (PARAM, CONSTANT) else value.op
+            module = f"  # {value.origin.module or value.origin.node}" if value.origin.module else ""
+            print(f"{self.names.get(value, '?')}: {summary(result, self.verbose > 1, call)}{module}")
+        if self.then is not None:
+            self.then(value, result)
+
+
+def summary(result: Any, elements: bool, call: str) -> str:
+    """A result in one line: its type, what computed it, the range of its numbers, and its first elements."""
+    if isinstance(result, tuple | list):
+        kind = "a sequence" if isinstance(result, list) else "results"
+        return f"{len(result)} {kind} = {call}"
+    if not isinstance(result, np.ndarray):
+        return f"nothing = {call}"
+    text = f"{DType.of(result.dtype).short}{list(result.shape)} = {call}{spread(result)}"
+    if elements and result.size:
+        first = ", ".join(f"{v:.6g}" if type(v) is float else str(v) for v in result.ravel()[:SHOWN].tolist())
+        text += f"  {first}{', ...' if result.size > SHOWN else ''}"
+    return text
+
+
+def spread(array: Array) -> str:
+    """The least and the greatest number of an array, and how many are NaN; empty where there are none to compare."""
+    kind = DType.of(array.dtype)
+    if not array.size or not (kind.is_float or kind.is_integer):
+        return ""
+    wide = array.astype(np.float64) if kind.is_float else array.astype(object)
+    nans = int(np.isnan(wide).sum()) if kind.is_float else 0
+    told = f", {nans} NaN" if nans else ""
+    if nans == array.size:
+        return "  all NaN"
+    low, high = (np.nanmin(wide), np.nanmax(wide)) if kind.is_float else (wide.min(), wide.max())
+    return f"  in [{low:.6g}, {high:.6g}]{told}" if kind.is_float else f"  in [{low}, {high}]"
