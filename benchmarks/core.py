@@ -48,13 +48,13 @@ def chain(count: int) -> Any:
 def stages(count: int, folder: Path) -> Iterator[tuple[str, float]]:
     """(stage, CPU seconds) of one graph, in order."""
     import irkit
-    from irkit.support.uncollected import uncollected
+    from irkit.support.uncollected import without_collector
     from passes import optimize
 
     path = folder / "chain.onnx"
     state: dict[str, Any] = {}
     steps: tuple[tuple[str, Callable[[], Any]], ...] = (
-        ("build", lambda: uncollected(chain)(count)),
+        ("build", lambda: without_collector(chain)(count)),
         ("order", lambda: attrs.evolve(state["build"]).order),
         ("share", lambda: irkit.share(state["build"])),
         ("optimize", lambda: optimize(state["build"])),

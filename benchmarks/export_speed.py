@@ -76,17 +76,17 @@ def irkit_job(captured: Any, path: Path, repeat: int, name: str) -> dict[str, An
     """irkit's stages from the captured program to the file."""
     from irkit.doors.to_onnx import save
     from irkit.onnx.writing.materialize import materialize_dims
-    from lowering.fold.lower import lowered
+    from lowering.fold.lower import lower_captured
     from passes import optimize
-    from passes.preparing.prepare import fitted
+    from passes.preparing.prepare import fit_to_target
     from passes.targets import target_of
 
     best: dict[str, float] = {}
     target = target_of(name, None)
     for _ in range(repeat):
-        low = cpu(partial(lowered, captured))
+        low = cpu(partial(lower_captured, captured))
         better = cpu(partial(optimize, low[1].graph))
-        fit = cpu(partial(fitted, better[1], target))
+        fit = cpu(partial(fit_to_target, better[1], target))
         ready = cpu(partial(materialize_dims, fit[1], target.opset))
         path.unlink(missing_ok=True)  # to put a file in the place of another costs what the other was
         saved = cpu(partial(save, ready[1], path, opset=target.opset))

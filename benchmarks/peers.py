@@ -126,13 +126,13 @@ def write_by_torch(name: str, path: Path, *, optimize: bool = False) -> None:
 def write_by_irkit(name: str, path: Path, target: str) -> None:
     """irkit's export of a model for a target, and example inputs beside it."""
     from irkit.doors.to_onnx import save
-    from lowering.fold.lower import lowered
+    from lowering.fold.lower import lower_captured
     from passes import optimize, prepare
     from passes.targets import target_of
 
     path.parent.mkdir(parents=True, exist_ok=True)
     found, chosen = captured(name), target_of(target, None)
-    save(prepare(optimize(lowered(found).graph), chosen), path, opset=chosen.opset)
+    save(prepare(optimize(lower_captured(found).graph), chosen), path, opset=chosen.opset)
     keep_inputs(name, found)
 
 

@@ -173,9 +173,9 @@ def once(source: Path, output: Path, target: Any, times: dict[str, float]) -> tu
 def write(shape: str, size: int, path: Path) -> None:
     """Builds a graph and writes its file."""
     import irkit
-    from irkit.support.uncollected import uncollected
+    from irkit.support.uncollected import without_collector
 
-    irkit.save(uncollected(SHAPES[shape])(size), path)
+    irkit.save(without_collector(SHAPES[shape])(size), path)
 
 
 def measured(shape: str, size: int, repeat: int) -> dict[str, Any]:

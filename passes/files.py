@@ -11,7 +11,7 @@ from irkit.onnx.load import load
 from irkit.onnx.save import Form, write_model
 from irkit.rewriting.passes import Observer, nobody
 from irkit.rewriting.rules import Rule, Rules
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 from passes.legal.definitions import written_out
 from passes.legal.runtime.limits import limited
 from passes.pipelines.rule_sets import text_of
@@ -22,7 +22,7 @@ from passes.targets import Target, target_of
 from passes.whole_graph.share_contents import share_contents
 
 
-@uncollected
+@without_collector
 def optimize_file(
     source: str | os.PathLike[str],
     output: str | os.PathLike[str],

@@ -20,7 +20,7 @@ import numpy as np
 from irkit.build import const
 from irkit.checking.comparison import Difference
 from irkit.checking.instances import Retry
-from irkit.checking.near_misses import again, rebuilt
+from irkit.checking.near_misses import again, rebuild_over
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
@@ -104,7 +104,7 @@ def widened(
             if attributes is not None:
                 instead[value] = lambda operands, v=value, a=attributes: again(v, v.op, operands, a)
     try:
-        built = rebuilt(order, instead)
+        built = rebuild_over(order, instead)
         return Graph(tuple(built[p] for p in params), tuple(built[v] for v in old))
     except (IrkitError, Retry, KeyError, TypeError, ValueError):
         return None

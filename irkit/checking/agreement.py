@@ -15,7 +15,7 @@ from irkit.checking.comparison import Difference, compare
 from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.draws import NOTHING, assignment, feeds
 from irkit.checking.instances import Retry, results_of
-from irkit.checking.near_misses import rebuilt
+from irkit.checking.near_misses import rebuild_over
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, same_types
 from irkit.core.vocabulary import CONSTANT, PARAM
@@ -197,7 +197,7 @@ def is_allowed(old: Sequence[Value], params: Sequence[Value], arrays: Sequence[A
     if any(v.bodies for v in order):
         return True  # the types in bodies are written down, and are not inferred again
     try:
-        rebuilt(order, sized)
+        rebuild_over(order, sized)
     except (IrkitError, Retry):
         return False
     return True

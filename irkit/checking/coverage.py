@@ -166,7 +166,7 @@ def _limits(dtype: DType) -> tuple[float, float]:
 
 
 @contextmanager
-def running(function: Callable[..., Any], seen: set[int]) -> Iterator[None]:
+def record_lines(function: Callable[..., Any], seen: set[int]) -> Iterator[None]:
     """Within it, the lines of the function that run are added to `seen`; what else is traced goes on afterwards."""
     code = getattr(function, "__code__", None)
     before = sys.gettrace()

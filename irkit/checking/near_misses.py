@@ -70,7 +70,7 @@ def changed(roots: Sequence[Value], rng: np.random.Generator, change: Change) ->
     order = post_order(roots)
     try:
         with np.errstate(all="ignore"):
-            built = rebuilt(order, change(order, rng))
+            built = rebuild_over(order, change(order, rng))
     except (IrkitError, ValueError, IndexError, ZeroDivisionError, OverflowError, KeyError, TypeError) as error:
         raise Retry(str(error)) from error
     found = tuple(built[r] for r in roots)
@@ -79,7 +79,7 @@ def changed(roots: Sequence[Value], rng: np.random.Generator, change: Change) ->
     return found
 
 
-def rebuilt(order: Sequence[Value], instead: Instead) -> dict[Value, Value]:
+def rebuild_over(order: Sequence[Value], instead: Instead) -> dict[Value, Value]:
     """Each value over what stands for its operands, its type inferred anew."""
     built: dict[Value, Any] = {}
     for value in order:

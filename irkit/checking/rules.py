@@ -11,7 +11,7 @@ import numpy as np
 
 from irkit.checking.agreement import Limits, agree, agree_on_runtime, count_agreeing, has_value, sides, text
 from irkit.checking.counterexamples import Case, Counterexample
-from irkit.checking.coverage import Checked, Covered, ends_of, running, sorted_counts, untried_types
+from irkit.checking.coverage import Checked, Covered, ends_of, record_lines, sorted_counts, untried_types
 from irkit.checking.draws import NOTHING
 from irkit.checking.instances import Instance, Retry, dtypes_of, instances, results_of
 from irkit.checking.near_misses import CHANGES, kind_of, near_miss
@@ -105,7 +105,7 @@ class Tally:
         if self.traced >= TRACED or not self.unseen():
             return m, self.rule.function(m)
         self.traced += 1
-        with running(self.rule.function, self.ran):
+        with record_lines(self.rule.function, self.ran):
             return m, self.rule.function(m)
 
     def operands(self, m: Match) -> tuple[Value, ...]:

@@ -14,7 +14,7 @@ from irkit import dims
 from irkit.build import const, shape_vector
 from irkit.checking.counterexamples import Counterexample
 from irkit.checking.instances import Retry
-from irkit.checking.near_misses import rebuilt
+from irkit.checking.near_misses import rebuild_over
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
@@ -107,7 +107,7 @@ def changed(found: Smaller, instead: Mapping[Value, Any], arrays: Mapping[Value,
     """The instance with other values for some; `arrays` are the numbers of new parameters. None where that cannot be
     built."""
     try:
-        built = rebuilt(post_order(found.roots), dict(instead))
+        built = rebuild_over(post_order(found.roots), dict(instead))
     except (IrkitError, Retry, ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError):
         return None
     roots = tuple(built[r] for r in found.roots)

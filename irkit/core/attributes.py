@@ -25,10 +25,10 @@ def freeze(values: Mapping[str, Any]) -> Attributes:
     """The attributes sorted by name, each in frozen form; those that are None are left out."""
     if not values:
         return ()
-    return tuple((name, frozen(name, values[name])) for name in sorted(values) if values[name] is not None)
+    return tuple((name, freeze_attribute(name, values[name])) for name in sorted(values) if values[name] is not None)
 
 
-def frozen(name: str, value: Any) -> Attribute:
+def freeze_attribute(name: str, value: Any) -> Attribute:
     """One attribute value: lists become tuples, numpy scalars Python numbers, arrays blobs, bools ints."""
     kind = type(value)
     if kind is int or kind is float or kind is str:
@@ -36,13 +36,13 @@ def frozen(name: str, value: Any) -> Attribute:
     if kind is bool:
         return int(value)
     if kind is tuple or kind is list:
-        return tuple(frozen(name, item) for item in value)
+        return tuple(freeze_attribute(name, item) for item in value)
     if isinstance(value, Blob | bytes | Type):
         return value
     if isinstance(value, np.ndarray):
         return blob(value)
     if isinstance(value, np.generic):
-        return frozen(name, value.item())
+        return freeze_attribute(name, value.item())
     if hasattr(value, "free_symbols"):
         return value
     if isinstance(value, int):  # IntEnum: element types are written as ONNX numbers
@@ -50,7 +50,7 @@ def frozen(name: str, value: Any) -> Attribute:
     if isinstance(value, float):
         return float(value)
     if isinstance(value, Iterable) and not isinstance(value, Mapping | Set):
-        return tuple(frozen(name, item) for item in value)
+        return tuple(freeze_attribute(name, item) for item in value)
     raise TypeRuleError(f"attribute {name} cannot hold a {kind.__name__}", hint="numbers, strings, arrays, or lists")
 
 

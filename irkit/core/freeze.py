@@ -20,10 +20,10 @@ def freeze(graph: Graph) -> Graph:
     Raises StaleError where a content has changed before. What has no numbers is left as it is.
     """
     require_graph(graph)
-    return freezing()(graph)
+    return freezer()(graph)
 
 
-def freezing() -> Callable[[Graph], Graph]:
+def freezer() -> Callable[[Graph], Graph]:
     """`freeze` for several graphs, of which each content is copied once."""
     return Frozen().graph
 

@@ -14,7 +14,7 @@ import sympy
 from pyrsistent import PMap, pmap
 
 from irkit.core import digest, pickling, walk
-from irkit.core.attributes import Attribute, Attributes, frozen
+from irkit.core.attributes import Attribute, Attributes, freeze_attribute
 from irkit.core.blobs import Blob, blobs_in
 from irkit.core.origins import NOWHERE, Origin
 from irkit.core.printer import print_graph
@@ -61,7 +61,7 @@ class Value(_Fields):
         if not (builtins.type(inputs) is builtins.type(attributes) is builtins.type(bodies) is tuple):
             inputs, attributes, bodies = tuple(inputs), tuple(attributes), tuple(bodies)
         if any(builtins.type(each) in (list, np.ndarray) for _, each in attributes):
-            attributes = tuple((name, frozen(name, each)) for name, each in attributes)
+            attributes = tuple((name, freeze_attribute(name, each)) for name, each in attributes)
         return vertex(op, inputs, attributes, bodies, type, origin)
 
     def attribute(self, name: str, default: Attribute = None) -> Attribute:

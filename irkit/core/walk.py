@@ -8,13 +8,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from irkit.errors import GraphError
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 
 if TYPE_CHECKING:
     from irkit.core.ir import Graph, Value
 
 
-@uncollected
+@without_collector
 def post_order(roots: Iterable[Value], stop: Callable[[Value], bool] | None = None) -> tuple[Value, ...]:
     """Every value that `roots` reach, operands before users, each once; values for which `stop` holds, and what
     only they reach, are left out.
@@ -76,7 +76,7 @@ def rebuild(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value,
     return new
 
 
-@uncollected
+@without_collector
 def rebuild_through(roots: Iterable[Value], swaps: Mapping[Value, Value]) -> dict[Value, Value]:
     """As `rebuild`, where replacements are made of the same values as what they replace: they are rebuilt too, so that
     one that lies above another key is over what stands for that key. A replacement may use the value that it replaces,

@@ -27,7 +27,7 @@ from irkit.onnx.load import load
 from irkit.onnx.reading.wire import nodes_in
 from irkit.onnx.save import Form, write_model
 from irkit.support.stored_files import opened_file
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 from irkit.text.files import load_text, save_text
 
 Model = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="a model, .onnx, .pt2 or .irkit")]
@@ -160,7 +160,7 @@ def export(
 
 
 @app.command()
-@uncollected
+@without_collector
 def optimize(
     model: Model,
     output: Output,

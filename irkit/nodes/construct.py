@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from irkit import dims
-from irkit.core.attributes import CASTS, frozen, single
+from irkit.core.attributes import CASTS, freeze_attribute, single
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph, Value, constant, item, vertex
 from irkit.core.types import DType, Tensor, Tuple
@@ -250,7 +250,7 @@ def of_kind(op: str, known: OpSpec, row: AttributeSpec | None, name: str, value:
         raise TypeRuleError(f"{op} has no attribute {name!r}", hint=hint)
     cast = CASTS.get(row.kind)
     try:
-        return frozen(name, value) if cast is None else cast(value)
+        return freeze_attribute(name, value) if cast is None else cast(value)
     except (TypeError, ValueError) as error:
         hint = "give an irkit.DType, such as irkit.DType.FLOAT" if name in ("to", "dtype") else ""
         raise TypeRuleError(

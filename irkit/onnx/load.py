@@ -15,7 +15,7 @@ from irkit.onnx.onnx_ir import from_onnx_ir
 from irkit.onnx.reading.models import no_model, parsed_model, read_model
 from irkit.onnx.reading.wire import split_message
 from irkit.support.stored_files import opened_file
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 
 MARK = b"irkit."
 """What stands in a file where a node of it has metadata of irkit's."""
@@ -27,7 +27,7 @@ LARGE = 1 << 20
 """Of files of at least that many bytes the weights are left in them."""
 
 
-@uncollected
+@without_collector
 def load(source: Any) -> Graph:
     """The graph of an ONNX model.
 

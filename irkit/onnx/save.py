@@ -22,7 +22,7 @@ from irkit.onnx.weight_files import MARK, beside, inside
 from irkit.onnx.writing.models import TOO_LARGE, skeleton, weights_of
 from irkit.onnx.writing.tensors import chunks, header, pieces, tensor_proto, varint
 from irkit.support.arguments import path_of
-from irkit.support.files import replaceable, replacing, write_together
+from irkit.support.files import atomic_write, replaceable, write_together
 
 AUTO_LIMIT = 1_500_000_000
 """Weights of more bytes than this go beside the model where `external` is "auto"."""
@@ -68,7 +68,7 @@ def write_model(graph: Graph, path: str | os.PathLike[str], form: Form) -> None:
     with (beside if apart else inside)(target) as data_file:
         plan = Plan(Path(data_file.name).name if data_file else "", form.size_threshold if apart else None)
         model = skeleton(graph, opset=form.opset, ir_version=form.ir_version, sink=plan.sink, functions=form.functions)
-        with replacing(target) as model_file:
+        with atomic_write(target) as model_file:
             if data_file and plan.external:
                 write_external(data_file, plan.external)
             write_message(model_file, model, plan.streamed)

@@ -12,7 +12,7 @@ import attrs
 import onnx
 import onnx.defs
 
-from irkit.core.attributes import frozen
+from irkit.core.attributes import freeze_attribute
 from irkit.core.blobs import blob
 from irkit.core.types import DType
 from irkit.errors import TypeRuleError
@@ -171,7 +171,7 @@ def default_of(attribute: Any) -> Any:
         return tuple(each.decode() for each in value)
     if isinstance(value, onnx.TensorProto):
         return blob(onnx.numpy_helper.to_array(value))
-    return frozen(attribute.name, value)
+    return freeze_attribute(attribute.name, value)
 
 
 _TENSOR = re.compile(r"tensor\((\w+)\)$")

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from irkit.core.attributes import CASTS, frozen
+from irkit.core.attributes import CASTS, freeze_attribute
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import TypeRuleError
 from irkit.ops.schemas import BODIES, AttributeSpec, OpSpec, names, spec, split_domain
@@ -355,7 +355,7 @@ def _expected(op: str, given: dict[str, Any], required: bool = True) -> tuple[tu
     """What each attribute must be, every one of the schema that has to be looked at."""
     known = None if op in (SHAPE_VECTOR, CALL, ITEM, CONSTANT) else row_of(op)
     if known is None:
-        return tuple((n, v if isinstance(v, Attr) else frozen(n, v)) for n, v in given.items())
+        return tuple((n, v if isinstance(v, Attr) else freeze_attribute(n, v)) for n, v in given.items())
     table = known.attributes
     for name, attribute in table.items():
         if required and attribute.required and name not in given and op not in OWN:
@@ -383,7 +383,7 @@ def _of_schema(op: str, name: str, row: AttributeSpec | None, value: Any) -> Any
     if isinstance(value, Pattern):
         raise TypeRuleError(f"p.{op}: attribute {name} is no operand", hint=f"write {name}=attr({name!r})")
     try:
-        return frozen(name, value) if cast is None else cast(value)
+        return freeze_attribute(name, value) if cast is None else cast(value)
     except (TypeError, ValueError) as error:
         kind = "" if row is None else row.kind
         hint = f"give a value of that kind, or attr({name!r})"

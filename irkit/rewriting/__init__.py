@@ -13,7 +13,7 @@ from irkit.rewriting.face import (
     rewrite,
     rule,
 )
-from irkit.rewriting.journal import Applied, Usage, culprit, journaled, usage
+from irkit.rewriting.journal import Applied, Usage, culprit, usage, with_journal
 from irkit.rewriting.numbering import share
 from irkit.rewriting.passes import (
     Pass,
@@ -42,7 +42,7 @@ __all__ = [
     "misses",
     "Explanation",
     "Explanations",
-    "journaled",
+    "with_journal",
     "usage",
     "culprit",
     "Applied",

@@ -21,7 +21,7 @@ from irkit.pattern.heads import Guard, asks_users, guards, narrowed_pattern, roo
 from irkit.rewriting.joint_rules import together
 from irkit.rewriting.numbering import Bodies, Numbering, with_bodies
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
-from irkit.rewriting.type_checks import broken, refuse_other_type
+from irkit.rewriting.type_checks import contract_error, refuse_other_type
 
 DEPTH = 500
 """How many replacements in a row may grow out of one value before the rules are said to run in a circle."""
@@ -397,7 +397,7 @@ class Sweep:
         try:
             found = rule.function(Match(value, bound, self.symbols))
         except TypeRuleError as error:
-            raise broken(rule, value, f"builds a value that is refused: {error.what}", error.ir) from error
+            raise contract_error(rule, value, f"builds a value that is refused: {error.what}", error.ir) from error
         except DimensionError:  # a size of the replacement would be a vast expression
             return None
         if type(found) is Decline or found is value:
@@ -405,7 +405,7 @@ class Sweep:
         if type(found) is tuple:
             return self.checked_results(rule, value, found)
         if type(found) is not Value:
-            raise broken(rule, value, f"returned {found!r}", hint="return a Value, or decline('why')")
+            raise contract_error(rule, value, f"returned {found!r}", hint="return a Value, or decline('why')")
         if found.type == value.type:
             return found
         refuse_other_type(rule, value, found, value.type, self.graph)
@@ -419,7 +419,7 @@ class Sweep:
         """The tuple of values that stands for the results of an operator with several."""
         wanted = value.type.items if isinstance(value.type, Tuple) else (value.type,)
         if len(wanted) != len(found):
-            raise broken(rule, value, f"returned {len(found)} values for {len(wanted)} results")
+            raise contract_error(rule, value, f"returned {len(found)} values for {len(wanted)} results")
         for new, type_ in zip(found, wanted, strict=True):
             refuse_other_type(rule, value, new, type_, self.graph)
         return found

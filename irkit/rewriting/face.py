@@ -12,13 +12,13 @@ from irkit.core.ir import Graph, require_graph
 from irkit.rewriting.driver import DEPTH, Plan
 from irkit.rewriting.explanations import Explanation, Explanations, explain, misses
 from irkit.rewriting.rules import Decline, Made, Match, Rule, Rules, decline, rule, rule_set
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 
 __all__ = ["Decline", "Explanation", "Explanations", "Made", "Match", "Rule", "Rules", "decline", "explain"]
 __all__ += ["misses", "rewrite", "rule"]
 
 
-@uncollected
+@without_collector
 def rewrite(graph: Graph, rules: Rules | Rule, *, tidy: Rules = (), depth: int = DEPTH) -> Graph:
     """`graph` with the rules applied until none matches, and equal values shared; in bodies too, each distinct one
     once. The very same object is returned where nothing changes.

@@ -22,7 +22,7 @@ from irkit.errors import TypeRuleError
 from irkit.pattern import Constant, Hole, Op, Pattern, match
 from irkit.pattern.heads import root_ops
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
-from irkit.rewriting.type_checks import broken, refuse_other_type
+from irkit.rewriting.type_checks import contract_error, refuse_other_type
 
 Users = Callable[[Value], int]
 
@@ -93,7 +93,7 @@ def applied(
         try:
             made = rule.function(Match(value, bound, symbols, roots))
         except TypeRuleError as error:
-            raise broken(rule, value, f"builds a value that is refused: {error.what}", error.ir) from error
+            raise contract_error(rule, value, f"builds a value that is refused: {error.what}", error.ir) from error
         if isinstance(made, Decline) or made == roots:
             continue
         made = one_for_each(rule, roots, made, graph)
@@ -176,7 +176,9 @@ def placed(joint: Joint, places: Mapping[Value, int]) -> tuple[Value, ...]:
 def one_for_each(rule: Rule, roots: tuple[Value, ...], made: object, graph: Graph) -> tuple[Value, ...]:
     """What a rule returned for its roots. Raises RewriteError where it is not one value of the right type for each."""
     if not isinstance(made, tuple) or len(made) != len(roots):
-        raise broken(rule, roots[0], f"returned {made!r}", hint=f"return {len(roots)} values, or decline('why')")
+        raise contract_error(
+            rule, roots[0], f"returned {made!r}", hint=f"return {len(roots)} values, or decline('why')"
+        )
     for old, new in zip(roots, made, strict=True):
         refuse_other_type(rule, old, new, old.type, graph)
     return made

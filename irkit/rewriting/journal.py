@@ -35,7 +35,7 @@ class Applied:
         return "\n".join([*lines, *(f"  + {line_of(v)}" for v in self.after)])
 
 
-def journaled(rules: Rules | Rule, journal: list[Applied], most: int | None = None) -> Rules:
+def with_journal(rules: Rules | Rule, journal: list[Applied], most: int | None = None) -> Rules:
     """The rules, each of which adds to `journal` what it does. With `most`, they decline after so many applications:
     as rewriting is deterministic, the first n applications can be replayed."""
     return tuple(_journaled(each, journal, most) for each in ((rules,) if isinstance(rules, Rule) else rules))
@@ -107,12 +107,12 @@ def culprit(graph: Graph, rules: Rules | Rule, good: Callable[[Graph], bool]) ->
     if not good(graph):
         raise RewriteError("the graph is bad before any rule is applied")
     journal: list[Applied] = []
-    if good(rewrite(graph, journaled(rules, journal))):
+    if good(rewrite(graph, with_journal(rules, journal))):
         return None
     low, high = 0, len(journal)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if good(rewrite(graph, journaled(rules, [], middle))) else (low, middle)
+        low, high = (middle, high) if good(rewrite(graph, with_journal(rules, [], middle))) else (low, middle)
     found: list[Applied] = []
-    rewrite(graph, journaled(rules, found, high))
+    rewrite(graph, with_journal(rules, found, high))
     return found[high - 1]

@@ -10,7 +10,7 @@ from irkit.core import attributes
 from irkit.core.ir import Graph, Value, require_graph
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.ops.schemas import NONDETERMINISTIC
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 
 UNSHARED = NONDETERMINISTIC | {PARAM}
 """Operators of which two applications are never one."""
@@ -83,7 +83,7 @@ class Bodies:
         return (body.token, body.symbols_used)
 
 
-@uncollected
+@without_collector
 def share(graph: Graph) -> Graph:
     """`graph` with equal values merged, in bodies too; the very same object where there are none.
 

@@ -27,7 +27,7 @@ BROADCASTING = frozenset(
 """Operators of two operands, which broadcast."""
 
 
-def broken(rule: Rule, value: Value, what: str, ir: str = "", hint: str = "") -> RewriteError:
+def contract_error(rule: Rule, value: Value, what: str, ir: str = "", hint: str = "") -> RewriteError:
     """The error for a rule that breaks its contract."""
     return RewriteError(f"the rule {rule.name} {what}", ir=ir or repr(value), source=str(value.origin), hint=hint)
 
@@ -36,16 +36,16 @@ def refuse_other_type(rule: Rule, value: Value, new: Any, old: Type, graph: Grap
     """Raises RewriteError where a rule gives something else than a value for one of type `old`, or a value that has
     another type at some sizes that the graph, and the operators of what is replaced, allow."""
     if type(new) is not Value:
-        raise broken(rule, value, f"turns a {old!r} into {new!r}")
+        raise contract_error(rule, value, f"turns a {old!r} into {new!r}")
     same = same_types(new.type, old)
     if same is True:
         return
     if same is False:
-        raise broken(rule, value, f"turns a {old!r} into a {new.type!r}")
+        raise contract_error(rule, value, f"turns a {old!r} into a {new.type!r}")
     sizes = apart(dims_of(new.type), dims_of(old), graph.symbols, lambda at: is_allowed(graph, value, at))
     if sizes is not None:
         at = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-        raise broken(
+        raise contract_error(
             rule,
             value,
             f"turns a {old!r} into a {new.type!r}, which differ at {at}: {valued(old, sizes)!r} and "

@@ -11,7 +11,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def uncollected(function: Callable[P, R]) -> Callable[P, R]:
+def without_collector(function: Callable[P, R]) -> Callable[P, R]:
     """The function, run with the cyclic collector paused, which is as it was afterwards, also after an error.
 
     The collector visits everything that lives in the process, a captured torch program included, again and again while

@@ -10,7 +10,7 @@ from irkit.core.ir import Graph, require_graph
 from irkit.core.printer import large_blobs, print_graph
 from irkit.errors import ParseError, SerializeError
 from irkit.support.arguments import path_of
-from irkit.support.files import replaceable, replacing
+from irkit.support.files import atomic_write, replaceable
 from irkit.text.parser import parse
 from irkit.text.side_file import read_side_file, write_side_file
 
@@ -34,7 +34,7 @@ def save_text(graph: Graph, path: str | PathLike[str]) -> None:
     blobs = large_blobs(graph).values()
     written = None if not blobs else new if side.exists() else side
     try:
-        with replacing(target) as file:
+        with atomic_write(target) as file:
             file.write(print_graph(graph, hashes=True).encode())
             file.write(b"\n")
             if written is not None:

@@ -18,7 +18,7 @@ import numpy as np
 from irkit.core.blobs import COPIED, Blob, content, owned_blob
 from irkit.core.types import DType
 from irkit.errors import LoadError, ParseError
-from irkit.support.files import replacing
+from irkit.support.files import atomic_write
 from irkit.support.stored_files import StoredFile, opened_file
 
 HEADER = 100_000_000
@@ -94,7 +94,7 @@ def write_side_file(path: Path, blobs: Iterable[Blob]) -> None:
         end += count
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(len(text).to_bytes(8, "little"))
         file.write(text)
         for blob in distinct.values():

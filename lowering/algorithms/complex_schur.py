@@ -16,11 +16,20 @@ from irkit.build import const, dim_scalar, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.algorithms.jacobi import conjugated, epsilon, mirror, reflected, squares, transposed, units
-from lowering.tensors.complex_numbers import conjugate, either, minus, near_quotient, plus, product, root, squared
+from lowering.algorithms.jacobi import conjugate_planes, epsilon, mirror, reflect, squares, transpose_planes, units
+from lowering.tensors.complex_numbers import (
+    conjugate,
+    either,
+    minus,
+    near_quotient,
+    plus,
+    product,
+    root,
+    squared_modulus,
+)
 from lowering.tensors.complex_pairs import Parts
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import concat, expand, ints, iota, picked, reshape, sliced, unsqueeze
+from lowering.tensors.shaping import concat, expand, ints, iota, pick_index, reshape, slice_axis, unsqueeze
 
 PATIENCE = 10
 """Sweeps without a result after which a shift is taken that nothing suggests."""
@@ -36,12 +45,12 @@ def hessenberg(a: Value) -> tuple[Value, Value]:
 
     def column(h: Value, z: Value, k: Value) -> tuple[Value, Value]:
         """Column k loses what is below row k + 1"""
-        below = op.Gather(transposed(h), unsqueeze(k, 0), axis=1)
+        below = op.Gather(transpose_planes(h), unsqueeze(k, 0), axis=1)
         below = op.Where(op.Greater(places, k), below, scalar(0, a.dtype))
         v, _, _ = mirror(below, places, op.Add(k, const(1)))
-        h = transposed(reflected(transposed(h), v))
-        backwards = conjugated(v)
-        return reflected(h, backwards), reflected(z, backwards)
+        h = transpose_planes(reflect(transpose_planes(h), v))
+        backwards = conjugate_planes(v)
+        return reflect(h, backwards), reflect(z, backwards)
 
     steps = dims.maximum(dims.sub(size, 1), 0)
     h, z = op.Scan(a, units(size, size, a), iota(steps), num_scan_inputs=1, body=column)
@@ -79,7 +88,7 @@ def wilkinson(corner: Sequence[Parts]) -> Parts:
     disc = either(against, (op.Neg(disc[0]), op.Neg(disc[1])), disc)
     step = near_quotient(across, plus(p, disc))
     zero = op.Mul(step[0], scalar(0, half.dtype))
-    none = op.Equal(squared(across), scalar(0, half.dtype))
+    none = op.Equal(squared_modulus(across), scalar(0, half.dtype))
     return minus(d, either(none, (zero, zero), step))
 
 
@@ -142,7 +151,7 @@ def triangular(h: Value, z: Value | None) -> tuple[Value, Value | None]:
         """One rotation.  at: the upper row, -1 where a sweep begins; low: the last row of the block that is worked at;
         waited: sweeps since that changed; linked: (b, n), the rows that are linked to the one above"""
         new = op.Less(at, const(0))
-        size_ = op.ReduceL1(reshape(sliced(w, 1, 0, double), (batch, size, 2, size)), ints(2), keepdims=0)
+        size_ = op.ReduceL1(reshape(slice_axis(w, 1, 0, double), (batch, size, 2, size)), ints(2), keepdims=0)
         diagonal = op.ReduceSum(op.Mul(size_, main), ints(2), keepdims=0)
         beside = op.ReduceSum(op.Mul(size_, under), ints(2), keepdims=0)
         around = op.Mul(op.Add(diagonal, op.Gather(diagonal, earlier, axis=1)), scalar(epsilon(dtype), dtype))
@@ -168,8 +177,8 @@ def triangular(h: Value, z: Value | None) -> tuple[Value, Value | None]:
     linked = expand(op.Greater(places, const(0)), (batch, size))
     w, *_ = op.Loop(dim_scalar(trips), const(True), w, whole, whole, expand(const(0), (batch, 1)), linked, body=trip)
     shape = (batch, size, 2, size)
-    t = reshape(sliced(w, 1, 0, double), shape)
-    return t, None if z is None else reshape(sliced(w, 1, double, height), shape)
+    t = reshape(slice_axis(w, 1, 0, double), shape)
+    return t, None if z is None else reshape(slice_axis(w, 1, double, height), shape)
 
 
 def chased(w: Value, size: Dim, new: Value, done: Value, at: Value, low: Value, waited: Value) -> tuple[Parts, Parts]:
@@ -205,7 +214,7 @@ def diagonal_of(t: Value) -> Parts:
     """(b, n): the elements of the diagonal"""
     size = t.shape[1]
     eye = cast(op.Equal(unsqueeze(iota(size), 1), iota(size)), t.dtype)
-    return tuple(op.ReduceSum(op.Mul(picked(t, 2, i), eye), ints(2), keepdims=0) for i in (0, 1))  # type: ignore[return-value]
+    return tuple(op.ReduceSum(op.Mul(pick_index(t, 2, i), eye), ints(2), keepdims=0) for i in (0, 1))  # type: ignore[return-value]
 
 
 def triangular_vectors(t: Value) -> Parts:
@@ -241,12 +250,12 @@ def triangular_vectors(t: Value) -> Parts:
         return op.Mul(op.Where(chosen, made[0], x), scale), op.Mul(op.Where(chosen, made[1], y), scale)
 
     zeros = expand(scalar(0, dtype), (batch, size, size))
-    rows = [op.Transpose(picked(t, 2, i), perm=(1, 0, 2)) for i in (0, 1)]
+    rows = [op.Transpose(pick_index(t, 2, i), perm=(1, 0, 2)) for i in (0, 1)]
     x, y = op.Scan(zeros, zeros, places, *rows, num_scan_inputs=3, scan_input_directions=(1, 1, 1), body=row)
     return x, y
 
 
-def normalized(x: Value) -> Value:
+def unit_rows(x: Value) -> Value:
     """Rows (b, n, 2, n) of length 1 with a real largest element"""
     size = op.Sqrt(squares(x))
     x = op.Div(x, op.Where(op.Equal(size, scalar(0, x.dtype)), scalar(1, x.dtype), size))
@@ -255,7 +264,7 @@ def normalized(x: Value) -> Value:
     best = op.GatherElements(x, op.Concat(index, index, axis=2), axis=3)
     length = op.Sqrt(squares(best))
     best = op.Div(best, op.Where(op.Equal(length, scalar(0, x.dtype)), scalar(1, x.dtype), length))
-    c, s = sliced(best, 2, 0, 1), sliced(best, 2, 1, 2)
-    real, imaginary = sliced(x, 2, 0, 1), sliced(x, 2, 1, 2)
+    c, s = slice_axis(best, 2, 0, 1), slice_axis(best, 2, 1, 2)
+    real, imaginary = slice_axis(x, 2, 0, 1), slice_axis(x, 2, 1, 2)
     made = product((real, imaginary), conjugate((c, s)))
     return op.Concat(*made, axis=2)

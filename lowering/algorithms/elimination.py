@@ -29,10 +29,10 @@ from lowering.algorithms.real_or_complex import (
     reshape,
     rows_in,
     scan,
-    sliced,
+    slice_axis,
     sub,
     swap,
-    taken,
+    take,
     taxicab,
     triangle,
     unsqueeze,
@@ -46,14 +46,14 @@ from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import broadcast_shape, iota
 
 
-def merged(x: Value) -> Value:
+def merge_batches(x: Value) -> Value:
     """(*, n, m) -> (b, n, m)"""
     return reshape(x, (dims.product(x.shape[:-2]), *x.shape[-2:]))
 
 
 def square(x: Value) -> Value:
     """(*, n, n) -> (b, n, n); torch does not ask whether empty matrices are square"""
-    return merged(reshape(x, (*x.shape[:-2], x.shape[-1], x.shape[-1])))
+    return merge_batches(reshape(x, (*x.shape[:-2], x.shape[-1], x.shape[-1])))
 
 
 def eye(rows: Dim, columns: Dim, like: Value) -> Value:
@@ -84,7 +84,7 @@ def first_of(info: Value, failed: Value, k: Value) -> Value:
     return op.Where(here, op.Add(cast(k, info.dtype), scalar(1, info.dtype)), info)
 
 
-def exchanged(rows: Value, k: Value, pivot: Value) -> Value:
+def exchange_rows(rows: Value, k: Value, pivot: Value) -> Value:
     """(b, n): the rows in order, k and each pivot having changed places.  pivot: (b, 1)."""
     return op.Where(op.Equal(rows, k), pivot, op.Where(op.Equal(rows, pivot), k, rows))
 
@@ -97,7 +97,7 @@ def largest_from(entries: Value, rows: Value, k: Value) -> Value:
 
 def head_of(entries: Value, k: Value) -> Value:
     """(b, 1): entry k.  entries: (b, n)."""
-    return taken(entries, op.Unsqueeze(k, [0]), 1)
+    return take(entries, op.Unsqueeze(k, [0]), 1)
 
 
 def vanishes(x: Value) -> Value:
@@ -115,17 +115,17 @@ def eliminated(a: Value, b: Value) -> Value:
 
     def column(state: Value, k: Value) -> tuple[Value, ...]:
         """One step: the largest element of column k at or below the diagonal is the pivot, the column a unit"""
-        state = rows_in(state, exchanged(rows, k, largest_from(taken(state, k, 2), rows, k)))
-        entries, chosen = taken(state, k, 2), taken(state, k, 1)
+        state = rows_in(state, exchange_rows(rows, k, largest_from(take(state, k, 2), rows, k)))
+        entries, chosen = take(state, k, 2), take(state, k, 1)
         chosen = unsqueeze(div(chosen, head_of(entries, k)), 1)
         rest = sub(state, mul(unsqueeze(entries, 2), chosen))
         return (where(op.Unsqueeze(op.Equal(rows, k), [1]), chosen, rest),)
 
     (made,) = scan(column, [beside(a, b)], [rows])
-    return reshape(sliced(made, 2, size, dims.add(size, b.shape[2])), b.shape)
+    return reshape(slice_axis(made, 2, size, dims.add(size, b.shape[2])), b.shape)
 
 
-def solved(a: Value, b: Value) -> Value:
+def solve(a: Value, b: Value) -> Value:
     """x with a @ x = b for matrices whose batches broadcast.  a: (*, n, n); b: (*, n, m)."""
     return batched(eliminated, a, b)
 
@@ -134,25 +134,25 @@ def batched(function: Callable[[Value, Value], Value], a: Value, b: Value) -> Va
     """`function` of matrices whose batches broadcast, in the shape of b"""
     batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
     a, b = expand(a, (*batch, *a.shape[-2:])), expand(b, (*batch, *b.shape[-2:]))
-    return reshape(function(square(a), merged(b)), b.shape)
+    return reshape(function(square(a), merge_batches(b)), b.shape)
 
 
-def inverted(a: Value) -> Value:
+def inverses(a: Value) -> Value:
     """The inverses of (*, n, n)"""
-    return solved(a, identity(a))
+    return solve(a, identity(a))
 
 
 def lu(a: Value, pivot: bool = True) -> tuple[Value, Value, Value]:
     """(both factors in one matrix, the row that each step changed places with, the first step without a pivot); rows
     and steps are counted from 1 on.  (*, n, m) -> (*, n, m), (*, k) of i32, (*) of i32"""
     count, batch = steps_of(a), a.shape[:-2]
-    matrix, rows, columns = merged(a), iota(a.shape[-2]), iota(a.shape[-1])
+    matrix, rows, columns = merge_batches(a), iota(a.shape[-2]), iota(a.shape[-1])
 
     def column(rest: Value, info: Value, k: Value) -> tuple[Value, ...]:
         """Step k: the pivot's row goes to place k, and its multiples leave the rows below"""
-        best = largest_from(taken(rest, k, 2), rows, k) if pivot else expand(k, (matrix.shape[0], 1))
-        rest = rows_in(rest, exchanged(rows, k, best)) if pivot else rest
-        entries, chosen = taken(rest, k, 2), taken(rest, k, 1)
+        best = largest_from(take(rest, k, 2), rows, k) if pivot else expand(k, (matrix.shape[0], 1))
+        rest = rows_in(rest, exchange_rows(rows, k, best)) if pivot else rest
+        entries, chosen = take(rest, k, 2), take(rest, k, 1)
         head = head_of(entries, k)
         failed = vanishes(head)
         zero = number(0, rest)
@@ -177,7 +177,7 @@ def permutation(pivots: Value, size: Dim, like: Value) -> Value:
     table = op.Max(op.Min(op.Sub(places, const(1)), dim_scalar(dims.sub(size, 1))), const(0))  # there is no row beyond
 
     def exchange(order: Value, k: Value, pivot: Value) -> tuple[Value, ...]:
-        return (op.GatherElements(order, exchanged(rows, k, op.Unsqueeze(pivot, [1])), axis=1),)
+        return (op.GatherElements(order, exchange_rows(rows, k, op.Unsqueeze(pivot, [1])), axis=1),)
 
     (made,) = scan(exchange, [expand(rows, (dims.product(batch), size))], [iota(count), table])
     ones = op.Equal(op.Unsqueeze(made, [1]), op.Unsqueeze(rows, [1]))
@@ -187,7 +187,7 @@ def permutation(pivots: Value, size: Dim, like: Value) -> Value:
 def triangles(data: Value) -> tuple[Value, Value]:
     """(L, U) out of one matrix.  (*, n, m) -> (*, n, k), (*, k, m)"""
     count, rank = steps_of(data), data.rank
-    low, high = sliced(data, rank - 1, 0, count), sliced(data, rank - 2, 0, count)
+    low, high = slice_axis(data, rank - 1, 0, count), slice_axis(data, rank - 2, 0, count)
     unit = op.Equal(op.Unsqueeze(iota(data.shape[-2]), [1]), iota(count))
     return where(unit, number(1, data), triangle(low, False, -1)), triangle(high, True)
 
@@ -195,7 +195,7 @@ def triangles(data: Value) -> tuple[Value, Value]:
 # ---------------------------------------------------------------------------------------------- triangles
 
 
-def substituted(a: Value, b: Value, *, upper: bool, unit: bool = False) -> Value:
+def solve_triangular(a: Value, b: Value, *, upper: bool, unit: bool = False) -> Value:
     """x with a @ x = b, looking at one triangle of a only, and not at its diagonal where `unit`; batches broadcast.
 
     a: (*, n, n); b: (*, n, m)
@@ -207,10 +207,10 @@ def substituted(a: Value, b: Value, *, upper: bool, unit: bool = False) -> Value
 
         def row(x: Value, k: Value) -> tuple[Value, ...]:
             """Row k of x, from those that are known; the others are 0"""
-            known = matmul(unsqueeze(taken(others, k, 1), 1), x)
-            found = sub(unsqueeze(taken(b, k, 1), 1), known)
+            known = matmul(unsqueeze(take(others, k, 1), 1), x)
+            found = sub(unsqueeze(take(b, k, 1), 1), known)
             if not unit:
-                found = div(found, unsqueeze(head_of(taken(a, k, 1), k), 2))
+                found = div(found, unsqueeze(head_of(take(a, k, 1), k), 2))
             return (where(op.Unsqueeze(op.Equal(rows, k), [1]), found, x),)
 
         (made,) = scan(row, [zeros(b.shape, b)], [rows], backward=upper)
@@ -220,8 +220,8 @@ def substituted(a: Value, b: Value, *, upper: bool, unit: bool = False) -> Value
 
 
 def substituted_right(a: Value, b: Value, *, upper: bool, unit: bool = False) -> Value:
-    """x with x @ a = b, else as `substituted`"""
-    return swap(substituted(swap(a), swap(b), upper=not upper, unit=unit))
+    """x with x @ a = b, else as `solve_triangular`"""
+    return swap(solve_triangular(swap(a), swap(b), upper=not upper, unit=unit))
 
 
 # ---------------------------------------------------------------------------------------------- positive matrices
@@ -235,7 +235,7 @@ def cholesky(a: Value, upper: bool) -> tuple[Value, Value]:
 
     def column(rest: Value, info: Value, k: Value) -> tuple[Value, ...]:
         """Column k of the factor, and what is left of the matrix without it"""
-        entries = taken(rest, k, 2)
+        entries = take(rest, k, 2)
         head = real(head_of(entries, k))
         failed = op.Not(op.Greater(head, scalar(0, head.dtype)))
         below = where(op.Greater(rows, k), div(entries, op.Sqrt(head)), number(0, rest))

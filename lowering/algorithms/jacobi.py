@@ -22,7 +22,7 @@ from lowering.tensors.complex_numbers import near_modulus, product
 from lowering.tensors.complex_pairs import pair, parts
 from lowering.tensors.pieces import swap
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import concat, expand, ints, iota, picked, reshape, sliced, squeeze, unsqueeze
+from lowering.tensors.shaping import concat, expand, ints, iota, pick_index, reshape, slice_axis, squeeze, unsqueeze
 
 SWEEPS = 40
 """Tournaments after which the rotations end in any case."""
@@ -46,15 +46,15 @@ def whole(x: Value, batch: tuple[Dim, ...]) -> Value:
     shape = (*batch, x.shape[1], x.shape[3])
     if x.shape[2] == 1:
         return reshape(x, shape)
-    return pair(*(reshape(picked(x, 2, i), shape) for i in (0, 1)))
+    return pair(*(reshape(pick_index(x, 2, i), shape) for i in (0, 1)))
 
 
-def transposed(x: Value) -> Value:
+def transpose_planes(x: Value) -> Value:
     """(b, p, c, q) -> (b, q, c, p)"""
     return swap(x, 1, 3)
 
 
-def conjugated(x: Value) -> Value:
+def conjugate_planes(x: Value) -> Value:
     """Planes with the sign of imaginary parts changed"""
     if x.shape[2] == 1:
         return x
@@ -76,11 +76,11 @@ def products(x: Value, y: Value) -> Value:
     return op.ReduceSum(op.Mul(x, y), ints(*INNER), keepdims=1)
 
 
-def applied(a: Value, b: Value) -> Value:
+def matrix_products(a: Value, b: Value) -> Value:
     """(b, p, c, q) and (b, q, c, r) -> (b, p, c, r): the products of the matrices"""
     if a.shape[2] == 1:
         return unsqueeze(op.MatMul(squeeze(a, 2), squeeze(b, 2)), 2)
-    (e, f), (g, h) = ([picked(x, 2, i) for i in (0, 1)] for x in (a, b))
+    (e, f), (g, h) = ([pick_index(x, 2, i) for i in (0, 1)] for x in (a, b))
     return concat([unsqueeze(part, 2) for part in product((e, f), (g, h), op.MatMul)], 2)
 
 
@@ -128,12 +128,12 @@ def rotation(first: Value, second: Value, inner: Value, significant: Value) -> t
 
 def played(x: Value, y: Value, length: Dim, tolerance: Value, floor: Value) -> tuple[Value, Value, Value]:
     """(x, y, whether they were far from it): pairs of rows rotated, so that they are orthogonal"""
-    a, b = sliced(x, 3, 0, length), sliced(y, 3, 0, length)
+    a, b = slice_axis(x, 3, 0, length), slice_axis(y, 3, 0, length)
     first, second, inner = squares(a), squares(b), products(a, b)
     size, behind, across = op.Abs(inner), y, inner
     if x.shape[2] == 2:
         behind = turned(y)
-        across = products(a, sliced(behind, 3, 0, length))
+        across = products(a, slice_axis(behind, 3, 0, length))
         size = near_modulus((inner, across))
     scale = op.Sqrt(op.Mul(first, second))
     significant = op.Greater(size, op.Max(op.Mul(scale, scalar(epsilon(x.dtype), x.dtype)), floor))
@@ -158,7 +158,7 @@ def rotated(rows: Value, half: Dim, length: Dim) -> Value:
     numbers = cast(dim_scalar(dims.mul(rows.shape[2], length)), rows.dtype)
     eps = epsilon(rows.dtype)
     tolerance = op.Mul(op.Add(op.Sqrt(numbers), scalar(16, rows.dtype)), scalar(eps, rows.dtype))
-    total = op.ReduceSumSquare(sliced(rows, 3, 0, length), ints(1, 2, 3), keepdims=1)
+    total = op.ReduceSumSquare(slice_axis(rows, 3, 0, length), ints(1, 2, 3), keepdims=1)
     floor = op.Mul(total, scalar((eps / 8) ** 2, rows.dtype))
     order, rounds = next_round(half), dim_scalar(count)
 
@@ -187,17 +187,17 @@ def orthogonal(rows: Value, length: Dim) -> Value:
     return reshape(rotated(rows, half, length), (batch, size, layers, width))
 
 
-def orthogonalized(rows: Value) -> tuple[Value, Value]:
+def orthogonalize(rows: Value) -> tuple[Value, Value]:
     """(W, V): V unitary and W = V^T @ rows with orthogonal rows, in no order.  rows: (b, n, c, m), elements around 1.
 
     W: (b, 2h, c, m) and V: (b, 2h, c, n) with 2h = n or n + 1; the row too many is zero in both.
     """
     count, length = rows.shape[1], rows.shape[3]
     made = orthogonal(concat([rows, units(count, count, rows)], 3), length)
-    return sliced(made, 3, 0, length), sliced(made, 3, length, dims.add(length, count))
+    return slice_axis(made, 3, 0, length), slice_axis(made, 3, length, dims.add(length, count))
 
 
-def ordered(key: Value, count: Dim, descending: bool, *tables: Value) -> tuple[Value, ...]:
+def top_rows(key: Value, count: Dim, descending: bool, *tables: Value) -> tuple[Value, ...]:
     """The `count` largest or smallest of (b, p), in order, and the rows of tables (b, p, c, *) in that order."""
     best, order = op.TopK(key, shape_vector((count,)), axis=1, largest=int(descending))
     best, order = reshape(best, (key.shape[0], count)), unsqueeze(order, 2)
@@ -208,7 +208,7 @@ def ordered(key: Value, count: Dim, descending: bool, *tables: Value) -> tuple[V
 # ---------------------------------------------------------------------------------------------- reflections
 
 
-def reflected(rows: Value, v: Value) -> Value:
+def reflect(rows: Value, v: Value) -> Value:
     """rows - v * (v^H row) for every row.  rows: (b, p, c, q); v: (b, 1, c, q)."""
     along = op.Mul(products(rows, v), v)
     if v.shape[2] == 2:
@@ -235,7 +235,7 @@ def mirror(row: Value, places: Value, k: Value) -> tuple[Value, Value, Value]:
     return op.Mul(v, op.Where(idle, zero, scale)), phase, idle
 
 
-def completed(rows: Value, count: Dim) -> Value:
+def complete_basis(rows: Value, count: Dim) -> Value:
     """(b, count, c, m): orthonormal rows, the first of them the directions of `rows`: (b, p, c, m), orthogonal already.
 
     Where a row is 0, or there are less than `count`, they are any that are orthogonal to the others. p must not be more
@@ -248,12 +248,12 @@ def completed(rows: Value, count: Dim) -> Value:
         """Step k: (rows reflected, the vector of the reflection, the phase that row k is left with)"""
         row = op.Gather(rest, unsqueeze(k, 0), axis=1)
         v, phase, idle = mirror(op.Where(op.GreaterOrEqual(places, k), row, scalar(0, rows.dtype)), places, k)
-        return reflected(rest, v), v, op.Where(idle, phase, op.Neg(phase))
+        return reflect(rest, v), v, op.Where(idle, phase, op.Neg(phase))
 
     _, vectors, phases = op.Scan(rows, iota(steps), num_scan_inputs=1, body=reflection)
     start = units(count, length, rows)
-    start = op.Mul(sliced(start, 2, 0, 1), phased(phases, dims.sub(count, steps)))
-    made = op.Scan(start, vectors, num_scan_inputs=1, scan_input_directions=(1,), body=lambda q, v: (reflected(q, v),))
+    start = op.Mul(slice_axis(start, 2, 0, 1), phased(phases, dims.sub(count, steps)))
+    made = op.Scan(start, vectors, num_scan_inputs=1, scan_input_directions=(1,), body=lambda q, v: (reflect(q, v),))
     made = made[0] if isinstance(made, tuple) else made
     return reshape(made, (batch, count, layers, length))
 
@@ -264,5 +264,5 @@ def phased(phases: Value, more: Dim) -> Value:
     if dims.same(more, 0) is True:
         return found
     pads, dtype = shape_vector((0, 0, 0, 0, 0, more, 0, 0)), found.dtype
-    filled = [op.Pad(sliced(found, 2, i, i + 1), pads, scalar(1 - i, dtype)) for i in range(int(found.shape[2]))]
+    filled = [op.Pad(slice_axis(found, 2, i, i + 1), pads, scalar(1 - i, dtype)) for i in range(int(found.shape[2]))]
     return concat(filled, 2)

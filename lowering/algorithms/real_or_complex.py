@@ -81,9 +81,9 @@ def squeeze(x: Value, *where: int) -> Value:
     return each(shaping.squeeze, x, *where)
 
 
-def sliced(x: Value, dim: int, start: Dim | None, stop: Dim | None) -> Value:
+def slice_axis(x: Value, dim: int, start: Dim | None, stop: Dim | None) -> Value:
     """x[start:stop] along one axis."""
-    return each(shaping.sliced, x, dim, start, stop)
+    return each(shaping.slice_axis, x, dim, start, stop)
 
 
 def permute(x: Value, order: Sequence[int]) -> Value:
@@ -101,7 +101,7 @@ def adjoint(x: Value) -> Value:
     return swap(conj(x))
 
 
-def taken(x: Value, index: Value, axis: int) -> Value:
+def take(x: Value, index: Value, axis: int) -> Value:
     """x at an index, or at a vector of them, along one axis."""
     return each(op.Gather, x, index, axis=axis)
 
@@ -169,7 +169,7 @@ def div(x: Value, y: Value) -> Value:
         return each(op.Div, x, y)
     size = taxicab(y)  # squares of what has about size 1 neither overflow nor vanish; a pivot has one reciprocal
     unit = parts(each(op.Div, y, size))
-    bottom = op.Mul(complex_numbers.squared(unit), size)
+    bottom = op.Mul(complex_numbers.squared_modulus(unit), size)
     return mul(x, each(op.Div, pair(*conjugate(unit)), bottom))
 
 
@@ -193,9 +193,9 @@ def taxicab(x: Value) -> Value:
     return op.Add(*map(op.Abs, parts(x))) if x.dtype.is_complex else op.Abs(x)
 
 
-def squared(x: Value) -> Value:
+def squared_modulus(x: Value) -> Value:
     """The squares of absolute values."""
-    return complex_numbers.squared(parts(x)) if x.dtype.is_complex else op.Mul(x, x)
+    return complex_numbers.squared_modulus(parts(x)) if x.dtype.is_complex else op.Mul(x, x)
 
 
 def absolute(x: Value) -> Value:
@@ -220,9 +220,9 @@ def scan(
     def body(*flat: Value) -> tuple[Value, ...]:
         made = step(*whole_again(flat, [v.dtype.is_complex for v in (*states, *elements)]))
         kinds[:] = [v.dtype.is_complex for v in made]
-        return flattened(made)
+        return flat_parts(made)
 
-    given, over = flattened(states), flattened(elements)
+    given, over = flat_parts(states), flat_parts(elements)
     attributes: dict[str, Any] = {"num_scan_inputs": len(over), "body": body}
     if backward:
         attributes["scan_input_directions"] = [1] * len(over)
@@ -230,7 +230,7 @@ def scan(
     return whole_again(found if isinstance(found, tuple) else (found,), kinds)
 
 
-def flattened(values: Sequence[Value]) -> tuple[Value, ...]:
+def flat_parts(values: Sequence[Value]) -> tuple[Value, ...]:
     """The values, both parts for each complex one."""
     return tuple(part for v in values for part in (parts(v) if v.dtype.is_complex else (v,)))
 

@@ -21,7 +21,7 @@ from lowering.algorithms.jacobi import epsilon
 from lowering.tensors.complex_pairs import Parts
 from lowering.tensors.pieces import swap
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import concat, expand, ints, iota, picked, reshape, sliced, unsqueeze
+from lowering.tensors.shaping import concat, expand, ints, iota, pick_index, reshape, slice_axis, unsqueeze
 
 
 def band(size: Dim, offset: int, dtype: DType) -> Value:
@@ -142,7 +142,7 @@ def quasi_triangular(h: Value, z: Value | None) -> tuple[Value, Value | None, Va
         """One reflection.  at: its first row, -1 where a sweep begins; low: the last row of the block that is worked
         at; waited: sweeps since that changed; linked: (b, n), the rows that are linked to the one above"""
         new = op.Less(at, const(0))
-        size_ = op.Abs(sliced(sliced(w, 1, 0, size), 2, 0, size))
+        size_ = op.Abs(slice_axis(slice_axis(w, 1, 0, size), 2, 0, size))
         diagonal, beside = along(size_, main, 2), along(size_, under, 2)
         around = op.Mul(op.Add(diagonal, op.Gather(diagonal, earlier, axis=1)), scalar(epsilon(dtype), dtype))
         holds = op.And(linked, op.Or(op.Not(new), op.Greater(beside, op.Max(around, floor))))
@@ -164,9 +164,9 @@ def quasi_triangular(h: Value, z: Value | None) -> tuple[Value, Value | None, Va
     linked = expand(op.Greater(places, const(0)), (batch, size))
     w = reshape(concat(parts, 1), (batch, height, more))
     w, _, _, _, blocks = op.Loop(count, const(True), w, start, start, expand(const(0), (batch, 1)), linked, body=trip)
-    w = sliced(w, 2, 0, size)
-    t = reshape(sliced(w, 1, 0, size), (batch, size, size))
-    return t, None if z is None else reshape(sliced(w, 1, more, height), (batch, size, size)), blocks
+    w = slice_axis(w, 2, 0, size)
+    t = reshape(slice_axis(w, 1, 0, size), (batch, size, size))
+    return t, None if z is None else reshape(slice_axis(w, 1, more, height), (batch, size, size)), blocks
 
 
 # ---------------------------------------------------------------------------------------------- blocks of two
@@ -212,7 +212,7 @@ def block_turns(blocks: Value, x: Parts, y: Parts) -> Parts:
     length = op.Sqrt(op.ReduceSumSquare(vector, ints(2), keepdims=1))
     vector = op.Div(vector, op.Where(op.Equal(length, zero), one, length))
     vector = op.Where(unsqueeze(blocks, 2), vector, zero)
-    real, imaginary, first, second = (picked(vector, 2, i) for i in range(4))
+    real, imaginary, first, second = (pick_index(vector, 2, i) for i in range(4))
     head = op.And(op.Gather(blocks, later, axis=1), op.Less(places, later))
     main = op.Where(blocks, real, op.Where(head, op.Gather(real, later, axis=1), one))
     turn = op.Where(blocks, op.Neg(imaginary), op.Where(head, op.Gather(imaginary, later, axis=1), zero))

@@ -80,7 +80,7 @@ from lowering.records.programs import (
     RESULTS,
     gives_gradients,
     leaves_of_program,
-    loaded,
+    load_program,
     metas_of_program,
     state_of_program,
     structure_of_program,
@@ -89,12 +89,12 @@ from lowering.records.pytrees import (
     Definitions,
     Implied,
     Registrations,
-    defining,
     definitions,
     empty_leaves,
     known_cache_types,
     leaf_paths,
-    registering,
+    register_classes,
+    use_definitions,
 )
 from lowering.records.structures import difference
 from lowering.records.torch_internals import canonicalize_bool_expr, pytree
@@ -184,7 +184,7 @@ class Captured:
 
     def pytrees(self) -> AbstractContextManager[None]:
         """A block in which torch's pytree knows the classes of the inputs and outputs as it did at capture."""
-        return defining(self.registered)
+        return use_definitions(self.registered)
 
     @property
     def called(self) -> Parameters:
@@ -307,14 +307,14 @@ def capture_model(
 def captured_already(model: str | os.PathLike[str] | ExportedProgram, options: ExportOptions) -> Captured:
     """The record of a program of torch's, or of the one in a `.pt2` file."""
     if isinstance(model, ExportedProgram):
-        with registering() as known:
+        with register_classes() as known:
             name, how = name_of(model.graph_module), "the ExportedProgram given"
             captured = of_given_program(model, name, known, how, options)
         captured = with_dropped(captured, ranges_of_program(model))
         return attrs.evolve(captured, notes=(*captured.notes, *notes_of_lost(model)))
     with Registrations() as known:
         path = Path(model)
-        program = loaded(path, known)
+        program = load_program(path, known)
         how = f"read from {path.name}"
         captured = of_given_program(program, path.stem, known, how, options)
     return with_dropped(captured, ranges_in_file(path))
@@ -325,7 +325,7 @@ def traced(
 ) -> Captured:
     """The program that torch.export makes of something that can be called."""
     module = as_module(model)
-    with registering(args, kwargs) as known:
+    with register_classes(args, kwargs) as known:
         for kind in known_cache_types() if options.dynamo else ():
             known.add(kind)
         call, numbers = with_numbers(module, bind(module, args, kwargs), options.scalar_inputs)

@@ -32,7 +32,15 @@ from lowering.capture.patches.zero_questions import Heard
 from lowering.capture.torch_errors import explained, message
 from lowering.capture.transforms import carried_out
 from lowering.errors import CaptureError
-from lowering.records.dynamic_shapes import Leaf, LeafStatement, Place, example_size, expected, range_of, statements_of
+from lowering.records.dynamic_shapes import (
+    Leaf,
+    LeafStatement,
+    Place,
+    example_size,
+    expected_size,
+    range_of,
+    statements_of,
+)
 from lowering.records.programs import metas_of_program
 from lowering.records.pytrees import Registrations
 from lowering.records.source_lines import line_of
@@ -314,7 +322,7 @@ def resized(request: Request, sizes: dict[str, int]) -> list[Any]:
     """The example leaves at these sizes of the named dimensions; a longer one repeats its last row."""
     examples = [leaf.value for leaf in request.leaves]
     for place in request.places:
-        size = expected(place, sizes)
+        size = expected_size(place, sizes)
         if size is None or size < 0:
             continue
         if place.axis < 0:

@@ -21,9 +21,9 @@ from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Handle, Memory
 from lowering.direct.tracer import Frame, Tracer
 from lowering.errors import LoweringError
-from lowering.fold.assertions import all_of, condition, joined, settled_checks
+from lowering.fold.assertions import all_of, condition, join_checks, settled_checks
 from lowering.fold.control import Body, as_tensor, loop_of, scan_of, several
-from lowering.fold.scope import Scope, bind_symbols, stamped, stamped_all
+from lowering.fold.scope import Scope, bind_symbols, stamp_origin, stamped_all
 from lowering.tensors.complex_pairs import apart, is_complex
 
 
@@ -84,7 +84,7 @@ def body_of(
         twins = tuple(tracer.handle(t).twin if isinstance(t, torch.Tensor) else t for t in flat)
         checks = settled_checks(tracer.scope, tracer.scope.checks)
         held = [all_of(checks)] if checks else []
-        tensors = apart(stamped(tracer.scope, v, where) for v in values)
+        tensors = apart(stamp_origin(tracer.scope, v, where) for v in values)
         closed = tuple(frame.params)
         graph = Graph((*params, *closed), (*tensors, *held), name=getattr(function, "__name__", "body"))
     return TracedBody(Body(graph, checks), tuple(frame.captured), spec, twins)
@@ -187,7 +187,7 @@ def cond(tracer: Tracer, pred: Any, yes: Any, no: Any, operands: Sequence[Any] =
     }, outputs=len(graphs[0].results)))  # fmt: skip
     if checks:
         *results, held = results
-        tracer.scope.checks.append(joined(checks, held, "in the branch that is taken"))
+        tracer.scope.checks.append(join_checks(checks, held, "in the branch that is taken"))
     taken = branches[0 if bool(tracer.example(flag)) else 1]
     return results_of(tracer, "cond", results, taken.twins, taken.spec)
 
@@ -216,7 +216,7 @@ def while_loop(tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], ext
     whole = Body(with_captures(test_body, captures), test_body.body.checks)
     bodies = whole, Body(with_captures(step_body, captures), step_body.body.checks)
     values = [v for v in (as_operand(tracer, each) for each in extra) if v is not None]
-    first = [stamped(tracer.scope, as_value(tracer, each), tracer.origin("while_loop")) for each in carried]
+    first = [stamp_origin(tracer.scope, as_value(tracer, each), tracer.origin("while_loop")) for each in carried]
     for before, after in zip(first, bodies[1].graph.results, strict=False):
         if before.type != after.type:
             raise LoweringError(

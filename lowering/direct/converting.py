@@ -24,7 +24,7 @@ from lowering.fold.decompose import decomposition_of
 from lowering.fold.registry import Entry, Registry, operator_of
 from lowering.fold.scope import bind_symbols, stamped_all
 from lowering.records.types import DTYPES
-from lowering.tensors.complex_pairs import involved
+from lowering.tensors.complex_pairs import involves_complex
 
 META = torch.device("meta")
 
@@ -134,7 +134,7 @@ def converted(
     expected = expected_of(tracer, func, args, kwargs, twins)
     several = (*args, *kwargs.values())
     shown = twins if isinstance(twins, list) else [twins]
-    mixed = involved(several, expected) or any(map(is_complex_twin, shown))
+    mixed = involves_complex(several, expected) or any(map(is_complex_twin, shown))
     found = complex_entry(registry, target) if mixed else Registry.find(registry, target)
     reason = "no converter"
     if found is not None:

@@ -10,7 +10,7 @@ import attrs
 import sympy
 import torch
 
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 from lowering.capture.capture import fixed_error
 from lowering.capture.guards.guards import Fixed
 from lowering.capture.inputs.calls import as_module, name_of
@@ -21,10 +21,10 @@ from lowering.direct.trials import Found, traced
 from lowering.errors import CaptureError
 from lowering.fold.lower import Lowered
 from lowering.records.options import DEFAULTS, ExportOptions
-from lowering.records.pytrees import registering
+from lowering.records.pytrees import register_classes
 
 
-@uncollected
+@without_collector
 def directly(
     model: Any, args: Sequence[Any] | torch.Tensor, kwargs: Mapping[str, Any] | None, options: ExportOptions = DEFAULTS
 ) -> Lowered:
@@ -35,7 +35,7 @@ def directly(
     start = time.perf_counter()
     module = as_module(model)
     specialization = options.specialization
-    with registering(args, kwargs) as known:
+    with register_classes(args, kwargs) as known:
         request = request_of(module, name_of(model), args, kwargs, options)
         found = traced(request, known, options.widen)
         fixed = fixed_names(request, found)

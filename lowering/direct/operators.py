@@ -33,7 +33,7 @@ from lowering.fold import storage
 from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.mutation import positional as positional_arguments
-from lowering.fold.mutation import told
+from lowering.fold.mutation import with_shape
 from lowering.fold.nodes import EFFECTS
 from lowering.fold.registry import Registry, operator_of
 from lowering.records.types import TORCH, tensor_of
@@ -212,7 +212,7 @@ def lens_of(
             expected = tuple(Tensor(content.dtype, part.shape) for part in results)
         positional, keyword = call_arguments(target, found, (content, *rest), kwargs, expected)
         made = found.function(*positional, **keyword)
-        return told(made[index] if index is not None else made, shape)
+        return with_shape(made[index] if index is not None else made, shape)
 
     before = of.value.shape
     same = len(before) == len(shape) and all(dims.same(a, b) is True for a, b in zip(before, shape, strict=True))

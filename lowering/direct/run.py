@@ -33,14 +33,14 @@ from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
-from lowering.fold.assertions import as_facts, noted, settled_checks, told_by
+from lowering.fold.assertions import as_facts, noted_checks, settled_checks, told_by
 from lowering.fold.facts import facts_of
 from lowering.fold.lower import Lowered, as_result, metadata_of
 from lowering.fold.result_names import output_names_of, unique
-from lowering.fold.scope import stamped
+from lowering.fold.scope import stamp_origin
 from lowering.records.pytrees import Definitions, Registrations, definitions
 from lowering.records.types import DTYPES, array_of, as_pairs
-from lowering.tensors.complex_pairs import boundary_type, entered, is_complex, left, pair, parts
+from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex, pair, parts, to_real
 
 HOW = "traced directly"
 
@@ -129,7 +129,7 @@ def parameter(tracer: Tracer, found: Inputs, name: str, example: torch.Tensor, t
     if type_.dtype.is_complex:
         found.complex_names.append(name)
         where = Origin(node=name, target="complex")
-        value = pair(*(part.with_origin(where) for part in parts(entered(made)))).with_origin(where)
+        value = pair(*(part.with_origin(where) for part in parts(from_real(made)))).with_origin(where)
     twin = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device="meta")
     return tracer.shown(Handle(twin, Memory(value, name), (), value, 0, name))
 
@@ -173,13 +173,13 @@ def lowered_run(
         free.add(ports[-1].name)
         values.append(value)
     refuse_unsaid(tracer, guards)
-    checks = settled_checks(scope, [*scope.checks, *noted(scope, guards)], told_by(params, values))
+    checks = settled_checks(scope, [*scope.checks, *noted_checks(scope, guards)], told_by(params, values))
     if swaps:
         built = walk.rebuild([*values, *(c.condition for c in checks)], swaps)
         values = [built[v] for v in values]
         checks = [attrs.evolve(c, condition=built[c.condition]) for c in checks]
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
-    values = [stamped(scope, left(v), Origin(target="complex")) if is_complex(v) else v for v in values]
+    values = [stamp_origin(scope, to_real(v), Origin(target="complex")) if is_complex(v) else v for v in values]
     facts = as_facts(facts_of(found, scope.sizes, guards), checks)
     metadata = metadata_of(found, [*run.inputs.complex_names, *complex_results])
     signature = Signature(tuple(port for port, _ in params), tuple(ports), facts, metadata)

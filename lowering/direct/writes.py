@@ -26,14 +26,14 @@ from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
 from lowering.fold.mutation import RESIZES
-from lowering.fold.registry import Registry, writing
+from lowering.fold.registry import Registry, writing_operator
 from lowering.fold.scope import stamped_all
-from lowering.tensors.complex_pairs import as_type, expanded
+from lowering.tensors.complex_pairs import as_type, expand_pair
 
 
 def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """An operator that writes its arguments: the functional operator's result is put where they live."""
-    functional = writing(tracer.options.registry, func)
+    functional = writing_operator(tracer.options.registry, func)
     if functional is None:
         raise LoweringError(f"{func} writes in place, and torch has no functional form of it")
     targets = [
@@ -108,7 +108,7 @@ def resized(tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], 
     handle = tracer.handle(target)
     if type(target) is not Traced or handle.lenses:
         raise LoweringError(f"{func} of a view, or of a tensor of the model", hint="use capture='torch.export'")
-    functional = writing(tracer.options.registry, func)
+    functional = writing_operator(tracer.options.registry, func)
     made = converted(tracer, functional, args, kwargs, None, (), {})
     name = tracer.name(func)
     (value,) = settled(tracer, func, [made], [handle.twin], name, args)
@@ -123,7 +123,7 @@ def put(tracer: Tracer, func: Any, handle: Handle, result: Value, name: str) -> 
     old = tracer.read(handle)
     result = as_type(result, old.dtype)
     if same_types(result.type, old.type) is not True:
-        result = expanded(result, old.shape)
+        result = expand_pair(result, old.shape)
     new = stamped_all(tracer.scope, {result: old.type}, tracer.origin(str(func), name))[result]
     tracer.write(handle, new)
 

@@ -25,7 +25,7 @@ from irkit.core.types import DType, dims_of
 from lowering.capture.guards.guards import CONTENT, TRUTH, Guard, closed, is_truth
 from lowering.errors import LoweringError, Unsupported
 from lowering.fold.facts import is_of_range
-from lowering.fold.scope import Check, Scope, stamped
+from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import line_of
 from lowering.tensors.promotion import NONE, cast, scalar, truth
@@ -39,7 +39,7 @@ def condition(scope: Scope, expr: Any, origin: Origin, seen: Mapping[Any, Any] =
 
     Raises Unsupported for one that ONNX cannot say.
     """
-    return stamped(scope, scalar(over_sizes(scope, expr, seen), DType.BOOL, scope.numbers), origin)
+    return stamp_origin(scope, scalar(over_sizes(scope, expr, seen), DType.BOOL, scope.numbers), origin)
 
 
 def over_sizes(scope: Scope, expr: Any, seen: Mapping[Any, Any] = NONE) -> Any:
@@ -103,7 +103,7 @@ def text_of(scope: Scope, expr: Any, otherwise: str) -> str:
         return otherwise
 
 
-def noted(scope: Scope, guards: Iterable[Guard]) -> Iterator[Check]:
+def noted_checks(scope: Scope, guards: Iterable[Guard]) -> Iterator[Check]:
     """The conditions on data that torch keeps elsewhere than in a node."""
     for guard in guards:
         if any(is_unbacked(symbol.name) for symbol in getattr(guard.expr, "free_symbols", ())):
@@ -125,7 +125,7 @@ def settled_checks(scope: Scope, checks: Iterable[Check], told: frozenset[str] =
         if known is None or isinstance(check.condition, Value) or (check.source and not known.source):
             value = truth_of(scope, check, told)
         if value is not None and known is not None and isinstance(check.condition, Value):
-            value = stamped(scope, op.And(known.condition, value), Origin(target="assert"))  # of another tensor
+            value = stamp_origin(scope, op.And(known.condition, value), Origin(target="assert"))  # of another tensor
         if value is not None:
             found[check.text] = attrs.evolve(check, condition=value)
     return list(found.values())
@@ -136,7 +136,7 @@ def truth_of(scope: Scope, check: Check, told: frozenset[str]) -> Value | None:
     where = Origin(source=check.source, target="assert")
     if isinstance(check.condition, Value):
         flag = truth(check.condition)
-        return stamped(scope, op.Reshape(flag, []) if flag.rank else flag, where)
+        return stamp_origin(scope, op.Reshape(flag, []) if flag.rank else flag, where)
     symbols = {scope.sizes.symbol(s) for s in getattr(check.condition, "free_symbols", ())}
     ofdata = [s for s in symbols if is_unbacked(s.name) and s.name not in told]
     if not ofdata or any(s not in scope.binders and s not in scope.numbers for s in ofdata):
@@ -182,7 +182,7 @@ def in_every_round(held: Value) -> Value:
     return op.Equal(broken, const(0, "i64"))
 
 
-def joined(checks: Sequence[Check], held: Value, where: str) -> Check:
+def join_checks(checks: Sequence[Check], held: Value, where: str) -> Check:
     """The conditions of a body as one of the graph around it."""
     text = "; ".join(dict.fromkeys(check.text for check in checks))
     return Check(held, f"{where}: {text}", next((check.source for check in checks if check.source), ""))

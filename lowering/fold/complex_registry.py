@@ -20,7 +20,15 @@ from irkit.core.ir import Value
 from lowering.aten.aliases import ALIASES
 from lowering.aten.complex.basics import both
 from lowering.aten.further.prims import AS_ATEN
-from lowering.fold.registry import Converter, Entry, Registry, converter_modules, gathered, loaded, standard_entry
+from lowering.fold.registry import (
+    Converter,
+    Entry,
+    Registry,
+    converter_modules,
+    gather_converters,
+    load_modules,
+    standard_entry,
+)
 from lowering.tensors.complex_pairs import componentwise, is_complex, pair, parts
 from lowering.tensors.promotion import truth
 
@@ -28,7 +36,7 @@ from lowering.tensors.promotion import truth
 @cache
 def complex_converters() -> PMap[str, Converter]:
     """irkit's own converters for complex tensors, by function name."""
-    return gathered(*loaded(converter_modules()), prefixes=("complex_",))
+    return gather_converters(*load_modules(converter_modules()), prefixes=("complex_",))
 
 
 WHOLE = frozenset(

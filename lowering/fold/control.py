@@ -16,17 +16,17 @@ from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor, map_dims
 from irkit.core.vocabulary import SHAPE_VECTOR
 from lowering.errors import LoweringError
-from lowering.fold.assertions import all_of, condition, in_every_round, joined, settled_checks
+from lowering.fold.assertions import all_of, condition, in_every_round, join_checks, settled_checks
 from lowering.fold.custom_writes import auto_functionalized, with_effects
-from lowering.fold.data_conditions import restated, sizes_of_data
+from lowering.fold.data_conditions import restate_sizes, sizes_of_data
 from lowering.fold.decompose import written_out
-from lowering.fold.scope import Check, Scope, read_arguments, stamped
+from lowering.fold.scope import Check, Scope, read_arguments, stamp_origin
 from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import origin_of
 from lowering.records.torch_internals import HigherOrderOperator, OpOverload, math_attention
 from lowering.records.types import type_of
 from lowering.tensors.complex_pairs import apart, is_complex, pair, real_type, together
-from lowering.tensors.promotion import folded, is_truth, scalar
+from lowering.tensors.promotion import fold_left, is_truth, scalar
 
 INLINED = frozenset(
     "wrap_with_set_grad_enabled wrap_with_autocast wrap hints_wrapper tag_activation_checkpoint "
@@ -99,7 +99,7 @@ def body(scope: Scope, module: GraphModule, operands: list[Any], types: list[Any
     checks = settled_checks(inner, inner.checks)
     held = [all_of(checks)] if checks else []
     where = Origin(target="body")
-    tensors = apart(stamped(inner, as_tensor(inner, r, where), where) for r in flat)
+    tensors = apart(stamp_origin(inner, as_tensor(inner, r, where), where) for r in flat)
     return Body(Graph(tuple(params), (*tensors, *held), name=type(module).__name__), checks)
 
 
@@ -133,7 +133,7 @@ def cond(scope: Scope, node: Node) -> Any:
     )
     if checks:
         *results, held = results
-        scope.checks.append(joined(checks, held, "in the branch that is taken"))
+        scope.checks.append(join_checks(checks, held, "in the branch that is taken"))
     return refined(scope, node, tuple(results))
 
 
@@ -163,7 +163,7 @@ def refined(scope: Scope, node: Node, results: tuple[Any, ...]) -> tuple[Any, ..
     found = tuple(
         r.with_type(t) if isinstance(t, Tensor) and r.type != t else r for r, t in zip(whole, own, strict=True)
     )
-    return found if own is types else restated(scope, node, found, types)
+    return found if own is types else restate_sizes(scope, node, found, types)
 
 
 def while_loop(scope: Scope, node: Node) -> Any:
@@ -180,7 +180,7 @@ def looped(scope: Scope, node: Node, *, stacked: bool) -> Any:
     """A Loop of (cond, body, carried, additional): what is carried in the end, or after each round"""
     (test, step, carried, extra), _ = read_arguments(scope, node)
     where = origin_of(node)
-    carried, extra = [stamped(scope, as_tensor(scope, c, where), where) for c in carried], list(extra)
+    carried, extra = [stamp_origin(scope, as_tensor(scope, c, where), where) for c in carried], list(extra)
     values = apart(v for v in extra if isinstance(v, Value))
     recorded = type_of(node.meta.get("val"), scope.sizes)
     kept = [Tensor(t.dtype, t.shape[1:]) if stacked else t if isinstance(t, Tensor) else None for t in recorded]
@@ -204,7 +204,7 @@ def loop_of(
     head = (param(Tensor(DType.INT64, ())), param(Tensor(DType.BOOL, ())))
     rounds = after if stacked else ()
     flags = [*held, *held_again]
-    told = [folded(op.And, flags)] if flags else []
+    told = [fold_left(op.And, flags)] if flags else []
     loop = Graph((*head, *params), (op.Reshape(again, []), *after, *rounds, *told), name="while")
     results: Sequence[Value] = several(
         call(
@@ -217,8 +217,8 @@ def loop_of(
     check = None
     if told:
         *results, each = results
-        whole = folded(op.And, [*held_first, in_every_round(each)])
-        check = joined([*step.checks, *test.checks], whole, "in every round")
+        whole = fold_left(op.And, [*held_first, in_every_round(each)])
+        check = join_checks([*step.checks, *test.checks], whole, "in every round")
     return results[len(carried) :] if stacked else results, check
 
 
@@ -290,7 +290,7 @@ def scan_of(
     check = None
     if step.checks:
         *results, each = results
-        check = joined(step.checks, in_every_round(each), "in every round")
+        check = join_checks(step.checks, in_every_round(each), "in every round")
     return results, check
 
 

@@ -10,7 +10,7 @@ from torch.fx import Node
 from lowering.errors import LoweringError, Unsupported
 from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
-from lowering.fold.decompose import decomposed
+from lowering.fold.decompose import run_decomposition
 from lowering.fold.registry import Registry
 from lowering.fold.scope import Scope
 from lowering.tensors import complex_pairs
@@ -18,7 +18,7 @@ from lowering.tensors import complex_pairs
 
 def convert(scope: Scope, node: Node, target: Any, args: Any, kwargs: Any, expected: Any) -> Any:
     """What the converter of `target` makes of arguments, or else torch's decomposition of that operator."""
-    involved = complex_pairs.involved((*args, *kwargs.values()), expected)
+    involved = complex_pairs.involves_complex((*args, *kwargs.values()), expected)
     find = complex_entry if involved else Registry.find
     found = find(scope.options.registry, target) if laid_out(node, target) else None
     reason = "no converter for complex numbers" if involved else "no converter"
@@ -38,7 +38,7 @@ def convert(scope: Scope, node: Node, target: Any, args: Any, kwargs: Any, expec
                 reason = str(declined)
     if not laid_out(node, target):
         reason = "it reads memory that is not laid out as its operand's elements are"
-    return decomposed(scope, node, target, args, kwargs, reason)
+    return run_decomposition(scope, node, target, args, kwargs, reason)
 
 
 _STRIDED = frozenset((

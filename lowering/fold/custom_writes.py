@@ -14,10 +14,10 @@ from irkit.core.types import same_types
 from lowering.errors import LoweringError
 from lowering.fold import storage
 from lowering.fold.convert import convert
-from lowering.fold.registry import writing
-from lowering.fold.scope import Scope, read_arguments, settled
+from lowering.fold.registry import writing_operator
+from lowering.fold.scope import Scope, read_arguments, settle_result
 from lowering.records.types import type_of
-from lowering.tensors.complex_pairs import as_type, expanded
+from lowering.tensors.complex_pairs import as_type, expand_pair
 
 OF_A_VIEW = ("slice_dim", "slice_start", "slice_end", "size", "stride", "storage_offset", "alias")
 
@@ -34,7 +34,7 @@ def auto_functionalized(scope: Scope, node: Node) -> tuple[Any, ...]:
     places = {name: place_of(scope, name, given, node) for _, name in storage.written_arguments(target) if bases}
     for name, (index, lens) in places.items():
         given[name] = None if index is None else lens.get(bases[index])
-    made = convert(scope, node, writing(scope.options.registry, target), (), given, None)
+    made = convert(scope, node, writing_operator(scope.options.registry, target), (), given, None)
     several = tuple(made) if isinstance(made, tuple | list) else (made,)
     count = sum(r.alias_info is None for r in target._schema.returns)
     results, contents = several[:count] or (None,), several[count:]
@@ -44,7 +44,7 @@ def auto_functionalized(scope: Scope, node: Node) -> tuple[Any, ...]:
                 old = lens.get(bases[index])
                 bases[index] = lens.put(bases[index], fitted(content, old))
         contents = tuple(bases)
-    return settled(scope, node, (*results, *contents), type_of(node.meta.get("val"), scope.sizes))
+    return settle_result(scope, node, (*results, *contents), type_of(node.meta.get("val"), scope.sizes))
 
 
 def with_effects(scope: Scope, node: Node) -> tuple[Any, ...]:
@@ -56,13 +56,13 @@ def with_effects(scope: Scope, node: Node) -> tuple[Any, ...]:
     target: Any = node.args[1]
     made = convert(scope, node, target, tuple(positional[2:]), dict(given), None)
     results = tuple(made) if isinstance(made, tuple | list) else (made,)
-    return settled(scope, node, (positional[0], *results), type_of(node.meta.get("val"), scope.sizes))
+    return settle_result(scope, node, (positional[0], *results), type_of(node.meta.get("val"), scope.sizes))
 
 
 def fitted(content: Value, old: Value) -> Value:
     """New content of the element type and shape of what it replaces"""
     content = as_type(content, old.dtype)
-    return content if same_types(content.type, old.type) is True else expanded(content, old.shape)
+    return content if same_types(content.type, old.type) is True else expand_pair(content, old.shape)
 
 
 def place_of(scope: Scope, name: str, given: dict[str, Any], node: Node) -> tuple[int | None, storage.Lens]:

@@ -23,7 +23,7 @@ from irkit.core.vocabulary import CONSTANT
 from lowering.capture.deferred import line_of_stack
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, source_of_guard
 from lowering.errors import LoweringError
-from lowering.fold.scope import Check, Scope, bind_symbols, settled
+from lowering.fold.scope import Check, Scope, bind_symbols, settle_result
 from lowering.records.sizes import is_unbacked, truth_symbol
 from lowering.records.source_lines import line_of
 from lowering.records.torch_internals import HigherOrderOperator
@@ -68,11 +68,11 @@ def bind_number(scope: Scope, node: Node, symbol: Any, value: Value) -> None:
 
 def bind_float(scope: Scope, node: Node, symbol: Any, value: Value) -> Value:
     """A scalar tensor as the float64 that a symbol stands for."""
-    scope.numbers[symbol] = settled(scope, node, cast(value, DType.DOUBLE), None)
+    scope.numbers[symbol] = settle_result(scope, node, cast(value, DType.DOUBLE), None)
     return scope.numbers[symbol]
 
 
-def bound(scope: Scope, node: Node, symbol: Any, value: Value) -> Any:
+def bind_symbol(scope: Scope, node: Node, symbol: Any, value: Value) -> Any:
     """A symbol, whose binder a scalar tensor becomes: the symbol stands for its content."""
     bind(scope, node, symbol, value)
     return symbol
@@ -82,7 +82,10 @@ def bind(scope: Scope, node: Node, symbol: Any, value: Value) -> None:
     """Makes a scalar tensor the binder of the symbol that stands for its content."""
     if isinstance(symbol, sympy.Symbol) and symbol not in scope.binders:
         scalar = value if value.dtype is DType.INT64 else op.Cast(value, to=DType.INT64)
-        scope.binders[symbol] = (settled(scope, node, op.Reshape(scalar, []) if value.rank else scalar, None), True)
+        scope.binders[symbol] = (
+            settle_result(scope, node, op.Reshape(scalar, []) if value.rank else scalar, None),
+            True,
+        )
 
 
 def sizes_of_data(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
@@ -116,16 +119,16 @@ def sizes_of_data(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
     return own_type(result, expected, recorded)
 
 
-def restated(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
+def restate_sizes(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
     """A result with the sizes that torch recorded for those that data decides: from here on they are these."""
     if isinstance(expected, tuple) and isinstance(result, tuple):
-        return tuple(restated(scope, node, *each) for each in zip(result, expected, strict=True))
+        return tuple(restate_sizes(scope, node, *each) for each in zip(result, expected, strict=True))
     if not isinstance(result, Value) or not isinstance(expected, Tensor) or result.type == expected:
         return result
     bind_symbols(scope, result)
     vector = shape_vector(expected.shape)
     new = pair(*(op.Reshape(each, vector) for each in parts(result))) if is_complex(result) else None
-    return settled(scope, node, new or op.Reshape(result, vector), expected)
+    return settle_result(scope, node, new or op.Reshape(result, vector), expected)
 
 
 # ---------------------------------------------------------------------------------------------- what torch wrote

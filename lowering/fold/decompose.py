@@ -57,7 +57,7 @@ def can_decompose(target: Any) -> bool:
     return decomposition_of(target) is not None
 
 
-def decomposed(
+def run_decomposition(
     scope: Scope, node: Node, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], reason: str
 ) -> Any:
     """The results of `target` on arguments, through its decomposition; counted in `scope.decomposed`.

@@ -22,24 +22,24 @@ from irkit.core.ir import Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor
 from irkit.onnx.writing.models import DOMAINS_KEY
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 from lowering.capture.capture import Captured
 from lowering.capture.deferred import symbols_recorded
 from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
 from lowering.fold import storage
-from lowering.fold.assertions import Watched, as_facts, noted, settled_checks, told_by
+from lowering.fold.assertions import Watched, as_facts, noted_checks, settled_checks, told_by
 from lowering.fold.facts import facts_of, ranges_by_name
-from lowering.fold.nodes import lower_graph, reached, require_converters
+from lowering.fold.nodes import lower_graph, nodes_reached, require_converters
 from lowering.fold.result_names import output_names_of, unique
-from lowering.fold.scope import Check, Options, Scope, memory_key, stamped, tensor_constant
-from lowering.fold.simplified_sizes import relying
+from lowering.fold.scope import Check, Options, Scope, memory_key, stamp_origin, tensor_constant
+from lowering.fold.simplified_sizes import relying_on
 from lowering.records.options import DEFAULTS, ExportOptions
 from lowering.records.programs import RESULTS
 from lowering.records.sizes import Sizes, is_unbacked
 from lowering.records.torch_internals import pytree
 from lowering.records.types import type_of
-from lowering.tensors.complex_pairs import COMPLEX_KEY, boundary_type, entered, is_complex, left, pair, parts
+from lowering.tensors.complex_pairs import COMPLEX_KEY, boundary_type, from_real, is_complex, pair, parts, to_real
 from lowering.tensors.promotion import cast, scalar
 
 NUMBERS: Mapping[type, DType] = {bool: DType.BOOL, int: DType.INT64, float: DType.DOUBLE}
@@ -76,8 +76,8 @@ class Lowered:
         return [made[kind](what) if kind in made else what for kind, what in self.outputs]
 
 
-@uncollected
-def lowered(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lowered:
+@without_collector
+def lower_captured(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lowered:
     """A captured program as a graph, with the record of how it was lowered.
 
     Raises MissingConverters where operators have no converter, LoweringError where a result contradicts torch.
@@ -92,7 +92,9 @@ def lowered(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lowered:
         in_use=lambda: symbols_recorded(captured.graph_module),
     )
     known = ranges_by_name(captured, as_told)
-    sizes = relying(as_told, captured.guards, {name: found for name, found in known.items() if not is_unbacked(name)})
+    sizes = relying_on(
+        as_told, captured.guards, {name: found for name, found in known.items() if not is_unbacked(name)}
+    )
     options = Options.of(asked)
     require_converters(captured.graph_module, options)
     inputs = Inputs.of(captured, sizes, copy=asked.copy)
@@ -103,7 +105,7 @@ def lowered(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lowered:
     values = [boundary(scope, value) for value in values]
     guards = (*captured.guards, *(Guard(expr, str(expr), source) for expr, source in scope.guards))
     scope.checks.extend(restated_checks(scope, captured))
-    checks = settled_checks(scope, [*noted(scope, guards), *scope.checks], told_by(inputs.params, values))
+    checks = settled_checks(scope, [*noted_checks(scope, guards), *scope.checks], told_by(inputs.params, values))
     graph = Graph(
         tuple(value for _, value in inputs.params),
         tuple(values),
@@ -119,7 +121,7 @@ def lowered(captured: Captured, asked: ExportOptions = DEFAULTS) -> Lowered:
     present = {s.name for s in symbols_in(graph)} | numbers
     graph = attrs.evolve(graph, symbols=pmap({name: known[name] for name in sorted(present) if name in known}))
     state = {port.name: inputs.state[port.name] for port, _ in inputs.params if port.name in inputs.state}
-    count = sum(1 for n in reached(captured.graph_module) if n.op == "call_function")
+    count = sum(1 for n in nodes_reached(captured.graph_module) if n.op == "call_function")
     seconds = time.perf_counter() - start
     return Lowered(graph, captured, outputs, Counter(scope.decomposed), state, count, seconds, tuple(checks))
 
@@ -181,7 +183,7 @@ def metadata_of(captured: Captured, complex_names: Sequence[str]) -> tuple[tuple
 def domains_of(captured: Captured) -> dict[str, int]:
     """The versions of domains that the program itself names, by `torch.onnx.ops.symbolic` and its like."""
     found: dict[str, int] = {}
-    for node in reached(captured.graph_module):
+    for node in nodes_reached(captured.graph_module):
         if getattr(node.target, "namespace", "") == "onnx_symbolic":
             domain, version = (node.kwargs.get(key) for key in ("domain", "version"))
             if isinstance(domain, str) and isinstance(version, int) and domain and version > found.get(domain, 1):
@@ -206,7 +208,7 @@ class Inputs:
         """The inputs of a captured program: weights as constants, copied or not, what is written or given as
         parameters."""
         found = cls([], [], {}, {}, {})
-        written = set(storage.written_storages(reached(captured.graph_module)))
+        written = set(storage.written_storages(nodes_reached(captured.graph_module)))
         mutated = mutated_targets(captured)
         constants: dict[Any, Value] = {}
         user = iter(captured.input_names)
@@ -252,7 +254,7 @@ class Inputs:
         if type_.dtype.is_complex:
             self.complex_names.append(port.name)
             where = Origin(node=node.name, target="complex")
-            real, imaginary = (part.with_origin(where) for part in parts(entered(value)))
+            real, imaginary = (part.with_origin(where) for part in parts(from_real(value)))
             value = pair(real, imaginary).with_origin(where)
         self.given.append(value)
 
@@ -347,12 +349,12 @@ def as_result(scope: Scope, result: Any) -> Any:
     if not result.free_symbols:
         return int(result) if result.is_integer else float(result)
     value = dim_scalar(result) if result.is_integer else scalar(result, DType.DOUBLE, scope.numbers)
-    return stamped(scope, value, Origin(target="size"))
+    return stamp_origin(scope, value, Origin(target="size"))
 
 
 def boundary(scope: Scope, value: Value) -> Value:
     """A result as it leaves the graph: a complex one as pairs of real numbers in a last dimension of 2."""
-    return stamped(scope, left(value), Origin(target="complex")) if is_complex(value) else value
+    return stamp_origin(scope, to_real(value), Origin(target="complex")) if is_complex(value) else value
 
 
 def state_of(captured: Captured, scope: Scope, inputs: Inputs, results: Any) -> list[tuple[str, Value]]:

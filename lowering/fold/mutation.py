@@ -17,11 +17,11 @@ from lowering.aten.normalization.norm import instance_norm_with_update
 from lowering.errors import LoweringError
 from lowering.fold import storage
 from lowering.fold.convert import convert
-from lowering.fold.registry import operator_of, writing
-from lowering.fold.scope import Scope, hold, read_arguments, settled
+from lowering.fold.registry import operator_of, writing_operator
+from lowering.fold.scope import Scope, hold, read_arguments, settle_result
 from lowering.fold.storage import Location
 from lowering.records.types import type_of
-from lowering.tensors.complex_pairs import as_type, expanded, pair, parts
+from lowering.tensors.complex_pairs import as_type, expand_pair, pair, parts
 
 
 def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -37,7 +37,7 @@ def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
 
     def get(value: Value) -> Value:
         expected = recorded if value.dtype is held.dtype else Tensor(value.dtype, after)
-        return told(convert(scope, node, target, (value, *rest), kwargs, expected), after)
+        return with_shape(convert(scope, node, target, (value, *rest), kwargs, expected), after)
 
     same = all(dims.same(a, b) is True for a, b in zip(before, after, strict=False))
     if same and target._schema.name in storage.SAME:
@@ -48,12 +48,12 @@ def view(scope: Scope, node: Node, args: tuple[Any, ...], kwargs: dict[str, Any]
     scope.places[node] = Location(place.base, (*place.lenses, lens))
 
 
-def told(value: Value, shape: tuple[Dim, ...]) -> Value:
+def with_shape(value: Value, shape: tuple[Dim, ...]) -> Value:
     """The value with the dimensions that torch recorded, where one of its own is not known."""
     if not any_fresh(value.shape) or len(shape) != value.rank:
         return value
     if value.dtype.is_complex:
-        return pair(*(told(part, shape) for part in parts(value)))
+        return pair(*(with_shape(part, shape) for part in parts(value)))
     return value.with_type(Tensor(value.dtype, shape))
 
 
@@ -78,7 +78,9 @@ def view_of_several(scope: Scope, node: Node, source: Node, index: int) -> None:
 
     def get(value: Value) -> Value:
         every = tuple(Tensor(value.dtype, each.shape) for each in types)
-        return told(convert(scope, source, source.target, (value, *args[1:]), kwargs, every)[index], every[index].shape)
+        return with_shape(
+            convert(scope, source, source.target, (value, *args[1:]), kwargs, every)[index], every[index].shape
+        )
 
     lens = storage.by_position(get)
     scope.places[node] = Location(place.base, (*place.lenses, lens))
@@ -87,7 +89,7 @@ def view_of_several(scope: Scope, node: Node, source: Node, index: int) -> None:
 def call_inplace(scope: Scope, node: Node) -> None:
     """Lowers a call that writes its arguments: the functional operator's result is put where they live."""
     target: Any = node.target
-    functional = writing(scope.options.registry, target)
+    functional = writing_operator(scope.options.registry, target)
     args, kwargs = read_arguments(scope, node)
     written = storage.written_nodes(node)
     if functional is None or not written:
@@ -101,7 +103,7 @@ def call_inplace(scope: Scope, node: Node) -> None:
     if own and all(own):
         # What the operator returns is new; the content of what it writes follows in the functional form's results.
         types = type_of(node.meta.get("val"), scope.sizes)
-        new = settled(scope, node, tuple(several[: len(own)]), types if isinstance(types, tuple) else (types,))
+        new = settle_result(scope, node, tuple(several[: len(own)]), types if isinstance(types, tuple) else (types,))
         scope.env[node] = new if len(own) > 1 else new[0]
         several = several[len(own) :]
         for place, result in zip(written, several, strict=True):
@@ -133,21 +135,21 @@ def call_norm(scope: Scope, node: Node) -> None:
     if x.rank > 1:  # of a vector, which is empty, nothing is learnt
         for target, content in zip(storage.silent_writes(node), new, strict=True):
             write(scope, node, target, content)
-    hold(scope, node, settled(scope, node, result, type_of(node.meta.get("val"), scope.sizes)))
+    hold(scope, node, settle_result(scope, node, result, type_of(node.meta.get("val"), scope.sizes)))
 
 
 def write(scope: Scope, node: Node, target: Node, result: Value) -> None:
     """Puts `result`, cast and broadcast to what `target` is, where `target` lives."""
     old = scope.read(target)
     if node.target in RESIZES and target in scope.places and not scope.places[target].lenses:
-        scope.store[scope.places[target].base] = settled(scope, node, result, None)
+        scope.store[scope.places[target].base] = settle_result(scope, node, result, None)
         return
     result = as_type(result, old.dtype)
     if same_types(result.type, old.type) is not True:
-        result = expanded(result, old.shape)
-    result = settled(scope, node, result, old.type)
+        result = expand_pair(result, old.shape)
+    result = settle_result(scope, node, result, old.type)
     place = scope.places.get(target)
     if place is None:
         raise LoweringError(f"{node.target} writes to {target.name}, whose memory torch did not record")
     content = scope.store[place.base]
-    scope.store[place.base] = settled(scope, node, place.write(content, result), content.type)
+    scope.store[place.base] = settle_result(scope, node, place.write(content, result), content.type)

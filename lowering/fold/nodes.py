@@ -23,11 +23,11 @@ from lowering.fold.assertions import note
 from lowering.fold.complex_registry import has_converter
 from lowering.fold.control import Inlined
 from lowering.fold.convert import convert
-from lowering.fold.data_conditions import bind, bind_float, bound, number_is_own, restated, sizes_of_data
+from lowering.fold.data_conditions import bind, bind_float, bind_symbol, number_is_own, restate_sizes, sizes_of_data
 from lowering.fold.decompose import can_decompose
 from lowering.fold.mutation import call_inplace, call_norm, view, view_of_several
-from lowering.fold.registry import operator_of, writing
-from lowering.fold.scope import Check, Options, Scope, hold, read_arguments, settled, tensor_constant
+from lowering.fold.registry import operator_of, writing_operator
+from lowering.fold.scope import Check, Options, Scope, hold, read_arguments, settle_result, tensor_constant
 from lowering.records.sizes import Sizes, truth_symbol
 from lowering.records.source_lines import source_of
 from lowering.records.torch_internals import C, HigherOrderOperator, OpOverload
@@ -63,7 +63,7 @@ def lower_graph(
     Raises LoweringError where a converter contradicts what FX recorded or an operator has none. `outer` is the scope of
     the graph that this one is lowered for, `closed` says that it becomes a body rather than a part of it.
     """
-    scope = Scope(sizes, options, bases=storage.written_storages(reached(module)), lower=lower_graph)
+    scope = Scope(sizes, options, bases=storage.written_storages(nodes_reached(module)), lower=lower_graph)
     if outer is not None:
         # A body is closed: what binds symbols outside is no value of its own. A decomposition is no body.
         scope.binders = {} if closed else outer.binders
@@ -83,7 +83,7 @@ def lower_graph(
 def at_last(scope: Scope, node: Node) -> Any:
     """What a result of the graph holds once everything is written: of a view, read with what binds its symbols."""
     value = scope.read(node)
-    return settled(scope, node, value, None) if node in scope.places and isinstance(value, Value) else value
+    return settle_result(scope, node, value, None) if node in scope.places and isinstance(value, Value) else value
 
 
 def lower_nodes(scope: Scope, module: GraphModule) -> Node:
@@ -183,7 +183,7 @@ def number_of(scope: Scope, node: Node, number: Any) -> Any:
             bind(scope, node, symbol, getattr(op, how)(value) if how else value)
     if not symbols & scope.numbers.keys():
         return number
-    return settled(scope, node, scalar(number, DType.DOUBLE, scope.numbers), None)
+    return settle_result(scope, node, scalar(number, DType.DOUBLE, scope.numbers), None)
 
 
 def getitem(scope: Scope, node: Node) -> None:
@@ -202,7 +202,7 @@ def hold_result(scope: Scope, node: Node, value: Any) -> None:
     """`hold`, of what may be a number that a body of control flow takes or gives as a tensor."""
     recorded = node.meta.get("val")
     if isinstance(value, Value) and isinstance(recorded, torch.SymInt):
-        value = bound(scope, node, scope.sizes.dim(recorded), value)
+        value = bind_symbol(scope, node, scope.sizes.dim(recorded), value)
     elif isinstance(value, Value) and isinstance(recorded, torch.SymFloat):
         value = bind_float(scope, node, scope.sizes.number(recorded.node.expr), value)
     hold(scope, node, value)
@@ -247,7 +247,7 @@ def item(scope: Scope, node: Node) -> Any:
         return number_of(scope, node, size_of(scope, recorded))
     if isinstance(recorded, torch.SymFloat):
         return bind_float(scope, node, scope.sizes.number(recorded.node.expr), number)
-    return bound(scope, node, scope.sizes.dim(recorded), value)
+    return bind_symbol(scope, node, scope.sizes.dim(recorded), value)
 
 
 def call_operator(scope: Scope, node: Node) -> None:
@@ -258,9 +258,9 @@ def call_operator(scope: Scope, node: Node) -> None:
         args, kwargs = with_numbers(node, args, kwargs, expected)
     result = convert(scope, node, operator_of(node.target), args, kwargs, expected)
     own = sizes_of_data(scope, node, result, expected)
-    result = settled(scope, node, result, own)
+    result = settle_result(scope, node, result, own)
     if own is not expected:
-        result = restated(scope, node, result, expected)
+        result = restate_sizes(scope, node, result, expected)
     if scope.bases and isinstance(result, Value):
         view(scope, node, args, kwargs)
     scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
@@ -340,14 +340,14 @@ def name_of_operator(target: Any) -> str:
     return target._schema.name if isinstance(target, OpOverload) else ""
 
 
-def reached(module: GraphModule) -> Iterator[Node]:
+def nodes_reached(module: GraphModule) -> Iterator[Node]:
     """The nodes of a graph and of the regions that are inlined in it, in the order of execution."""
     for node in module.graph.nodes:
         if control.is_region(node.target):
             for argument in node.args:
                 inner = getattr(module, str(argument.target), None) if isinstance(argument, Node) else None
                 if isinstance(inner, GraphModule):
-                    yield from reached(inner)
+                    yield from nodes_reached(inner)
         yield node
 
 
@@ -355,14 +355,14 @@ def require_converters(module: GraphModule, options: Options) -> None:
     """Raises MissingConverters, with all of them, for operators that nothing can lower."""
     counts: Counter[str] = Counter()
     places: dict[str, str] = {}
-    for node in reached(module):
+    for node in nodes_reached(module):
         target: Any = node.target
         if node.op != "call_function" or not isinstance(target, OpOverload):
             continue
         if computes_nothing(target) or isinstance(node.meta.get("val"), _SIZES):
             continue
         writes = bool(storage.written_arguments(target))
-        functional = writing(options.registry, target) if writes else operator_of(target)
+        functional = writing_operator(options.registry, target) if writes else operator_of(target)
         known = functional is not None and has_converter(options.registry, functional)
         if not known and (options.strict or functional is None or not can_decompose(functional)):
             counts[str(target)] += 1

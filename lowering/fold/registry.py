@@ -56,7 +56,7 @@ def standard_entry(function: Converter) -> Entry:
     return entry(function)
 
 
-def gathered(*modules: ModuleType, prefixes: tuple[str, ...] = tuple(PREFIXES)) -> PMap[str, Converter]:
+def gather_converters(*modules: ModuleType, prefixes: tuple[str, ...] = tuple(PREFIXES)) -> PMap[str, Converter]:
     """Every converter function of the modules by its name, which starts with one of the prefixes, and by its aliases.
 
     Raises LoweringError where two modules define one name.
@@ -82,7 +82,7 @@ def converter_modules() -> tuple[str, ...]:
     return tuple(info.name for info in found if not info.ispkg)
 
 
-def loaded(names: Iterable[str]) -> tuple[ModuleType, ...]:
+def load_modules(names: Iterable[str]) -> tuple[ModuleType, ...]:
     """The modules of these names."""
     return tuple(importlib.import_module(name) for name in names)
 
@@ -125,14 +125,14 @@ def by_operator(converters: Mapping[Any, Converter]) -> dict[Any, Converter]:
     return found
 
 
-STANDARD = gathered(*loaded(name for name in converter_modules() if name not in LOADED_LATE))
+STANDARD = gather_converters(*load_modules(name for name in converter_modules() if name not in LOADED_LATE))
 """irkit's own converters by function name, but for those that are loaded late."""
 
 
 @cache
 def late_converters() -> PMap[str, Converter]:
     """The converters of the modules that are loaded late, by function name."""
-    return gathered(*loaded(sorted(LOADED_LATE)))
+    return gather_converters(*load_modules(sorted(LOADED_LATE)))
 
 
 def standard_converter(names: Sequence[str]) -> Converter | None:
@@ -181,7 +181,7 @@ def names_of(target: Any) -> tuple[str, ...]:
     return (*own, f"aten_{name}") if space == "prims" and name in AS_ATEN else own
 
 
-def writing(registry: Registry, target: Any) -> Any:
+def writing_operator(registry: Registry, target: Any) -> Any:
     """The operator whose converter serves a call that writes arguments: itself where the caller hands one in for it, or
     irkit has one for just that (which returns the results, then the new contents), else torch's functional form of it;
     None where there is none."""

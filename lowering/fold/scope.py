@@ -183,7 +183,7 @@ def tensor_constant(known: dict[Any, Value], tensor: torch.Tensor, name: str, *,
     return known[key]
 
 
-def settled(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
+def settle_result(scope: Scope, node: Node, result: Any, expected: Any) -> Any:
     """The result checked against what FX recorded, its dimensions refined by it, its new values given an origin.
 
     Of several results each value below them is made anew once, so that a random draw that two of them use stays one.
@@ -236,13 +236,13 @@ def differ_at_trace(sizes: Sizes, ours: tuple[Any, ...], theirs: tuple[Any, ...]
     return any(a is not None and b is not None and a != b for a, b in pairs)
 
 
-def stamped(scope: Scope, value: Value, origin: Origin) -> Value:
+def stamp_origin(scope: Scope, value: Value, origin: Origin) -> Value:
     """`value` with `origin` on every value below it that has none, and binders on data-dependent ShapeVectors."""
     return stamped_all(scope, {value: value.type}, origin)[value]
 
 
 def stamped_all(scope: Scope, refined: Mapping[Value, Type], origin: Origin) -> Mapping[Value, Value]:
-    """What each key becomes: of its refined type, stamped as by `stamped`, with what they share made anew once."""
+    """What each key becomes: of its refined type, stamped as by `stamp_origin`, with what they share made anew once."""
     new = {v: v if v.type is t else v.with_type(t) for v, t in refined.items() if is_placed(v)}
     for v in walk.post_order(tuple(refined), stop=is_placed):
         inputs = tuple(None if i is None else new.get(i, i) for i in v.inputs)

@@ -22,7 +22,7 @@ EXTREMES = (dims.Max, dims.Min)
 """What torch writes for sizes that have an end."""
 
 
-def relying(sizes: Sizes, guards: Sequence[Guard], ranges: Mapping[str, Range]) -> Sizes:
+def relying_on(sizes: Sizes, guards: Sequence[Guard], ranges: Mapping[str, Range]) -> Sizes:
     """The same translation of torch's sizes, simplified by guards and by ranges of the symbols, by the user's names."""
     equal: dict[Any, Any] = {}
     for guard in guards:

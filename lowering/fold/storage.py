@@ -20,8 +20,8 @@ from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value
 from lowering.records.torch_internals import OpOverload
-from lowering.tensors.complex_pairs import entered, left, pair, parts
-from lowering.tensors.shaping import place_of, replaced, reshape, slice_bounds
+from lowering.tensors.complex_pairs import from_real, pair, parts, to_real
+from lowering.tensors.shaping import place_of, replace_slice, reshape, slice_bounds
 
 Get = Callable[[Value], Value]
 Put = Callable[[Value, Value], Value]
@@ -207,7 +207,7 @@ def conjugate(new: Value) -> Value:
 
 OF_PARTS: Mapping[str, Put] = {
     "real": put_real, "imag": lambda base, new: pair(parts(base)[0], new),
-    "view_as_real": lambda base, new: entered(new), "view_as_complex": lambda base, new: left(new),
+    "view_as_real": lambda base, new: from_real(new), "view_as_complex": lambda base, new: to_real(new),
     "_conj": lambda base, new: conjugate(new), "conj": lambda base, new: conjugate(new),
     "_neg_view": in_parts(lambda base, new: op.Neg(new)),
 }  # fmt: skip
@@ -232,7 +232,7 @@ def put_slice(args: tuple[Any, ...], get: Get) -> Put:
         axis = dim % base.rank
         if step != 1:
             return put_by_position(base, new, get)
-        return replaced(base, new, axis, *slice_bounds(start, end, base.shape[axis]))
+        return replace_slice(base, new, axis, *slice_bounds(start, end, base.shape[axis]))
 
     return put
 
@@ -244,7 +244,7 @@ def put_select(args: tuple[Any, ...], get: Get) -> Put:
     def put(base: Value, new: Value) -> Value:
         axis = dim % base.rank
         at = place_of(index, base.shape[axis])
-        return replaced(base, op.Unsqueeze(new, [axis]), axis, at, dims.add(at, 1))
+        return replace_slice(base, op.Unsqueeze(new, [axis]), axis, at, dims.add(at, 1))
 
     return put
 

@@ -22,7 +22,7 @@ from lowering.capture.inputs.scalars import as_numbers
 from lowering.capture.patches.table import Occasion, patched
 from lowering.errors import LoweringError
 from lowering.records.programs import first_line
-from lowering.records.pytrees import registering
+from lowering.records.pytrees import register_classes
 from lowering.records.torch_internals import FakeTensor, pytree
 from lowering.records.types import array_of
 
@@ -181,7 +181,7 @@ def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def compared(program: Program, expected: Any, actual: Any, sizes: Any, rtol: float | None) -> SizeReport:
     """The comparison of two results: structure, then element type, shape and values of each leaf."""
-    with program.lowered.captured.pytrees(), registering(expected, actual):
+    with program.lowered.captured.pytrees(), register_classes(expected, actual):
         ours, our_spec = pytree.tree_flatten(actual)
         theirs, their_spec = pytree.tree_flatten(expected)
     if our_spec != their_spec:

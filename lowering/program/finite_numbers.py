@@ -18,7 +18,7 @@ from irkit.core.origins import Origin
 from irkit.core.types import DType
 from lowering.fold.scope import Check
 from lowering.tensors.promotion import cast
-from passes.rules.nan import POOLS, assumed, compared
+from passes.rules.nan import POOLS, compared_operands, nan_assumptions
 from passes.targets import Target
 
 FINITE = "finite"
@@ -30,7 +30,7 @@ HINT = 'export with rules="default+nan" to keep NaN, which takes time; or look w
 def places(graph: Graph) -> Mapping[tuple[str, str], tuple[Value, ...]]:
     """What relies on finite numbers: values by operator and line of the user's model."""
     found: dict[tuple[str, str], tuple[Value, ...]] = {}
-    for value in assumed(graph):
+    for value in nan_assumptions(graph):
         key = (value.op, value.origin.source)
         found[key] = (*found.get(key, ()), value)
     return found
@@ -64,7 +64,7 @@ def conditions(graph: Graph) -> tuple[Check, ...]:
 
 def holds(values: tuple[Value, ...]) -> Value:
     """Whether what some values compare is no NaN, and no pooling found a window of -inf alone."""
-    odd = [op.IsNaN(x) for value in values for x in compared(value) if x.dtype.is_float]
+    odd = [op.IsNaN(x) for value in values for x in compared_operands(value) if x.dtype.is_float]
     pools = [cast(value, DType.DOUBLE) for value in values if value.op in POOLS]
     lows = [float(np.finfo(value.dtype.numpy).min) for value in values if value.op in POOLS]
     odd += [op.LessOrEqual(x, const(np.float64(low))) for x, low in zip(pools, lows, strict=True)]

@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 
 from irkit.contract.as_json import contract_of
 from irkit.contract.sizes import binding_of, check_sizes, names_of, sizes_after
-from irkit.core.freeze import freezing
+from irkit.core.freeze import freezer
 from irkit.core.ir import Graph
 from irkit.core.types import DType, Tensor, dims_of
 from irkit.dims import symbols_of
@@ -276,7 +276,7 @@ class Program:
     def frozen(self) -> Program:
         """The same program with its weights copied, which stays what it is while the model goes on training. Raises
         StaleError where a weight was written into before."""
-        frozen = freezing()
+        frozen = freezer()
         graph = frozen(self.graph)
         return attrs.evolve(
             self, graph=graph, made=self.made.then(frozen), lowered=attrs.evolve(self.lowered, graph=graph)

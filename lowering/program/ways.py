@@ -15,7 +15,7 @@ from irkit.core.ir import Graph
 from lowering.capture.capture import capture_model
 from lowering.capture.traces import traced_module
 from lowering.direct.entry import directly
-from lowering.fold.lower import Lowered, lowered
+from lowering.fold.lower import Lowered, lower_captured
 from lowering.program.clock import Clock
 from lowering.records.options import DIRECT, ExportOptions
 
@@ -110,7 +110,7 @@ def lower_model(
     with clock("capture"):
         captured = capture_model(model, args, kwargs, options)
     with clock("lower"):
-        return lowered(captured, options)
+        return lower_captured(captured, options)
 
 
 def is_captured(model: Any) -> bool:

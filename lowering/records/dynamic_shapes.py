@@ -445,7 +445,7 @@ def bound_sizes(places: Sequence[Place], sizes: Sequence[Any]) -> dict[str, tupl
     return bound
 
 
-def expected(place: Place, bound: Mapping[str, Any]) -> Any:
+def expected_size(place: Place, bound: Mapping[str, Any]) -> Any:
     """The size that a place must have, given the sizes of names; None where a name in it stands nowhere alone."""
     if any(symbol.name not in bound for symbol in dims.symbols_of(place.expr)):
         return None
@@ -493,7 +493,7 @@ def check_examples(places: Sequence[Place], leaves: Sequence[Leaf]) -> None:
     check_ranges(places, leaves)
     plain = {name: size for name, (size, _) in bound.items()}
     for place, size in zip(places, sizes, strict=True):
-        wanted = expected(place, plain)
+        wanted = expected_size(place, plain)
         if wanted is None and not fits(place, size, plain):
             raise CaptureError(
                 f"{location(place, leaves)} is {size} in the example, which is no {place.text}",

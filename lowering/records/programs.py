@@ -120,7 +120,7 @@ def sources_of(in_spec: pytree.TreeSpec, positional: list[str]) -> list[str]:
     return sources if len(sources) == in_spec.num_leaves else [""] * in_spec.num_leaves
 
 
-def loaded(path: Path, known: Registrations) -> ExportedProgram:
+def load_program(path: Path, known: Registrations) -> ExportedProgram:
     """The program in a `.pt2` file. Classes of caches that it mentions are registered on the way.
 
     Raises CaptureError for a file that is missing or no program, and for classes that nobody registers.

@@ -121,7 +121,7 @@ def with_positions(node: pytree.NodeDef) -> pytree.NodeDef:
     return node._replace(flatten_with_keys_fn=flatten_with_keys)
 
 
-def registering(*objects: object) -> Registrations:
+def register_classes(*objects: object) -> Registrations:
     """A block in which torch's pytree knows every class inside `objects` -> the block, to be told of more."""
     return Registrations(objects)
 
@@ -146,7 +146,7 @@ def entries(kind: type) -> Iterator[tuple[dict[Any, Any], Any, Any]]:
 
 
 @contextmanager
-def defining(known: Definitions) -> Iterator[None]:
+def use_definitions(known: Definitions) -> Iterator[None]:
     """A block in which torch's pytree opens classes as it did when they were captured, whoever has registered them or
     taken them out since."""
     with TABLES:

@@ -5,7 +5,7 @@ Element types as torch promotes them, shapes, NaN, pairs of complex numbers, res
 
 from lowering.tensors.complex_pairs import is_complex, pair, parts
 from lowering.tensors.pieces import full
-from lowering.tensors.promotion import Operand, cast, floating, floating_all, promoted, result_dtype, scalar
+from lowering.tensors.promotion import Operand, cast, floating_all, promote, result_dtype, scalar, to_float
 from lowering.tensors.shaping import (
     axes,
     axis,
@@ -16,7 +16,7 @@ from lowering.tensors.shaping import (
     iota,
     permute,
     reshape,
-    sliced,
+    slice_axis,
     squeeze,
     unsqueeze,
 )
@@ -24,9 +24,9 @@ from lowering.tensors.shaping import (
 __all__ = [
     # element types
     "Operand",
-    "promoted",
+    "promote",
     "result_dtype",
-    "floating",
+    "to_float",
     "floating_all",
     "cast",
     "scalar",
@@ -43,7 +43,7 @@ __all__ = [
     "squeeze",
     "unsqueeze",
     "concat",
-    "sliced",
+    "slice_axis",
     # complex numbers as pairs
     "is_complex",
     "pair",

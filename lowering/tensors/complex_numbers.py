@@ -43,14 +43,14 @@ def product(a: Parts, b: Parts, function: Callable[[Value, Value], Value] = op.M
     return real, op.Add(function(a[0], b[1]), function(a[1], b[0]))
 
 
-def squared(a: Parts) -> Value:
+def squared_modulus(a: Parts) -> Value:
     """|a| ** 2"""
     return op.Add(op.Mul(a[0], a[0]), op.Mul(a[1], a[1]))
 
 
 def near_modulus(a: Parts) -> Value:
     """|a| of numbers whose squares neither overflow nor vanish."""
-    return op.Sqrt(squared(a))
+    return op.Sqrt(squared_modulus(a))
 
 
 def modulus(a: Parts) -> Value:
@@ -72,7 +72,7 @@ def hypotenuse(a: Value, b: Value) -> Value:
 
 def near_quotient(a: Parts, b: Parts) -> Parts:
     """a / b, and a where b is 0, of numbers b whose squares neither overflow nor vanish."""
-    size = squared(b)
+    size = squared_modulus(b)
     nothing, one = op.Equal(size, 0), scalar(1, size.dtype)
     size = op.Where(nothing, one, size)
     made = product(a, (op.Where(nothing, one, b[0]), op.Neg(b[1])))
@@ -107,10 +107,10 @@ def root(a: Parts, *, roomy: bool) -> Parts:
     small = op.Div(height, op.Mul(large, 2))
     small = op.Where(op.Or(op.Equal(height, 0), op.IsInf(height)), height, small)
     left = op.Less(x, 0)
-    return op.Where(left, small, large), signed(op.Where(left, large, small), y)
+    return op.Where(left, small, large), copy_sign(op.Where(left, large, small), y)
 
 
-def signed(size: Value, sign: Value) -> Value:
+def copy_sign(size: Value, sign: Value) -> Value:
     """size with the sign of another number, of -0 too."""
     return op.Where(is_negative(sign), op.Neg(size), size)
 

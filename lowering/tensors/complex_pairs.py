@@ -21,7 +21,7 @@ from irkit.core.ir import Graph, Value
 from irkit.core.types import DType, Tensor
 from lowering.errors import Unsupported
 from lowering.tensors.promotion import COMPLEX32, ComplexHalf, cast, scalar
-from lowering.tensors.shaping import expand, picked, unsqueeze
+from lowering.tensors.shaping import expand, pick_index, unsqueeze
 
 PAIR = "irkit::Pair"
 """The op of a complex value: its operands are the real and the imaginary part."""
@@ -54,7 +54,7 @@ def is_complex(x: Any) -> bool:
     return isinstance(x, complex) or (isinstance(x, Tensor) and x.dtype.is_complex)
 
 
-def involved(args: Any, expected: Any) -> bool:
+def involves_complex(args: Any, expected: Any) -> bool:
     """True where some operand, in lists too, or a result is complex."""
     pending = [*args, expected]
     while pending:
@@ -98,14 +98,14 @@ def boundary_type(type_: Tensor) -> Tensor:
     return Tensor(PARTS[type_.dtype], (*type_.shape, 2)) if type_.dtype.is_complex else type_
 
 
-def entered(x: Value) -> Value:
+def from_real(x: Value) -> Value:
     """The complex value of a real one with real and imaginary part along its last dimension."""
     last = x.rank - 1
-    return pair(picked(x, last, 0), picked(x, last, 1))
+    return pair(pick_index(x, last, 0), pick_index(x, last, 1))
 
 
-def left(x: Value) -> Value:
-    """A complex value as a real one: real and imaginary part along a new last dimension; what it was `entered` from,
+def to_real(x: Value) -> Value:
+    """A complex value as a real one: real and imaginary part along a new last dimension; what it was `from_real` from,
     where it was."""
     real, imaginary = parts(x)
     source = real.inputs[0] if real.op == imaginary.op == "Gather" else None
@@ -144,7 +144,7 @@ def as_type(x: Value, dtype: DType) -> Value:
     return pair(cast(a, PARTS[dtype]), cast(b, PARTS[dtype]))
 
 
-def expanded(x: Value, shape: Sequence[Any]) -> Value:
+def expand_pair(x: Value, shape: Sequence[Any]) -> Value:
     """x repeated to that shape."""
     return pair(*(expand(part, shape) for part in parts(x))) if x.dtype.is_complex else expand(x, shape)
 
@@ -210,10 +210,14 @@ def componentwise(converter: Callable[..., Any], names: Sequence[str]) -> Callab
     def halves(*args: Any, expected: Any = None, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         for name, x in given.items():
-            if name not in CONTENT | TEMPLATES and not isinstance(x, DType | ComplexHalf) and involved([x], None):
+            if (
+                name not in CONTENT | TEMPLATES
+                and not isinstance(x, DType | ComplexHalf)
+                and involves_complex([x], None)
+            ):
                 raise Unsupported(f"it is not known what a complex {name} means")
         whole = is_complex(expected) or any(
-            involved([x], None) for n, x in given.items() if n in CONTENT or isinstance(x, DType | ComplexHalf)
+            involves_complex([x], None) for n, x in given.items() if n in CONTENT or isinstance(x, DType | ComplexHalf)
         )
         made = []
         for index in (0, 1) if whole else (0,):

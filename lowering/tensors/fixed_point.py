@@ -43,7 +43,7 @@ def rounded_later(weights: Value) -> tuple[Value, Value]:
     return whole, op.Pow(scalar(2, DType.DOUBLE), op.Neg(bits))
 
 
-def resized(x: Value, axes: Sequence[int], matrices: Sequence[np.ndarray | Value]) -> Value:
+def resample(x: Value, axes: Sequence[int], matrices: Sequence[np.ndarray | Value]) -> Value:
     """x, of uint8, times a matrix (out, size) of weights along every axis.
 
     The sums are taken in float64, which holds all of them exactly.

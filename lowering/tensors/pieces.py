@@ -23,12 +23,12 @@ NARROW = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 """Integers of which ONNX has no sums."""
 
 
-def widened(x: Value) -> Value:
+def widen(x: Value) -> Value:
     """x in the type that torch computes in: f32 for the half types."""
     return cast(x, DType.FLOAT) if x.dtype in HALVES else x
 
 
-def compressed(x: Value, kept: Value) -> Value:
+def compress_rows(x: Value, kept: Value) -> Value:
     """The rows of x that a vector of bools keeps; bf16, of which ONNX drops none, passes through f32."""
     return cast(op.Compress(cast(x, DType.FLOAT) if x.dtype is DType.BFLOAT16 else x, kept, axis=0), x.dtype)
 
@@ -60,7 +60,7 @@ def mean(x: Value, axes: Sequence[int] | None = None, keepdims: bool = False) ->
     count = dims.product(x.shape[a] for a in (range(x.rank) if axes is None else axes))
     if not may_be_empty(count):
         return op.ReduceMean(x, over, keepdims=int(keepdims))
-    wide = widened(x)  # a sum of half numbers overflows where their mean does not
+    wide = widen(x)  # a sum of half numbers overflows where their mean does not
     return cast(op.Div(op.ReduceSum(wide, over, keepdims=int(keepdims)), scalar(count, wide.dtype)), x.dtype)
 
 
@@ -105,7 +105,7 @@ def per_axis(values: Any, rank: int) -> tuple[Any, ...]:
     return listed * rank if len(listed) == 1 else listed
 
 
-def reduced(loss: Value, reduction: int) -> Value:
+def reduce_loss(loss: Value, reduction: int) -> Value:
     """Elementwise losses as they are (0), their mean (1) or their sum (2)."""
     if reduction == 0:
         return loss

@@ -72,7 +72,7 @@ def kind(dtype: DType) -> int:
     return 2 if dtype.is_float else 3 if dtype.is_complex else _KIND[dtype]
 
 
-def promote(a: DType, b: DType) -> DType:
+def promote_types(a: DType, b: DType) -> DType:
     """The smallest element type that holds both, as `torch.promote_types`. Raises Unsupported where torch has none."""
     if a is b:
         return a
@@ -122,7 +122,7 @@ def result_dtype(*operands: Operand) -> DType:
         else:
             category, dtype = 2, number_dtype(operand)
         held = found[category]
-        found[category] = dtype if held is None else promote(held, dtype)
+        found[category] = dtype if held is None else promote_types(held, dtype)
     result = combined(combined(found[0], found[1]), found[2])
     if result is None:
         raise Unsupported("there is no operand to take an element type from")
@@ -140,7 +140,7 @@ def combined(high: DType | None, low: DType | None) -> DType | None:
     if high in _LONE and low.is_complex:
         return low
     if high is DType.BOOL or low.is_float or low.is_complex:
-        return promote(high, low)
+        return promote_types(high, low)
     return high
 
 
@@ -166,11 +166,11 @@ def in_digits(*operands: Operand) -> tuple[tuple[Value, ...], DType]:
     them, so that one result is rounded to it, as torch does."""
     dtype = result_dtype(*operands)
     if any(is_beyond(x, dtype) for x in operands):
-        return promoted(*operands, to=DType.FLOAT), dtype
-    return promoted(*operands, to=dtype), dtype
+        return promote(*operands, to=DType.FLOAT), dtype
+    return promote(*operands, to=dtype), dtype
 
 
-def promoted(*operands: Operand, to: DType | None = None) -> tuple[Value, ...]:
+def promote(*operands: Operand, to: DType | None = None) -> tuple[Value, ...]:
     """The operands as tensors of one element type: `to`, or the one that torch computes in."""
     dtype = result_dtype(*operands) if to is None else to
     return tuple(cast(x, dtype) if isinstance(x, Value) else scalar(x, dtype) for x in operands)
@@ -181,7 +181,7 @@ def cast(x: Value, dtype: DType) -> Value:
     return x if x.dtype is dtype else op.Cast(x, to=int(dtype))
 
 
-def floating(x: Value) -> Value:
+def to_float(x: Value) -> Value:
     """x as floating point: integers and bools become f32."""
     return cast(x, DEFAULT) if x.dtype.is_integer or x.dtype is DType.BOOL else x
 
@@ -189,7 +189,7 @@ def floating(x: Value) -> Value:
 def floating_all(*operands: Operand) -> tuple[Value, ...]:
     """The operands promoted, and to f32 where that gives an integer or bool."""
     dtype = result_dtype(*operands)
-    return promoted(*operands, to=DEFAULT if dtype.is_integer or dtype is DType.BOOL else dtype)
+    return promote(*operands, to=DEFAULT if dtype.is_integer or dtype is DType.BOOL else dtype)
 
 
 def sum_dtype(x: Value, dtype: DType | None = None) -> DType:
@@ -248,14 +248,14 @@ def symbolic(expr: Any, numbers: Mapping[Any, Value] = NONE) -> Value:
         return op.Div(*(cast(symbolic(part, numbers), DType.DOUBLE) for part in (top, bottom)))
     parts = [cast(symbolic(part, numbers), DType.DOUBLE) for part in expr.args]
     if isinstance(expr, sympy.Add):
-        return folded(op.Add, parts)
+        return fold_left(op.Add, parts)
     if isinstance(expr, sympy.Mul):
-        return folded(op.Mul, parts)
+        return fold_left(op.Mul, parts)
     if isinstance(expr, sympy.Pow):
         return power(expr, parts)
     rounding = _FUNCTIONS.get(kind_of(expr))
     if rounding is not None:
-        return folded(getattr(op, rounding), parts) if len(parts) > 1 else getattr(op, rounding)(*parts)
+        return fold_left(getattr(op, rounding), parts) if len(parts) > 1 else getattr(op, rounding)(*parts)
     raise Unsupported(f"the symbolic number {expr} has no ONNX form")
 
 
@@ -289,17 +289,17 @@ def comparison(expr: Any, numbers: Mapping[Any, Value] = NONE) -> Value:
     """A sympy truth value as a bool."""
     parts = [symbolic(part, numbers) for part in expr.args]
     if isinstance(expr, sympy.Rel):
-        both = promoted(*parts, to=result_dtype(*parts))
+        both = promote(*parts, to=result_dtype(*parts))
         return (
             op.Not(op.Equal(*both)) if isinstance(expr, sympy.Ne) else getattr(op, _COMPARISONS[kind_of(expr)])(*both)
         )
     name = _COMPARISONS.get(kind_of(expr))
     if name is None:
         raise Unsupported(f"the symbolic truth value {expr} has no ONNX form")
-    return op.Not(*parts) if name == "Not" else folded(getattr(op, name), parts)
+    return op.Not(*parts) if name == "Not" else fold_left(getattr(op, name), parts)
 
 
-def folded(function: Any, parts: list[Value]) -> Value:
+def fold_left(function: Any, parts: list[Value]) -> Value:
     """function(function(a, b), c)..."""
     result = parts[0]
     for part in parts[1:]:

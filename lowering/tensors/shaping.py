@@ -87,7 +87,7 @@ def permute(x: Value, order: Iterable[int]) -> Value:
     return x if order == tuple(range(x.rank)) else op.Transpose(x, perm=order)
 
 
-def moved(x: Value, source: int, target: int) -> Value:
+def move_axis(x: Value, source: int, target: int) -> Value:
     """x with one axis moved to another place, the others in order."""
     source, target = axis(source, x.rank), axis(target, x.rank)
     order = [i for i in range(x.rank) if i != source]
@@ -111,7 +111,7 @@ def vector(x: Value) -> Value:
     return unsqueeze(x, 0) if x.rank == 0 else x
 
 
-def sliced(x: Value, dim: int, start: Dim | None, stop: Dim | None, step: Dim = 1) -> Value:
+def slice_axis(x: Value, dim: int, start: Dim | None, stop: Dim | None, step: Dim = 1) -> Value:
     """x[start:stop:step] along one axis; the bounds as in Python."""
     if (start is None or _is(start, 0)) and (stop is None or _is(stop, LAST)) and _is(step, 1):
         return x
@@ -159,10 +159,10 @@ def _clamped(index: Dim, size: Dim) -> Dim:
     return size if dims.same(at, size) is True else dims.maximum(0, dims.minimum(at, size))
 
 
-def replaced(x: Value, part: Value, at: int, low: Dim, high: Dim) -> Value:
+def replace_slice(x: Value, part: Value, at: int, low: Dim, high: Dim) -> Value:
     """x with the places from low on and below high along an axis replaced by `part`, of that very shape."""
-    before = [] if _same(low, 0) else [sliced(x, at, None, low)]
-    after = [] if _same(high, x.shape[at]) else [sliced(x, at, high, None)]
+    before = [] if _same(low, 0) else [slice_axis(x, at, None, low)]
+    after = [] if _same(high, x.shape[at]) else [slice_axis(x, at, high, None)]
     return concat([*before, part, *after], at)
 
 
@@ -174,7 +174,7 @@ def _is(dim: Dim, number: int) -> bool:
     return type(dim) is int and dim == number
 
 
-def picked(x: Value, dim: int, index: Dim) -> Value:
+def pick_index(x: Value, dim: int, index: Dim) -> Value:
     """x[index] along one axis, which goes away."""
     return op.Gather(x, dim_scalar(index), axis=dim)
 
@@ -214,6 +214,6 @@ def broadcast_all(*values: Value) -> tuple[Value, ...]:
     return tuple(expand(v, shape) for v in values)
 
 
-def aligned(x: Value, dim: int, rank: int) -> Value:
+def align_axis(x: Value, dim: int, rank: int) -> Value:
     """A vector laid along axis `dim` of `rank` dimensions, the others of size 1."""
     return unsqueeze(x, *(i for i in range(rank) if i != dim))

@@ -14,7 +14,7 @@ from irkit.core.types import DType, Tensor
 from irkit.dims import Dim, signs
 from irkit.ops.types.contents import contents
 from irkit.pattern import attribute_of, uniform
-from passes.analysis.known_sizes import read
+from passes.analysis.known_sizes import sizes_held
 from passes.analysis.questions import axes_of, positive
 
 DEEP = 24
@@ -54,24 +54,24 @@ def _is(dim: Dim, number: int) -> bool:
     return type(dim) is int and dim == number
 
 
-def counted(value: Value | None, depth: int = DEEP) -> Counted | None:
+def count_of(value: Value | None, depth: int = DEEP) -> Counted | None:
     """What an int64 tensor counts; None where it does not, or where that cannot be told."""
     if value is None or depth < 0 or not isinstance(value.type, Tensor) or value.dtype is not DType.INT64:
         return None
     if value.op in ("Unsqueeze", "Squeeze", "Expand", "Slice", "Concat", "Add", "Sub", "Identity", "Mul"):
         return _READERS[value.op](value, depth - 1)
     if value.op == "Range":
-        start, step = read(value.inputs[0]), read(value.inputs[2])
+        start, step = sizes_held(value.inputs[0]), sizes_held(value.inputs[2])
         return None if start is None or step is None else Counted(start.dims[0], (step.dims[0],))
     number = uniform(value)
     if number is not None:
         return Counted(int(number), (0,) * value.rank)
-    sizes = read(value)
+    sizes = sizes_held(value)
     return Counted(sizes.dims[0], (0,) * sizes.rank) if sizes is not None and len(sizes.dims) == 1 else None
 
 
 def _unsqueeze(value: Value, depth: int) -> Counted | None:
-    inner, axes = counted(value.inputs[0], depth), axes_of(value.inputs[1])
+    inner, axes = count_of(value.inputs[0], depth), axes_of(value.inputs[1])
     if inner is None or axes is None:
         return None
     steps = iter(inner.steps)
@@ -80,7 +80,7 @@ def _unsqueeze(value: Value, depth: int) -> Counted | None:
 
 
 def _squeeze(value: Value, depth: int) -> Counted | None:
-    inner, axes = counted(value.inputs[0], depth), axes_of(value.inputs[1] if len(value.inputs) > 1 else None)
+    inner, axes = count_of(value.inputs[0], depth), axes_of(value.inputs[1] if len(value.inputs) > 1 else None)
     if inner is None or axes is None:
         return None
     places = positive(axes, len(inner.steps))
@@ -89,14 +89,14 @@ def _squeeze(value: Value, depth: int) -> Counted | None:
 
 def _expand(value: Value, depth: int) -> Counted | None:
     source = value.inputs[0]
-    inner = counted(source, depth)
+    inner = count_of(source, depth)
     if inner is None or source is None:
         return None
     return inner.over(source.shape, value.shape)
 
 
 def _slice(value: Value, depth: int) -> Counted | None:
-    inner, source = counted(value.inputs[0], depth), value.inputs[0]
+    inner, source = count_of(value.inputs[0], depth), value.inputs[0]
     if inner is None or source is None:
         return None
     starts, given = contents(value.inputs[1]), value.inputs[3:5]
@@ -132,7 +132,7 @@ def _concat(value: Value, depth: int) -> Counted | None:
     found: Counted | None = None
     before: Dim = 0
     for part in value.inputs:
-        here = counted(part, depth)
+        here = count_of(part, depth)
         if here is None or part is None:
             return None
         size = part.shape[axis]
@@ -154,19 +154,19 @@ def _with(steps: tuple[Dim, ...], axis: int, step: Dim) -> tuple[Dim, ...]:
     return (*steps[:axis], step, *steps[axis + 1 :])
 
 
-def spread(operand: Value | None, shape: tuple[Dim, ...], depth: int = DEEP) -> Counted | None:
+def broadcast_count(operand: Value | None, shape: tuple[Dim, ...], depth: int = DEEP) -> Counted | None:
     """What an operand counts, broadcast to a shape; None where it does not, or where that cannot be told."""
-    found = counted(operand, depth)
+    found = count_of(operand, depth)
     return None if found is None or operand is None else found.over(operand.shape, shape)
 
 
 def _sum(value: Value, depth: int) -> Counted | None:
-    a, b = (spread(v, value.shape, depth) for v in value.inputs)
+    a, b = (broadcast_count(v, value.shape, depth) for v in value.inputs)
     return None if a is None or b is None else a.plus(b, -1 if value.op == "Sub" else 1)
 
 
 def _product(value: Value, depth: int) -> Counted | None:
-    a, b = (spread(v, value.shape, depth) for v in value.inputs)
+    a, b = (broadcast_count(v, value.shape, depth) for v in value.inputs)
     if a is None or b is None:
         return None
     if a.axes:
@@ -177,7 +177,7 @@ def _product(value: Value, depth: int) -> Counted | None:
 
 
 def _identity(value: Value, depth: int) -> Counted | None:
-    return counted(value.inputs[0], depth)
+    return count_of(value.inputs[0], depth)
 
 
 _READERS = {
@@ -212,7 +212,7 @@ def at_least(dim: Dim, number: int) -> bool:
     return gap >= 0 if isinstance(gap, int) else signs.is_nonnegative(gap)
 
 
-def decided(name: str, low: Dim, high: Dim) -> bool | None:
+def comparison_result(name: str, low: Dim, high: Dim) -> bool | None:
     """Whether x - y between `low` and `high` answers a comparison; None where it does not."""
     above, below = at_least(low, 1), at_least(dims.mul(high, -1), 1)
     if name == "Equal":
@@ -235,7 +235,7 @@ def is_causal(mask: Value, past: Dim = 0) -> bool:
     if not flipped and mask.op != "LessOrEqual":
         return False
     rank = mask.rank
-    keys, queries = (spread(v, mask.shape) for v in (reversed(mask.inputs) if flipped else mask.inputs))
+    keys, queries = (broadcast_count(v, mask.shape) for v in (reversed(mask.inputs) if flipped else mask.inputs))
     if keys is None or queries is None or rank < 2:
         return False
     gap = keys.plus(queries, -1)

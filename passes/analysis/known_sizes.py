@@ -34,7 +34,7 @@ class Sizes:
         return any(type(d) is not int for d in self.dims)
 
 
-def read(value: Value | None) -> Sizes | None:
+def sizes_held(value: Value | None) -> Sizes | None:
     """The sizes that a value holds, if it is a constant, a ShapeVector or a Squeeze of one; None for all others."""
     if value is None:
         return None
@@ -44,7 +44,7 @@ def read(value: Value | None) -> Sizes | None:
         pairs = tuple(zip(symbols, value.inputs[count:], strict=True))
         return Sizes(value.attributes[0][1], 1, value.inputs[:count], pairs)  # type: ignore[arg-type]
     if value.op == "Squeeze":
-        inner = read(value.inputs[0])
+        inner = sizes_held(value.inputs[0])
         return None if inner is None or inner.rank != 1 or value.rank else attrs.evolve(inner, rank=0)
     blob = value.blob
     if blob is None or blob.dtype is not DType.INT64 or len(blob.shape) > 1 or blob.size > LIMIT:
@@ -52,7 +52,7 @@ def read(value: Value | None) -> Sizes | None:
     return Sizes(tuple(blob.array.ravel().tolist()), len(blob.shape))
 
 
-def built(m: Match, sizes: Iterable[Dim], rank: int, *sources: Sizes) -> Value:
+def sizes_value(m: Match, sizes: Iterable[Dim], rank: int, *sources: Sizes) -> Value:
     """The value that holds those sizes, bound by what binds the sources. Raises DimensionError, which rules let pass,
     for numbers beyond 64 bits."""
     found = tuple(sizes)
@@ -99,5 +99,5 @@ def bound_by(*values: Value) -> Sizes:
 
 
 def is_size(value: Value) -> bool:
-    """True for what `read` can read and that is no constant."""
-    return value.op != CONSTANT and read(value) is not None
+    """True for what `sizes_held` can read and that is no constant."""
+    return value.op != CONSTANT and sizes_held(value) is not None

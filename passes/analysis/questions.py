@@ -126,7 +126,7 @@ def positive(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
     return tuple(sorted(a + rank if a < 0 else a for a in axes))
 
 
-def trailing(axes: Value, x: Value) -> int | None:
+def trailing_axis(axes: Value, x: Value) -> int | None:
     """The first of the axes that a reduction is over, where they are the last ones of a tensor; None otherwise."""
     found, rank = axes_of(axes), x.rank
     if not found or not rank:

@@ -21,7 +21,7 @@ from irkit.core.vocabulary import ITEM
 from irkit.dims import Dim
 from irkit.ops.types.contents import contents
 from irkit.pattern import attribute_of, uniform
-from passes.analysis.counting import ANSWERS, Counted, decided, extremes, spread
+from passes.analysis.counting import ANSWERS, Counted, broadcast_count, comparison_result, extremes
 from passes.analysis.questions import VIEWS, axes_of
 
 LEAST = float(np.finfo(np.float32).min)
@@ -236,12 +236,12 @@ def at_first(value: Value | None, depth: int = DEEP) -> tuple[Any, ...] | None:
 
 def _compared(value: Value) -> bool | None:
     """What comparisons of positions come to at the first place of the last axis, where they all come out alike."""
-    a, b = (spread(v, value.shape) for v in value.inputs)
+    a, b = (broadcast_count(v, value.shape) for v in value.inputs)
     if a is None or b is None or not value.rank:
         return None
     gap = a.plus(b, -1)
     ends = extremes(Counted(gap.start, (*gap.steps[:-1], 0)), (*value.shape[:-1], 1))
-    return None if ends is None else decided(value.op, *ends)
+    return None if ends is None else comparison_result(value.op, *ends)
 
 
 def _column(blob: Blob) -> tuple[Any, ...] | None:

@@ -13,8 +13,8 @@ from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.pattern import Hole
 from irkit.rewriting.face import Match, Rule, decline, rewrite
-from irkit.support.uncollected import uncollected
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from irkit.support.uncollected import without_collector
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import is_known
 from passes.targets import Target
 from passes.targets.targets import domain_of
@@ -32,7 +32,7 @@ def by_definition(m: Match, value: Value) -> Any:
     def sizes(wanted: tuple[Dim, ...]) -> Value:
         if not is_known(wanted) or not is_bound(m, wanted, sources):
             raise TypeRuleError(f"nothing binds the sizes {wanted}")
-        return built(m, wanted, 1, sources)
+        return sizes_value(m, wanted, 1, sources)
 
     several = isinstance(value.type, Tuple)
     count = len(value.type.items) if isinstance(value.type, Tuple) else 1
@@ -49,7 +49,7 @@ def holds_defined(graph: Graph) -> bool:
     return here or any(map(holds_defined, walk.bodies(graph.order)))
 
 
-@uncollected
+@without_collector
 def written_out(graph: Graph, target: Target) -> Graph:
     """The graph with operators of ONNX Runtime's own, whose domain the target does not allow, in ONNX's words; the very
     same object where it has none.

@@ -38,7 +38,7 @@ from irkit.pattern import Hole
 from irkit.rewriting.driver import Plan
 from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
 from irkit.rewriting.passes import Observer, Pass, nobody
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 from passes.legal.definitions import by_definition
 from passes.legal.float64.determinants import DETERMINANTS
 from passes.legal.float64.functions import DOUBLES
@@ -103,7 +103,7 @@ UNTOUCHED = frozenset(("Cast", "CastLike", "Identity", "BitCast", *BODIES))
 """Operators around which casts would change what they do."""
 
 
-@uncollected
+@without_collector
 def legalize(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     """A graph that the target runs, equal to `graph`; the very same object where it runs already.
 

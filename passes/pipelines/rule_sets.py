@@ -18,7 +18,7 @@ from typing import Any
 
 from irkit.errors import RewriteError
 from irkit.rewriting.rules import Rule, Rules
-from passes.rules.constants import EXACT, OPERANDS, folding
+from passes.rules.constants import EXACT, OPERANDS, folding_rule
 
 IN_NAMES: Mapping[str, str] = {
     "norms": "norm", "attention": "attention", "rotary": "rotary", "gelu": "gelu", "softmax": "softmax",
@@ -58,7 +58,7 @@ def text_of(rules: Rules | Rule | str | tuple[Rule | str, ...]) -> str:
     return "+".join(r for r in ((rules,) if isinstance(rules, Rule | str) else rules) if isinstance(r, str))
 
 
-def chosen(text: str, default: Rules, known: Rules) -> Rules:
+def choose_rules(text: str, default: Rules, known: Rules) -> Rules:
     """The rules that a text names, out of `known`, in their order; `default` is what "default" stands for.
 
     Raises RewriteError for a text that is none, and for a name of nothing, with names that are near it.
@@ -108,4 +108,4 @@ def require_limit(limit: Any) -> None:
 
 
 def _folding(rule: Rule, limit: int) -> Rule:
-    return folding(rule.name, limit, max(OPERANDS, limit), EXACT if rule.name == "fold_exact" else None)
+    return folding_rule(rule.name, limit, max(OPERANDS, limit), EXACT if rule.name == "fold_exact" else None)

@@ -12,8 +12,8 @@ from irkit.errors import RewriteError
 from irkit.rewriting.driver import Plan
 from irkit.rewriting.passes import Observer, Pass, in_sequence, nobody, rules_pass, when
 from irkit.rewriting.rules import Rule, Rules
-from irkit.support.uncollected import uncollected
-from passes.pipelines.rule_sets import chosen, require_limit, with_limit
+from irkit.support.uncollected import without_collector
+from passes.pipelines.rule_sets import choose_rules, require_limit, with_limit
 from passes.rules.arithmetic.activations import ACTIVATIONS
 from passes.rules.arithmetic.algebra import ALGEBRA, REAL_ALGEBRA
 from passes.rules.arithmetic.casts import AROUND, CASTS
@@ -172,7 +172,7 @@ def selected(level: int, text: str, fold: int | None) -> Rules:
     elements. Raises RewriteError for a name of nothing."""
     known = RULES[level]
     if text:
-        named = chosen(text, RULES[level] + CONTRIB, all_rules(level) + CONTRIB)
+        named = choose_rules(text, RULES[level] + CONTRIB, all_rules(level) + CONTRIB)
         known = tuple(r for r in named if r not in CONTRIB)
     return known if fold is None else with_limit(known, fold)
 
@@ -189,7 +189,7 @@ def rules_named(text: str, level: int = 2) -> Rules:
 def selected_fusions(text: str) -> Rules:
     """The rules into ONNX Runtime's own operators that a text names, all of them where it is empty. Raises RewriteError
     for a name of nothing."""
-    named = chosen(text, REAL + CONTRIB, all_rules(2) + CONTRIB) if text else CONTRIB
+    named = choose_rules(text, REAL + CONTRIB, all_rules(2) + CONTRIB) if text else CONTRIB
     return tuple(r for r in named if r in CONTRIB)
 
 
@@ -205,7 +205,7 @@ def several(rules: Any) -> tuple[Rule | str, ...]:
     return found
 
 
-@uncollected
+@without_collector
 def optimize(
     graph: Graph,
     level: int = 2,

@@ -25,7 +25,7 @@ from irkit.core.types import HALVES, DType, Tensor, Tuple, Type
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.ops.schemas import TYPE_STRINGS, OpSpec, spec, split_domain
-from passes.precision.risks import Measured, has_floats, limits, measured, result_types, risk
+from passes.precision.risks import Measured, has_floats, limits, measure, result_types, risk
 
 COMPUTED = frozenset((
     "MatMul", "Gemm", "Conv", "ConvTranspose", "DeformConv", "Attention", "LSTM", "GRU", "RNN", "Einsum",
@@ -163,7 +163,7 @@ def mixed_precision(
             f"graphs are converted to float16 or bfloat16, and not to {chosen.name.lower()}",
             hint='write precision="float16" or "bfloat16"',
         )
-    seen = {} if feeds is None else measured(graph, feeds, chosen)
+    seen = {} if feeds is None else measure(graph, feeds, chosen)
     work = Conversion(graph, chosen, patterns(keep), seen, safety)
     made = work.graph_of(graph, keep_io)
     idle = [p for p in work.keep if p not in work.named]
@@ -353,7 +353,7 @@ class Sweep:
         kinds = low_kinds(value, row, self.dtype)
         operands = [self.dtype if row.formal(i).type in kinds else DType.FLOAT for i in range(len(value.inputs))]
         types = [
-            lowered(t, self.dtype) if row.outputs[min(i, len(row.outputs) - 1)].type in kinds else t
+            lower_type(t, self.dtype) if row.outputs[min(i, len(row.outputs) - 1)].type in kinds else t
             for i, t in enumerate(result_types(value))
         ]
         self.over(value, operands, Tuple(tuple(types)) if isinstance(value.type, Tuple) else types[0])
@@ -456,7 +456,7 @@ def low_kinds(value: Value, row: OpSpec, dtype: DType) -> frozenset[str]:
     return frozenset(found)
 
 
-def lowered(type_: Type, dtype: DType) -> Type:
+def lower_type(type_: Type, dtype: DType) -> Type:
     """A type with float32 replaced."""
     return Tensor(dtype, type_.shape) if isinstance(type_, Tensor) and type_.dtype is DType.FLOAT else type_
 

@@ -164,7 +164,7 @@ class Measured:
         return ""
 
 
-def measured(graph: Graph, feeds: Any, dtype: DType = DType.FLOAT16) -> Mapping[Value, Measured]:
+def measure(graph: Graph, feeds: Any, dtype: DType = DType.FLOAT16) -> Mapping[Value, Measured]:
     """What the evaluator sees of every float32 value of the graph and its bodies for the feeds, or for a list of them.
 
     Raises EvaluateError for feeds that do not fit.
@@ -189,7 +189,7 @@ def overflowing(
 ) -> Mapping[Value, Measured]:
     """The values of the graph that come too near the end of the type's range for the feeds, or lose too much in it,
     with what was seen of them. `safety` is the factor that is kept free above what was seen."""
-    return {v: seen for v, seen in measured(graph, feeds, dtype).items() if seen.risk(dtype, safety)}
+    return {v: seen for v, seen in measure(graph, feeds, dtype).items() if seen.risk(dtype, safety)}
 
 
 def result_types(value: Value) -> tuple[Any, ...]:

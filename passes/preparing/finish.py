@@ -11,7 +11,7 @@ from irkit.core.ir import Graph
 from irkit.onnx.writing.materialize import materialize_dims
 from passes.legal.legalize import newest_for
 from passes.precision import Mixed, Precision
-from passes.preparing.prepare import fitted
+from passes.preparing.prepare import fit_to_target
 from passes.targets import Target
 
 Stage = Callable[[str], AbstractContextManager[object]]
@@ -49,6 +49,6 @@ def finish(
         graph = mixed.graph
     target = newest_for(graph, target) if free else target
     with stage("legalize"):
-        legal = fitted(graph, target, rules, exact)
+        legal = fit_to_target(graph, target, rules, exact)
     with stage("materialize"):
         return Finished(materialize_dims(legal, target.opset), target, mixed)

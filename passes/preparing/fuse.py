@@ -21,7 +21,7 @@ from irkit.ops.runtime_table import is_contrib
 from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.rewriting.rules import Decline
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 from passes.pipelines.standard import selected_fusions
 from passes.rules.onnxruntime import CONTRIB, HELD, PARTS, WHOLE
 from passes.targets import Target
@@ -31,7 +31,7 @@ NEAR = 64
 """How many values of a replacement are looked at."""
 
 
-@uncollected
+@without_collector
 def fuse(graph: Graph, target: Target, *, rules: str = "", observe: Observer = nobody) -> Graph:
     """The graph with fused operators where the target has them and they pay; the very same object where it has none.
 
@@ -45,7 +45,7 @@ def fuse(graph: Graph, target: Target, *, rules: str = "", observe: Observer = n
     return step.run(graph, observe)
 
 
-@uncollected
+@without_collector
 def hold(graph: Graph, target: Target, *, rules: str = "", observe: Observer = nobody) -> Graph:
     """The graph with weights in products as they lie in memory, where the target has products of such: they need not be
     turned when they are written. The very same object where nothing changes.

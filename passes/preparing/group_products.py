@@ -11,7 +11,7 @@ from irkit.core.ir import Graph
 from irkit.rewriting.driver import Plan
 from irkit.rewriting.face import Rules
 from irkit.rewriting.passes import Observer, Pass, nobody
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 from passes.rules.attention.shared_heads import SHARED_HEADS
 from passes.rules.weights.sorted_rows import SORTED_ROWS
 from passes.targets import Target
@@ -20,7 +20,7 @@ GROUPING: Rules = (*SHARED_HEADS, *SORTED_ROWS)
 """All such rules."""
 
 
-@uncollected
+@without_collector
 def group_products(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     """The graph with such rows put together, where ONNX Runtime on the CPU runs it; the very same object for other
     targets, and where no matrix is copied."""

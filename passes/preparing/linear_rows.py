@@ -28,7 +28,7 @@ from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT, SHAPE_VECTOR
 from irkit.pattern import attribute_of
 from irkit.rewriting.passes import Observer, Pass, in_bodies, nobody
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 from passes.analysis.questions import is_known, joined_name, same_shape, vector
 from passes.rules.movement.transposes import BINARY, UNARY
 from passes.targets import Target
@@ -513,7 +513,7 @@ def takes(target: Target, dtype: DType, transposed: int, biased: bool) -> bool:
     return not (target.problem(flat) or target.problem(gemm(flat, weight, transposed, bias if biased else None)))
 
 
-@uncollected
+@without_collector
 def rows(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     """The graph with linear layers on rows where that pays, in bodies too; the very same object where it does not, and
     for targets but ONNX Runtime on the CPU."""

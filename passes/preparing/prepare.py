@@ -35,10 +35,10 @@ def prepare(
     """
     require_graph(graph)
     chosen = target_of(target, opset)
-    return limited(materialize_dims(fitted(graph, chosen, rules, exact), chosen.opset), chosen)
+    return limited(materialize_dims(fit_to_target(graph, chosen, rules, exact), chosen.opset), chosen)
 
 
-def fitted(graph: Graph, target: Target, rules: str = "", exact: bool = False) -> Graph:
+def fit_to_target(graph: Graph, target: Target, rules: str = "", exact: bool = False) -> Graph:
     """The graph in the operators that the target runs, and of those the ones that it runs fastest: fused where that
     pays (`passes.preparing.fuse`), legalized (`passes.legalize`), kept from being fused where it does not
     (`passes.preparing.steer`), rows that meet the same matrix put together (`passes.preparing.group_products`), its

@@ -16,7 +16,7 @@ from irkit.core.types import DType, Tensor, tensor
 from irkit.pattern import attr, hole, p, rest
 from irkit.rewriting.face import Made, Match, Rules, decline, rewrite, rule
 from irkit.rewriting.passes import Observer, Pass, nobody
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 from passes.analysis.questions import same_shape
 from passes.targets import Target
 
@@ -74,7 +74,7 @@ STEERING: Rules = (sum_of_three, sum_of_more, sum_before_norm)
 """All such rules."""
 
 
-@uncollected
+@without_collector
 def steer(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     """The graph in words that ONNX Runtime on the CPU runs fastest; the very same object for other targets."""
     if target.provider != "CPUExecutionProvider":

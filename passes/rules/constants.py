@@ -44,7 +44,7 @@ EXACT = frozenset((
 """Operators that every implementation computes to the same bits."""
 
 
-def folding(name: str, limit: int, operands: int, ops: frozenset[str] | None = None) -> Rule:
+def folding_rule(name: str, limit: int, operands: int, ops: frozenset[str] | None = None) -> Rule:
     """The rule that computes operators of constants: `ops`, or all, of up to so many elements."""
 
     def fold(m: Match) -> Any:
@@ -101,8 +101,8 @@ def _is_small(type: Type, limit: int) -> bool:
     return math.prod(known) <= limit
 
 
-fold_exact = folding("fold_exact", LIMIT, OPERANDS, EXACT)
-fold_constants = folding("fold_constants", LIMIT, OPERANDS)
+fold_exact = folding_rule("fold_exact", LIMIT, OPERANDS, EXACT)
+fold_constants = folding_rule("fold_constants", LIMIT, OPERANDS)
 
 
 # ---------------------------------------------------------------------------------------------- views of weights
@@ -116,7 +116,7 @@ def seen(value: Value, shape: tuple[int, ...], view: Callable[[np.ndarray], np.n
     return const(Blob(blob.dtype, shape, lambda: view(blob.read()), blob.name, of=(blob,)))
 
 
-def transposed(matrix: Value) -> Value:
+def transposed_constant(matrix: Value) -> Value:
     """The constant that sees a matrix transposed, and knows it."""
     blob = matrix.blob
     if blob is None:
@@ -129,7 +129,7 @@ def turn_weight(m: Match) -> Made:
     """Transpose(weight) -> the weight seen transposed, if nothing else uses it"""
     perm = m.root.attribute("perm") or tuple(reversed(range(m.c.rank)))
     if tuple(perm) == (1, 0):
-        return transposed(m.c)
+        return transposed_constant(m.c)
     return seen(m.c, m.root.shape, lambda array: np.transpose(array, perm))
 
 

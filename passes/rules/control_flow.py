@@ -67,7 +67,7 @@ def results_of(value: Value) -> Any:
     return tuple(item(value, i) for i in range(len(value.type.items))) if isinstance(value.type, Tuple) else value
 
 
-def rebuilt(results: Iterable[Value], swaps: Mapping[Value, Value]) -> tuple[Value, ...]:
+def rebuild_results(results: Iterable[Value], swaps: Mapping[Value, Value]) -> tuple[Value, ...]:
     """The results with the keys of `swaps` replaced, types inferred again where the new values' say more."""
     found, new = tuple(results), dict(swaps)
     for value in walk.post_order(found, stop=swaps.__contains__):
@@ -120,7 +120,7 @@ def plain_captures(m: Match) -> Made:
             if used[index] and first.get(outer) != index:
                 swaps[inside] = outer if is_leaf(outer) else end[first[outer]]
         kept = (*body.params[: len(body.params) - count], *(end[i] for i in first.values()))
-        bodies.append(attrs.evolve(body, params=kept, results=rebuilt(body.results, swaps)))
+        bodies.append(attrs.evolve(body, params=kept, results=rebuild_results(body.results, swaps)))
     return results_of(with_captures(value, parts.own, first, bodies))
 
 

@@ -6,7 +6,7 @@ shapes happen to be; its max pooling makes the least finite number of -inf alone
 keeps NaN in, which takes time: `optimize(graph, rules="default+nan")`.
 
 They are taken without being asked where the model itself writes NaN or an infinity into what is compared
-(`passes.legalize`), and in bodies of control flow. What is left is an assumption of the model: see `assumed`.
+(`passes.legalize`), and in bodies of control flow. What is left is an assumption of the model: see `nan_assumptions`.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def writes_odd(x: Value, infinity: bool) -> bool:
     return False
 
 
-def compared(value: Value) -> tuple[Value, ...]:
+def compared_operands(value: Value) -> tuple[Value, ...]:
     """The operands of which an operator puts the elements in order; () where it does not."""
     if value.op not in ORDERED or (value.op == "MaxPool" and not isinstance(value.type, Tensor)):
         return ()  # where a largest element stands is lowered with its NaN
@@ -152,7 +152,7 @@ def compared(value: Value) -> tuple[Value, ...]:
 
 def misplaced(value: Value) -> bool:
     """True for an operator of which ONNX Runtime may drop or misplace NaN."""
-    operands = compared(value)
+    operands = compared_operands(value)
     if not any(v.dtype.is_float and v.rank and may_be_nan(v) for v in operands):
         return False
     if value.op != "TopK" or not is_normalized(operands[0], attribute_of(value, "axis")):
@@ -162,7 +162,7 @@ def misplaced(value: Value) -> bool:
     return not isinstance(first, Tensor) or first.shape == operands[0].shape
 
 
-def assumed(graph: Graph) -> Iterator[Value]:
+def nan_assumptions(graph: Graph) -> Iterator[Value]:
     """The values of a graph, but for its bodies, that are right only where what they compare holds no NaN (and, for max
     pooling, where no window is of -inf alone)."""
     return (value for value in graph.order if value.op in ORDERED and misplaced(value))
@@ -284,7 +284,7 @@ def keeping(name: str, ops: tuple[str, ...], keep: Keeps, equation: str, sample:
     def function(m: Match) -> Any:
         if not misplaced(m.root):
             return decline("no NaN can be there, or it is kept already")
-        return keep(m.root, compared(m.root)[0])
+        return keep(m.root, compared_operands(m.root)[0])
 
     return Rule(name, hole("value", ops=ops), function, True, equation, sample=sample)
 
@@ -350,7 +350,7 @@ def where_written(rule: Rule) -> Rule:
     """The rule, where the model itself writes NaN into what is compared; for max pooling, -inf too."""
 
     def function(m: Match) -> Any:
-        if not any(writes_odd(v, m.root.op in POOLS) for v in compared(m.root)):
+        if not any(writes_odd(v, m.root.op in POOLS) for v in compared_operands(m.root)):
             return decline("the model itself writes no NaN there")
         return rule.function(m)
 
@@ -379,7 +379,7 @@ def sorted_with_nan(m: Match) -> Made:
     """TopK(x) -> GatherElements(x, places by numbers with NaN above all), of all elements of long rows"""
     if not is_long_sort(m.root) or not misplaced(m.root):
         return decline("no sort of long rows, or no NaN can be there")
-    return order(m.root, compared(m.root)[0])
+    return order(m.root, compared_operands(m.root)[0])
 
 
 KEPT_BY_DEFAULT: tuple[Rule, ...] = (

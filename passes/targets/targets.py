@@ -249,7 +249,7 @@ def runtime_version(op: str, opset: int) -> tuple[int, frozenset[str]]:
     return next((r for r in rows if r[0] <= opset or "::" in op), (0, frozenset()))
 
 
-def fitting(target: Target, op: str, since: int) -> tuple[Kernel, ...]:
+def kernels_fitting(target: Target, op: str, since: int) -> tuple[Kernel, ...]:
     """The kernels of an operator for version `since` of it, which is that of the target's opset.
 
     A kernel whose range is left open serves the version it begins with, and opsets after that which did not change
@@ -267,7 +267,7 @@ def has_kernel(
 ) -> bool:
     """True where some kernel takes those operands and gives those results."""
     types = bindings(found, operands, results)
-    rows = fitting(target, op, since)
+    rows = kernels_fitting(target, op, since)
     if _any_takes(rows, types):
         return True
     if rows and any(t == TYPE_STRINGS[k] for k in SELF_CAST for t in types.values()):

@@ -22,7 +22,7 @@ from irkit.dims import Dim
 from irkit.pattern import attribute_of
 from irkit.rewriting.joint_rules import grow
 from irkit.rewriting.passes import Pass, graph_pass, in_bodies
-from passes.analysis.known_sizes import read
+from passes.analysis.known_sizes import sizes_held
 from passes.analysis.questions import axes_of, same_shape, small, vector
 from passes.rules.arithmetic.reductions import REDUCTIONS
 from passes.rules.movement.transposes import BINARY, UNARY, order
@@ -144,7 +144,7 @@ def _squeeze(value: Value, perm: Perm) -> Demands | None:
 
 
 def _reshape(value: Value, perm: Perm) -> Demands | None:
-    source, sizes = value.inputs[0], read(value.inputs[1])
+    source, sizes = value.inputs[0], sizes_held(value.inputs[1])
     if source is None or sizes is None or any(type(d) is int and d < 1 for d in sizes.dims):
         return None
     runs = _runs(source.shape, value.shape)

@@ -27,7 +27,7 @@ from irkit.pattern import uniform
 from irkit.rewriting.numbering import Numbering, is_random
 from irkit.rewriting.passes import Pass, in_bodies
 from passes.analysis.questions import same_shape
-from passes.rules.control_flow import is_leaf, parts_of, rebuilt, trips_of, with_captures
+from passes.rules.control_flow import is_leaf, parts_of, rebuild_results, trips_of, with_captures
 
 OPERATORS = frozenset(("If", "Loop", "Scan"))
 """Operators out of whose bodies values are taken."""
@@ -107,7 +107,7 @@ def hoisted(value: Value, table: Numbering, ranges: Mapping[str, Range]) -> Valu
     bodies = []
     for body, found, values in zip(value.bodies, taken, edges, strict=True):
         extra = {image: param(image.type) for image in outer}
-        results = rebuilt(body.results, {v: extra[found[v]] for v in values})
+        results = rebuild_results(body.results, {v: extra[found[v]] for v in values})
         bodies.append(attrs.evolve(body, params=(*body.params, *extra.values()), results=results))
     for image in outer:
         table.first(image)

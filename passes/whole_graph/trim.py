@@ -15,7 +15,7 @@ from irkit.core.ir import Graph, Signature, Value, item, param
 from irkit.core.types import Tuple
 from irkit.core.vocabulary import ITEM
 from irkit.rewriting.passes import Pass, graph_pass, in_bodies
-from passes.rules.control_flow import parts_of, rebuilt
+from passes.rules.control_flow import parts_of, rebuild_results
 
 TRIMMED = frozenset(("If", "Loop", "Scan"))
 """Operators that this is about."""
@@ -109,7 +109,7 @@ def trimmed_loop(value: Value, used: set[int]) -> dict[int, Value] | None:
         *body.params[:lead], *(carries[i].inside for i in kept), *body.params[lead + count :],
         *(swaps[carries[i].inside] for i in sorted(fixed)),
     )  # fmt: skip
-    results = rebuilt((*body.results[: 1 if lead else 0], *(back[i] for i in (*kept, *rows))), swaps)
+    results = rebuild_results((*body.results[: 1 if lead else 0], *(back[i] for i in (*kept, *rows))), swaps)
     made = smaller(
         value,
         [*kept, *rows],

@@ -25,7 +25,7 @@ from irkit.checking.agreement import Unrunnable, computed_results, is_allowed, i
 from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.draws import assignment
 from irkit.checking.instances import Retry
-from irkit.checking.near_misses import near_miss, rebuilt
+from irkit.checking.near_misses import near_miss, rebuild_over
 from irkit.checking.rules import match_of, random_instance
 from irkit.core.ir import Graph, Value
 from irkit.core.types import DType, Tensor, dims_of
@@ -77,7 +77,7 @@ def with_ends(roots: tuple[Value, ...], rng: Rng) -> tuple[Value, ...]:
     for value in constants:
         numbers = filled(rng, value.dtype, value.shape if rng.random() < 0.5 else ())
         instead[value] = const(np.broadcast_to(numbers, value.shape).copy())
-    made = rebuilt(order, instead)
+    made = rebuild_over(order, instead)
     return tuple(made[r] for r in roots)
 
 

@@ -46,5 +46,5 @@ def test_a_converter_of_a_module_that_is_loaded_late_is_found() -> None:
 
 
 def test_all_modules_together_define_no_converter_twice() -> None:
-    every = registry.gathered(*registry.loaded(registry.converter_modules()))
+    every = registry.gather_converters(*registry.load_modules(registry.converter_modules()))
     assert every == registry.STANDARD.update(registry.late_converters())

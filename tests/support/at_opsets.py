@@ -23,7 +23,7 @@ from irkit.core.ir import Graph
 from irkit.errors import RewriteError
 from lowering.capture.capture import capture
 from lowering.fold.assertions import Watched
-from lowering.fold.lower import Lowered, lowered
+from lowering.fold.lower import Lowered, lower_captured
 from lowering.program.program import Program
 from lowering.program.to_onnx import report_of
 from passes import optimize
@@ -74,7 +74,7 @@ class Optimized:
 def of_model(case: Case) -> Optimized:
     """A model of the zoo, compared at the sizes it is captured at and at the first others."""
     model, args, kwargs = case.build()
-    low = lowered(capture(model, args, kwargs, dynamic_shapes=case.dynamic_shapes))
+    low = lower_captured(capture(model, args, kwargs, dynamic_shapes=case.dynamic_shapes))
 
     def compare(program: Program) -> str:
         found = (measured(program, case, sizes)[2] for sizes in (case.traced, *case.assignments[:1]))
@@ -93,7 +93,7 @@ def of_operator(key: Key) -> Optimized | None:
     try:
         determined(cases[0])
         case, model = cases[0], cases[0].model.eval()
-        low = lowered(capture(model, clones(case.args), dynamic_shapes=dynamic_axes(case) if dynamic else None))
+        low = lower_captured(capture(model, clones(case.args), dynamic_shapes=dynamic_axes(case) if dynamic else None))
     except Exception:  # what is not captured or not lowered is the business of `tests.tables.coverage`
         return None
 

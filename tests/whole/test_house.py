@@ -12,7 +12,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,12 @@ FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob(
 FILE_LINES = 600
 FUNCTION_LINES = 60
 FOLDER_FILES = 21
+
+
+@lru_cache(maxsize=2000)
+def parsed(text: str) -> ast.Module:
+    """The syntax tree of a file, which several rules look at."""
+    return ast.parse(text)
 
 
 def name_of(path: Path) -> str:
@@ -40,7 +47,7 @@ def require_none(offences: list[str], rule: str) -> None:
 
 def long_functions(text: str, limit: int = FUNCTION_LINES) -> Iterator[str]:
     """Functions longer than the limit, from `def` to the last line; a nested one counts also as lines of its outer."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > limit:
@@ -49,7 +56,7 @@ def long_functions(text: str, limit: int = FUNCTION_LINES) -> Iterator[str]:
 
 def modules_by_string(text: str) -> Iterator[str]:
     """The modules that a file imports by their names in strings, which no linter of imports sees."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         match node:
             case ast.Call(
                 func=ast.Attribute(attr="import_module") | ast.Name(id="import_module" | "__import__"),
@@ -71,7 +78,7 @@ def private_torch(path: str, text: str) -> list[str]:
     if path.startswith(INTERNALS):
         return []
     offences = []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         match node:
             case ast.ImportFrom(module=str(module), names=names):
                 named = [f"{module}.{alias.name}" for alias in names]
@@ -117,7 +124,7 @@ def is_table(node: ast.AST) -> bool:
 def laid_out_by_hand(text: str) -> Iterator[str]:
     """Lines with `# fmt: skip` that end no table."""
     ends: dict[int, ast.AST] = {}
-    for node in ast.walk(ast.parse(text if "# fmt: skip" in text else "")):
+    for node in ast.walk(parsed(text if "# fmt: skip" in text else "")):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             ends |= {each.end_lineno or 0: each for each in node.decorator_list}
         elif isinstance(node, ast.stmt) and not hasattr(node, "body"):
@@ -127,13 +134,44 @@ def laid_out_by_hand(text: str) -> Iterator[str]:
             yield f"{number}: {line.strip()}"
 
 
+PARTICIPLE = re.compile(
+    r"[a-z]{2,}(?<!e)ed|(?!string)[a-z]{2,}ing|bound|built|caught|chosen|drawn|done|found|frozen|given|held|hidden|kept|known|laid|left"
+    r"|lost|made|met|read|said|seen|shown|slid|split|spread|taken|told|torn|worn|written"
+)
+OFFERED = {"closed", "verified", "guarded", "overflowing", "seeded"}
+"""Names that users know, of `irkit`, `irkit.testing` and `passes`."""
+
+
+def participles(texts: Mapping[str, str]) -> Iterator[str]:
+    """Functions whose name is one participle, and which other modules import; texts: by path."""
+    named = {
+        (path.removesuffix(".py").removesuffix("/__init__").replace("/", "."), node.name): f"{path}:{node.lineno}"
+        for path, text in texts.items()
+        for node in parsed(text).body
+        if isinstance(node, ast.FunctionDef) and PARTICIPLE.fullmatch(node.name) and node.name not in OFFERED
+    }
+    imported: set[tuple[str, str]] = set()
+    reached: set[tuple[str, str]] = set()
+    for text in texts.values():
+        for node in ast.walk(parsed(text)):
+            if isinstance(node, ast.ImportFrom):
+                imported |= {(node.module or "", each.name) for each in node.names}
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                reached.add((node.value.id, node.attr))
+    modules = {f"{module}.{name}" for module, name in imported}
+    for (module, name), place in named.items():
+        last = module.rpartition(".")[2]
+        if (module, name) in imported or (module in modules and (last, name) in reached):
+            yield f"{place}: {name}"
+
+
 FEW = {"DType", "np.dtype[Any]", "bool"}
 """Types of which there are few values."""
 
 
 def unbounded_caches(text: str) -> Iterator[str]:
     """Functions that remember an answer for ever for each argument that files or users bring."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.FunctionDef):
             taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             keys = [ast.unparse(each.annotation) if each.annotation else each.arg for each in taken]
@@ -253,6 +291,14 @@ def test_laid_out_by_hand_allows_tables(text: str) -> None:
     assert list(laid_out_by_hand(text)) == []
 
 
+def test_participles_reports_what_other_modules_import_and_no_more() -> None:
+    mine = (
+        "def merged(): ...\ndef kept(): ...\ndef _seen(): ...\ndef merge_rows(): ...\ndef feed(): ...\ndef told(): ..."
+    )
+    texts = {"a/b.py": mine, "a/c.py": "from a.b import merged, merge_rows, feed", "d.py": "from a import b\nb.kept()"}
+    assert list(participles(texts)) == ["a/b.py:1: merged", "a/b.py:2: kept"]
+
+
 @pytest.mark.parametrize("folder", ["work", "root", "home"])
 def test_machine_paths_reports_absolute_and_not_relative_paths(folder: str) -> None:
     assert list(machine_paths(f"see\n`/{folder}/me/x.py`")) == [f"2: /{folder}/me/x.py`"]
@@ -278,6 +324,14 @@ def test_files_functions_and_folders_are_of_moderate_size() -> None:
         + [f"{name_of(path)}:{offence}" for path, text in texts.items() for offence in long_functions(text)]
         + [f"{name_of(path)}: {count} modules, at most {FOLDER_FILES}" for path, count in held.items() if count > 21],
         "Split by subject, not by length:",
+    )
+
+
+def test_functions_that_others_use_say_what_they_return_or_do() -> None:
+    texts = {name_of(path): path.read_text(encoding="utf-8") for path in FILES}
+    require_none(
+        [each for each in participles(texts) if not each.startswith(ELSEWHERE)],
+        "One participle says too little where it is imported; a noun, or a verb with its object:",
     )
 
 

@@ -15,13 +15,13 @@ from irkit.core.vocabulary import CALL, CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.dims import Dim, Range
 from irkit.onnx.writing.sizes import ONE, Sizes
 from irkit.ops.schemas import OPSET
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 
 ALLOWZERO = 14
 """The opset that lets Reshape take a 0 for a size of 0."""
 
 
-@uncollected
+@without_collector
 def materialize_dims(graph: Graph, opset: int = OPSET) -> Graph:
     """The graph without ShapeVector, in its bodies too; itself where there is none.
 

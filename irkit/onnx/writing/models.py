@@ -27,7 +27,7 @@ from irkit.onnx.writing.names import Names, Scope, assign, encodable, weight_key
 from irkit.onnx.writing.protos import Types, attribute_proto, domain_version, explicit_defaults, kind_of, place, row_at
 from irkit.onnx.writing.tensors import header, tensor_proto
 from irkit.ops.schemas import BODIES, OPSET, OpSpec, split_domain
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 
 PRODUCER = "irkit"
 FUNCTIONS = "irkit.functions"
@@ -101,7 +101,7 @@ def weights_of(graph: Graph) -> list[Blob]:
     return list(found.values())
 
 
-@uncollected
+@without_collector
 def skeleton(
     graph: Graph, *, opset: int | None, ir_version: int | None, sink: Sink, functions: bool = False
 ) -> ModelProto:

@@ -44,7 +44,7 @@ def per_axis(c: Context, name: str, count: int, default: int) -> tuple[int, ...]
     return tuple(given)
 
 
-def slid(c: Context, size: Dim, window: Window) -> Dim:
+def window_count(c: Context, size: Dim, window: Window) -> Dim:
     """How many places a window takes on an axis, under attributes `auto_pad` and `ceil_mode`."""
     auto = c.attr("auto_pad") if "auto_pad" in c.spec.attributes else None
     if auto in ("SAME_UPPER", "SAME_LOWER"):
@@ -100,7 +100,7 @@ def convolved(c: Context, x_at: int, w_at: int, bias_at: int | None) -> tuple[Di
     if bias_at is not None and c.has(bias_at):
         c.unify(c.ranked(bias_at, 1).shape[0], w[0], "the channels of the bias and of the weights")
     kernel = c.unify_shapes(w[2:], tuple(c.attr("kernel_shape") or w[2:]), "weights and kernel_shape")
-    return (x[0], w[0], *(slid(c, d, win) for d, win in zip(x[2:], windows(c, kernel), strict=True)))
+    return (x[0], w[0], *(window_count(c, d, win) for d, win in zip(x[2:], windows(c, kernel), strict=True)))
 
 
 def infer_ConvTranspose(c: Context) -> Type:

@@ -6,7 +6,7 @@ from irkit import dims
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim
 from irkit.ops.types.context import Context
-from irkit.ops.types.convolution import slid, windows
+from irkit.ops.types.convolution import window_count, windows
 
 
 def infer_AveragePool(c: Context) -> Type:
@@ -28,7 +28,7 @@ def pooled(c: Context) -> tuple[Dim, ...]:
     x, kernel = c.shape(0), c.attr("kernel_shape")
     if len(x) != len(kernel) + 2:
         raise c.fail(f"kernel_shape {kernel} needs an operand of rank {len(kernel) + 2}, and not of {len(x)}")
-    return (*x[:2], *(slid(c, d, win) for d, win in zip(x[2:], windows(c, tuple(kernel)), strict=True)))
+    return (*x[:2], *(window_count(c, d, win) for d, win in zip(x[2:], windows(c, tuple(kernel)), strict=True)))
 
 
 def infer_GlobalAveragePool(c: Context) -> Type:

@@ -10,9 +10,9 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.aten.elementwise.transcendental import aten_expm1
 from lowering.errors import Unsupported
-from lowering.tensors.pieces import widened
-from lowering.tensors.promotion import Number, cast, floating, is_beyond, scalar
-from lowering.tensors.shaping import axis, sliced, squeeze, unsqueeze
+from lowering.tensors.pieces import widen
+from lowering.tensors.promotion import Number, cast, is_beyond, scalar, to_float
+from lowering.tensors.shaping import axis, slice_axis, squeeze, unsqueeze
 
 # ---------------------------------------------------------------------------------------------- pieces of lines
 
@@ -67,7 +67,7 @@ def aten_rrelu(self: Value, lower: float = 0.125, upper: float = 1 / 3, training
 
 def aten_threshold(self: Value, threshold: Number, value: Number) -> Value:
     """self above the threshold, else `value`."""
-    x = widened(self) if is_beyond(threshold, self.dtype) else self
+    x = widen(self) if is_beyond(threshold, self.dtype) else self
     below = op.LessOrEqual(x, scalar(threshold, x.dtype))
     return op.Where(below, scalar(value, self.dtype), self)
 
@@ -110,7 +110,7 @@ def aten_elu(self: Value, alpha: Number = 1, scale: Number = 1, input_scale: Num
         return result if scale == 1 else op.Mul(result, scalar(scale, self.dtype))
     slope = float(scale) * float(alpha)  # type: ignore[arg-type]
     if any(is_beyond(number, self.dtype) for number in (slope, scale, input_scale)):
-        return cast(aten_elu(widened(self), alpha, scale, input_scale), self.dtype)
+        return cast(aten_elu(widen(self), alpha, scale, input_scale), self.dtype)
     x = self if input_scale == 1 else op.Mul(self, scalar(input_scale, self.dtype))
     grown = op.Elu(x) if abs(slope) <= STEEP else aten_expm1(x)
     below = op.Mul(grown, scalar(slope, self.dtype))
@@ -135,7 +135,7 @@ def aten_selu(self: Value) -> Value:
 
 def aten_sigmoid(self: Value) -> Value:
     """1 / (1 + exp(-self))"""
-    return op.Sigmoid(floating(self))
+    return op.Sigmoid(to_float(self))
 
 
 def aten_silu(self: Value) -> Value:
@@ -156,7 +156,7 @@ def aten_gelu(self: Value, *, approximate: str = "none") -> Value:
 def aten_softplus(self: Value, beta: Number = 1, threshold: Number = 20) -> Value:
     """log(1 + exp(beta * self)) / beta, and self where beta * self is above the threshold."""
     if any(is_beyond(number, self.dtype) for number in (beta, threshold)):
-        return cast(aten_softplus(widened(self), beta=beta, threshold=threshold), self.dtype)
+        return cast(aten_softplus(widen(self), beta=beta, threshold=threshold), self.dtype)
     x = self if beta == 1 else op.Mul(self, scalar(beta, self.dtype))
     soft = op.Softplus(x)
     if beta != 1:
@@ -184,13 +184,13 @@ def aten_glu(self: Value, dim: int = -1) -> Value:
         a, b = op.Split(self, axis=at, num_outputs=2)
     else:  # ONNX Runtime does not split nothing into two
         middle = dims.floordiv(size, 2)
-        a, b = sliced(self, at, 0, middle), sliced(self, at, middle, size)
+        a, b = slice_axis(self, at, 0, middle), slice_axis(self, at, middle, size)
     return op.Mul(a, op.Sigmoid(b))
 
 
 def aten_logit(self: Value, eps: float | None = None) -> Value:
     """log(self / (1 - self)), of self kept within [eps, 1 - eps] where it is given."""
-    x = floating(self)
+    x = to_float(self)
     if eps is not None:
         x = op.Clip(x, scalar(eps, x.dtype), scalar(1 - eps, x.dtype))
     return op.Log(op.Div(x, op.Sub(1, x)))

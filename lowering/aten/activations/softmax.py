@@ -10,7 +10,7 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.aten.reduction.reduce import extreme
-from lowering.tensors.promotion import cast, floating, scalar
+from lowering.tensors.promotion import cast, scalar, to_float
 from lowering.tensors.shaping import axis, squeeze, unsqueeze
 
 
@@ -23,7 +23,7 @@ def along(make: Any, x: Value, dim: int) -> Value:
 
 def aten_softmax(self: Value, dim: int, dtype: DType | None = None) -> Value:
     """exp(x) / sum(exp(x)) along an axis, computed in `dtype`"""
-    return along(op.Softmax, floating(self) if dtype is None else cast(self, dtype), dim)
+    return along(op.Softmax, to_float(self) if dtype is None else cast(self, dtype), dim)
 
 
 def aten__softmax(self: Value, dim: int, half_to_float: bool = False) -> Value:
@@ -33,7 +33,7 @@ def aten__softmax(self: Value, dim: int, half_to_float: bool = False) -> Value:
 
 def aten_log_softmax(self: Value, dim: int, dtype: DType | None = None) -> Value:
     """x - log(sum(exp(x))) along an axis, computed in `dtype`"""
-    return along(op.LogSoftmax, floating(self) if dtype is None else cast(self, dtype), dim)
+    return along(op.LogSoftmax, to_float(self) if dtype is None else cast(self, dtype), dim)
 
 
 def aten__log_softmax(self: Value, dim: int, half_to_float: bool = False) -> Value:
@@ -41,7 +41,7 @@ def aten__log_softmax(self: Value, dim: int, half_to_float: bool = False) -> Val
     return along(op.LogSoftmax, cast(self, DType.FLOAT) if half_to_float else self, dim)
 
 
-def guarded(weights: Value, scores: Value, dim: int) -> Value:
+def zero_masked_rows(weights: Value, scores: Value, dim: int) -> Value:
     """Softmax weights with 0 where every score along the axis is -inf, and softmax says NaN."""
     none = op.Equal(extreme("ReduceMax", scores, dim, True), scalar(-np.inf, scores.dtype))
     return op.Where(none, scalar(0, weights.dtype), weights)
@@ -49,8 +49,8 @@ def guarded(weights: Value, scores: Value, dim: int) -> Value:
 
 def aten__safe_softmax(self: Value, dim: int, dtype: DType | None = None) -> Value:
     """Softmax along an axis, and 0 where all of it is -inf"""
-    x = floating(self) if dtype is None else cast(self, dtype)
-    return guarded(aten_softmax(x, dim), x, dim) if x.rank else aten_softmax(x, dim)
+    x = to_float(self) if dtype is None else cast(self, dtype)
+    return zero_masked_rows(aten_softmax(x, dim), x, dim) if x.rank else aten_softmax(x, dim)
 
 
 def aten__masked_softmax(self: Value, mask: Value, dim: int | None = None, mask_type: int | None = None) -> Value:
@@ -62,4 +62,4 @@ def aten__masked_softmax(self: Value, mask: Value, dim: int | None = None, mask_
         mask = unsqueeze(mask, 1, 2)
     scores = op.Where(cast(mask, DType.BOOL), scalar(-np.inf, self.dtype), self)
     along_axis = self.rank - 1 if dim is None else dim
-    return guarded(aten_softmax(scores, along_axis), scores, along_axis)
+    return zero_masked_rows(aten_softmax(scores, along_axis), scores, along_axis)

@@ -13,11 +13,11 @@ from irkit.build import dim_scalar, op
 from irkit.core.ir import Value
 from irkit.core.types import HALVES, DType
 from irkit.dims import Dim
-from lowering.aten.activations.softmax import aten__masked_softmax, guarded
+from lowering.aten.activations.softmax import aten__masked_softmax, zero_masked_rows
 from lowering.aten.linear_algebra.products import aten_linear
 from lowering.aten.normalization.norm import aten_layer_norm
 from lowering.errors import Unsupported
-from lowering.tensors.pieces import full, mean, swap, widened
+from lowering.tensors.pieces import full, mean, swap, widen
 from lowering.tensors.promotion import cast, finite_limits, scalar
 from lowering.tensors.shaping import expand, iota, known_equal, permute, reshape, squeeze, unsqueeze
 
@@ -124,7 +124,7 @@ def spelled_out(
     """(result, weights) by two products and a softmax, for operands whose leading axes broadcast; of half numbers in
     f32, as torch computes it."""
     if q.dtype in HALVES:
-        made = spelled_out(widened(q), widened(k), widened(v), mask, is_causal, scale)
+        made = spelled_out(widen(q), widen(k), widen(v), mask, is_causal, scale)
         return cast(made[0], q.dtype), cast(made[1], q.dtype)
     if scale is None and type(q.shape[-1]) is not int:
         width = op.Sqrt(cast(dim_scalar(q.shape[-1]), q.dtype))
@@ -140,7 +140,7 @@ def spelled_out(
         scores = op.Where(mask, scores, low) if mask.dtype is DType.BOOL else op.Add(scores, cast(mask, q.dtype))
     weights = op.Softmax(scores, axis=-1)
     if mask is not None:
-        weights = guarded(weights, scores, -1)
+        weights = zero_masked_rows(weights, scores, -1)
     return op.MatMul(weights, v), weights
 
 

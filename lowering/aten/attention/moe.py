@@ -11,7 +11,7 @@ from irkit.dims import Dim
 from lowering.errors import Unsupported
 from lowering.tensors.pieces import computed_weight
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import binders, concat, ints, picked, reshape, sliced
+from lowering.tensors.shaping import binders, concat, ints, pick_index, reshape, slice_axis
 
 
 def grouped(x: Value, matrices: Value, ends: Value) -> Value:
@@ -35,7 +35,7 @@ def pieces(x: Value, axis: int, ends: Value, count: Dim) -> list[Value]:
     upto = op.Concat(ends, shape_vector((x.shape[axis],), *binders((x.shape[axis],), x)), axis=0)
     lengths = op.Sub(upto, op.Concat(ints(0), ends, axis=0))
     *parts, _ = op.Split(x, lengths, axis=axis, outputs=count + 1)
-    return [*parts, sliced(lengths, 0, count, count + 1)]
+    return [*parts, slice_axis(lengths, 0, count, count + 1)]
 
 
 def zeros(dtype: DType, shape: Value) -> Value:
@@ -50,9 +50,9 @@ def matrix(matrices: Value, index: int) -> Value:
         weight, order = matrices.inputs[0], matrices.attribute("perm") or (2, 1, 0)
     shape = matrices.shape[1:]
     if order[0] != 0 or weight.blob is None or not all(type(d) is int for d in shape):
-        return picked(matrices, 0, index)
+        return pick_index(matrices, 0, index)
     seen = computed_weight([weight], shape, lambda a: np.transpose(a, order)[index], f"{weight.blob.name}.{index}")
-    return picked(matrices, 0, index) if seen is None else seen
+    return pick_index(matrices, 0, index) if seen is None else seen
 
 
 def aten__grouped_mm(
@@ -81,7 +81,7 @@ def grouped_otherwise(a: Value, b: Value, ends: Value) -> Value:
     count = ends.shape[0]
     if a.rank == 3:
         *columns, rest = pieces(b, 1, ends, count)
-        made = [op.MatMul(picked(a, 0, g), part) for g, part in enumerate(columns)]
+        made = [op.MatMul(pick_index(a, 0, g), part) for g, part in enumerate(columns)]
         made.append(zeros(a.dtype, op.Concat(shape_vector((a.shape[1],), *binders((a.shape[1],), a)), rest, axis=0)))
         return reshape(concat(made, 1), (a.shape[1], b.shape[1]))
     *lefts, _ = pieces(a, 1, ends, count)

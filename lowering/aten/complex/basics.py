@@ -17,11 +17,11 @@ from lowering.aten.elementwise.transcendental import aten_atan2
 from lowering.aten.movement.views import aten_view
 from lowering.errors import Unsupported
 from lowering.tensors.complex_numbers import conjugate, minus, modulus, plus, product, quotient
-from lowering.tensors.complex_pairs import PARTS, Parts, as_type, entered, expanded, left, pair, parts
+from lowering.tensors.complex_pairs import PARTS, Parts, as_type, expand_pair, from_real, pair, parts, to_real
 from lowering.tensors.promotion import cast, result_dtype, scalar
 
 
-def split(x: Any, dtype: DType) -> Parts:
+def split_parts(x: Any, dtype: DType) -> Parts:
     """The parts, of `dtype`, of a value or a number."""
     if isinstance(x, Value):
         real, imaginary = parts(x)
@@ -35,7 +35,7 @@ def split(x: Any, dtype: DType) -> Parts:
 def both(self: Any, other: Any) -> tuple[Parts, Parts]:
     """The parts of two operands in the element type that they promote to."""
     part = PARTS[result_dtype(self, other)]
-    return split(self, part), split(other, part)
+    return split_parts(self, part), split_parts(other, part)
 
 
 # ---------------------------------------------------------------------------------------------- in and out
@@ -43,12 +43,12 @@ def both(self: Any, other: Any) -> tuple[Parts, Parts]:
 
 def aten_view_as_real(self: Value) -> Value:
     """(...) -> (..., 2): real and imaginary parts along a new last dimension."""
-    return left(self)
+    return to_real(self)
 
 
 def aten_view_as_complex(self: Value) -> Value:
     """(..., 2) -> (...)"""
-    return entered(self)
+    return from_real(self)
 
 
 def aten_complex(real: Value, imag: Value) -> Value:
@@ -131,7 +131,7 @@ def complex_prims_convert_element_type(a: Value, dtype: DType) -> Value:
 
 def complex_copy(self: Value, src: Value) -> Value:
     """src, in the shape and the element type of self."""
-    return expanded(as_type(src, self.dtype), self.shape)
+    return expand_pair(as_type(src, self.dtype), self.shape)
 
 
 def complex_view_dtype(self: Value, dtype: DType, *, expected: Any = None) -> Value:
@@ -141,9 +141,9 @@ def complex_view_dtype(self: Value, dtype: DType, *, expected: Any = None) -> Va
     if not isinstance(expected, Tensor):
         raise Unsupported(f"the bits of {self.dtype.short} read as {dtype.short}")
     if PARTS.get(dtype) is self.dtype:
-        return entered(aten_view(self, (*expected.shape, 2)))
+        return from_real(aten_view(self, (*expected.shape, 2)))
     if PARTS.get(self.dtype) is dtype:
-        return aten_view(left(self), expected.shape)
+        return aten_view(to_real(self), expected.shape)
     raise Unsupported(f"the bits of {self.dtype.short} read as {dtype.short}")
 
 

@@ -19,7 +19,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.aten.complex.basics import both, complex_mul, complex_reciprocal, complex_square
 from lowering.aten.elementwise.transcendental import aten_atan2, aten_expm1, log1p
-from lowering.tensors.complex_numbers import hypotenuse, near_modulus, product, quotient, root, signed
+from lowering.tensors.complex_numbers import copy_sign, hypotenuse, near_modulus, product, quotient, root
 from lowering.tensors.complex_pairs import PARTS, WIDER, Parts, pair, parts
 from lowering.tensors.promotion import cast, result_dtype, scalar
 
@@ -189,7 +189,7 @@ def atanh_of(z: Wide) -> Parts:
     square = op.Mul(y, y)
     real = op.Mul(log1p(op.Div(op.Mul(size, 4), op.Add(op.Mul(below, below), square))), 0.25)
     angle = aten_atan2(op.Mul(y, 2), op.Sub(op.Mul(below, op.Add(size, 1)), square))
-    return signed(real, z.x), op.Mul(angle, 0.5)
+    return copy_sign(real, z.x), op.Mul(angle, 0.5)
 
 
 # ---------------------------------------------------------------------------------------------- exp and log

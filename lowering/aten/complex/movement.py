@@ -9,9 +9,9 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
-from lowering.aten.complex.basics import both, complex_mul, split
-from lowering.aten.creation.creation import aten_eye, aten_eye_m, filled
-from lowering.aten.elementwise.arithmetic import chosen
+from lowering.aten.complex.basics import both, complex_mul, split_parts
+from lowering.aten.creation.creation import aten_eye, aten_eye_m, fill
+from lowering.aten.elementwise.arithmetic import choose
 from lowering.aten.indexing.scatter import aten_index_add, aten_scatter
 from lowering.aten.movement.joining import aten_cat, aten_stack
 from lowering.aten.movement.views import aten_broadcast_tensors
@@ -25,13 +25,13 @@ from lowering.tensors.shaping import expand
 
 def complex_cat(tensors: Sequence[Value], dim: int = 0) -> Value:
     """The tensors one after the other along `dim`."""
-    halves = [split(t, PARTS[result_dtype(*tensors)]) for t in tensors]
+    halves = [split_parts(t, PARTS[result_dtype(*tensors)]) for t in tensors]
     return pair(aten_cat([h[0] for h in halves], dim), aten_cat([h[1] for h in halves], dim))
 
 
 def complex_stack(tensors: Sequence[Value], dim: int = 0) -> Value:
     """The tensors side by side along a new dimension."""
-    halves = [split(t, PARTS[result_dtype(*tensors)]) for t in tensors]
+    halves = [split_parts(t, PARTS[result_dtype(*tensors)]) for t in tensors]
     return pair(aten_stack([h[0] for h in halves], dim), aten_stack([h[1] for h in halves], dim))
 
 
@@ -46,7 +46,7 @@ def complex_where(condition: Value, self: Any, other: Any) -> Value:
     """self where the condition holds, else other."""
     (a, b), (c, d) = both(self, other)
     flag = truth(condition)
-    return pair(chosen(flag, a, c), chosen(flag, b, d))
+    return pair(choose(flag, a, c), choose(flag, b, d))
 
 
 def complex_masked_fill(self: Value, mask: Value, value: Any) -> Value:
@@ -74,7 +74,7 @@ def complex_scatter(self: Value, dim: int, index: Value, src: Any, *, reduce: st
     """self with self[..., index, ...] along `dim` replaced by `src`, or with it added."""
     if reduce not in (None, "add"):
         raise Unsupported(f"complex numbers scattered with reduce={reduce!r}")
-    (a, b), (c, d) = parts(self), split(src, PARTS[self.dtype])
+    (a, b), (c, d) = parts(self), split_parts(src, PARTS[self.dtype])
     if not isinstance(src, Value):
         c, d = expand(c, index.shape), expand(d, index.shape)
     return pair(aten_scatter(a, dim, index, c, reduce=reduce), aten_scatter(b, dim, index, d, reduce=reduce))
@@ -104,8 +104,8 @@ def complex_index_add(self: Value, dim: int, index: Value, source: Value, *, alp
 def real_number(size: Sequence[Dim], number: int, dtype: DType) -> Value:
     """One real number everywhere, as a tensor of that type."""
     if not dtype.is_complex:
-        return filled(size, number, dtype)
-    return pair(filled(size, number, PARTS[dtype]), filled(size, 0, PARTS[dtype]))
+        return fill(size, number, dtype)
+    return pair(fill(size, number, PARTS[dtype]), fill(size, 0, PARTS[dtype]))
 
 
 def complex_ones(size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None) -> Value:
@@ -151,7 +151,7 @@ def complex_full_like(self: Value, fill_value: Any, *, dtype: DType | None = Non
 def complex_new_full(self: Value, size: Sequence[Dim], fill_value: Any, *, dtype: DType | None = None) -> Value:
     """fill_value everywhere, in the element type of self where `dtype` is None."""
     wanted = dtype or self.dtype
-    real, imaginary = split(fill_value, PARTS.get(wanted, wanted))
+    real, imaginary = split_parts(fill_value, PARTS.get(wanted, wanted))
     made = expand(real, size)
     return pair(made, expand(imaginary, size)) if wanted.is_complex else made
 

@@ -17,7 +17,7 @@ from lowering.tensors.complex_numbers import product
 from lowering.tensors.complex_pairs import WIDER, Parts, pair, parts
 from lowering.tensors.pieces import full
 from lowering.tensors.promotion import cast
-from lowering.tensors.shaping import axis, flat, sliced, squeeze, unsqueeze
+from lowering.tensors.shaping import axis, flat, slice_axis, squeeze, unsqueeze
 
 ONE = (1.0, 0.0)
 """The parts of the neutral element of products."""
@@ -67,10 +67,10 @@ def multiplied(x: Parts, at: int, keepdim: bool) -> Parts:
         x = full(1, shape, x[0].dtype), full(0, shape, x[0].dtype)
     while size > 1:
         half = size // 2
-        low, high = (tuple(sliced(v, at, i * half, (i + 1) * half) for v in x) for i in (0, 1))
+        low, high = (tuple(slice_axis(v, at, i * half, (i + 1) * half) for v in x) for i in (0, 1))
         made = product((low[0], low[1]), (high[0], high[1]))
         if size % 2:
-            rest = (sliced(x[0], at, size - 1, size), sliced(x[1], at, size - 1, size))
+            rest = (slice_axis(x[0], at, size - 1, size), slice_axis(x[1], at, size - 1, size))
             made = op.Concat(made[0], rest[0], axis=at), op.Concat(made[1], rest[1], axis=at)
         x, size = made, half + size % 2
     return x if keepdim else (squeeze(x[0], at), squeeze(x[1], at))

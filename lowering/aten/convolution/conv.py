@@ -18,7 +18,7 @@ from lowering.tensors.promotion import cast
 from lowering.tensors.shaping import ints, iota, permute, reshape, squeeze, unsqueeze
 
 
-def convolved(
+def convolve(
     x: Value,
     weight: Value,
     bias: Value | None,
@@ -41,7 +41,7 @@ def convolved(
         pads = (0,) * len(pads)
     if x.dtype.is_integer:
         parts = [cast(v, DType.DOUBLE) if v is not None else None for v in (x, weight, bias)]
-        made = convolved(*parts, stride, pads, dilation, groups, transposed, output_padding)  # type: ignore[arg-type]
+        made = convolve(*parts, stride, pads, dilation, groups, transposed, output_padding)  # type: ignore[arg-type]
         return cast(made, x.dtype)
     attributes: dict[str, Any] = {
         "strides": per_axis(stride, spatial), "dilations": per_axis(dilation, spatial), "pads": tuple(pads),
@@ -101,7 +101,7 @@ def aten_conv1d(
     groups: int = 1,
 ) -> Value:
     """input: (n, c, l) or (c, l); weight: (o, c / groups, k); bias: (o,)."""
-    return convolved(input, weight, bias, stride, mirrored(padding, weight.rank - 2), dilation, groups)
+    return convolve(input, weight, bias, stride, mirrored(padding, weight.rank - 2), dilation, groups)
 
 
 def aten_conv1d_padding(
@@ -114,7 +114,7 @@ def aten_conv1d_padding(
     groups: int = 1,
 ) -> Value:
     """As conv1d, with padding "same" or "valid"."""
-    return convolved(input, weight, bias, stride, named_pads(padding, weight.shape[2:], dilation), dilation, groups)
+    return convolve(input, weight, bias, stride, named_pads(padding, weight.shape[2:], dilation), dilation, groups)
 
 
 def aten_conv_transpose1d(
@@ -129,7 +129,7 @@ def aten_conv_transpose1d(
 ) -> Value:
     """input: (n, c, l) or (c, l); weight: (c, o / groups, k); bias: (o,)."""
     pads = mirrored(padding, weight.rank - 2)
-    return convolved(input, weight, bias, stride, pads, dilation, groups, True, output_padding)
+    return convolve(input, weight, bias, stride, pads, dilation, groups, True, output_padding)
 
 
 def aten_convolution(
@@ -145,14 +145,14 @@ def aten_convolution(
 ) -> Value:
     """Any of the convolutions, as core ATen has them."""
     pads = mirrored(padding, weight.rank - 2)
-    return convolved(input, weight, bias, stride, pads, dilation, groups, transposed, output_padding)
+    return convolve(input, weight, bias, stride, pads, dilation, groups, transposed, output_padding)
 
 
 def aten_slow_conv3d(
     self: Value, weight: Value, kernel_size: Any, bias: Value | None = None, stride: Any = 1, padding: Any = 0
 ) -> Value:
     """conv3d with the size of the kernel repeated in an argument"""
-    return convolved(self, weight, bias, stride, mirrored(padding, weight.rank - 2), 1, 1)
+    return convolve(self, weight, bias, stride, mirrored(padding, weight.rank - 2), 1, 1)
 
 
 def aten__conv_depthwise2d(
@@ -162,12 +162,12 @@ def aten__conv_depthwise2d(
     groups = self.shape[-weight.rank + 1]
     if type(groups) is not int:
         raise Unsupported("a depthwise convolution needs a number of channels")
-    return convolved(self, weight, bias, stride, mirrored(padding, weight.rank - 2), dilation, groups)
+    return convolve(self, weight, bias, stride, mirrored(padding, weight.rank - 2), dilation, groups)
 
 
 def aten_conv_tbc(self: Value, weight: Value, bias: Value, pad: int = 0) -> Value:
     """Convolution with time first.  self: (t, b, c); weight: (k, c, o); bias: (o,)."""
-    made = convolved(permute(self, (1, 2, 0)), permute(weight, (2, 1, 0)), bias, 1, (pad, pad), 1, 1)
+    made = convolve(permute(self, (1, 2, 0)), permute(weight, (2, 1, 0)), bias, 1, (pad, pad), 1, 1)
     return permute(made, (2, 0, 1))
 
 

@@ -14,7 +14,7 @@ from irkit.core.ir import Value
 from irkit.core.types import HALVES, DType, Tensor
 from irkit.dims import Dim
 from lowering.errors import Unsupported
-from lowering.tensors.promotion import DEFAULT, Number, Operand, as_dim, cast, is_static, number_dtype, promoted, scalar
+from lowering.tensors.promotion import DEFAULT, Number, Operand, as_dim, cast, is_static, number_dtype, promote, scalar
 from lowering.tensors.shaping import expand, ints_scalar, iota, reshape, unsqueeze
 
 
@@ -25,9 +25,9 @@ def dtype_of(dtype: DType | None, expected: Any, otherwise: DType) -> DType:
     return expected.dtype if isinstance(expected, Tensor) else otherwise
 
 
-def filled(size: Sequence[Dim], value: Operand, dtype: DType) -> Value:
+def fill(size: Sequence[Dim], value: Operand, dtype: DType) -> Value:
     """A tensor of one number (or of one scalar tensor's content)."""
-    return expand(promoted(value, to=dtype)[0], size)
+    return expand(promote(value, to=dtype)[0], size)
 
 
 # ---------------------------------------------------------------------------------------------- one number
@@ -36,95 +36,95 @@ def filled(size: Sequence[Dim], value: Operand, dtype: DType) -> Value:
 def aten_full(size: Sequence[Dim], fill_value: Operand, *, dtype: DType | None = None, expected: Any = None) -> Value:
     """fill_value everywhere; its own element type where `dtype` is None."""
     usual = fill_value.dtype if isinstance(fill_value, Value) else number_dtype(fill_value)
-    return filled(size, fill_value, dtype_of(dtype, expected, usual))
+    return fill(size, fill_value, dtype_of(dtype, expected, usual))
 
 
 def aten_full_like(self: Value, fill_value: Operand, *, dtype: DType | None = None) -> Value:
     """fill_value everywhere, in the shape of self."""
-    return filled(self.shape, fill_value, dtype or self.dtype)
+    return fill(self.shape, fill_value, dtype or self.dtype)
 
 
 def aten_new_full(self: Value, size: Sequence[Dim], fill_value: Operand, *, dtype: DType | None = None) -> Value:
     """fill_value everywhere, in the element type of self where `dtype` is None."""
-    return filled(size, fill_value, dtype or self.dtype)
+    return fill(size, fill_value, dtype or self.dtype)
 
 
 def aten_fill(self: Value, value: Operand) -> Value:
     """value everywhere, in the shape and the element type of self."""
     if isinstance(value, Value):
         value = reshape(value, ())
-    return filled(self.shape, value, self.dtype)
+    return fill(self.shape, value, self.dtype)
 
 
 def aten_zero(self: Value) -> Value:
     """0 everywhere, in the shape and the element type of self."""
-    return filled(self.shape, 0, self.dtype)
+    return fill(self.shape, 0, self.dtype)
 
 
 def aten_zeros(size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None) -> Value:
     """0 everywhere."""
-    return filled(size, 0, dtype_of(dtype, expected, DEFAULT))
+    return fill(size, 0, dtype_of(dtype, expected, DEFAULT))
 
 
 def aten_zeros_like(self: Value, *, dtype: DType | None = None) -> Value:
     """0 everywhere, in the shape of self."""
-    return filled(self.shape, 0, dtype or self.dtype)
+    return fill(self.shape, 0, dtype or self.dtype)
 
 
 def aten_new_zeros(self: Value, size: Sequence[Dim], *, dtype: DType | None = None) -> Value:
     """0 everywhere, in the element type of self where `dtype` is None."""
-    return filled(size, 0, dtype or self.dtype)
+    return fill(size, 0, dtype or self.dtype)
 
 
 def aten_ones(size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None) -> Value:
     """1 everywhere."""
-    return filled(size, 1, dtype_of(dtype, expected, DEFAULT))
+    return fill(size, 1, dtype_of(dtype, expected, DEFAULT))
 
 
 def aten_ones_like(self: Value, *, dtype: DType | None = None) -> Value:
     """1 everywhere, in the shape of self."""
-    return filled(self.shape, 1, dtype or self.dtype)
+    return fill(self.shape, 1, dtype or self.dtype)
 
 
 def aten_new_ones(self: Value, size: Sequence[Dim], *, dtype: DType | None = None) -> Value:
     """1 everywhere, in the element type of self where `dtype` is None."""
-    return filled(size, 1, dtype or self.dtype)
+    return fill(size, 1, dtype or self.dtype)
 
 
 def aten_empty(size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None) -> Value:
     """A tensor to be written: 0 everywhere."""
-    return filled(size, 0, dtype_of(dtype, expected, DEFAULT))
+    return fill(size, 0, dtype_of(dtype, expected, DEFAULT))
 
 
 def aten_empty_like(self: Value, *, dtype: DType | None = None) -> Value:
     """A tensor to be written, in the shape of self: 0 everywhere."""
-    return filled(self.shape, 0, dtype or self.dtype)
+    return fill(self.shape, 0, dtype or self.dtype)
 
 
 def aten_new_empty(self: Value, size: Sequence[Dim], *, dtype: DType | None = None) -> Value:
     """A tensor to be written: 0 everywhere."""
-    return filled(size, 0, dtype or self.dtype)
+    return fill(size, 0, dtype or self.dtype)
 
 
 def aten_empty_strided(
     size: Sequence[Dim], stride: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None
 ) -> Value:
     """A tensor to be written: 0 everywhere."""
-    return filled(size, 0, dtype_of(dtype, expected, DEFAULT))
+    return fill(size, 0, dtype_of(dtype, expected, DEFAULT))
 
 
 def aten_new_empty_strided(
     self: Value, size: Sequence[Dim], stride: Sequence[Dim], *, dtype: DType | None = None
 ) -> Value:
     """A tensor to be written: 0 everywhere."""
-    return filled(size, 0, dtype or self.dtype)
+    return fill(size, 0, dtype or self.dtype)
 
 
 def aten_empty_permuted(
     size: Sequence[Dim], physical_layout: Sequence[int], *, dtype: DType | None = None, expected: Any = None
 ) -> Value:
     """A tensor to be written: 0 everywhere."""
-    return filled(size, 0, dtype_of(dtype, expected, DEFAULT))
+    return fill(size, 0, dtype_of(dtype, expected, DEFAULT))
 
 
 def aten_scalar_tensor(s: Number, *, dtype: DType | None = None, expected: Any = None) -> Value:
@@ -207,7 +207,7 @@ def aten_linspace(
     """`steps` numbers from start to end at equal distances, each counted from the nearer end."""
     wanted = dtype_of(dtype, expected, DEFAULT)
     working = wanted if wanted.is_float else DType.DOUBLE
-    return cast(spaced(*ends(start, end, wanted), steps, working, whole=not wanted.is_float), wanted)
+    return cast(linspace(*ends(start, end, wanted), steps, working, whole=not wanted.is_float), wanted)
 
 
 def ends(start: Operand, end: Operand, dtype: DType) -> tuple[Operand, Operand]:
@@ -218,10 +218,10 @@ def ends(start: Operand, end: Operand, dtype: DType) -> tuple[Operand, Operand]:
     return first, last
 
 
-def spaced(start: Operand, end: Operand, steps: Dim, dtype: DType, whole: bool = False) -> Value:
+def linspace(start: Operand, end: Operand, steps: Dim, dtype: DType, whole: bool = False) -> Value:
     """`steps` floats from start to end at equal distances; with `whole` product and sum are rounded once, as torch's
     compiler makes of them, which decides where the fraction is cut off."""
-    first, last = (reshape(v, ()) for v in promoted(start, end, to=dtype))
+    first, last = (reshape(v, ()) for v in promote(start, end, to=dtype))
     if type(steps) is int and steps <= 1:
         return expand(first, (steps,))
     places = iota(steps)
@@ -266,7 +266,7 @@ def aten_logspace(
     first, last = ends(start, end, wanted)
     if wanted in HALVES and steps != 1:  # torch rounds the ends of a row of several half numbers, then takes f32
         first, last = (cast(v, wanted) if isinstance(v, Value) else scalar(v, wanted) for v in (first, last))
-    return cast(op.Pow(scalar(base, working), spaced(first, last, steps, working)), wanted)
+    return cast(op.Pow(scalar(base, working), linspace(first, last, steps, working)), wanted)
 
 
 # ---------------------------------------------------------------------------------------------- triangles
@@ -319,7 +319,7 @@ def triangle(function: Callable[..., Any], row: Dim, col: Dim, offset: int, dtyp
 def window(window_length: Dim, periodic: bool, dtype: DType, weights: Callable[[Value], Value]) -> Value:
     """A window function of the phase i / (n - 1), or i / n where periodic."""
     if type(window_length) is int and window_length <= 1:
-        return filled((window_length,), 1, dtype)
+        return fill((window_length,), 1, dtype)
     span = window_length if periodic else dims.sub(window_length, 1)
     phase = op.Div(cast(iota(window_length), dtype), scalar(span, dtype))
     return weights(phase)

@@ -17,7 +17,7 @@ from irkit.core.types import DType
 from lowering.aten.creation.draws import gaussian, uniform
 from lowering.aten.reduction.reduce import some
 from lowering.aten.special.gamma import aten_lgamma
-from lowering.tensors.promotion import cast, promoted, scalar
+from lowering.tensors.promotion import cast, promote, scalar
 from lowering.tensors.shaping import broadcast_shape, expand, unsqueeze
 
 FEW = 10
@@ -105,7 +105,7 @@ def aten_poisson(self: Value) -> Value:
 
 def aten_binomial(count: Value, prob: Value) -> Value:
     """How many of `count` trials succeed, each with the probability `prob`: of one shape, after broadcasting."""
-    trials, chance = promoted(count, prob)
+    trials, chance = promote(count, prob)
     shape = broadcast_shape(trials.shape, chance.shape)
     n, p = (expand(cast(v, DType.DOUBLE), shape) for v in (trials, chance))
     rare = op.LessOrEqual(p, 0.5)

@@ -14,8 +14,8 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.aten.creation.creation import dtype_of, filled
-from lowering.tensors.promotion import DEFAULT, cast, floating, scalar
+from lowering.aten.creation.creation import dtype_of, fill
+from lowering.tensors.promotion import DEFAULT, cast, scalar, to_float
 from lowering.tensors.shaping import expand, squeeze, unsqueeze
 
 TINY = 1e-38
@@ -24,12 +24,12 @@ TINY = 1e-38
 
 def uniform(size: Sequence[Dim], dtype: DType, low: float = 0.0, high: float = 1.0) -> Value:
     """Numbers from [low, high)."""
-    return op.RandomUniformLike(filled(size, 0, dtype), dtype=int(dtype), low=low, high=high)
+    return op.RandomUniformLike(fill(size, 0, dtype), dtype=int(dtype), low=low, high=high)
 
 
 def gaussian(size: Sequence[Dim], dtype: DType, mean: float = 0.0, std: float = 1.0) -> Value:
     """Normally distributed numbers."""
-    return op.RandomNormalLike(filled(size, 0, dtype), dtype=int(dtype), mean=mean, scale=std)
+    return op.RandomNormalLike(fill(size, 0, dtype), dtype=int(dtype), mean=mean, scale=std)
 
 
 def aten_rand(size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None) -> Value:
@@ -247,5 +247,5 @@ def aten_rrelu_with_noise_functional(
 
 def aten_native_dropout_backward(grad_output: Value, mask: Value, scale: float) -> Value:
     """grad_output * mask * scale"""
-    gradient = floating(grad_output)
+    gradient = to_float(grad_output)
     return op.Mul(op.Mul(gradient, cast(mask, gradient.dtype)), scalar(scale, gradient.dtype))

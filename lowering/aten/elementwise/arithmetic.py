@@ -11,20 +11,20 @@ from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import HALVES, DType
 from lowering.errors import LoweringError, Unsupported
-from lowering.tensors.complex_numbers import hypotenuse, is_negative, signed
-from lowering.tensors.pieces import widened
+from lowering.tensors.complex_numbers import copy_sign, hypotenuse, is_negative
+from lowering.tensors.pieces import widen
 from lowering.tensors.promotion import (
     Number,
     Operand,
     cast,
     finite_limits,
-    floating,
     floating_all,
     in_digits,
     is_beyond,
-    promoted,
+    promote,
     result_dtype,
     scalar,
+    to_float,
     truth,
 )
 from lowering.tensors.shaping import expand
@@ -55,14 +55,14 @@ def multiply(a: Value, b: Value) -> Value:
 
 def aten_add(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
     """self + alpha * other, broadcast; `or` for bools."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     b = scaled(b, alpha)
     return op.Or(a, b) if a.dtype is DType.BOOL else op.Add(a, b)
 
 
 def aten_sub(self: Operand, other: Operand, *, alpha: Number = 1) -> Value:
     """self - alpha * other, broadcast."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     return op.Sub(a, scaled(b, alpha))
 
 
@@ -105,24 +105,24 @@ def aten_square(self: Value) -> Value:
 
 def aten_addcmul(self: Value, tensor1: Value, tensor2: Value, *, value: Number = 1) -> Value:
     """self + value * tensor1 * tensor2, broadcast."""
-    x, a, b = promoted(self, tensor1, tensor2)
+    x, a, b = promote(self, tensor1, tensor2)
     if is_beyond(value, x.dtype):
-        return cast(op.Add(widened(x), times(op.Mul(widened(a), widened(b)), value)), x.dtype)
+        return cast(op.Add(widen(x), times(op.Mul(widen(a), widen(b)), value)), x.dtype)
     return op.Add(x, scaled(op.Mul(a, b), value))
 
 
 def aten_addcdiv(self: Value, tensor1: Value, tensor2: Value, *, value: Number = 1) -> Value:
     """self + value * tensor1 / tensor2, broadcast, in floating point."""
-    x, a, b = promoted(self, tensor1, tensor2)
-    made = op.Add(widened(x), op.Div(scaled(widened(a), value), widened(b)))  # of half numbers in f32, as torch does
+    x, a, b = promote(self, tensor1, tensor2)
+    made = op.Add(widen(x), op.Div(scaled(widen(a), value), widen(b)))  # of half numbers in f32, as torch does
     return cast(made, x.dtype)
 
 
 def aten_lerp(self: Value, end: Value, weight: Value | Number) -> Value:
     """self + weight * (end - self), from the nearer end so that weight 1 gives `end`."""
-    a, b = promoted(self, end)
+    a, b = promote(self, end)
     if is_beyond(weight, a.dtype):
-        return cast(aten_lerp(widened(a), widened(b), weight), a.dtype)
+        return cast(aten_lerp(widen(a), widen(b), weight), a.dtype)
     gap = op.Sub(b, a)
     if not isinstance(weight, Value):
         near = not isinstance(weight, int | float) or abs(weight) < 0.5
@@ -166,11 +166,11 @@ def aten_floor_divide(self: Operand, other: Operand) -> Value:
     Floats go the way of Python and torch: the remainder is taken first, because floor(1 / 0.1) is 10 where 1 // 0.1
     is 9.
     """
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     if a.dtype.is_integer:
         return floor_divided(a, b)
     if a.dtype in HALVES:  # as torch does: a third has other digits in f16, and 1 // (1 / 3) another result
-        return cast(aten_floor_divide(*promoted(self, other, to=DType.FLOAT)), a.dtype)
+        return cast(aten_floor_divide(*promote(self, other, to=DType.FLOAT)), a.dtype)
     rest = op.Mod(a, b, fmod=1)
     quotient = op.Div(op.Sub(a, rest), b)
     lower = op.Less(op.Mul(op.Sign(rest), op.Sign(b)), 0)
@@ -182,7 +182,7 @@ def floor_divided(a: Value, b: Value) -> Value:
     """a // b of integers of one type; ONNX's Div truncates. No step leaves the range of i64."""
     if a.dtype.is_unsigned:
         return op.Div(a, b)
-    x, y = promoted(a, b, to=DType.INT64)
+    x, y = promote(a, b, to=DType.INT64)
     if a.dtype is not DType.INT64:
         return cast(op.Div(op.Sub(x, op.Mod(x, y)), y), a.dtype)
     quotient = op.Div(x, y)
@@ -196,7 +196,7 @@ def floor_divided(a: Value, b: Value) -> Value:
 
 def aten_remainder(self: Operand, other: Operand) -> Value:
     """self - other * (self // other), broadcast: the sign is that of `other`."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     if a.dtype.is_integer:
         return op.Mod(a, b)
     rest = op.Mod(a, b, fmod=1)
@@ -207,7 +207,7 @@ def aten_remainder(self: Operand, other: Operand) -> Value:
 
 def aten_fmod(self: Operand, other: Operand) -> Value:
     """self - other * trunc(self / other), broadcast: the sign is that of `self`."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     if a.dtype not in (DType.INT64, DType.UINT64):
         return op.Mod(a, b, fmod=1)
     rest = op.Mod(a, b)  # ONNX Runtime computes the other one in f64, which rounds
@@ -220,7 +220,7 @@ def aten_fmod(self: Operand, other: Operand) -> Value:
 
 def aten_reciprocal(self: Value) -> Value:
     """1 / self"""
-    return op.Reciprocal(floating(self))
+    return op.Reciprocal(to_float(self))
 
 
 # ---------------------------------------------------------------------------------------------- powers
@@ -237,7 +237,7 @@ def aten_pow(self: Operand, exponent: Operand) -> Value:
     if dtype.is_complex:
         raise Unsupported("ONNX has no powers of complex numbers")
     small = dtype.is_integer and dtype not in (DType.INT32, DType.INT64)
-    a, b = promoted(self, exponent, to=DType.INT64 if small or dtype is DType.BOOL else dtype)
+    a, b = promote(self, exponent, to=DType.INT64 if small or dtype is DType.BOOL else dtype)
     if dtype is DType.FLOAT and isinstance(exponent, float) and exponent and not np.float32(exponent):
         b = scalar(math.copysign(float(np.finfo(np.float32).tiny), exponent), dtype)  # torch's is no 0 in float64
     if dtype.is_float:
@@ -314,22 +314,22 @@ _POWERS: dict[float, Callable[[Value], Value]] = {
 
 def aten_float_power(self: Operand, exponent: Operand) -> Value:
     """self ** exponent in float64."""
-    return op.Pow(*promoted(self, exponent, to=DType.DOUBLE))
+    return op.Pow(*promote(self, exponent, to=DType.DOUBLE))
 
 
 def aten_sqrt(self: Value) -> Value:
     """The square root."""
-    return op.Sqrt(floating(self))
+    return op.Sqrt(to_float(self))
 
 
 def aten_rsqrt(self: Value) -> Value:
     """1 / sqrt(self)"""
-    return op.Reciprocal(op.Sqrt(floating(self)))
+    return op.Reciprocal(op.Sqrt(to_float(self)))
 
 
 def aten_hypot(self: Value, other: Value) -> Value:
     """sqrt(self**2 + other**2), without overflow on the way."""
-    return hypotenuse(*promoted(self, other))
+    return hypotenuse(*promote(self, other))
 
 
 # ---------------------------------------------------------------------------------------------- rounding and signs
@@ -389,7 +389,7 @@ def aten_signbit(self: Value) -> Value:
 def aten_copysign(self: Operand, other: Operand) -> Value:
     """|self| with the sign of `other`."""
     a, b = floating_all(self, other)
-    return signed(op.Abs(a), b)
+    return copy_sign(op.Abs(a), b)
 
 
 # ---------------------------------------------------------------------------------------------- limits and choices
@@ -400,7 +400,7 @@ def aten_clamp(self: Value, min: Operand | None = None, max: Operand | None = No
     bounds = [b for b in (min, max) if b is not None]
     dtype = result_dtype(self, *bounds)
     x = cast(self, dtype)
-    low, high = (None if b is None else promoted(b, to=dtype)[0] for b in (min, max))
+    low, high = (None if b is None else promote(b, to=dtype)[0] for b in (min, max))
     # A Clip takes a bound that is NaN for none.
     numbers = dtype.is_integer or not any(isinstance(b, Value) or b != b for b in bounds)
     if low is not None and high is not None and low.rank == high.rank == 0 and dtype is not DType.BOOL and numbers:
@@ -434,17 +434,17 @@ def smaller(a: Value, b: Value) -> Value:
 
 def aten_maximum(self: Operand, other: Operand) -> Value:
     """The larger, broadcast; NaN where either is."""
-    return larger(*promoted(self, other))
+    return larger(*promote(self, other))
 
 
 def aten_minimum(self: Operand, other: Operand) -> Value:
     """The smaller, broadcast; NaN where either is."""
-    return smaller(*promoted(self, other))
+    return smaller(*promote(self, other))
 
 
 def aten_fmax(self: Value, other: Value) -> Value:
     """The larger, broadcast; of a number and NaN the number."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     if not a.dtype.is_float:
         return larger(a, b)
     return op.Where(op.Or(op.GreaterOrEqual(a, b), op.IsNaN(b)), a, b)
@@ -452,7 +452,7 @@ def aten_fmax(self: Value, other: Value) -> Value:
 
 def aten_fmin(self: Value, other: Value) -> Value:
     """The smaller, broadcast; of a number and NaN the number."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     if not a.dtype.is_float:
         return smaller(a, b)
     return op.Where(op.Or(op.LessOrEqual(a, b), op.IsNaN(b)), a, b)
@@ -460,10 +460,10 @@ def aten_fmin(self: Value, other: Value) -> Value:
 
 def aten_where(condition: Value, self: Operand, other: Operand) -> Value:
     """self where the condition holds, else other; all three broadcast."""
-    return chosen(truth(condition), *promoted(self, other))
+    return choose(truth(condition), *promote(self, other))
 
 
-def chosen(condition: Value, a: Value, b: Value) -> Value:
+def choose(condition: Value, a: Value, b: Value) -> Value:
     """a where the condition holds, else b; bools, for which ONNX Runtime has no Where, by logic."""
     if a.dtype is not DType.BOOL:
         return op.Where(condition, a, b)
@@ -472,9 +472,9 @@ def chosen(condition: Value, a: Value, b: Value) -> Value:
 
 def aten_heaviside(self: Value, values: Value) -> Value:
     """0 below zero, `values` at zero, 1 above."""
-    x, at_zero = promoted(self, values)
+    x, at_zero = promote(self, values)
     above = x if x.dtype is DType.BOOL else cast(op.Greater(x, 0), x.dtype)
-    return chosen(op.Equal(x, scalar(0, x.dtype)), at_zero, above)
+    return choose(op.Equal(x, scalar(0, x.dtype)), at_zero, above)
 
 
 def aten_nan_to_num(

@@ -7,24 +7,24 @@ import numpy as np
 from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.tensors.promotion import Operand, cast, promoted, scalar
+from lowering.tensors.promotion import Operand, cast, promote, scalar
 
 
 def aten_bitwise_and(self: Operand, other: Operand) -> Value:
     """self & other, broadcast."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     return op.And(a, b) if a.dtype is DType.BOOL else op.BitwiseAnd(a, b)
 
 
 def aten_bitwise_or(self: Operand, other: Operand) -> Value:
     """self | other, broadcast."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     return op.Or(a, b) if a.dtype is DType.BOOL else op.BitwiseOr(a, b)
 
 
 def aten_bitwise_xor(self: Operand, other: Operand) -> Value:
     """self ^ other, broadcast."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     return op.Xor(a, b) if a.dtype is DType.BOOL else op.BitwiseXor(a, b)
 
 
@@ -35,7 +35,7 @@ def aten_bitwise_not(self: Value) -> Value:
 
 def aten_bitwise_left_shift(self: Operand, other: Operand) -> Value:
     """self << other, broadcast: bits that leave are lost, and all are where `other` is as wide as the type."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     if a.dtype.is_unsigned:
         return shifted_unsigned(a, b, "LEFT")
     wide = cast(a, DType.INT64)
@@ -44,7 +44,7 @@ def aten_bitwise_left_shift(self: Operand, other: Operand) -> Value:
 
 def aten_bitwise_right_shift(self: Operand, other: Operand) -> Value:
     """self >> other, broadcast: the sign is kept, so that -1 >> n is -1."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     if a.dtype.is_unsigned:
         return shifted_unsigned(a, b, "RIGHT")
     count = counted(b)

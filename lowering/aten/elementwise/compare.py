@@ -7,13 +7,13 @@ from collections.abc import Callable
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.tensors.promotion import Operand, cast, floating_all, promoted, scalar, truth
+from lowering.tensors.promotion import Operand, cast, floating_all, promote, scalar, truth
 from lowering.tensors.shaping import expand
 
 
 def compared(function: Callable[..., Value], self: Operand, other: Operand) -> Value:
     """function(self, other) in the element type that both promote to; bools are compared as integers."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     if a.dtype is DType.BOOL:
         a, b = cast(a, DType.INT32), cast(b, DType.INT32)
     return function(a, b)
@@ -21,12 +21,12 @@ def compared(function: Callable[..., Value], self: Operand, other: Operand) -> V
 
 def aten_eq(self: Operand, other: Operand) -> Value:
     """self == other, broadcast."""
-    return op.Equal(*promoted(self, other))
+    return op.Equal(*promote(self, other))
 
 
 def aten_ne(self: Operand, other: Operand) -> Value:
     """self != other, broadcast."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     return op.Xor(a, b) if a.dtype is DType.BOOL else op.Not(op.Equal(a, b))
 
 

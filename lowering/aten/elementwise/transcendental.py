@@ -8,41 +8,41 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.tensors.complex_numbers import is_negative
-from lowering.tensors.promotion import Operand, floating, floating_all, scalar
+from lowering.tensors.promotion import Operand, floating_all, scalar, to_float
 
 # ---------------------------------------------------------------------------------------------- exp and log
 
 
 def aten_exp(self: Value) -> Value:
     """e ** self"""
-    return op.Exp(floating(self))
+    return op.Exp(to_float(self))
 
 
 def aten_exp2(self: Value) -> Value:
     """2 ** self"""
-    x = floating(self)
+    x = to_float(self)
     return op.Pow(scalar(2, x.dtype), x)
 
 
 def aten_expm1(self: Value) -> Value:
     """exp(self) - 1, accurate near zero: tanh(x / 2) * (exp(x) + 1)."""
-    x = floating(self)
+    x = to_float(self)
     return op.Mul(op.Tanh(op.Mul(x, 0.5)), op.Add(op.Exp(x), 1))
 
 
 def aten_log(self: Value) -> Value:
     """The natural logarithm."""
-    return op.Log(floating(self))
+    return op.Log(to_float(self))
 
 
 def aten_log2(self: Value) -> Value:
     """The logarithm to the base 2."""
-    return op.Div(op.Log(floating(self)), math.log(2))
+    return op.Div(op.Log(to_float(self)), math.log(2))
 
 
 def aten_log10(self: Value) -> Value:
     """The logarithm to the base 10."""
-    return op.Div(op.Log(floating(self)), math.log(10))
+    return op.Div(op.Log(to_float(self)), math.log(10))
 
 
 def log1p(x: Value) -> Value:
@@ -59,7 +59,7 @@ def log1p(x: Value) -> Value:
 
 def aten_log1p(self: Value) -> Value:
     """log(1 + self), accurate near zero."""
-    return log1p(floating(self))
+    return log1p(to_float(self))
 
 
 def aten_logaddexp(self: Value, other: Value) -> Value:
@@ -97,7 +97,7 @@ def times_unless_zero(a: Value, b: Value, factor: Value) -> Value:
 
 def aten_special_entr(self: Value) -> Value:
     """-self * log(self), 0 at 0, -inf below."""
-    x = floating(self)
+    x = to_float(self)
     value = op.Where(op.Equal(x, 0), scalar(0, x.dtype), op.Neg(op.Mul(x, op.Log(x))))
     return op.Where(op.Less(x, 0), scalar(-math.inf, x.dtype), value)
 
@@ -107,68 +107,68 @@ def aten_special_entr(self: Value) -> Value:
 
 def aten_sin(self: Value) -> Value:
     """The sine."""
-    return op.Sin(floating(self))
+    return op.Sin(to_float(self))
 
 
 def aten_cos(self: Value) -> Value:
     """The cosine."""
-    return op.Cos(floating(self))
+    return op.Cos(to_float(self))
 
 
 def aten_tan(self: Value) -> Value:
     """The tangent; of f64, for which ONNX Runtime has no Tan, by sine and cosine."""
-    x = floating(self)
+    x = to_float(self)
     return op.Div(op.Sin(x), op.Cos(x)) if x.dtype is DType.DOUBLE else op.Tan(x)
 
 
 def aten_asin(self: Value) -> Value:
     """The inverse of the sine."""
-    return op.Asin(floating(self))
+    return op.Asin(to_float(self))
 
 
 def aten_acos(self: Value) -> Value:
     """The inverse of the cosine."""
-    return op.Acos(floating(self))
+    return op.Acos(to_float(self))
 
 
 def aten_atan(self: Value) -> Value:
     """The inverse of the tangent."""
-    return op.Atan(floating(self))
+    return op.Atan(to_float(self))
 
 
 def aten_sinh(self: Value) -> Value:
     """The hyperbolic sine."""
-    return op.Sinh(floating(self))
+    return op.Sinh(to_float(self))
 
 
 def aten_cosh(self: Value) -> Value:
     """The hyperbolic cosine."""
-    return op.Cosh(floating(self))
+    return op.Cosh(to_float(self))
 
 
 def aten_tanh(self: Value) -> Value:
     """The hyperbolic tangent."""
-    return op.Tanh(floating(self))
+    return op.Tanh(to_float(self))
 
 
 def aten_asinh(self: Value) -> Value:
     """The inverse of the hyperbolic sine."""
-    return op.Asinh(floating(self))
+    return op.Asinh(to_float(self))
 
 
 def aten_acosh(self: Value) -> Value:
     """The inverse of the hyperbolic cosine."""
-    return op.Acosh(floating(self))
+    return op.Acosh(to_float(self))
 
 
 def aten_atanh(self: Value) -> Value:
     """The inverse of the hyperbolic tangent."""
-    return op.Atanh(floating(self))
+    return op.Atanh(to_float(self))
 
 
 def aten_sinc(self: Value) -> Value:
     """sin(pi * self) / (pi * self), and 1 at 0."""
-    x = op.Mul(floating(self), math.pi)
+    x = op.Mul(to_float(self), math.pi)
     return op.Where(op.Equal(x, 0), scalar(1, x.dtype), op.Div(op.Sin(x), x))
 
 
@@ -184,12 +184,12 @@ def aten_atan2(self: Value, other: Value) -> Value:
 
 def aten_deg2rad(self: Value) -> Value:
     """Degrees in radians."""
-    return op.Mul(floating(self), math.pi / 180)
+    return op.Mul(to_float(self), math.pi / 180)
 
 
 def aten_rad2deg(self: Value) -> Value:
     """Radians in degrees."""
-    return op.Mul(floating(self), 180 / math.pi)
+    return op.Mul(to_float(self), 180 / math.pi)
 
 
 # ---------------------------------------------------------------------------------------------- error function
@@ -197,4 +197,4 @@ def aten_rad2deg(self: Value) -> Value:
 
 def aten_erf(self: Value) -> Value:
     """2 / sqrt(pi) times the integral of exp(-t * t) from 0 to self."""
-    return op.Erf(floating(self))
+    return op.Erf(to_float(self))

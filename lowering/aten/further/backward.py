@@ -12,13 +12,13 @@ from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.aten.convolution.conv import convolved
+from lowering.aten.convolution.conv import convolve
 from lowering.aten.pooling.adaptive_pool import bounds
-from lowering.aten.pooling.pool import average_pooled, batched, unbatched, windows
+from lowering.aten.pooling.pool import add_batch_axis, average_pooled, drop_batch_axis, windows
 from lowering.tensors.pieces import full, per_axis
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import axes as normalized
-from lowering.tensors.shaping import expand, flat, ints, iota, permute, reshape, sliced, unsqueeze
+from lowering.tensors.shaping import expand, flat, ints, iota, permute, reshape, slice_axis, unsqueeze
 
 Mask = Sequence[bool]
 Gradients = tuple[Value | None, Value | None, Value | None]
@@ -51,7 +51,7 @@ def aten_convolution_backward(
     of_input = of_weight = of_bias = None
     if output_mask[0]:
         if transposed:
-            of_input = convolved(grad_output, weight, None, stride, padding * 2, dilation, groups)
+            of_input = convolve(grad_output, weight, None, stride, padding * 2, dilation, groups)
         else:
             of_input = scattered(grad_output, weight, input.shape[2:], stride, padding, dilation, groups)
     if output_mask[1]:
@@ -73,11 +73,11 @@ def scattered(
 ) -> Value:
     """The transposed convolution of x, cut to `sizes`: zeros stand where no window reaches."""
     pads = (*padding, *(0 for _ in padding))
-    made = convolved(x, weight, None, stride, pads, dilation, groups, transposed=True)
+    made = convolve(x, weight, None, stride, pads, dilation, groups, transposed=True)
     if any(s > 1 for s in stride):
         made = op.Pad(made, ints(*(0,) * (len(stride) + 4), *(s - 1 for s in stride)))
     for axis, size in enumerate(sizes, 2):
-        made = made if dims.same(made.shape[axis], size) is True else sliced(made, axis, 0, size)
+        made = made if dims.same(made.shape[axis], size) is True else slice_axis(made, axis, 0, size)
     return made
 
 
@@ -99,9 +99,9 @@ def correlated(
     x = permute(reshape(read, (n, groups, inner, *size)), (2, 1, 0, *range(3, read.rank + 1)))
     x = reshape(x, (inner, dims.mul(groups, n), *size))
     by = permute(written, (1, 0, *range(2, written.rank)))
-    made = convolved(x, by, None, dilation, tuple(padding) * 2, stride, groups)
+    made = convolve(x, by, None, dilation, tuple(padding) * 2, stride, groups)
     for axis, length in enumerate(kernel, 2):
-        made = made if dims.same(made.shape[axis], length) is True else sliced(made, axis, 0, length)
+        made = made if dims.same(made.shape[axis], length) is True else slice_axis(made, axis, 0, length)
     return permute(made, (1, 0, *range(2, made.rank)))
 
 
@@ -152,7 +152,7 @@ def averages_backward(
     spatial: int,
 ) -> Value:
     """The gradient of an average over windows, by a transposed convolution with ones."""
-    x, gradient = batched(self, spatial), batched(grad_output, spatial)
+    x, gradient = add_batch_axis(self, spatial), add_batch_axis(grad_output, spatial)
     attributes = windows(kernel, stride, padding, spatial)
     sizes, strides, pads = attributes["kernel_shape"], attributes["strides"], attributes["pads"][:spatial]
     n, c, *places = x.shape
@@ -168,13 +168,13 @@ def averages_backward(
     each = reshape(scaled, (dims.mul(n, c), 1, *gradient.shape[2:]))
     weight = full(1, (1, 1, *sizes), x.dtype)
     made = reshape(widely(each, weight, places, strides, pads), x.shape)
-    return unbatched(made, self)
+    return drop_batch_axis(made, self)
 
 
 def widely(x: Value, weight: Value, places: Sequence[Dim], strides: Sequence[int], pads: Sequence[int]) -> Value:
     """`scattered` where windows may begin beyond the end, as they do in ceil mode, or may not reach it."""
     spatial = len(places)
-    made = convolved(x, weight, None, strides, (*pads, *(0,) * spatial), (1,) * spatial, 1, transposed=True)
+    made = convolve(x, weight, None, strides, (*pads, *(0,) * spatial), (1,) * spatial, 1, transposed=True)
     for axis, size in enumerate(places, 2):
         reach = made.shape[axis]
         if dims.same(reach, size) is not True:
@@ -182,7 +182,7 @@ def widely(x: Value, weight: Value, places: Sequence[Dim], strides: Sequence[int
             if missing != 0:
                 rest = (*x.shape[:1], 1, *made.shape[2:axis], missing, *made.shape[axis + 1 :])
                 made = op.Concat(made, full(0, rest, x.dtype), axis=axis)
-            made = sliced(made, axis, 0, size)
+            made = slice_axis(made, axis, 0, size)
     return made
 
 

@@ -8,7 +8,7 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.tensors.pieces import largest, widened
+from lowering.tensors.pieces import largest, widen
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import iota, unsqueeze
 
@@ -44,7 +44,7 @@ def torchvision_roi_align(
     input: (n, c, h, w); rois: (k, 5), image and two corners. Interpolation is linear along each axis, so that a bin is
     the product of a row of weights, the image, and a column of weights.
     """
-    x, r = widened(input), cast(rois, widened(input).dtype)
+    x, r = widen(input), cast(rois, widen(input).dtype)
     down, across = (
         weights_between(r, axis, spatial_scale, count, size, sampling_ratio, aligned)
         for axis, count, size in ((1, pooled_height, x.shape[2]), (0, pooled_width, x.shape[3]))
@@ -99,7 +99,7 @@ def torchvision_roi_pool(
 
     input: (n, c, h, w); rois: (k, 5), image and two corners, rounded to pixels; results: (k, c, rows, columns).
     """
-    x, r = widened(input), cast(rois, widened(input).dtype)
+    x, r = widen(input), cast(rois, widen(input).dtype)
     low = scalar(-np.inf, x.dtype)
     images = of_regions(x, r)
     across = unsqueeze(pixels_of_bins(r, 0, spatial_scale, pooled_width, x.shape[3]), 1, 3)  # (k, 1, columns, 1, w)

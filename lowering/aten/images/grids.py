@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from irkit.build import op, shape_vector
 from irkit.core.ir import Value
 from irkit.dims import Dim
-from lowering.tensors.pieces import widened
+from lowering.tensors.pieces import widen
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import unsqueeze
 
@@ -19,14 +19,14 @@ def aten_grid_sampler(
     input: Value, grid: Value, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Value:
     """The image at the places of a grid.  input: (n, c, *size); grid: (n, *out, axes), places from -1 to 1."""
-    mode, padding, places = MODES[interpolation_mode], PADDINGS[padding_mode], widened(grid)
+    mode, padding, places = MODES[interpolation_mode], PADDINGS[padding_mode], widen(grid)
     given = places
     if padding != "reflection":
         places = within_reach(places, mode, padding)
     if padding == "reflection" and mode != "cubic":
         at = reflected(places, input.shape[2:], align_corners, mode == "nearest")
         places, padding, align_corners = at, "border", True
-    made = op.GridSample(widened(input), places, mode=mode, padding_mode=padding, align_corners=int(align_corners))
+    made = op.GridSample(widen(input), places, mode=mode, padding_mode=padding, align_corners=int(align_corners))
     if input.rank == 4 and (mode == "cubic" or (mode, padding) == ("linear", "zeros")):
         made = op.Add(made, unsqueeze(nan_where_infinite(given), 1))
     return cast(made, input.dtype)

@@ -15,7 +15,7 @@ from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.errors import Unsupported
 from lowering.tensors import fixed_point, resampling
-from lowering.tensors.pieces import swap, widened
+from lowering.tensors.pieces import swap, widen
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import iota
 
@@ -196,7 +196,7 @@ def smooth(
     static = all(type(d) is int for d in (*before, *sizes))
     if x.dtype is DType.UINT8 and spatial == 2:
         made = matrices(x, axes, sizes, scales, align_corners, mode, antialias)
-        return fixed_point.resized(x, axes, made)
+        return fixed_point.resample(x, axes, made)
     says_all = align_corners or all(exactly(*r) for r in zip(before, sizes, scales, strict=True))
     attributes: dict[str, Any] = {
         "mode": mode, "axes": axes,
@@ -224,7 +224,7 @@ def by_matrices(
 ) -> Value:
     """x times a matrix of weights along every axis"""
     kind = x.dtype
-    wide = widened(x) if kind.is_float else cast(x, DType.FLOAT)
+    wide = widen(x) if kind.is_float else cast(x, DType.FLOAT)
     last = wide.rank - 1
     for axis, made in zip(axes, matrices(x, axes, sizes, scales, align_corners, mode, antialias), strict=True):
         matrix = cast(swap(made), wide.dtype) if isinstance(made, Value) else const(made.T.astype(wide.dtype.numpy))

@@ -12,9 +12,9 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, same_types
 from irkit.dims import Dim
 from lowering.errors import Unsupported
-from lowering.tensors.pieces import full, p_norm, total, widened
+from lowering.tensors.pieces import full, p_norm, total, widen
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import expand, flat, ints, iota, sliced, squeeze, unsqueeze
+from lowering.tensors.shaping import expand, flat, ints, iota, slice_axis, squeeze, unsqueeze
 from passes.rules.nan import may_be_nan
 
 SUM, MEAN, MAX = 0, 1, 2
@@ -83,7 +83,7 @@ def aten_embedding_bag(
         raise Unsupported("embedding_bag takes its indices in one dimension")
     # The number of bags is counted here: the type of a slice with a symbolic end does not say its length.
     count = dims.sub(offsets.shape[0], 1) if include_last_offset else offsets.shape[0]
-    starts = sliced(offsets, 0, 0, count) if include_last_offset else offsets
+    starts = slice_axis(offsets, 0, 0, count) if include_last_offset else offsets
     place = cast(iota(indices.shape[0]), starts.dtype)
     begun = op.GreaterOrEqual(unsqueeze(place, 1), unsqueeze(starts, 0))
     bag = op.Sub(total(cast(begun, DType.INT64), [1]), scalar(1, DType.INT64))
@@ -97,8 +97,8 @@ def aten_embedding_bag(
         made = maxima(rows, bag, sizes, kept, count)
     else:
         if include_last_offset and kept is None and weight.dtype in SUMMED_TO_THE_END:
-            kept = op.Less(place, sliced(offsets, 0, -1, None))
-        made = sums(widened(rows), bag, kept, count, per_sample_weights)
+            kept = op.Less(place, slice_axis(offsets, 0, -1, None))
+        made = sums(widen(rows), bag, kept, count, per_sample_weights)
         if mode == MEAN:
             made = op.Div(made, unsqueeze(cast(op.Max(sizes, scalar(1, DType.INT64)), made.dtype), 1))
         made = cast(made, weight.dtype)

@@ -12,21 +12,21 @@ from irkit import dims
 from irkit.build import const, dim_scalar, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.aten.creation.creation import spaced
-from lowering.aten.indexing.sorting import passed
+from lowering.aten.creation.creation import linspace
+from lowering.aten.indexing.sorting import count_bounds
 from lowering.tensors.pieces import full
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import aligned, expand, flat, may_be_empty, numel, picked, reshape, sliced
+from lowering.tensors.shaping import align_axis, expand, flat, may_be_empty, numel, pick_index, reshape, slice_axis
 
 
 def counted(points: Value, edges: Sequence[Value], weight: Value | None, density: bool) -> Value:
     """How many of `points` (n, d), or which share of their weights, lie in each bin; one size for each of `edges`."""
     inside, place = scalar(True, DType.BOOL), const(0)
     for i, edge in enumerate(edges):
-        x, bins = picked(points, 1, i), dims.sub(edge.shape[0], 1)
+        x, bins = pick_index(points, 1, i), dims.sub(edge.shape[0], 1)
         last = dim_scalar(dims.sub(bins, 1))
-        at = op.Min(op.Sub(passed(x, edge, True, DType.INT64), const(1)), last)
-        low, high = picked(edge, 0, 0), op.Squeeze(sliced(edge, 0, -1, None), [0])
+        at = op.Min(op.Sub(count_bounds(x, edge, True, DType.INT64), const(1)), last)
+        low, high = pick_index(edge, 0, 0), op.Squeeze(slice_axis(edge, 0, -1, None), [0])
         inside = op.And(inside, op.And(op.GreaterOrEqual(x, low), op.LessOrEqual(x, high)))
         place = op.Add(op.Mul(place, dim_scalar(bins)), at)
     shape = [dims.sub(edge.shape[0], 1) for edge in edges]
@@ -35,7 +35,7 @@ def counted(points: Value, edges: Sequence[Value], weight: Value | None, density
     place = expand(op.Where(inside, place, dim_scalar(total)), (count,))
     added = full(1, (count,), points.dtype) if weight is None else cast(flat(weight), points.dtype)
     start = full(0, (dims.add(total, 1),), points.dtype)
-    found = reshape(sliced(op.ScatterElements(start, place, added, axis=0, reduction="add"), 0, 0, total), shape)
+    found = reshape(slice_axis(op.ScatterElements(start, place, added, axis=0, reduction="add"), 0, 0, total), shape)
     return dense(found, edges) if density else found
 
 
@@ -43,8 +43,8 @@ def dense(found: Value, edges: Sequence[Value]) -> Value:
     """Counts as shares of their sum for each unit of length, area, ..."""
     share = op.Div(found, op.ReduceSum(found, keepdims=0))
     for i, edge in enumerate(edges):
-        widths = op.Sub(sliced(edge, 0, 1, None), sliced(edge, 0, 0, -1))
-        share = op.Div(share, aligned(widths, i, len(edges)))
+        widths = op.Sub(slice_axis(edge, 0, 1, None), slice_axis(edge, 0, 0, -1))
+        share = op.Div(share, align_axis(widths, i, len(edges)))
     return share
 
 
@@ -57,14 +57,14 @@ def equal_parts(x: Value, bins: int, given: Sequence[float] | None) -> Value:
         low, high = float(given[0]), float(given[1])
         if low == high:
             low, high = low - 0.5, high + 0.5
-        return spaced(scalar(low, x.dtype), scalar(high, x.dtype), bins + 1, x.dtype)
+        return linspace(scalar(low, x.dtype), scalar(high, x.dtype), bins + 1, x.dtype)
     low, high = op.ReduceMin(x, keepdims=0), op.ReduceMax(x, keepdims=0)
     alike, half = op.Equal(low, high), scalar(0.5, x.dtype)
     low, high = op.Where(alike, op.Sub(low, half), low), op.Where(alike, op.Add(high, half), high)
     if may_be_empty(numel(x)):
         some = op.Greater(dim_scalar(numel(x)), const(0))
         low, high = op.Where(some, low, scalar(0, x.dtype)), op.Where(some, high, scalar(1, x.dtype))
-    return spaced(low, high, bins + 1, x.dtype)
+    return linspace(low, high, bins + 1, x.dtype)
 
 
 def aten_histogram_bin_ct(
@@ -104,7 +104,7 @@ def aten__histogramdd_bin_edges(
     """The edges of `bins` equal parts along each coordinate.  self: (*, d)."""
     x = points_of(self)
     given = [None] * len(bins) if range is None else list(zip(range[::2], range[1::2], strict=True))
-    return [equal_parts(picked(x, 1, i), count, given[i]) for i, count in enumerate(bins)]
+    return [equal_parts(pick_index(x, 1, i), count, given[i]) for i, count in enumerate(bins)]
 
 
 def aten__histogramdd_from_bin_cts(

@@ -11,12 +11,22 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.aten.elementwise.arithmetic import chosen
+from lowering.aten.elementwise.arithmetic import choose
 from lowering.aten.reduction.reduce import some
 from lowering.errors import Unsupported
-from lowering.tensors.pieces import compressed
-from lowering.tensors.promotion import Number, cast, promoted, scalar, truth
-from lowering.tensors.shaping import axis, broadcast_shape, expand, flat, permute, sliced, squeeze, unsqueeze, vector
+from lowering.tensors.pieces import compress_rows
+from lowering.tensors.promotion import Number, cast, promote, scalar, truth
+from lowering.tensors.shaping import (
+    axis,
+    broadcast_shape,
+    expand,
+    flat,
+    permute,
+    slice_axis,
+    squeeze,
+    unsqueeze,
+    vector,
+)
 
 
 def index64(x: Value) -> Value:
@@ -27,7 +37,7 @@ def index64(x: Value) -> Value:
 # ---------------------------------------------------------------------------------------------- index
 
 
-def unmasked(indices: Sequence[Value | None]) -> list[Value | None]:
+def mask_positions(indices: Sequence[Value | None]) -> list[Value | None]:
     """The indices with each mask replaced by the positions where it is true, one vector for each of its dimensions."""
     found: list[Value | None] = []
     for index in indices:
@@ -53,7 +63,7 @@ class Plan:
     indices: tuple[Value, ...]
 
 
-def planned(x: Value, indices: Sequence[Value | None]) -> Plan:
+def index_plan(x: Value, indices: Sequence[Value | None]) -> Plan:
     """The plan for x[indices]. Indices with dimensions between them put theirs in front, as in numpy."""
     where = tuple(i for i, index in enumerate(indices) if index is not None)
     given = tuple(cast(v, DType.INT64) for v in indices if v is not None)
@@ -62,7 +72,7 @@ def planned(x: Value, indices: Sequence[Value | None]) -> Plan:
     return Plan(where, order, where[0] if adjacent else 0, broadcast_shape(*(v.shape for v in given)), given)
 
 
-def stacked(plan: Plan) -> Value:
+def stack_indices(plan: Plan) -> Value:
     """The indices as the last dimension of one tensor: what GatherND and ScatterND take."""
     if len(plan.indices) == 1:
         return unsqueeze(plan.indices[0], -1)
@@ -71,14 +81,14 @@ def stacked(plan: Plan) -> Value:
 
 def aten_index(self: Value, indices: Sequence[Value | None]) -> Value:
     """self[indices]: tensors of integers or masks, one for each leading dimension, None for all of a dimension."""
-    indices = unmasked(indices)
+    indices = mask_positions(indices)
     given = [i for i, index in enumerate(indices) if index is not None]
     if not given:
         return self
     if len(given) == 1:
         return op.Gather(self, index64(_of(indices[given[0]])), axis=given[0])
-    plan = planned(self, indices)
-    taken = op.GatherND(permute(self, plan.order), stacked(plan))
+    plan = index_plan(self, indices)
+    taken = op.GatherND(permute(self, plan.order), stack_indices(plan))
     count = len(plan.shape)
     # taken: (*indices, *rest); the indices' dimensions go to their place among the rest.
     rest = list(range(count, taken.rank))
@@ -93,7 +103,7 @@ def _of(index: Value | None) -> Value:
 
 def aten__unsafe_masked_index(self: Value, mask: Value, indices: Sequence[Value | None], fill: Number) -> Value:
     """self[indices] where the mask holds, else `fill`; the indices are only within bounds where it does."""
-    return chosen(mask, aten_index(self, within(self, indices)), scalar(fill, self.dtype))
+    return choose(mask, aten_index(self, within(self, indices)), scalar(fill, self.dtype))
 
 
 def within(x: Value, indices: Sequence[Value | None]) -> list[Value | None]:
@@ -121,7 +131,7 @@ def aten_gather(self: Value, dim: int, index: Value, *, sparse_grad: bool = Fals
     # ONNX wants the sizes of self along the other dimensions; torch takes a smaller index.
     for i in range(x.rank):
         if i != at and dims.same(x.shape[i], where.shape[i]) is not True:
-            x = sliced(x, i, 0, where.shape[i])
+            x = slice_axis(x, i, 0, where.shape[i])
     taken = op.GatherElements(x, index64(where), axis=at)
     return squeeze(taken, 0) if index.rank == 0 else taken
 
@@ -151,13 +161,13 @@ def aten_take_along_dim(self: Value, indices: Value, dim: int | None = None) -> 
 def aten_masked_fill(self: Value, mask: Value, value: Value | Number) -> Value:
     """self, and `value` where the mask holds; self and mask broadcast."""
     new = cast(value, self.dtype) if isinstance(value, Value) else scalar(value, self.dtype)
-    return chosen(truth(mask), new, self)
+    return choose(truth(mask), new, self)
 
 
 def aten_masked_select(self: Value, mask: Value) -> Value:
     """The elements where the mask holds, as a vector; self and mask broadcast."""
     shape = broadcast_shape(self.shape, mask.shape)
-    return compressed(flat(expand(self, shape)), flat(expand(truth(mask), shape)))
+    return compress_rows(flat(expand(self, shape)), flat(expand(truth(mask), shape)))
 
 
 def aten_nonzero(self: Value) -> Value:
@@ -193,7 +203,7 @@ def aten_isin(
     invert: bool = False,
 ) -> Value:
     """Which elements equal some element of test_elements."""
-    a, b = promoted(elements, test_elements)
+    a, b = promote(elements, test_elements)
     found = some(op.Equal(unsqueeze(a, -1), flat(b)), -1, False)
     return op.Not(found) if invert else found
 
@@ -202,7 +212,7 @@ def aten_isin_Tensor_Scalar(
     elements: Value, test_element: Number, *, assume_unique: bool = False, invert: bool = False
 ) -> Value:
     """Which elements equal the number."""
-    a, b = promoted(elements, test_element)
+    a, b = promote(elements, test_element)
     found = op.Equal(a, b)
     return op.Not(found) if invert else found
 

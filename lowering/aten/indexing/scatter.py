@@ -9,19 +9,19 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.aten.elementwise.arithmetic import chosen, floor_divided
-from lowering.aten.indexing.indexing import index64, planned, stacked, unmasked, within
+from lowering.aten.elementwise.arithmetic import choose, floor_divided
+from lowering.aten.indexing.indexing import index64, index_plan, mask_positions, stack_indices, within
 from lowering.aten.reduction.reduce import identity_of
 from lowering.tensors.promotion import Number, cast, scalar, truth
 from lowering.tensors.shaping import (
-    aligned,
+    align_axis,
     axis,
     broadcast_shape,
     expand,
     flat,
     permute,
     reshape,
-    sliced,
+    slice_axis,
     squeeze,
     unsqueeze,
     vector,
@@ -42,7 +42,7 @@ def written(x: Value, dim: int, index: Value, src: Value, reduction: str = "none
     part = cast(vector(src), x.dtype)
     for i in range(where.rank):
         if dims.same(part.shape[i], where.shape[i]) is not True:
-            part = sliced(part, i, 0, where.shape[i])
+            part = slice_axis(part, i, 0, where.shape[i])
     wide = x.dtype if reduction == "none" else WIDE.get(x.dtype, x.dtype)
     return cast(op.ScatterElements(cast(x, wide), where, cast(part, wide), axis=at, reduction=reduction), x.dtype)
 
@@ -101,7 +101,7 @@ def averaged(total: Value, count: Value) -> Value:
 
 def laid(index: Value, x: Value, at: int, shape: Sequence[Dim]) -> Value:
     """An index vector repeated over the other dimensions of `shape`."""
-    return expand(aligned(vector(index), at, x.rank), shape)
+    return expand(align_axis(vector(index), at, x.rank), shape)
 
 
 def aten_index_add(self: Value, dim: int, index: Value, source: Value, *, alpha: Number = 1) -> Value:
@@ -158,12 +158,12 @@ def aten_index_put(self: Value, indices: Sequence[Value | None], values: Value, 
         values = reshape(values, ())
     if masked is not None and not accumulate and values.rank <= self.rank - masked.rank:
         # One value for every position: no position needs to be found.
-        return chosen(behind(truth(masked), self.rank), cast(values, self.dtype), self)
-    found = unmasked(indices)
+        return choose(behind(truth(masked), self.rank), cast(values, self.dtype), self)
+    found = mask_positions(indices)
     if all(index is None for index in found):
         new = expand(cast(values, self.dtype), self.shape)
         return op.Add(self, new) if accumulate else new
-    plan = planned(self, found)
+    plan = index_plan(self, found)
     base = permute(self, plan.order)
     rest = base.shape[len(plan.where) :]
     count = len(plan.shape)
@@ -171,7 +171,7 @@ def aten_index_put(self: Value, indices: Sequence[Value | None], values: Value, 
     new = expand(cast(values, self.dtype), shape, *plan.indices)
     kept = [i for i in range(len(shape)) if not plan.place <= i < plan.place + count]
     new = permute(new, (*range(plan.place, plan.place + count), *kept))
-    result = put(base, stacked(plan), new, "add" if accumulate else "none")
+    result = put(base, stack_indices(plan), new, "add" if accumulate else "none")
     back = [0] * self.rank
     for i, source in enumerate(plan.order):
         back[source] = i
@@ -201,7 +201,7 @@ def aten__unsafe_masked_index_put_accumulate(
     self: Value, mask: Value, indices: Sequence[Value | None], values: Value
 ) -> Value:
     """self with `values` added at self[indices] where the mask holds; elsewhere the indices may be out of bounds."""
-    new = chosen(mask, cast(values, self.dtype), scalar(0, self.dtype))
+    new = choose(mask, cast(values, self.dtype), scalar(0, self.dtype))
     return aten_index_put(self, within(self, indices), new, accumulate=True)
 
 
@@ -217,7 +217,7 @@ def aten_masked_scatter(self: Value, mask: Value, source: Value) -> Value:
     x = expand(self, shape)
     places = op.NonZero(expand(truth(mask), shape))  # (rank, count)
     if x.rank == 0:
-        return chosen(truth(mask), reshape(sliced(flat(source), 0, 0, 1), ()), self)
+        return choose(truth(mask), reshape(slice_axis(flat(source), 0, 0, 1), ()), self)
     count = op.Slice(op.Shape(places), [1], [2])
     taken = op.Slice(flat(cast(source, self.dtype)), [0], count, [0])
     return op.ScatterND(x, op.Transpose(places, perm=(1, 0)), taken)

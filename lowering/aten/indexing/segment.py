@@ -14,7 +14,7 @@ from irkit.core.types import DType
 from lowering.aten.reduction.reduce import whole_sum
 from lowering.errors import Unsupported
 from lowering.tensors.promotion import Number, cast, scalar
-from lowering.tensors.shaping import aligned, axes, expand, ints, iota, reshape, sliced, unsqueeze
+from lowering.tensors.shaping import align_axis, axes, expand, ints, iota, reshape, slice_axis, unsqueeze
 
 EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
 """What a reduction begins with where no `initial` is given."""
@@ -46,7 +46,7 @@ def aten_segment_reduce(
         starts = op.Sub(ends, cast(lengths, DType.INT64))  # type: ignore[arg-type]
     else:
         given = cast(offsets, DType.INT64)
-        starts, ends = sliced(given, at, 0, -1), sliced(given, at, 1, None)
+        starts, ends = slice_axis(given, at, 0, -1), slice_axis(given, at, 1, None)
     begin = EMPTY[reduce] if initial is None else initial
     found = stretches(data, starts, ends, reduce, scalar(begin, data.dtype), at)
     if reduce == "mean":
@@ -73,7 +73,7 @@ def stretches(data: Value, starts: Value, ends: Value, reduce: str, begin: Value
     slot = expand(unsqueeze(slot, *range(at + 1, data.rank)), data.shape)
     start = expand(begin, (*data.shape[:at], dims.add(count, 1), *data.shape[at + 1 :]))
     found = op.ScatterElements(start, slot, data, axis=at, reduction=ONNX[reduce])
-    return sliced(found, at, 0, count)
+    return slice_axis(found, at, 0, count)
 
 
 def aten__chunk_cat(tensors: Sequence[Value], dim: int, num_chunks: int) -> Value:
@@ -105,7 +105,7 @@ def aten_hash_tensor(self: Value, dim: Sequence[int] = (), *, keepdim: bool = Fa
     where = axes(dim, self.rank)
     if not where:
         return bits
-    one, places = scalar(1, DType.UINT64), aligned(const(np.arange(64, dtype=np.uint64)), self.rank, self.rank + 1)
+    one, places = scalar(1, DType.UINT64), align_axis(const(np.arange(64, dtype=np.uint64)), self.rank, self.rank + 1)
     flags = op.BitwiseAnd(op.BitShift(unsqueeze(bits, -1), places, direction="RIGHT"), one)
     counts = op.ReduceSum(cast(flags, DType.INT64), ints(*where), keepdims=1)
     odd = op.BitwiseAnd(op.BitCast(counts, to=int(DType.UINT64)), one)

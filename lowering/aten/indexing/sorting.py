@@ -10,8 +10,8 @@ from irkit.dims import Dim
 from lowering.aten.elementwise.arithmetic import aten_lerp
 from lowering.aten.reduction.reduce import aten_any
 from lowering.tensors.nan import is_set, nan_where
-from lowering.tensors.pieces import compressed, widened
-from lowering.tensors.promotion import Number, cast, highest, lowest, promoted, scalar
+from lowering.tensors.pieces import compress_rows, widen
+from lowering.tensors.promotion import Number, cast, highest, lowest, promote, scalar
 from lowering.tensors.shaping import (
     axis,
     expand,
@@ -19,9 +19,9 @@ from lowering.tensors.shaping import (
     ints,
     iota,
     may_be_empty,
-    moved,
+    move_axis,
     reshape,
-    sliced,
+    slice_axis,
     squeeze,
     unsqueeze,
     vector,
@@ -77,7 +77,7 @@ def nth(x: Value, count: Dim, dim: int, keepdim: bool) -> tuple[Value, Value]:
         return x, scalar(0, DType.INT64)
     at = axis(dim, x.rank)
     values, places = sorted_by(x, count, at, False)
-    last = [sliced(v, at, -1, None) for v in (values, places)]
+    last = [slice_axis(v, at, -1, None) for v in (values, places)]
     return (last[0], last[1]) if keepdim else (squeeze(last[0], at), squeeze(last[1], at))
 
 
@@ -98,7 +98,9 @@ def aten_median_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Value
     # Counted from the largest down, NaN comes first, so that one look tells of it.
     at = axis(dim, self.rank)
     count = dims.sub(dims.add(self.shape[at], 1), half(self.shape[at]))
-    first, last = ([sliced(v, at, *ends) for v in sorted_by(self, count, at, True)] for ends in ((0, 1), (-1, None)))
+    first, last = (
+        [slice_axis(v, at, *ends) for v in sorted_by(self, count, at, True)] for ends in ((0, 1), (-1, None))
+    )
     missing = op.IsNaN(first[0])
     value, place = (op.Where(missing, a, b) for a, b in zip(first, last, strict=True))
     return (value, place) if keepdim else (squeeze(value, at), squeeze(place, at))
@@ -148,7 +150,7 @@ def aten_mode(self: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value,
         return self, scalar(0, DType.INT64)
     x = cast(self, DType.INT32) if self.dtype is DType.BOOL else self
     at = axis(dim, x.rank)
-    last = moved(x, at, -1)
+    last = move_axis(x, at, -1)
     equal = cast(op.Equal(unsqueeze(last, -1), unsqueeze(last, -2)), DType.INT32)
     counts = op.ReduceSum(equal, ints(-1), keepdims=0)
     most = op.ReduceMax(counts, ints(-1))
@@ -161,7 +163,7 @@ def aten_mode(self: Value, dim: int = -1, keepdim: bool = False) -> tuple[Value,
         nothing = op.Equal(most, scalar(0, DType.INT32))
         value = op.Where(nothing, scalar(float("nan"), x.dtype), value)
         place = op.Where(nothing, scalar(0, DType.INT64), place)
-    value, place = cast(moved(value, -1, at), self.dtype), moved(place, -1, at)
+    value, place = cast(move_axis(value, -1, at), self.dtype), move_axis(place, -1, at)
     return (value, place) if keepdim else (squeeze(value, at), squeeze(place, at))
 
 
@@ -172,10 +174,10 @@ def aten_quantile(
     first dimension. NaN where one is."""
     x = flat(self) if dim is None else vector(self)
     at = axis(dim or 0, x.rank)
-    ordered = moved(sorted_by(x, x.shape[at], at, False)[0], at, -1)
+    ordered = move_axis(sorted_by(x, x.shape[at], at, False)[0], at, -1)
     count = op.Sub(scalar(x.shape[at], x.dtype), 1)
     result = interpolated(ordered, at_share(q, x, count), interpolation)  # (..., shares)
-    missing = op.IsNaN(sliced(ordered, ordered.rank - 1, -1, None))  # NaN comes last
+    missing = op.IsNaN(slice_axis(ordered, ordered.rank - 1, -1, None))  # NaN comes last
     return arranged(nan_where(missing, result), self, q, dim, keepdim)
 
 
@@ -185,7 +187,7 @@ def aten_nanquantile(
     """`quantile` of the elements that are not NaN."""
     x = flat(self) if dim is None else vector(self)
     at = axis(dim or 0, x.rank)
-    last = moved(x, at, -1)
+    last = move_axis(x, at, -1)
     missing = op.IsNaN(last)
     ordered = sorted_by(op.Where(missing, scalar(float("inf"), x.dtype), last), x.shape[at], -1, False)[0]
     present = op.ReduceSum(cast(op.Not(missing), x.dtype), ints(-1))
@@ -220,7 +222,7 @@ def taken_at(ordered: Value, places: Value) -> Value:
 def arranged(result: Value, x: Value, q: Value | float, dim: int | None, keepdim: bool) -> Value:
     """(..., shares) as torch returns it: the shares in front, or gone; reduced dimensions kept as 1 where asked."""
     many = isinstance(q, Value) and q.rank == 1
-    front = moved(result, -1, 0)
+    front = move_axis(result, -1, 0)
     if keepdim and x.rank:
         where = range(x.rank) if dim is None else (axis(dim, x.rank),)
         front = unsqueeze(front, *(w + 1 for w in where))
@@ -246,17 +248,17 @@ def aten_searchsorted(
     row = (
         sorted_sequence if sorter is None else op.GatherElements(sorted_sequence, sorter, axis=sorted_sequence.rank - 1)
     )
-    values, bounds = promoted(self, row)
+    values, bounds = promote(self, row)
     after = right if side is None else side == "right"
     wanted = DType.INT32 if out_int32 else DType.INT64
     rows = unsqueeze(bounds, -2) if bounds.rank > 1 else bounds
     if values.dtype is DType.BOOL:
         values, rows = cast(values, DType.INT32), cast(rows, DType.INT32)
-    found = passed(values, rows, after, wanted)
+    found = count_bounds(values, rows, after, wanted)
     if not may_be_nan(bounds) or bounds.shape[-1] == 0:
         return found
     # A sorted row has its NaN at the end: one look there tells whether torch's search is led astray.
-    ends = op.ReduceSum(cast(op.IsNaN(sliced(bounds, bounds.rank - 1, -1, None)), DType.INT32), keepdims=0)
+    ends = op.ReduceSum(cast(op.IsNaN(slice_axis(bounds, bounds.rank - 1, -1, None)), DType.INT32), keepdims=0)
     some = op.Greater(ends, scalar(0, DType.INT32))
     return op.If(some, then_branch=lambda: (misled(found, rows),), else_branch=lambda: (op.Identity(found),))[0]
 
@@ -285,7 +287,7 @@ def steps_of(size: Dim) -> int:
     return size.bit_length() + 1 if type(size) is int else 40
 
 
-def passed(values: Value, bounds: Value, right: bool, dtype: DType) -> Value:
+def count_bounds(values: Value, bounds: Value, right: bool, dtype: DType) -> Value:
     """For each value, how many of the bounds (along the last axis) come before it."""
     x = unsqueeze(values, -1)
     before = op.Not(op.Less(x, bounds)) if right else op.Not(op.LessOrEqual(x, bounds))
@@ -331,7 +333,7 @@ def aten_histc(self: Value, bins: int = 100, min: Number = 0, max: Number = 0) -
 
 def comparable(x: Value) -> Value:
     """x in an element type of which ONNX finds the different ones, and that holds all numbers of its own."""
-    return cast(x, DType.INT64) if x.dtype is DType.BOOL else widened(x)
+    return cast(x, DType.INT64) if x.dtype is DType.BOOL else widen(x)
 
 
 def aten__unique2(
@@ -364,7 +366,7 @@ def aten_unique_dim(
     if not may_be_nan(self):
         values, _, inverse, counts = op.Unique(comparable(self), axis=at, sorted=1, outputs=4)
         return cast(values, self.dtype), inverse, counts
-    _, first, inverse, counts = op.Unique(told_apart(moved(self, at, 0)), axis=0, sorted=1, outputs=4)
+    _, first, inverse, counts = op.Unique(told_apart(move_axis(self, at, 0)), axis=0, sorted=1, outputs=4)
     return op.Gather(self, first, axis=at), inverse, counts
 
 
@@ -396,12 +398,12 @@ def aten_unique_consecutive(
     self: Value, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> tuple[Value, Value, Value]:
     """The elements (slices along `dim`) that differ from the one before, which of them each is, and how often."""
-    x = flat(self) if dim is None else moved(self, dim, 0)
+    x = flat(self) if dim is None else move_axis(self, dim, 0)
     values, inverse, counts = runs(x)
     shaped = reshape(inverse, self.shape) if dim is None else inverse
     nothing = ints()
     return (
-        values if dim is None else moved(values, 0, dim),
+        values if dim is None else move_axis(values, 0, dim),
         shaped if return_inverse or dim is not None else nothing,
         counts if return_counts or dim is not None else nothing,
     )
@@ -409,14 +411,14 @@ def aten_unique_consecutive(
 
 def runs(x: Value) -> tuple[Value, Value, Value]:
     """(the rows that differ from the one before, which of them each row is, how many are equal in a row)"""
-    changed = op.Not(op.Equal(sliced(x, 0, 1, None), sliced(x, 0, 0, -1)))
+    changed = op.Not(op.Equal(slice_axis(x, 0, 1, None), slice_axis(x, 0, 0, -1)))
     if x.rank > 1:
         changed = aten_any(changed, tuple(range(1, x.rank)))
     first = expand(scalar(True, DType.BOOL), (dims.minimum(x.shape[0], 1),))
     fresh = op.Concat(first, changed, axis=0)
-    values = compressed(x, fresh)
+    values = compress_rows(x, fresh)
     inverse = op.Sub(op.CumSum(cast(fresh, DType.INT64), const(0)), const(1))
     starts = squeeze(op.NonZero(fresh), 0)
-    ends = op.Concat(sliced(starts, 0, 1, None), shape_vector((x.shape[0],)), axis=0)
+    ends = op.Concat(slice_axis(starts, 0, 1, None), shape_vector((x.shape[0],)), axis=0)
     counts = op.Sub(ends, starts)
     return values, inverse, counts

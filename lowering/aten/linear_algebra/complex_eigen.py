@@ -10,16 +10,16 @@ from irkit.dims import Dim
 from lowering.algorithms.complex_schur import (
     diagonal_of,
     hessenberg,
-    normalized,
     triangular,
     triangular_vectors,
+    unit_rows,
 )
-from lowering.algorithms.jacobi import applied, planes, transposed, whole
+from lowering.algorithms.jacobi import matrix_products, planes, transpose_planes, whole
 from lowering.algorithms.real_schur import block_values, made_complex, quasi_triangular
-from lowering.aten.linear_algebra.spectral import empty, scaled, zeros
+from lowering.aten.linear_algebra.spectral import empty, scale_to_one, zeros
 from lowering.tensors.complex_pairs import Parts, pair
 from lowering.tensors.promotion import scalar
-from lowering.tensors.shaping import concat, picked, reshape, squeeze, unsqueeze
+from lowering.tensors.shaping import concat, pick_index, reshape, squeeze, unsqueeze
 
 
 def layered(parts: Parts) -> Value:
@@ -34,7 +34,7 @@ def schur(x: Value) -> tuple[Parts, Parts, Parts]:
         t, z, blocks = quasi_triangular(h, z)
         return made_complex(t, z, blocks)  # type: ignore[arg-type]
     t, z = triangular(*hessenberg(x))
-    found = [(picked(part, 2, 0), picked(part, 2, 1)) for part in (t, z) if part is not None]
+    found = [(pick_index(part, 2, 0), pick_index(part, 2, 1)) for part in (t, z) if part is not None]
     return diagonal_of(t), found[0], found[1]
 
 
@@ -54,21 +54,21 @@ def complex_linalg_eig(self: Value) -> tuple[Value, Value]:
         like = zeros(self, *self.shape)
         vectors = like if self.dtype.is_complex else pair(like, like)
         return zeros(vectors, *batch), vectors
-    x, size = scaled(planes(self))
+    x, size = scale_to_one(planes(self))
     values, t, z = schur(x)
-    made = applied(layered(z), layered(triangular_vectors(layered(t))))
-    vectors = normalized(transposed(made))
+    made = matrix_products(layered(z), layered(triangular_vectors(layered(t))))
+    vectors = unit_rows(transpose_planes(made))
     if not self.dtype.is_complex:  # vectors of real eigenvalues are real but for rounding errors
         real = op.Equal(unsqueeze(values[1], 2, 3), scalar(0, values[1].dtype))
         vectors = op.Where(real, op.Mul(vectors, const(np.array([[1], [0]], vectors.dtype.numpy))), vectors)
-    return shaped(values, size, batch), whole(transposed(vectors), batch[:-1])
+    return shaped(values, size, batch), whole(transpose_planes(vectors), batch[:-1])
 
 
 def complex_linalg_eigvals(self: Value) -> Value:
     """The eigenvalues (*, n) of real or complex matrices (*, n, n), complex."""
     if empty(self):
         return complex_linalg_eig(self)[0]
-    x, size = scaled(planes(self))
+    x, size = scale_to_one(planes(self))
     h, _ = hessenberg(x)
     if self.dtype.is_complex:
         return shaped(diagonal_of(triangular(h, None)[0]), size, self.shape[:-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.algorithms.elimination import lu, merged, permutation, substituted, triangles, vanishes
+from lowering.algorithms.elimination import lu, merge_batches, permutation, solve_triangular, triangles, vanishes
 from lowering.algorithms.real_or_complex import (
     absolute,
     adjoint,
@@ -64,9 +64,9 @@ def factors_solved(data: Value, pivots: Value, b: Value, turned: bool) -> Value:
     batch = broadcast_shape(data.shape[:-2], b.shape[:-2])
     if not turned:
         rows = expand(matmul(swap(order), b), (*batch, *b.shape[-2:]))
-        return substituted(data, substituted(data, rows, upper=False, unit=True), upper=True)
+        return solve_triangular(data, solve_triangular(data, rows, upper=False, unit=True), upper=True)
     above = adjoint(data)
-    return matmul(order, substituted(above, substituted(above, b, upper=False), upper=True, unit=True))
+    return matmul(order, solve_triangular(above, solve_triangular(above, b, upper=False), upper=True, unit=True))
 
 
 def from_right(data: Value, pivots: Value, b: Value, turned: bool) -> Value:
@@ -79,7 +79,7 @@ def from_right(data: Value, pivots: Value, b: Value, turned: bool) -> Value:
 
 def pivots_of(data: Value, pivots: Value) -> tuple[Value, Value]:
     """(diagonal of U, -1 where rows changed places and else 1), one row for each step.  -> (n, b), (n, b)"""
-    matrix = merged(data)
+    matrix = merge_batches(data)
     rows = iota(data.shape[-1])
     flags = op.Unsqueeze(op.Equal(op.Unsqueeze(rows, [1]), rows), [0])
     picked = where(flags, matrix, number(0, matrix))
@@ -98,7 +98,7 @@ def determinant(data: Value, pivots: Value) -> Value:
     def step(made: Value, entry: Value, sign: Value) -> tuple[Value, ...]:
         return (mul(made, mul(entry, sign)),)
 
-    start = expand(number(1, data), (merged(data).shape[0],))
+    start = expand(number(1, data), (merge_batches(data).shape[0],))
     (made,) = scan(step, [start], [diagonal, signs])
     return batch_of(made, data)
 
@@ -120,7 +120,7 @@ def sign_and_log(data: Value, pivots: Value) -> tuple[Value, Value]:
         unit = div(entry, op.Where(none, scalar(1, size.dtype), size))
         return mul(sign, mul(unit, turn)), op.Add(total, op.Log(size))
 
-    count, dtype = merged(data).shape[0], part_type(data)
+    count, dtype = merge_batches(data).shape[0], part_type(data)
     start = [expand(number(1, data), (count,)), full(0, (count,), dtype)]
     sign, total = scan(step, start, [diagonal, signs])
     return batch_of(sign, data), batch_of(total, data)

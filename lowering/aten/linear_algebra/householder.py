@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from irkit.build import op
 from irkit.core.ir import Value
-from lowering.algorithms.elimination import eye, head_of, merged, steps_of, vanishes
+from lowering.algorithms.elimination import eye, head_of, merge_batches, steps_of, vanishes
 from lowering.algorithms.real_or_complex import (
     adjoint,
     conj,
@@ -18,11 +18,11 @@ from lowering.algorithms.real_or_complex import (
     real,
     reshape,
     scan,
-    sliced,
-    squared,
+    slice_axis,
+    squared_modulus,
     sub,
     swap,
-    taken,
+    take,
     triangle,
     unsqueeze,
     where,
@@ -38,9 +38,9 @@ def reflection(head: Value, tail: Value) -> tuple[Value, Value, Value]:
 
     head: (b, 1); tail: (b, n), zeros but below the head -> (b, 1) of real numbers, (b, 1), (b, n)
     """
-    below = op.ReduceSum(squared(tail), [1], keepdims=1)
+    below = op.ReduceSum(squared_modulus(tail), [1], keepdims=1)
     first, zero = real(head), scalar(0, part_type(head))
-    norm = op.Sqrt(op.Add(squared(head), below))
+    norm = op.Sqrt(op.Add(squared_modulus(head), below))
     idle = op.Equal(below, zero)
     if head.dtype.is_complex:
         idle = op.And(idle, op.Equal(imaginary(head), zero))
@@ -59,7 +59,7 @@ def factored(a: Value) -> tuple[Value, Value]:
 
     def column(rest: Value, k: Value) -> tuple[Value, ...]:
         """Step k: the reflection of column k, applied to the columns behind it"""
-        entries = taken(rest, k, 2)
+        entries = take(rest, k, 2)
         zero, here = number(0, rest), op.Equal(rows, k)
         made, tau, v = reflection(head_of(entries, k), where(op.Greater(rows, k), entries, zero))
         stored = where(here, whole(expand(made, real(v).shape), v), where(op.Greater(rows, k), v, entries))
@@ -68,7 +68,7 @@ def factored(a: Value) -> tuple[Value, Value]:
         behind = where(op.Greater(columns, k), turned, rest)
         return where(op.Equal(columns, k), unsqueeze(stored, 2), behind), reshape(tau, (tau.shape[0],))
 
-    made, taus = scan(column, [merged(a)], [iota(count)])
+    made, taus = scan(column, [merge_batches(a)], [iota(count)])
     return reshape(made, a.shape), reshape(swap(taus), (*batch, count))
 
 
@@ -77,16 +77,16 @@ def reflected(vectors: Value, tau: Value, start: Value, *, backward: bool) -> Va
 
     vectors: (*, n, m), below the diagonal; tau: (*, k); start: (*, n, j) -> (*, n, j)
     """
-    matrix, rows, count = merged(vectors), iota(vectors.shape[-2]), tau.shape[-1]
+    matrix, rows, count = merge_batches(vectors), iota(vectors.shape[-2]), tau.shape[-1]
     turns = swap(reshape(tau, (matrix.shape[0], count)))
 
     def step(made: Value, k: Value, turn: Value) -> tuple[Value, ...]:
-        below = where(op.Greater(rows, k), taken(matrix, k, 2), number(0, matrix))
+        below = where(op.Greater(rows, k), take(matrix, k, 2), number(0, matrix))
         v = unsqueeze(where(op.Equal(rows, k), number(1, matrix), below), 2)
         scaled = mul(v, unsqueeze(turn, 1, 2))
         return (sub(made, matmul(scaled, matmul(adjoint(v), made))),)
 
-    (made,) = scan(step, [merged(start)], [iota(count), turns], backward=backward)
+    (made,) = scan(step, [merge_batches(start)], [iota(count), turns], backward=backward)
     return reshape(made, start.shape)
 
 
@@ -120,7 +120,7 @@ def aten_linalg_qr(A: Value, mode: str = "reduced") -> tuple[Value, Value]:
     r = triangle(data, True)
     if mode == "complete":
         return reflected(data, tau, expand(eye(size, size, A), (*batch, size, size)), backward=True), r
-    r = sliced(r, A.rank - 2, 0, count)
+    r = slice_axis(r, A.rank - 2, 0, count)
     if mode == "r":
         return whole(full(0, (0,), part_type(A)), A), r
     return reflected(data, tau, expand(eye(size, count, A), (*batch, size, count)), backward=True), r

@@ -8,7 +8,13 @@ from irkit import dims
 from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.aten.linear_algebra.spectral import aten_linalg_pinv_atol_rtol_tensor, empty, kept, singular_values, zeros
+from lowering.aten.linear_algebra.spectral import (
+    aten_linalg_pinv_atol_rtol_tensor,
+    empty,
+    significant,
+    singular_values,
+    zeros,
+)
 from lowering.errors import Unsupported
 from lowering.tensors.complex_pairs import PARTS, pair, parts
 from lowering.tensors.pieces import full, total
@@ -72,7 +78,7 @@ def aten_linalg_lstsq(
     values = full(0, (*batch, least), real) if empty(self) else reshape(singular_values(self), (*batch, least))
     if kind in WITH_RANK:
         largest = full(0, (*batch, 1), real) if empty(self) else op.ReduceMax(values, ints(-1), keepdims=1)
-        good = cast(kept(values, largest, None, rtol, dims.maximum(m, n)), DType.INT64)
+        good = cast(significant(values, largest, None, rtol, dims.maximum(m, n)), DType.INT64)
         ranks = full(0, batch, DType.INT64) if empty(self) else op.ReduceSum(good, const([-1]), keepdims=0)
     if vector:
         halves = [squeeze(part, -1) for part in (parts(x) if x.dtype.is_complex else (x,))]

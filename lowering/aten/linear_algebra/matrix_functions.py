@@ -7,16 +7,16 @@ import math
 from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import HALVES, DType
-from lowering.algorithms.elimination import identity, inverted, square
+from lowering.algorithms.elimination import identity, inverses, square
 from lowering.algorithms.real_or_complex import (
     add,
-    flattened,
+    flat_parts,
     matmul,
     mul,
     number,
     part_type,
     reshape,
-    squared,
+    squared_modulus,
     where,
     whole_again,
 )
@@ -29,7 +29,7 @@ DEGREES = {DType.FLOAT: (16, 2.0), DType.DOUBLE: (20, 1.4)}
 def aten_linalg_matrix_power(self: Value, n: int) -> Value:
     """self multiplied by itself n times, by repeated squaring; its inverse where n is negative."""
     if n < 0:
-        return aten_linalg_matrix_power(inverted(self), -n)
+        return aten_linalg_matrix_power(inverses(self), -n)
     if n == 0:
         return identity(self)
     made: Value | None = None
@@ -52,7 +52,7 @@ def aten_linalg_matrix_exp(self: Value) -> Value:
         return cast(aten_linalg_matrix_exp(cast(self, DType.DOUBLE)), self.dtype)
     a = square(self)
     degree, reach = DEGREES[part_type(a)]
-    size = op.Sqrt(op.ReduceSum(squared(a), [1, 2], keepdims=1))
+    size = op.Sqrt(op.ReduceSum(squared_modulus(a), [1, 2], keepdims=1))
     halvings = op.Ceil(op.Div(op.Log(op.Div(size, scalar(reach, size.dtype))), scalar(math.log(2), size.dtype)))
     some = op.And(op.Greater(halvings, scalar(0, size.dtype)), op.Not(op.IsInf(halvings)))
     halvings = op.Where(some, halvings, scalar(0, size.dtype))
@@ -82,7 +82,7 @@ def squared_often(x: Value, times: Value) -> Value:
 
     def step(i: Value, go_on: Value, *flat: Value) -> tuple[Value, ...]:
         (made,) = whole_again(flat, [x.dtype.is_complex])
-        return (go_on, *flattened([where(op.Less(i, times), matmul(made, made), made)]))
+        return (go_on, *flat_parts([where(op.Less(i, times), matmul(made, made), made)]))
 
-    found = op.Loop(most, const(True), *flattened([x]), body=step)
+    found = op.Loop(most, const(True), *flat_parts([x]), body=step)
     return whole_again(found if isinstance(found, tuple) else (found,), [x.dtype.is_complex])[0]

@@ -13,9 +13,9 @@ from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import HALVES, DType
 from lowering.errors import Unsupported
-from lowering.tensors.pieces import full, swap, total, widened
-from lowering.tensors.promotion import cast, promoted, scalar
-from lowering.tensors.shaping import may_be_empty, permute, picked, reshape, squeeze, unsqueeze
+from lowering.tensors.pieces import full, swap, total, widen
+from lowering.tensors.promotion import cast, promote, scalar
+from lowering.tensors.shaping import may_be_empty, permute, pick_index, reshape, squeeze, unsqueeze
 
 _WIDER: Mapping[DType, DType] = {
     DType.INT8: DType.INT32, DType.UINT8: DType.INT32, DType.INT16: DType.INT32, DType.UINT16: DType.INT32,
@@ -104,7 +104,7 @@ def aten_inner(self: Value, other: Value) -> Value:
 
 def aten_outer(self: Value, vec2: Value) -> Value:
     """(n,), (m,) -> (n, m)"""
-    a, b = promoted(unsqueeze(self, 1), vec2)
+    a, b = promote(unsqueeze(self, 1), vec2)
     return op.And(a, b) if a.dtype is DType.BOOL else op.Mul(a, b)
 
 
@@ -122,7 +122,7 @@ def affine(bias: Value, a: Value, b: Value, beta: Any, alpha: Any, trans_b: int)
     forgets = beta != 1 and may_be_empty(a.shape[-1])
     exact = a.dtype.is_float and held and not forgets and dims.same(a.shape[-1], 0) is not True
     if not exact or beta == 0:
-        return combined(bias, product(widened(a), widened(swap(b) if trans_b else b)), beta, alpha)
+        return combined(bias, product(widen(a), widen(swap(b) if trans_b else b)), beta, alpha)
     return op.Gemm(a, b, bias, alpha=float(alpha), beta=float(beta), transB=trans_b)
 
 
@@ -143,7 +143,7 @@ def aten__addmm_activation(
 
 def aten_addmv(self: Value, mat: Value, vec: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
     """beta * self + alpha * (mat @ vec) -> (n,)"""
-    return combined(self, product(widened(mat), widened(vec)), beta, alpha)
+    return combined(self, product(widen(mat), widen(vec)), beta, alpha)
 
 
 def aten_addr(self: Value, vec1: Value, vec2: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
@@ -151,13 +151,13 @@ def aten_addr(self: Value, vec1: Value, vec2: Value, *, beta: Any = 1, alpha: An
     if self.dtype is DType.BOOL:
         outer = op.And(unsqueeze(vec1, 1), vec2)
         return op.Or(outer if alpha else op.And(outer, const(False)), self) if beta else outer
-    a, b = widened(vec1), widened(vec2)
+    a, b = widen(vec1), widen(vec2)
     return combined(self, op.Mul(unsqueeze(scaled(a, alpha), 1), b), beta, 1)
 
 
 def aten_baddbmm(self: Value, batch1: Value, batch2: Value, *, beta: Any = 1, alpha: Any = 1) -> Value:
     """beta * self + alpha * (batch1 @ batch2) -> (b, n, m)"""
-    return combined(self, product(widened(batch1), widened(batch2)), beta, alpha)
+    return combined(self, product(widen(batch1), widen(batch2)), beta, alpha)
 
 
 def aten_baddbmm_dtype(
@@ -172,10 +172,10 @@ def aten_addbmm(self: Value, batch1: Value, batch2: Value, *, beta: Any = 1, alp
     """beta * self + alpha * sum over the batch of (batch1 @ batch2) -> (n, m)"""
     count = batch1.shape[0]
     if self.dtype not in HALVES or type(count) is not int or not 0 < count <= LONG:
-        return combined(self, total(product(widened(batch1), widened(batch2)), [0]), beta, alpha)
+        return combined(self, total(product(widen(batch1), widen(batch2)), [0]), beta, alpha)
     made = self
     for i in range(count):
-        made = combined(made, product(widened(picked(batch1, 0, i)), widened(picked(batch2, 0, i))), beta, alpha)
+        made = combined(made, product(widen(pick_index(batch1, 0, i)), widen(pick_index(batch2, 0, i))), beta, alpha)
         beta = 1
     return made
 

@@ -7,31 +7,31 @@ from collections.abc import Sequence
 from irkit import dims
 from irkit.core.ir import Value
 from irkit.dims import Dim
-from lowering.algorithms.elimination import cholesky, identity, inverted, lu, solved, substituted, substituted_right
+from lowering.algorithms.elimination import cholesky, identity, inverses, lu, solve, solve_triangular, substituted_right
 from lowering.algorithms.real_or_complex import adjoint, expand, permute, reshape, squeeze, swap, unsqueeze
 from lowering.tensors.shaping import broadcast_shape, numel
 
 
 def aten_linalg_inv(A: Value) -> Value:
     """The inverses of (*, n, n). A singular matrix gives infinities, where torch raises."""
-    return inverted(A)
+    return inverses(A)
 
 
 def aten_inverse(self: Value) -> Value:
     """The inverses of (*, n, n)"""
-    return inverted(self)
+    return inverses(self)
 
 
 def aten_linalg_inv_ex(A: Value, *, check_errors: bool = False) -> tuple[Value, Value]:
     """(inverses, the first step without a pivot)"""
-    return inverted(A), lu(A)[2]
+    return inverses(A), lu(A)[2]
 
 
 def aten_linalg_solve(A: Value, B: Value, *, left: bool = True) -> Value:
     """x with A @ x = B, or x @ A = B.  A: (*, n, n); B: (*, n, m), or (*, n): a vector for each matrix."""
     vector = B.rank == 1 or (B.rank == A.rank - 1 and same_batch(A.shape[:-1], B.shape))
     b = unsqueeze(B, -1) if vector else B
-    made = solved(A, b) if left else swap(solved(swap(A), swap(b)))
+    made = solve(A, b) if left else swap(solve(swap(A), swap(b)))
     return squeeze(made, -1) if vector else made
 
 
@@ -56,7 +56,7 @@ def aten_linalg_solve_triangular(
     self: Value, B: Value, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Value:
     """x with self @ x = B, or x @ self = B, looking at one triangle of self only.  self: (*, n, n); B: (*, n, m)."""
-    function = substituted if left else substituted_right
+    function = solve_triangular if left else substituted_right
     return function(self, B, upper=upper, unit=unitriangular)
 
 
@@ -66,7 +66,7 @@ def aten_triangular_solve(
     """(x with A @ x = self, looking at one triangle of A only, A)"""
     batch = broadcast_shape(self.shape[:-2], A.shape[:-2])
     matrix = swap(A) if transpose else A
-    made = substituted(matrix, self, upper=upper is not transpose, unit=unitriangular)
+    made = solve_triangular(matrix, self, upper=upper is not transpose, unit=unitriangular)
     return made, expand(A, (*batch, *A.shape[-2:]))
 
 
@@ -91,8 +91,8 @@ def aten_linalg_cholesky_ex(self: Value, *, upper: bool = False, check_errors: b
 def aten_cholesky_solve(self: Value, input2: Value, upper: bool = False) -> Value:
     """x with l @ l^H @ x = self, l = input2; u^H @ u where `upper`"""
     if upper:
-        return substituted(input2, substituted(adjoint(input2), self, upper=False), upper=True)
-    return substituted(adjoint(input2), substituted(input2, self, upper=False), upper=True)
+        return solve_triangular(input2, solve_triangular(adjoint(input2), self, upper=False), upper=True)
+    return solve_triangular(adjoint(input2), solve_triangular(input2, self, upper=False), upper=True)
 
 
 def aten_cholesky_inverse(self: Value, upper: bool = False) -> Value:
@@ -112,7 +112,7 @@ def aten_linalg_tensorinv(self: Value, ind: int = 2) -> Value:
     """The inverse of self as a matrix, its first `ind` axes being the rows.  (*rows, *columns) -> (*columns, *rows)"""
     rows, columns = self.shape[:ind], self.shape[ind:]
     size = dims.product(columns)
-    return reshape(inverted(reshape(self, (size, size))), (*columns, *rows))
+    return reshape(inverses(reshape(self, (size, size))), (*columns, *rows))
 
 
 def aten_linalg_tensorsolve(self: Value, other: Value, dims: Sequence[int] | None = None) -> Value:
@@ -121,4 +121,4 @@ def aten_linalg_tensorsolve(self: Value, other: Value, dims: Sequence[int] | Non
     matrix = permute(self, [*(i for i in range(self.rank) if i not in last), *last])
     size = numel(other)
     flat = reshape(other, (size, 1))
-    return reshape(solved(reshape(matrix, (size, size)), flat), matrix.shape[other.rank :])
+    return reshape(solve(reshape(matrix, (size, size)), flat), matrix.shape[other.rank :])

@@ -13,24 +13,24 @@ from irkit.build import const, dim_scalar, op
 from irkit.core.ir import Value
 from irkit.dims import Dim
 from lowering.algorithms.jacobi import (
-    applied,
-    completed,
-    conjugated,
+    complete_basis,
+    conjugate_planes,
     epsilon,
-    ordered,
+    matrix_products,
     orthogonal,
-    orthogonalized,
+    orthogonalize,
     planes,
     products,
     squares,
-    transposed,
+    top_rows,
+    transpose_planes,
     units,
     whole,
 )
 from lowering.tensors.complex_pairs import PARTS, pair
 from lowering.tensors.pieces import full, swap
-from lowering.tensors.promotion import cast, promoted, scalar
-from lowering.tensors.shaping import concat, ints, reshape, sliced, squeeze, unsqueeze
+from lowering.tensors.promotion import cast, promote, scalar
+from lowering.tensors.shaping import concat, ints, reshape, slice_axis, squeeze, unsqueeze
 
 
 def empty(x: Value) -> bool:
@@ -46,7 +46,7 @@ def zeros(like: Value, *shape: Dim) -> Value:
     return pair(part, part)
 
 
-def scaled(x: Value) -> tuple[Value, Value]:
+def scale_to_one(x: Value) -> tuple[Value, Value]:
     """(planes with elements of at most 1, the largest element (b, 1, 1, 1)); 1 for matrices of zeros"""
     size = op.ReduceMax(op.Abs(x), ints(1, 2, 3), keepdims=1)
     size = op.Where(op.Equal(size, scalar(0, x.dtype)), scalar(1, x.dtype), size)
@@ -86,20 +86,20 @@ def flips(a: Value) -> bool:
 def singular(a: Value, every: bool = False) -> Singular:
     """What (*, m, n) is made of, for min(m, n) singular values; where `every`, for as many as there are rows v."""
     flipped = flips(a)
-    x, size = scaled(planes(a))
-    rows = conjugated(x) if flipped else transposed(x)
-    w, v = orthogonalized(rows)
+    x, size = scale_to_one(planes(a))
+    rows = conjugate_planes(x) if flipped else transpose_planes(x)
+    w, v = orthogonalize(rows)
     count = rows.shape[1] if every else dims.minimum(*a.shape[-2:])
-    values, w, v = ordered(present(v, lengths(w), -1.0), count, True, w, v)
+    values, w, v = top_rows(present(v, lengths(w), -1.0), count, True, w, v)
     return Singular(op.Mul(values, squeeze(size, 2, 3)), size, v, w, flipped)
 
 
 def singular_values(a: Value) -> Value:
     """(b, k), descending: the singular values of (*, m, n), k the smaller side"""
-    x, size = scaled(planes(a))
-    rows = x if flips(a) else transposed(x)
+    x, size = scale_to_one(planes(a))
+    rows = x if flips(a) else transpose_planes(x)
     found = lengths(orthogonal(rows, rows.shape[3]))
-    return op.Mul(ordered(found, dims.minimum(*a.shape[-2:]), True)[0], squeeze(size, 2, 3))
+    return op.Mul(top_rows(found, dims.minimum(*a.shape[-2:]), True)[0], squeeze(size, 2, 3))
 
 
 def lengths(x: Value) -> Value:
@@ -135,10 +135,10 @@ def aten__linalg_svd(
     if not compute_uv:
         return zeros(A, 0), reshape(singular_values(A), (*batch, least)), zeros(A, 0)
     found = singular(A, full_matrices)
-    made = completed(sliced(found.w, 1, 0, least), found.w.shape[3] if full_matrices else least)
+    made = complete_basis(slice_axis(found.w, 1, 0, least), found.w.shape[3] if full_matrices else least)
     u, v = (found.v, made) if found.flipped else (made, found.v)
-    values = reshape(sliced(found.values, 1, 0, least), (*batch, least))
-    return whole(transposed(u), batch), values, whole(conjugated(v), batch)
+    values = reshape(slice_axis(found.values, 1, 0, least), (*batch, least))
+    return whole(transpose_planes(u), batch), values, whole(conjugate_planes(v), batch)
 
 
 # ---------------------------------------------------------------------------------------------- eigenvalues
@@ -154,7 +154,7 @@ def symmetric(a: Value, lower: bool) -> Value:
     x = planes(a)
     if x.shape[2] == 1:
         return unsqueeze(mirrored(squeeze(x, 2), 1), 2)
-    real, imaginary = (squeeze(sliced(x, 2, i, i + 1), 2) for i in (0, 1))
+    real, imaginary = (squeeze(slice_axis(x, 2, i, i + 1), 2) for i in (0, 1))
     return concat([unsqueeze(mirrored(real, 1), 2), unsqueeze(mirrored(imaginary, -1), 2)], 2)
 
 
@@ -163,14 +163,14 @@ def eigen(a: Value, lower: bool) -> tuple[Value, Value]:
 
     The rotations see the matrix plus its norm, which has no negative eigenvalues; so none is taken for its opposite.
     """
-    x, size = scaled(symmetric(a, lower))
-    count, columns = x.shape[1], conjugated(x)
+    x, size = scale_to_one(symmetric(a, lower))
+    count, columns = x.shape[1], conjugate_planes(x)
     bound = op.ReduceMax(op.ReduceSum(op.Abs(x), ints(2, 3), keepdims=1), ints(1), keepdims=1)
-    _, v = orthogonalized(op.Add(columns, op.Mul(units(count, count, x), bound)))
-    values = squeeze(products(applied(v, columns), v), 2, 3)
-    _, v = ordered(present(v, values, float("inf")), count, False, v)
+    _, v = orthogonalize(op.Add(columns, op.Mul(units(count, count, x), bound)))
+    values = squeeze(products(matrix_products(v, columns), v), 2, 3)
+    _, v = top_rows(present(v, values, float("inf")), count, False, v)
     v = refined(v, columns)
-    values, v = ordered(squeeze(products(applied(v, columns), v), 2, 3), count, False, v)
+    values, v = top_rows(squeeze(products(matrix_products(v, columns), v), 2, 3), count, False, v)
     return op.Mul(values, squeeze(size, 2, 3)), v
 
 
@@ -180,25 +180,25 @@ def refined(v: Value, columns: Value) -> Value:
     It is of second order, for vectors whose eigenvalues are apart; others are made orthonormal only.
     """
     count, dtype = v.shape[1], v.dtype
-    unit, adjoint = units(count, count, v), conjugated(transposed(v))
-    gaps = op.Sub(unit, applied(v, adjoint))  # of v_i^T conj(v_j) from the identity
-    inside = applied(applied(v, columns), adjoint)
-    main = sliced(unit, 2, 0, 1)
-    values = op.ReduceSum(op.Mul(sliced(inside, 2, 0, 1), main), ints(3), keepdims=1)
+    unit, adjoint = units(count, count, v), conjugate_planes(transpose_planes(v))
+    gaps = op.Sub(unit, matrix_products(v, adjoint))  # of v_i^T conj(v_j) from the identity
+    inside = matrix_products(matrix_products(v, columns), adjoint)
+    main = slice_axis(unit, 2, 0, 1)
+    values = op.ReduceSum(op.Mul(slice_axis(inside, 2, 0, 1), main), ints(3), keepdims=1)
     values = op.Div(
-        values, op.Sub(scalar(1, dtype), op.ReduceSum(op.Mul(sliced(gaps, 2, 0, 1), main), ints(3), keepdims=1))
+        values, op.Sub(scalar(1, dtype), op.ReduceSum(op.Mul(slice_axis(gaps, 2, 0, 1), main), ints(3), keepdims=1))
     )
     outside = op.Mul(inside, op.Sub(scalar(1, dtype), main))
 
     norm = op.Sqrt(op.ReduceSumSquare(columns, ints(1, 2, 3), keepdims=1))
     size = op.ReduceSum(op.Add(op.Abs(outside), op.Mul(op.Abs(gaps), norm)), ints(2), keepdims=1)
-    apart = op.Sub(values, transposed(values))
+    apart = op.Sub(values, transpose_planes(values))
     # What a step leaves is its square; where that is more than rounding errors are, no step is taken.
     root = scalar(epsilon(dtype) ** 0.5, dtype)
-    close = op.GreaterOrEqual(op.Add(size, transposed(size)), op.Mul(op.Abs(apart), root))
+    close = op.GreaterOrEqual(op.Add(size, transpose_planes(size)), op.Mul(op.Abs(apart), root))
     step = op.Div(op.Add(outside, op.Mul(gaps, values)), op.Where(close, scalar(1, dtype), apart))
     step = op.Where(close, op.Mul(gaps, scalar(0.5, dtype)), step)
-    return op.Add(v, applied(step, v))
+    return op.Add(v, matrix_products(step, v))
 
 
 def aten__linalg_eigh(A: Value, UPLO: str = "L", compute_v: bool = True) -> tuple[Value, Value]:
@@ -210,13 +210,13 @@ def aten__linalg_eigh(A: Value, UPLO: str = "L", compute_v: bool = True) -> tupl
     if empty(A):
         return full(0, batch, part), A if compute_v else zeros(A, 0)
     values, v = eigen(A, UPLO.upper() == "L")
-    return reshape(values, batch), whole(transposed(v), batch[:-1]) if compute_v else zeros(A, 0)
+    return reshape(values, batch), whole(transpose_planes(v), batch[:-1]) if compute_v else zeros(A, 0)
 
 
 # ---------------------------------------------------------------------------------------------- pseudo-inverses
 
 
-def kept(values: Value, sizes: Value, atol: Value | None, rtol: Value | None, longest: Dim) -> Value:
+def significant(values: Value, sizes: Value, atol: Value | None, rtol: Value | None, longest: Dim) -> Value:
     """(*, k): which values count: those above atol and above rtol times the largest.
 
     atol, rtol: broadcast to (*). Without rtol it is as much as rounding errors of a matrix with sides up to `longest`
@@ -226,10 +226,10 @@ def kept(values: Value, sizes: Value, atol: Value | None, rtol: Value | None, lo
         rtol = op.Mul(cast(dim_scalar(longest), values.dtype), scalar(epsilon(values.dtype), values.dtype))
         if atol is not None:
             rtol = op.Where(op.Greater(atol, scalar(0, atol.dtype)), scalar(0, values.dtype), rtol)
-    least = op.Mul(*promoted(unsqueeze(rtol, -1), sizes))
+    least = op.Mul(*promote(unsqueeze(rtol, -1), sizes))
     if atol is not None:
-        least = op.Max(*promoted(unsqueeze(atol, -1), least))
-    return op.Greater(*promoted(values, least))
+        least = op.Max(*promote(unsqueeze(atol, -1), least))
+    return op.Greater(*promote(values, least))
 
 
 def hermitian_parts(a: Value) -> tuple[Value, Value, Value, Value]:
@@ -260,8 +260,8 @@ def aten_linalg_pinv_atol_rtol_tensor(
     left, values, right, size = hermitian_parts(self) if hermitian else general_parts(self)
     sizes = reshape(op.Abs(values), (*batch, values.shape[1]))
     largest = op.ReduceMax(sizes, ints(-1), keepdims=1)
-    good = reshape(kept(sizes, largest, atol, rtol, dims.maximum(m, n)), values.shape)
+    good = reshape(significant(sizes, largest, atol, rtol, dims.maximum(m, n)), values.shape)
     safe = op.Where(good, values, scalar(1, values.dtype))
     inverse = op.Where(good, op.Reciprocal(safe), scalar(0, values.dtype))
-    weighted = op.Mul(conjugated(right), op.Mul(unsqueeze(inverse, 2, 3), size))
-    return whole(applied(transposed(left), weighted), batch)
+    weighted = op.Mul(conjugate_planes(right), op.Mul(unsqueeze(inverse, 2, 3), size))
+    return whole(matrix_products(transpose_planes(left), weighted), batch)

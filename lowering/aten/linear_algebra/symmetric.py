@@ -13,7 +13,7 @@ import attrs
 from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from lowering.algorithms.elimination import exchanged, first_of, head_of, merged, square, vanishes
+from lowering.algorithms.elimination import exchange_rows, first_of, head_of, merge_batches, square, vanishes
 from lowering.algorithms.real_or_complex import (
     absolute,
     add,
@@ -34,7 +34,7 @@ from lowering.algorithms.real_or_complex import (
     squeeze,
     sub,
     swap,
-    taken,
+    take,
     taxicab,
     triangle,
     unsqueeze,
@@ -65,7 +65,7 @@ class Choice:
 
 def chosen(rest: Value, rows: Value, k: Value) -> Choice:
     """The pivot of step k.  rest: (b, n, n), all of the symmetric matrix that is left."""
-    entries = taken(rest, k, 2)
+    entries = take(rest, k, 2)
     zero, minus = (scalar(n, part_type(rest)) for n in (0, -1))
     alpha = scalar(ALPHA, zero.dtype)
     head, after = taxicab(head_of(entries, k)), op.Greater(rows, k)
@@ -108,11 +108,11 @@ def factored(a: Value, hermitian: bool) -> tuple[Value, Value, Value]:
         pick = chosen(rest, rows, k)
         free = op.Not(second)
         double, one = op.And(pick.double, free), number(1, rest)
-        order = op.Where(second, rows, exchanged(rows, op.Add(k, cast(double, DType.INT64)), pick.place))
+        order = op.Where(second, rows, exchange_rows(rows, op.Add(k, cast(double, DType.INT64)), pick.place))
         trailing = op.And(op.Unsqueeze(op.GreaterOrEqual(rows, k), [1]), op.GreaterOrEqual(rows, k))
         rest = where(trailing, columns_in(rows_in(rest, order), order), rest)
         following = op.Min(op.Add(k, const(1)), op.Sub(op.Size(rows), const(1)))
-        x1, x2 = taken(rest, k, 2), taken(rest, following, 2)
+        x1, x2 = take(rest, k, 2), take(rest, following, 2)
         d11, d21, d22 = head_of(x1, k), head_of(x1, following), head_of(x2, following)
         below = op.And(op.Greater(rows, op.Add(k, cast(double, DType.INT64))), free)
         x1, x2 = (where(below, x, number(0, rest)) for x in (x1, x2))
@@ -159,17 +159,17 @@ def solved(data: Value, pivots: Value, b: Value, hermitian: bool) -> Value:
     table = op.Unsqueeze(swap(pivots), [2])
 
     def below(k: Value, first: Value) -> Value:
-        entries = taken(data, k, 2)
+        entries = take(data, k, 2)
         return where(op.Greater(rows, op.Add(k, cast(first, DType.INT64))), entries, number(0, entries))
 
     def order(k: Value, first: Value, second: Value, pivot: Value) -> Value:
         place = op.Sub(op.Abs(pivot), const(1))
-        return op.Where(second, rows, exchanged(rows, op.Add(k, cast(first, DType.INT64)), place))
+        return op.Where(second, rows, exchange_rows(rows, op.Add(k, cast(first, DType.INT64)), place))
 
     def forward(x: Value, second: Value, k: Value, pivot: Value) -> tuple[Value, ...]:
         first = op.And(op.Less(pivot, const(0)), op.Not(second))
         x = rows_in(x, order(k, first, second, pivot))
-        x = sub(x, mul(unsqueeze(below(k, first), 2), unsqueeze(taken(x, k, 1), 1)))
+        x = sub(x, mul(unsqueeze(below(k, first), 2), unsqueeze(take(x, k, 1), 1)))
         return x, first, first, second
 
     def back(x: Value, k: Value, pivot: Value, first: Value, second: Value) -> tuple[Value, ...]:
@@ -202,10 +202,10 @@ def blocks_solved(data: Value, b: Value, first: Value, second: Value, hermitian:
     behind = op.Max(op.Sub(rows, const(1)), const(0))
 
     def partner(x: Value) -> Value:
-        return where(first, taken(x, ahead, 1), taken(x, behind, 1))
+        return where(first, take(x, ahead, 1), take(x, behind, 1))
 
     d, e = diagonal_of(data, 0), diagonal_of(data, 1)
-    e = where(first, conj(e) if hermitian else e, taken(e, behind, 1))
+    e = where(first, conj(e) if hermitian else e, take(e, behind, 1))
     double, one = op.Or(first, second), number(1, d)
     p, _, c, f = block_parts(d, where(double, e, one), partner(d), hermitian)
     paired = mul(f, sub(mul(p, b), mul(c, partner(b))))
@@ -229,5 +229,5 @@ def aten_linalg_ldl_solve(LD: Value, pivots: Value, B: Value, *, hermitian: bool
     batch = broadcast_shape(LD.shape[:-2], B.shape[:-2])
     data, b = expand(LD, (*batch, *LD.shape[-2:])), expand(B, (*batch, *B.shape[-2:]))
     places = expand(cast(pivots, DType.INT64), (*batch, pivots.shape[-1]))
-    places = squeeze(merged(unsqueeze(places, -1)), -1)
-    return reshape(solved(square(data), places, merged(b), hermitian and LD.dtype.is_complex), b.shape)
+    places = squeeze(merge_batches(unsqueeze(places, -1)), -1)
+    return reshape(solved(square(data), places, merge_batches(b), hermitian and LD.dtype.is_complex), b.shape)

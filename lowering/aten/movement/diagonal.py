@@ -8,9 +8,9 @@ from irkit import dims
 from irkit.build import dim_scalar, op, shape_vector
 from irkit.core.ir import Value
 from irkit.dims import Dim
-from lowering.aten.elementwise.arithmetic import chosen
+from lowering.aten.elementwise.arithmetic import choose
 from lowering.tensors.promotion import Number, cast, scalar
-from lowering.tensors.shaping import aligned, axis, ints, iota, permute, reshape, sliced, unsqueeze
+from lowering.tensors.shaping import align_axis, axis, ints, iota, permute, reshape, slice_axis, unsqueeze
 
 
 def last_two(x: Value, dim1: int, dim2: int) -> Value:
@@ -34,11 +34,11 @@ def aten_diagonal(self: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) ->
     *lead, rows, columns = x.shape
     count = length(rows, columns, offset)
     if type(count) is int and count == 0:
-        return sliced(reshape(x, (*lead, dims.mul(rows, columns))), len(lead), 0, 0)
+        return slice_axis(reshape(x, (*lead, dims.mul(rows, columns))), len(lead), 0, 0)
     start = offset if offset >= 0 else dims.mul(columns, -offset)
     step = dims.add(columns, 1)
     stop = dims.add(start, dims.mul(step, count))
-    return sliced(reshape(x, (*lead, dims.mul(rows, columns))), len(lead), start, stop, step)
+    return slice_axis(reshape(x, (*lead, dims.mul(rows, columns))), len(lead), start, stop, step)
 
 
 def aten_linalg_diagonal(A: Value, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
@@ -64,9 +64,9 @@ def aten_fill_diagonal_(self: Value, fill_value: Number, wrap: bool = False) -> 
         row = op.Mod(iota(self.shape[0]), dim_scalar(dims.add(columns, 1)))
         at = op.Equal(unsqueeze(row, 1), iota(columns))
     else:
-        first = aligned(iota(self.shape[0]), 0, self.rank)
-        at = reduce(op.And, (op.Equal(first, aligned(iota(n), i, self.rank)) for i, n in enumerate(self.shape) if i))
-    return chosen(at, scalar(fill_value, self.dtype), self)
+        first = align_axis(iota(self.shape[0]), 0, self.rank)
+        at = reduce(op.And, (op.Equal(first, align_axis(iota(n), i, self.rank)) for i, n in enumerate(self.shape) if i))
+    return choose(at, scalar(fill_value, self.dtype), self)
 
 
 def aten_diag_embed(self: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
@@ -75,7 +75,7 @@ def aten_diag_embed(self: Value, offset: int = 0, dim1: int = -2, dim2: int = -1
     size = dims.add(self.shape[last], abs(offset))
     # Row i holds self[i] for offset >= 0, and self[i + offset] below.
     x = self if offset == 0 else op.Pad(self, ints(-min(offset, 0), max(offset, 0)), None, ints(last))
-    matrix = chosen(on_diagonal(size, size, offset), unsqueeze(x, -1), scalar(0, self.dtype))
+    matrix = choose(on_diagonal(size, size, offset), unsqueeze(x, -1), scalar(0, self.dtype))
     rank = self.rank + 1
     a, b = axis(dim1, rank), axis(dim2, rank)
     rest = iter(range(rank - 2))
@@ -90,7 +90,7 @@ def aten_diagonal_scatter(self: Value, src: Value, offset: int = 0, dim1: int = 
     before = max(-offset, 0)
     pads = shape_vector((before, dims.sub(dims.sub(rows, count), before)))
     by_row = op.Pad(cast(src, self.dtype), pads, None, ints(src.rank - 1))
-    matrix = chosen(on_diagonal(rows, columns, offset), unsqueeze(by_row, -1), x)
+    matrix = choose(on_diagonal(rows, columns, offset), unsqueeze(by_row, -1), x)
     a, b = axis(dim1, self.rank), axis(dim2, self.rank)
     rest = iter(range(self.rank - 2))
     back = (self.rank - 2 if i == a else self.rank - 1 if i == b else next(rest) for i in range(self.rank))

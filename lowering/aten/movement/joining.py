@@ -11,19 +11,19 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.aten.elementwise.arithmetic import multiply
-from lowering.tensors.promotion import cast, promoted, result_dtype
+from lowering.tensors.promotion import cast, promote, result_dtype
 from lowering.tensors.shaping import (
-    aligned,
+    align_axis,
     axis,
     concat,
     expand,
     flat,
     ints,
     iota,
-    moved,
+    move_axis,
     numel,
     place_of,
-    replaced,
+    replace_slice,
     reshape,
     slice_bounds,
     unsqueeze,
@@ -43,7 +43,7 @@ def aten_cat(tensors: Sequence[Value], dim: int = 0) -> Value:
 
 def aten_stack(tensors: Sequence[Value], dim: int = 0) -> Value:
     """The tensors side by side along a new dimension."""
-    return concat([unsqueeze(t, dim) for t in promoted(*tensors)], dim % (tensors[0].rank + 1))
+    return concat([unsqueeze(t, dim) for t in promote(*tensors)], dim % (tensors[0].rank + 1))
 
 
 def aten_hstack(tensors: Sequence[Value]) -> Value:
@@ -78,7 +78,7 @@ def aten_meshgrid(tensors: Sequence[Value], *, indexing: str = "ij") -> list[Val
     shape: list[Dim] = [1] * len(order)
     for i, t in zip(order, vectors, strict=True):
         shape[i] = t.shape[0]
-    return [expand(aligned(t, i, len(order)), shape) for i, t in zip(order, vectors, strict=True)]
+    return [expand(align_axis(t, i, len(order)), shape) for i, t in zip(order, vectors, strict=True)]
 
 
 # ---------------------------------------------------------------------------------------------- repetition
@@ -136,7 +136,7 @@ def repeated(counts: Value, total: Dim | None) -> Value:
 
 def aten_kron(self: Value, other: Value) -> Value:
     """The Kronecker product: every element of self times all of `other`."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     rank = max(a.rank, b.rank)
     a, b = (unsqueeze(v, *range(rank - v.rank)) for v in (a, b))
     shape = [dims.mul(x, y) for x, y in zip(a.shape, b.shape, strict=True)]
@@ -158,10 +158,10 @@ def aten_slice_scatter(
     if type(step) is int and step == 1:
         length = dims.sub(high, low)
         shape = (*self.shape[:at], length, *self.shape[at + 1 :])
-        return replaced(self, expand(part, shape), at, low, high)
+        return replace_slice(self, expand(part, shape), at, low, high)
     places = op.Range(dim_scalar(low), dim_scalar(high), dim_scalar(step))
-    written = op.ScatterND(moved(self, at, 0), unsqueeze(places, 1), moved(part, at, 0))
-    return moved(written, 0, at)
+    written = op.ScatterND(move_axis(self, at, 0), unsqueeze(places, 1), move_axis(part, at, 0))
+    return move_axis(written, 0, at)
 
 
 def aten_select_scatter(self: Value, src: Value, dim: int, index: Dim) -> Value:
@@ -169,12 +169,12 @@ def aten_select_scatter(self: Value, src: Value, dim: int, index: Dim) -> Value:
     at = axis(dim, self.rank)
     low = place_of(index, self.shape[at])
     shape = (*self.shape[:at], 1, *self.shape[at + 1 :])
-    return replaced(self, expand(unsqueeze(cast(src, self.dtype), at), shape), at, low, dims.add(low, 1))
+    return replace_slice(self, expand(unsqueeze(cast(src, self.dtype), at), shape), at, low, dims.add(low, 1))
 
 
 def aten_block_diag(tensors: Sequence[Value]) -> Value:
     """The matrices along a diagonal, with 0 around them."""
-    parts = [unsqueeze(vector(t), 0) if t.rank < 2 else t for t in promoted(*tensors)]
+    parts = [unsqueeze(vector(t), 0) if t.rank < 2 else t for t in promote(*tensors)]
     width: Any = dims.add(0, 0)
     total = width
     for part in parts:

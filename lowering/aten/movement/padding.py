@@ -10,7 +10,7 @@ from irkit.core.ir import Value
 from irkit.dims import Dim
 from lowering.errors import Unsupported
 from lowering.tensors.promotion import Number, scalar
-from lowering.tensors.shaping import ints, sliced
+from lowering.tensors.shaping import ints, slice_axis
 
 
 def padded(x: Value, pad: Sequence[Dim], mode: str, value: Number | None = None) -> Value:
@@ -34,7 +34,7 @@ def cut(x: Value, around: Around) -> Value:
         if negative(before) or negative(after):
             low = dims.mul(before, -1) if negative(before) else None
             high = dims.add(x.shape[at], after) if negative(after) else None
-            x = sliced(x, at, low, high)
+            x = slice_axis(x, at, low, high)
     return x
 
 

@@ -23,13 +23,13 @@ from lowering.tensors.shaping import (
     expand,
     flat,
     iota,
-    moved,
+    move_axis,
     numel,
     permute,
-    picked,
+    pick_index,
     place_of,
     reshape,
-    sliced,
+    slice_axis,
     squeeze,
     unsqueeze,
 )
@@ -238,7 +238,7 @@ def rolled(x: Value, at: int, shift: Dim) -> Value:
     if type(by) is int and by == 0:
         return x
     start = dims.sub(size, by)
-    return concat([sliced(x, at, start, None), sliced(x, at, None, start)], at)
+    return concat([slice_axis(x, at, start, None), slice_axis(x, at, None, start)], at)
 
 
 def aten_pixel_shuffle(self: Value, upscale_factor: int) -> Value:
@@ -278,7 +278,7 @@ def aten_slice(self: Value, dim: int = 0, start: Dim | None = None, end: Dim | N
     """self[start:end:step] along `dim`; the bounds as in Python."""
     at = axis(dim, self.rank)
     stop = None if end is None or (type(end) is int and end >= LAST) or _same(end, self.shape[at]) else end
-    return sliced(self, at, start, stop, step)
+    return slice_axis(self, at, start, stop, step)
 
 
 def _same(a: Dim, b: Dim) -> bool:
@@ -287,7 +287,7 @@ def _same(a: Dim, b: Dim) -> bool:
 
 def aten_select(self: Value, dim: int, index: Dim) -> Value:
     """self[index] along `dim`, which goes away."""
-    return picked(self, axis(dim, self.rank), index)
+    return pick_index(self, axis(dim, self.rank), index)
 
 
 def aten_narrow(self: Value, dim: int, start: Dim | Value, length: Dim) -> Value:
@@ -306,7 +306,7 @@ def aten_unbind(self: Value, dim: int = 0, *, expected: Any = None) -> list[Valu
     count = len(expected) if isinstance(expected, tuple) else self.shape[at]
     if type(count) is not int:
         raise Unsupported(f"a dimension of {count} elements cannot be taken apart: the number of parts is not known")
-    return [picked(self, at, i) for i in range(count)]
+    return [pick_index(self, at, i) for i in range(count)]
 
 
 def aten_split(self: Value, split_size: Dim | Sequence[Dim], dim: int = 0, *, expected: Any = None) -> list[Value]:
@@ -362,7 +362,7 @@ def aten_tensor_split_indices(self: Value, indices: Sequence[Dim], dim: int = 0)
     """self cut along `dim` before each of the indices."""
     at = axis(dim, self.rank)
     bounds: list[Dim | None] = [None, *indices, None]
-    return [sliced(self, at, low, high) for low, high in pairwise(bounds)]
+    return [slice_axis(self, at, low, high) for low, high in pairwise(bounds)]
 
 
 def aten_hsplit_int(self: Value, sections: int) -> list[Value]:
@@ -403,7 +403,7 @@ def aten_unfold(self: Value, dimension: int, size: Dim, step: Dim) -> Value:
     count = dims.add(dims.floordiv(dims.sub(self.shape[at], size), step), 1)
     starts = op.Mul(iota(count), dim_scalar(step))
     places = op.Add(unsqueeze(starts, 1), iota(size))
-    return moved(op.Gather(self, places, axis=at), at + 1, -1)
+    return move_axis(op.Gather(self, places, axis=at), at + 1, -1)
 
 
 def aten_as_strided(

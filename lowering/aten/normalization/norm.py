@@ -12,8 +12,8 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.errors import LoweringError
-from lowering.tensors.pieces import full, mean, p_norm, total, widened
-from lowering.tensors.promotion import cast, floating, floating_all, promoted, scalar
+from lowering.tensors.pieces import full, mean, p_norm, total, widen
+from lowering.tensors.promotion import cast, floating_all, promote, scalar, to_float
 from lowering.tensors.shaping import broadcast_shape, expand, may_be_empty, reshape, unsqueeze
 from passes.rules.nan import may_be_nan
 
@@ -62,7 +62,7 @@ def with_running(
 
 def with_batch(x: Value, weight: Value | None, bias: Value | None, eps: float) -> tuple[Value, Value, Value, Value]:
     """(y, mean, variance, 1 / sqrt(variance + eps)) by the statistics of the batch itself; the last three (c,)"""
-    wide = widened(x)
+    wide = widen(x)
     if x.rank < 2:  # torch takes vectors that are empty
         return x, wide, wide, wide
     axes = [i for i in range(x.rank) if i != 1]
@@ -233,7 +233,7 @@ def instance_norm_with_update(
 ) -> Triple:
     """(y, new running mean, new running variance): every item of the batch counts alike in what is new"""
     over = range(2, x.rank)
-    wide = widened(x)
+    wide = widen(x)
     centre, spread, _ = statistics(wide, list(over), eps)
     average_now, spread_now = (mean(reshape(v, x.shape[:2]), [0]) for v in (centre, spread))
     count = dims.product(x.shape[i] for i in over)
@@ -264,7 +264,7 @@ def aten_native_layer_norm(
     """(y, mean, 1 / sqrt(variance + eps)); the last two keep the normalized axes with size 1"""
     kind = input.dtype if weight is None else weight.dtype
     axes = range(input.rank - len(normalized_shape), input.rank)
-    centre, _, scale = statistics(widened(input), list(axes), eps)
+    centre, _, scale = statistics(widen(input), list(axes), eps)
     return aten_layer_norm(input, normalized_shape, weight, bias, eps), cast(centre, kind), cast(scale, kind)
 
 
@@ -279,7 +279,7 @@ def aten_group_norm(
     """Normalization of every group of channels of every item.  input: (n, c, *); weight, bias: (c,)."""
     if any(dims.same(d, 0) is True for d in input.shape):
         return input
-    shape, x = (input.shape[1],), widened(input)  # ONNX rounds halves before the weight is applied, torch does not
+    shape, x = (input.shape[1],), widen(input)  # ONNX rounds halves before the weight is applied, torch does not
     scale, shift = cast(ones_for(weight, shape, x.dtype), x.dtype), cast(zeros_for(bias, shape, x.dtype), x.dtype)
     return cast(op.GroupNormalization(x, scale, shift, num_groups=num_groups, epsilon=eps), input.dtype)
 
@@ -288,7 +288,7 @@ def aten_native_group_norm(
     input: Value, weight: Value | None, bias: Value | None, N: Dim, C: Dim, HxW: Dim, group: int, eps: float
 ) -> Triple:
     """(y, mean, 1 / sqrt(variance + eps)); the last two (n, group)"""
-    flat = widened(reshape(input, (N, group, dims.mul(dims.floordiv(C, group), HxW))))
+    flat = widen(reshape(input, (N, group, dims.mul(dims.floordiv(C, group), HxW))))
     centre, _, scale = statistics(flat, [2], eps)
     kind = input.dtype if weight is None else weight.dtype
     centre, scale = (cast(reshape(v, (N, group)), kind) for v in (centre, scale))
@@ -314,7 +314,7 @@ def aten__fused_rms_norm(
     input: Value, normalized_shape: Sequence[Dim], weight: Value | None, eps: float | None
 ) -> tuple[Value, Value]:
     """(y, 1 / sqrt(mean(x^2) + eps)); the second keeps the normalized axes with size 1"""
-    wide = widened(input)
+    wide = widen(input)
     axes = list(range(input.rank - len(normalized_shape), input.rank))
     square = mean(op.Mul(wide, wide), axes, keepdims=True)
     scale = op.Reciprocal(op.Sqrt(op.Add(square, scalar(root_epsilon(input, eps), wide.dtype))))
@@ -344,7 +344,7 @@ def aten__weight_norm_interface(v: Value, g: Value, dim: int = 0) -> tuple[Value
 
 def aten_renorm(self: Value, p: Any, dim: int, maxnorm: Any) -> Value:
     """Slices along `dim` scaled down to a p-norm of `maxnorm` where theirs is larger"""
-    norm = p_norm(widened(self), float(p), [i for i in range(self.rank) if i != dim % self.rank], keepdims=True)
+    norm = p_norm(widen(self), float(p), [i for i in range(self.rank) if i != dim % self.rank], keepdims=True)
     limit = scalar(maxnorm, norm.dtype)
     smaller = op.Div(limit, op.Add(norm, scalar(1e-7, norm.dtype)))
     factor = op.Where(op.Greater(norm, limit), smaller, scalar(1, norm.dtype))
@@ -368,8 +368,8 @@ def aten_cosine_similarity(x1: Value, x2: Value, dim: int = 1, eps: float = 1e-8
 
 def aten_pairwise_distance(x1: Value, x2: Value, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Value:
     """The p-norm of x1 - x2 + eps along the last axis, broadcast"""
-    a, b = promoted(x1, x2)
-    gap = floating(op.Sub(a, b))  # of integers, the difference wraps around
+    a, b = promote(x1, x2)
+    gap = to_float(op.Sub(a, b))  # of integers, the difference wraps around
     gap = op.Add(gap, scalar(eps, gap.dtype))
     return p_norm(gap, p, [gap.rank - 1], keepdims=keepdim)
 

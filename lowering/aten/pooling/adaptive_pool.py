@@ -13,9 +13,9 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.tensors.nan import is_set, nan_flag
-from lowering.tensors.pieces import largest, per_axis, swap, widened
+from lowering.tensors.pieces import largest, per_axis, swap, widen
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import expand, iota, reshape, sliced, unsqueeze
+from lowering.tensors.shaping import expand, iota, reshape, slice_axis, unsqueeze
 from passes.rules.nan import may_be_nan
 
 Pair = tuple[Value, Value]
@@ -45,7 +45,7 @@ def aten_adaptive_avg_pool2d(self: Value, output_size: Sequence[Dim]) -> Value:
     if spatial + 2 == self.rank and all(d and _divides(s, d) for s, d in pairs):
         kernel = tuple(s // d for s, d in pairs)
         return op.AveragePool(self, kernel_shape=kernel, strides=kernel)
-    made = widened(self)
+    made = widen(self)
     for axis, size, count in zip(axes, sizes, output_size, strict=True):
         made = averaged(made, axis, size, count)
     return cast(made, self.dtype)
@@ -143,7 +143,7 @@ def aten_fractional_max_pool2d(self: Value, kernel_size: Any, output_size: Any, 
     kernel, counts = per_axis(kernel_size, spatial), per_axis(output_size, spatial)
     x = self if self.rank == spatial + 2 else unsqueeze(self, 0)
     if x is not self:
-        random_samples = sliced(random_samples, 0, 0, 1)  # torch reads those of the first image only
+        random_samples = slice_axis(random_samples, 0, 0, 1)  # torch reads those of the first image only
     # In two dimensions the first number is of the last axis; in three they are in the order of the axes.
     order = (1, 0) if spatial == 2 else tuple(range(spatial))
     places = []

@@ -12,21 +12,21 @@ from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.tensors.pieces import full, per_axis, widened
+from lowering.tensors.pieces import full, per_axis, widen
 from lowering.tensors.promotion import cast, lowest, scalar
-from lowering.tensors.shaping import iota, reshape, sliced, squeeze, unsqueeze
+from lowering.tensors.shaping import iota, reshape, slice_axis, squeeze, unsqueeze
 
 _POOLED = (DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT8, DType.UINT8)
 """What ONNX's MaxPool takes; other integers are computed in f64."""
 
 
-def batched(x: Value, spatial: int) -> Value:
+def add_batch_axis(x: Value, spatial: int) -> Value:
     """x with a batch axis where it has none"""
     return x if x.rank == spatial + 2 else unsqueeze(x, 0)
 
 
-def unbatched(made: Value, like: Value) -> Value:
-    """Without the batch axis that `batched` gave"""
+def drop_batch_axis(made: Value, like: Value) -> Value:
+    """Without the batch axis that `add_batch_axis` gave"""
     return made if made.rank == like.rank else squeeze(made, 0)
 
 
@@ -50,7 +50,7 @@ def max_pooled(
 
     A window that lies wholly in padding gives -inf, or the smallest integer, and the first place that it reaches.
     """
-    x = batched(self, spatial)
+    x = add_batch_axis(self, spatial)
     if x.dtype is DType.INT64:
         rest = (kernel, stride, padding, dilation, ceil_mode, spatial, count)
         return ranked(self, lambda ranks: max_pooled(ranks, *rest))
@@ -59,14 +59,14 @@ def max_pooled(
     attributes |= {"dilations": per_axis(dilation, spatial), "ceil_mode": int(ceil_mode)}
     void = may_be_void(x.shape[2:], attributes["dilations"])
     if count == 1 and x.dtype.is_float:
-        return (unbatched(largest_of(x, attributes, void), self),)
+        return (drop_batch_axis(largest_of(x, attributes, void), self),)
     values, *indices = op.MaxPool(narrow, **attributes, outputs=2) if count > 1 else (op.MaxPool(narrow, **attributes),)
     if x.dtype.is_float:
         values = largest_of(x, attributes, void)
     else:
         values = cast(bounded(values, x.dtype) if void else values, x.dtype)
     if count == 1:
-        return (unbatched(values, self),)
+        return (drop_batch_axis(values, self),)
     size = dims.product(x.shape[2:])
     # ONNX counts through the whole batch, torch through one channel of one image.
     inside = op.Mod(indices[0], dim_scalar(size))
@@ -81,7 +81,7 @@ def max_pooled(
         missing, nothing = op.Greater(kind, scalar(0, kind.dtype)), op.Less(kind, scalar(0, kind.dtype))
         inside = op.Where(missing, cast(op.Sub(kind, 1.0), DType.INT64), inside)
     inside = op.Where(nothing, beginnings(values.shape[2:], x.shape[2:], attributes), inside)
-    return unbatched(values, self), unbatched(inside, self)
+    return drop_batch_axis(values, self), drop_batch_axis(inside, self)
 
 
 def may_be_void(sizes: Sequence[Dim], dilations: Sequence[int]) -> bool:
@@ -100,7 +100,7 @@ def ranked(self: Value, pooled: Callable[[Value], tuple[Value, ...]]) -> tuple[V
     """As `max_pooled`, of integers that no float holds: their ranks are pooled, and are known again in order."""
     flat = reshape(self, (dims.product(self.shape),))
     ordered, _, ranks, _ = op.Unique(op.Concat(const([np.iinfo(np.int64).min]), flat, axis=0), sorted=1, outputs=4)
-    numbers = cast(reshape(sliced(ranks, 0, 1, None), self.shape), DType.INT32)
+    numbers = cast(reshape(slice_axis(ranks, 0, 1, None), self.shape), DType.INT32)
     values, *indices = pooled(numbers)
     return op.Gather(ordered, op.Max(values, scalar(0, values.dtype))), *indices
 
@@ -212,17 +212,17 @@ def average_pooled(
         count = divisor or int(np.prod(per_axis(kernel, spatial)))
         near = op.Less(op.Abs(op.Sub(mean, op.Round(mean))), scalar(0.5 / abs(count), mean.dtype))
         return cast(op.Where(near, op.Round(mean), mean), self.dtype)
-    x = batched(self, spatial)
+    x = add_batch_axis(self, spatial)
     attributes = windows(kernel, stride, padding, spatial)
     if divisor is None:
         counted = int(count_include_pad and any(attributes["pads"]))
         made = op.AveragePool(x, **attributes, ceil_mode=int(ceil_mode), count_include_pad=counted)
-        return unbatched(made, self)
+        return drop_batch_axis(made, self)
     # A sum: the zeros around the image are made plain, so that every window has all of its elements.
     x = op.Pad(x, shape_vector((0, 0, *per_axis(padding, spatial), 0, 0, *ends(x, attributes, ceil_mode))))
     sizes = attributes["kernel_shape"]
     averaged = op.AveragePool(x, kernel_shape=sizes, strides=attributes["strides"])
-    return unbatched(op.Mul(averaged, scalar(float(np.prod(sizes)) / divisor, x.dtype)), self)
+    return drop_batch_axis(op.Mul(averaged, scalar(float(np.prod(sizes)) / divisor, x.dtype)), self)
 
 
 def ends(x: Value, attributes: dict[str, Any], ceil_mode: bool) -> list[Dim]:
@@ -337,11 +337,11 @@ def given_back(grad_output: Value, self: Value, indices: Value, spatial: int, di
     places = self.shape[-spatial:]
     rows, count = dims.product(self.shape[:-spatial]), dims.product(places)
     shape = (rows, dims.product(grad_output.shape[-spatial:]))
-    where, gradient = (reshape(v, shape) for v in (indices, widened(grad_output)))
+    where, gradient = (reshape(v, shape) for v in (indices, widen(grad_output)))
     void = may_be_void(places, dilation)
     start = full(0, (rows, dims.add(count, 1) if void else count), gradient.dtype)
     if void:  # one place more takes what belongs nowhere
         where = op.Min(where, dim_scalar(count))
     found = op.ScatterElements(start, where, gradient, axis=1, reduction="add")
-    found = sliced(found, 1, 0, count) if void else found
+    found = slice_axis(found, 1, 0, count) if void else found
     return cast(reshape(found, self.shape), grad_output.dtype)

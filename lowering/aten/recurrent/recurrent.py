@@ -14,9 +14,9 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.errors import Unsupported
-from lowering.tensors.pieces import compressed, computed_weight, full, swap
+from lowering.tensors.pieces import compress_rows, computed_weight, full, swap
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import concat, iota, permute, reshape, sliced, squeeze, unsqueeze
+from lowering.tensors.shaping import concat, iota, permute, reshape, slice_axis, squeeze, unsqueeze
 
 
 @attrs.frozen
@@ -156,7 +156,7 @@ def stack(
         for d in range(first, first + directions):
             own = list(params[d * each : (d + 1) * each])
             weights.append([*own[:plain], *(() if has_biases else (None, None)), *own[plain:]])
-        begin = [s if num_layers == 1 else sliced(s, 0, first, first + directions) for s in states]
+        begin = [s if num_layers == 1 else slice_axis(s, 0, first, first + directions) for s in states]
         if each > plain or x.dtype is DType.DOUBLE:
             x, *ended = layer_by_steps(kind, x, weights, begin, lengths)
         else:
@@ -179,7 +179,7 @@ def layer_by_steps(
         running = op.Less(unsqueeze(iota(x.shape[0]), 1, 2), unsqueeze(cast(lengths, DType.INT64), 1))
     found = []
     for d, own in enumerate(weights):
-        begin = [squeeze(sliced(v, 0, d, d + 1), 0) if len(weights) > 1 else squeeze(v, 0) for v in states]
+        begin = [squeeze(slice_axis(v, 0, d, d + 1), 0) if len(weights) > 1 else squeeze(v, 0) for v in states]
         found.append(one_way(kind, x, own, begin, running, backwards=d))
     *last, y = zip(*found, strict=True)
     return concat(list(y), 2), *(concat([unsqueeze(v, 0) for v in parts], 0) for parts in last)
@@ -289,7 +289,7 @@ def packed_sequence(
     padded = op.Gather(data, op.Min(place, most), axis=0)  # what lies past the end of a sequence is never read
     y, *last = stack(kind, padded, states, params, has_biases, num_layers, bidirectional, cast(lengths, DType.INT32))
     flat = reshape(y, (dims.mul(y.shape[0], y.shape[1]), y.shape[2]))
-    kept = compressed(flat, op.Reshape(inside, [-1]))
+    kept = compress_rows(flat, op.Reshape(inside, [-1]))
     return op.Reshape(kept, shape_vector((data.shape[0], flat.shape[1]))), *last
 
 
@@ -436,7 +436,7 @@ def aten__pack_padded_sequence(input: Value, lengths: Value, batch_first: bool) 
     flat = reshape(x, (dims.mul(x.shape[0], x.shape[1]), *x.shape[2:]))
     sizes = op.ReduceSum(cast(inside, DType.INT64), [1], keepdims=0)
     running = op.Compress(sizes, op.Greater(sizes, 0), axis=0)
-    return compressed(flat, op.Reshape(inside, [-1])), running
+    return compress_rows(flat, op.Reshape(inside, [-1])), running
 
 
 def aten__pad_packed_sequence(

@@ -13,8 +13,8 @@ from irkit.core.types import DType
 from lowering.aten.elementwise.arithmetic import aten_neg
 from lowering.aten.elementwise.compare import aten_eq
 from lowering.aten.normalization.norm import aten_pairwise_distance
-from lowering.tensors.pieces import mean, reduced, total
-from lowering.tensors.promotion import cast, floating, floating_all, promoted, scalar
+from lowering.tensors.pieces import mean, reduce_loss, total
+from lowering.tensors.promotion import cast, floating_all, promote, scalar, to_float
 from lowering.tensors.shaping import flat, iota, reshape, squeeze, unsqueeze
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -40,31 +40,31 @@ def log_or(x: Value, floor: float) -> Value:
 
 def aten_mse_loss(self: Value, target: Value, reduction: int = 1) -> Value:
     """(x - t)^2"""
-    gap = op.Sub(*promoted(self, target))
-    return reduced(op.Mul(gap, gap), reduction)
+    gap = op.Sub(*promote(self, target))
+    return reduce_loss(op.Mul(gap, gap), reduction)
 
 
 def aten_l1_loss(self: Value, target: Value, reduction: int = 1) -> Value:
     """|x - t|"""
-    return reduced(op.Abs(op.Sub(*promoted(self, target))), reduction)
+    return reduce_loss(op.Abs(op.Sub(*promote(self, target))), reduction)
 
 
 def aten_smooth_l1_loss(self: Value, target: Value, reduction: int = 1, beta: float = 1.0) -> Value:
     """(x - t)^2 / (2 beta) where |x - t| < beta, else |x - t| - beta / 2"""
     if beta == 0:
         return aten_l1_loss(self, target, reduction)
-    gap = op.Abs(op.Sub(*promoted(self, target)))
+    gap = op.Abs(op.Sub(*promote(self, target)))
     near = op.Mul(op.Mul(gap, gap), number(gap, 0.5 / beta))
     loss = op.Where(op.Less(gap, number(gap, beta)), near, op.Sub(gap, number(gap, 0.5 * beta)))
-    return reduced(loss, reduction)
+    return reduce_loss(loss, reduction)
 
 
 def aten_huber_loss(self: Value, target: Value, reduction: int = 1, delta: float = 1.0) -> Value:
     """(x - t)^2 / 2 where |x - t| <= delta, else delta * (|x - t| - delta / 2)"""
-    gap = op.Abs(op.Sub(*promoted(self, target)))
+    gap = op.Abs(op.Sub(*promote(self, target)))
     near = op.Mul(op.Mul(gap, gap), number(gap, 0.5))
     far = op.Mul(op.Sub(gap, number(gap, 0.5 * delta)), number(gap, delta))
-    return reduced(op.Where(op.LessOrEqual(gap, number(gap, delta)), near, far), reduction)
+    return reduce_loss(op.Where(op.LessOrEqual(gap, number(gap, delta)), near, far), reduction)
 
 
 # ---------------------------------------------------------------------------------------------- of probabilities
@@ -72,32 +72,32 @@ def aten_huber_loss(self: Value, target: Value, reduction: int = 1, delta: float
 
 def aten_binary_cross_entropy(self: Value, target: Value, weight: Value | None = None, reduction: int = 1) -> Value:
     """-(t log(x) + (1 - t) log(1 - x)), logarithms at least -100"""
-    x, t = promoted(self, target)
+    x, t = promote(self, target)
     one = number(x, 1)
     loss = op.Neg(op.Add(op.Mul(t, log_or(x, -100)), op.Mul(op.Sub(one, t), log_or(op.Sub(one, x), -100))))
-    return reduced(loss if weight is None else op.Mul(loss, weight), reduction)
+    return reduce_loss(loss if weight is None else op.Mul(loss, weight), reduction)
 
 
 def aten_binary_cross_entropy_with_logits(
     self: Value, target: Value, weight: Value | None = None, pos_weight: Value | None = None, reduction: int = 1
 ) -> Value:
     """(1 - t) x + (1 + (pos_weight - 1) t) log(1 + exp(-x))"""
-    x, t = promoted(self, target)
+    x, t = promote(self, target)
     one = number(x, 1)
     tail = op.Softplus(op.Neg(x))
     if pos_weight is not None:
         tail = op.Mul(tail, op.Add(op.Mul(op.Sub(pos_weight, one), t), one))
     loss = op.Add(op.Mul(op.Sub(one, t), x), tail)
-    return reduced(loss if weight is None else op.Mul(loss, weight), reduction)
+    return reduce_loss(loss if weight is None else op.Mul(loss, weight), reduction)
 
 
 def aten_kl_div(self: Value, target: Value, reduction: int = 1, *, log_target: bool = False) -> Value:
     """t (log(t) - x), 0 where t is; or exp(t) (t - x) where `log_target`"""
-    x, t = promoted(self, target)
+    x, t = promote(self, target)
     if log_target:
-        return reduced(op.Mul(op.Exp(t), op.Sub(t, x)), reduction)
+        return reduce_loss(op.Mul(op.Exp(t), op.Sub(t, x)), reduction)
     entropy = op.Where(op.Equal(t, number(t, 0)), number(t, 0), op.Mul(t, op.Log(t)))
-    return reduced(op.Sub(entropy, op.Mul(t, x)), reduction)
+    return reduce_loss(op.Sub(entropy, op.Mul(t, x)), reduction)
 
 
 def aten_poisson_nll_loss(
@@ -111,7 +111,7 @@ def aten_poisson_nll_loss(
         half = op.Mul(op.Log(op.Mul(t, number(t, 2 * np.pi))), number(t, 0.5))
         stirling = op.Add(op.Sub(op.Mul(t, op.Log(t)), t), half)
         loss = op.Add(loss, op.Where(op.LessOrEqual(t, number(t, 1)), number(t, 0), stirling))
-    return reduced(loss, reduction)
+    return reduce_loss(loss, reduction)
 
 
 # ---------------------------------------------------------------------------------------------- of classes
@@ -224,22 +224,22 @@ def aten_hinge_embedding_loss(self: Value, target: Value, margin: float = 1.0, r
     """x where t is 1, max(0, margin - x) where t is -1; where t is neither, their sum"""
     away = op.Where(aten_eq(target, 1), number(self, 0), hinge(op.Sub(number(self, margin), self)))
     near = op.Where(aten_eq(target, -1), number(self, 0), self)
-    return reduced(op.Add(away, near), reduction)
+    return reduce_loss(op.Add(away, near), reduction)
 
 
 def aten_margin_ranking_loss(
     input1: Value, input2: Value, target: Value, margin: float = 0.0, reduction: int = 1
 ) -> Value:
     """max(0, -t (x1 - x2) + margin)"""
-    a, b, t = promoted(input1, input2, target)
-    turned = floating(op.Mul(aten_neg(t), op.Sub(a, b)))
-    return reduced(hinge(op.Add(turned, number(turned, margin))), reduction)
+    a, b, t = promote(input1, input2, target)
+    turned = to_float(op.Mul(aten_neg(t), op.Sub(a, b)))
+    return reduce_loss(hinge(op.Add(turned, number(turned, margin))), reduction)
 
 
 def aten_soft_margin_loss(self: Value, target: Value, reduction: int = 1) -> Value:
     """log(1 + exp(-t x))"""
-    x, t = promoted(self, target)
-    return reduced(op.Softplus(op.Neg(op.Mul(x, t))), reduction)
+    x, t = promote(self, target)
+    return reduce_loss(op.Softplus(op.Neg(op.Mul(x, t))), reduction)
 
 
 def aten_triplet_margin_loss(
@@ -257,7 +257,7 @@ def aten_triplet_margin_loss(
     far = aten_pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = op.Min(far, aten_pairwise_distance(positive, negative, p, eps))
-    return reduced(hinge(op.Add(op.Sub(near, far), number(near, margin))), reduction)
+    return reduce_loss(hinge(op.Add(op.Sub(near, far), number(near, margin))), reduction)
 
 
 def aten_cosine_embedding_loss(
@@ -275,7 +275,7 @@ def aten_cosine_embedding_loss(
     zero = number(cos, 0)
     near = op.Where(aten_eq(target, 1), op.Sub(number(cos, 1), cos), zero)
     away = op.Where(aten_eq(target, -1), hinge(op.Sub(cos, number(cos, margin))), zero)
-    return reduced(op.Add(near, away), reduction)
+    return reduce_loss(op.Add(near, away), reduction)
 
 
 def aten_multi_margin_loss(
@@ -292,7 +292,7 @@ def aten_multi_margin_loss(
     loss = mean(op.Where(other, gap, number(x, 0)), [1])
     if target.rank == 0 and reduction == 0:
         loss = squeeze(loss, 0)
-    return reduced(loss, reduction)
+    return reduce_loss(loss, reduction)
 
 
 def aten_multilabel_margin_loss_forward(self: Value, target: Value, reduction: int) -> tuple[Value, Value]:
@@ -314,7 +314,7 @@ def aten_multilabel_margin_loss_forward(self: Value, target: Value, reduction: i
     loss = op.Div(summed, cast(dim_scalar(x.shape[1]), x.dtype))
     loss = squeeze(loss, 0) if lone and reduction == 0 else loss
     is_label = cast(labels, x.dtype)
-    return reduced(loss, reduction), reshape(is_label, target.shape) if lone else is_label
+    return reduce_loss(loss, reduction), reshape(is_label, target.shape) if lone else is_label
 
 
 def aten_multilabel_margin_loss(self: Value, target: Value, reduction: int = 1) -> Value:

@@ -11,8 +11,8 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.tensors.pieces import full, mean
-from lowering.tensors.promotion import Number, cast, floating, highest, is_static, lowest, scalar, sum_dtype, truth
-from lowering.tensors.shaping import axes, flat, ints, may_be_empty, picked, reshape, sliced, unsqueeze
+from lowering.tensors.promotion import Number, cast, highest, is_static, lowest, scalar, sum_dtype, to_float, truth
+from lowering.tensors.shaping import axes, flat, ints, may_be_empty, pick_index, reshape, slice_axis, unsqueeze
 
 Axes = int | Sequence[int] | None
 
@@ -79,7 +79,7 @@ def whole_product(x: Value, dim: Axes, keepdim: bool) -> Value:
     if may_be_empty(x.shape[at]):
         x = op.Concat(full(1, (*x.shape[:at], 1, *x.shape[at + 1 :]), x.dtype), x, axis=at)
     products = op.CumProd(x, const(at))
-    return sliced(products, at, -1, None) if keepdim else picked(products, at, -1)
+    return slice_axis(products, at, -1, None) if keepdim else pick_index(products, at, -1)
 
 
 def aten_nansum(self: Value, dim: Axes = None, keepdim: bool = False, *, dtype: DType | None = None) -> Value:
@@ -397,7 +397,7 @@ def aten_dist(self: Value, other: Value, p: Number = 2) -> Value:
 
 def aten_logsumexp(self: Value, dim: Axes, keepdim: bool = False) -> Value:
     """log(sum(exp(self))) without overflow; -inf of nothing but -inf."""
-    x = floating(self)
+    x = to_float(self)
     if x.rank == 0:
         return x
     peak = reduced("ReduceMax", x, dim, True)

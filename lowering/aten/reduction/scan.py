@@ -8,8 +8,8 @@ from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.aten.elementwise.transcendental import aten_logaddexp
-from lowering.tensors.promotion import cast, floating, highest, lowest, scalar, sum_dtype
-from lowering.tensors.shaping import axis, concat, expand, sliced
+from lowering.tensors.promotion import cast, highest, lowest, scalar, sum_dtype, to_float
+from lowering.tensors.shaping import axis, concat, expand, slice_axis
 
 
 def aten_cumsum(self: Value, dim: int, *, dtype: DType | None = None) -> Value:
@@ -69,7 +69,7 @@ def running_extreme(x: Value, dim: int, *, largest: bool) -> tuple[Value, Value]
 
 def aten_logcumsumexp(self: Value, dim: int) -> Value:
     """log(sum(exp(.))) of the first 1, 2, ... elements along `dim`, without overflow."""
-    x = floating(self)
+    x = to_float(self)
     if x.rank == 0:
         return x
     at = axis(dim, x.rank)
@@ -91,5 +91,5 @@ def aten_diff(
     x = concat(parts, at) if len(parts) > 1 and n else self
     less = op.Xor if x.dtype is DType.BOOL else op.Sub
     for _ in range(n):
-        x = less(sliced(x, at, 1, None), sliced(x, at, 0, -1))
+        x = less(slice_axis(x, at, 1, None), slice_axis(x, at, 0, -1))
     return x

@@ -17,10 +17,10 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.errors import Unsupported
-from lowering.tensors.complex_pairs import PARTS, Parts, left, pair, parts
+from lowering.tensors.complex_pairs import PARTS, Parts, pair, parts, to_real
 from lowering.tensors.pieces import full, swap
-from lowering.tensors.promotion import cast, floating, scalar
-from lowering.tensors.shaping import concat, expand, reshape, sliced, squeeze, unsqueeze
+from lowering.tensors.promotion import cast, scalar, to_float
+from lowering.tensors.shaping import concat, expand, reshape, slice_axis, squeeze, unsqueeze
 
 NONE, BY_ROOT, BY_SIZE = 0, 1, 2
 """torch's numbers for what a transform is divided by: 1, sqrt(n), n."""
@@ -101,7 +101,7 @@ def resized(x: Value, axis: int, size: Dim) -> Value:
     if missing != 0:
         ends = [0] * (2 * x.rank)
         x = op.Pad(x, shape_vector((*ends[: x.rank + axis], missing, *ends[x.rank + axis + 1 :])))
-    return sliced(x, axis, 0, size)
+    return slice_axis(x, axis, 0, size)
 
 
 def axes_of(x: Value, s: Sizes, dim: Axes) -> list[int]:
@@ -113,7 +113,7 @@ def axes_of(x: Value, s: Sizes, dim: Axes) -> list[int]:
 
 def prepared(x: Value, s: Sizes, axes: Sequence[int]) -> Value:
     """x in floats, and of the sizes s along the axes"""
-    x = x if x.dtype.is_complex else floating(x)
+    x = x if x.dtype.is_complex else to_float(x)
     for axis, size in zip(axes, s or (), strict=False):
         x = x if size == -1 else resized(x, axis, size)
     return x
@@ -280,7 +280,7 @@ def half_along(x: Parts, axis: int, size: Dim) -> Value:
     """The real tensor of `size` whose transform is x and its mirror image, divided by nothing"""
     half = dims.add(dims.floordiv(size, 2), 1)
     if dims.same(x[0].shape[axis], half) is not True:
-        x = sliced(x[0], axis, 0, half), sliced(x[1], axis, 0, half)
+        x = slice_axis(x[0], axis, 0, half), slice_axis(x[1], axis, 0, half)
     if type(size) is not int or not by_matrix(size):
         joined = op.Concat(unsqueeze(x[0], -1), unsqueeze(x[1], -1), axis=-1)
         made = op.DFT(cast(joined, EXACT), dim_scalar(size), scalar(axis, DType.INT64), inverse=1, onesided=1)
@@ -400,7 +400,7 @@ def aten_stft(
     made = op.Conv(concat(signal, 1), concat([real, imaginary], 0), **attributes)
     halves = op.Split(made, axis=1, num_outputs=2, outputs=2)
     found = pair(*(squeeze(half, 0) if lone else half for half in halves))
-    return left(found) if return_complex is False else found
+    return to_real(found) if return_complex is False else found
 
 
 def windowed_waves(
@@ -445,7 +445,7 @@ def aten_istft(
     real, imaginary = (unsqueeze(v, 0) if lone else v for v in parts(self))
     count = n_fft if return_complex else n_fft // 2 + 1
     if dims.same(real.shape[1], count) is not True:
-        real, imaginary = sliced(real, 1, 0, count), sliced(imaginary, 1, 0, count)
+        real, imaginary = slice_axis(real, 1, 0, count), slice_axis(imaginary, 1, 0, count)
     scale = np.ones((n_fft, 1)) if return_complex else mirrored(n_fft)[:, None]
     cosine, sine = (w * scale / (np.sqrt(n_fft) if normalized else n_fft) for w in waves(count, n_fft, n_fft))
     frame = framing(window, n_fft, win_length, dtype)
@@ -456,7 +456,7 @@ def aten_istft(
     kept = dims.sub(there, first) if length is None else dims.minimum(length, there)
 
     def cut(added: Value) -> Value:
-        return sliced(reshape(added, (added.shape[0], total)), 1, first, dims.add(first, kept))
+        return slice_axis(reshape(added, (added.shape[0], total)), 1, first, dims.add(first, kept))
 
     def signal(basis: np.ndarray) -> Value:
         weights = op.Mul(const(basis[:, None].astype(dtype.numpy)), frame)

@@ -14,7 +14,7 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.tensors.polynomial import polynomial
-from lowering.tensors.promotion import cast, floating, scalar
+from lowering.tensors.promotion import cast, scalar, to_float
 
 EULER = 0.57721566490153286
 MEET = 12.0
@@ -145,7 +145,7 @@ def modified_second(x: Value, order: int, scaled: bool) -> Value:
 
 def in_double(function: Callable[..., Value], x: Value, *order: int | bool) -> Value:
     """A function in double precision, rounded to the type that torch gives"""
-    x = floating(x)
+    x = to_float(x)
     return cast(function(cast(x, DType.DOUBLE), *order), x.dtype)
 
 
@@ -211,7 +211,7 @@ def aten_special_scaled_modified_bessel_k1(x: Value) -> Value:
 
 def aten_special_spherical_bessel_j0(x: Value) -> Value:
     """sin(x) / x; 1 at 0, and 0 at infinity"""
-    y = floating(x)
+    y = to_float(x)
     z = cast(y, DType.DOUBLE)
     value = op.Where(op.Equal(z, 0), double(1), op.Div(op.Sin(z), z))
     return cast(op.Where(op.IsInf(z), double(0), value), y.dtype)
@@ -243,7 +243,7 @@ def airy_far(count: int = 14) -> tuple[float, ...]:
 
 def aten_special_airy_ai(x: Value) -> Value:
     """Airy's function Ai; NaN at infinity, as torch gives it"""
-    y = floating(x)
+    y = to_float(x)
     z = cast(y, DType.DOUBLE)
     close = inside(z, MEET_AIRY)
     cube = op.Mul(op.Mul(close, close), close)

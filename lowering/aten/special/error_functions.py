@@ -13,7 +13,7 @@ from irkit.core.types import DType
 from lowering.algorithms import error_function
 from lowering.aten.elementwise.transcendental import log1p
 from lowering.tensors.polynomial import polynomial
-from lowering.tensors.promotion import floating, scalar
+from lowering.tensors.promotion import scalar, to_float
 
 # Coefficients of the rational approximation of erfcx on [0.5, inf) in Press et al., Numerical Recipes, 6.2 ("erfcc").
 _ERFCC = (
@@ -32,7 +32,7 @@ def erfc(x: Value) -> Value:
 
 def aten_erfc(self: Value) -> Value:
     """1 - erf(self), accurate in the tail."""
-    x = floating(self)
+    x = to_float(self)
     return error_function.erfc(x) if x.dtype is DType.DOUBLE else erfc(x)
 
 
@@ -49,7 +49,7 @@ _ERFINV_TAIL = (
 
 def aten_erfinv(self: Value) -> Value:
     """The number whose erf is self; refined by one step of Newton's method."""
-    x = floating(self)
+    x = to_float(self)
     if x.dtype is DType.DOUBLE:
         return error_function.erfinv(x)
     w = op.Neg(op.Log(op.Mul(op.Sub(1, x), op.Add(x, 1))))
@@ -65,12 +65,12 @@ def aten_erfinv(self: Value) -> Value:
 
 def aten_special_ndtr(self: Value) -> Value:
     """The area under the standard normal density to the left of self."""
-    return op.Mul(aten_erfc(op.Mul(floating(self), -math.sqrt(0.5))), 0.5)
+    return op.Mul(aten_erfc(op.Mul(to_float(self), -math.sqrt(0.5))), 0.5)
 
 
 def aten_special_ndtri(self: Value) -> Value:
     """The number that has area `self` under the standard normal density to its left."""
-    p = floating(self)
+    p = to_float(self)
     if p.dtype is DType.DOUBLE:
         return error_function.ndtri(p)
     return op.Mul(aten_erfinv(op.Sub(op.Mul(p, 2), 1)), math.sqrt(2))
@@ -78,7 +78,7 @@ def aten_special_ndtri(self: Value) -> Value:
 
 def aten_special_log_ndtr(self: Value) -> Value:
     """log(ndtr(self)); far to the left by the exponent of the tail, which does not vanish."""
-    x = floating(self)
+    x = to_float(self)
     if x.dtype is DType.DOUBLE:
         return error_function.log_ndtr(x)
     size = op.Mul(op.Abs(x), math.sqrt(0.5))
@@ -89,7 +89,7 @@ def aten_special_log_ndtr(self: Value) -> Value:
 
 def aten_special_erfcx(self: Value) -> Value:
     """exp(self * self) * erfc(self)"""
-    x = floating(self)
+    x = to_float(self)
     if x.dtype is DType.DOUBLE:
         return error_function.erfcx(x)
     size = op.Abs(x)

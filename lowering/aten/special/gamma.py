@@ -11,7 +11,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.aten.reduction.reduce import some
 from lowering.tensors.polynomial import polynomial
-from lowering.tensors.promotion import cast, floating, floating_all, promoted, scalar
+from lowering.tensors.promotion import cast, floating_all, promote, scalar, to_float
 
 
 def in_double(x: Value) -> Value:
@@ -28,7 +28,7 @@ _LANCZOS = (
 
 def aten_lgamma(self: Value) -> Value:
     """log |gamma(self)|; below 1/2 by the reflection log(pi / |sin(pi x)|) - lgamma(1 - x)."""
-    x = in_double(floating(self))
+    x = in_double(to_float(self))
     low = op.Less(x, 0.5)
     y = op.Sub(op.Where(low, op.Sub(1, x), x), 1)
     series = scalar(_LANCZOS[0], DType.DOUBLE)
@@ -41,7 +41,7 @@ def aten_lgamma(self: Value) -> Value:
     sine = op.Abs(op.Sin(op.Mul(fraction, math.pi)))
     reflected = op.Sub(op.Sub(math.log(math.pi), op.Log(sine)), value)
     result = op.Where(low, reflected, value)
-    return cast(op.Where(op.IsInf(x), scalar(math.inf, DType.DOUBLE), result), floating(self).dtype)
+    return cast(op.Where(op.IsInf(x), scalar(math.inf, DType.DOUBLE), result), to_float(self).dtype)
 
 
 # Bernoulli numbers B(2k) / 2k of the asymptotic series of digamma, Abramowitz and Stegun 6.3.18.
@@ -50,7 +50,7 @@ _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 
 def aten_digamma(self: Value) -> Value:
     """The derivative of lgamma: steps up to where the asymptotic series is good, and below 1/2 the reflection."""
-    x = in_double(floating(self))
+    x = in_double(to_float(self))
     low = op.Less(x, 0.5)
     y = op.Where(low, op.Sub(1, x), x)
     steps = scalar(0, DType.DOUBLE)
@@ -66,12 +66,12 @@ def aten_digamma(self: Value) -> Value:
     pole = op.And(op.Less(x, 0), op.Equal(x, op.Floor(x)))
     result = op.Where(pole, scalar(math.nan, DType.DOUBLE), result)
     zero = op.Where(op.Less(op.Reciprocal(x), 0), scalar(math.inf, DType.DOUBLE), scalar(-math.inf, DType.DOUBLE))
-    return cast(op.Where(op.Equal(x, 0), zero, result), floating(self).dtype)
+    return cast(op.Where(op.Equal(x, 0), zero, result), to_float(self).dtype)
 
 
 def aten_mvlgamma(self: Value, p: int) -> Value:
     """The logarithm of the gamma function of p dimensions."""
-    x = floating(self)
+    x = to_float(self)
     result = scalar(p * (p - 1) / 4 * math.log(math.pi), x.dtype)
     for i in range(p):
         result = op.Add(result, aten_lgamma(op.Sub(x, i / 2) if i else x))
@@ -99,7 +99,7 @@ def aten_frexp_Tensor(self: Value) -> tuple[Value, Value]:
 
 def aten_nextafter(self: Value, other: Value) -> Value:
     """The next number from self in the direction of `other`: the bits of a float count its neighbours."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     whole = {16: DType.INT16, 32: DType.INT32, 64: DType.INT64}[a.dtype.bits]
     away = op.Equal(op.Greater(b, a), op.Greater(a, 0))
     step = op.Where(away, scalar(1, whole), scalar(-1, whole))
@@ -113,7 +113,7 @@ def aten_nextafter(self: Value, other: Value) -> Value:
 
 def aten_gcd(self: Value, other: Value) -> Value:
     """The greatest common divisor, by Euclid's algorithm, until every remainder is 0."""
-    a, b = (op.Abs(v) for v in promoted(self, other))
+    a, b = (op.Abs(v) for v in promote(self, other))
     a, b = op.Add(a, op.Sub(b, b)), op.Add(b, op.Sub(a, a))
 
     def step(turn: Value, go_on: Value, large: Value, small: Value) -> tuple[Value, Value, Value]:
@@ -128,7 +128,7 @@ def aten_gcd(self: Value, other: Value) -> Value:
 
 def aten_lcm(self: Value, other: Value) -> Value:
     """The least common multiple; 0 where either is 0."""
-    a, b = promoted(self, other)
+    a, b = promote(self, other)
     dtype = a.dtype
     if dtype in (DType.INT8, DType.INT16):  # torch cuts the product back after it took its size
         a, b = cast(a, DType.INT32), cast(b, DType.INT32)

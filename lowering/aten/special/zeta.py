@@ -11,7 +11,7 @@ from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from lowering.aten.special.gamma import aten_digamma
-from lowering.tensors.promotion import Number, cast, floating, floating_all, scalar
+from lowering.tensors.promotion import Number, cast, floating_all, scalar, to_float
 from lowering.tensors.shaping import broadcast_shape, expand, reshape
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
@@ -69,7 +69,7 @@ def aten_polygamma(n: int, self: Value) -> Value:
     """The derivative of order n of digamma: (-1)**(n + 1) n! zeta(n + 1, self)"""
     if n == 0:
         return aten_digamma(self)
-    x = floating(self)
+    x = to_float(self)
     y = cast(x, DType.DOUBLE)
     order = expand(scalar(float(n + 1), DType.DOUBLE), y.shape)
     value = op.Mul(aten_special_zeta(order, y), (-1.0) ** (n + 1) * math.gamma(n + 1))

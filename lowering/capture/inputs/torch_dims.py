@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.export import Dim
 
-from lowering.records.dynamic_shapes import Hint, LeafStatement, Place, Statement, bound_sizes, expected, range_of
+from lowering.records.dynamic_shapes import Hint, LeafStatement, Place, Statement, bound_sizes, expected_size, range_of
 from lowering.records.torch_internals import pytree
 
 
@@ -59,7 +59,7 @@ def promise(places: Sequence[Place], values: Sequence[Any], ranges: bool = True)
             torch._check(size >= 0)
     bound = {name: size for name, (size, _) in bound_sizes(places, sizes).items()}
     for place, size in zip(places, sizes, strict=True):
-        wanted = expected(place, bound)
+        wanted = expected_size(place, bound)
         if wanted is not None and wanted is not size:
             torch._check(size == wanted)
     for place, size in zip(places, sizes, strict=True) if ranges else ():

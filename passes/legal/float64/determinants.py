@@ -13,7 +13,7 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.rewriting.face import Match
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import number, vector
 from passes.legal.runtime.expansions import ordinals, reshaped
 
@@ -25,11 +25,15 @@ def determinant(m: Match, value: Value) -> Value | None:
         return None
     size = x.shape[-1]
     stack = dims.product(x.shape[:-2])
-    matrices, rows, count = reshaped(m, x, (stack, size, size)), ordinals(m, size, x), built(m, (size,), 0, bound_by(x))
+    matrices, rows, count = (
+        reshaped(m, x, (stack, size, size)),
+        ordinals(m, size, x),
+        sizes_value(m, (size,), 0, bound_by(x)),
+    )
     if matrices is None or rows is None:
         return None
-    ones = op.Expand(number(x, 1), built(m, (stack,), 1, bound_by(x)))
-    left = op.Expand(np.array(True), built(m, (stack, size), 1, bound_by(x)))
+    ones = op.Expand(number(x, 1), sizes_value(m, (stack,), 1, bound_by(x)))
+    left = op.Expand(np.array(True), sizes_value(m, (stack, size), 1, bound_by(x)))
 
     def step(i: Value, go: Value, a: Value, left: Value, found: Value) -> tuple[Value, ...]:
         """One column: the row of its largest element is taken from the others that are left"""

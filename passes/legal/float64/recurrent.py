@@ -11,7 +11,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tuple
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import is_known, number, operand, vector
 from passes.legal.runtime.expansions import ordinals
 
@@ -76,7 +76,7 @@ def initial(m: Match, x: Value, state: Value | None, count: int, hidden: int) ->
     shape = (count, x.shape[1], hidden)
     if not is_known(shape) or not is_bound(m, shape, bound_by(x)):
         return None
-    return op.Expand(number(x, 0), built(m, shape, 1, bound_by(x)))
+    return op.Expand(number(x, 0), sizes_value(m, shape, 1, bound_by(x)))
 
 
 def turned(v: Value) -> Value:

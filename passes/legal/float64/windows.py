@@ -20,7 +20,7 @@ from irkit.core.types import DType
 from irkit.dims import Dim
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import axes_of, is_known, number, operand, vector
 from passes.legal.runtime.expansions import ordinals
 
@@ -60,7 +60,7 @@ def progression(m: Match, count: Dim, step: int, *binders: Value) -> Value | Non
     sources = bound_by(*binders)
     if not is_known((count,)) or not is_bound(m, (count,), sources):
         return None
-    numbers = op.Range(0, built(m, (count,), 0, sources), 1)
+    numbers = op.Range(0, sizes_value(m, (count,), 0, sources), 1)
     return numbers if step == 1 else op.Mul(numbers, np.int64(step))
 
 
@@ -91,7 +91,7 @@ def extent(m: Match, size: Dim, *binders: Value) -> Value | None:
     if type(size) is int:
         return const(np.array(size, dtype=np.int64))
     sources = bound_by(*binders)
-    return built(m, (size,), 0, sources) if is_known((size,)) and is_bound(m, (size,), sources) else None
+    return sizes_value(m, (size,), 0, sources) if is_known((size,)) and is_bound(m, (size,), sources) else None
 
 
 def within(places: Value, low: Value, high: Value) -> Value:
@@ -121,7 +121,7 @@ def shaped(m: Match, x: Value, shape: tuple[Dim, ...], *binders: Value) -> Value
     sources = bound_by(x, *binders)
     if not is_known(shape) or not is_bound(m, shape, sources):
         return None
-    return op.Reshape(x, built(m, shape, 1, sources), allowzero=1)
+    return op.Reshape(x, sizes_value(m, shape, 1, sources), allowzero=1)
 
 
 def multiplied(m: Match, value: Value, laid: Value, kernels: Value, shape: tuple[Dim, ...]) -> Value | None:

@@ -93,7 +93,7 @@ def by_function(m: Match, value: Value) -> Any:
     body = body_of(value.op, value.attributes, types, count)
     if body is None:
         return None
-    found = inlined(m, body, [v for v in value.inputs if v is not None], {n: d for d, n in names.items()})
+    found = inline_body(m, body, [v for v in value.inputs if v is not None], {n: d for d, n in names.items()})
     if several:
         return found
     scalar = (
@@ -195,7 +195,7 @@ def model_of(function: FunctionProto, node: Any, operands: tuple[Type | None, ..
     return helper.make_model(graph, functions=[function], opset_imports=imports)
 
 
-def inlined(m: Match, body: Graph, operands: list[Value], names: dict[Dim, Dim]) -> tuple[Value, ...]:
+def inline_body(m: Match, body: Graph, operands: list[Value], names: dict[Dim, Dim]) -> tuple[Value, ...]:
     """The results of a body applied to operands; `names` says what each symbol of the body stands for."""
     swaps: dict[Any, Dim] = dict(names)
     new: dict[Value, Value] = dict(zip(body.params, operands, strict=True))

@@ -19,12 +19,12 @@ from irkit.onnx.writing.materialize import ALLOWZERO, Sweep
 from irkit.onnx.writing.sizes import Sizes
 from irkit.pattern import attribute_of, hole, p
 from irkit.rewriting.face import Match, Rule, decline
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import axes_of, is_known, number, operand, small, vector
 from passes.legal.float64.windows import average_pool, axes_of_windows, col2im, laid_out, positions
 from passes.legal.opsets.images import affine_grid, deform_conv, grid_sample, resize
 from passes.legal.opsets.mel import mel_in_float, mel_weights
-from passes.legal.opsets.onnx_functions import inlined
+from passes.legal.opsets.onnx_functions import inline_body
 from passes.legal.opsets.signals import dft, stft
 from passes.legal.runtime.expansions import Expansion, ordinals, pad_all_axes, reshaped
 from passes.legal.runtime.refusals import may_be_empty
@@ -57,12 +57,12 @@ def padded_reshape(m: Match, x: Value, shape: tuple[Dim, ...]) -> Value | None:
     if not is_known(shape) or not is_bound(m, shape, sources):
         return None
     if any(type(d) is int and d == 0 for d in shape):  # x is empty, whatever the other sizes
-        return op.Expand(const(np.zeros((), dtype=x.dtype.numpy)), built(m, shape, 1, sources))
+        return op.Expand(const(np.zeros((), dtype=x.dtype.numpy)), sizes_value(m, shape, 1, sources))
     safe = tuple(dims.maximum(d, 1) for d in shape)
     missing = dims.sub(dims.product(safe), dims.product(shape))
-    filled = op.Pad(op.Reshape(x, vector([-1])), built(m, (0, missing), 1, sources))
-    whole = op.Reshape(filled, built(m, safe, 1, sources))
-    return op.Slice(whole, vector([0] * len(shape)), built(m, shape, 1, sources))
+    filled = op.Pad(op.Reshape(x, vector([-1])), sizes_value(m, (0, missing), 1, sources))
+    whole = op.Reshape(filled, sizes_value(m, safe, 1, sources))
+    return op.Slice(whole, vector([0] * len(shape)), sizes_value(m, shape, 1, sources))
 
 
 def plain_reshapes(ranges: Mapping[str, Range]) -> Rule:
@@ -90,7 +90,7 @@ def split(m: Match, value: Value) -> Any:
     sizes = tuple(t.shape[axis % x.rank] for t in parts if isinstance(t, Tensor))
     if not is_known(sizes) or not is_bound(m, sizes, bound_by(x)):
         return None
-    made = op.Split(x, built(m, sizes, 1, bound_by(x)), axis=axis, outputs=count)
+    made = op.Split(x, sizes_value(m, sizes, 1, bound_by(x)), axis=axis, outputs=count)
     return made if isinstance(value.type, Tuple) else made[0]
 
 
@@ -268,7 +268,7 @@ def scatter_nd(m: Match, value: Value) -> Value | None:
         return None
     places = op.Reshape(indices, vector([-1, depth]))
     parts = reshaped(m, updates, (dims.product(indices.shape[:-1]), *data.shape[depth:]), data, indices)
-    count = built(m, (dims.product(indices.shape[:-1]),), 0, bound_by(indices))
+    count = sizes_value(m, (dims.product(indices.shape[:-1]),), 0, bound_by(indices))
     if parts is None:
         return None
 
@@ -289,7 +289,7 @@ def scatter_elements(m: Match, value: Value) -> Value | None:
     axis = attribute_of(value, "axis") % data.rank
     if not is_known(indices.shape) or not is_bound(m, indices.shape, bound_by(indices)):
         return None
-    shape = built(m, indices.shape, 1, bound_by(indices))
+    shape = sizes_value(m, indices.shape, 1, bound_by(indices))
     columns = []
     for i, size in enumerate(indices.shape):
         along = op.Cast(indices, to=DType.INT64) if i == axis else ordinals(m, size, indices)
@@ -347,10 +347,14 @@ def beside(m: Match, value: Value, v: Value) -> Value | None:
     sources = bound_by(v, x)
     if not is_known(wide) or not is_bound(m, wide, sources):
         return None
-    repeated = op.Expand(op.Unsqueeze(v, vector([axis + 1])), built(m, wide, 1, sources))
+    repeated = op.Expand(op.Unsqueeze(v, vector([axis + 1])), sizes_value(m, wide, 1, sources))
     joined = (*v.shape[:axis], dims.mul(v.shape[axis], block), *v.shape[axis + 1 :])
     flat = reshaped(m, repeated, joined, x)
-    return None if flat is None else op.Slice(flat, vector([0]), built(m, (x.shape[axis],), 1, sources), vector([axis]))
+    return (
+        None
+        if flat is None
+        else op.Slice(flat, vector([0]), sizes_value(m, (x.shape[axis],), 1, sources), vector([axis]))
+    )
 
 
 # ---------------------------------------------------------------------------------------------- the rest
@@ -378,7 +382,7 @@ def sequence_map(m: Match, value: Value) -> tuple[Value, ...] | None:
 
     def step(i: Value, go_on: Value, *made: Value) -> tuple[Value, ...]:
         given = [op.SequenceAt(v, i) if isinstance(v.type, Sequence) else v for v in operands if v]
-        parts = inlined(m, value.bodies[0], [*given, *(v for v in outer if v)], {})
+        parts = inline_body(m, value.bodies[0], [*given, *(v for v in outer if v)], {})
         return (op.Identity(go_on), *(op.SequenceInsert(s, p) for s, p in zip(made, parts, strict=True)))
 
     start = [op.SequenceEmpty(dtype=int(t.element.dtype)) for t in types]

@@ -10,7 +10,7 @@ from irkit.core.types import DType
 from irkit.evaluation.interpreter import evaluate
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
-from passes.analysis.known_sizes import Sizes, bound_by, built, is_bound, read
+from passes.analysis.known_sizes import Sizes, bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import axes_of, is_known, number, operand, vector
 from passes.legal.runtime.expansions import ordinals, reshaped
 
@@ -50,14 +50,14 @@ def by_waves(m: Match, value: Value, x: Value, axis: int) -> Value | None:
     """The numbers along the axis times sines and cosines that are computed when the model runs, in double precision"""
     inverse, onesided = (bool(attribute_of(value, name)) for name in ("inverse", "onesided"))
     size, count, length = x.shape[axis], value.shape[axis], operand(value, 1)
-    given = Sizes((size if onesided and not inverse else count,), 0) if length is None else read(length)
+    given = Sizes((size if onesided and not inverse else count,), 0) if length is None else sizes_held(length)
     if given is None:
         return None
     sizes, sources = (size, count, *given.dims), (bound_by(x), given)
     if not is_known(sizes) or not is_bound(m, sizes, *sources):
         return None
-    places, waves = (op.Range(0, built(m, (n,), 0, *sources), 1) for n in (size, count))
-    whole = op.Max(built(m, given.dims, 0, *sources), const(np.array(1)))
+    places, waves = (op.Range(0, sizes_value(m, (n,), 0, *sources), 1) for n in (size, count))
+    whole = op.Max(sizes_value(m, given.dims, 0, *sources), const(np.array(1)))
     column = op.Unsqueeze(places, vector([1]))
     turns = op.Cast(op.Mod(op.Mul(column, waves), whole), to=DType.DOUBLE)
     angle = op.Div(op.Mul(turns, 2 * np.pi), op.Cast(whole, to=DType.DOUBLE))

@@ -18,7 +18,7 @@ from irkit.core.types import DType, Tensor, Tuple, tensor
 from irkit.dims import Dim, Range
 from irkit.pattern import hole, p
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline
-from passes.analysis.known_sizes import Sizes, bound_by, built, is_bound
+from passes.analysis.known_sizes import Sizes, bound_by, is_bound, sizes_value
 from passes.analysis.questions import scan_axes
 from passes.legal.runtime.expansions import softmax_cross_entropy
 
@@ -124,7 +124,10 @@ def scanned(m: Match, ranges: Ranges) -> Made:
         """Rows of a size that nothing tells are none either"""
         shapes = ([d if is_bound(m, (d,), sources) else 0 for d in t.shape] for t in types[len(states) :])
         rows = zip(types[len(states) :], shapes, strict=True)
-        return (*map(op.Identity, states), *(op.Expand(const(0, t.dtype), built(m, s, 1, sources)) for t, s in rows))
+        return (
+            *map(op.Identity, states),
+            *(op.Expand(const(0, t.dtype), sizes_value(m, s, 1, sources)) for t, s in rows),
+        )
 
     def steps() -> tuple[Value, ...]:
         some = [filled(m, v, axis) for v, axis in zip(sequences, axes, strict=True)]
@@ -138,7 +141,7 @@ def scanned(m: Match, ranges: Ranges) -> Made:
     if type(size) is int:
         made = begin()
         return made if isinstance(value.type, Tuple) else made[0]
-    return op.If(op.Greater(built(m, (size,), 0, sources), const(0)), then_branch=steps, else_branch=begin)
+    return op.If(op.Greater(sizes_value(m, (size,), 0, sources), const(0)), then_branch=steps, else_branch=begin)
 
 
 def parted(value: Value) -> tuple[list[Value], list[Value]]:
@@ -155,7 +158,7 @@ def filled(m: Match, x: Value, axis: int) -> Value:
 
 def sized(m: Match, x: Value, size: Dim, axis: int, sources: Sizes) -> Value:
     """x with another expression for the size of one axis, which is not 0 (a 0 keeps the size of an axis)"""
-    return op.Reshape(x, built(m, [size if i == axis else 0 for i in range(x.rank)], 1, sources))
+    return op.Reshape(x, sizes_value(m, [size if i == axis else 0 for i in range(x.rank)], 1, sources))
 
 
 # ---------------------------------------------------------------------------------------------- attention, losses
@@ -180,7 +183,7 @@ def attended(m: Match) -> Made:
     sources = bound_by(*(v for v in value.inputs[:3] if v is not None))
     if not is_bound(m, value.shape, sources):
         return decline("nothing tells the sizes")
-    return op.Expand(const(0, value.dtype), built(m, value.shape, 1, sources))
+    return op.Expand(const(0, value.dtype), sizes_value(m, value.shape, 1, sources))
 
 
 def entropy(m: Match, ranges: Ranges) -> Made:
@@ -203,8 +206,8 @@ def product(m: Match, ranges: Ranges) -> Made:
     flat, whole = (dims.product(a.shape[:-1]), a.shape[-1]), (*a.shape[:-1], b.shape[-1])
     if not is_bound(m, (*flat, *whole), bound_by(a, b)):
         return decline("nothing tells the sizes")
-    rows = op.Reshape(a, built(m, flat, 1, bound_by(a)), allowzero=1)
-    return op.Reshape(op.MatMul(rows, b), built(m, whole, 1, bound_by(a, b)), allowzero=1)
+    rows = op.Reshape(a, sizes_value(m, flat, 1, bound_by(a)), allowzero=1)
+    return op.Reshape(op.MatMul(rows, b), sizes_value(m, whole, 1, bound_by(a, b)), allowzero=1)
 
 
 def _no_columns(rng: np.random.Generator) -> Value:
@@ -217,7 +220,7 @@ def zero_product(m: Match) -> Made:
     shape, sources = m.root.shape, bound_by(m.a, m.b)
     if not is_bound(m, shape, sources):
         return decline("nothing tells the sizes")
-    return op.Expand(const(0, m.root.dtype), built(m, shape, 1, sources))
+    return op.Expand(const(0, m.root.dtype), sizes_value(m, shape, 1, sources))
 
 
 def with_vector(m: Match, ranges: Ranges) -> Made:
@@ -256,12 +259,12 @@ def products(m: Match, ranges: Ranges) -> Made:
         return decline("nothing tells the sizes")
     parts = [op.Unsqueeze(v, list(range(rank - v.rank))) if v.rank < rank else v for v in (a, b)]
     if spread:
-        ends[0], parts[0] = {}, op.Expand(parts[0], built(m, (*batch, a.shape[-2], inner), 1, sources))
+        ends[0], parts[0] = {}, op.Expand(parts[0], sizes_value(m, (*batch, a.shape[-2], inner), 1, sources))
     taken = [
-        op.Slice(v, [0] * len(e), built(m, e.values(), 1, sources), list(e)) if e else v
+        op.Slice(v, [0] * len(e), sizes_value(m, e.values(), 1, sources), list(e)) if e else v
         for v, e in zip(parts, ends, strict=True)
     ]
-    return op.Reshape(op.MatMul(*taken), built(m, whole, 1, sources), allowzero=1)
+    return op.Reshape(op.MatMul(*taken), sizes_value(m, whole, 1, sources), allowzero=1)
 
 
 def _integers_of_nothing(rng: np.random.Generator) -> Value:
@@ -290,18 +293,18 @@ def integers(m: Match, ranges: Ranges) -> Made:
     if nothing.rank:
         return decline("each row has a zero point of its own")
     if type(size) is int:
-        return op.Expand(nothing, built(m, shape, 1, sources))
+        return op.Expand(nothing, sizes_value(m, shape, 1, sources))
 
     def product() -> Value:
         inner = {a: a.rank - 1, b: max(b.rank - 2, 0)}
         full = {v: sized(m, v, dims.maximum(size, 1), axis, sources) for v, axis in inner.items()}
         made = call(value.op, [full.get(v, v) if v is not None else None for v in value.inputs], dict(value.attributes))
-        return op.Reshape(made, built(m, shape, 1, sources), allowzero=1)
+        return op.Reshape(made, sizes_value(m, shape, 1, sources), allowzero=1)
 
     def zeros() -> Value:
-        return op.Expand(nothing, built(m, shape, 1, sources))
+        return op.Expand(nothing, sizes_value(m, shape, 1, sources))
 
-    there = op.Greater(built(m, (size,), 0, sources), const(0))
+    there = op.Greater(sizes_value(m, (size,), 0, sources), const(0))
     return op.If(there, then_branch=lambda: (product(),), else_branch=lambda: (zeros(),))[0]
 
 
@@ -319,15 +322,15 @@ def einsum(m: Match, ranges: Ranges) -> Made:
         return decline("nothing tells the sizes")
 
     def zeros() -> Value:
-        return op.Expand(const(0, value.dtype), built(m, shape, 1, sources))
+        return op.Expand(const(0, value.dtype), sizes_value(m, shape, 1, sources))
 
     def sums() -> Value:
-        some = [op.Reshape(v, built(m, [dims.maximum(d, 1) if d in doubtful else d for d in v.shape], 1, sources))
+        some = [op.Reshape(v, sizes_value(m, [dims.maximum(d, 1) if d in doubtful else d for d in v.shape], 1, sources))
                 for v in operands]  # fmt: skip
         found = op.Einsum(*some, equation=value.attribute("equation"))
-        return op.Reshape(found, built(m, shape, 1, sources), allowzero=1)
+        return op.Reshape(found, sizes_value(m, shape, 1, sources), allowzero=1)
 
     if any(type(d) is int for d in doubtful):
         return zeros()
-    there = op.Greater(built(m, (dims.product(doubtful),), 0, sources), const(0))
+    there = op.Greater(sizes_value(m, (dims.product(doubtful),), 0, sources), const(0))
     return op.If(there, then_branch=lambda: (sums(),), else_branch=lambda: (zeros(),))[0]

@@ -16,7 +16,7 @@ from irkit.core.types import HALVES, DType, Tensor, Tuple
 from irkit.dims import Dim
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
-from passes.analysis.known_sizes import bound_by, built, is_bound, read
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import axes_of, is_known, number, operand, vector
 from passes.analysis.reach import LEAST, may_be_blind
 from passes.legal.runtime import draws, int64
@@ -49,7 +49,7 @@ def reshaped(m: Match, x: Value, shape: tuple[Dim, ...], *binders: Value) -> Val
     if not is_known(shape) or not is_bound(m, shape, sources):
         return None
     empty = any(type(d) is int and d == 0 for d in shape)  # a 0 would copy a size otherwise
-    return op.Reshape(x, built(m, shape, 1, sources), allowzero=int(empty))
+    return op.Reshape(x, sizes_value(m, shape, 1, sources), allowzero=int(empty))
 
 
 # ---------------------------------------------------------------------------------------------- attention
@@ -111,7 +111,7 @@ def attention_with_rows(m: Match, value: Value) -> Any:
     if q is None or mask is None or not m.is_bound(rows, q):
         return None
     inputs = list(value.inputs)
-    inputs[3] = op.Expand(mask, built(m, rows, 1, bound_by(q)))
+    inputs[3] = op.Expand(mask, sizes_value(m, rows, 1, bound_by(q)))
     count = len(value.type.items) if isinstance(value.type, Tuple) else None
     return call("Attention", inputs, dict(value.attributes), outputs=count)
 
@@ -229,7 +229,7 @@ def root_of_size(m: Match, q: Value) -> Value | None:
         return number(q, 1 / math.sqrt(max(size, 1)))  # of no numbers the product is 0 anyway
     if not is_known((size,)) or not is_bound(m, (size,), bound_by(q)):
         return None
-    return op.Reciprocal(op.Sqrt(op.Cast(built(m, (size,), 0, bound_by(q)), to=q.dtype)))
+    return op.Reciprocal(op.Sqrt(op.Cast(sizes_value(m, (size,), 0, bound_by(q)), to=q.dtype)))
 
 
 def causal(m: Match, q: Value, k: Value) -> Value | None:
@@ -246,7 +246,7 @@ def ordinals(m: Match, size: Dim, binder: Value) -> Value | None:
         return const(np.arange(size))
     if not is_known((size,)) or not is_bound(m, (size,), bound_by(binder)):
         return None
-    return op.Range(0, built(m, (size,), 0, bound_by(binder)), 1)
+    return op.Range(0, sizes_value(m, (size,), 0, bound_by(binder)), 1)
 
 
 # ---------------------------------------------------------------------------------------------- norms and pools
@@ -427,10 +427,10 @@ def cut_spectrum(m: Match, value: Value) -> Value | None:
     found, x = spectrum(value), value.inputs[0]
     if found is None or x is None:
         return None
-    (axis, size), sources = found, (bound_by(x), read(operand(value, 1)) or bound_by())
+    (axis, size), sources = found, (bound_by(x), sizes_held(operand(value, 1)) or bound_by())
     if not is_bound(m, (size,), *sources):
         return None
-    taken = op.Slice(x, vector([0]), built(m, (size,), 1, *sources), vector([axis]))
+    taken = op.Slice(x, vector([0]), sizes_value(m, (size,), 1, *sources), vector([axis]))
     return value.with_inputs((taken, *value.inputs[1:]))
 
 
@@ -476,13 +476,17 @@ def tensor_scatter(m: Match, value: Value) -> Value | None:
     if starts is not None:
         places = op.Add(places, op.Unsqueeze(starts, vector(range(1, rank))))
     if attribute_of(value, "mode") == "circular":
-        size = built(m, (past.shape[axis],), 0, bound_by(past)) if is_bound(m, past.shape, bound_by(past)) else None
+        size = (
+            sizes_value(m, (past.shape[axis],), 0, bound_by(past)) if is_bound(m, past.shape, bound_by(past)) else None
+        )
         if size is None:
             return None
         places = op.Mod(places, size)
     if not is_known(update.shape) or not is_bound(m, update.shape, bound_by(update)):
         return None
-    return op.ScatterElements(past, op.Expand(places, built(m, update.shape, 1, bound_by(update))), update, axis=axis)
+    return op.ScatterElements(
+        past, op.Expand(places, sizes_value(m, update.shape, 1, bound_by(update))), update, axis=axis
+    )
 
 
 def one_hot(m: Match, value: Value) -> Value | None:
@@ -504,7 +508,7 @@ def cum_prod(m: Match, value: Value) -> Value | None:
     rest = tuple(d for i, d in enumerate(x.shape) if i != axis)
     if not is_known(rest) or not is_bound(m, rest, bound_by(x)):
         return None
-    start = op.Expand(number(x, 1), built(m, rest, 1, bound_by(x)))
+    start = op.Expand(number(x, 1), sizes_value(m, rest, 1, bound_by(x)))
     before = bool(value.attribute("exclusive"))
 
     def step(state: Value, part: Value) -> tuple[Value, Value]:
@@ -543,11 +547,11 @@ def pad_all_axes(m: Match, value: Value) -> Value | None:
     places = [len(axes) * 2] * (2 * x.rank)
     for i, axis in enumerate(axes):
         places[axis % x.rank], places[axis % x.rank + x.rank] = i, i + len(axes)
-    fixed = read(pads)
+    fixed = sizes_held(pads)
     if fixed is None:
         given: Value = op.Gather(op.Concat(pads, vector([0]), axis=0), vector(places))
     else:
-        given = built(m, [(*fixed.dims, 0)[i] for i in places], 1, fixed)
+        given = sizes_value(m, [(*fixed.dims, 0)[i] for i in places], 1, fixed)
     return op.Pad(x, given, operand(value, 2), mode=attribute_of(value, "mode"))
 
 
@@ -576,7 +580,10 @@ def around(m: Match, x: Value, axis: int, before: int, after: int) -> Value | No
         return const(np.arange(-before, size + after) % size) if size else None
     if not is_known((size,)) or not is_bound(m, (size,), bound_by(x)):
         return None
-    end, least = built(m, (dims.add(size, after),), 0, bound_by(x)), built(m, (dims.maximum(size, 1),), 0, bound_by(x))
+    end, least = (
+        sizes_value(m, (dims.add(size, after),), 0, bound_by(x)),
+        sizes_value(m, (dims.maximum(size, 1),), 0, bound_by(x)),
+    )
     return op.Mod(op.Range(-before, end, 1), least)
 
 

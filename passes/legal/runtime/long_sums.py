@@ -14,7 +14,7 @@ from irkit.core.types import DType
 from irkit.dims import product
 from irkit.pattern import attribute_of, hole
 from irkit.rewriting.face import Made, Match, Rule, decline
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import axes_of, positive
 from passes.legal.runtime.limits import MOST, SUMS, one_by_one
 
@@ -47,7 +47,7 @@ def in_steps(m: Match) -> Made:
         else:
             whole = op.ReduceSum(whole, [axis])
     if value.op == "ReduceMean":
-        count = built(m, (product(x.shape[a] for a in reduced),), 0, bound_by(x))
+        count = sizes_value(m, (product(x.shape[a] for a in reduced),), 0, bound_by(x))
         whole = op.Div(whole, op.Cast(count, to=DType.FLOAT))
     whole = op.Sqrt(whole) if value.op == "ReduceL2" else op.Log(whole) if value.op == "ReduceLogSum" else whole
     whole = whole if shift is None else op.Add(op.Log(whole), shift)
@@ -57,7 +57,7 @@ def in_steps(m: Match) -> Made:
 def added_in_runs(m: Match, x: Value, axis: int, size: int) -> Value:
     """The sum along an axis, which keeps it: of each run first, then of those, and of what is left."""
     even = size // RUN * RUN
-    runs = built(m, (*x.shape[:axis], even // RUN, RUN, *x.shape[axis + 1 :]), 1, bound_by(x))
+    runs = sizes_value(m, (*x.shape[:axis], even // RUN, RUN, *x.shape[axis + 1 :]), 1, bound_by(x))
     head = op.Reshape(op.Slice(x, [0], [even], [axis]), runs, allowzero=1)
     whole = op.ReduceSum(op.ReduceSum(head, [axis + 1], keepdims=0), [axis])
     return op.Add(whole, op.ReduceSum(op.Slice(x, [even], [size], [axis]), [axis])) if size > even else whole

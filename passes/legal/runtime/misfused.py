@@ -18,7 +18,7 @@ from irkit.core.types import HALVES, DType, tensor
 from irkit.dims import Dim, Range
 from irkit.pattern import attr, hole, one_of, p
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline
-from passes.analysis.known_sizes import read
+from passes.analysis.known_sizes import sizes_held
 
 Ranges = Mapping[str, Range]
 
@@ -37,7 +37,7 @@ def in_order(x: Dim, run: Sequence[Dim], ranges: Ranges) -> bool:
 
 def counted_off(m: Match, ranges: Ranges) -> Made:
     """The places as a difference, of which no Slice is made"""
-    found = [read(v) for v in (m.start, m.limit, m.step)]
+    found = [sizes_held(v) for v in (m.start, m.limit, m.step)]
     axis = m.axis % m.x.rank
     if all(f is not None for f in found) and in_order(m.x.shape[axis], [f.dims[0] for f in found if f], ranges):
         return decline("the places lie within the axis, and count upwards from 0 or above")

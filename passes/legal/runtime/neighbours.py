@@ -15,7 +15,7 @@ from irkit.core.types import DType
 from irkit.dims import Dim
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import is_known, number, vector
 from passes.legal.runtime.refusals import may_be_empty
 
@@ -26,7 +26,7 @@ def hardmax(m: Match, value: Value) -> Value | None:
     axis = attribute_of(value, "axis")
     if x is None or not x.rank or not is_bound(m, (x.shape[axis],), bound_by(x)):
         return None
-    depth = built(m, (x.shape[axis],), 1, bound_by(x))
+    depth = sizes_value(m, (x.shape[axis],), 1, bound_by(x))
     if may_be_empty(x.shape[axis]):  # what has no element has no largest one: one more behind all others
         pads = [0] * (2 * x.rank)
         pads[x.rank + axis % x.rank] = 1
@@ -72,13 +72,13 @@ def max_unpool(m: Match, value: Value) -> Value | None:
     shape = natural(value, x)
     if not is_known((*shape, *value.shape)) or not is_bound(m, (*shape, *value.shape), bound_by(x)):
         return None
-    ground = op.Expand(number(x, 0), built(m, (dims.product(shape),), 1, bound_by(x)))
+    ground = op.Expand(number(x, 0), sizes_value(m, (dims.product(shape),), 1, bound_by(x)))
     flat = (op.Reshape(v, vector([-1])) for v in (places, x))
-    found = op.Reshape(op.ScatterElements(ground, *flat, axis=0), built(m, shape, 1, bound_by(x)), allowzero=1)
+    found = op.Reshape(op.ScatterElements(ground, *flat, axis=0), sizes_value(m, shape, 1, bound_by(x)), allowzero=1)
     more = [dims.sub(wanted, there) for wanted, there in zip(value.shape, shape, strict=True)]
     if all(d == 0 for d in more):
         return found
-    return op.Pad(found, built(m, (*(0 for _ in more), *more), 1, bound_by(x)))
+    return op.Pad(found, sizes_value(m, (*(0 for _ in more), *more), 1, bound_by(x)))
 
 
 def natural(value: Value, x: Value) -> tuple[Dim, ...]:

@@ -19,7 +19,7 @@ from irkit.pattern import Constant, Either, Op, attr, either, hole, is_all_ones,
 from irkit.pattern import const as constant
 from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.questions import axes_of, holds_digits, is_float, positive, same_shape, same_type, trailing
+from passes.analysis.questions import axes_of, holds_digits, is_float, positive, same_shape, same_type, trailing_axis
 from passes.rules.movement.views import view
 
 x, y, w = hole("x"), hole("y"), hole("w")
@@ -234,8 +234,8 @@ def _shifted_norm(rng: np.random.Generator) -> Value:
 @rule(either(p.Div(_deviation, _spread), p.Mul(_deviation, p.Reciprocal(_spread))), exact=False, sample=_normed_by_mean)
 def layer_norm(m: Match) -> Made:
     """(x - mean(x)) / Sqrt(mean((x - mean(x)) ** 2) + epsilon) -> LayerNormalization(x, 1)"""
-    axis = trailing(m.axes, m.x)
-    if axis is None or trailing(m.axes_1, m.x) != axis or not same_type(m.x, m.root):
+    axis = trailing_axis(m.axes, m.x)
+    if axis is None or trailing_axis(m.axes_1, m.x) != axis or not same_type(m.x, m.root):
         return decline("the mean is not along the last axis, or the last ones")
     shape = m.x.shape[axis:]
     if axis == 2 < m.x.rank - 1 and type(m.x.shape[1]) is int:

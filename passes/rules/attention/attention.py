@@ -11,7 +11,7 @@ from irkit.core.types import DType, Tensor
 from irkit.pattern import Op, attr, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import VIEWS, axes_of, is_one, positive, same_shape, takes
 from passes.rules.attention.rotary import is_rotated, rotation
 
@@ -195,7 +195,7 @@ def joined(m: Match, value: Value, heads: int, like: Value) -> Value | None:
     source = bound_by(value)
     if not is_bound(m, shape, source):
         return None
-    return op.Transpose(op.Reshape(value, built(m, shape, 1, source)), perm=(0, 2, 1, 3))
+    return op.Transpose(op.Reshape(value, sizes_value(m, shape, 1, source)), perm=(0, 2, 1, 3))
 
 
 def _rotated_heads(rng: np.random.Generator) -> Value:
@@ -278,7 +278,7 @@ def rotary_of_heads_beside(m: Match) -> Made:
     source = bound_by(m.x)
     if m.x.op in VIEWS or type(heads) is not int or type(size) is not int or not is_bound(m, wanted, source):
         return decline("the heads are split off already, or a dimension is not known")
-    inner = op.Reshape(m.x, built(m, wanted, 1, source))
+    inner = op.Reshape(m.x, sizes_value(m, wanted, 1, source))
     turned = call("RotaryEmbedding", [inner, *m.more], {**dict(m.root.attributes), "num_heads": heads})
     made = joined(m, turned, heads, m.root)
     return decline("a dimension is not bound") if made is None else made
@@ -287,7 +287,7 @@ def rotary_of_heads_beside(m: Match) -> Made:
 # ---------------------------------------------------------------------------------------------- shared heads
 
 
-def repeated(value: Value) -> Value | None:
+def repeated_heads(value: Value) -> Value | None:
     """k where the value is k, of (batch, heads, sequence, size), with each head repeated some times in a row."""
     if value.op not in VIEWS:
         return None
@@ -327,7 +327,7 @@ _spread_parts = (hole("q"), hole("k", ops=VIEWS), hole("v", ops=VIEWS))
 @rule(one_of("Attention")(*_spread_parts, *rest("more")), sample=_shared)
 def attention_shared_heads(m: Match) -> Made:
     """Attention(q, each head of k repeated, the same of v) -> Attention(q, k, v), which repeats them itself"""
-    k, v = repeated(m.k), repeated(m.v)
+    k, v = repeated_heads(m.k), repeated_heads(m.v)
     if k is None or v is None or not isinstance(m.root.type, Tensor) or _has_past(m.root.inputs):
         return decline("no repeated heads, or there are further results")
     if dims.same(k.shape[1], v.shape[1]) is not True or type(k.shape[1]) is not int:

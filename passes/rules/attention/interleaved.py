@@ -14,9 +14,9 @@ from irkit.core.types import tensor
 from irkit.pattern import attr, either, hole, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.known_sizes import bound_by, built, is_bound, read
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import axes_of, lazily, same_shape
-from passes.rules.constants import transposed
+from passes.rules.constants import transposed_constant
 
 _product = p.MatMul(hole("x"), constant("w", rank=2).once()).once()
 _sum = p.Add(_product, constant("b", rank=1).once()).named("sum").once()
@@ -48,7 +48,7 @@ def in_parts(m: Match, heads: int, size: int) -> tuple[Value, ...] | None:
     They are of (batch, length, heads, size).
     """
     shape = (*m.heads.shape[:2], heads, size)
-    sources = [bound_by(m.heads), *(each for each in (read(m.shape),) if each is not None)]
+    sources = [bound_by(m.heads), *(each for each in (sizes_held(m.shape),) if each is not None)]
     if not is_bound(m, shape, *sources):
         return None
     order = np.arange(heads * 3 * size).reshape(heads, 3, size).transpose(1, 0, 2).reshape(-1)
@@ -57,7 +57,7 @@ def in_parts(m: Match, heads: int, size: int) -> tuple[Value, ...] | None:
         b: Value = m.b
         made = op.Add(made, lazily(b, b.shape, lambda: b.blob.read()[order], [b]))  # type: ignore[union-attr]
     parts = op.Split(made, axis=2, num_outputs=3)
-    return tuple(op.Reshape(part, built(m, shape, 1, *sources)) for part in parts)
+    return tuple(op.Reshape(part, sizes_value(m, shape, 1, *sources)) for part in parts)
 
 
 def _columns(w: Value, order: np.ndarray) -> Value:
@@ -66,7 +66,7 @@ def _columns(w: Value, order: np.ndarray) -> Value:
     if turned is None:
         return lazily(w, w.shape, lambda: w.blob.read()[:, order], [w])  # type: ignore[union-attr]
     held = const(turned)
-    return transposed(lazily(held, held.shape, lambda: turned.read()[order], [held]))
+    return transposed_constant(lazily(held, held.shape, lambda: turned.read()[order], [held]))
 
 
 def _fits(m: Match, heads: Any, size: Any) -> bool:
@@ -147,11 +147,11 @@ def some_of_heads(m: Match) -> Made:
     found = _range(m, heads)
     if found is None or found[0] >= found[1]:
         return decline("not heads that follow one another")
-    sources = [bound_by(m.x), *(each for each in (read(m.shape),) if each is not None)]
+    sources = [bound_by(m.x), *(each for each in (sizes_held(m.shape),) if each is not None)]
     if not is_bound(m, m.root.shape, *sources):
         return decline("a size is not bound")
     part = op.Slice(m.x, [found[0] * size], [found[1] * size], [2])
-    return op.Reshape(part, built(m, m.root.shape, 1, *sources))
+    return op.Reshape(part, sizes_value(m, m.root.shape, 1, *sources))
 
 
 def _range(m: Match, heads: int) -> tuple[int, int] | None:

@@ -12,8 +12,8 @@ from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
 from irkit.pattern import hole, one_of, p, rest, uniform
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.counting import counted, is_causal
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.counting import count_of, is_causal
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import VIEWS, is_known, same_shape
 from passes.rules.movement.views import broadcast, view
 
@@ -45,7 +45,7 @@ def look_up_everything(m: Match) -> Made:
         return decline("the places are no whole ones, or the dimensions are not known")
     axes: list[int] = []
     for part, size in zip(m.places, data.shape, strict=True):
-        place = counted(part) if dims.same(part.shape[-1], 1) is True else None
+        place = count_of(part) if dims.same(part.shape[-1], 1) is True else None
         if place is None or dims.same(place.start, 0) is not True:
             return decline("the places do not count from 0")
         along = place.axes
@@ -61,7 +61,7 @@ def look_up_everything(m: Match) -> Made:
     found = view(m, data, thin, sources)
     if found is None or not is_bound(m, shape, sources):
         return decline("a dimension is not bound")
-    return found if same_shape(thin, shape) else op.Expand(found, built(m, shape, 1, sources))
+    return found if same_shape(thin, shape) else op.Expand(found, sizes_value(m, shape, 1, sources))
 
 
 # ---------------------------------------------------------------------------------------------- masks that hide nothing
@@ -144,7 +144,7 @@ def whole(m: Match, mask: Value, shape: tuple[Dim, ...]) -> Value | None:
     reached = broadcast([mask.shape, wanted])
     if reached is None or not same_shape(reached, wanted) or not is_bound(m, wanted, sources):
         return None
-    return op.Expand(mask, built(m, wanted, 1, sources))
+    return op.Expand(mask, sizes_value(m, wanted, 1, sources))
 
 
 def _half_masked(rng: np.random.Generator) -> Value:

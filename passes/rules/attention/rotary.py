@@ -10,7 +10,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import attr, hole, p, rest, uniform
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import axes_of, same_shape, same_type, vector
 from passes.rules.movement.parts import part_of
 
@@ -352,9 +352,9 @@ def partial_rotary_beside(m: Match) -> Made:
     if not is_bound(m, whole, sources):
         return decline("a dimension is not bound")
     given = {"interleaved": m.interleaved, "num_heads": m.heads, "rotary_embedding_dim": low.stop}
-    flat = op.Reshape(low.source, built(m, whole, 1, sources))
+    flat = op.Reshape(low.source, sizes_value(m, whole, 1, sources))
     found = call("RotaryEmbedding", [flat, *m.tables], given)
-    return op.Reshape(found, built(m, m.root.shape, 1, sources))
+    return op.Reshape(found, sizes_value(m, m.root.shape, 1, sources))
 
 
 ROTARY: tuple[Rule, ...] = (

@@ -11,7 +11,7 @@ from irkit.core.types import DType, Tensor
 from irkit.pattern import attribute_of, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.known_sizes import bound_by, built, is_bound, read
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import is_known, same_shape
 
 # ---------------------------------------------------------------------------------------------- factors
@@ -90,12 +90,12 @@ _throughout = p.Expand(constant("c"), hole("shape"))
 def logic_of_expand(m: Match) -> Made:
     """Expand(True) & x -> Expand(x); Expand(False) & x -> Expand(False); and so for |"""
     found, shape = uniform(m.c), m.root.shape
-    sources = [each for each in (read(m.shape),) if each is not None] + [bound_by(m.x)]
+    sources = [each for each in (sizes_held(m.shape),) if each is not None] + [bound_by(m.x)]
     if found is None or not is_known(shape) or not is_bound(m, shape, *sources):
         return decline("the constant is mixed, or a size is not bound")
     neutral = bool(found) is (m.root.op == "And")
     kept = m.x if neutral else const(bool(found))
-    return kept if same_shape(kept.shape, shape) else op.Expand(kept, built(m, shape, 1, *sources))
+    return kept if same_shape(kept.shape, shape) else op.Expand(kept, sizes_value(m, shape, 1, *sources))
 
 
 def _penalty(rng: np.random.Generator) -> Value:

@@ -10,9 +10,9 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import hole, p
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import VIEWS, same_shape
-from passes.rules.attention.attention import repeated
+from passes.rules.attention.attention import repeated_heads
 
 
 def _grouped(rng: np.random.Generator) -> Value:
@@ -32,7 +32,7 @@ def product_of_shared_heads(m: Match) -> Made:
     if turned and m.k.attribute("perm") != (0, 1, 3, 2):
         return decline("the keys are turned otherwise")
     every = m.k.inputs[0] if turned else m.k
-    shared = repeated(every)
+    shared = repeated_heads(every)
     if shared is None or m.q.rank != 4 or not same_shape(m.q.shape[:2], every.shape[:2]):
         return decline("no heads are repeated, or those of the queries broadcast")
     heads, count = m.q.shape[1], shared.shape[1]
@@ -44,8 +44,8 @@ def product_of_shared_heads(m: Match) -> Made:
     if not is_bound(m, joined, sources) or not is_bound(m, m.root.shape, sources):
         return decline("a dimension is not bound")
     k = op.Transpose(shared, perm=(0, 1, 3, 2)) if turned else shared
-    found = op.MatMul(op.Reshape(m.q, built(m, joined, 1, sources)), k)
-    return op.Reshape(found, built(m, m.root.shape, 1, sources))
+    found = op.MatMul(op.Reshape(m.q, sizes_value(m, joined, 1, sources)), k)
+    return op.Reshape(found, sizes_value(m, m.root.shape, 1, sources))
 
 
 SHARED_HEADS: tuple[Rule, ...] = (product_of_shared_heads,)

@@ -21,7 +21,7 @@ from irkit.pattern import attr, hole, is_all_zeros, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.counting import is_causal
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import VIEWS, same_shape
 from passes.analysis.reach import (
     EXTREMES,
@@ -187,8 +187,8 @@ def _windowed(m: Match, value: Value, inner: Value, depth: int) -> Scores | None
         each, whole = (*inner.shape[:2], 1, *inner.shape[3:]), (value.shape[0], 1, *value.shape[2:])
         if not is_bound(m, (*each, *whole), sources):
             return None
-        spread = op.Expand(bias, built(m, each, 1, sources))
-        return attrs.evolve(found, biases=(*found.biases, op.Reshape(spread, built(m, whole, 1, sources))))
+        spread = op.Expand(bias, sizes_value(m, each, 1, sources))
+        return attrs.evolve(found, biases=(*found.biases, op.Reshape(spread, sizes_value(m, whole, 1, sources))))
     return None
 
 

@@ -19,8 +19,17 @@ from irkit.dims import Dim, signs
 from irkit.pattern import const as constant
 from irkit.pattern import hole, is_all_zeros, one_of, p, rest
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.counting import ANSWERS, DEEP, Counted, counted, decided, extremes, is_causal, spread
-from passes.analysis.known_sizes import bound_by, built, is_bound, read
+from passes.analysis.counting import (
+    ANSWERS,
+    DEEP,
+    Counted,
+    broadcast_count,
+    comparison_result,
+    count_of,
+    extremes,
+    is_causal,
+)
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import is_known, is_one, takes
 from passes.rules.movement.transposes import UNARY
 
@@ -34,11 +43,11 @@ def plain(m: Match, found: Counted, shape: tuple[Dim, ...], *binders: Value) -> 
     if len(axes) > 1 or not is_known(shape) or not is_bound(m, (*shape, found.start, *found.steps), sources):
         return None
     if not axes:
-        return _expanded(m, built(m, (found.start,), 0, sources), shape, sources)
+        return _expanded(m, sizes_value(m, (found.start,), 0, sources), shape, sources)
     (axis,) = axes
     step, size = found.steps[axis], shape[axis]
     end = dims.add(found.start, dims.mul(step, size))
-    run = op.Range(*(built(m, (d,), 0, sources) for d in (found.start, end, step)))
+    run = op.Range(*(sizes_value(m, (d,), 0, sources) for d in (found.start, end, step)))
     if dims.same(run.shape[0], size) is not True:
         return None
     after = len(shape) - 1 - axis
@@ -50,12 +59,12 @@ def _expanded(m: Match, value: Value, shape: tuple[Dim, ...], sources: Any) -> V
     """The value broadcast to a shape; itself where it has that shape."""
     if len(shape) == value.rank and all(dims.same(a, b) is True for a, b in zip(shape, value.shape, strict=True)):
         return value
-    return op.Expand(value, built(m, shape, 1, sources))
+    return op.Expand(value, sizes_value(m, shape, 1, sources))
 
 
 def _weight(value: Value, depth: int = DEEP) -> int:
     """How many operators stand above Ranges and leaves."""
-    if depth < 0 or value.op in ("Param", "Constant", "ShapeVector", "Range") or read(value) is not None:
+    if depth < 0 or value.op in ("Param", "Constant", "ShapeVector", "Range") or sizes_held(value) is not None:
         return 0
     return 1 + sum(_weight(v, depth - 1) for v in value.inputs[:1] if v is not None)
 
@@ -89,7 +98,7 @@ def _counting(rng: np.random.Generator) -> Value:
 @rule(one_of("Add", "Sub", "Mul", "Slice", "Concat", "Squeeze")(*rest("operands")).typed(dtype="i64"), sample=_counting)
 def count_plainly(m: Match) -> Made:
     """what goes on counting -> Range, Unsqueeze, Expand"""
-    found = counted(m.root) if m.root.rank else None
+    found = count_of(m.root) if m.root.rank else None
     if found is None:
         return decline("it does not count")
     made = plain(m, found, m.root.shape, *(v for v in m.operands if v is not None))
@@ -111,13 +120,13 @@ def compare_counted(m: Match) -> Made:
     """positions == positions -> True or False, where all comparisons come out alike"""
     if not isinstance(m.x.type, Tensor) or m.x.dtype is not DType.INT64 or m.root.rank == 0:
         return decline("no positions")
-    a, b = (spread(v, m.root.shape) for v in (m.x, m.y))
+    a, b = (broadcast_count(v, m.root.shape) for v in (m.x, m.y))
     if a is None or b is None:
         return decline("they are not counted")
     gap = extremes(a.plus(b, -1), m.root.shape)
     if gap is None:
         return decline("some may hold and others not")
-    answer = decided(m.root.op, *gap)
+    answer = comparison_result(m.root.op, *gap)
     shape, sources = m.root.shape, bound_by(m.x, m.y)
     if answer is None or not is_known(shape) or not is_bound(m, shape, sources):
         return decline("the difference may be of either sign")
@@ -166,7 +175,7 @@ def look_up_counted(m: Match) -> Made:
     if same is not None:
         sources = bound_by(m.places)
         return _expanded(m, same, shape, sources) if is_bound(m, shape, sources) else decline("a size is not bound")
-    inner, places = counted(m.data), [counted(v) for v in m.parts]
+    inner, places = count_of(m.data), [count_of(v) for v in m.parts]
     if inner is None or any(place is None for place in places):
         return decline("not all is counted")
     start, steps = inner.start, [0] * len(shape)

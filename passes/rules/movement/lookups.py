@@ -11,7 +11,7 @@ from irkit.core.types import DType, Tensor
 from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.known_sizes import bound_by, built, is_bound, read
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import is_known, same_shape
 
 LARGEST = 1 << 16
@@ -50,12 +50,12 @@ def look_up_number(m: Match) -> Made:
     if data.blob.size > LARGEST or data.blob.size == 0 or uniform(data) is None:
         return decline("the integers differ")
     shape = m.root.shape
-    sources = [each for each in (read(v) for v in m.more) if each is not None]
+    sources = [each for each in (sizes_held(v) for v in m.more) if each is not None]
     sources.append(bound_by(*(v for v in m.more if v is not None)))
     if not is_known(shape) or not is_bound(m, shape, *sources):
         return decline("a dimension is not bound")
     number = const(data.blob.array.reshape(-1)[0])
-    return number if not shape else op.Expand(number, built(m, shape, 1, *sources))
+    return number if not shape else op.Expand(number, sizes_value(m, shape, 1, *sources))
 
 
 def _rows(rng: np.random.Generator) -> Value:
@@ -70,14 +70,14 @@ def row_for_all(m: Match) -> Made:
     """Gather(x, Expand(number)) -> Expand(Gather(x, number))"""
     axis = attribute_of(m.root, "axis")
     shape, sources = m.root.shape, bound_by(m.table)
-    found = read(m.shape)
+    found = sizes_held(m.shape)
     if axis % m.table.rank or found is None or not is_known(shape) or not is_bound(m, shape, sources, found):
         return decline("not along the first axis, or a dimension is not bound")
     size, place = m.table.shape[0], int(m.place.blob.array)
     if type(size) is not int or not -size <= place < size:
         return decline("there may be no such row")
     row = call("Gather", [m.table, m.place], {"axis": axis})
-    return op.Expand(row, built(m, shape, 1, sources, found))
+    return op.Expand(row, sizes_value(m, shape, 1, sources, found))
 
 
 def _by_elements(rng: np.random.Generator) -> Value:

@@ -15,7 +15,7 @@ from irkit.core.types import DType, Tensor
 from irkit.pattern import attribute_of, either, hole, one_of, p, rest
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.known_sizes import bound_by, built, is_bound, read
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import VIEWS, axes_of, is_known, same_shape, vector
 from passes.rules.movement.transposes import order
 from passes.rules.movement.views import BROADCASTING
@@ -37,11 +37,13 @@ def _repeated(m: Match, value: Value) -> Made:
     """The value expanded to what the rule matched."""
     shape = m.root.shape
     wide = (v for v in m.root.inputs if v is not None and v.op == "Expand")
-    sources = [each for each in (*(read(v.inputs[1]) for v in wide), *map(read, m.root.inputs)) if each is not None]
+    sources = [
+        each for each in (*(sizes_held(v.inputs[1]) for v in wide), *map(sizes_held, m.root.inputs)) if each is not None
+    ]
     sources.append(bound_by(*(v for v in m.root.inputs if v is not None)))
     if not is_known(shape) or not is_bound(m, shape, *sources):
         return decline("a dimension is not bound")
-    return op.Expand(value, built(m, shape, 1, *sources))
+    return op.Expand(value, sizes_value(m, shape, 1, *sources))
 
 
 # ---------------------------------------------------------------------------------------------- one number

@@ -14,7 +14,7 @@ from irkit.dims import Dim
 from irkit.pattern import attr, attribute_of, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.counting import counted
+from passes.analysis.counting import count_of
 from passes.analysis.questions import same_shape, same_type, small, takes
 from passes.rules.movement.transposes import UNARY
 
@@ -31,7 +31,7 @@ def counts(value: Value, axis: int, size: Dim) -> bool:
             return False
         moved = np.moveaxis(found, axis, -1)
         return bool((np.where(moved < 0, moved + size, moved) == np.arange(size)).all())
-    found = counted(value)
+    found = count_of(value)
     if found is None or not (type(found.start) is int and found.start == 0):
         return False
     return all(type(s) is int and s == int(i == axis) for i, s in enumerate(found.steps))

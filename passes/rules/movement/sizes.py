@@ -23,7 +23,7 @@ from irkit.pattern import attr, hole, one_of, p, rest
 from irkit.pattern import const as constant
 from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.known_sizes import Sizes, bound_by, built, is_size, read
+from passes.analysis.known_sizes import Sizes, bound_by, is_size, sizes_held, sizes_value
 
 x = hole("x")
 
@@ -47,7 +47,7 @@ def _sized(sampler: Sampler) -> Value:
     return _example(sampler) if sampler.chance(0.5) else const(np.array(sampler.pick(2, [3], [1]), dtype=np.int64))
 
 
-known_sizes = Is("holds_sizes", lambda value: read(value) is not None, (_sized,))
+known_sizes = Is("holds_sizes", lambda value: sizes_held(value) is not None, (_sized,))
 a, b = hole("a", where=known_sizes), hole("b", where=known_sizes)
 index = constant("index")
 
@@ -57,7 +57,7 @@ index = constant("index")
 
 def _measured(m: Match) -> Any:
     found = sizes_of(m.root.op, m.x.type, dict(m.root.attributes))
-    return decline("no tensor") if found is None else built(m, *found, bound_by(m.x))
+    return decline("no tensor") if found is None else sizes_value(m, *found, bound_by(m.x))
 
 
 @rule(p.Shape(x, start=attr("start"), end=attr("end")))
@@ -79,7 +79,7 @@ def _followed(m: Match) -> Any:
     """What the operator makes of sizes and constants."""
     root, given, sources = m.root, list[Integers | None](), list[Sizes]()
     for value in root.inputs:
-        sizes = read(value)
+        sizes = sizes_held(value)
         known = Integers(sizes.dims, sizes.rank) if sizes else None if value is None else leaf_content(value)
         if value is not None and known is None:
             return decline("an operand is neither sizes nor small")
@@ -90,11 +90,11 @@ def _followed(m: Match) -> Any:
         return decline("not every element is certain: a sign is open, or sizes may be equal or not")
     if root.dtype is DType.BOOL:
         return const(np.array(found.elements, dtype=bool).reshape((-1,) if found.rank else ()))
-    return built(m, *found, *sources)
+    return sizes_value(m, *found, *sources)
 
 
 def _is_symbolic(*values: Value | None) -> bool:
-    return any(sizes is not None and sizes.symbolic for sizes in map(read, values))
+    return any(sizes is not None and sizes.symbolic for sizes in map(sizes_held, values))
 
 
 @rule(p.Gather(s, index, axis=attr("axis")))

@@ -16,7 +16,7 @@ from irkit.ops.types.context import contents
 from irkit.pattern import attr, attribute_of, either, hole, is_all_ones, is_all_zeros, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.known_sizes import Sizes, bound_by, built, built_if_bound, is_bound, read
+from passes.analysis.known_sizes import Sizes, bound_by, built_if_bound, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import VIEWS, is_known, same_shape, same_type, vector
 
 x, y, s = hole("x"), hole("y"), hole("s")
@@ -89,7 +89,7 @@ def view(m: Match, x: Value, shape: tuple[Dim, ...], *sources: Sizes) -> Value |
 def sources_of(*views: Value) -> list[Sizes]:
     """What binds the dimensions that Reshapes name."""
     named = [v.inputs[1] for v in views if v.op == "Reshape"]
-    return [sizes for v in named if v is not None and v.op != CONSTANT and (sizes := read(v)) is not None]
+    return [sizes for v in named if v is not None and v.op != CONSTANT and (sizes := sizes_held(v)) is not None]
 
 
 def inserted_ones(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> tuple[int, ...] | None:
@@ -170,10 +170,10 @@ def squeeze_axes(m: Match) -> Made:
 def expand_expand(m: Match) -> Made:
     """Expand(Expand(x)) -> Expand(x)"""
     shape = m.root.shape
-    sources = [each for each in (read(m.s), read(m.y)) if each is not None] + [bound_by(m.x)]
+    sources = [each for each in (sizes_held(m.s), sizes_held(m.y)) if each is not None] + [bound_by(m.x)]
     if not is_known(shape) or not is_bound(m, shape, *sources):
         return decline("the result's dimensions are not known")
-    found = op.Expand(m.x, built(m, shape, 1, *sources))
+    found = op.Expand(m.x, sizes_value(m, shape, 1, *sources))
     return found if same_type(found, m.root) else decline("the dimensions cannot be told")
 
 

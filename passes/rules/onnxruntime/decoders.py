@@ -22,7 +22,7 @@ from irkit.pattern import attribute_of, either, hole, one_of, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, decline, rule
 from irkit.rewriting.rules import Rules
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import same_shape
 from passes.analysis.reach import may_be_blind
 from passes.rules.attention.attention import split_heads
@@ -151,9 +151,9 @@ def grouped_attention(m: Match) -> Made:
     sources = bound_by(m.q, m.past_k)
     if not is_bound(m, (batch, total), sources):
         return decline("a dimension is not bound")
-    last = op.Cast(built(m, (dims.sub(total, 1),), 1, sources), to=DType.INT32)
-    lengths = op.Expand(last, built(m, (batch,), 1, sources))
-    count = op.Cast(built(m, (total,), 0, sources), to=DType.INT32)
+    last = op.Cast(sizes_value(m, (dims.sub(total, 1),), 1, sources), to=DType.INT32)
+    lengths = op.Expand(last, sizes_value(m, (batch,), 1, sources))
+    count = op.Cast(sizes_value(m, (total,), 0, sources), to=DType.INT32)
     made = {"num_heads": given["q_num_heads"], "kv_num_heads": given["kv_num_heads"], "scale": given.get("scale")}
     operands = [m.q, m.k, m.v, m.past_k, m.past_v, lengths, count]
     found = call("com.microsoft::GroupQueryAttention", operands, made, outputs=3)

@@ -22,7 +22,7 @@ from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, holds_digits, joined_name, same_shape, same_type
 from passes.analysis.reach import NOTHING, may_be_blind, reach
-from passes.rules.constants import transposed
+from passes.rules.constants import transposed_constant
 
 x = hole("x", dtype="f32")
 
@@ -196,7 +196,7 @@ LARGE = 1 << 16
 def _linear(rng: np.random.Generator) -> Value:
     dtype = np.float32 if rng.random() < 0.7 else np.float64
     held = const(rng.standard_normal((140, 130)).astype(dtype), name="weight")
-    return op.MatMul(param(tensor(held.dtype, "batch", "length", 130)), transposed(held))
+    return op.MatMul(param(tensor(held.dtype, "batch", "length", 130)), transposed_constant(held))
 
 
 @rule(p.MatMul(hole("x"), constant("w", rank=2)), exact=False, sample=_linear)

@@ -17,7 +17,7 @@ from irkit.core.types import DType, Tensor
 from irkit.pattern import const as constant
 from irkit.pattern import hole, p
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import lazily, same_shape
 from passes.rules.onnxruntime.mixtures import Layer, mixture
 from passes.rules.onnxruntime.reading import Other
@@ -53,7 +53,7 @@ def flattened(m: Match, value: Value, rows: Any) -> Value | None:
         return value
     sizes, source = (rows, value.shape[-1]), bound_by(value, m.root)
     same = dims.same(dims.product(value.shape), dims.mul(*sizes)) is True
-    return op.Reshape(value, built(m, sizes, 1, source)) if same and is_bound(m, sizes, source) else None
+    return op.Reshape(value, sizes_value(m, sizes, 1, source)) if same and is_bound(m, sizes, source) else None
 
 
 def matrices(layer: Layer, half: int | None) -> Value:

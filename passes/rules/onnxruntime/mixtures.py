@@ -20,7 +20,7 @@ from irkit.dims import Dim
 from irkit.errors import EvaluateError
 from irkit.evaluation.interpreter import apply
 from irkit.pattern import attribute_of
-from passes.analysis.known_sizes import read
+from passes.analysis.known_sizes import sizes_held
 from passes.analysis.questions import axes_of, operand, same_shape
 from passes.rules.onnxruntime.reading import Other, bare, both_ways, factor, first, is_last, need, part_of, uncast
 
@@ -197,7 +197,7 @@ def sorts(top: Value, router: Value) -> bool:
 
 def is_whole(top: Value) -> bool:
     """True for a TopK of as many elements as there are."""
-    size = read(top.inputs[1])
+    size = sizes_held(top.inputs[1])
     return size is not None and dims.same(size.dims[0], top.inputs[0].shape[-1]) is True  # type: ignore[union-attr]
 
 

@@ -18,7 +18,7 @@ from irkit.core.types import DType, Tensor
 from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.known_sizes import bound_by, built, is_bound, read
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import axes_of, operand, same_shape, vector
 from passes.rules.onnxruntime.reading import Other, bare, both_ways, factor, first, need
 
@@ -69,7 +69,7 @@ def causal_convolution(m: Match) -> Made:
 
 def is_end(m: Match, extra: int) -> bool:
     """True where all positions but the first ones are taken, so many that those of x are left."""
-    begin, end, length = read(m.starts), read(m.ends), m.x.shape[2]
+    begin, end, length = sizes_held(m.starts), sizes_held(m.ends), m.x.shape[2]
     if begin is None or end is None or axes_of(m.axes) not in ((2,), (-1,)) or not same_shape(m.root.shape, m.x.shape):
         return False
     whole = dims.add(length, extra)
@@ -162,15 +162,15 @@ def attended_state(m: Match) -> Made:
     sources = bound_by(m.state, m.query)
     if not is_bound(m, (batch,), sources):
         return decline("nothing binds the size of the batch")
-    rows = [op.Reshape(v, built(m, (batch, 1, width), 1, sources)) for v, width in widths]
+    rows = [op.Reshape(v, sizes_value(m, (batch, 1, width), 1, sources)) for v, width in widths]
     gates = [
-        None if gate is None else op.Reshape(gate, built(m, (batch, 1, width), 1, sources))
+        None if gate is None else op.Reshape(gate, sizes_value(m, (batch, 1, width), 1, sources))
         for gate, width in ((token.decay, token.decays), (token.beta, heads))
     ]
     kind = f"{'gated' if token.decay else ''}{'_' if token.decay and token.beta else ''}{'delta' if token.beta else ''}"
     given = {"q_num_heads": heads, "kv_num_heads": heads, "scale": scale, "update_rule": kind or "linear"}
     found, state = call("com.microsoft::LinearAttention", [*rows, token.past, *gates], given, outputs=2)
-    return op.Reshape(found, built(m, m.root.shape, 1, sources)), state
+    return op.Reshape(found, sizes_value(m, m.root.shape, 1, sources)), state
 
 
 def scaled(query: Value) -> tuple[Value, float]:

@@ -15,7 +15,7 @@ from irkit.core.types import DType, Tensor
 from irkit.pattern import attribute_of, hole, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
-from passes.analysis.known_sizes import bound_by, built, is_bound
+from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import VIEWS, axes_of
 
 SORTING, AGAIN, EACH = 1 << 16, 8 << 10, 6 << 10
@@ -67,11 +67,11 @@ def product_of_sorted_rows(m: Match) -> Made:
     sources = bound_by(m.ids, m.rows)
     if not is_bound(m, (pairs,), sources):
         return decline("the number of rows is not bound")
-    every = built(m, (pairs,), 1, sources)
+    every = sizes_value(m, (pairs,), 1, sources)
     order = op.TopK(m.ids, every, axis=0, largest=0)[1]
     back = op.TopK(order, every, axis=0, largest=0)[1]
     lengths = op.ReduceSum(op.OneHot(m.ids, count, np.array([0, 1])), [0], keepdims=0)
-    rows = op.Gather(op.Reshape(m.rows, built(m, (pairs, width), 1, sources)), order)
+    rows = op.Gather(op.Reshape(m.rows, sizes_value(m, (pairs, width), 1, sources)), order)
     parts = op.Split(rows, lengths, axis=0, outputs=count)
     made = op.Concat(*(op.Gemm(x, one_of_them(blob, i), transB=1) for i, x in enumerate(parts)), axis=0)
     return op.Unsqueeze(op.Gather(made, back), [2])

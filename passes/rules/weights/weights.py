@@ -17,7 +17,7 @@ from irkit.pattern import const as constant
 from irkit.pattern.language import OfConstants
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import lazily, same_shape, same_type, wide
-from passes.rules.constants import EXACT, transposed
+from passes.rules.constants import EXACT, transposed_constant
 
 SIZE = 1 << 22
 """What is computed from weights has at most this many elements."""
@@ -117,7 +117,7 @@ def _scaled_columns(w: Value, c: Value, row: Callable[[], np.ndarray]) -> Value:
         return lazily(w, w.shape, lambda: floats(w) * row(), [w, c])
     held = const(turned)
     scaled = lazily(held, held.shape, lambda: floats(held) * row().reshape(-1, 1), [held, c])
-    return transposed(scaled)
+    return transposed_constant(scaled)
 
 
 # ---------------------------------------------------------------------------------------------- tokens of a class

@@ -20,7 +20,7 @@ import irkit
 from irkit.core.ir import Graph
 from irkit.errors import LoadError, SerializeError, StaleError
 from irkit.onnx.weight_files import MARK, locations
-from irkit.support.files import replacing
+from irkit.support.files import atomic_write
 from tests.fuzz.kills import graph_of, number_in, save
 
 ROOT = Path(__file__).parents[3]
@@ -225,7 +225,7 @@ def test_a_file_that_is_replaced_hands_its_permissions_on(tmp_path: Path) -> Non
 
 
 def test_an_interrupted_block_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "file") as file:
+    with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "file") as file:
         file.write(b"half")
         raise KeyboardInterrupt
     assert names(tmp_path) == []

@@ -15,7 +15,7 @@ from irkit.evaluation.interpreter import evaluate
 from irkit.pattern import hole, p
 from irkit.pattern.writing import pattern_of
 from irkit.rewriting.face import Rule, explain, rewrite
-from irkit.rewriting.journal import culprit, journaled, usage
+from irkit.rewriting.journal import culprit, usage, with_journal
 
 x, y = hole("x"), hole("y")
 RULES = (
@@ -40,7 +40,7 @@ def chain() -> Graph:
 
 def test_the_journal_holds_each_application_and_counts_by_rule() -> None:
     graph, journal = chain(), []
-    after = rewrite(graph, journaled(RULES, journal))
+    after = rewrite(graph, with_journal(RULES, journal))
     assert after == rewrite(graph, RULES)
     assert [a.rule.name for a in journal] == ["relu_twice", "neg_twice", "no_abs", "neg_twice"]
     assert [(a.removed, a.added) for a in journal] == [(2, 1), (2, 0), (1, 0), (2, 0)]
@@ -56,8 +56,8 @@ def test_the_journal_holds_each_application_and_counts_by_rule() -> None:
 
 def test_the_first_applications_can_be_replayed() -> None:
     graph = chain()
-    assert rewrite(graph, journaled(RULES, [], 0)) is graph
-    sizes = [len(rewrite(graph, journaled(RULES, [], n))) for n in range(5)]
+    assert rewrite(graph, with_journal(RULES, [], 0)) is graph
+    sizes = [len(rewrite(graph, with_journal(RULES, [], n))) for n in range(5)]
     assert sizes == [10, 9, 7, 6, 4]
 
 

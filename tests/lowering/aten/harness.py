@@ -24,7 +24,7 @@ from irkit.dims import Range
 from irkit.onnx.writing.materialize import materialize_dims
 from irkit.onnx.writing.models import to_proto
 from irkit.rewriting.face import rewrite
-from irkit.support.uncollected import uncollected
+from irkit.support.uncollected import without_collector
 from lowering.fold.nodes import lower_graph
 from lowering.fold.registry import Registry
 from lowering.fold.scope import Options
@@ -57,7 +57,7 @@ def lowered(function: Callable[..., Any], *args: Any, symbolic: bool = False, **
 
     mode = "symbolic" if symbolic else "fake"
     # The collector may end a generator under torch.no_grad (OpInfo's samples are such), which a trace would record.
-    trace = uncollected(make_fx(run, pre_dispatch=True, tracing_mode=mode, _allow_non_fake_inputs=True))
+    trace = without_collector(make_fx(run, pre_dispatch=True, tracing_mode=mode, _allow_non_fake_inputs=True))
     module = trace(*tensors)
     sizes = Sizes({}, traced=sizes_at_trace(module))
     params = tuple(param(type_of(n.meta["val"], sizes)) for n in module.graph.nodes if n.op == "placeholder")

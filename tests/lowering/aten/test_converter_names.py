@@ -12,7 +12,7 @@ import torch
 from lowering.aten.aliases import ALIASES
 from lowering.errors import LoweringError
 from lowering.fold.complex_registry import complex_converters
-from lowering.fold.registry import STANDARD, entry, gathered, late_converters
+from lowering.fold.registry import STANDARD, entry, gather_converters, late_converters
 
 SPACES = ("aten", "prims")
 
@@ -105,4 +105,4 @@ def test_a_name_stands_once(monkeypatch: pytest.MonkeyPatch) -> None:
     aten_absolute.__module__ = module.__name__
     monkeypatch.setattr(module, "aten_absolute", aten_absolute, raising=False)
     with pytest.raises(LoweringError, match="aten_absolute is both"):
-        gathered(module)
+        gather_converters(module)

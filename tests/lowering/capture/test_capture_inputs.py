@@ -21,7 +21,7 @@ from irkit.errors import ContractError
 from lowering.capture.capture import capture
 from lowering.capture.same_program import run
 from lowering.errors import CaptureError
-from lowering.records.pytrees import known_cache_types, registering
+from lowering.records.pytrees import known_cache_types, register_classes
 from tests.support.captured import Add, Apart, Tree, X, Y, program_of, shapes
 
 
@@ -244,7 +244,7 @@ def test_a_sliding_window_counts_its_tokens_by_the_length_of_its_keys() -> None:
 
 
 def test_a_class_that_is_registered_already_is_left_alone() -> None:
-    with registering(Pair(X, Y)):
+    with register_classes(Pair(X, Y)):
         before = pytree.SUPPORTED_NODES[Pair]
         capture(Tree(), (Pair(X, Y), SCALE))
         assert pytree.SUPPORTED_NODES[Pair] is before

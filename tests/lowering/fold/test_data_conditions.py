@@ -19,7 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import irkit
 from lowering.capture.capture import capture
 from lowering.errors import CaptureError
-from lowering.fold.lower import lowered
+from lowering.fold.lower import lower_captured
 from tests.fuzz import conditions
 
 MASK = torch.tensor([True, True, True, False, True, True, False, True, False])
@@ -164,7 +164,7 @@ def test_every_form_of_a_program_keeps_the_equality(function: Any) -> None:
 
 
 def test_a_strict_export_keeps_a_number_that_only_a_check_needs() -> None:
-    found = lowered(capture(Whole(number_is_constant), (torch.randn(6), MASK), strict=True))
+    found = lower_captured(capture(Whole(number_is_constant), (torch.randn(6), MASK), strict=True))
     assert [check.text.partition(" ")[2] for check in found.checks] == ["== 6"]
 
 

@@ -16,7 +16,7 @@ from irkit.core.types import DType, Tensor
 from irkit.evaluation.interpreter import evaluate
 from lowering.errors import Unsupported
 from lowering.records.types import DTYPES
-from lowering.tensors.promotion import is_truth, number_dtype, promote, promoted, result_dtype, scalar
+from lowering.tensors.promotion import is_truth, number_dtype, promote, promote_types, result_dtype, scalar
 
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf support")
 NUMBERS: list[Any] = [True, 3, 2.5, 1 + 2j]
@@ -81,12 +81,12 @@ def test_result_dtype_of_three_categories_together() -> None:
 
 def test_promote_is_symmetric_and_keeps_equal_types() -> None:
     for a, b in itertools.product(DTYPES.values(), DTYPES.values()):
-        assert promote(a, a) is a
+        assert promote_types(a, a) is a
         try:
-            assert promote(a, b) is promote(b, a)
+            assert promote_types(a, b) is promote_types(b, a)
         except Unsupported:
             with pytest.raises(Unsupported):
-                promote(b, a)
+                promote_types(b, a)
 
 
 def test_symbolic_numbers_are_numbers_of_their_kind() -> None:
@@ -132,7 +132,7 @@ def test_a_symbolic_scalar_is_computed_from_the_size(expr: Any, dtype: DType, ex
 
 
 def test_promoted_casts_tensors_and_makes_numbers_constants() -> None:
-    a, b = promoted(param(Tensor(DType.INT32, (2,))), 1.5)
+    a, b = promote(param(Tensor(DType.INT32, (2,))), 1.5)
     assert (a.dtype, b.dtype, b.shape) == (DType.FLOAT, DType.FLOAT, ())
-    c, d = promoted(param(Tensor(DType.INT32, (2,))), param(Tensor(DType.INT64, ())))
+    c, d = promote(param(Tensor(DType.INT32, (2,))), param(Tensor(DType.INT64, ())))
     assert (c.dtype, d.dtype) == (DType.INT32, DType.INT32)

@@ -29,7 +29,7 @@ from passes import optimize, prepare
 from passes.legal.legalize import legalize
 from passes.preparing.linear_rows import Region, joined_name, rows
 from passes.preparing.steer import steer
-from passes.rules.constants import transposed
+from passes.rules.constants import transposed_constant
 from passes.targets import target_of
 
 CPU = target_of("onnxruntime-cpu")
@@ -38,7 +38,7 @@ WIDTH = 4
 
 def weight(rng: np.random.Generator, held: tuple[int, ...], name: str) -> Value:
     """A weight that is held as [out, in] and seen as [in, out]."""
-    return transposed(const(rng.standard_normal(held).astype(np.float32), name=name))
+    return transposed_constant(const(rng.standard_normal(held).astype(np.float32), name=name))
 
 
 def linear(rng: np.random.Generator, x: Value, name: str, *, width: int = WIDTH, bias: bool = True) -> Value:
@@ -163,7 +163,7 @@ def test_a_weight_that_is_held_as_it_is_used_is_left_alone() -> None:
 
 def test_integers_and_half_types_are_left_alone() -> None:
     x = param(tensor("f16", "batch", "seq", WIDTH))
-    held = transposed(const(np.ones((WIDTH, WIDTH), np.float16), name="w"))
+    held = transposed_constant(const(np.ones((WIDTH, WIDTH), np.float16), name="w"))
     graph = Graph((x,), (op.Relu(op.Add(op.MatMul(x, held), const(np.ones(WIDTH, np.float16)))),))
     assert rows(graph, CPU) is graph
 
@@ -287,7 +287,7 @@ def test_joined_blobs_are_written_part_by_part() -> None:
 def test_blobs_side_by_side_are_written_in_order(dtype: type, sizes: tuple[int, ...], known: bool) -> None:
     rng = np.random.default_rng(0)
     lying = [rng.integers(-100, 100, size=(size, 200)).astype(dtype) for size in sizes]
-    parts = [transposed(constant(blob(a))).blob if known else blob(a.T.copy()) for a in lying]
+    parts = [transposed_constant(constant(blob(a))).blob if known else blob(a.T.copy()) for a in lying]
     made, expected = beside([each for each in parts if each is not None], "all"), np.concatenate(lying).T
     assert made.name == "all" and made.shape == expected.shape and (made.turned is not None) is known
     assert b"".join(bytes(piece) for piece in chunks(made)) == expected.tobytes()
@@ -298,7 +298,9 @@ def test_blobs_side_by_side_are_written_in_order(dtype: type, sizes: tuple[int, 
 
 def test_elements_narrower_than_a_byte_side_by_side_are_packed() -> None:
     numbers = np.random.default_rng(0).integers(-8, 8, size=(128, 200)).astype(DType.INT4.numpy)
-    made = beside([held for v in (numbers, numbers) if (held := transposed(constant(blob(v))).blob) is not None])
+    made = beside(
+        [held for v in (numbers, numbers) if (held := transposed_constant(constant(blob(v))).blob) is not None]
+    )
     whole = blob(np.concatenate([numbers, numbers]).T.copy())
     assert b"".join(bytes(piece) for piece in chunks(made)) == b"".join(bytes(piece) for piece in chunks(whole))
 

@@ -19,7 +19,7 @@ from lowering import lower
 from passes import optimize
 from passes.legal.legalize import legalize
 from passes.preparing.prepare import prepare
-from passes.rules.nan import assumed, may_be_nan
+from passes.rules.nan import may_be_nan, nan_assumptions
 from passes.targets import target_of
 
 NANS, INF = float("nan"), float("inf")
@@ -128,11 +128,11 @@ def test_the_largest_of_a_whole_image_keeps_nan_as_any_other() -> None:
     image = np.full((1, 2, 3, 3), -INF, np.float32)
     image[0, 1, 1, 1:] = NANS, 5
     graph = irkit.Graph((x,), (irkit.op.GlobalMaxPool(x),))
-    assert [value.op for value in assumed(graph)] == ["GlobalMaxPool"]
+    assert [value.op for value in nan_assumptions(graph)] == ["GlobalMaxPool"]
     kept = prepare(optimize(graph, rules="default+nan"), "onnxruntime-cpu")
     masked = irkit.Graph((x,), (irkit.op.GlobalMaxPool(irkit.op.Where(irkit.op.Less(x, 4.0), -INF, x)),))
     for given in (kept, prepare(masked, "onnxruntime-cpu")):
-        assert not list(assumed(given))
+        assert not list(nan_assumptions(given))
         np.testing.assert_array_equal(session(given).run((image,))[0].ravel(), np.array([-INF, NANS], np.float32))
 
 
@@ -154,7 +154,7 @@ def test_the_rules_come_last_and_once() -> None:
     model = Net()
     graph = lower(model, (IMAGE,))
     kept = optimize(graph, rules="default+nan")
-    assert not list(assumed(kept)) and list(assumed(optimize(graph)))
+    assert not list(nan_assumptions(kept)) and list(nan_assumptions(optimize(graph)))
     assert optimize(kept, rules="default+nan") is kept and optimize(kept) is kept
     assert {value.op for value in optimize(graph, level=1, rules="exact+nan").order} >= {"IsNaN"}
     found = session(legalize(kept, target_of("onnxruntime-cpu"))).run({"x": BROKEN.numpy()})

@@ -18,7 +18,7 @@ from irkit.core.walk import post_order
 from irkit.rewriting.face import explain
 from irkit.rewriting.rules import Rule
 from passes.preparing.fuse import fuse, hold
-from passes.rules.constants import transposed
+from passes.rules.constants import transposed_constant
 from passes.rules.onnxruntime.encoders import ENCODERS, HELD
 from passes.targets import target_of
 
@@ -184,7 +184,7 @@ def test_large_weights_are_written_as_they_lie(dtype: str) -> None:
     held = [const(rng.standard_normal(s).astype(f"float{dtype[1:]}"), name=str(s)) for s in ((140, 130), (8, 130))]
     x, row = param(tensor(dtype, "batch", "length", 130)), param(tensor(dtype, 130))
     for weight in held:
-        ends += [op.MatMul(x, transposed(weight)), op.MatMul(row, transposed(weight))]
+        ends += [op.MatMul(x, transposed_constant(weight)), op.MatMul(row, transposed_constant(weight))]
     graph = Graph((x, row), tuple(ends))
     for shape in ((2, 3, 130), (1, 1, 130), (0, 3, 130), (2, 0, 130)):
         agree(graph, [shape, (130,)])
