@@ -28,7 +28,10 @@ from passes.legal.runtime.slices import SLICES
 
 Function = Callable[[Match, Value], Any]
 
-COVERED = frozenset(("CastLike", "GroupNormalization", "SequenceMap", "SoftmaxCrossEntropyLoss", "Softplus"))
+COVERED = frozenset((
+    "CastLike", "GroupNormalization", "SequenceMap", "SoftmaxCrossEntropyLoss", "Softplus",
+    "MeanVarianceNormalization",
+))  # fmt: skip
 """Operators of which ONNX's definition is never taken."""
 
 

@@ -69,7 +69,8 @@ def window(coefficients: tuple[float, ...]) -> Kernel:
     def kernel(node: Value, size: Array) -> Array:
         count = ints(size)[0]
         span = count if attr(node, "periodic") else count - 1
-        angle = 2 * np.pi * np.arange(count) / max(span, 1)
+        with np.errstate(invalid="ignore"):  # of a symmetric window of one sample ONNX's own definition makes 0 / 0
+            angle = 2 * np.pi * np.arange(count) / np.float64(span)
         found = sum((c * np.cos(k * angle) for k, c in enumerate(coefficients)), np.zeros(count))
         return narrowed_to(found, result_dtype(node))
 

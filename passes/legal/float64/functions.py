@@ -16,6 +16,7 @@ from irkit.core.types import DType, Tuple
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from passes.analysis.questions import number, vector
+from passes.legal.runtime.images import mean_variance_normalization
 from passes.legal.runtime.neighbours import DOUBLE_WINDOWS
 
 Function = Callable[[Value], Value]
@@ -250,17 +251,6 @@ def instance_normalization(m: Match, value: Value) -> Value | None:
     normed = normalized(x, behind, attribute_of(value, "epsilon"))
     along = vector(range(1, x.rank - 1))
     return op.Add(op.Mul(normed, op.Unsqueeze(scale, along)), op.Unsqueeze(bias, along))
-
-
-def mean_variance_normalization(m: Match, value: Value) -> Value | None:
-    """(x - mean) / (sqrt(var) + 1e-9) over axes"""
-    x = value.inputs[0]
-    if x is None:
-        return None
-    over = vector(a % x.rank for a in attribute_of(value, "axes"))
-    centred = op.Sub(x, op.ReduceMean(x, over))
-    spread = op.Sqrt(op.ReduceMean(op.Mul(centred, centred), over))
-    return op.Div(centred, op.Add(spread, number(x, 1e-9)))
 
 
 def layer_normalization(m: Match, value: Value) -> Any:

@@ -57,6 +57,25 @@ def has_no_columns(value: Value) -> bool:
     return bool(value.rank) and type(value.shape[-1]) is int and value.shape[-1] == 0
 
 
+def has_no_elements(value: Value) -> bool:
+    """True for a tensor whose sizes are known, and one of them 0."""
+    return 0 in value.shape and all(type(d) is int for d in value.shape)
+
+
+def no_elements(m: Match) -> Made:
+    """The constant of that shape"""
+    if not has_no_elements(m.root):
+        return decline("the sum has elements, or unknown sizes")
+    return const(np.zeros(m.root.shape, m.root.dtype.numpy))
+
+
+LINEAR_OF_NOTHING: Rules = (
+    Rule("linear_of_nothing", p.Add(hole("product", ops=("MatMul",), where=has_no_elements), hole("bias")), no_elements,
+         True, "Add(MatMul(x[0, n], y), b) -> a constant of no elements"),
+)  # fmt: skip
+"""A rule that no instance can show to be wrong: both sides are empty."""
+
+
 def has_a_vector(product: Value) -> bool:
     """True for a product with an operand of rank 1."""
     return any(v is not None and v.rank == 1 for v in product.inputs)

@@ -20,6 +20,7 @@ from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_va
 from passes.analysis.questions import axes_of, is_known, number, operand, vector
 from passes.analysis.reach import LEAST, may_be_blind
 from passes.legal.runtime import draws, int64
+from passes.legal.runtime.images import affine_grid, mean_variance_normalization
 from passes.legal.runtime.int64 import is_confused
 from passes.legal.runtime.neighbours import max_unpool
 from passes.legal.runtime.refusals import (
@@ -594,7 +595,8 @@ EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     **int64.EXPANSIONS, "Clip": clip, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad, "Mod": mod, "Pow": pow_, "RNN": recurrent,
     "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast, "DFT": cut_spectrum, "OneHot": one_hot,
-    "SoftmaxCrossEntropyLoss": softmax_cross_entropy,
+    "SoftmaxCrossEntropyLoss": softmax_cross_entropy, "AffineGrid": affine_grid,
+    "MeanVarianceNormalization": mean_variance_normalization,
     **dict.fromkeys((*REDUCTIONS, *PLACES), reduction), **draws.EXPANSIONS,
 })  # fmt: skip
 """The expansion of each operator: a value, a tuple of values, or None where it does not apply."""

@@ -13,6 +13,7 @@ import attrs
 
 from irkit.core.ir import Value, item
 from irkit.core.types import HALVES, DType, Tuple
+from passes.legal.runtime.images import has_one_place
 from passes.legal.runtime.int64 import ORDERED, is_confused
 from passes.legal.runtime.limits import ATTENTION, GRID_SAMPLE, SUMS
 from passes.legal.runtime.refusals import (
@@ -115,6 +116,11 @@ REFUSED: tuple[Quirk, ...] = (
     Quirk("scale_of_nothing", ("Attention",), "scale <= 0",
           "ONNX Runtime refuses attention with a scale that is not above 0", "the queries scaled first",
           lambda v: v.attribute("scale", 1) <= 0),
+    Quirk("grid_of_one_place", ("AffineGrid",), "align_corners=1, an axis that may have one place",
+          "ONNX Runtime puts the only place of an axis at its corner, not in the middle", "Ranges, Mul, Add",
+          has_one_place),
+    Quirk("norm_of_equals", ("MeanVarianceNormalization",), "equal numbers throughout",
+          "ONNX Runtime divides by a deviation of 0 to which ONNX adds 1e-9", "its arithmetic", lambda v: True),
     Quirk("clip_without_bound", ("Clip",), "floating-point numbers, a bound left out",
           "ONNX Runtime takes Clip without a bound for one by the largest number, and clips infinities", "Max or Min",
           lacks_bound),
@@ -152,6 +158,8 @@ KEPT_AWAY: tuple[Quirk, ...] = (
           rules=("attention_of_nothing",)),
     Quirk("cross_entropy_of_nothing", ("SoftmaxCrossEntropyLoss",), "a size that may be 0", "it fails",
           "NegativeLogLikelihoodLoss of LogSoftmax", rules=("cross_entropy_of_nothing",)),
+    Quirk("linear_of_nothing", ("Add",), "a product of matrices without elements, of known sizes",
+          "MatMulAddFusion makes a Gemm between Reshapes, which refuse it", "a constant", rules=("linear_of_nothing",)),
     Quirk("einsum_of_nothing", ("Einsum",), "a size that may be 0", "it fails", "If(n > 0, Einsum, 0)",
           rules=("einsum_of_nothing",)),
     Quirk("gather_of_range", ("Gather",), "places of a Range",

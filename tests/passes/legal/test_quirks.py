@@ -9,6 +9,7 @@ import pytest
 from pyrsistent import pmap
 
 from irkit.build import const, op
+from irkit.checking.comparison import compare
 from irkit.core.ir import Graph, param
 from irkit.core.types import tensor
 from irkit.evaluation.interpreter import evaluate
@@ -19,7 +20,7 @@ from passes.legal.opsets.onnx_functions import operators_with_body
 from passes.legal.opsets.operators import OLDER
 from passes.legal.runtime import refusals
 from passes.legal.runtime.division import OVERFLOWS
-from passes.legal.runtime.empty import empty_rules
+from passes.legal.runtime.empty import LINEAR_OF_NOTHING, empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS
 from passes.legal.runtime.limits import ATTENTION, GRID_SAMPLE, SUMS
 from passes.legal.runtime.long_sums import LONG_SUMS
@@ -31,7 +32,15 @@ from passes.rules.nan import KEPT_BY_DEFAULT
 from passes.targets import target_of
 from tests.tables.quirks import PAGE, page
 
-RULES = (*empty_rules(pmap()), *fusion_rules(pmap()), *LONG_SUMS, *OVERFLOWS, *SLICES, *KEPT_BY_DEFAULT)
+RULES = (
+    *empty_rules(pmap()),
+    *fusion_rules(pmap()),
+    *LONG_SUMS,
+    *OVERFLOWS,
+    *SLICES,
+    *LINEAR_OF_NOTHING,
+    *KEPT_BY_DEFAULT,
+)
 WIDENED = frozenset(("ScatterND", "ScatterElements", "MelWeightMatrix"))
 """Operators that legalization computes in a wider element type."""
 
@@ -80,6 +89,38 @@ def test_a_slice_backward_to_an_end_beyond_the_axis_is_empty(end: int, varies: b
     assert found.tolist() == evaluate(graph, given)[0].tolist() == ([3.0, 2.0, 1.0] if end == 0 else [])
     prepared = prepare(graph, "onnxruntime-cpu")
     assert legalize.legalize(prepared, target_of("onnxruntime-cpu")) is prepared
+
+
+@pytest.mark.parametrize("size", ((2, 1, 1, 3), (1, 2, 3, 1), (1, 1, 2, 1, 1), (1, 1, 1, 1)))
+@pytest.mark.parametrize("varies", (False, True), ids=("constant", "computed"))
+def test_the_only_place_of_an_axis_is_the_middle(size: tuple[int, ...], varies: bool) -> None:
+    count = len(size) - 2
+    theta, given = param(tensor("f32", size[0], count, count + 1)), param(tensor("i64", len(size)))
+    grid = op.AffineGrid(theta, given if varies else const(np.array(size)), align_corners=1)
+    agree(
+        Graph((theta, given), (grid,)),
+        np.linspace(-1, 2, count * (count + 1) * size[0]).reshape(theta.shape),
+        np.array(size),
+    )
+
+
+def test_a_norm_of_equal_numbers_is_0() -> None:
+    x = param(tensor("f32", "n", 2, 2, 2))
+    agree(Graph((x,), (op.MeanVarianceNormalization(x),)), np.full((3, 2, 2, 2), 0.5))
+
+
+@pytest.mark.parametrize("shape", ((0, 4), (2, 0, 4), (2, 0, 3, 4)))
+def test_a_linear_layer_of_no_rows_runs(shape: tuple[int, ...]) -> None:
+    x = param(tensor("f32", *shape))
+    weight, bias = const(np.ones((4, 2), np.float32)), const(np.ones(2, np.float32))
+    agree(Graph((x,), (op.Relu(op.Add(op.MatMul(x, weight), bias)),)), np.zeros(shape))
+
+
+def agree(graph: Graph, *arrays: np.ndarray) -> None:
+    """Raises where ONNX Runtime, with its optimizations on, gives something else than the evaluator."""
+    given = [a.astype(p.dtype.numpy) for a, p in zip(arrays, graph.params, strict=True)]
+    found = session(prepare(graph, "onnxruntime-cpu")).run(given)
+    assert compare(evaluate(graph, given), found) is None
 
 
 def test_the_page_is_current() -> None:

@@ -88,3 +88,10 @@ def test_affine_grids() -> None:
     """Of images and of volumes."""
     check(lambda t: affine_grid(t, [2, 3, 4, 5], align_corners=False), torch.randn(2, 2, 3))
     check(lambda t: affine_grid(t, [2, 3, 4, 5, 6], align_corners=True), torch.randn(2, 3, 4))
+
+
+@pytest.mark.filterwarnings("ignore:Since version 1.3.0, affine_grid behavior has changed")
+def test_an_affine_grid_of_one_place_is_the_middle() -> None:
+    theta = torch.randn(2, 2, 3)
+    for size in ([2, 3, 1, 5], [2, 3, 4, 1], [2, 3, 1, 1]):
+        check(lambda t, size=size: affine_grid(t, size, align_corners=True), theta)

@@ -1,0 +1,61 @@
+"""Grids and norms of images of which ONNX Runtime's kernels err where there is one place, or one number throughout."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from irkit.build import const, op
+from irkit.core.ir import Value
+from irkit.core.types import DType
+from irkit.pattern import attribute_of
+from irkit.rewriting.face import Match
+from passes.analysis.questions import number, vector
+
+
+def has_one_place(value: Value) -> bool:
+    """True for an AffineGrid from corner to corner along whose axes there may be one place, which is the middle."""
+    return bool(attribute_of(value, "align_corners")) and any(type(d) is not int or d == 1 for d in value.shape[1:-1])
+
+
+def affine_grid(m: Match, value: Value) -> Value | None:
+    """The places of each axis times their columns of the matrices, and the last column"""
+    theta, size = value.inputs[:2]
+    if theta is None or size is None or not has_one_place(value):
+        return None
+    count = value.rank - 2
+    wide = theta if theta.dtype in (DType.FLOAT, DType.DOUBLE) else op.Cast(theta, to=DType.FLOAT)
+    behind = vector(range(1, 1 + count))
+
+    def column(k: int) -> Value:
+        return op.Unsqueeze(op.Gather(wide, const(np.array(k)), axis=2), behind)
+
+    found = column(count)
+    for axis in range(count):
+        places = op.Unsqueeze(
+            line(size, axis + 2, wide), vector((0, *(n for n in range(1, count + 2) if n != axis + 1)))
+        )
+        found = op.Add(op.Mul(places, column(count - 1 - axis)), found)
+    return found if wide is theta else op.Cast(found, to=theta.dtype)
+
+
+def line(size: Value, axis: int, like: Value) -> Value:
+    """Even places from -1 to 1, as many as `size` says of the axis; 0 where there is one."""
+    one = const(np.array(1))
+    places = op.Gather(size, const(np.array(axis)))
+    places = places if places.dtype is DType.INT64 else op.Cast(places, to=DType.INT64)
+    less = op.Sub(places, one)
+    last = op.Cast(op.Where(op.Greater(less, one), less, one), to=like.dtype)
+    run = op.Cast(op.Range(const(np.array(0)), places, one), to=like.dtype)
+    even = op.Sub(op.Div(op.Mul(run, number(like, 2)), last), number(like, 1))
+    return op.Where(op.Equal(places, one), number(like, 0), even)
+
+
+def mean_variance_normalization(m: Match, value: Value) -> Value | None:
+    """(x - mean) / (sqrt(var) + 1e-9) over axes"""
+    x = value.inputs[0]
+    if x is None:
+        return None
+    over = vector(a % x.rank for a in attribute_of(value, "axes"))
+    centred = op.Sub(x, op.ReduceMean(x, over))
+    spread = op.Sqrt(op.ReduceMean(op.Mul(centred, centred), over))
+    return op.Div(centred, op.Add(spread, number(x, 1e-9)))
