@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 
 from irkit import dims
+from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from lowering.direct.tracer import Tracer
 from lowering.records.types import DTYPES
@@ -80,6 +81,10 @@ def viewed(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """view(x, sizes) and its like: as many elements as x has, one of the sizes may be -1"""
     x = args[0]
     named = args[1] if len(args) > 1 else next(iter(kwargs.values()))
+    if isinstance(named, Value):  # view_as, reshape_as
+        named = named.shape
+    if not isinstance(named, list | tuple):
+        return None  # another element type, whose size tells the last dimension
     return Tensor(x.dtype, in_order(tracer, list(named), dims.product(x.shape)))
 
 
@@ -113,7 +118,7 @@ def bags(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     return tuple(Tensor(DTYPES[t.dtype], tuple(map(dim, t.shape))) for t in twins)
 
 
-VIEWS = "view reshape _unsafe_view view_copy _reshape_copy".split()
+VIEWS = "view reshape _unsafe_view view_copy _reshape_copy view_as reshape_as".split()
 SPLITS = "split split_with_sizes unsafe_split unsafe_split_with_sizes split_copy".split()
 BAGS = "embedding_bag _embedding_bag _embedding_bag_forward_only".split()
 

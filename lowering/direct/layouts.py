@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import sympy
@@ -10,6 +11,8 @@ import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from irkit import dims
+from lowering.direct.points import allowed
+from lowering.direct.requirements import REFUSED, laid_out, number
 from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle
 from lowering.direct.tracer import Tracer
@@ -48,7 +51,7 @@ def strides_of(handle: Handle) -> tuple[dims.Dim, ...]:
 def is_part(handle: Handle) -> bool:
     """Whether a tensor is a part of another whose sizes vary, so that these tell how it is laid out."""
     whole = handle.memory.content.shape
-    if not handle.lenses or dims.are_numbers(whole):
+    if not handle.lenses or (dims.are_numbers(whole) and dims.are_numbers(handle.value.shape)):
         return False
     return dims.same(dims.product(handle.value.shape), dims.product(whole)) is not True
 
@@ -86,6 +89,57 @@ def refuse_part(handle: Handle) -> None:
             "the model asks for the layout of a part of a tensor whose sizes vary",
             hint="call contiguous() without asking, or use capture='torch.export'",
         )
+
+
+def contiguous_to_all(tracer: Tracer, handle: Handle, memory_format: torch.memory_format) -> None:
+    """Keeps that sizes are such that a tensor lies in order, or does not, as in the example.
+
+    Raises LoweringError for a part of a tensor.
+    """
+    refuse_part(handle)
+    shape = handle.value.shape
+
+    def in_order(sizes: Mapping[str, Any]) -> bool:
+        found = laid_out(handle.twin, [number(d, sizes) for d in shape])
+        return found.is_contiguous(memory_format=memory_format)
+
+    keep_answer(tracer, shape, in_order)
+
+
+def keep_answer(tracer: Tracer, shape: Sequence[dims.Dim], question: Callable[[Mapping[str, Any]], Any]) -> None:
+    """Keeps what changes the answer to a question about the layout of a tensor: the sizes 0 and 1, or others than such
+    of the example."""
+    asked = tracer.asked
+    names = dict.fromkeys(s.name for d in shape for s in dims.symbols_of(d) if s.name in asked.hints)
+    answer = question(asked.hints)
+    if names and question({**asked.hints, **tracer.others}) != answer:
+        small_ones = [name for name in names if asked.hints[name] < 2] or names
+        for name in small_ones:
+            asked.condition(sympy.Eq(dims.symbol(name), asked.hints[name]), True)
+    some = list(names)[:MOST]
+    for small in sorted(product((None, 0, 1), repeat=len(some)), key=lambda each: len(some) - each.count(None)):
+        point = {name: size for name, size in zip(some, small, strict=True) if size is not None}
+        sizes = {**asked.hints, **point}
+        if allowed(asked, sizes):
+            try:
+                same = question(sizes) == answer
+            except REFUSED:
+                continue  # torch refuses the sizes, or no tensor has them
+            if not same:
+                asked.condition(sympy.And(*(sympy.Eq(dims.symbol(n), size) for n, size in point.items())), False)
+
+
+MOST = 4
+"""Of how many sizes all are tried together."""
+
+
+def strides_to_all(tracer: Tracer, handle: Handle) -> None:
+    """Keeps that no axis has the size 0 or 1, at which torch tells other strides than products of sizes."""
+    for size, step in zip(handle.value.shape, handle.twin.stride(), strict=True):
+        if type(size) is not int:
+            least = 2 if step == 0 else 1
+            if tracer.asked.hint(size) >= least:
+                tracer.asked.condition(sympy.Ge(size, least), True)
 
 
 def contiguous(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from lowering.direct.control import higher_order
 from lowering.direct.indexing import INDEXING, selected
-from lowering.direct.layouts import refuse_part
+from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.operators import call
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer, is_wrapped
@@ -71,7 +71,10 @@ class Functions(TorchFunctionMode):
         if func is torch.Tensor.tolist and type(args[0]) is Traced:
             return listed(args[0])
         if func is torch.Tensor.is_contiguous and type(args[0]) is Traced:
-            refuse_part(args[0].handle)
+            form = args[1] if len(args) > 1 else (kwargs or {}).get("memory_format", torch.contiguous_format)
+            contiguous_to_all(self.own, args[0].handle, form)
+        if func is torch.Tensor.stride and type(args[0]) is Traced:
+            strides_to_all(self.own, args[0].handle)
         if func in INDEXING and not kwargs and type(args[0]) is Traced:
             args = selected(*args)
         return func(*args, **(kwargs or {}))

@@ -15,6 +15,7 @@ from lowering.direct.converting import (
     Decomposed,
     Info,
     converted,
+    flattened,
     info_of,
     listed,
     on_twins_if_possible,
@@ -24,7 +25,7 @@ from lowering.direct.converting import (
 )
 from lowering.direct.data import DATA, nothing
 from lowering.direct.layouts import QUESTIONS, is_part
-from lowering.direct.requirements import require, require_masks
+from lowering.direct.requirements import require, require_broadcast, require_masks
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
 from lowering.direct.writes import as_shown, batch_norm, written
@@ -122,7 +123,9 @@ def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Map
     twin = torch.empty(sizes, dtype=TORCH[made.dtype], device=META)
     name = tracer.name(func)
     (value,) = settled(tracer, func, [made], [twin], name, value_args)
-    if not info_of(func).pointwise:
+    if info_of(func).pointwise:
+        require_broadcast(tracer, flattened((*value_args, *value_kwargs.values())))
+    else:
         require(tracer, func, args, kwargs, [value], False)
     return tracer.tensor(twin, value, name)
 

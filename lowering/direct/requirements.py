@@ -21,6 +21,7 @@ from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.errors import DimensionError
+from lowering.direct.points import allowed
 from lowering.direct.sizes import SizeNode, holds
 from lowering.direct.tracer import Alike, Tracer, next_prime
 from lowering.errors import LoweringError
@@ -61,12 +62,16 @@ class Met:
 
     def told(self, sizes: Sizes) -> Any:
         """What torch gives on the meta device for these sizes of the names. Raises Refused."""
+        return self.carried_out(sizes)[1]
+
+    def carried_out(self, sizes: Sizes) -> tuple[list[Any], Any]:
+        """(the arguments on the meta device for these sizes of the names, what torch gives). Raises Refused."""
         tracer = self.tracer
 
         def resized(each: Any) -> Any:
             if isinstance(each, torch.Tensor):
                 handle = tracer.handle(each)
-                return laid_out(handle.twin, [number(d, sizes) for d in handle.value.shape])
+                return laid_out(handle.twin, [sizes[d] if d in sizes else number(d, sizes) for d in handle.value.shape])
             if isinstance(each, torch.SymInt):
                 return plain_number(each.node.expr, sizes) if isinstance(each.node, SizeNode) else int(each)
             if isinstance(each, torch.SymFloat | torch.SymBool):
@@ -79,7 +84,8 @@ class Met:
             given = {name: resized(each) for name, each in self.kwargs.items() if name != "pin_memory"}
             if self.device and all(a.name != "device" for a in self.func._schema.arguments[: len(self.args)]):
                 given["device"] = META
-            return self.func(*map(resized, self.args), **given)
+            args = [*map(resized, self.args)]
+            return args, self.func(*args, **given)
         except DimensionError:
             raise Refused from None
         except REFUSED as error:
@@ -95,9 +101,7 @@ class Met:
 
     def allowed(self, sizes: Sizes) -> bool:
         """Whether the conditions that were kept so far allow these sizes."""
-        asked = self.tracer.asked
-        inside = all(sizes[name] in known for name, known in asked.ranges.items() if name in sizes)
-        return inside and all(holds(guard.expr, sizes) is not False for guard in asked.kept.values())
+        return allowed(self.tracer.asked, sizes)
 
     def broken(self, sizes: Sizes) -> bool:
         """Whether torch refuses the operator at sizes that no condition excludes."""
@@ -144,6 +148,8 @@ def require(
     if met.hangs_on_others():
         tracer.unproven = True
         return
+    for dim in computed_dims(met):
+        at_least_in_all(met, dim)
     least = {s.name: lowest(met, s.name) for s in symbols}
     alone = ({name: size} for name, size in least.items())
     if any(met.broken({**tracer.asked.hints, **some}) for some in (least, *alone)) and met.taken(tracer.asked.hints):
@@ -170,6 +176,19 @@ def require_masks(tracer: Tracer, func: Any, args: Sequence[Any]) -> None:
         for size in tracer.handle(index).value.shape:
             tracer.asked.equal(size, shape[axis])
             axis += 1
+
+
+def require_broadcast(tracer: Tracer, operands: Sequence[Any]) -> None:
+    """Keeps that sizes which meet a number in operands that are broadcast are that number, or 1."""
+    shapes = {v.shape for v in operands if isinstance(v, Value) and isinstance(v.type, Tensor) and v.shape}
+    if len(shapes) < 2:
+        return
+    for axis in range(1, max(map(len, shapes)) + 1):
+        sizes = {s[-axis] for s in shapes if len(s) >= axis} - {1}
+        for fixed in [size for size in sizes if type(size) is int]:
+            for size in sizes - {fixed}:
+                if type(size) is not int:
+                    tracer.asked.required(sympy.Or(sympy.Eq(size, fixed), sympy.Eq(size, 1)))
 
 
 def greatest(met: Met, name: str) -> int:
@@ -268,16 +287,20 @@ def ordered(met: Met, symbols: Sequence[Any]) -> None:
                 continue
             less, more = (one, two) if sizes[one.name] < sizes[two.name] else (two, one)
             hints = tracer.asked.hints
-            if hints[less.name] <= hints[more.name]:
-                keep_order(met, less, more, sizes)
+            if hints[less.name] <= hints[more.name] and keep_order(met, less, more, sizes):
                 tracer.others.update(sizes)
                 return
 
 
-def keep_order(met: Met, less: Any, more: Any, sizes: Sizes) -> None:
-    """Keeps that a size is less than another, or at most that where torch takes equal ones."""
+def keep_order(met: Met, less: Any, more: Any, sizes: Sizes) -> bool:
+    """Keeps that a size is less than another, or at most that where torch takes equal ones; False where that is not so
+    for the example."""
     equal = {**sizes, less.name: sizes[more.name]}
-    met.keep(sympy.Lt(less, more) if met.broken(equal) else sympy.Le(less, more))
+    found = sympy.Lt(less, more) if met.broken(equal) else sympy.Le(less, more)
+    if holds(found, met.tracer.asked.hints) is False:
+        return False
+    met.keep(found)
+    return True
 
 
 def of_one(met: Met, symbol: Any, other: int) -> None:
@@ -294,7 +317,12 @@ def of_one(met: Met, symbol: Any, other: int) -> None:
     above = [size for size in near if met.allowed({**hints, name: size})]
     refused = [broken(size) for size in above]
     if all(refused):
-        met.keep(sympy.Le(symbol, hint))
+        first = lowest(met, name)
+        below = dict.fromkeys((*range(first, min(first + NEARBY, hint)), *range(max(hint - NEARBY, first), hint)))
+        less = [size for size in below if met.allowed({**hints, name: size})]
+        taken = [size for size in less if not broken(size)]
+        one_of: list[Any] = [sympy.Eq(symbol, size) for size in (*taken, hint)]
+        met.keep(sympy.Le(symbol, hint) if taken == less else sympy.Or(*one_of))
         tracer.others[name] = min(hint, tracer.others[name])
         return
     for factor in range(2, hint + 1):
@@ -303,7 +331,8 @@ def of_one(met: Met, symbol: Any, other: int) -> None:
             tracer.others[name] = -(-tracer.others[name] // factor) * factor
             return
     last = last_taken(broken, hint, other)
-    if all(broken(size) for size in (last + 1, last + 2, other)):
+    holes = any(gone for size, gone in zip(above, refused, strict=True) if size <= last)
+    if not holes and all(broken(size) for size in (last + 1, last + 2, other)):
         met.keep(sympy.Le(symbol, last))
         tracer.others[name] = min(last, tracer.others[name])
 
@@ -329,6 +358,27 @@ def at_least(met: Met, symbol: Any) -> None:
         low, high = (middle, high) if met.broken({**hints, name: middle}) else (low, middle)
     met.keep(sympy.Ge(symbol, low + 1))
     tracer.asked.refused.add(sympy.Ge(symbol, low + 1))
+
+
+def computed_dims(met: Met) -> list[Any]:
+    """The dimensions of operands that are computed of names."""
+    shapes = shapes_in(met.tracer, [each for each in met.args if isinstance(each, torch.Tensor)])
+    return [d for d in dict.fromkeys(shapes) if type(d) is not int and not d.is_Symbol]
+
+
+def at_least_in_all(met: Met, dim: Any) -> None:
+    """Keeps the least size that torch takes of a dimension that is computed of names."""
+    hints, known = met.tracer.asked.hints, met.tracer.asked.ranges
+    first, top = max(dims.bounds(dim, known).lo, 0), met.tracer.asked.hint(dim)
+
+    def refused(size: int) -> bool:
+        sizes: Any = {**hints, dim: size}
+        return not met.taken(sizes)
+
+    if first < top and refused(first):
+        last = next((size for size in range(first + 1, min(first + NEARBY, top) + 1) if not refused(size)), None)
+        if last is not None:
+            met.keep(sympy.Ge(dim, last))
 
 
 def above_negative(met: Met, symbol: Any, symbols: Sequence[Any]) -> None:

@@ -20,6 +20,7 @@ from irkit.core.origins import Origin
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Range
 from lowering.direct.examples import Examples, reaches_parameter
+from lowering.direct.points import moved
 from lowering.direct.sizes import Questions, RoomNode, holds, size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.errors import LoweringError
@@ -127,10 +128,9 @@ class Tracer:
         return ""
 
     def heard(self, condition: Any) -> None:
-        """Brings the sizes to compare with to those of the example, where they break what was asked."""
-        symbols = condition.free_symbols
+        """Takes other sizes to compare with, where these break what was asked."""
         if holds(condition, self.others) is not True:
-            self.others.update({s.name: self.asked.hints[s.name] for s in symbols if s.name in self.asked.hints})
+            self.others.update(moved(self.asked, self.others, condition))
 
     def name(self, func: Any) -> str:
         """The name of the next node of an operator: `add`, `add_1`, as FX counts them."""

@@ -243,7 +243,7 @@ def stamp_origin(scope: Scope, value: Value, origin: Origin) -> Value:
 
 def stamped_all(scope: Scope, refined: Mapping[Value, Type], origin: Origin) -> Mapping[Value, Value]:
     """What each key becomes: of its refined type, stamped as by `stamp_origin`, with what they share made anew once."""
-    new = {v: v if v.type is t else v.with_type(t) for v, t in refined.items() if is_placed(v)}
+    new = {v: retyped(v, t, origin) for v, t in refined.items() if is_placed(v)}
     for v in walk.post_order(tuple(refined), stop=is_placed):
         inputs = tuple(None if i is None else new.get(i, i) for i in v.inputs)
         attributes = v.attributes
@@ -251,6 +251,15 @@ def stamped_all(scope: Scope, refined: Mapping[Value, Type], origin: Origin) -> 
             inputs, attributes = with_binders(scope, v)
         new[v] = Value(v.op, inputs, attributes, v.bodies, refined.get(v, v.type), origin)
     return new
+
+
+def retyped(value: Value, type_: Type, origin: Origin) -> Value:
+    """A value of a refined type; a parameter stays what it is, and what follows sees a copy of it."""
+    if value.type is type_ or value.type == type_:
+        return value
+    if value.op == PARAM:
+        return Value("Identity", (value,), (), (), type_, origin)
+    return value.with_type(type_)
 
 
 def is_placed(value: Value) -> bool:

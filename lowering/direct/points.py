@@ -1,0 +1,47 @@
+"""Other sizes than the example's that the conditions kept so far allow."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy
+
+from lowering.direct.sizes import Questions, holds
+
+TRIES = 30
+"""How many sizes are drawn in search of some that all conditions allow."""
+
+
+def moved(asked: Questions, others: Mapping[str, Any], condition: Any) -> dict[str, Any]:
+    """New sizes for the symbols of a condition that the `others` break: some that no condition excludes, as far from
+    the example's as is found, else the example's own."""
+    names = [s.name for s in condition.free_symbols if s.name in asked.hints]
+    example = {name: asked.hints[name] for name in names}
+    if isinstance(condition, sympy.Eq) and len(names) == 1:
+        return example
+    rng = random.Random(0)
+    best, score = example, 0
+    for _ in range(TRIES):
+        drawn = {name: drawn_size(rng, asked, name, others) for name in names}
+        far = sum(size != example[name] for name, size in drawn.items())
+        if far > score and allowed(asked, {**others, **drawn}):
+            best, score = drawn, far
+        if score == len(names):
+            break
+    return best
+
+
+def drawn_size(rng: random.Random, asked: Questions, name: str, others: Mapping[str, Any]) -> int:
+    """A size near the example's, or another's."""
+    hint = asked.hints[name]
+    offers: Sequence[int] = (hint, hint + 1, hint + 2, hint + rng.randint(1, 9), max(hint - 1, 0), others.get(name, hint))
+    size = rng.choice(offers)
+    return size if name not in asked.ranges or size in asked.ranges[name] else hint
+
+
+def allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
+    """Whether ranges and the conditions kept so far allow sizes."""
+    inside = all(sizes[name] in known for name, known in asked.ranges.items() if name in sizes)
+    return inside and all(holds(guard.expr, sizes) is not False for guard in asked.kept.values())
