@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -33,10 +33,20 @@ def moved(asked: Questions, others: Mapping[str, Any], condition: Any) -> dict[s
     return best
 
 
+def drawn_points(asked: Questions, names: Sequence[str], others: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+    """Some sizes of these names that no condition excludes."""
+    rng = random.Random(1)
+    for _ in range(TRIES):
+        point = {name: drawn_size(rng, asked, name, others) for name in names}
+        if allowed(asked, {**others, **point}):
+            yield point
+
+
 def drawn_size(rng: random.Random, asked: Questions, name: str, others: Mapping[str, Any]) -> int:
     """A size near the example's, or another's."""
     hint = asked.hints[name]
-    offers: Sequence[int] = (hint, hint + 1, hint + 2, hint + rng.randint(1, 9), max(hint - 1, 0), others.get(name, hint))
+    less = hint - 1 if hint > 2 else hint  # at 1 all is broadcast
+    offers: Sequence[int] = (hint, hint + 1, hint + 2, hint + rng.randint(1, 9), less, others.get(name, hint))
     size = rng.choice(offers)
     return size if name not in asked.ranges or size in asked.ranges[name] else hint
 

@@ -11,6 +11,7 @@ compared, too, so that no dimension is told wrongly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -21,7 +22,8 @@ from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.errors import DimensionError
-from lowering.direct.points import allowed
+from lowering.direct.expected import KNOWN
+from lowering.direct.points import allowed, drawn_points
 from lowering.direct.sizes import SizeNode, holds
 from lowering.direct.tracer import Alike, Tracer, next_prime
 from lowering.errors import LoweringError
@@ -148,6 +150,7 @@ def require(
     if met.hangs_on_others():
         tracer.unproven = True
         return
+    elsewhere(met, symbols)
     for dim in computed_dims(met):
         at_least_in_all(met, dim)
     least = {s.name: lowest(met, s.name) for s in symbols}
@@ -358,6 +361,28 @@ def at_least(met: Met, symbol: Any) -> None:
         low, high = (middle, high) if met.broken({**hints, name: middle}) else (low, middle)
     met.keep(sympy.Ge(symbol, low + 1))
     tracer.asked.refused.add(sympy.Ge(symbol, low + 1))
+
+
+def elsewhere(met: Met, symbols: Sequence[Any]) -> None:
+    """Keeps what torch requires of dimensions that are computed of names, where these might agree by chance."""
+    tracer, found = met.tracer, computed_dims(met)
+    if not found or met.func._schema.name in KNOWN:
+        return
+    apart: dict[Any, int] = dict(tracer.others)
+    for dim in found:
+        apart[dim] = next_prime(max(apart.values()))
+    if met.taken(apart):
+        return
+    names = [s.name for s in symbols]
+    for point in islice(drawn_points(tracer.asked, names, tracer.others), POINTS):
+        if not met.taken({**tracer.others, **point}):
+            tracer.others.update(point)
+            relate(met)
+            return
+
+
+POINTS = 6
+"""At how many other sizes an operator is run whose operands have computed dimensions that hang together."""
 
 
 def computed_dims(met: Met) -> list[Any]:

@@ -49,6 +49,10 @@ def empty_rules(ranges: Ranges) -> Rules:
              False, "SoftmaxCrossEntropyLoss(x, y) -> NegativeLogLikelihoodLoss(LogSoftmax(x), y)"),
         Rule("einsum_of_nothing", hole("einsum", ops=("Einsum",)), lambda m: einsum(m, ranges), True,
              "Einsum -> If(n > 0, Einsum, 0)"),
+        Rule("norm_of_nothing", hole("norm", ops=("LayerNormalization",)), lambda m: normalized(m, ranges), True,
+             "LayerNormalization -> If(n > 0, LayerNormalization, x)"),
+        Rule("expansion_to_nothing", p.Expand(hole("x"), hole("shape")), expanded_to_nothing, True,
+             "Expand(x[1, n], [0, n]) -> Slice(x, 0, 0)", sample=_expansion_to_nothing),
     )  # fmt: skip
 
 
@@ -353,3 +357,45 @@ def einsum(m: Match, ranges: Ranges) -> Made:
         return zeros()
     there = op.Greater(sizes_value(m, (dims.product(doubtful),), 0, sources), const(0))
     return op.If(there, then_branch=lambda: (sums(),), else_branch=lambda: (zeros(),))[0]
+
+
+def normalized(m: Match, ranges: Ranges) -> Made:
+    """What there is, normalized, where rows have elements; else the rows as they are: ONNX Runtime refuses them"""
+    value = m.root
+    x = value.inputs[0]
+    if x is None or isinstance(value.type, Tuple):
+        return decline("the mean and deviation are asked for")
+    axis = value.attribute("axis", -1) % x.rank
+    doubtful = [d for d in x.shape[axis:] if not is_positive(d, ranges)]
+    if not doubtful:
+        return decline("there are elements")
+    sources = bound_by(x)
+    if not is_bound(m, (*doubtful, *x.shape), sources):
+        return decline("nothing tells the sizes")
+    if any(type(d) is int for d in doubtful):
+        return x
+
+    def some() -> Value:
+        full = [v and op.Reshape(v, built(m, [dims.maximum(d, 1) if d in doubtful else d for d in v.shape], 1, sources))
+                for v in value.inputs]  # fmt: skip
+        made = call(value.op, full, dict(value.attributes))
+        return op.Reshape(made, built(m, x.shape, 1, sources), allowzero=1)
+
+    there = op.Greater(built(m, (dims.product(doubtful),), 0, sources), const(0))
+    return op.If(there, then_branch=lambda: (some(),), else_branch=lambda: (op.Identity(x),))[0]
+
+
+def _expansion_to_nothing(rng: np.random.Generator) -> Value:
+    size = "n" if rng.random() < 0.5 else int(rng.integers(1, 4))
+    return op.Expand(param(tensor("f32", 1, size)), const([0, 1]))
+
+
+def expanded_to_nothing(m: Match) -> Made:
+    """A part without elements: ONNX Runtime takes the Expand for none where every size of x is 1 or stays as it is"""
+    x, shape = m.x, m.root.shape
+    gap = len(shape) - x.rank
+    axes = [a for a, d in enumerate(x.shape) if type(d) is int and d == 1 and shape[gap + a] == 0]
+    if not axes:
+        return decline("no size of 1 becomes 0")
+    count = len(axes)
+    return op.Expand(op.Slice(x, [0] * count, [0] * count, axes), m.shape)

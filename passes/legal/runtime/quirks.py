@@ -162,6 +162,10 @@ KEPT_AWAY: tuple[Quirk, ...] = (
           "MatMulAddFusion makes a Gemm between Reshapes, which refuse it", "a constant", rules=("linear_of_nothing",)),
     Quirk("einsum_of_nothing", ("Einsum",), "a size that may be 0", "it fails", "If(n > 0, Einsum, 0)",
           rules=("einsum_of_nothing",)),
+    Quirk("norm_of_nothing", ("LayerNormalization",), "rows that may be empty", "it fails",
+          "If(n > 0, LayerNormalization, x)", rules=("norm_of_nothing",)),
+    Quirk("expansion_to_nothing", ("Expand",), "a size of 1 that becomes 0", "ExpandElimination takes it for none",
+          "a Slice of no elements", rules=("expansion_to_nothing",)),
     Quirk("gather_of_range", ("Gather",), "places of a Range",
           "GatherSliceToSplitFusion and GatherToSliceFusion make a Slice, of which negative numbers count from the end "
           "and others are cut off", "the Range counted from its start", rules=("gather_of_range",)),

@@ -183,3 +183,23 @@ def test_products_of_nothing_are_zero_with_what_is_added(rows: Any) -> None:
     graph = Graph((a, b), (op.Add(op.MatMul(a, b), const(np.array([1.0, -1.0], np.float32))),))
     (found,) = ran(graph, np.zeros((3, 2, 0), np.float32), np.zeros((0, 2), np.float32))
     np.testing.assert_array_equal(found, np.broadcast_to(np.array([1.0, -1.0], np.float32), (3, 2, 2)))
+
+
+@pytest.mark.parametrize("n", (0, 1, 3))
+def test_rows_of_any_length_are_normalized(n: int) -> None:
+    x = param(Tensor(DType.FLOAT, (2, N)))
+    scale = op.Expand(const(np.float32(1)), shape_vector([N]))
+    array = np.arange(2 * n, dtype=np.float32).reshape(2, n)
+    (found,) = ran(Graph((x,), (op.LayerNormalization(x, scale),)), array)
+    (told,) = evaluate(Graph((x,), (op.LayerNormalization(x, scale),)), [array])
+    np.testing.assert_allclose(found, told, rtol=1e-5, atol=1e-6)
+    assert found.shape == (2, n)
+
+
+@pytest.mark.parametrize("m", (0, 1, 3))
+def test_a_row_becomes_none(m: int) -> None:
+    x = param(Tensor(DType.FLOAT, (1, N)))
+    nothing = op.Expand(x, shape_vector([0, N]))
+    graph = optimize(Graph((x,), (op.Reshape(op.Add(nothing, const(np.float32(1))), [-1]),)))
+    (found,) = ran(graph, np.ones((1, m), np.float32))
+    assert found.shape == (0,)
