@@ -376,12 +376,14 @@ def normalized(m: Match, ranges: Ranges) -> Made:
         return x
 
     def some() -> Value:
-        full = [v and op.Reshape(v, built(m, [dims.maximum(d, 1) if d in doubtful else d for d in v.shape], 1, sources))
-                for v in value.inputs]  # fmt: skip
+        shapes = {
+            v: [dims.maximum(d, 1) if d in doubtful else d for d in v.shape] for v in value.inputs if v is not None
+        }
+        full = [v and op.Reshape(v, sizes_value(m, shapes[v], 1, sources)) for v in value.inputs]
         made = call(value.op, full, dict(value.attributes))
-        return op.Reshape(made, built(m, x.shape, 1, sources), allowzero=1)
+        return op.Reshape(made, sizes_value(m, x.shape, 1, sources), allowzero=1)
 
-    there = op.Greater(built(m, (dims.product(doubtful),), 0, sources), const(0))
+    there = op.Greater(sizes_value(m, (dims.product(doubtful),), 0, sources), const(0))
     return op.If(there, then_branch=lambda: (some(),), else_branch=lambda: (op.Identity(x),))[0]
 
 
