@@ -310,8 +310,7 @@ def captured_already(model: str | os.PathLike[str] | ExportedProgram, options: E
         with register_classes() as known:
             name, how = name_of(model.graph_module), "the ExportedProgram given"
             captured = of_given_program(model, name, known, how, options)
-        captured = with_dropped(captured, ranges_of_program(model))
-        return attrs.evolve(captured, notes=(*captured.notes, *notes_of_lost(model)))
+        return with_dropped(captured, ranges_of_program(model))
     with Registrations() as known:
         path = Path(model)
         program = load_program(path, known)
@@ -387,7 +386,8 @@ def with_dropped(captured: Captured, ranges: Mapping[str, tuple[int, int | None]
     kept = [g for g in captured.guards if not (g.kind == "assertion" and g.expr is not None and said_of(g) in stated)]
     known = {said_of(guard) for guard in kept if guard.expr is not None}
     more = [guard for guard in told if said_of(guard) not in known]
-    return attrs.evolve(captured, guards=(*kept, *more), dropped=dropped)
+    notes = (*captured.notes, *notes_of_lost(captured.program, dropped))
+    return attrs.evolve(captured, guards=(*kept, *more), dropped=dropped, notes=notes)
 
 
 def said_of(guard: Guard) -> str:

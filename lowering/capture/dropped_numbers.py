@@ -2,15 +2,16 @@
 
 After `torch._check(mask.sum().item() == 6)` dynamo writes 6 wherever the number stood. Where nothing but the check
 needed it, the program has neither the number nor the check: what is left is the operator that the number was taken out
-of, whose result nothing uses, and the range of a symbol that no node mentions. Where there is one of each
-they belong together, and the condition is kept; where there are more, it can only be told: torch keeps no lines.
+of, whose result nothing uses, and the range of a symbol that no node mentions. The example of the program tells which
+belong together: there the operator gives that number. Where the operator is gone too, as is `ints[1]`, or where
+another size stands for the number, the condition can only be told: torch keeps no lines.
 """
 
 from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,16 @@ import attrs
 import sympy
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
 from torch.fx import Node
+from torch.fx.node import map_arg
 
 from lowering.capture.deferred import symbols_recorded
 from lowering.capture.guards.guards import Guard, ranges_of
+from lowering.records.programs import state_of_program
 from lowering.records.sizes import is_unbacked
 from lowering.records.source_lines import line_of
+from lowering.records.torch_internals import pytree
 
 _MODELS = "models/"
 _OLDER = "serialized_exported_program.json"
@@ -31,30 +36,83 @@ _OLDER = "serialized_exported_program.json"
 
 @attrs.frozen
 class Dropped:
-    """The FX node that a number was taken out of, what the model said that it is, and the line."""
+    """The FX nodes that numbers may have been taken out of, what the model said that `count` of them are, the line."""
 
-    node: str
+    nodes: tuple[str, ...]
     text: str
     number: int
     source: str
+    count: int = 1
 
 
 def dropped_numbers(
     program: ExportedProgram, written: Mapping[str, tuple[int, int | None]]
 ) -> tuple[tuple[Dropped, ...], tuple[Guard, ...]]:
     """(what can be asserted again, what can only be told) of a program whose symbols have these ranges."""
-    settled = {s: low for s, (low, high) in written.items() if low == high and is_unbacked(s)}
+    settled = {s: low for s, (low, high) in written.items() if low is not None and low == high and is_unbacked(s)}
     recorded = symbols_recorded(program.graph_module) if settled else set()  # it takes a look at each node
-    settled = {s: low for s, low in settled.items() if s not in recorded}
+    settled = without_kept(program, {s: low for s, low in settled.items() if s not in recorded})
     if not settled:
         return (), ()
-    dead = [node for node in program.graph.nodes if is_unused_number(node)]
-    if len(settled) == len(dead) == 1:
-        ((symbol, number),) = settled.items()
-        return (Dropped(dead[0].name, f"{symbol} == {number}", number, line_of_node(dead[0])),), ()
+    unused = [node for node in program.graph.nodes if is_unused_number(node)]
+    known = numbers_of_example(program, unused)
+    found: list[Dropped] = []
+    told: list[str] = []
+    for number in dict.fromkeys(settled.values()):
+        symbols = [s for s, n in settled.items() if n == number]
+        nodes = [n for n in unused if known.get(n.name) == number] if known else alone(unused, settled)
+        if len(nodes) == len(symbols):
+            pairs = zip(nodes, symbols, strict=True)
+            found += [Dropped((n.name,), f"{s} == {number}", number, line_of_node(n)) for n, s in pairs]
+        elif len(nodes) > len(symbols):
+            text = " and ".join(f"{s} == {number}" for s in symbols)
+            names = tuple(node.name for node in nodes)
+            found.append(Dropped(names, text, number, line_of_node(nodes[0]), len(symbols)))
+        else:
+            told += symbols
     # A number that something still needs is asserted of the symbol that it has by now.
-    equal = [(s, sympy.Eq(sympy.Symbol(s, integer=True), n)) for s, n in settled.items() if dead]
-    return (), tuple(Guard(expr, f"{s} == {settled[s]}", kind="assertion") for s, expr in equal)
+    equal = [(s, sympy.Eq(sympy.Symbol(s, integer=True), settled[s])) for s in told]
+    return tuple(found), tuple(Guard(expr, f"{s} == {settled[s]}", kind="assertion") for s, expr in equal)
+
+
+def without_kept(program: ExportedProgram, settled: Mapping[str, int]) -> dict[str, int]:
+    """The symbols less one for each number that the program still takes out of its data, and records as that: it is
+    checked there."""
+    found = dict(settled)
+    for node in program.graph.nodes if settled else ():
+        recorded = node.meta.get("val")
+        if node.target is torch.ops.aten.item.default and type(recorded) is int:
+            found.pop(next((s for s, n in found.items() if n == recorded), ""), None)
+    return found
+
+
+def alone(unused: list[Node], settled: Mapping[str, int]) -> list[Node]:
+    """The one node for the one number, where no example tells; else none."""
+    return unused if len(unused) == len(settled) == 1 else []
+
+
+def numbers_of_example(program: ExportedProgram, nodes: Sequence[Node]) -> dict[str, int]:
+    """What these nodes give for the example of a program, by name; empty where it has none, or cannot be run."""
+    if not nodes or program.example_inputs is None:
+        return {}
+    needed = set(nodes)
+    for node in reversed(program.graph.nodes):
+        needed |= set(node.all_input_nodes) if node in needed else set()
+    given = iter(pytree.tree_leaves(program.example_inputs))
+    state, made = state_of_program(program), dict[Node, Any]()
+    inputs = {
+        spec.arg.name: next(given, None) if spec.kind is InputKind.USER_INPUT else state.get(str(spec.target))
+        for spec in program.graph_signature.input_specs
+        if hasattr(spec.arg, "name")
+    }
+    try:
+        with torch.no_grad():
+            for node in (n for n in program.graph.nodes if n in needed):
+                args, kwargs = map_arg((node.args, node.kwargs), made.__getitem__)
+                made[node] = inputs[node.name] if node.op == "placeholder" else node.target(*args, **kwargs)
+        return {node.name: int(made[node]) for node in nodes}
+    except Exception:  # whatever an operator of the user's own may raise
+        return {}
 
 
 def line_of_node(node: Node) -> str:
@@ -62,18 +120,23 @@ def line_of_node(node: Node) -> str:
     return line_of(node.meta.get("stack_trace") or "")
 
 
-def notes_of_lost(program: ExportedProgram) -> tuple[str, ...]:
-    """A note for each number that a program takes out of data and does not use, where torch kept nothing of what was
-    said of it: so it is with a program that was saved and that torch has read."""
-    lines = [line_of_node(node) for node in program.graph.nodes if is_unused_number(node)]
-    unbacked = [symbol for symbol in ranges_of_program(program) if is_unbacked(symbol)] if lines else []
-    if unbacked and not symbols_recorded(program.graph_module).issuperset(unbacked):
+def notes_of_lost(program: ExportedProgram, kept: Sequence[Dropped]) -> tuple[str, ...]:
+    """A note for each number that a program of strict mode takes out of data and does not use, where torch kept nothing
+    of what was said of it."""
+    stated = {name for each in kept for name in each.nodes}
+    if not is_strict(program):
         return ()
+    unused = [node for node in program.graph.nodes if is_unused_number(node) and node.name not in stated]
     return tuple(
-        f"nothing uses what is computed at {line or 'a line that torch did not keep'}: if the model was exported in "
-        "strict mode, and says by torch._check what this number is, that is not checked; give the path of the file"
-        for line in lines
+        f"nothing uses what is computed at {line or 'a line that torch did not keep'}: what the model may say of this "
+        "number by torch._check, the program of strict mode does not know, and it is not checked"
+        for line in map(line_of_node, unused)
     )
+
+
+def is_strict(program: ExportedProgram) -> bool:
+    """Whether dynamo traced a program: it notes which function of the source each node is of."""
+    return any("source_fn_stack" in node.meta for node in program.graph.nodes)
 
 
 def is_unused_number(node: Node) -> bool:

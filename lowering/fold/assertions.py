@@ -151,12 +151,15 @@ def truth_of(scope: Scope, check: Check, told: frozenset[str]) -> Value | None:
 
 
 def natural(value: Value, by_content: bool) -> tuple[int, int | None] | None:
-    """The range that a symbol has by what binds it: a size is not negative, and a truth value 0 or 1."""
+    """The range that a symbol has by what binds it: a size is not negative, a truth value 0 or 1, and an integer one of
+    its element type."""
     if not by_content:
         return 0, None
     while value.op in ("Reshape", "Cast") and value.inputs[0] is not None:
         value = value.inputs[0]
-    return (0, 1) if value.dtype is DType.BOOL else None
+    if value.dtype is DType.BOOL:
+        return 0, 1
+    return (-(2**63), 2**63 - 1) if value.dtype.is_integer else None
 
 
 def told_by(params: Iterable[tuple[Port, Value]], results: Iterable[Value]) -> frozenset[str]:

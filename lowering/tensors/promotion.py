@@ -285,8 +285,16 @@ def kind_of(expr: Any) -> str:
     return type(expr).__name__
 
 
+def is_too_wide(number: Any) -> bool:
+    """True for an integer that no 64 bits hold, on one side of all that they do."""
+    return bool(getattr(number, "is_Integer", False)) and not -(2**63) <= int(number) < 2**63
+
+
 def comparison(expr: Any, numbers: Mapping[Any, Value] = NONE) -> Value:
     """A sympy truth value as a bool."""
+    if isinstance(expr, sympy.Rel) and any(is_too_wide(side) for side in expr.args) and expr.lhs.is_integer:
+        plain = expr.func(*(side if is_too_wide(side) else sympy.S.Zero for side in expr.args))
+        return scalar(bool(plain), DType.BOOL)
     parts = [symbolic(part, numbers) for part in expr.args]
     if isinstance(expr, sympy.Rel):
         both = promote(*parts, to=result_dtype(*parts))

@@ -198,12 +198,69 @@ def test_what_a_strict_export_dropped_is_checked_of_a_file(tmp_path: Path) -> No
         program(torch.ones(6), FEWER)
 
 
-def test_what_cannot_be_told_apart_is_told_as_unchecked(tmp_path: Path) -> None:
-    exported = torch.export.export(Whole(two_numbers), (torch.randn(6), MASK), strict=True)
-    for form in (exported, strict_file(two_numbers, tmp_path / "two.pt2")):
+@pytest.mark.parametrize("saved", (False, True), ids=("program", "file"))
+def test_several_numbers_that_a_strict_export_dropped_are_each_checked(saved: bool, tmp_path: Path) -> None:
+    """The example tells which number is of which operator."""
+    exported: Any = torch.export.export(Whole(two_numbers), (torch.randn(6), MASK), strict=True)
+    program = irkit.to_onnx(strict_file(two_numbers, tmp_path / "two.pt2") if saved else exported)
+    assert {check.text for check in program.checks} == {"u0 == 6", "u1 == 3"}
+    torch.testing.assert_close(program(torch.ones(6), MASK), two_numbers(torch.ones(6), MASK))
+    for wrong in (FEWER, ~MASK):
+        with pytest.raises(RuntimeError):
+            two_numbers(torch.ones(6), wrong)
+        with pytest.raises(irkit.ContractError, match=r"u[01] == [36]"):
+            program(torch.ones(6), wrong)
+
+
+def test_of_more_numbers_than_were_dropped_as_many_are_asked_for() -> None:
+    def unused(x: Any, mask: Any) -> Any:
+        torch._check(mask.sum().item() == 6)
+        (mask.long() * 1).sum()
+        return x * 2
+
+    program = irkit.to_onnx(torch.export.export(Whole(unused), (torch.randn(6), MASK), strict=True))
+    torch.testing.assert_close(program(torch.ones(6), MASK), torch.full((6,), 2.0))
+    with pytest.raises(irkit.ContractError, match="u0 == 6"):
+        program(torch.ones(6), FEWER)
+
+
+def test_a_number_whose_operator_is_gone_is_told_as_unchecked(tmp_path: Path) -> None:
+    def gone(x: Any, numbers: Any) -> Any:
+        torch._check(numbers[1].item() == 4)
+        return x * 2
+
+    exported = torch.export.export(Whole(gone), (torch.randn(6), torch.tensor([1, 4])), strict=True)
+    torch.export.save(exported, tmp_path / "gone.pt2")
+    for form in (exported, tmp_path / "gone.pt2"):
         program = irkit.to_onnx(form)
-        assert {"u0 == 6", "u1 == 3"} <= {each["text"] for each in program.contract()["unchecked"]}
+        assert "u0 == 4" in {each["text"] for each in program.contract()["unchecked"]}
         assert program.checks == ()
+
+
+def test_a_number_that_is_kept_is_not_taken_for_a_dropped_one(tmp_path: Path) -> None:
+    def kept(x: Any, mask: Any) -> Any:
+        n = mask.sum().item()
+        torch._check(n == 6)
+        (~mask).sum().item()
+        return x * n
+
+    torch.export.save(torch.export.export(Whole(kept), (torch.randn(6), MASK)), tmp_path / "kept.pt2")
+    program = irkit.to_onnx(tmp_path / "kept.pt2")
+    torch.testing.assert_close(program(torch.ones(6), MASK), torch.full((6,), 6.0))
+    with pytest.raises(irkit.ContractError, match="u0 == 6"):
+        program(torch.ones(6), FEWER)
+
+
+def test_a_bound_beyond_64_bits_always_holds() -> None:
+    """torch adds to the largest number of rows that there may be."""
+
+    def differ(x: Any, numbers: Any) -> Any:
+        n = numbers.max().item()
+        torch._check(n - numbers.nonzero().shape[0] == 2)
+        return x * n
+
+    args = (torch.ones(6), torch.tensor([4, 0, 1]))
+    torch.testing.assert_close(irkit.to_onnx(Whole(differ), args)(*args), torch.full((6,), 4.0))
 
 
 def test_a_program_that_torch_has_read_tells_which_number_is_lost(tmp_path: Path) -> None:
