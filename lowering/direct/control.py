@@ -12,9 +12,10 @@ from typing import Any
 import attrs
 import sympy
 import torch
+from torch._higher_order_ops.flex_attention import sdpa_dense_backward
 from torch.utils import _pytree as pytree
 
-from irkit.build import call, const
+from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from lowering.direct.sizes import SizeNode
@@ -22,14 +23,19 @@ from lowering.direct.tensors import Handle, Memory
 from lowering.direct.tracer import Frame, Tracer
 from lowering.errors import LoweringError
 from lowering.fold.assertions import all_of, condition, join_checks, settled_checks
-from lowering.fold.control import Body, as_tensor, loop_of, scan_of, several
+from lowering.fold.control import INLINED, Body, as_tensor, loop_of, scan_of, several
 from lowering.fold.scope import Scope, bind_symbols, stamp_origin, stamped_all
+from lowering.records.torch_internals import math_attention
 from lowering.tensors.complex_pairs import apart, is_complex
 
 
 def higher_order(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The results of a branch, a loop, or a region. Raises LoweringError, by name, for every other operator."""
-    handlers = {"cond": cond, "while_loop": while_loop, "scan": scan, "map_impl": map_impl}
+    handlers = {
+        "cond": cond, "while_loop": while_loop, "while_loop_stack_output": while_loop_stacked, "scan": scan,
+        "map_impl": map_impl, "flex_attention": flex_attention, "flex_attention_backward": flex_attention_backward,
+        "print": printed, **dict.fromkeys((*INLINED, "local_map_hop"), inlined),
+    }  # fmt: skip
     name = getattr(func, "_name", str(func))
     if name not in handlers:
         raise LoweringError(
@@ -76,8 +82,7 @@ def body_of(
         given: list[Any] = []
         for index, operand in enumerate(operands):
             given.append(stand_in(tracer, params, operand, elements.get(index)))
-        with tracer.resumed():
-            returned = function(*given)
+        returned = run_anew(tracer, function, given)
         flat, spec = pytree.tree_flatten(returned)
         where = tracer.origin("body")
         values = [as_value(tracer, each) for each in flat]
@@ -88,6 +93,12 @@ def body_of(
         closed = tuple(frame.params)
         graph = Graph((*params, *closed), (*tensors, *held), name=getattr(function, "__name__", "body"))
     return TracedBody(Body(graph, checks), tuple(frame.captured), spec, twins)
+
+
+def run_anew(tracer: Tracer, function: Callable[..., Any], operands: Sequence[Any], **named: Any) -> Any:
+    """What a function gives on traced tensors, each of its operators and calls met again."""
+    with tracer.resumed(), tracer.functions:
+        return function(*operands, **named)
 
 
 def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None) -> Any:
@@ -157,14 +168,43 @@ def known(tracer: Tracer, dim: Any) -> bool:
 # ---------------------------------------------------------------------------------------------- operators
 
 
+def inlined(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
+    """A region whose body is run in its place: it says nothing of what is computed."""
+    place = next((i for i, each in enumerate(args) if callable(each) and not isinstance(each, torch.Tensor)), None)
+    if place is None:
+        raise LoweringError("a region without a function is not met by direct capture")
+    operands = [each for each in args[place + 1 :] if not isinstance(each, str)]
+    if len(operands) >= 1 and isinstance(operands[0], tuple | list):  # hints_wrapper(f, args, kwargs)
+        operands = list(operands[0])
+    return run_anew(tracer, args[place], operands)
+
+
+def printed(tracer: Tracer, *args: Any, **kwargs: Any) -> None:
+    """print(format, ...) computes nothing"""
+
+
+def flex_attention(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
+    """flex_attention(q, k, v, score_mod, block_mask, scale, ...) by the formula that torch itself computes on a CPU"""
+    return run_anew(tracer, math_attention, args, **kwargs)
+
+
+def flex_attention_backward(tracer: Tracer, *args: Any, **kwargs: Any) -> Any:
+    """flex_attention_backward(q, k, v, out, logsumexp, ...) by torch's own formula"""
+    if args[8] is None:
+        raise LoweringError(
+            "flex_attention_backward without the graph of the gradient is not met by direct capture",
+            hint="use capture='torch.export'",
+        )
+    return run_anew(tracer, sdpa_dense_backward, args, **kwargs)
+
+
 def cond(tracer: Tracer, pred: Any, yes: Any, no: Any, operands: Sequence[Any] = ()) -> Any:
     """torch.cond(pred, true, false, operands) -> If; a predicate that never varies chooses its branch"""
     answer: bool | None = pred if isinstance(pred, bool) else None
     if isinstance(pred, torch.SymBool):
         answer = pred.node.known()
     if answer is not None:
-        with tracer.resumed():
-            return (yes if answer else no)(*operands)
+        return run_anew(tracer, yes if answer else no, operands)
     if isinstance(pred, torch.SymBool):
         tracer.asked.passed_on = True
         flag = condition(tracer.scope, pred.node.expr, tracer.origin("cond"))
@@ -210,6 +250,35 @@ def with_captures(traced: TracedBody, captures: Sequence[Value]) -> Graph:
 
 def while_loop(tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
     """while_loop(cond, body, carried, additional) -> Loop"""
+    return looped(tracer, test, step, carried, extra, stacked=False)
+
+
+def while_loop_stacked(tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
+    """The same, with what is carried after each round, all rounds one after the other along a new first dimension"""
+    return looped(tracer, test, step, carried, extra, stacked=True)
+
+
+def with_sizes_of(tracer: Tracer, carried: Sequence[Any], after: Sequence[Value]) -> list[Any]:
+    """What a loop carries, with the sizes that it has after a round, which is kept as a condition."""
+    found: list[Any] = []
+    for each, value in zip(carried, after, strict=False):
+        if isinstance(each, torch.Tensor):
+            handle = tracer.handle(each)
+            before = tracer.read(handle)
+            if before.type != value.type and before.dtype is value.dtype and before.rank == value.rank:
+                for one, other in zip(before.shape, value.shape, strict=True):
+                    tracer.asked.equal(one, other)
+                each = tracer.tensor(handle.twin, tracer.placed(op.Identity(before), "carried", value.type), "carried")
+        found.append(each)
+    return found
+
+
+def looped(
+    tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], extra: Sequence[Any], *, stacked: bool
+) -> Any:
+    """A Loop of (cond, body, carried, additional): what is carried in the end, or after each round"""
+    step_body = body_of(tracer, step, [*carried, *extra])
+    carried = with_sizes_of(tracer, carried, step_body.body.graph.results)
     operands = [*carried, *extra]
     test_body, step_body = body_of(tracer, test, operands), body_of(tracer, step, operands)
     captures = tuple(dict.fromkeys((*test_body.captures, *step_body.captures)))
@@ -223,10 +292,24 @@ def while_loop(tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], ext
                 f"a loop carries {before.type!r}, and after a round {after.type!r}", source=tracer.line(),
                 hint="use capture='torch.export'",
             )  # fmt: skip
-    results, check = loop_of(*bodies, apart(first), [*values, *captures], stacked=False)
+    results, check = loop_of(*bodies, apart(first), [*values, *captures], stacked=stacked)
     if check is not None:
         tracer.scope.checks.append(check)
-    return results_of(tracer, "while_loop", results, step_body.twins, None)
+    twins = step_body.twins
+    if stacked:
+        rounds = len(tracer.example(results[0])) if results else 0
+        twins = [torch.empty((rounds, *getattr(t, "shape", ())), dtype=kind_of(t), device="meta") for t in twins]
+    return results_of(tracer, "while_loop", results, twins, None)
+
+
+def kind_of(result: Any) -> torch.dtype:
+    """The element type of a result of a body as a tensor."""
+    return result.dtype if isinstance(result, torch.Tensor) else torch.float64 if is_real(result) else torch.int64
+
+
+def is_real(result: Any) -> bool:
+    """Whether a number is no integer."""
+    return isinstance(result, float | torch.SymFloat)
 
 
 def scan(tracer: Tracer, function: Any, init: Sequence[Any], xs: Sequence[Any], extra: Sequence[Any] = ()) -> Any:

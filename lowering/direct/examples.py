@@ -43,7 +43,7 @@ class Examples:
 
 
 def reaches_parameter(value: Value, constant: dict[Value, bool]) -> bool:
-    """Whether a value hangs on a parameter, on sizes that vary or on random numbers; `constant` remembers the others."""
+    """Whether a value hangs on a parameter, on sizes that vary or on random numbers; `constant` remembers others."""
     from irkit.rewriting.numbering import is_random
 
     for each in walk.post_order((value,), stop=constant.__contains__):

@@ -57,8 +57,14 @@ def is_part(handle: Handle) -> bool:
 
 
 def stride(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """stride(x), stride(x, dim)"""
-    found = [size_of(tracer.asked, d) for d in strides_of(tracer.handle(args[0]))]
+    """stride(x), stride(x, dim), asked by torch itself: where sizes do not tell them, as if the elements lay in order"""
+    handle = tracer.handle(args[0])
+    try:
+        told = strides_of(handle)
+    except LoweringError:
+        shape = handle.value.shape
+        told = tuple(dims.product(shape[axis + 1 :]) for axis in range(len(shape)))
+    found = [size_of(tracer.asked, d) for d in told]
     return found[args[1]] if len(args) > 1 else tuple(found)
 
 
@@ -134,7 +140,11 @@ MOST = 4
 
 
 def strides_to_all(tracer: Tracer, handle: Handle) -> None:
-    """Keeps that no axis has the size 0 or 1, at which torch tells other strides than products of sizes."""
+    """Keeps that no axis has the size 0 or 1, at which torch tells other strides than products of sizes.
+
+    Raises LoweringError for a tensor whose strides sizes do not tell.
+    """
+    strides_of(handle)
     for size, step in zip(handle.value.shape, handle.twin.stride(), strict=True):
         if type(size) is not int:
             least = 2 if step == 0 else 1
@@ -182,7 +192,14 @@ def strided(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str,
     return NotImplemented
 
 
+def as_many(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the memories of two tensors have as many elements."""
+    one, other = (tracer.handle(each).memory.content.shape for each in args)
+    return dims.same(dims.product(one), dims.product(other)) is True
+
+
 QUESTIONS = {
+    "aten::_has_same_storage_numel": as_many,
     "aten::as_strided": strided,
     "aten::stride": stride, "aten::sym_stride": stride, "aten::size": size, "aten::sym_size": size,
     "aten::numel": numel, "aten::sym_numel": numel, "aten::storage_offset": offset,

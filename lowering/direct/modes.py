@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
+from torch._functorch.autograd_function import custom_function_call
+from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -23,8 +25,8 @@ from lowering.direct.tracer import Tracer, is_wrapped
 @contextmanager
 def meeting(tracer: Tracer) -> Iterator[None]:
     """A block in which every operator is met by this tracer, in this thread."""
-    tracer.above, tracer.below = Above(tracer), Below(tracer)
-    with Functions(tracer), tracer.below, enable_python_dispatcher(), tracer.above:
+    tracer.functions, tracer.above, tracer.below = Functions(tracer), Above(tracer), Below(tracer)
+    with tracer.functions, tracer.below, enable_python_dispatcher(), tracer.above:
         yield
 
 
@@ -41,7 +43,7 @@ class Above(ProxyTorchDispatchMode):
         self.own = tracer
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if any(map(is_transformed, args)) or torch.is_autocast_enabled("cpu"):
+        if any(map(is_transformed, args)) or torch.is_autocast_enabled("cpu") or forward_ad._current_level >= 0:
             return func(*args, **(kwargs or {}))
         return met(self.own, func, args, kwargs or {})
 
@@ -65,7 +67,7 @@ class Functions(TorchFunctionMode):
         self.own = tracer
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if isinstance(func, torch._ops.HigherOrderOperator):
+        if isinstance(func, torch._ops.HigherOrderOperator) and func is not custom_function_call:
             with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
                 return higher_order(self.own, func, args, kwargs or {})
         if func is torch.Tensor.tolist and type(args[0]) is Traced:

@@ -29,7 +29,7 @@ from lowering.direct.tracer import Alike, Tracer, next_prime
 from lowering.errors import LoweringError
 
 META = torch.device("meta")
-REFUSED = (RuntimeError, IndexError, ValueError, TypeError)
+REFUSED = (ArithmeticError, AssertionError, IndexError, RuntimeError, TypeError, ValueError)
 Sizes = Mapping[str, Any]
 NEARBY = 8
 """How many sizes are tried one by one before the others are halved."""

@@ -6,13 +6,14 @@ import linecache
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePath
 from typing import Any
 
 import attrs
 import torch
 from torch._dispatch.python import enable_python_dispatcher
+from torch._ops import _len_torch_dispatch_stack_pre_dispatch
 
 from irkit import dims
 from irkit.core.ir import Value, param
@@ -71,8 +72,8 @@ class Tracer:
 
     `asked` are the questions of the model, `scope` what a lowering knows beside its values. `handles` has the tensors
     from outside by identity, with the tensors themselves so that none dies; `memories` their storages. `names` are
-    those of parameters and buffers, `modules` the path of the module that is running; `above` and `below` are the modes
-    through which torch hands over its operators while the model runs. `others` are sizes of the names at which each
+    those of parameters and buffers, `modules` the path of the module that is running; `functions`, `above` and `below` are the
+    modes through which torch hands over its operators while the model runs. `others` are sizes of the names at which each
     operator is run once more (see `requirements`), `required` what was run so; `loose` are symbols whose size is told
     by the operator that made them, `dependent` those that hang on sizes in a way that no type rule could tell.
     `unproven` says that some operator was not run at the smallest sizes.
@@ -99,6 +100,7 @@ class Tracer:
     required: set[Any] = attrs.field(factory=set)
     calls: int = 0
     examples: Examples = attrs.field(init=False)
+    functions: Any = None
     above: Any = None
     below: Any = None
 
@@ -280,7 +282,8 @@ class Tracer:
     def resumed(self) -> Iterator[None]:
         """A block inside an operator in which every operator is met again."""
         if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
-            with restored_dispatch(), enable_python_dispatcher(), self.above:
+            above = nullcontext() if _len_torch_dispatch_stack_pre_dispatch() else self.above
+            with restored_dispatch(), enable_python_dispatcher(), above:
                 yield
         else:
             yield
@@ -292,6 +295,7 @@ def restored_dispatch() -> Any:
         torch._C._dispatch_tls_local_include_set().add(torch._C.DispatchKey.Python),
         torch._C._dispatch_tls_local_exclude_set()
         .remove(torch._C.DispatchKey.Python)
+        .remove(torch._C.DispatchKey.PreDispatch)
         .remove(torch._C.DispatchKey.PythonTLSSnapshot),
     )
 

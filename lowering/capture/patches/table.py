@@ -21,6 +21,7 @@ from lowering.capture.patches.int_and_len import sizes_kept
 from lowering.capture.patches.module_to import converting_modules
 from lowering.capture.patches.open_conditions import conditions_left_open
 from lowering.capture.patches.packed_sequences import packed_sequences
+from lowering.capture.patches.regions import regions_run_in_place
 from lowering.capture.patches.shape_kernels import shape_kernels
 from lowering.capture.patches.zero_questions import Heard, listening
 
@@ -97,6 +98,19 @@ TABLE: tuple[Patch, ...] = (
         "2.13",
         lambda at: at.deed == "direct",
         lambda at: settings.saying_that_it_exports(),
+    ),
+    Patch(
+        "regions_run_in_place",
+        (
+            "torch._higher_order_ops.invoke_subgraph.invoke_subgraph_placeholder",
+            "torch._higher_order_ops.associative_scan.generic_associative_scan",
+            "torch._export.wrappers._emit_flat_apply_call",
+        ),
+        "a region that is to be compiled once compiles itself, an associative scan takes other steps for each length, "
+        "and functions with a gradient of their own are written into torch.export's graph",
+        "2.13",
+        lambda at: at.deed == "direct",
+        lambda at: regions_run_in_place(),
     ),
     Patch(
         "packed_sequences",

@@ -14,11 +14,13 @@ import torch
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
+from torch.export import Dim
 from torch.utils.checkpoint import checkpoint
 
 import irkit
 from lowering import lower
 from lowering.errors import CaptureError
+from tests.tables.coverage import hop_programs as higher_order_programs
 from tests.zoo.cases import CASES
 from tests.zoo.outcome import measured
 
@@ -112,6 +114,18 @@ def test_direct_agrees_with_eager_at_several_sizes(name: str) -> None:
     report = program.check(2)
     assert report, str(report)
     assert program.report.capture == "traced directly"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cond.nested", "invoke_subgraph.twice", "while_loop.closure", "associative_scan.sum", "flex_attention.score_mod",
+     "flex_attention.captured_bias", "flex_attention.block_mask", "print", "jvp"],
+)  # fmt: skip
+def test_direct_meets_higher_order_operators(name: str) -> None:
+    module, args = higher_order_programs.PROGRAMS[name]()
+    program = exported(module, *args, dynamic_shapes={"tensors": tuple({0: Dim.AUTO} for _ in args)})
+    report = program.check(1)
+    assert report, str(report)
 
 
 def test_direct_lstm_and_two_dimensions() -> None:

@@ -1,0 +1,49 @@
+"""Regions of torch that a direct capture runs in their place: compiled ones, and associative scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._higher_order_ops.scan import scan
+
+SCANS = "torch._higher_order_ops.associative_scan"
+
+
+@contextmanager
+def regions_run_in_place() -> Iterator[None]:
+    """A block in which functions that are to be compiled once are called, and associative scans go step by step."""
+    regions, scans = map(import_module, ("torch._higher_order_ops.invoke_subgraph", SCANS))  # packages hide them
+    with (
+        mock.patch.object(regions, "invoke_subgraph_placeholder", called),
+        mock.patch.object(scans, "generic_associative_scan", scanned_in_order),
+        mock.patch("torch._export.wrappers._emit_flat_apply_call", lambda *args, **kwargs: None),
+    ):
+        yield
+
+
+def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What the function of a region gives."""
+    return function(*args, **kwargs)
+
+
+def scanned_in_order(
+    operator: Callable[..., Any], leaves: Sequence[torch.Tensor], dim: int = 0, additional_inputs: Sequence[Any] = ()
+) -> list[torch.Tensor]:
+    """The results of an associative scan along the first dimension, one after the other: the same steps for any length.
+
+    `operator` takes the leaves of two stacks of elements, of which one element each is given here.
+    """
+
+    def step(before: Sequence[torch.Tensor], element: Sequence[torch.Tensor]) -> Any:
+        whole = operator(*before, *(each.unsqueeze(0) for each in element), *additional_inputs)
+        new = list(whole) if isinstance(whole, tuple | list) else [whole]
+        return new, [each.squeeze(0).clone() for each in new]
+
+    first = [leaf[:1] for leaf in leaves]
+    _, rest = scan(step, [each.clone() for each in first], [leaf[1:] for leaf in leaves])
+    return [torch.cat([one, many]) for one, many in zip(first, rest, strict=True)]
