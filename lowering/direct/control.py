@@ -273,9 +273,7 @@ def with_sizes_of(tracer: Tracer, carried: Sequence[Any], after: Sequence[Value]
     return found
 
 
-def looped(
-    tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], extra: Sequence[Any], *, stacked: bool
-) -> Any:
+def looped(tracer: Tracer, test: Any, step: Any, carried: Sequence[Any], extra: Sequence[Any], *, stacked: bool) -> Any:
     """A Loop of (cond, body, carried, additional): what is carried in the end, or after each round"""
     step_body = body_of(tracer, step, [*carried, *extra])
     carried = with_sizes_of(tracer, carried, step_body.body.graph.results)

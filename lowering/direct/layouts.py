@@ -57,7 +57,7 @@ def is_part(handle: Handle) -> bool:
 
 
 def stride(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """stride(x), stride(x, dim), asked by torch itself: where sizes do not tell them, as if the elements lay in order"""
+    """stride(x), stride(x, dim), asked by torch itself; where sizes do not tell, as if all lay in order"""
     handle = tracer.handle(args[0])
     try:
         told = strides_of(handle)

@@ -72,8 +72,8 @@ class Tracer:
 
     `asked` are the questions of the model, `scope` what a lowering knows beside its values. `handles` has the tensors
     from outside by identity, with the tensors themselves so that none dies; `memories` their storages. `names` are
-    those of parameters and buffers, `modules` the path of the module that is running; `functions`, `above` and `below` are the
-    modes through which torch hands over its operators while the model runs. `others` are sizes of the names at which each
+    those of parameters and buffers, `modules` the path of the module that is running; `functions`, `above`
+    and `below` are the modes through which torch hands over its operators while the model runs. `others` are sizes of the names at which each
     operator is run once more (see `requirements`), `required` what was run so; `loose` are symbols whose size is told
     by the operator that made them, `dependent` those that hang on sizes in a way that no type rule could tell.
     `unproven` says that some operator was not run at the smallest sizes.

@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+import torch._export.wrappers
 from torch._higher_order_ops.scan import scan
 
 SCANS = "torch._higher_order_ops.associative_scan"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from operator import attrgetter
 from pathlib import Path
@@ -30,6 +31,9 @@ def held(patch: Patch) -> dict[str, Any]:
 
 def resolved(path: str) -> Any:
     """What stands at a path in torch; None where nothing does."""
+    module, _, name = path.rpartition(".")
+    if module in sys.modules:  # which a function of the same name may hide
+        return getattr(sys.modules[module], name, None)
     try:
         return attrgetter(path.removeprefix("torch."))(torch)
     except AttributeError:
