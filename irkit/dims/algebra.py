@@ -25,6 +25,8 @@ from irkit.errors import DimensionError
 Dim = int | sympy.Expr
 """An int, or a canonical sympy expression over `symbol`s."""
 
+DIGITS = 1 << 16
+"""An integer of more bits is no size, nor a step on the way to one."""
 TERMS = 256
 """A product of sizes with more terms than this is refused: a file that asks for it means harm."""
 PARTS = 16
@@ -531,8 +533,15 @@ def number_of(expr: Any, values: Mapping[str, int]) -> Any:
     if isinstance(expr, sympy.Mul):
         return _exact_product(expr.args, args)
     if isinstance(expr, sympy.Pow):
-        return args[0] ** args[1] if args[1] != -1 else 1 / args[0]
+        return power(expr, *args)
     return _FOLD[type(expr)](*args)
+
+
+def power(expr: Any, base: Any, exponent: Any) -> Any:
+    """base ** exponent. Raises DimensionError for an integer far beyond any size, which would take minutes."""
+    if type(base) is int and type(exponent) is int and base.bit_length() * exponent > DIGITS:
+        raise DimensionError(f"the dimension {expr} is beyond any size")
+    return base**exponent if exponent != -1 else 1 / base
 
 
 def _exact_product(parts: tuple[sympy.Expr, ...], numbers: list[Any]) -> Any:

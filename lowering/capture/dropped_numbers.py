@@ -27,7 +27,7 @@ from lowering.capture.deferred import symbols_recorded
 from lowering.capture.guards.guards import Guard, ranges_of
 from lowering.records.programs import state_of_program
 from lowering.records.sizes import is_unbacked
-from lowering.records.source_lines import line_of
+from lowering.records.source_lines import line_of, trace_of
 from lowering.records.torch_internals import pytree
 
 _MODELS = "models/"
@@ -117,7 +117,7 @@ def numbers_of_example(program: ExportedProgram, nodes: Sequence[Node]) -> dict[
 
 def line_of_node(node: Node) -> str:
     """The user's line that a node comes from."""
-    return line_of(node.meta.get("stack_trace") or "")
+    return line_of(trace_of(node))
 
 
 def notes_of_lost(program: ExportedProgram, kept: Sequence[Dropped]) -> tuple[str, ...]:

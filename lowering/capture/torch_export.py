@@ -43,7 +43,7 @@ from lowering.records.dynamic_shapes import (
 )
 from lowering.records.programs import metas_of_program
 from lowering.records.pytrees import Registrations
-from lowering.records.source_lines import line_of
+from lowering.records.source_lines import line_of, trace_of
 from lowering.records.torch_internals import TracingContext, pytree, tracing
 
 # Sizes for examples where the user's own are 0 or 1, which torch tends to take for fixed.
@@ -218,7 +218,7 @@ def another_way(request: Request, program: ExportedProgram) -> AnotherWay | None
             at = ", ".join(
                 f"dimension {axis} of {leaf.name!r} is {leaf.value.shape[axis]}" for leaf, axis in small(request)
             )
-            return AnotherWay.at(at, line_of(node.meta.get("stack_trace") or ""))
+            return AnotherWay.at(at, line_of(trace_of(node)))
     return None
 
 

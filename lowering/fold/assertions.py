@@ -27,7 +27,7 @@ from lowering.errors import LoweringError, Unsupported
 from lowering.fold.facts import is_of_range
 from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.records.sizes import is_unbacked
-from lowering.records.source_lines import line_of
+from lowering.records.source_lines import line_of, trace_of
 from lowering.tensors.promotion import NONE, cast, scalar, truth
 
 CHECK = "check"
@@ -68,7 +68,7 @@ def note(scope: Scope, node: Node) -> None:
     """Keeps what a node asserts: of the content of a tensor its value, of numbers the condition."""
     schema = getattr(node.target, "_schema", None)
     name = "" if schema is None else schema.name.rpartition("::")[2]
-    line = line_of(node.meta.get("stack_trace") or "")
+    line = line_of(trace_of(node))
     if name in ("_assert_async", "_functional_assert_async"):
         told = node.args[1] if len(node.args) > 1 and isinstance(node.args[1], str) else "all is true"
         scope.checks.append(Check(scope.read(node.args[0]), f"{told} {CONTENT}", line))  # type: ignore[arg-type]

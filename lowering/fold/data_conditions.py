@@ -25,7 +25,7 @@ from lowering.capture.guards.guards import FALSEHOOD, TRUTH, source_of_guard
 from lowering.errors import LoweringError
 from lowering.fold.scope import Check, Scope, bind_symbols, settle_result
 from lowering.records.sizes import is_unbacked, truth_symbol
-from lowering.records.source_lines import line_of
+from lowering.records.source_lines import line_of, trace_of
 from lowering.records.torch_internals import HigherOrderOperator
 from lowering.tensors.complex_pairs import is_complex, pair, parts
 from lowering.tensors.promotion import cast, truth
@@ -205,7 +205,7 @@ def line_of_equality(node: Node, recorded: Any, raw: Any) -> str:
         return known
     deferred = (getattr(env, "deferred_runtime_asserts", None) or {}).get(raw, ())
     lines = [line_of_stack(each.stack) for each in deferred if isinstance(each.expr, sympy.Eq)]
-    return next(filter(None, lines), "") or line_of(node.meta.get("stack_trace") or "")
+    return next(filter(None, lines), "") or line_of(trace_of(node))
 
 
 def hold_equal(scope: Scope, symbol: Any, expr: Any, line: str) -> None:

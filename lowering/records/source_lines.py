@@ -21,7 +21,7 @@ def origin_of(node: Any) -> Origin:
     target = node.target
     name = getattr(target, "name", None)
     operator = name() if callable(name) else getattr(target, "__name__", str(target))
-    return Origin(node.name, str(operator), module_of(node), line_of(node.meta.get("stack_trace") or ""))
+    return Origin(node.name, str(operator), module_of(node), line_of(trace_of(node)))
 
 
 def module_of(node: Any) -> str:
@@ -31,6 +31,12 @@ def module_of(node: Any) -> str:
         return ""
     path, _ = next(reversed(stack.values()))
     return "" if path.startswith("_empty") else path.removeprefix("L['self'].").removeprefix("L__self__")
+
+
+def trace_of(node: Any) -> str:
+    """The stack trace that torch recorded for an FX node; empty where there is none, or a file has something else."""
+    found = node.meta.get("stack_trace")
+    return found if isinstance(found, str) else ""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -54,7 +60,7 @@ def line_of_trace(trace: str) -> str:
 
 def source_of(node: Any) -> str:
     """The user's frames that made a node, outermost first, one a line; empty where torch kept none."""
-    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    frames = _FRAME.findall(trace_of(node))
     return "\n".join(
         f"{'/'.join(PurePath(f).parts[-2:])}:{n} in {where}: {code.strip()}" for f, n, where, code in frames
     )

@@ -15,7 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from lowering.capture.guards.guards import Guard, unsigned
-from lowering.records.source_lines import line_of
+from lowering.records.source_lines import line_of, trace_of
 
 MOST_SIZES = 6
 """How many sizes are taken as 1 in every combination; where more are summed, none may be 1."""
@@ -25,7 +25,7 @@ def guards_of_element_types(module: GraphModule) -> Iterator[Guard]:
     """The conditions on sizes under which each `einsum` of a graph has the element type that torch recorded."""
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target is torch.ops.aten.einsum.default:
-            line = line_of(node.meta.get("stack_trace") or "")
+            line = line_of(trace_of(node))
             yield from (Guard(expr, str(expr), line) for expr in conditions(node))
 
 

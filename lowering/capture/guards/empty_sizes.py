@@ -17,7 +17,7 @@ from torch.fx import Interpreter, Node
 
 from lowering.capture.guards.guards import Guard, number
 from lowering.records.programs import first_line, quiet
-from lowering.records.source_lines import line_of_trace
+from lowering.records.source_lines import line_of_trace, trace_of
 from lowering.records.torch_internals import (
     LOGGER_OF_FAKE_TENSORS,
     FakeTensorMode,
@@ -96,7 +96,7 @@ def raised_at(program: ExportedProgram, sizes: Mapping[str, int]) -> tuple[str, 
     except (RuntimeError, IndexError, ValueError) as error:
         if type(error).__module__ != "builtins" or walk.at is None:
             return None
-        return first_line(error), line_of_trace(walk.at.meta.get("stack_trace") or "")
+        return first_line(error), line_of_trace(trace_of(walk.at))
     except Exception:
         return None
     return None

@@ -26,7 +26,7 @@ from irkit.dims.ranges import LEAST
 from irkit.dims.syntax import Conditions, Reader, tree_of
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf, Place, free_name, value_of
-from lowering.records.source_lines import line_of
+from lowering.records.source_lines import line_of, trace_of
 from lowering.records.torch_internals import torch_functions
 
 TORCH = str(Path(torch.__file__).parent)
@@ -196,7 +196,7 @@ def assertions_of(module: torch.fx.GraphModule, lines: Mapping[str, str]) -> lis
     found = []
     for node in module.graph.nodes:
         name = getattr(node.target, "__name__", "") if node.op == "call_function" else ""
-        line = line_of(node.meta.get("stack_trace") or "")
+        line = line_of(trace_of(node))
         if name in ("_assert_async.default", "_assert_async.msg"):
             message = node.args[1] if len(node.args) > 1 else "all is true"
             found.append(Guard(None, f"{message} {CONTENT}", line, "assertion"))

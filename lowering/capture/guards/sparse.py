@@ -13,7 +13,7 @@ from torch.fx import GraphModule
 
 from lowering.capture.guards.guards import Guard
 from lowering.errors import CaptureError
-from lowering.records.source_lines import line_of
+from lowering.records.source_lines import line_of, trace_of
 
 REDUCTIONS = (torch.ops.aten._sparse_mm.reduce, torch.ops.aten._sparse_mm_reduce_impl.default)
 HINT = "store no 0: to_dense().to_sparse_csr() leaves them out"
@@ -23,7 +23,7 @@ def lines_that_count(module: GraphModule) -> Iterator[str]:
     """The line of the model for each operator of a graph that counts the stored elements of a matrix."""
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in REDUCTIONS and node.args[2] != "sum":
-            yield line_of(node.meta.get("stack_trace") or "")
+            yield line_of(trace_of(node))
 
 
 def guards_of_stored(module: GraphModule, state: Mapping[str, Any]) -> Iterator[Guard]:
