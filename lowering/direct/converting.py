@@ -22,7 +22,7 @@ from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.decompose import decomposition_of
 from lowering.fold.registry import Entry, Registry, operator_of
-from lowering.fold.scope import bind_symbols, stamped_all
+from lowering.fold.scope import bind_symbols
 from lowering.records.types import DTYPES
 from lowering.tensors.complex_pairs import involves_complex
 
@@ -210,7 +210,7 @@ def settled(
     for value, twin in zip(results, twins, strict=False):
         if isinstance(value, Value) and isinstance(twin, torch.Tensor):
             refined[value] = refined_type(tracer, func, value, twin, operands)
-    new = stamped_all(tracer.scope, refined, tracer.origin(str(func), name))
+    new = tracer.stamped(refined, tracer.origin(str(func), name))
     if any(v.op == SHAPE_VECTOR and any_fresh(symbols_in_dims(v)) for v in new.values()):
         alike(tracer, operands)
     found = [new.get(v, v) if isinstance(v, Value) else v for v in results]
@@ -288,6 +288,11 @@ def known_dim(tracer: Tracer, func: Any, dim: Any, size: int, axis: int, operand
     if not info_of(func).sized_by_data:
         tracer.dependent.add(made.name)
     return made
+
+
+def has_fresh(dim: Any) -> bool:
+    """Whether a dimension hangs on one that no type rule could tell."""
+    return type(dim) is not int and (dims.is_fresh(dim) or any(map(dims.is_fresh, dims.symbols_of(dim))))
 
 
 def flattened(given: Sequence[Any]) -> list[Any]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from lowering.direct.converting import (
@@ -16,6 +15,7 @@ from lowering.direct.converting import (
     Info,
     converted,
     flattened,
+    has_fresh,
     info_of,
     listed,
     on_twins_if_possible,
@@ -24,21 +24,18 @@ from lowering.direct.converting import (
     tensors_in,
 )
 from lowering.direct.data import DATA, nothing
+from lowering.direct.expected import BAGS
 from lowering.direct.layouts import QUESTIONS, is_part
-from lowering.direct.requirements import require, require_broadcast, require_masks
-from lowering.direct.tensors import Handle, Traced
+from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of
+from lowering.direct.requirements import require, require_again, require_broadcast, require_masks
+from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer
-from lowering.direct.writes import as_shown, batch_norm, written
+from lowering.direct.writes import MAYBE_COPIES, as_shown, batch_norm, lens_of, written
 from lowering.errors import LoweringError
-from lowering.fold import storage
-from lowering.fold.arguments import call_arguments
-from lowering.fold.complex_registry import complex_entry
-from lowering.fold.mutation import positional as positional_arguments
-from lowering.fold.mutation import with_shape
 from lowering.fold.nodes import EFFECTS
-from lowering.fold.registry import Registry, operator_of
+from lowering.fold.registry import operator_of
+from lowering.fold.scope import bind_symbols
 from lowering.records.types import TORCH, tensor_of
-from lowering.tensors.complex_pairs import is_complex
 
 
 def call(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -59,8 +56,14 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         return written(tracer, func, info, args, kwargs)
     if info.reshapes:
         return reshaped(tracer, func, info, args, kwargs)
+    met = as_met(tracer, func, info.aliases, args, kwargs)
+    if met is not None:
+        found = met_again(tracer, met, info, args, kwargs)
+        if found is not None:
+            return found
+    tracer.asked.told.clear()
     if info.quick and all_in_order(tracer, (args, tuple(kwargs.values()))):
-        found = computed_quickly(tracer, func, args, kwargs)
+        found = computed_quickly(tracer, func, args, kwargs, met)
         if found is not None:
             return found
     twins = None if info.sized_by_data else on_twins_if_possible(tracer, func, info, args, kwargs)
@@ -75,15 +78,17 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
             return same
     value_args = [operand(tracer, a) for a in args]
     value_kwargs = {k: operand(tracer, v) for k, v in kwargs.items()}
-    name = tracer.name(func)
+    name, state = tracer.name(func), tracer.state
     made = converted(tracer, func, value_args, value_kwargs, flat if several else twins, args, kwargs)
     if isinstance(made, Decomposed):
         return made.result
-    results = list(made) if isinstance(made, tuple | list) else [made]
-    if len(results) != len(flat) and not several:
-        raise LoweringError(f"the converter of {func} gave {len(results)} results, where torch gives one")
-    results = settled(tracer, func, results, flat, name, value_args)
+    raw = list(made) if isinstance(made, tuple | list) else [made]
+    if len(raw) != len(flat) and not several:
+        raise LoweringError(f"the converter of {func} gave {len(raw)} results, where torch gives one")
+    results = settled(tracer, func, raw, flat, name, value_args)
     require(tracer, func, args, kwargs, results, info.device)
+    if met is not None and len(results) == len(flat):
+        remember(tracer, met, info, twins, raw, results, name, state)
     found = [
         wrapped(tracer, func, info, given, twin, results, name, index if several else None, value_args, value_kwargs)
         for index, twin in enumerate(flat[: len(results)])
@@ -110,7 +115,7 @@ def all_in_order(tracer: Tracer, given: Any) -> bool:
     return all(tracer.handle(t).twin.is_contiguous() for t in tensors_in(given))
 
 
-def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], met: Met | None) -> Any:
     """The result of an operator whose layout is known beforehand; None where its type does not tell all."""
     value_args = [operand(tracer, a) for a in args]
     value_kwargs = {k: operand(tracer, v) for k, v in kwargs.items()}
@@ -127,12 +132,9 @@ def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Map
         require_broadcast(tracer, flattened((*value_args, *value_kwargs.values())))
     else:
         require(tracer, func, args, kwargs, [value], False)
+    if met is not None:
+        remember(tracer, met, info_of(func), twin, [made], [value], name, tracer.state)
     return tracer.tensor(twin, value, name)
-
-
-def has_fresh(dim: Any) -> bool:
-    """Whether a dimension hangs on one that no type rule could tell."""
-    return type(dim) is not int and (dims.is_fresh(dim) or any(map(dims.is_fresh, dims.symbols_of(dim))))
 
 
 def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -192,39 +194,124 @@ def wrapped(
     return tracer.tensor(twin, value, name)
 
 
-MAYBE_COPIES = frozenset(f"aten::{name}" for name in "reshape reshape_as flatten ravel contiguous".split())
-"""Operators that give a view or a copy, as the layout of the elements has it."""
+# ---------------------------------------------------------------------------------------------- met before
 
 
-def lens_of(
-    tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], of: Handle, results: list[Any],
-    index: int | None,
-) -> storage.Lens | None:  # fmt: skip
-    """How the view that an operator gives of its first argument is read out of it, and written back."""
-    value = results[index or 0]
-    target, rest, shape = operator_of(func), tuple(args[1:]), value.shape
+def remember(
+    tracer: Tracer, met: Met, info: Info, twins: Any, raw: Sequence[Any], results: Sequence[Any], name: str, state: Any
+) -> None:
+    """Keeps what was found out of an operator, for others like it; `state` is that of the tracer before it."""
+    tracer.first_met(results)
+    values = (*raw, *results)
+    if state != tracer.state or not all(isinstance(v, Value) and isinstance(v.type, Tensor) for v in values):
+        return
+    entry = entry_of(met, info.aliases, twins)
+    if entry is not None and not any(has_fresh(d) or d == 0 for v in raw for d in v.shape):
+        entry.types = tuple(v.type for v in raw)
+        tracer.met[met.layout] = entry
+    record(tracer, met, tuple(map(tracer.read, met.handles)), tuple(results), name)
 
-    def get(content: Value) -> Value:
-        found = Registry.find(tracer.options.registry, target)
-        mixed = is_complex(content)
-        found = complex_entry(tracer.options.registry, target) if mixed else found
-        if found is None:
-            raise LoweringError(f"{func} is a view that has no converter, and what it shows is written")
-        expected = Tensor(content.dtype, shape)
-        if index is not None:
-            expected = tuple(Tensor(content.dtype, part.shape) for part in results)
-        positional, keyword = call_arguments(target, found, (content, *rest), kwargs, expected)
-        made = found.function(*positional, **keyword)
-        return with_shape(made[index] if index is not None else made, shape)
 
-    before = of.value.shape
-    same = len(before) == len(shape) and all(dims.same(a, b) is True for a, b in zip(before, shape, strict=True))
-    if same and target._schema.name in storage.SAME:
+def record(tracer: Tracer, met: Met, values: tuple[Value, ...], results: tuple[Value, ...], name: str) -> None:
+    """Keeps what an operator gave, for trials."""
+    if tracer.before is None and met.func._schema.name not in LOOKING:
+        tracer.record.outcomes.append((met, Outcome(values, results, tuple(tracer.asked.told), name)))
+
+
+def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The result of an operator of which enough is known from before; None elsewhere."""
+    entry = tracer.met.get(met.layout)
+    if entry is not None and entry.same >= 0:
+        return met.given[entry.same]
+    values = tuple(map(tracer.read, met.handles))
+    earlier = tracer.earlier(met, values)
+    if earlier is not None:
+        entry = entry or laid_out(tracer, met, info, earlier.results, args, kwargs)
+        if entry is None:
+            return None
+        if entry.same >= 0:
+            return met.given[entry.same]
+        name, results = earlier.name, earlier.results
+        for condition in earlier.conditions:
+            tracer.asked.condition(condition, True)
+    elif entry is None or entry.types is None:
         return None
-    if index is not None:
-        return storage.by_position(get)
-    grows = target._schema.name in storage.EXPANSIONS and not same
-    return storage.lens_of(target, get, positional_arguments(target, rest, kwargs), grows)
+    else:
+        tracer.asked.told.clear()
+        made = converted(tracer, met.func, *operands(tracer, args, kwargs), entry.twins, args, kwargs)
+        if isinstance(made, Decomposed):
+            return made.result
+        raw = list(made) if isinstance(made, tuple | list) else [made]
+        if tuple(getattr(v, "type", None) for v in raw) != entry.types:
+            return None  # a converter that looks at more than types
+        name = tracer.name(met.func)
+        new = tracer.stamped({v: v.type for v in raw}, tracer.origin(str(met.func), name))
+        results = tuple(new[v] for v in raw)
+        record(tracer, met, values, results, name)
+        tracer.first_met(results)
+    if tracer.symbols["u"]:
+        for value in results:
+            bind_symbols(tracer.scope, value)
+    return shown_again(tracer, met, info, entry, results, name, args, kwargs)
+
+
+def operands(tracer: Tracer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """(args, kwargs) as converters take them."""
+    return [operand(tracer, a) for a in args], {k: operand(tracer, v) for k, v in kwargs.items()}
+
+
+LOOKING = frozenset(f"aten::{name}" for name in BAGS)
+"""Operators whose results' types hang on the sizes of the example with no condition that says so."""
+
+
+def laid_out(
+    tracer: Tracer, met: Met, info: Info, results: Sequence[Value], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Entry | None:
+    """How the results of an operator lie in memory that the run before a trial has met already; None where torch does
+    not tell, or tells other sizes."""
+    sizes = [[tracer.asked.hint(d) for d in value.shape] for value in results]
+    if info.quick and all(h.twin.is_contiguous() for h in met.handles):
+        twins: Any = torch.empty(sizes[0], dtype=TORCH[results[0].dtype], device=META)
+    else:
+        twins = None if info.sized_by_data else on_twins_if_possible(tracer, met.func, info, args, kwargs)
+    flat = listed(twins)
+    if len(flat) != len(results) or not all(isinstance(twin, torch.Tensor) for twin in flat):
+        return None
+    if any(list(twin.shape) != size for twin, size in zip(flat, sizes, strict=True)):
+        return None
+    found = entry_of(met, info.aliases, twins)
+    if found is not None:
+        tracer.met[met.layout] = found
+        if not info.pointwise:
+            require_again(tracer, met.func, args, kwargs, results, info.device)
+    return found
+
+
+def shown_again(
+    tracer: Tracer, met: Met, info: Info, entry: Entry, results: Sequence[Value], name: str, args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Any:  # fmt: skip
+    """Results as the model gets them, which lie in memory as they did before."""
+    found = []
+    doubtful = met.func._schema.name in MAYBE_COPIES and is_part(met.handles[0])
+    if doubtful:
+        met.handles[0].memory.doubtful = True
+    several = entry.container is not None
+    for index, (recipe, value) in enumerate(zip(entry.recipes, results, strict=True)):
+        twin, called = recipe.twin(met.handles), f"getitem_{index}" if several else name
+        if recipe.of >= 0:
+            of = met.handles[recipe.of]
+            given = operands(tracer, args, kwargs)
+            lens = lens_of(tracer, met.func, *given, of, list(results), index if several else None)
+            of.memory.doubtful = of.memory.doubtful or doubtful
+            found.append(tracer.view(twin, of, lens, value, called))
+        else:
+            found.append(tracer.tensor(twin, value, called))
+    if entry.kinds is None:
+        entry.kinds = tuple(tracer.kind(each.handle) for each in found)
+    for each, kind in zip(found, entry.kinds, strict=True):
+        each.handle.kind = kind
+    return found[0] if entry.container is None else entry.container(found)
 
 
 NOTHING = dict.fromkeys((*EFFECTS, "aten::_linalg_check_errors"), nothing)

@@ -167,6 +167,21 @@ def require(
             above_negative(met, symbol, symbols)
 
 
+def require_again(
+    tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any], device: bool
+) -> None:
+    """Keeps what an operator requires in a trial, where the run before kept what it requires anywhere else: looks
+    whether torch takes it at the point of the trial with other sizes of the other names, and with the smallest."""
+    met = Met(tracer, func, args, kwargs, results, device)
+    hints, point = tracer.asked.hints, tracer.point
+    rest = [s.name for s in met.symbols() if s.name not in point] if point is not None else []
+    least = {name: lowest(met, name) for name in rest}
+    alone = ({name: size} for name, size in least.items())
+    around = ({**tracer.others, **(point or {})}, *({**hints, **some} for some in (least, *alone) if some))
+    if point is None or any(met.broken(sizes) for sizes in around):
+        require(tracer, func, args, kwargs, results, device)
+
+
 def require_masks(tracer: Tracer, func: Any, args: Sequence[Any]) -> None:
     """Keeps that the masks among the indices of an operator have the sizes of what they index."""
     if func._schema.name not in INDEXING:

@@ -71,21 +71,34 @@ class Run:
         return tuple(self.tracer.asked.kept.values())
 
 
+@attrs.frozen(eq=False)
+class Trial:
+    """Another run of the same model: the one before it, and the sizes in which it differs; None for these where it
+    leaves a condition that relates them to others."""
+
+    before: Run
+    point: Mapping[str, int] | None
+
+
 def run(
-    request: Request, sizes: Mapping[str, int], known: Registrations, *, keep_sizes: bool = False, at_once: bool = False
-) -> Run:
+    request: Request, sizes: Mapping[str, int], known: Registrations, *, keep_sizes: bool = False,
+    at_once: bool = False, trial: Trial | None = None,
+) -> Run:  # fmt: skip
     """One run of the model at these sizes of the names; what it changes of itself is put back.
 
     `keep_sizes` lets `int(size)` and `len(tensor)` in the model's own code be sizes that vary; `at_once`
-    answers every comparison. Raises whatever the
-    model raises, and LoweringError for what direct capture does not meet.
+    answers every comparison; a `trial` takes the values of the run before it where it meets the same. Raises whatever
+    the model raises, and LoweringError for what direct capture does not meet.
     """
     module = request.module
     names = {id(t): n for n, t in (*module.named_buffers(), *module.named_parameters())}
     tracer = Tracer(request.options, names)
     tracer.begin(sizes, request.ranges)
     tracer.asked.keeps, tracer.asked.at_once = keep_sizes, at_once
-    inputs = inputs_of(tracer, request, request.examples(sizes))
+    if trial is not None:
+        tracer.before, tracer.point = trial.before.tracer.record, trial.point
+    before = None if trial is None else trial.before.inputs
+    inputs = inputs_of(tracer, request, request.examples(sizes), before)
     with ExitStack() as blocks:
         blocks.enter_context(patched(Occasion("direct", module, keeping=keep_sizes)))
         blocks.enter_context(unchanged(module))
@@ -103,14 +116,17 @@ def run(
 # ---------------------------------------------------------------------------------------------- inputs
 
 
-def inputs_of(tracer: Tracer, request: Request, examples: Sequence[Any]) -> Inputs:
-    """What the model is called with: traced tensors, symbolic numbers, and constants as they are."""
+def inputs_of(tracer: Tracer, request: Request, examples: Sequence[Any], before: Inputs | None = None) -> Inputs:
+    """What the model is called with: traced tensors, symbolic numbers, and constants as they are; over the parameters
+    of the run before, in a trial."""
     found = Inputs([], [], [])
+    made = iter([]) if before is None else iter(value for _, value in before.params)
     for leaf, shape, value in zip(request.leaves, request.shapes, examples, strict=True):
         if isinstance(value, torch.Tensor):
-            found.given.append(parameter(tracer, found, leaf.name, value, Tensor(DTYPES[value.dtype], shape)))
+            type_ = Tensor(DTYPES[value.dtype], shape)
+            found.given.append(parameter(tracer, found, leaf.name, value, type_, next(made, None)))
         elif shape is not None and type(shape) is not int:
-            scalar = param(Tensor(DType.INT64, ()))
+            scalar = next(made, None) or param(Tensor(DType.INT64, ()))
             found.params.append((Port(leaf.name, "input", getattr(shape, "name", "")), scalar))
             tracer.examples.known[scalar] = np.asarray(value)
             tracer.scope.binders[shape] = (scalar, True)
@@ -120,9 +136,12 @@ def inputs_of(tracer: Tracer, request: Request, examples: Sequence[Any]) -> Inpu
     return found
 
 
-def parameter(tracer: Tracer, found: Inputs, name: str, example: torch.Tensor, type_: Tensor) -> Traced:
-    """A traced tensor over a new parameter of the graph; a complex one comes in as pairs of real numbers."""
-    made = param(boundary_type(type_))
+def parameter(
+    tracer: Tracer, found: Inputs, name: str, example: torch.Tensor, type_: Tensor, made: Value | None
+) -> Traced:
+    """A traced tensor over a parameter of the graph, a new one or one `made` before; a complex one comes in as pairs of
+    real numbers."""
+    made = made or param(boundary_type(type_))
     found.params.append((Port(name), made))
     tracer.examples.known[made] = array_of(as_pairs(example) if type_.dtype.is_complex else example)
     value = made

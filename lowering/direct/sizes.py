@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -42,7 +43,8 @@ class Questions:
     user's line that is being run, `heard` is told of each condition. `kept` are the conditions, in the order in which
     they were asked, `fixed` the sizes of which the model took the number; `keeps` says that sizes are kept where that
     can be, `at_once` that comparisons are answered at once, also where nobody branches on them. `passed_on` says that a
-    comparison became part of the graph.
+    comparison became part of the graph. `shown` has the `torch.SymInt` of each dimension, `refused` those conditions
+    below whose least size torch was seen to refuse an operator, `told` all since it was emptied, kept already or not.
     """
 
     line: Callable[[], str]
@@ -56,6 +58,7 @@ class Questions:
     passed_on: bool = False
     shown: dict[Dim, Any] = attrs.field(factory=dict)
     refused: set[Any] = attrs.field(factory=set)
+    told: list[Any] = attrs.field(factory=list)
 
     def hint(self, dim: Dim) -> int:
         """The number that a dimension is for the example."""
@@ -64,6 +67,7 @@ class Questions:
     def condition(self, expr: Any, holds: bool) -> None:
         """Keeps that a condition is what it is for the example, unless that always is so."""
         told = expr if holds else sympy.Not(expr)
+        self.told.append(told)
         if told not in (sympy.true, True) and told not in self.kept:
             self.kept[told] = Guard(told, str(told), self.line())
             self.heard(told)
@@ -491,10 +495,46 @@ def dim_of(size: Any) -> Dim:
     return node.dim if isinstance(node, SizeNode) else int(size)
 
 
+TESTS: Mapping[type, Callable[[Any, Any], bool]] = {
+    sympy.Eq: operator.eq, sympy.Ne: operator.ne, sympy.StrictLessThan: operator.lt, sympy.LessThan: operator.le,
+    sympy.StrictGreaterThan: operator.gt, sympy.GreaterThan: operator.ge,
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1 << 12)
+def is_of_integers(expr: Any) -> bool:
+    """Whether a condition is made of relations of integers alone, without quotients that are none."""
+    if type(expr) in TESTS or isinstance(expr, sympy.And | sympy.Or | sympy.Not | sympy.Add | sympy.Mul):
+        return all(map(is_of_integers, expr.args))
+    if isinstance(expr, sympy.Symbol):
+        return bool(expr.is_integer)
+    return bool(expr.is_Integer) or (type(expr) in WHOLE and all(map(is_of_integers, expr.args)))
+
+
+WHOLE = (dims.Mod, dims.FloorDiv, dims.Min, dims.Max)
+
+
+def is_true(expr: Any, sizes: Mapping[str, Any]) -> bool:
+    """Whether a condition on integers holds for sizes. Raises DimensionError where it hangs on more than they tell."""
+    test = TESTS.get(type(expr))
+    if test is not None:
+        left, right = expr.args
+        return test(dims.number_of(left, sizes), dims.number_of(right, sizes))
+    found = [is_true(each, sizes) for each in expr.args]
+    return not found[0] if isinstance(expr, sympy.Not) else (all if isinstance(expr, sympy.And) else any)(found)
+
+
 def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
     """Whether a condition holds for sizes; None where it hangs on more than they tell."""
     if expr is None:  # said in words
         return None
+    if is_of_integers(expr):
+        try:
+            return is_true(expr, sizes)
+        except DimensionError:
+            return None
+        except ArithmeticError:  # a quotient by 0, of which sympy knows more
+            pass
     try:
         values = {s: sizes[s.name] for s in expr.free_symbols}
     except KeyError:

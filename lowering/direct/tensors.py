@@ -40,7 +40,10 @@ class Memory:
 
 @attrs.define(eq=False)
 class Handle:
-    """One tensor: its twin, its place in a memory, and its content when it was last read."""
+    """One tensor: its twin, its place in a memory, and its content when it was last read.
+
+    `kind` is a number that tensors of equal type and layout have in common, from 1 on, once it was asked for.
+    """
 
     twin: torch.Tensor
     memory: Memory
@@ -48,6 +51,7 @@ class Handle:
     value: Value
     version: int
     name: str = ""
+    kind: int = 0
 
     @property
     def key(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePath
 from typing import Any
@@ -18,10 +18,12 @@ from torch._ops import _len_torch_dispatch_stack_pre_dispatch
 from irkit import dims
 from irkit.core.ir import Value, param
 from irkit.core.origins import Origin
+from irkit.core.types import Tensor
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Range
 from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import moved
+from lowering.direct.repeats import Entry, Met, Outcome, Record, Unlike, content_of_tensor, recognized
 from lowering.direct.sizes import Questions, RoomNode, holds, size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.errors import LoweringError
@@ -31,6 +33,10 @@ from lowering.records.sizes import Sizes
 
 TORCH = str(Path(torch.__file__).parent)
 HERE = str(Path(__file__).parents[1])
+
+
+MOST = 24
+"""How many operators a trial may meet that the run before did not, for what may not be used in the end."""
 
 
 class Alike(Exception):
@@ -72,11 +78,14 @@ class Tracer:
 
     `asked` are the questions of the model, `scope` what a lowering knows beside its values. `handles` has the tensors
     from outside by identity, with the tensors themselves so that none dies; `memories` their storages. `names` are
-    those of parameters and buffers, `modules` the path of the module that is running; `functions`, `above`
-    and `below` are the modes through which torch hands over its operators while the model runs. `others` are sizes of the names at which each
-    operator is run once more (see `requirements`), `required` what was run so; `loose` are symbols whose size is told
-    by the operator that made them, `dependent` those that hang on sizes in a way that no type rule could tell.
-    `unproven` says that some operator was not run at the smallest sizes.
+    those of parameters and buffers, `modules` the path of the module that is running; `functions`, `above` and `below`
+    are the modes through which torch hands over its operators while the model runs. `others` are sizes of the names at
+    which each operator is run once more (see `requirements`), `required` what was run so; `loose` are symbols whose
+    size is told by the operator that made them, `dependent` those that hang on sizes in a way that no type rule could
+    tell. `unproven` says that some operator was not run at the smallest sizes. `met` has what is known of operators by what
+    they are called with, `record` what this run has met. In a trial `before` is what the run before it has met, `point`
+    where the trial is, if that has no say on other names; `missed` counts what the trial met first, and `uncertain`
+    says that this may be the same all the same.
     """
 
     options: Options
@@ -99,6 +108,15 @@ class Tracer:
     unproven: bool = False
     required: set[Any] = attrs.field(factory=set)
     calls: int = 0
+    met: dict[Any, Entry] = attrs.field(factory=dict)
+    kinds: dict[Any, int] = attrs.field(factory=dict)
+    record: Record = attrs.field(factory=Record)
+    before: Record | None = None
+    point: Mapping[str, int] | None = None
+    again: Counter[Any] = attrs.field(factory=Counter)
+    answers: dict[Any, bool] = attrs.field(factory=dict)
+    missed: int = 0
+    uncertain: bool = False
     examples: Examples = attrs.field(init=False)
     functions: Any = None
     above: Any = None
@@ -161,7 +179,12 @@ class Tracer:
         if id(tensor) not in self.names:
             self.symbols["constant"] += 1
         held = tensor if id(tensor) in self.names else tensor.detach()  # a weight is the same object in every run
-        value = tensor_constant(self.scope.constants, held, name, copy=self.options.copy)
+        value = self.held_before(tensor)
+        if value is None:
+            value = tensor_constant(self.scope.constants, held, name, copy=self.options.copy)
+        self.record.outside[id(tensor)] = value
+        if id(tensor) not in self.names and (content := content_of_tensor(held)) is not None:
+            self.record.small.setdefault(content, value)
         key = tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
         if key in self.memories:
             memory, base = self.memories[key]
@@ -175,6 +198,27 @@ class Tracer:
         found = Handle(twin, memory, (), value, memory.version, name)
         self.handles[id(tensor)] = (tensor, found)
         return found
+
+    def held_before(self, tensor: torch.Tensor) -> Value | None:
+        """What the run before a trial found a tensor from outside to hold; None where there is none."""
+        if self.before is None:
+            return None
+        if id(tensor) in self.names:
+            return self.before.outside.get(id(tensor))
+        content = content_of_tensor(tensor)
+        found = None if content is None else self.before.small.get(content)
+        self.uncertain = self.uncertain or found is None
+        return found
+
+    def kind(self, handle: Handle) -> int:
+        """A number that tensors of equal type and layout have in common; -1 for those that say more than that."""
+        twin = handle.twin
+        if twin.is_complex() or twin.is_neg() or not isinstance(handle.value.type, Tensor):
+            handle.kind = -1
+        else:
+            key = (handle.value.type, twin.dtype, twin.stride(), twin.storage_offset())
+            handle.kind = self.kinds.setdefault(key, len(self.kinds) + 1)
+        return handle.kind
 
     def read(self, handle: Handle) -> Value:
         """What a tensor holds now; in a body, of a tensor around it, the parameter that stands for that."""
@@ -218,6 +262,7 @@ class Tracer:
         content = handle.location().write(memory.content, new) if handle.lenses else new
         memory.content = self.placed(content, "write", memory.content.type)
         memory.version += 1
+        self.record.written.append(memory.content)
         if not handle.lenses:
             handle.value, handle.version = memory.content, memory.version
 
@@ -247,7 +292,42 @@ class Tracer:
 
     def placed(self, value: Value, target: str, known: Any = None) -> Value:
         """A value made outside an operator, with its origin, and the type that is known of it."""
-        return stamped_all(self.scope, {value: value.type if known is None else known}, self.origin(target))[value]
+        return self.stamped({value: value.type if known is None else known}, self.origin(target))[value]
+
+    def stamped(self, refined: Mapping[Value, Any], origin: Origin) -> Mapping[Value, Value]:
+        """What values become with their types and an origin; in a trial those that the run before it made, too."""
+        new = stamped_all(self.scope, refined, origin)
+        return new if self.before is None else recognized(self.before.index, new)
+
+    def earlier(self, met: Met, values: Sequence[Value]) -> Outcome | None:
+        """What an operator gave in the run before a trial, where the conditions asked meanwhile hold here, too."""
+        if self.before is None:
+            return None
+        index = self.before.index
+        key = met.content([index.same.get(v, v) for v in values])
+        there, count = index.outcomes.get(key, ()), self.again[key]
+        if count >= len(there) or not all(self.holds(each) for each in there[count].conditions):
+            return None
+        self.again[key] += 1
+        return there[count]
+
+    def holds(self, condition: Any) -> bool:
+        """Whether a condition holds for the example."""
+        if condition not in self.answers:
+            self.answers[condition] = condition is True or holds(condition, self.asked.hints) is True
+        return self.answers[condition]
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """How many symbols and checks there are."""
+        return self.symbols["u"], len(self.scope.checks)
+
+    def first_met(self, values: Sequence[Any]) -> None:
+        """Counts what a trial meets and the run before did not. Raises Unlike where that is too much."""
+        if self.before is not None and not self.uncertain:
+            self.missed += any(v not in self.before.index.same for v in values)
+            if self.missed > MOST:
+                raise Unlike
 
     def fresh_symbol(self, hint: int, signed: bool = False) -> Any:
         """A symbol for a number that only the data tells."""

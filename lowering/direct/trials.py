@@ -20,8 +20,9 @@ from irkit.dims import Range
 from irkit.errors import IrkitError
 from lowering.capture.guards.guards import Guard
 from lowering.capture.torch_export import STAND_INS
+from lowering.direct.repeats import Unlike
 from lowering.direct.request import Request
-from lowering.direct.run import Run, lowered_run, run
+from lowering.direct.run import Run, Trial, lowered_run, run
 from lowering.direct.sizes import holds
 from lowering.direct.tracer import Alike
 from lowering.records.pytrees import Registrations
@@ -137,13 +138,19 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
     asked = found.run.tracer.asked
     if any(guard.expr in asked.refused for guard in against):
         return found, False  # torch refuses an operator of this graph there
+    alone = all(s.name in names for guard in against for s in guard.expr.free_symbols)
+    apart = point if alone else None
     try:
         there = {name: sizes[name] for name in request.hints}
-        other = run(request, there, known, keep_sizes=asked.keeps, at_once=not asked.passed_on)
+        other = run(
+            request, there, known, keep_sizes=asked.keeps, at_once=not asked.passed_on, trial=Trial(found.run, apart)
+        )
         low = lowered_run(other, other.guards, request.ranges)
         again = bare(low.watched.whole)
         same = (again.token == graph.token or again == graph) and low.outputs == outputs  # weights are read last
         same = same and other.out_spec == found.run.out_spec
+    except Unlike:
+        return (found if against else refused(found, point, None)), False
     except Exception as error:
         return refused(found, point, error), False
     if not same:

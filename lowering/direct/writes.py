@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch.utils._mode_utils import no_dispatch
 
+from irkit import dims
 from irkit.core.ir import Value
-from irkit.core.types import same_types
+from irkit.core.types import Tensor, same_types
 from lowering.aten.normalization.norm import instance_norm_with_update
 from lowering.direct.converting import (
     Decomposed,
@@ -25,10 +26,13 @@ from lowering.direct.requirements import require
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
-from lowering.fold.mutation import RESIZES
-from lowering.fold.registry import Registry, writing_operator
-from lowering.fold.scope import stamped_all
-from lowering.tensors.complex_pairs import as_type, expand_pair
+from lowering.fold import storage
+from lowering.fold.arguments import call_arguments
+from lowering.fold.complex_registry import complex_entry
+from lowering.fold.mutation import RESIZES, with_shape
+from lowering.fold.mutation import positional as positional_arguments
+from lowering.fold.registry import Registry, operator_of, writing_operator
+from lowering.tensors.complex_pairs import as_type, expand_pair, is_complex
 
 
 def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -80,6 +84,41 @@ def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: 
     return targets[0] if len(targets) == 1 else tuple(targets) if targets else None
 
 
+MAYBE_COPIES = frozenset(f"aten::{name}" for name in "reshape reshape_as flatten ravel contiguous".split())
+"""Operators that give a view or a copy, as the layout of the elements has it."""
+
+
+def lens_of(
+    tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], of: Handle, results: list[Any],
+    index: int | None,
+) -> storage.Lens | None:  # fmt: skip
+    """How the view that an operator gives of its first argument is read out of it, and written back."""
+    value = results[index or 0]
+    target, rest, shape = operator_of(func), tuple(args[1:]), value.shape
+
+    def get(content: Value) -> Value:
+        found = Registry.find(tracer.options.registry, target)
+        mixed = is_complex(content)
+        found = complex_entry(tracer.options.registry, target) if mixed else found
+        if found is None:
+            raise LoweringError(f"{func} is a view that has no converter, and what it shows is written")
+        expected = Tensor(content.dtype, shape)
+        if index is not None:
+            expected = tuple(Tensor(content.dtype, part.shape) for part in results)
+        positional, keyword = call_arguments(target, found, (content, *rest), kwargs, expected)
+        made = found.function(*positional, **keyword)
+        return with_shape(made[index] if index is not None else made, shape)
+
+    before = of.value.shape
+    same = len(before) == len(shape) and all(dims.same(a, b) is True for a, b in zip(before, shape, strict=True))
+    if same and target._schema.name in storage.SAME:
+        return None
+    if index is not None:
+        return storage.by_position(get)
+    grows = target._schema.name in storage.EXPANSIONS and not same
+    return storage.lens_of(target, get, positional_arguments(target, rest, kwargs), grows)
+
+
 FILLS = ("aten::fill_", "aten::zero_")
 
 
@@ -113,7 +152,7 @@ def resized(tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], 
     name = tracer.name(func)
     (value,) = settled(tracer, func, [made], [handle.twin], name, args)
     handle.memory.content, handle.memory.version = value, handle.memory.version + 1
-    handle.value, handle.version = value, handle.memory.version
+    handle.value, handle.version, handle.kind = value, handle.memory.version, 0
     as_shown(target, tracer.shown(handle))
     return target
 
@@ -124,7 +163,7 @@ def put(tracer: Tracer, func: Any, handle: Handle, result: Value, name: str) -> 
     result = as_type(result, old.dtype)
     if same_types(result.type, old.type) is not True:
         result = expand_pair(result, old.shape)
-    new = stamped_all(tracer.scope, {result: old.type}, tracer.origin(str(func), name))[result]
+    new = tracer.stamped({result: old.type}, tracer.origin(str(func), name))[result]
     tracer.write(handle, new)
 
 

@@ -1,0 +1,245 @@
+"""Operators that were met before with equal arguments: what was found out of them then serves again.
+
+Within a run, what torch says of layouts and requires of sizes hangs on the types, strides and numbers that an operator
+is called with (`Entry`). A trial is a run of the same model at other sizes, so most of what it meets was met by the run
+before it, on the very same values; where each question that was asked meanwhile has the same answer, the results are
+the same values, too (`Record`). So a trial makes values only where it takes another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import torch
+
+from irkit.core import walk
+from irkit.core.blobs import Blob
+from irkit.core.ir import Value
+from irkit.core.types import Tensor, Type
+from irkit.core.vocabulary import CONSTANT, PARAM
+from irkit.rewriting.numbering import is_random
+from irkit.support.once import once
+
+PLAIN = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+SIZES = (torch.SymInt, torch.SymFloat, torch.SymBool)
+SMALL = 64
+"""Constants of up to this many elements are compared by content."""
+
+
+class Unlike(Exception):
+    """A trial has met so much that the run before it did not meet that its graph is another."""
+
+
+@attrs.frozen(eq=False)
+class Recipe:
+    """How a result lies in memory: on its own, or as a view of the argument at `of`."""
+
+    of: int
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    dtype: torch.dtype
+
+    def twin(self, handles: Sequence[Any]) -> torch.Tensor:
+        """A new tensor on the meta device that lies so."""
+        if self.of < 0:
+            return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device="meta")
+        return handles[self.of].twin.as_strided(self.shape, self.stride, self.offset)
+
+
+@attrs.define(eq=False)
+class Entry:
+    """What is known of an operator with arguments of certain types and layouts.
+
+    `twins` are what its converter was told of its results, `types` what it gave, `container` the type of a list of
+    results, `same` the argument that it gives back.
+    """
+
+    twins: Any
+    recipes: tuple[Recipe, ...]
+    container: type | None = None
+    types: tuple[Type, ...] | None = None
+    same: int = -1
+    kinds: tuple[int, ...] | None = None
+
+
+@attrs.frozen(eq=False)
+class Met:
+    """An operator as it is called: its tensors, and keys of their types and layouts, and of what they hold."""
+
+    func: Any
+    given: Sequence[torch.Tensor]
+    handles: Sequence[Any]
+    plain: tuple[Any, ...]
+    layout: Any
+
+    def content(self, values: Sequence[Value]) -> Any:
+        """The key of what it is called with, where its tensors hold these values."""
+        return (self.func, self.plain, tuple(map(id, values)))
+
+
+def gathered(handle_of: Any, given: Any, plain: list[Any], tensors: list[torch.Tensor], handles: list[Any]) -> bool:
+    """Adds what arguments hold to the lists; False where something among them is not known."""
+    for each in given:
+        kind = type(each)
+        if isinstance(each, torch.Tensor):
+            tensors.append(each)
+            handles.append(handle_of(each))
+            plain.append(torch.Tensor)
+        elif kind is int or kind is bool or kind is str or each is None:
+            plain += (kind, each)
+        elif kind is float:
+            plain += (kind, repr(each))
+        elif kind is list or kind is tuple:
+            plain += (kind, len(each))
+            if not gathered(handle_of, each, plain, tensors, handles):
+                return False
+        elif kind in SIZES:
+            plain += (kind, each.node.expr)
+        elif isinstance(each, PLAIN):
+            plain.append(each)
+        else:
+            return False
+    return True
+
+
+def as_met(tracer: Any, func: Any, aliases: bool, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Met | None:
+    """An operator as it is called; None where it is not to be remembered: in bodies, which keep conditions of their
+    own, on complex numbers, and without tensors."""
+    if tracer.frames or tracer.scope.numbers:
+        return None
+    plain: list[Any] = []
+    tensors: list[torch.Tensor] = []
+    handles: list[Any] = []
+    if not gathered(tracer.handle, args, plain, tensors, handles):
+        return None
+    for name, each in kwargs.items():
+        plain.append(name)
+        if not gathered(tracer.handle, (each,), plain, tensors, handles):
+            return None
+    kinds = tuple([h.kind or tracer.kind(h) for h in handles])
+    if not kinds or -1 in kinds:
+        return None
+    alike: Any = ()
+    if aliases and len(handles) > 1:
+        keys = [h.key for h in handles]
+        alike = tuple(keys.index(key) for key in keys)
+    known = tuple(plain)
+    return Met(func, tensors, handles, known, (func, known, kinds, alike))
+
+
+def recipe_of(twin: torch.Tensor, handles: Sequence[Any], aliases: bool) -> Recipe | None:
+    """How a result lies in memory; None where that is not told by sizes and strides."""
+    if twin.is_complex() or twin.is_neg():
+        return None
+    of = -1
+    if aliases:
+        key = twin.untyped_storage()._cdata
+        of = next((i for i, h in enumerate(handles) if h.key == key), -1)
+        if of >= 0 and handles[of].twin.dtype is not twin.dtype:
+            return None
+    return Recipe(of, tuple(twin.shape), twin.stride(), int(twin.storage_offset()) if of >= 0 else 0, twin.dtype)
+
+
+def entry_of(met: Met, aliases: bool, twins: Any) -> Entry | None:
+    """What is known of an operator once torch has told its results; None where that cannot be used again."""
+    several = isinstance(twins, tuple | list)
+    flat = list(twins) if several else [twins]
+    if not all(isinstance(twin, torch.Tensor) for twin in flat):
+        return None
+    if aliases and not several:
+        same = next((i for i, h in enumerate(met.handles) if h.twin is twins), -1)
+        if same >= 0:
+            return Entry(None, (), same=same)
+    recipes = [recipe_of(twin, met.handles, aliases) for twin in flat]
+    known = tuple(recipe for recipe in recipes if recipe is not None)
+    if len(known) < len(recipes):
+        return None
+    container = (type(twins) if type(twins) in (tuple, list) else tuple) if several else None
+    return Entry(flat if several else twins, known, container)
+
+
+# ---------------------------------------------------------------------------------------------- another run
+
+
+@attrs.frozen(eq=False)
+class Outcome:
+    """What an operator gave, and the conditions that were asked meanwhile, as they hold."""
+
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+    conditions: tuple[Any, ...]
+    name: str
+
+
+@attrs.define(eq=False, slots=False)
+class Record:
+    """What a run has met: what its operators gave, in order; what tensors from outside held, by identity or, where they
+    are small, by content; and what was written."""
+
+    outcomes: list[tuple[Met, Outcome]] = attrs.field(factory=list)
+    outside: dict[int, Value] = attrs.field(factory=dict)
+    small: dict[Any, Value] = attrs.field(factory=dict)
+    written: list[Value] = attrs.field(factory=list)
+
+    @once
+    def index(self) -> Index:
+        """The values of the run, for trials to find theirs among."""
+        operands = [v for _, each in self.outcomes for v in each.operands]
+        roots = [v for _, each in self.outcomes for v in each.results]
+        found = Index()
+        for value in walk.post_order((*operands, *roots, *self.written)):
+            key = node_key(value, [v and found.same[v] for v in value.inputs])
+            found.same[value] = value if key is None else found.nodes.setdefault(key, value)
+        for met, each in self.outcomes:
+            key = met.content([found.same[v] for v in each.operands])
+            found.outcomes.setdefault(key, []).append(each)
+        return found
+
+
+@attrs.define(eq=False)
+class Index:
+    """Of each value of a run the one that stands for all that compute the same; these by what they are; and what the
+    operators gave by what they were called with, in order."""
+
+    same: dict[Value, Value] = attrs.field(factory=dict)
+    nodes: dict[Any, Value] = attrs.field(factory=dict)
+    outcomes: dict[Any, list[Outcome]] = attrs.field(factory=dict)
+
+
+def node_key(value: Value, inputs: Sequence[Value | None]) -> Any:
+    """Equal for nodes that compute the same of the same operands; None where that is not known."""
+    if value.op == PARAM or value.bodies or is_random(value) or not isinstance(value.type, Tensor):
+        return None
+    if value.op == CONSTANT:
+        blob = value.blob
+        return None if blob is None or blob.size > SMALL else (CONSTANT, *content_of(blob))
+    if any(isinstance(each, Blob) for _, each in value.attributes):
+        return None
+    return (value.op, tuple(map(id, inputs)), value.attributes, value.type)
+
+
+def content_of(blob: Blob) -> tuple[Any, ...]:
+    """The content of a small constant."""
+    return (blob.dtype, blob.shape, blob.name, blob.array.tobytes())
+
+
+def content_of_tensor(tensor: torch.Tensor) -> Any:
+    """The content of a small tensor; None for a large one."""
+    if tensor.numel() > SMALL or tensor.layout is not torch.strided or tensor.device.type != "cpu":
+        return None
+    return (tensor.dtype, tuple(tensor.shape), tensor.stride(), repr(tensor.tolist()))
+
+
+def recognized(index: Index, new: Mapping[Value, Value]) -> Mapping[Value, Value]:
+    """What values become, each replaced by the one of the run before that computes the same, where there is one."""
+    swaps: dict[Value, Value] = {}
+    for value in new.values():
+        if value not in swaps and value not in index.same:
+            inputs = tuple([i and swaps.get(i, i) for i in value.inputs])
+            key = node_key(value, [i and index.same.get(i, i) for i in inputs])
+            there = None if key is None else index.nodes.get(key)
+            swaps[value] = there or (value if inputs == value.inputs else value.with_inputs(inputs))
+    return {old: swaps.get(value, value) for old, value in new.items()}
