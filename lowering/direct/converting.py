@@ -33,10 +33,11 @@ class Info:
     """What is known of an operator for every call: what it writes, whether its results may share memory, whether it
     takes a device."""
 
-    __slots__ = ("aliases", "device", "names", "pointwise", "quick", "reshapes", "sized_by_data", "writes")
+    __slots__ = ("aliases", "device", "names", "pointwise", "quick", "reshapes", "sized_by_data", "text", "writes")
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
+        self.text = str(func)
         self.writes = storage.written_arguments(func)
         self.reshapes = storage.reshapes_in_place(func)
         composite = func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)

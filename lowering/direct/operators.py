@@ -14,6 +14,7 @@ from lowering.direct.converting import (
     Decomposed,
     Info,
     converted,
+    expected_of,
     flattened,
     has_fresh,
     info_of,
@@ -31,9 +32,10 @@ from lowering.direct.requirements import require, require_again, require_broadca
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer
 from lowering.direct.writes import MAYBE_COPIES, as_shown, batch_norm, lens_of, written
-from lowering.errors import LoweringError
+from lowering.errors import LoweringError, Unsupported
+from lowering.fold.arguments import call_arguments
 from lowering.fold.nodes import EFFECTS
-from lowering.fold.registry import operator_of
+from lowering.fold.registry import Registry, operator_of
 from lowering.fold.scope import bind_symbols
 from lowering.records.types import TORCH, tensor_of
 
@@ -209,13 +211,38 @@ def remember(
     if entry is not None and not any(has_fresh(d) or d == 0 for v in raw for d in v.shape):
         entry.types = tuple(v.type for v in raw)
         tracer.met[met.layout] = entry
-    record(tracer, met, tuple(map(tracer.read, met.handles)), tuple(results), name)
+    values = tuple(map(tracer.read, met.handles))
+    record(tracer, met, values, tuple(results), name, tuple(tracer.asked.told))
 
 
-def record(tracer: Tracer, met: Met, values: tuple[Value, ...], results: tuple[Value, ...], name: str) -> None:
-    """Keeps what an operator gave, for trials."""
+def record(
+    tracer: Tracer, met: Met, values: tuple[Value, ...], results: tuple[Value, ...], name: str,
+    conditions: tuple[Any, ...],
+) -> None:  # fmt: skip
+    """Keeps what an operator gave under conditions, for trials."""
     if tracer.before is None and met.func._schema.name not in LOOKING:
-        tracer.record.outcomes.append((met, Outcome(values, results, tuple(tracer.asked.told), name)))
+        tracer.record.outcomes.append((met, Outcome(values, results, conditions, name)))
+
+
+def converted_again(
+    tracer: Tracer, met: Met, entry: Entry, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[Any]:
+    """What the converter of an operator makes of other arguments of the same types; nothing where it declines."""
+    target = operator_of(met.func)
+    found = Registry.find(tracer.options.registry, target)
+    value_args, value_kwargs = operands(tracer, args, kwargs)
+    if entry.conditions is None:
+        tracer.asked.told.clear()
+        entry.expected = expected_of(tracer, met.func, value_args, value_kwargs, entry.twins)
+        entry.conditions = tuple(tracer.asked.told)
+    if found is None:
+        return []
+    try:
+        positional, keyword = call_arguments(target, found, tuple(value_args), value_kwargs, entry.expected)
+        made = found.function(*positional, **keyword)
+    except Unsupported:
+        return []
+    return list(made) if isinstance(made, tuple | list) else [made]
 
 
 def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -237,17 +264,13 @@ def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs:
     elif entry is None or entry.types is None:
         return None
     else:
-        tracer.asked.told.clear()
-        made = converted(tracer, met.func, *operands(tracer, args, kwargs), entry.twins, args, kwargs)
-        if isinstance(made, Decomposed):
-            return made.result
-        raw = list(made) if isinstance(made, tuple | list) else [made]
-        if tuple(getattr(v, "type", None) for v in raw) != entry.types:
+        raw = converted_again(tracer, met, entry, args, kwargs)
+        if tuple([getattr(v, "type", None) for v in raw]) != entry.types:
             return None  # a converter that looks at more than types
         name = tracer.name(met.func)
-        new = tracer.stamped({v: v.type for v in raw}, tracer.origin(str(met.func), name))
+        new = tracer.stamped({v: v.type for v in raw}, tracer.origin(info.text, name))
         results = tuple(new[v] for v in raw)
-        record(tracer, met, values, results, name)
+        record(tracer, met, values, results, name, entry.conditions or ())
         tracer.first_met(results)
     if tracer.symbols["u"]:
         for value in results:

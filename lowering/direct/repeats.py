@@ -54,7 +54,7 @@ class Entry:
     """What is known of an operator with arguments of certain types and layouts.
 
     `twins` are what its converter was told of its results, `types` what it gave, `container` the type of a list of
-    results, `same` the argument that it gives back.
+    results, `same` the argument that it gives back. `expected` is what its converter is told, under `conditions`.
     """
 
     twins: Any
@@ -63,6 +63,8 @@ class Entry:
     types: tuple[Type, ...] | None = None
     same: int = -1
     kinds: tuple[int, ...] | None = None
+    conditions: tuple[Any, ...] | None = None
+    expected: Any = None
 
 
 @attrs.frozen(eq=False)

@@ -81,8 +81,8 @@ class Tracer:
     those of parameters and buffers, `modules` the path of the module that is running; `functions`, `above` and `below`
     are the modes through which torch hands over its operators while the model runs. `others` are sizes of the names at
     which each operator is run once more (see `requirements`), `required` what was run so; `loose` are symbols whose
-    size is told by the operator that made them, `dependent` those that hang on sizes in a way that no type rule could
-    tell. `unproven` says that some operator was not run at the smallest sizes. `met` has what is known of operators by what
+    size is told by the operator that made them, `dependent` those that hang on sizes in a way that no type rule tells.
+    `unproven` says that some operator was not run at the smallest sizes. `met` has what is known of operators by what
     they are called with, `record` what this run has met. In a trial `before` is what the run before it has met, `point`
     where the trial is, if that has no say on other names; `missed` counts what the trial met first, and `uncertain`
     says that this may be the same all the same.

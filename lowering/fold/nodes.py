@@ -264,11 +264,12 @@ def call_operator(scope: Scope, node: Node) -> None:
     if scope.bases and isinstance(result, Value):
         view(scope, node, args, kwargs)
     scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
-    if scope.numbers and name_of_operator(node.target) == ARANGE:
+    name = name_of_operator(node.target)
+    if scope.numbers and name == ARANGE:
         scope.checks.extend(bounds_asserted(node, args))
-    if name_of_operator(node.target) in GROUPED:
+    if name in GROUPED:
         scope.checks.extend(ends_asserted(node, *args, **kwargs))
-    if name_of_operator(node.target) in DIVISIONS and isinstance(result, Value) and result.dtype.is_integer:
+    if name in DIVISIONS and isinstance(result, Value) and result.dtype.is_integer:
         scope.checks.extend(divisor_asserted(node, args[1]))
     hold(scope, node, result)
 
