@@ -55,6 +55,14 @@ TRANSFORMS = "torch._functorch.predispatch"
 """The module of the calls that torch.func leaves in a graph."""
 
 
+def aot_functions() -> tuple[Any, Any]:
+    """`aot_module_simplified` and `make_boxed_func`, which are imported when they are asked for: that takes seconds."""
+    from torch._functorch._aot_autograd.utils import make_boxed_func
+    from torch._functorch.aot_autograd import aot_module_simplified
+
+    return aot_module_simplified, make_boxed_func
+
+
 def dynamo_frames() -> ModuleType | None:
     """dynamo's module of what it compiled; None before dynamo is imported, which takes seconds."""
     return sys.modules.get("torch._dynamo.convert_frame")
@@ -92,6 +100,7 @@ __all__ = [
     "ShapeEnv",
     "SymNode",
     "TracingContext",
+    "aot_functions",
     "canonicalize_bool_expr",
     "constrain_range_for_size",
     "decomposition_table",
