@@ -19,7 +19,7 @@ from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.evaluate import Printed
 from irkit.onnx.sessions import graph_session, quiet_options
 from lowering.dynamo import store
-from lowering.dynamo.outputs import Parted, joined, parted
+from lowering.dynamo.outputs import Parted, outputs_in_order, split_outputs
 from lowering.dynamo.runner import Entry, Exit, Runner, memory_order
 from lowering.dynamo.store import Kept
 from lowering.errors import CaptureError, LoweringError
@@ -117,7 +117,7 @@ def compiled(module: GraphModule, inputs: Sequence[Any], *, options: CompileOpti
     start = time.perf_counter()
     if any(isinstance(each, torch.Tensor) and each.device.type != "cpu" for each in inputs):
         return left_to_torch(module, "it is not on the CPU", options)
-    parts = parted(module)
+    parts = split_outputs(module)
     if not any(kind == "computed" for kind, _ in parts.order):
         return boxed(module.forward)
     try:
@@ -134,7 +134,7 @@ def compiled(module: GraphModule, inputs: Sequence[Any], *, options: CompileOpti
 
 def called(parts: Parted, runner: Runner, *arguments: Any) -> list[Any]:
     """The outputs of a graph: what is computed by ONNX Runtime, and views of the arguments by torch."""
-    return joined(parts, runner(arguments), parts.viewed(*arguments))
+    return outputs_in_order(parts, runner(arguments), parts.viewed(*arguments))
 
 
 def left_to_torch(module: GraphModule, why: str, options: CompileOptions, error: IrkitError | None = None) -> Compiled:
@@ -152,7 +152,7 @@ def prepared(module: GraphModule, options: CompileOptions, keeps_layout: bool) -
     folder = options.folder()
     asked = f"{options.target} {options.rules!r} {options.precision} {options.opset} {keeps_layout}"
     key = "" if folder is None else store.key_of(module, asked)
-    known = None if folder is None else store.found(folder, key)
+    known = None if folder is None else store.read_kept(folder, key)
     if known is not None:
         return known
     program = export_model(module, (), None, options.of_export())
@@ -165,7 +165,7 @@ def prepared(module: GraphModule, options: CompileOptions, keeps_layout: bool) -
     )
     if folder is not None:
         try:
-            store.keep(folder, key, kept)
+            store.write_kept(folder, key, kept)
         except (OSError, IrkitError) as error:
             LOG.warning("the compiled graph is not kept in %s: %s", folder, error)
     return kept
@@ -199,7 +199,7 @@ def exits_of(program: Program, module: GraphModule, keeps_layout: bool) -> tuple
 
 def debugged(module: GraphModule, inputs: Sequence[Any], *, options: CompileOptions, keeps_layout: bool) -> Compiled:
     """What runs an ATen graph by irkit's evaluator, and prints what its operators give."""
-    parts = parted(module)
+    parts = split_outputs(module)
     if not any(kind == "computed" for kind, _ in parts.order):
         return boxed(module.forward)
     try:
@@ -220,6 +220,6 @@ def debugged(module: GraphModule, inputs: Sequence[Any], *, options: CompileOpti
             results.append(
                 tensor.item() if exit_.kind == "number" else from_pairs(tensor) if exit_.is_complex else tensor
             )
-        return joined(parts, results, parts.viewed(*arguments))
+        return outputs_in_order(parts, results, parts.viewed(*arguments))
 
     return boxed(run)

@@ -1,4 +1,4 @@
-"""The outputs of an FX graph, parted: what torch makes of the inputs without computing, and what is to be computed.
+"""The outputs of an FX graph in two parts: what torch makes of the inputs without computing, and what is computed.
 
 A graph for training hands inputs, views of weights and sizes on to the graph of its gradients. ONNX Runtime would copy
 each of them; torch gives them for nothing.
@@ -32,8 +32,8 @@ class Parted:
     order: tuple[tuple[str, Any], ...]
 
 
-def parted(module: GraphModule) -> Parted:
-    """The outputs of a graph, parted; the module itself is left as it is."""
+def split_outputs(module: GraphModule) -> Parted:
+    """The outputs of a graph in two parts; the module itself is left as it is."""
     output = next(node for node in module.graph.nodes if node.op == "output")
     leaves = output.args[0] if isinstance(output.args[0], tuple | list) else (output.args[0],)
     free = views_of_inputs(module.graph)
@@ -88,7 +88,7 @@ def ending_in(module: GraphModule, results: list[Node]) -> GraphModule:
     return made
 
 
-def joined(parts: Parted, computed: Any, viewed: Any) -> list[Any]:
+def outputs_in_order(parts: Parted, computed: Any, viewed: Any) -> list[Any]:
     """The outputs in their order, from those that were computed and those that are views."""
     sources: Mapping[str, Any] = {"computed": computed, "viewed": viewed}
     return [sources[kind][what] if kind in sources else what for kind, what in parts.order]

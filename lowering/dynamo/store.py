@@ -24,7 +24,7 @@ from irkit.core.ir import Graph
 from irkit.errors import IrkitError
 from irkit.onnx.load import load
 from irkit.onnx.save import Form, write_model
-from irkit.support.files import replacing
+from irkit.support.files import atomic_write
 from lowering.dynamo.runner import Entry, Exit
 from lowering.records.types import array_of
 
@@ -96,7 +96,7 @@ def own_version() -> str:
     return str(newest)
 
 
-def found(folder: Path, key: str) -> Kept | None:
+def read_kept(folder: Path, key: str) -> Kept | None:
     """What is kept under a key; None where there is nothing, or nothing that can be read."""
     path = folder / f"{key}.onnx"
     try:
@@ -115,7 +115,7 @@ def found(folder: Path, key: str) -> Kept | None:
         return None
 
 
-def keep(folder: Path, key: str, kept: Kept) -> None:
+def write_kept(folder: Path, key: str, kept: Kept) -> None:
     """Keeps a graph under a key. Raises OSError or SerializeError where the folder cannot be written."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_model(kept.graph, folder / f"{key}.onnx", Form(False, opset=kept.opset))
@@ -125,7 +125,7 @@ def keep(folder: Path, key: str, kept: Kept) -> None:
         "exits": [attrs.asdict(each) for each in kept.exits],
         "checks": list(kept.checks),
     }
-    with replacing(folder / f"{key}.json") as file:
+    with atomic_write(folder / f"{key}.json") as file:
         file.write(json.dumps(said).encode())
     models = sorted(folder.glob("*.onnx"), key=lambda p: p.stat().st_mtime_ns)
     for old in models[:-MOST]:

@@ -126,34 +126,35 @@ def spelled_out(
     if q.dtype in HALVES:
         made = spelled_out(widen(q), widen(k), widen(v), mask, is_causal, scale)
         return cast(made[0], q.dtype), cast(made[1], q.dtype)
-    if scale is None and type(q.shape[-1]) is not int:
-        width = op.Sqrt(cast(dim_scalar(q.shape[-1]), q.dtype))
-        scores = op.Div(op.MatMul(q, swap(k)), width)
-    else:
-        factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
-        scores = op.Mul(op.MatMul(q, swap(k)), scalar(factor, q.dtype))
-    low = scalar(-np.inf, q.dtype)
-    if is_causal:
-        rows, columns = unsqueeze(iota(q.shape[-2]), 1), iota(k.shape[-2])
-        scores = op.Where(op.GreaterOrEqual(rows, columns), scores, low)
-    if mask is not None:
-        scores = op.Where(mask, scores, low) if mask.dtype is DType.BOOL else op.Add(scores, cast(mask, q.dtype))
+    scores = scores_of(q, k, mask, is_causal, scale)
     weights = op.Softmax(scores, axis=-1)
     if mask is not None:
         weights = zero_masked_rows(weights, scores, -1)
     return op.MatMul(weights, v), weights
 
 
-def log_sums(q: Value, k: Value, mask: Value | None, is_causal: bool, scale: float | None) -> Value:
-    """(*, h, l): the logarithm of the sum of exponentials that each row of weights was divided by"""
-    factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
-    scores = op.Mul(op.MatMul(q, swap(k)), scalar(factor, q.dtype))
+def scaled(x: Value, width: Dim, scale: float | None) -> Value:
+    """x times the scale of attention, which is 1 / sqrt(width) where none is given"""
+    if scale is None and type(width) is not int:
+        return op.Div(x, op.Sqrt(cast(dim_scalar(width), x.dtype)))
+    return op.Mul(x, scalar(1.0 / math.sqrt(width) if scale is None else scale, x.dtype))
+
+
+def scores_of(q: Value, k: Value, mask: Value | None, is_causal: bool, scale: float | None) -> Value:
+    """(*, h, l, s): how much each row looks at each column, before the softmax; -inf where it may not"""
+    scores = scaled(op.MatMul(q, swap(k)), q.shape[-1], scale)
     low = scalar(-np.inf, q.dtype)
     if is_causal:
         rows, columns = unsqueeze(iota(q.shape[-2]), 1), iota(k.shape[-2])
         scores = op.Where(op.GreaterOrEqual(rows, columns), scores, low)
     if mask is not None:
         scores = op.Where(mask, scores, low) if mask.dtype is DType.BOOL else op.Add(scores, cast(mask, q.dtype))
+    return scores
+
+
+def log_sums(q: Value, k: Value, mask: Value | None, is_causal: bool, scale: float | None) -> Value:
+    """(*, h, l): the logarithm of the sum of exponentials that each row of weights was divided by"""
+    scores = scores_of(q, k, mask, is_causal, scale)
     return op.ReduceLogSumExp(cast(scores, DType.FLOAT if q.dtype is not DType.DOUBLE else q.dtype), [-1], keepdims=0)
 
 
@@ -187,7 +188,7 @@ def aten__scaled_dot_product_flash_attention_for_cpu(
     scale: float | None = None,
 ) -> tuple[Value, Value]:
     """(result, logarithms of the sums).  key and value may have fewer heads, as torch's own kernel takes them."""
-    grouped = dims.same(query.shape[1], key.shape[1]) is False
+    grouped = dims.same(query.shape[1], key.shape[1]) is not True
     made = aten_scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=grouped
     )
