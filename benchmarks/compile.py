@@ -35,9 +35,14 @@ def llama() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
-        vocab_size=1000, use_cache=False,
-    )  # fmt: skip
+        hidden_size=256,
+        intermediate_size=512,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=1000,
+        use_cache=False,
+    )
     return LlamaForCausalLM(config), {"input_ids": torch.randint(0, 999, (2, 64))}
 
 

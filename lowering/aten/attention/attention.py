@@ -55,7 +55,7 @@ def aten_scaled_dot_product_attention(
         return fused(q, k, v, attn_mask, is_causal, scale)
     if enable_gqa:
         heads = q.shape[-3]
-        k, v = (repeated(x, heads) for x in (k, v))
+        k, v = (repeat_heads(x, heads) for x in (k, v))
     if narrow and q.rank == 2 and k.rank == v.rank == 2 and (attn_mask is None or attn_mask.rank <= 2):
         return squeeze(fused(unsqueeze(q, 0), unsqueeze(k, 0), unsqueeze(v, 0), attn_mask, is_causal, scale), 0)
     return spelled_out(q, k, v, attn_mask, is_causal, scale)[0]
@@ -68,7 +68,7 @@ def batches_equal(q: Value, k: Value, v: Value) -> bool:
     return paired and known_equal(q.shape[:lead], k.shape[:lead]) and known_equal(q.shape[:lead], v.shape[:lead])
 
 
-def repeated(x: Value, heads: Dim) -> Value:
+def repeat_heads(x: Value, heads: Dim) -> Value:
     """(*, few, s, e) -> (*, heads, s, e): every head as often as it serves"""
     few = x.shape[-3]
     if dims.same(few, heads) is True:
@@ -133,7 +133,7 @@ def spelled_out(
     return op.MatMul(weights, v), weights
 
 
-def scaled(x: Value, width: Dim, scale: float | None) -> Value:
+def scale_scores(x: Value, width: Dim, scale: float | None) -> Value:
     """x times the scale of attention, which is 1 / sqrt(width) where none is given"""
     if scale is None and type(width) is not int:
         return op.Div(x, op.Sqrt(cast(dim_scalar(width), x.dtype)))
@@ -142,7 +142,7 @@ def scaled(x: Value, width: Dim, scale: float | None) -> Value:
 
 def scores_of(q: Value, k: Value, mask: Value | None, is_causal: bool, scale: float | None) -> Value:
     """(*, h, l, s): how much each row looks at each column, before the softmax; -inf where it may not"""
-    scores = scaled(op.MatMul(q, swap(k)), q.shape[-1], scale)
+    scores = scale_scores(op.MatMul(q, swap(k)), q.shape[-1], scale)
     low = scalar(-np.inf, q.dtype)
     if is_causal:
         rows, columns = unsqueeze(iota(q.shape[-2]), 1), iota(k.shape[-2])
@@ -173,7 +173,7 @@ def aten__scaled_dot_product_attention_math(
     """(result, weights)"""
     if dropout_p or dropout_mask is not None:
         raise Unsupported("attention with dropout: export the model in eval mode")
-    k, v = (repeated(x, query.shape[-3]) if enable_gqa else x for x in (key, value))
+    k, v = (repeat_heads(x, query.shape[-3]) if enable_gqa else x for x in (key, value))
     return spelled_out(query, k, v, attn_mask, is_causal, scale)
 
 
@@ -192,7 +192,7 @@ def aten__scaled_dot_product_flash_attention_for_cpu(
     made = aten_scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=grouped
     )
-    keys = repeated(key, query.shape[1]) if grouped else key
+    keys = repeat_heads(key, query.shape[1]) if grouped else key
     return made, log_sums(query, keys, attn_mask, is_causal, scale)
 
 

@@ -9,7 +9,7 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import HALVES
 from irkit.dims import Dim
-from lowering.aten.attention.attention import repeated, scaled, scores_of
+from lowering.aten.attention.attention import repeat_heads, scale_scores, scores_of
 from lowering.errors import Unsupported
 from lowering.tensors.pieces import swap, widen
 from lowering.tensors.promotion import cast, scalar
@@ -56,7 +56,7 @@ def gradients(
 ) -> tuple[Value, Value, Value]:
     """The gradients for query, key and value, in the element type of query."""
     heads = query.shape[1]
-    keys, values = repeated(key, heads), repeated(value, heads)
+    keys, values = repeat_heads(key, heads), repeat_heads(value, heads)
     sums = unsqueeze(cast(logsumexp, query.dtype), -1)
     exponent = op.Sub(scores_of(query, keys, mask, is_causal, scale), sums)
     looks = op.Greater(sums, scalar(-np.inf, query.dtype))
@@ -65,8 +65,8 @@ def gradients(
     of_rows = op.ReduceSum(op.Mul(grad_out, out), [-1])
     of_scores = op.Mul(weights, op.Sub(of_weights, of_rows))
     width = query.shape[-1]
-    of_query = scaled(op.MatMul(of_scores, keys), width, scale)
-    of_keys = scaled(op.MatMul(swap(of_scores), query), width, scale)
+    of_query = scale_scores(op.MatMul(of_scores, keys), width, scale)
+    of_keys = scale_scores(op.MatMul(swap(of_scores), query), width, scale)
     of_values = op.MatMul(swap(weights), grad_out)
     return of_query, added_up(of_keys, key.shape[1]), added_up(of_values, value.shape[1])
 

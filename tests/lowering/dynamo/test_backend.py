@@ -47,9 +47,7 @@ def assert_alike(found: list[torch.Tensor], expected: list[torch.Tensor], tolera
 
 
 def model() -> torch.nn.Module:
-    return torch.nn.Sequential(
-        torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2)
-    )  # fmt: skip
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2))
 
 
 def test_a_model_and_its_gradients_at_sizes_that_vary() -> None:
