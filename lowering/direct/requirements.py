@@ -63,35 +63,43 @@ class Met:
         return (self.args, tuple(self.kwargs.values()))
 
     def told(self, sizes: Sizes) -> Any:
-        """What torch gives on the meta device for these sizes of the names. Raises Refused."""
-        return self.carried_out(sizes)[1]
-
-    def carried_out(self, sizes: Sizes) -> tuple[list[Any], Any]:
-        """(the arguments on the meta device for these sizes of the names, what torch gives). Raises Refused."""
+        """What torch gives on the meta device for these sizes of the names; it is asked once for equal numbers, also by
+        trials. Raises Refused."""
         tracer = self.tracer
 
-        def resized(each: Any) -> Any:
+        def sized(each: Any) -> Any:
             if isinstance(each, torch.Tensor):
                 handle = tracer.handle(each)
-                return laid_out(handle.twin, [sizes[d] if d in sizes else number(d, sizes) for d in handle.value.shape])
+                shape = [sizes[d] if d in sizes else number(d, sizes) for d in handle.value.shape]
+                return Meta(tuple(shape), order_of(handle.twin), handle.twin.dtype)
             if isinstance(each, torch.SymInt):
                 return plain_number(each.node.expr, sizes) if isinstance(each.node, SizeNode) else int(each)
             if isinstance(each, torch.SymFloat | torch.SymBool):
                 return each.node.hint
             if isinstance(each, list | tuple):
-                return type(each)(map(resized, each))
+                return type(each)(map(sized, each))
             return META if isinstance(each, torch.device) else each
 
         try:
-            given = {name: resized(each) for name, each in self.kwargs.items() if name != "pin_memory"}
+            given = {name: sized(each) for name, each in self.kwargs.items() if name != "pin_memory"}
             if self.device and all(a.name != "device" for a in self.func._schema.arguments[: len(self.args)]):
                 given["device"] = META
-            args = [*map(resized, self.args)]
-            return args, self.func(*args, **given)
+            args = [*map(sized, self.args)]
         except DimensionError:
             raise Refused from None
+        key = (self.func, plain_key(args), plain_key(list(given.items())))
+        if key not in tracer.told:
+            tracer.told[key] = self.carried_out(args, given)
+        if isinstance(tracer.told[key], Refused):
+            raise tracer.told[key]
+        return tracer.told[key]
+
+    def carried_out(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What torch gives for arguments on the meta device; a Refused where it raises."""
+        try:
+            return self.func(*map(made_of, args), **{name: made_of(each) for name, each in kwargs.items()})
         except REFUSED as error:
-            raise Refused(str(error)) from None
+            return Refused(str(error))
 
     def taken(self, sizes: Sizes) -> bool:
         """Whether torch takes the operator at these sizes."""
@@ -258,11 +266,44 @@ def plain_number(dim: Any, sizes: Sizes) -> int:
     return dim if type(dim) is int else dims.evaluate(dim, sizes)
 
 
+@attrs.frozen
+class Meta:
+    """A tensor on the meta device whose axes lie in memory in an order, the outermost first."""
+
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    dtype: torch.dtype
+
+    def tensor(self) -> torch.Tensor:
+        """A new one."""
+        order = list(self.order)
+        made = torch.empty([self.shape[a] for a in order], dtype=self.dtype, device=META)
+        return made.permute([order.index(a) for a in range(len(order))]) if order != sorted(order) else made
+
+
+def order_of(twin: torch.Tensor) -> tuple[int, ...]:
+    """The axes of a tensor, the outermost in memory first."""
+    steps = twin.stride()
+    return tuple(sorted(range(len(steps)), key=lambda a: -steps[a]))
+
+
 def laid_out(twin: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     """A tensor of another shape whose axes lie in memory in the order of a twin's."""
-    order = sorted(range(twin.dim()), key=lambda a: -twin.stride(a))
-    made = torch.empty([shape[a] for a in order], dtype=twin.dtype, device=META)
-    return made.permute([order.index(a) for a in range(twin.dim())]) if order != sorted(order) else made
+    return Meta(tuple(shape), order_of(twin), twin.dtype).tensor()
+
+
+def made_of(given: Any) -> Any:
+    """An argument with its tensors made."""
+    if isinstance(given, list | tuple):
+        return type(given)(map(made_of, given))
+    return given.tensor() if isinstance(given, Meta) else given
+
+
+def plain_key(given: Any) -> Any:
+    """Equal for equal arguments of equal types."""
+    if isinstance(given, list | tuple):
+        return (type(given), *map(plain_key, given))
+    return given if isinstance(given, Meta) else (type(given), repr(given))
 
 
 # ---------------------------------------------------------------------------------------------- what explains a refusal

@@ -97,6 +97,7 @@ def run(
     tracer.asked.keeps, tracer.asked.at_once = keep_sizes, at_once
     if trial is not None:
         tracer.before, tracer.point = trial.before.tracer.record, trial.point
+        tracer.told = trial.before.tracer.told
     before = None if trial is None else trial.before.inputs
     inputs = inputs_of(tracer, request, request.examples(sizes), before)
     with ExitStack() as blocks:

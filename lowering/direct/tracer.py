@@ -80,8 +80,9 @@ class Tracer:
     from outside by identity, with the tensors themselves so that none dies; `memories` their storages. `names` are
     those of parameters and buffers, `modules` the path of the module that is running; `functions`, `above` and `below`
     are the modes through which torch hands over its operators while the model runs. `others` are sizes of the names at
-    which each operator is run once more (see `requirements`), `required` what was run so; `loose` are symbols whose
-    size is told by the operator that made them, `dependent` those that hang on sizes in a way that no type rule tells.
+    which each operator is run once more (see `requirements`), `required` what was run so, `told` what torch gave for
+    which numbers; `loose` are symbols whose size is told by the operator that made them, `dependent` those that hang on
+    sizes in a way that no type rule tells.
     `unproven` says that some operator was not run at the smallest sizes. `met` has what is known of operators by what
     they are called with, `record` what this run has met. In a trial `before` is what the run before it has met, `point`
     where the trial is, if that has no say on other names; `missed` counts what the trial met first, and `uncertain`
@@ -107,6 +108,7 @@ class Tracer:
     dependent: set[str] = attrs.field(factory=set)
     unproven: bool = False
     required: set[Any] = attrs.field(factory=set)
+    told: dict[Any, Any] = attrs.field(factory=dict)
     calls: int = 0
     met: dict[Any, Entry] = attrs.field(factory=dict)
     kinds: dict[Any, int] = attrs.field(factory=dict)
