@@ -13,6 +13,10 @@ class LoweringError(IrkitError, ValueError):
     """A captured program that cannot be lowered, or whose lowering contradicts what torch recorded."""
 
 
+class WrongConverter(LoweringError):
+    """A converter that the caller handed in contradicts torch, whichever way the program was captured."""
+
+
 class Unsupported(Exception):
     """Raised by a converter for arguments it has no ONNX form for; the reason is its only argument."""
 

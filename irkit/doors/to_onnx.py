@@ -116,7 +116,7 @@ def to_onnx(
         scalar_inputs: names of Python ints and floats among the arguments that shall be inputs, not constants.
         specialization: "report" makes dimensions that the model fixes static, "error" lists all, None raises for one.
         widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
-        capture: "torch.export", or "direct": one run on tensors of irkit's own (docs/understand/capture.md).
+        capture: "direct", "torch.export", or "auto": the first, then the second (docs/understand/capture.md).
         data: "refuse" refuses a model that is right for some data only: one that asks for numbers in tensors.
         copy: True copies weights; otherwise large ones stay the model's, and raise StaleError once written into.
 

@@ -5,7 +5,7 @@ A body is run on tensors over parameters of its own. What it uses of the model a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,9 +22,10 @@ from lowering.direct.sizes import SizeNode
 from lowering.direct.tensors import Handle, Memory
 from lowering.direct.tracer import Frame, Tracer
 from lowering.errors import LoweringError
-from lowering.fold.assertions import all_of, condition, join_checks, settled_checks
+from lowering.fold.assertions import all_of, condition, join_checks, noted_checks, settled_checks
 from lowering.fold.control import INLINED, Body, as_tensor, loop_of, scan_of, several
-from lowering.fold.scope import Scope, bind_symbols, stamp_origin, stamped_all
+from lowering.fold.scope import Check, Scope, bind_symbols, stamp_origin, stamped_all
+from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import math_attention
 from lowering.tensors.complex_pairs import apart, is_complex
 
@@ -82,7 +83,13 @@ def body_of(
         given: list[Any] = []
         for index, operand in enumerate(operands):
             given.append(stand_in(tracer, params, operand, elements.get(index)))
-        returned = run_anew(tracer, function, given)
+        asked, before = tracer.asked, set(tracer.asked.kept)
+        asked.inside += 1
+        try:
+            returned = run_anew(tracer, function, given)
+        finally:
+            asked.inside -= 1
+        tracer.scope.checks.extend(conditions_within(tracer, before))
         flat, spec = pytree.tree_flatten(returned)
         where = tracer.origin("body")
         values = [as_value(tracer, each) for each in flat]
@@ -99,6 +106,21 @@ def run_anew(tracer: Tracer, function: Callable[..., Any], operands: Sequence[An
     """What a function gives on traced tensors, each of its operators and calls met again."""
     with tracer.resumed(), tracer.functions:
         return function(*operands, **named)
+
+
+def conditions_within(tracer: Tracer, before: Set[Any]) -> list[Check]:
+    """The conditions on numbers of a body that were asked in it, which become the body's own; `before` were there
+    earlier. Raises LoweringError for one that hangs on data outside, too."""
+    scope, kept = tracer.scope, tracer.asked.kept
+    own = {*scope.binders, *scope.numbers}
+    asked = [each for each in kept if each not in before and not isinstance(each, str) and each.free_symbols & own]
+    for each in asked:
+        if any(is_unbacked(s.name) and s not in own for s in each.free_symbols):
+            raise LoweringError(
+                f"a body of control flow asks {each}, of numbers in it and around it", source=kept[each].source,
+                hint="use capture='torch.export'",
+            )  # fmt: skip
+    return list(noted_checks(scope, [kept.pop(each) for each in asked]))
 
 
 def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None) -> Any:

@@ -10,21 +10,23 @@ import torch
 
 from irkit import dims
 from irkit.core.ir import Value
-from irkit.core.types import Tensor
+from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims.algebra import any_fresh
 from lowering.direct.expected import KNOWN
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
-from lowering.errors import LoweringError, Unsupported
+from lowering.errors import LoweringError, Unsupported, WrongConverter
 from lowering.fold import storage
 from lowering.fold.arguments import call_arguments
+from lowering.fold.asserted_operands import ARANGE
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.decompose import decomposition_of
 from lowering.fold.registry import Entry, Registry, operator_of
-from lowering.fold.scope import bind_symbols
+from lowering.fold.scope import bind_symbols, without_elements
 from lowering.records.types import DTYPES
 from lowering.tensors.complex_pairs import involves_complex
+from lowering.tensors.promotion import cast, scalar
 
 META = torch.device("meta")
 
@@ -37,7 +39,7 @@ class Info:
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
-        self.text = str(func)
+        self.text = func.name()
         self.writes = storage.written_arguments(func)
         self.reshapes = storage.reshapes_in_place(func)
         composite = func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
@@ -85,6 +87,32 @@ def operand(tracer: Tracer, given: Any) -> Any:
     if isinstance(given, list | tuple):
         return type(given)(operand(tracer, each) for each in given)
     return given
+
+
+def operands(
+    tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """(args, kwargs) as converters take them. What is computed of floats out of data is a tensor, in the element type
+    that torch takes a Python float for."""
+    positional, named = [operand(tracer, a) for a in args], {k: operand(tracer, v) for k, v in kwargs.items()}
+    numbers = tracer.scope.numbers
+    if not numbers or not any(is_of_data(numbers, each) for each in (*positional, *named.values())):
+        return positional, named
+    types = [v.dtype for v in (*positional, *named.values()) if isinstance(v, Value) and isinstance(v.type, Tensor)]
+    wide = DType.DOUBLE in types or named.get("dtype") is torch.float64 or func._schema.name == ARANGE
+
+    def scalars(each: Any) -> Any:
+        if not is_of_data(numbers, each):
+            return each
+        made = scalar(each, DType.DOUBLE, numbers)
+        return tracer.placed(made if wide else cast(made, DType.FLOAT), "item")
+
+    return [scalars(each) for each in positional], {key: scalars(each) for key, each in named.items()}
+
+
+def is_of_data(numbers: Mapping[Any, Value], given: Any) -> bool:
+    """Whether an operand is a number that hangs on floats out of data."""
+    return not isinstance(given, Value) and bool(getattr(given, "free_symbols", frozenset()) & numbers.keys())
 
 
 def twin_of(tracer: Tracer, given: Any) -> Any:
@@ -143,14 +171,40 @@ def converted(
             kwargs = {**kwargs, "dtype": twins.dtype}
         try:
             positional, keyword = call_arguments(target, found, tuple(args), kwargs, expected)
-            return found.function(*positional, **keyword)
         except Unsupported as declined:
+            if registry.handed_in(target) is not None:
+                hint = f"call its parameters as torch does: {target._schema}"
+                raise WrongConverter(str(declined), hint=hint) from None
             reason = str(declined)
+        else:
+            try:
+                made = found.function(*positional, **keyword)
+                return with_known_sizes(made, expected) if func._schema.name in KNOWN else made
+            except Unsupported as declined:
+                reason = str(declined)
     function = decomposition_of(target)
     if function is None or tracer.options.strict:
         raise LoweringError(f"{func} cannot be lowered ({reason})", hint="hand a converter in")
     tracer.scope.decomposed[str(func)] += 1
     return Decomposed(again(tracer, function, given, named))
+
+
+def with_known_sizes(made: Any, expected: Any) -> Any:
+    """A result with the sizes that are known of it where its type rule could not tell them."""
+    if not isinstance(made, Value) or not isinstance(expected, Tensor) or not isinstance(made.type, Tensor):
+        return made
+    fresh = any(dims.is_fresh(s) for d in made.shape for s in dims.symbols_of(d))
+    same = made.dtype is expected.dtype and made.rank == len(expected.shape)
+    return made.with_type(expected) if fresh and same else made
+
+
+def contradiction(tracer: Tracer, func: Any, given: Any, wanted: Any) -> LoweringError:
+    """The error for a converter that gave something else than torch gives."""
+    own = tracer.options.registry.handed_in(operator_of(func)) is not None
+    return (WrongConverter if own else LoweringError)(
+        f"the converter of {func} gave {given}, where torch gives {wanted}",
+        hint="the converter is wrong; hand lower() another one with converters={...}",
+    )
 
 
 def is_made_of_nothing(func: Any, found: Entry, given: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -208,10 +262,11 @@ def settled(
 ) -> list[Any]:
     """The results with their dimensions found out, held against the twins, and stamped with their origin."""
     refined: dict[Value, Tensor] = {}
+    results = [without_elements(each) for each in results]
     for value, twin in zip(results, twins, strict=False):
         if isinstance(value, Value) and isinstance(twin, torch.Tensor):
             refined[value] = refined_type(tracer, func, value, twin, operands)
-    new = tracer.stamped(refined, tracer.origin(str(func), name))
+    new = tracer.stamped(refined, tracer.origin(func.name(), name))
     if any(v.op == SHAPE_VECTOR and any_fresh(symbols_in_dims(v)) for v in new.values()):
         alike(tracer, operands)
     found = [new.get(v, v) if isinstance(v, Value) else v for v in results]
@@ -246,10 +301,7 @@ def refined_type(tracer: Tracer, func: Any, value: Value, twin: torch.Tensor, op
     shape = value.shape
     sizes = twin.shape
     if DTYPES[twin.dtype] is not type_.dtype or len(shape) != len(sizes):
-        raise LoweringError(
-            f"the converter of {func} gave {type_!r}, where torch gives {DTYPES[twin.dtype].short}{list(sizes)}",
-            hint="the converter is wrong; hand lower() another one with converters={...}",
-        )
+        raise contradiction(tracer, func, repr(type_), f"{DTYPES[twin.dtype].short}{list(sizes)}")
     if shape == sizes:
         return type_
     if any_fresh(shape) or any(type(d) is not int and any(dims.is_fresh(s) for s in dims.symbols_of(d)) for d in shape):
@@ -260,10 +312,7 @@ def refined_type(tracer: Tracer, func: Any, value: Value, twin: torch.Tensor, op
         type_ = Tensor(type_.dtype, shape)
     for d, size in zip(shape, sizes, strict=True):
         if d != size and tracer.asked.hint(d) != size:
-            raise LoweringError(
-                f"the converter of {func} gave {type_!r}, where torch gives {list(sizes)} for the example",
-                hint="the converter is wrong; hand lower() another one with converters={...}",
-            )
+            raise contradiction(tracer, func, repr(type_), f"{list(sizes)} for the example")
     return type_
 
 
@@ -285,7 +334,9 @@ def known_dim(tracer: Tracer, func: Any, dim: Any, size: int, axis: int, operand
             for each in distinct:
                 tracer.asked.equal(each, chosen if tracer.asked.hint(each) == size else 1)
             return chosen
-    made = tracer.fresh_symbol(size)
+    made = tracer.found.get(tracer.counted) or tracer.fresh_symbol(size)
+    if tracer.counted is not None:
+        tracer.found[tracer.counted] = made
     if not info_of(func).sized_by_data:
         tracer.dependent.add(made.name)
     return made

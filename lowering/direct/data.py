@@ -30,6 +30,7 @@ def item(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, An
     if value.dtype is DType.BOOL:
         symbol = tracer.fresh_symbol(int(example))
         tracer.scope.binders[symbol] = (tracer.placed(op.Cast(scalar, to=DType.INT64), "item"), True)
+        tracer.truths.add(symbol)
         node = SizeNode(tracer.asked, sympy.Ne(symbol, 0), bool, bool(example))
         return torch.SymBool(node)
     if value.dtype.is_integer:

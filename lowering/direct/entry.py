@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import PurePath
 from typing import Any
 
 import attrs
 import sympy
 import torch
+from torch.utils import _pytree as pytree
 
+from irkit import dims
+from irkit.errors import IrkitError
 from irkit.support.uncollected import without_collector
 from lowering.capture.capture import fixed_error
 from lowering.capture.guards.guards import Fixed
-from lowering.capture.inputs.calls import as_module, name_of
-from lowering.capture.torch_export import Attempt
+from lowering.capture.inputs.calls import as_module, name_of, unchanged
+from lowering.capture.torch_errors import STDLIB
+from lowering.capture.torch_export import Attempt, copied
 from lowering.direct.request import Request, request_of
 from lowering.direct.run import HOW, lowered_run
+from lowering.direct.tracer import HERE, TORCH
 from lowering.direct.trials import Found, traced
-from lowering.errors import CaptureError
+from lowering.errors import CaptureError, LoweringError
 from lowering.fold.lower import Lowered
 from lowering.records.options import DEFAULTS, ExportOptions
+from lowering.records.programs import first_line
 from lowering.records.pytrees import register_classes
 
 
@@ -30,29 +39,89 @@ def directly(
 ) -> Lowered:
     """A module or function as a graph, by one run of it on traced tensors.
 
-    Raises CaptureError where the arguments do not fit, LoweringError for what direct capture does not meet.
+    Raises CaptureError where the arguments do not fit, where the model itself raises, and where it fixes a dimension
+    that was to vary; LoweringError for what direct capture does not meet, which another way may.
     """
     start = time.perf_counter()
     module = as_module(model)
     specialization = options.specialization
     with register_classes(args, kwargs) as known:
         request = request_of(module, name_of(model), args, kwargs, options)
-        found = traced(request, known, options.widen)
+        with explaining(request):
+            found = traced(request, known, options.widen)
         fixed = fixed_names(request, found)
         bound = {name: each for name, each in fixed.items() if specialization == "error" or name not in request.free}
         if bound and specialization != "report":
+            refuse_unexplained(found, bound)
             raise (
-                fixed_error(list(fixed.values()))
+                fixed_error(all_fixed(request, fixed))
                 if specialization == "error"
                 else frozen_error(request, *fixed.popitem())
             )
         if fixed:
             sizes = {name: request.hints[name] for name in fixed}
-            found = traced(request.with_numbers(sizes), known, options.widen)
-        low = lowered_run(found.run, found.guards, found.ranges, options.output_names, list(fixed.values()))
+            with explaining(request):
+                found = traced(request.with_numbers(sizes), known, options.widen)
+        low = lowered_run(found.run, found.guards, found.ranges, options.output_names, all_fixed(request, fixed))
     seconds = time.perf_counter() - start
-    captured = attrs.evolve(low.captured, attempts=(Attempt(HOW, seconds),))
+    notes = (*low.captured.notes, *found.notes)
+    captured = attrs.evolve(low.captured, attempts=(Attempt(HOW, seconds),), notes=notes)
     return attrs.evolve(low, captured=captured, seconds=seconds)
+
+
+@contextmanager
+def explaining(request: Request) -> Iterator[None]:
+    """A block whose errors say whether the model itself is wrong, or direct capture does not meet it, with the line."""
+    try:
+        yield
+    except IrkitError as error:
+        raise error.located(source=line_of_error(error)) from error.__cause__
+    except Exception as error:
+        line = line_of_error(error)
+        own = eager_error(request)
+        if own is None:
+            what = f"direct capture of {request.name} fails with {type(error).__name__}: {first_line(error)}"
+            raise LoweringError(what, source=line, hint="use capture='torch.export'") from error
+        what = f"{request.name} raises {type(own).__name__}: {first_line(own)}"
+        raise CaptureError(what, source=line, hint="the model must run on the example arguments") from own
+
+
+def eager_error(request: Request) -> Exception | None:
+    """What the model itself raises for the example; None where it runs. What it writes is put back."""
+    module = request.module
+    held = [(buffer, buffer._version, buffer.detach().clone()) for buffer in module.buffers()]
+    leaves = [copied(leaf.value) for leaf in request.leaves]
+    args, kwargs = pytree.tree_unflatten(leaves, request.spec)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), unchanged(module):
+        try:
+            module(*args, **kwargs)
+        except Exception as error:
+            return error
+        finally:
+            for buffer, version, content in held:
+                if buffer._version != version:
+                    buffer.copy_(content)
+    return None
+
+
+def line_of_error(error: BaseException) -> str:
+    """The innermost line of the model that an error went through, `folder/model.py:12 x = f(y)`; empty for none."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        of_python = frame.filename.startswith(STDLIB) and "site-packages" not in frame.filename
+        if not of_python and not frame.filename.startswith((TORCH, HERE, "<")):
+            return f"{'/'.join(PurePath(frame.filename).parts[-2:])}:{frame.lineno} {frame.line}"
+    return ""
+
+
+def refuse_unexplained(found: Found, fixed: Mapping[str, Fixed]) -> None:
+    """Raises LoweringError for a size that the model does not ask for, but that nothing else was found to explain."""
+    unexplained = found.run.tracer.unexplained
+    name = next((name for name in fixed if name in unexplained), None)
+    if name is not None:
+        raise LoweringError(
+            f"what {unexplained[name]} requires of {name} was not found", source=fixed[name].source,
+            hint="use capture='torch.export'",
+        )  # fmt: skip
 
 
 def fixed_names(request: Request, found: Found) -> dict[str, Fixed]:
@@ -64,6 +133,19 @@ def fixed_names(request: Request, found: Found) -> dict[str, Fixed]:
         if name in request.hints and any(s.is_Integer for s in sides):
             lines[name] = Fixed(request.place_of(name), request.hints[name], guard.source)
     return lines
+
+
+def all_fixed(request: Request, fixed: Mapping[str, Fixed]) -> list[Fixed]:
+    """What was to vary and does not: each dimension and number of a fixed name."""
+    found = {}
+    for leaf, shape in zip(request.leaves, request.shapes, strict=True):
+        for axis, dim in enumerate(shape if isinstance(shape, tuple) else (shape,)):
+            names = [s.name for s in dims.symbols_of(dim)] if dim is not None and type(dim) is not int else []
+            if names and all(name in fixed for name in names):
+                what = f"dimension {axis} of {leaf.name!r}" if isinstance(shape, tuple) else f"the number {leaf.name!r}"
+                source = next((fixed[name].source for name in names if fixed[name].source), "")
+                found[what] = Fixed(what, dims.evaluate(dim or 0, request.hints), source)
+    return list(found.values())
 
 
 def frozen_error(request: Request, name: str, fixed: Fixed) -> CaptureError:

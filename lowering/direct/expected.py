@@ -101,11 +101,24 @@ def in_order(tracer: Tracer, sizes: list[Any], count: Any) -> tuple[Any, ...]:
         return tuple(sizes)
     at = sizes.index(-1)
     rest = dims.product(sizes[:at] + sizes[at + 1 :])
+    whole = quotient(count, rest)
+    if whole is not None:
+        sizes[at] = whole
+        return tuple(sizes)
     left = dims.mod(count, rest)
     if left != 0:
         tracer.asked.condition(sympy.Eq(left, 0), True)
     sizes[at] = dims.floordiv(count, rest)
     return tuple(sizes)
+
+
+def quotient(count: Any, rest: Any) -> Any:
+    """count / rest where that is a product of factors of count, whatever the sizes are; None elsewhere."""
+    if type(rest) is int and type(count) is int:
+        return None
+    ratio: Any = sympy.cancel(sympy.sympify(count) / sympy.sympify(rest)) if rest != 0 else sympy.zoo
+    factors = sympy.Mul.make_args(ratio)
+    return dims.dim(ratio) if all(f.is_Integer or f.is_Symbol or f.is_Function for f in factors) else None
 
 
 def bags(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
@@ -118,14 +131,29 @@ def bags(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     return tuple(Tensor(DTYPES[t.dtype], tuple(map(dim, t.shape))) for t in twins)
 
 
+def spread(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """expand(x, sizes), broadcast_to(x, sizes): -1 keeps a dimension"""
+    x, sizes = args[0], args[1] if len(args) > 1 else kwargs.get("size", ())
+    new = len(sizes) - x.rank
+    kept = (x.shape[i - new] if type(d) is int and d == -1 else d for i, d in enumerate(sizes))
+    return Tensor(x.dtype, tuple(map(dims.dim, kept)))
+
+
+def like_first(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """An operator that puts elements into its first operand"""
+    return args[0].type if args[0].dtype is DTYPES[twins.dtype] else None
+
+
+SCATTERS = "slice_scatter select_scatter diagonal_scatter index_put index_copy index_add index_fill scatter scatter_add"
 VIEWS = "view reshape _unsafe_view view_copy _reshape_copy view_as reshape_as".split()
 SPLITS = "split split_with_sizes unsafe_split unsafe_split_with_sizes split_copy".split()
 BAGS = "embedding_bag _embedding_bag _embedding_bag_forward_only".split()
 
 KNOWN = {
     "aten::squeeze": squeezed, "aten::chunk": chunked, "aten::unsafe_chunk": chunked, "aten::unbind": unbound,
-    "aten::unflatten": unflattened,
+    "aten::unflatten": unflattened, "aten::expand": spread, "aten::broadcast_to": spread,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
+    **dict.fromkeys((f"aten::{name}" for name in SCATTERS.split()), like_first),
     **dict.fromkeys((f"aten::{name}" for name in SPLITS), split),
     **dict.fromkeys((f"aten::{name}" for name in BAGS), bags),
 }  # fmt: skip

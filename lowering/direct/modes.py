@@ -14,12 +14,16 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from irkit.errors import IrkitError
 from lowering.direct.control import higher_order
 from lowering.direct.indexing import INDEXING, selected
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
 from lowering.direct.operators import call
 from lowering.direct.tensors import Traced
 from lowering.direct.tracer import Tracer, is_wrapped
+from lowering.errors import CaptureError
+
+SHARING = {torch.Tensor.data.__set__: "an assignment to Tensor.data"}  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -70,6 +74,13 @@ class Functions(TorchFunctionMode):
         if isinstance(func, torch._ops.HigherOrderOperator) and func is not custom_function_call:
             with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
                 return higher_order(self.own, func, args, kwargs or {})
+        if func in SHARING or getattr(func, "__name__", "") in ("set_", "set_.source_Tensor"):
+            raise CaptureError(
+                f"the model makes one tensor share the memory of another by {SHARING.get(func, 'Tensor.set_')}, "
+                "which no graph of values can say",
+                source=self.own.line(),
+                hint="assign the variable or the attribute (y = x), or copy the content (y.copy_(x))",
+            )
         if func is torch.Tensor.tolist and type(args[0]) is Traced:
             return listed(args[0])
         if func is torch.Tensor.is_contiguous and type(args[0]) is Traced:
@@ -86,7 +97,26 @@ def met(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     """The result of an operator on traced tensors."""
     tracer.calls += 1
     with torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-        return call(tracer, func, args, kwargs)
+        try:
+            return call(tracer, func, args, kwargs)
+        except IrkitError as error:
+            raise error.located(ir=shown(func, args, kwargs), source=tracer.line()) from error.__cause__
+
+
+def shown(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """A call of an operator as text: `aten.add.Tensor(f32[n, 4], 2)`."""
+
+    def text(each: Any) -> str:
+        if type(each) is Traced:
+            return repr(each.handle.value.type)
+        if isinstance(each, torch.Tensor):
+            return f"{str(each.dtype).removeprefix('torch.')}{list(each.shape)}"
+        if isinstance(each, list | tuple):
+            return f"[{', '.join(map(text, each))}]"
+        return str(each)
+
+    named = [f"{key}={text(each)}" for key, each in kwargs.items()]
+    return f"{func}({', '.join([*map(text, args), *named])})"
 
 
 def is_transformed(given: Any) -> bool:

@@ -8,11 +8,13 @@ from typing import Any
 import torch
 
 from irkit.core.ir import Value
-from irkit.core.types import Tensor
+from irkit.core.types import DType, Tensor
+from lowering.capture.guards.assumed import asks_in_its_kernel
 from lowering.direct.converting import (
     META,
     Decomposed,
     Info,
+    contradiction,
     converted,
     expected_of,
     flattened,
@@ -21,11 +23,13 @@ from lowering.direct.converting import (
     listed,
     on_twins_if_possible,
     operand,
+    operands,
     settled,
     tensors_in,
+    with_known_sizes,
 )
 from lowering.direct.data import DATA, nothing
-from lowering.direct.expected import BAGS
+from lowering.direct.expected import BAGS, KNOWN
 from lowering.direct.layouts import QUESTIONS, is_part
 from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of
 from lowering.direct.requirements import require, require_again, require_broadcast, require_masks
@@ -34,6 +38,7 @@ from lowering.direct.tracer import Tracer
 from lowering.direct.writes import MAYBE_COPIES, as_shown, batch_norm, lens_of, written
 from lowering.errors import LoweringError, Unsupported
 from lowering.fold.arguments import call_arguments
+from lowering.fold.asserted_operands import ASSERTING, asserted_conditions
 from lowering.fold.nodes import EFFECTS
 from lowering.fold.registry import Registry, operator_of
 from lowering.fold.scope import bind_symbols
@@ -44,12 +49,19 @@ def call(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, An
     """The result of an operator: traced tensors over new values, or the very argument where torch gives it back."""
     if type(func) is not torch._ops.OpOverload:
         raise LoweringError(f"{func} is not met by direct capture", hint="use capture='torch.export'")
+    if func._schema.name in UNMET:
+        raise LoweringError(f"{func} is not met by direct capture: {UNMET[func._schema.name]}")
     special = SPECIAL.get(func._schema.name)
     if special is not None:
         found = special(tracer, func, args, kwargs)
         if found is not NotImplemented:
             return found
     return computed(tracer, func, info_of(func), args, kwargs)
+
+
+PACKED = "how long the batches are hangs on lengths in a tensor"
+UNMET = {"aten::_pack_padded_sequence": PACKED, "aten::_pad_packed_sequence": PACKED}
+"""Operators that direct capture leaves to torch.export, by the reason."""
 
 
 def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -78,17 +90,19 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         same = next((t for t in given if tracer.handle(t).twin is twins), None)
         if same is not None:
             return same
-    value_args = [operand(tracer, a) for a in args]
-    value_kwargs = {k: operand(tracer, v) for k, v in kwargs.items()}
+    value_args, value_kwargs = operands(tracer, func, args, kwargs)
     name, state = tracer.name(func), tracer.state
     made = converted(tracer, func, value_args, value_kwargs, flat if several else twins, args, kwargs)
     if isinstance(made, Decomposed):
+        if asks_in_its_kernel(func._schema.name):
+            values = [operand(tracer, each) for each in listed(made.result)]
+            require(tracer, func, args, kwargs, values, info.device)
         return made.result
+    refuse_other_count(tracer, func, made, flat if several else None)
     raw = list(made) if isinstance(made, tuple | list) else [made]
-    if len(raw) != len(flat) and not several:
-        raise LoweringError(f"the converter of {func} gave {len(raw)} results, where torch gives one")
     results = settled(tracer, func, raw, flat, name, value_args)
     require(tracer, func, args, kwargs, results, info.device)
+    keep_asserted(tracer, func, value_args, value_kwargs, results[0])
     if met is not None and len(results) == len(flat):
         remember(tracer, met, info, twins, raw, results, name, state)
     found = [
@@ -96,6 +110,17 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         for index, twin in enumerate(flat[: len(results)])
     ]
     return type(twins)(found) if several and type(twins) in (tuple, list) else tuple(found) if several else found[0]
+
+
+def refuse_other_count(tracer: Tracer, func: Any, made: Any, flat: list[Any] | None) -> None:
+    """Raises LoweringError where a converter gave another number of results than torch, which gives a tensor (None) or
+    several results."""
+    given = f"a {type(made).__name__} of {len(made)}" if isinstance(made, tuple | list) else "one result"
+    if flat is None and isinstance(made, tuple | list):
+        raise contradiction(tracer, func, given, "one")
+    handed_in = tracer.options.registry.handed_in(operator_of(func)) is not None
+    if flat is not None and handed_in and (not isinstance(made, tuple | list) or len(made) != len(flat)):
+        raise contradiction(tracer, func, given, f"{len(flat)} results")
 
 
 def reshaped(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -119,8 +144,7 @@ def all_in_order(tracer: Tracer, given: Any) -> bool:
 
 def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], met: Met | None) -> Any:
     """The result of an operator whose layout is known beforehand; None where its type does not tell all."""
-    value_args = [operand(tracer, a) for a in args]
-    value_kwargs = {k: operand(tracer, v) for k, v in kwargs.items()}
+    value_args, value_kwargs = operands(tracer, func, args, kwargs)
     made = converted(tracer, func, value_args, value_kwargs, None, args, kwargs)
     if isinstance(made, Decomposed):
         return made.result
@@ -134,9 +158,17 @@ def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Map
         require_broadcast(tracer, flattened((*value_args, *value_kwargs.values())))
     else:
         require(tracer, func, args, kwargs, [value], False)
+    keep_asserted(tracer, func, value_args, value_kwargs, value)
     if met is not None:
         remember(tracer, met, info_of(func), twin, [made], [value], name, tracer.state)
     return tracer.tensor(twin, value, name)
+
+
+def keep_asserted(tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], result: Any) -> None:
+    """Keeps what an operator asserts of its operands' content."""
+    name = func._schema.name
+    if name in ASSERTING:
+        tracer.scope.checks.extend(asserted_conditions(name, args, kwargs, result, tracer.line()))
 
 
 def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -147,18 +179,30 @@ def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kw
     found = func(*real_args, **{k: real(tracer, v) for k, v in kwargs.items()})
     several = isinstance(found, tuple | list)
     twins = [t.to(META) if isinstance(t, torch.Tensor) else t for t in (found if several else [found])]
-    value_args = [operand(tracer, a) for a in args]
-    value_kwargs = {k: operand(tracer, v) for k, v in kwargs.items()}
+    value_args, value_kwargs = operands(tracer, func, args, kwargs)
     made = converted(tracer, func, value_args, value_kwargs, twins if several else twins[0], args, kwargs)
     if isinstance(made, Decomposed):
         return made.result
     name = tracer.name(func)
+    tracer.counted = counted_mask(func, value_args)
     results = settled(tracer, func, listed(made), twins, name, value_args)
+    tracer.counted = None
     shown = [
         tracer.tensor(twin, value, name) if isinstance(twin, torch.Tensor) else twin
         for twin, value in zip(twins, results, strict=False)
     ]
     return tuple(shown) if several else shown[0] if shown else None
+
+
+def counted_mask(func: Any, args: Sequence[Any]) -> Value | None:
+    """The operand whose places that are not 0 are as many as the result is long; None where that is not known."""
+    name = func._schema.name
+    if name == "aten::nonzero":
+        return args[0]
+    if name == "aten::masked_select":
+        return args[1] if args[0].shape == args[1].shape else None
+    masks = args[1] if name == "aten::index" else ()
+    return masks[0] if len(masks) == 1 and isinstance(masks[0], Value) and masks[0].dtype is DType.BOOL else None
 
 
 def real(tracer: Tracer, given: Any) -> Any:
@@ -180,8 +224,10 @@ def wrapped(
     value = results[index or 0]
     if not isinstance(twin, torch.Tensor):
         return value if not hasattr(value, "free_symbols") else twin
+    if value is None and index is not None:
+        raise LoweringError(f"the converter of {func} leaves out a result, which direct capture would give the model")
     if not isinstance(value, Value):
-        raise LoweringError(f"the converter of {func} gave {value!r}, where torch gives a tensor")
+        raise contradiction(tracer, func, repr(value), "a tensor")
     name = name if index is None else f"getitem_{index}"
     if info.aliases:
         doubtful = func._schema.name in MAYBE_COPIES and is_part(tracer.handle(given[0]))
@@ -230,7 +276,7 @@ def converted_again(
     """What the converter of an operator makes of other arguments of the same types; nothing where it declines."""
     target = operator_of(met.func)
     found = Registry.find(tracer.options.registry, target)
-    value_args, value_kwargs = operands(tracer, args, kwargs)
+    value_args, value_kwargs = operands(tracer, met.func, args, kwargs)
     if entry.conditions is None:
         tracer.asked.told.clear()
         entry.expected = expected_of(tracer, met.func, value_args, value_kwargs, entry.twins)
@@ -240,6 +286,7 @@ def converted_again(
     try:
         positional, keyword = call_arguments(target, found, tuple(value_args), value_kwargs, entry.expected)
         made = found.function(*positional, **keyword)
+        made = with_known_sizes(made, entry.expected) if met.func._schema.name in KNOWN else made
     except Unsupported:
         return []
     return list(made) if isinstance(made, tuple | list) else [made]
@@ -272,15 +319,12 @@ def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs:
         results = tuple(new[v] for v in raw)
         record(tracer, met, values, results, name, entry.conditions or ())
         tracer.first_met(results)
+    if met.func._schema.name in ASSERTING:
+        keep_asserted(tracer, met.func, *operands(tracer, met.func, args, kwargs), results[0])
     if tracer.symbols["u"]:
         for value in results:
             bind_symbols(tracer.scope, value)
     return shown_again(tracer, met, info, entry, results, name, args, kwargs)
-
-
-def operands(tracer: Tracer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """(args, kwargs) as converters take them."""
-    return [operand(tracer, a) for a in args], {k: operand(tracer, v) for k, v in kwargs.items()}
 
 
 LOOKING = frozenset(f"aten::{name}" for name in BAGS)
@@ -324,7 +368,7 @@ def shown_again(
         twin, called = recipe.twin(met.handles), f"getitem_{index}" if several else name
         if recipe.of >= 0:
             of = met.handles[recipe.of]
-            given = operands(tracer, args, kwargs)
+            given = operands(tracer, met.func, args, kwargs)
             lens = lens_of(tracer, met.func, *given, of, list(results), index if several else None)
             of.memory.doubtful = of.memory.doubtful or doubtful
             found.append(tracer.view(twin, of, lens, value, called))

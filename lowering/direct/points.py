@@ -1,4 +1,4 @@
-"""Other sizes than the example's that the conditions kept so far allow."""
+"""Other sizes than the example's that the conditions kept so far allow, and arguments of such sizes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import attrs
 import sympy
+import torch
 
 from lowering.direct.sizes import Questions, holds
 
@@ -55,3 +57,51 @@ def allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
     """Whether ranges and the conditions kept so far allow sizes."""
     inside = all(sizes[name] in known for name, known in asked.ranges.items() if name in sizes)
     return inside and all(holds(guard.expr, sizes) is not False for guard in asked.kept.values())
+
+
+@attrs.frozen
+class Meta:
+    """A tensor, mostly on the meta device, whose axes lie in memory in an order, the outermost first."""
+
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    dtype: torch.dtype
+    on: str = "meta"
+
+    def tensor(self) -> torch.Tensor:
+        """A new one, of zeros."""
+        order = list(self.order)
+        made = torch.zeros([self.shape[a] for a in order], dtype=self.dtype, device=self.on)
+        return made.permute([order.index(a) for a in range(len(order))]) if order != sorted(order) else made
+
+
+def order_of(twin: torch.Tensor) -> tuple[int, ...]:
+    """The axes of a tensor, the outermost in memory first."""
+    steps = twin.stride()
+    return tuple(sorted(range(len(steps)), key=lambda a: -steps[a]))
+
+
+def laid_out(twin: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """A tensor of another shape whose axes lie in memory in the order of a twin's."""
+    return Meta(tuple(shape), order_of(twin), twin.dtype).tensor()
+
+
+def on_cpu(given: Any) -> Any:
+    """An argument with its tensors on the CPU."""
+    if isinstance(given, list | tuple):
+        return type(given)(map(on_cpu, given))
+    return attrs.evolve(given, on="cpu") if isinstance(given, Meta) else given
+
+
+def made_of(given: Any) -> Any:
+    """An argument with its tensors made."""
+    if isinstance(given, list | tuple):
+        return type(given)(map(made_of, given))
+    return given.tensor() if isinstance(given, Meta) else given
+
+
+def plain_key(given: Any) -> Any:
+    """Equal for equal arguments of equal types."""
+    if isinstance(given, list | tuple):
+        return (type(given), *map(plain_key, given))
+    return given if isinstance(given, Meta) else (type(given), repr(given))

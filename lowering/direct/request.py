@@ -6,19 +6,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
+import sympy
 import torch
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from irkit import dims
 from irkit.dims import Range
+from irkit.dims.algebra import line_of
 from irkit.errors import DimensionError
+from lowering.capture.guards.guards import Guard
 from lowering.capture.inputs.calls import Call, bind, named_leaves, renamed
 from lowering.capture.inputs.scalars import said_of_numbers, with_numbers
 from lowering.capture.torch_export import stretched
 from lowering.errors import CaptureError
 from lowering.fold.scope import Options
-from lowering.records.dynamic_shapes import Hint, Leaf, check_examples, places_of, statements
+from lowering.records.dynamic_shapes import (
+    Hint,
+    Leaf,
+    Place,
+    check_examples,
+    free_name,
+    places_of,
+    statements,
+    with_names,
+)
 from lowering.records.options import ExportOptions
 
 UNBOUNDED = 2**40
@@ -30,7 +43,8 @@ class Request:
 
     `shapes` has for each leaf what its dimensions are: ints and expressions over the user's names; the expression alone
     for a number that varies; None for what is part of the graph. `hints` and `ranges` are those of the names; those in
-    `free` may turn out to be fixed (`Dim.AUTO`).
+    `free` may turn out to be fixed (`Dim.AUTO`). `promises` are conditions that follow from what was said, `notes` what
+    the user should know of it.
     """
 
     module: torch.nn.Module
@@ -45,6 +59,8 @@ class Request:
     options: Options
     free: frozenset[str] = frozenset()
     equal: Mapping[str, str] = {}
+    promises: tuple[Guard, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def with_equal(self, swaps: Mapping[Any, Any]) -> Request:
         """The same with names replaced by others, to which they are equal; the contract says so."""
@@ -59,11 +75,15 @@ class Request:
 
         shapes = tuple(tuple(map(renamed, s)) if isinstance(s, tuple) else s and renamed(s) for s in self.shapes)
         gone = {s.name for s in known}
+        ranges = dict(self.ranges)
+        for each, other in known.items():
+            if each.name in ranges and other.name in ranges:
+                ranges[other.name] = overlap(ranges[each.name], ranges[other.name])
         return attrs.evolve(
             self,
             shapes=shapes,
             hints={name: size for name, size in self.hints.items() if name not in gone},
-            ranges={name: r for name, r in self.ranges.items() if name not in gone},
+            ranges={name: r for name, r in ranges.items() if name not in gone},
             equal={**self.equal, **{s.name: o.name for s, o in known.items()}},
         )
 
@@ -122,11 +142,14 @@ def request_of(
     leaves, dynamic_shapes = renamed(named_leaves(call), asked.input_names), asked.dynamic_shapes
     if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
         dynamic_shapes = dynamic_shapes.dynamic_shapes(module, call.args, call.kwargs)
-    said = statements(dynamic_shapes, leaves, call.groups)
+    said, notes = with_names(statements(dynamic_shapes, leaves, call.groups))
     said = said_of_numbers(said, leaves, numbers, places_of(said))
     places = places_of(said)
     check_examples(places, leaves)
-    exprs = {(place.leaf, place.axis): place.expr for place in places}
+    for leaf in leaves:
+        if isinstance(leaf.value, np.ndarray):
+            raise CaptureError(f"{leaf.name} is a numpy.ndarray", hint="give tensors: torch.from_numpy(array)")
+    exprs, promises = renamed_roots(places)
     names = Names()
     shapes: list[Any] = []
     for i, leaf in enumerate(leaves):
@@ -143,8 +166,39 @@ def request_of(
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
     return Request(
         module, name, call, tuple(leaves), spec, tuple(shapes), names.hints, names.ranges, numbers, Options.of(asked),
-        frozenset(names.free),
+        frozenset(names.free), promises=promises, notes=notes,
     )  # fmt: skip
+
+
+def overlap(one: Range, other: Range) -> Range:
+    """The sizes that are in both ranges."""
+    tops = [each.hi for each in (one, other) if each.hi is not None]
+    return Range(max(one.lo, other.lo), min(tops) if tops else None)
+
+
+def renamed_roots(places: Sequence[Place]) -> tuple[dict[tuple[int, int], Any], tuple[Guard, ...]]:
+    """(what each place is, what that promises). An expression with a name that stands nowhere alone, beside others or
+    in no line, gets a name of its own: a call tells that size, and not the name in it."""
+    plain = {place.expr.name for place in places if place.is_plain}
+    exprs: dict[tuple[int, int], Any] = {}
+    promises: list[Guard] = []
+    named: dict[Any, Any] = {}
+    for place in places:
+        symbols = dims.symbols_of(place.expr)
+        unknown = [s for s in symbols if s.name not in plain]
+        line = len(symbols) == 1 and line_of(place.expr) is not None
+        exprs[place.leaf, place.axis] = place.expr
+        if place.is_plain or not unknown or line:
+            continue
+        size = named.setdefault(
+            place.expr, dims.symbol(free_name(place.text, {*plain, *(s.name for s in named.values())}))
+        )
+        exprs[place.leaf, place.axis] = size
+        if len(unknown) == 1:
+            least = dims.sub(place.expr, unknown[0])
+            known = type(least) is not int and all(s.name in plain for s in dims.symbols_of(least))
+            promises += [Guard(sympy.Ge(size, least), place.text, kind="promise")] if known else []
+    return exprs, tuple(promises)
 
 
 @attrs.define(eq=False)

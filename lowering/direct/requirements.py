@@ -17,13 +17,15 @@ from typing import Any
 import attrs
 import sympy
 import torch
+from torch.utils import _pytree as pytree
 
 from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.errors import DimensionError
+from lowering.capture.guards.assumed import asks_in_its_kernel, resizes
 from lowering.direct.expected import KNOWN
-from lowering.direct.points import allowed, drawn_points
+from lowering.direct.points import Meta, allowed, drawn_points, made_of, on_cpu, order_of, plain_key
 from lowering.direct.sizes import SizeNode, holds
 from lowering.direct.tracer import Alike, Tracer, next_prime
 from lowering.errors import LoweringError
@@ -62,16 +64,20 @@ class Met:
         """All arguments."""
         return (self.args, tuple(self.kwargs.values()))
 
-    def told(self, sizes: Sizes) -> Any:
-        """What torch gives on the meta device for these sizes of the names; it is asked once for equal numbers, also by
-        trials. Raises Refused."""
-        tracer = self.tracer
+    def told(self, sizes: Sizes, nothing: Any = None) -> Any:
+        """What torch gives on the meta device for these sizes of the names, and 0 for a dimension that is `nothing`;
+        of what is empty on the CPU, where only the operator's kernel refuses that. It is asked once for equal numbers,
+        also by trials. Raises Refused."""
+        tracer, name = self.tracer, self.func._schema.name
 
         def sized(each: Any) -> Any:
             if isinstance(each, torch.Tensor):
                 handle = tracer.handle(each)
-                shape = [sizes[d] if d in sizes else number(d, sizes) for d in handle.value.shape]
-                return Meta(tuple(shape), order_of(handle.twin), handle.twin.dtype)
+                shape = [
+                    0 if d is nothing else sizes[d] if d in sizes else number(d, sizes) for d in handle.value.shape
+                ]
+                on = "cpu" if 0 in shape and asks_in_its_kernel(name) else "meta"
+                return Meta(tuple(shape), order_of(handle.twin), handle.twin.dtype, on)
             if isinstance(each, torch.SymInt):
                 return plain_number(each.node.expr, sizes) if isinstance(each.node, SizeNode) else int(each)
             if isinstance(each, torch.SymFloat | torch.SymBool):
@@ -87,6 +93,8 @@ class Met:
             args = [*map(sized, self.args)]
         except DimensionError:
             raise Refused from None
+        if any(isinstance(each, Meta) and each.on == "cpu" for each in pytree.tree_leaves((args, given))):
+            args, given = on_cpu(args), {name: on_cpu(each) for name, each in given.items()}
         key = (self.func, plain_key(args), plain_key(list(given.items())))
         if key not in tracer.told:
             tracer.told[key] = self.carried_out(args, given)
@@ -100,6 +108,16 @@ class Met:
             return self.func(*map(made_of, args), **{name: made_of(each) for name, each in kwargs.items()})
         except REFUSED as error:
             return Refused(str(error))
+
+    @property
+    def refuses_nothing(self) -> bool:
+        """Whether its kernel alone refuses what is empty."""
+        return asks_in_its_kernel(self.func._schema.name)
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors among its arguments."""
+        return [each for each in pytree.tree_leaves(self.given) if isinstance(each, torch.Tensor)]
 
     def taken(self, sizes: Sizes) -> bool:
         """Whether torch takes the operator at these sizes."""
@@ -120,6 +138,11 @@ class Met:
     def keep(self, expr: Any) -> None:
         """Keeps that torch requires a condition."""
         self.tracer.asked.required(expr)
+
+    def fix(self, symbol: Any) -> None:
+        """Keeps that a size is that of the example, for want of knowing what torch requires of it."""
+        self.tracer.unexplained.setdefault(symbol.name, str(self.func))
+        self.keep(sympy.Eq(symbol, self.tracer.asked.hints[symbol.name]))
 
     def hangs_on_others(self) -> bool:
         """Whether a symbol among the sizes is what others make it, in a way that is not known."""
@@ -166,6 +189,8 @@ def require(
     if any(met.broken({**tracer.asked.hints, **some}) for some in (least, *alone)) and met.taken(tracer.asked.hints):
         for symbol in symbols:
             at_least(met, symbol)
+    if met.refuses_nothing:
+        something(met)
     if len(symbols) > 1:
         in_order(met, symbols)
     for symbol in symbols:
@@ -217,6 +242,22 @@ def require_broadcast(tracer: Tracer, operands: Sequence[Any]) -> None:
                     tracer.asked.required(sympy.Or(sympy.Eq(size, fixed), sympy.Eq(size, 1)))
 
 
+def something(met: Met) -> None:
+    """Keeps that dimensions are not 0 of which torch refuses that, where what is computed of sizes may be so."""
+    tracer, hints = met.tracer, met.tracer.asked.hints
+    computed = [d for each in met.tensors for d in tracer.handle(each).value.shape if not dims.are_numbers((d,))]
+    for dim in dict.fromkeys(d for d in computed if not d.is_Symbol):
+        try:
+            met.told(hints, dim)
+        except Refused:
+            met.keep(sympy.Ge(dim, 1))
+    if resizes(met.func._schema.name):
+        for value in met.results:
+            for dim in value.shape[2:]:
+                if type(dim) is not int:
+                    met.keep(sympy.Ge(dim, 1))
+
+
 def greatest(met: Met, name: str) -> int:
     """A size of a name that is greater than what tables and buffers have."""
     known = met.tracer.asked.ranges.get(name)
@@ -266,46 +307,6 @@ def plain_number(dim: Any, sizes: Sizes) -> int:
     return dim if type(dim) is int else dims.evaluate(dim, sizes)
 
 
-@attrs.frozen
-class Meta:
-    """A tensor on the meta device whose axes lie in memory in an order, the outermost first."""
-
-    shape: tuple[int, ...]
-    order: tuple[int, ...]
-    dtype: torch.dtype
-
-    def tensor(self) -> torch.Tensor:
-        """A new one."""
-        order = list(self.order)
-        made = torch.empty([self.shape[a] for a in order], dtype=self.dtype, device=META)
-        return made.permute([order.index(a) for a in range(len(order))]) if order != sorted(order) else made
-
-
-def order_of(twin: torch.Tensor) -> tuple[int, ...]:
-    """The axes of a tensor, the outermost in memory first."""
-    steps = twin.stride()
-    return tuple(sorted(range(len(steps)), key=lambda a: -steps[a]))
-
-
-def laid_out(twin: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """A tensor of another shape whose axes lie in memory in the order of a twin's."""
-    return Meta(tuple(shape), order_of(twin), twin.dtype).tensor()
-
-
-def made_of(given: Any) -> Any:
-    """An argument with its tensors made."""
-    if isinstance(given, list | tuple):
-        return type(given)(map(made_of, given))
-    return given.tensor() if isinstance(given, Meta) else given
-
-
-def plain_key(given: Any) -> Any:
-    """Equal for equal arguments of equal types."""
-    if isinstance(given, list | tuple):
-        return (type(given), *map(plain_key, given))
-    return given if isinstance(given, Meta) else (type(given), repr(given))
-
-
 # ---------------------------------------------------------------------------------------------- what explains a refusal
 
 
@@ -325,7 +326,7 @@ def relate(met: Met) -> None:
         tracer.others.update({s.name: tracer.asked.hints[s.name] for s in symbols})
     else:
         for symbol in symbols:
-            met.keep(sympy.Eq(symbol, tracer.asked.hints[symbol.name]))
+            met.fix(symbol)
             tracer.others[symbol.name] = tracer.asked.hints[symbol.name]
 
 
@@ -496,7 +497,7 @@ def in_order(met: Met, symbols: Sequence[Any]) -> None:
             if met.broken({**turned, less.name: high, more.name: low}) and not met.broken(kept):
                 keep_order(met, less, more, kept)
     for symbol in symbols if met.broken(turned) else ():
-        met.keep(sympy.Eq(symbol, hints[symbol.name]))
+        met.fix(symbol)
 
 
 def opposite(met: Met, symbols: Sequence[Any]) -> dict[str, Any]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import attrs
 import numpy as np
+import sympy
 import torch
 from pyrsistent import pmap
 from torch import compiler
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
+from irkit.build import op
 from irkit.core import walk
 from irkit.core.digest import symbols_in
 from irkit.core.ir import Graph, Port, Signature, Value, param
@@ -22,7 +24,7 @@ from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor
 from irkit.dims import Range
 from lowering.capture.capture import Captured
-from lowering.capture.guards.guards import Fixed, Guard
+from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
 from lowering.capture.inputs.calls import unchanged
 from lowering.capture.patches.table import Occasion, patched
 from lowering.capture.torch_export import Attempt
@@ -32,17 +34,20 @@ from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
-from lowering.errors import LoweringError
-from lowering.fold.assertions import as_facts, noted_checks, settled_checks, told_by
+from lowering.errors import CaptureError, LoweringError
+from lowering.fold.assertions import as_facts, goes_without_saying, noted_checks, settled_checks, told_by, truth_of
 from lowering.fold.facts import facts_of
-from lowering.fold.lower import Lowered, as_result, metadata_of
+from lowering.fold.lower import Lowered, as_result, metadata_of, numbers_as_results
 from lowering.fold.result_names import output_names_of, unique
-from lowering.fold.scope import stamp_origin
+from lowering.fold.scope import Check, Scope, stamp_origin
 from lowering.records.pytrees import Definitions, Registrations, definitions
 from lowering.records.types import DTYPES, array_of, as_pairs
 from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex, pair, parts, to_real
+from lowering.tensors.promotion import truth
 
 HOW = "traced directly"
+CONSTANTS = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.layout, torch.memory_format)
+"""What a result may be beside tensors, as it is."""
 
 
 @attrs.define(eq=False)
@@ -68,7 +73,7 @@ class Run:
     @property
     def guards(self) -> tuple[Guard, ...]:
         """What the model asked of sizes and data, as conditions."""
-        return tuple(self.tracer.asked.kept.values())
+        return (*self.request.promises, *self.tracer.asked.kept.values())
 
 
 @attrs.frozen(eq=False)
@@ -99,7 +104,9 @@ def run(
         tracer.before, tracer.point = trial.before.tracer.record, trial.point
         tracer.told = trial.before.tracer.told
     before = None if trial is None else trial.before.inputs
-    inputs = inputs_of(tracer, request, request.examples(sizes), before)
+    examples = request.examples(sizes)
+    tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
+    inputs = inputs_of(tracer, request, examples, before)
     with ExitStack() as blocks:
         blocks.enter_context(patched(Occasion("direct", module, keeping=keep_sizes)))
         blocks.enter_context(unchanged(module))
@@ -171,7 +178,9 @@ def lowered_run(
     fixed: Sequence[Fixed] = (),
 ) -> Lowered:
     """The graph of a run with its ports, facts and checks, under these guards and ranges."""
-    tracer, scope = run.tracer, run.tracer.scope
+    tracer, scope, ranges = run.tracer, run.tracer.scope, narrowed(ranges, guards)
+    truths = [guard for guard in guards if is_truth(tracer, guard)]
+    guards = [guard for guard in guards if guard not in truths]
     found = attrs.evolve(captured_of(run, guards, ranges), fixed=tuple(fixed))
     values, outputs, node_names = [], [], []
     for result in run.results:
@@ -181,19 +190,25 @@ def lowered_run(
             values.append(value)
             node_names.append(tracer.handle(result).name if isinstance(result, torch.Tensor) else "size")
         else:
-            outputs.append(("constant", value))
+            outputs.append(("constant", known_constant(value)))
+    if not values:
+        outputs, values = numbers_as_results(outputs)
+        node_names = ["result"] * len(values)
     params = list(run.inputs.params)
     taken = [port.name for port, _ in params]
     leaves = [i for i, o in enumerate(outputs) if o[0] != "constant"]
     ports = [Port(name, "output") for name in output_names_of(found, leaves, node_names, names, taken)]
     carried, state, swaps = written_state(run, params)
+    params = sorted(params, key=lambda each: each[0].role != "state")  # as torch.export orders them
     free = {*taken, *(port.name for port in ports)}
     for name, value in carried:
         ports.append(Port(unique(f"{name}_out", free), "state", binds=name))
         free.add(ports[-1].name)
         values.append(value)
     refuse_unsaid(tracer, guards)
-    checks = settled_checks(scope, [*scope.checks, *noted_checks(scope, guards)], told_by(params, values))
+    told = told_by(params, values)
+    refuse_unkept(scope, noted_checks(scope, guards), told)
+    checks = settled_checks(scope, [*scope.checks, *truths_told(scope, truths), *noted_checks(scope, guards)], told)
     if swaps:
         built = walk.rebuild([*values, *(c.condition for c in checks)], swaps)
         values = [built[v] for v in values]
@@ -223,6 +238,30 @@ def refuse_unsaid(tracer: Tracer, guards: Sequence[Guard]) -> None:
                 ) from None  # fmt: skip
 
 
+def is_truth(tracer: Tracer, guard: Guard) -> bool:
+    """Whether a condition is that a truth value out of data is what it is for the example."""
+    sides: Any = guard.expr.args if isinstance(guard.expr, sympy.Eq | sympy.Ne) else (None, None)
+    return sides[0] in tracer.truths and sides[1] == 0
+
+
+def truths_told(scope: Scope, guards: Sequence[Guard]) -> Iterator[Check]:
+    """Conditions on truth values as checks of them."""
+    for guard in guards:
+        flag = truth(scope.binders[guard.expr.args[0]][0])
+        holds = isinstance(guard.expr, sympy.Ne)
+        yield Check(flag if holds else op.Not(flag), TRUTH if holds else FALSEHOOD, guard.source)
+
+
+def refuse_unkept(scope: Scope, checks: Iterable[Check], told: frozenset[str]) -> None:
+    """Raises LoweringError for a condition on data that the graph could not check."""
+    for check in checks:
+        if truth_of(scope, check, told) is None and not goes_without_saying(scope, check, told):
+            raise LoweringError(
+                f"the model is right for data with {check.text} only, which no operator of ONNX computes",
+                source=check.source, hint="use capture='torch.export'",
+            )  # fmt: skip
+
+
 def captured_of(run: Run, guards: Sequence[Guard], ranges: Mapping[str, Range]) -> Captured:
     """The record of a run, as of any other way of capture."""
     request = run.request
@@ -230,11 +269,45 @@ def captured_of(run: Run, guards: Sequence[Guard], ranges: Mapping[str, Range]) 
         name=request.name, program=None, graph_module=GraphModule(torch.nn.Module(), torch.fx.Graph()),
         input_specs=(), output_specs=(), state={}, in_spec=request.spec, out_spec=run.out_spec,
         arguments=request.call.arguments, leaves=request.leaves, scalars=baked(run), dim_names={},
-        equal=request.equal, notes=tuple(f"{name} is {other}" for name, other in request.equal.items()),
+        equal=request.equal, notes=notes_of(request),
         range_constraints={name: (r.lo, r.hi) for name, r in ranges.items()}, guards=tuple(guards),
         signed=frozenset(), registered=run.registered, attempts=(Attempt(HOW, 0.0),),
         numbers={request.leaves[i].name: kind for i, kind in request.numbers.items()},
+        parameters=request.call.parameters,
     )  # fmt: skip
+
+
+def known_constant(value: Any) -> Any:
+    """The same. Raises CaptureError for an object that a program could not make anew."""
+    if value is None or isinstance(value, CONSTANTS):
+        return value
+    raise CaptureError(
+        f"the model returns a {type(value).__name__}, which is not a known type",
+        hint="return tensors, or tuples, lists, dicts and dataclasses of them",
+    )
+
+
+def notes_of(request: Request) -> tuple[str, ...]:
+    """What the user should know of a request: what names stand for, names that are one, that the model trains."""
+    notes = [*request.notes, *(f"{name} is {other}" for name, other in request.equal.items())]
+    if request.module.training and any(True for _ in request.module.children()):
+        notes.append("the model is in training mode")
+    return tuple(notes)
+
+
+def narrowed(ranges: Mapping[str, Range], guards: Sequence[Guard]) -> dict[str, Range]:
+    """The ranges of names, as far as conditions on single ones leave them."""
+    found = dict(ranges)
+    for guard in guards:
+        if isinstance(guard.expr, sympy.Ge | sympy.Le):
+            sides: Any = guard.expr.args
+            name, limit = sides
+            if name.is_Symbol and limit.is_Integer and name.name in found:
+                known, end = found[name.name], int(limit)
+                low, high = (end, None) if isinstance(guard.expr, sympy.Ge) else (known.lo, end)
+                tops = [each for each in (known.hi, high) if each is not None]
+                found[name.name] = Range(max(known.lo, low), min(tops) if tops else None)
+    return found
 
 
 def result_value(tracer: Tracer, result: Any) -> Any:

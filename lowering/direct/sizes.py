@@ -23,9 +23,10 @@ from torch.fx.experimental.sym_node import SymNode
 
 from irkit import dims
 from irkit.dims import Dim, Range
+from irkit.dims.algebra import line_of
 from irkit.dims.ranges import LEAST
 from irkit.errors import DimensionError
-from lowering.capture.guards.guards import Guard
+from lowering.capture.guards.guards import Guard, closed
 from lowering.errors import LoweringError
 
 RELATIONS: Mapping[str, tuple[Any, Callable[[Any, Any], bool], Any]] = {
@@ -40,15 +41,19 @@ class Questions:
     """What a traced model asked of sizes and of data, and what each symbol is for the example.
 
     `hints` has the number of each symbol by its label, `ranges` what is known of it for every call; `line` gives the
-    user's line that is being run, `heard` is told of each condition. `kept` are the conditions, in the order in which
+    user's line that is being run, `heard` is told of each condition, `rounded` gives a symbol
+    for a number out of data that is rounded. `kept` are the conditions, in the order in which
     they were asked, `fixed` the sizes of which the model took the number; `keeps` says that sizes are kept where that
     can be, `at_once` that comparisons are answered at once, also where nobody branches on them. `passed_on` says that a
-    comparison became part of the graph. `shown` has the `torch.SymInt` of each dimension, `refused` those conditions
-    below whose least size torch was seen to refuse an operator, `told` all since it was emptied, kept already or not.
+    comparison became part of the graph, `silent` that torch asks for itself, as it lays a tensor out: the answers of
+    the example leave no trace; `inside` counts the bodies of control flow around.
+    `shown` has the `torch.SymInt` of each dimension, `refused` those conditions below whose least size torch was seen
+    to refuse an operator, `told` all since it was emptied, kept already or not.
     """
 
     line: Callable[[], str]
     heard: Callable[[Any], None]
+    rounded: Callable[[Any, Any, int], Any]
     hints: dict[str, Any] = attrs.field(factory=dict)
     ranges: dict[str, Range] = attrs.field(factory=dict)
     kept: dict[Any, Guard] = attrs.field(factory=dict)
@@ -59,6 +64,8 @@ class Questions:
     shown: dict[Dim, Any] = attrs.field(factory=dict)
     refused: set[Any] = attrs.field(factory=set)
     told: list[Any] = attrs.field(factory=list)
+    silent: bool = False
+    inside: int = 0
 
     def hint(self, dim: Dim) -> int:
         """The number that a dimension is for the example."""
@@ -66,7 +73,9 @@ class Questions:
 
     def condition(self, expr: Any, holds: bool) -> None:
         """Keeps that a condition is what it is for the example, unless that always is so."""
-        told = expr if holds else sympy.Not(expr)
+        told = as_said(expr if holds else sympy.Not(expr))
+        if self.silent:
+            return
         self.told.append(told)
         if told not in (sympy.true, True) and told not in self.kept:
             self.kept[told] = Guard(told, str(told), self.line())
@@ -101,6 +110,25 @@ class Questions:
             return (name == "ne") if low > 0 or high < 0 else None
         ends = {RELATIONS[name][1](end, 0) for end in (low, high)}
         return ends.pop() if len(ends) == 1 else None
+
+
+def as_said(condition: Any) -> Any:
+    """A condition in the one way in which it is said: a name on the left, and by itself where one number is left."""
+    if not isinstance(condition, sympy.Eq) or condition.free_symbols & condition.atoms(sympy.Float):
+        return closed(condition)
+    sides: Any = condition.args
+    left, right = sides
+    if left.is_Symbol or not all(s.is_integer for s in condition.free_symbols):
+        return condition
+    if right.is_Symbol:
+        return sympy.Eq(right, left, evaluate=False)
+    if right.is_Integer and len(left.free_symbols) == 1 and line_of(left) is not None:
+        try:
+            ((symbol,), (_, number)) = left.free_symbols, dims.solve(left, int(right)) or ("", None)
+        except DimensionError:
+            return condition
+        return condition if number is None else sympy.Eq(symbol, number, evaluate=False)
+    return condition
 
 
 class SizeNode(SymNode):
@@ -240,7 +268,11 @@ class SizeNode(SymNode):
         return self.guard_bool()
 
     def expect_true(self, file: Any = "", line: int = 0) -> bool:
-        """What the model asserts: kept as a condition."""
+        """What the model asserts: kept as a condition, in a body also where it does not hold for the example, which
+        need not come there."""
+        if self.asked.inside and not self.hint and self.known() is None:
+            self.asked.condition(self.expr, True)
+            return True
         return self.guard_bool(file, line)
 
     def guard_size_oblivious(self, file: Any = "", line: int = 0) -> bool:
@@ -387,8 +419,11 @@ class SizeNode(SymNode):
         return self if self.kind is float else self.real(self.expr, float(self.hint))
 
     def rounded(self, function: Any, by: Callable[[Any], int]) -> SizeNode:
-        """An integer by a way of rounding."""
-        return self if self.kind is int else self.whole(function(self.expr), by(self.hint))
+        """An integer by a way of rounding; of a number out of data a symbol of its own."""
+        if self.kind is int:
+            return self
+        own = self.asked.rounded(function, self.expr, by(self.hint))
+        return self.whole(function(self.expr) if own is None else own, by(self.hint))
 
     def sym_int(self) -> SizeNode:
         return self.rounded(dims.Trunc, math.trunc)

@@ -86,10 +86,20 @@ class Traced(torch.Tensor):
     @staticmethod
     def __new__(cls, tracer: Any, handle: Handle, sizes: list[Any], room: Any) -> Traced:
         twin = handle.twin
-        made: Any = torch.Tensor._make_wrapper_subclass(
-            cls, sizes, twin.stride(), dtype=twin.dtype, device=CPU, dispatch_sizes_strides_policy="strides",
-            storage_size=room,
-        )  # fmt: skip
+        asked = tracer.asked
+        before, asked.silent = asked.silent, True
+        try:
+            made: Any = torch.Tensor._make_wrapper_subclass(
+                cls,
+                sizes,
+                twin.stride(),
+                dtype=twin.dtype,
+                device=CPU,
+                dispatch_sizes_strides_policy="strides",
+                storage_size=room,
+            )
+        finally:
+            asked.silent = before
         made.handle, made.tracer = handle, tracer
         return made
 

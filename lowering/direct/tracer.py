@@ -16,9 +16,10 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import _len_torch_dispatch_stack_pre_dispatch
 
 from irkit import dims
+from irkit.build import op
 from irkit.core.ir import Value, param
 from irkit.core.origins import Origin
-from irkit.core.types import Tensor
+from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Range
 from lowering.direct.examples import Examples, reaches_parameter
@@ -26,11 +27,14 @@ from lowering.direct.points import moved
 from lowering.direct.repeats import Entry, Met, Outcome, Record, Unlike, content_of_tensor, recognized
 from lowering.direct.sizes import Questions, RoomNode, holds, size_of
 from lowering.direct.tensors import Handle, Memory, Traced
-from lowering.errors import LoweringError
+from lowering.errors import CaptureError, LoweringError
 from lowering.fold.scope import Options, Scope, stamped_all, tensor_constant
 from lowering.fold.storage import Lens
 from lowering.records.sizes import Sizes
+from lowering.tensors.promotion import scalar
 
+ROUNDED: Mapping[Any, Any] = {dims.Floor: op.Floor, dims.Ceil: op.Ceil, dims.Round: op.Round}
+"""How a number is rounded before it becomes an integer, which cuts off what is left."""
 TORCH = str(Path(torch.__file__).parent)
 HERE = str(Path(__file__).parents[1])
 
@@ -82,11 +86,15 @@ class Tracer:
     are the modes through which torch hands over its operators while the model runs. `others` are sizes of the names at
     which each operator is run once more (see `requirements`), `required` what was run so, `told` what torch gave for
     which numbers; `loose` are symbols whose size is told by the operator that made them, `dependent` those that hang on
-    sizes in a way that no type rule tells.
-    `unproven` says that some operator was not run at the smallest sizes. `met` has what is known of operators by what
-    they are called with, `record` what this run has met. In a trial `before` is what the run before it has met, `point`
-    where the trial is, if that has no say on other names; `missed` counts what the trial met first, and `uncertain`
-    says that this may be the same all the same.
+    sizes in a way that no type rule tells. `met` has what is known of operators by what they are called with, `record`
+    what this run has met. In a trial `before` is what the run before it has met, `point` where the trial is, if that
+    has no say on other names; `missed` counts what the trial met first, and `uncertain` says that this may be the same
+    all the same.
+    `unproven` says that some operator was not run at the smallest sizes, `unexplained` has the operators that fixed
+    names in a way that was not understood. `found` has the symbols of how many places of a tensor are not 0, `counted`
+    is the tensor whose places the operator at hand counts; `wholes` has the symbols of numbers that were rounded,
+    `truths` those of truth values.
+    `present` says that inputs have numbers, which tensors on the meta device do not.
     """
 
     options: Options
@@ -98,15 +106,21 @@ class Tracer:
     modules: list[str] = attrs.field(factory=list)
     counts: Counter[str] = attrs.field(factory=Counter)
     symbols: Counter[str] = attrs.field(factory=Counter)
+    counted: Value | None = None
+    found: dict[Value | None, Any] = attrs.field(factory=dict)
+    truths: set[Any] = attrs.field(factory=set)
+    wholes: dict[Any, Any] = attrs.field(factory=dict)
     own: dict[Any, bool] = attrs.field(factory=dict)
     lines: dict[Any, str] = attrs.field(factory=dict)
     constants: dict[Value, bool] = attrs.field(factory=dict)
     frames: list[Frame] = attrs.field(factory=list)
     named: frozenset[str] = frozenset()
+    present: bool = False
     others: dict[str, Any] = attrs.field(factory=dict)
     loose: set[str] = attrs.field(factory=set)
     dependent: set[str] = attrs.field(factory=set)
     unproven: bool = False
+    unexplained: dict[str, str] = attrs.field(factory=dict)
     required: set[Any] = attrs.field(factory=set)
     told: dict[Any, Any] = attrs.field(factory=dict)
     calls: int = 0
@@ -126,7 +140,7 @@ class Tracer:
 
     def __attrs_post_init__(self) -> None:
         self.scope = Scope(OwnSizes({}), self.options)
-        self.asked = Questions(self.line, self.heard)
+        self.asked = Questions(self.line, self.heard, self.rounded)
         self.examples = Examples(self.asked.hints)
 
     # ------------------------------------------------------------------------------------------ places
@@ -176,6 +190,12 @@ class Tracer:
             raise LoweringError(
                 "a tensor of torch.func meets an operator that is no longer transformed",
                 hint="use capture='torch.export'",
+            )
+        if tensor.device.type == "meta" and self.present:
+            raise CaptureError(
+                "the model computes with tensors on at least two devices, cpu and meta!",
+                hint="weights on the meta device have no numbers: load them, or look at the graph, with inputs of that "
+                "device",
             )
         name = self.names.get(id(tensor)) or f"constant_{self.symbols['constant']}"
         if id(tensor) not in self.names:
@@ -340,6 +360,19 @@ class Tracer:
         self.others[name] = next_prime(max((4, hint, *self.others.values())))
         self.loose.add(name)
         return made
+
+    def rounded(self, function: Any, expr: Any, hint: int) -> Any:
+        """A symbol for a real number that hangs on floats out of data, once it is rounded; None where it does not."""
+        numbers = self.scope.numbers
+        if not expr.free_symbols & numbers.keys():
+            return None
+        key = (function, expr)
+        if key not in self.wholes:
+            exact = scalar(expr, DType.DOUBLE, numbers)
+            near = ROUNDED[function](exact) if function in ROUNDED else exact
+            self.wholes[key] = self.fresh_symbol(hint, signed=True)
+            self.scope.binders[self.wholes[key]] = (self.placed(op.Cast(near, to=DType.INT64), "item"), True)
+        return self.wholes[key]
 
     def begin(self, sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> None:
         """Sets the sizes of the example, and others to compare with."""

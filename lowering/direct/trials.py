@@ -7,10 +7,12 @@ left is widened; if not, or if the model raises, the size stays refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 import sympy
 from pyrsistent import pmap
 
@@ -18,6 +20,7 @@ from irkit import dims
 from irkit.core.ir import Graph, Signature
 from irkit.dims import Range
 from irkit.errors import IrkitError
+from irkit.evaluation.interpreter import evaluate
 from lowering.capture.guards.guards import Guard
 from lowering.capture.torch_export import STAND_INS
 from lowering.direct.repeats import Unlike
@@ -25,18 +28,29 @@ from lowering.direct.request import Request
 from lowering.direct.run import Run, Trial, lowered_run, run
 from lowering.direct.sizes import holds
 from lowering.direct.tracer import Alike
+from lowering.records.programs import first_line
 from lowering.records.pytrees import Registrations
 
 Sizes = Mapping[str, int]
+MORE = 3
+"""How often a model is run once more for several small sizes at once."""
+MOST = 4
+"""Of how many names small sizes are looked at together."""
 
 
 @attrs.frozen(eq=False)
 class Found:
-    """A run, with the conditions and ranges under which its graph is right."""
+    """A run, with the conditions and ranges under which its graph is right, and notes on sizes that were tried."""
 
     run: Run
     guards: tuple[Guard, ...]
     ranges: Mapping[str, Range]
+    notes: tuple[str, ...] = ()
+
+    def noting(self, point: Sizes, what: str) -> Found:
+        """The same with a note on a point."""
+        at = " and ".join(f"{name} = {size}" for name, size in point.items())
+        return attrs.evolve(self, notes=(*self.notes, f"{at} {what}"))
 
 
 def traced(request: Request, known: Registrations, widen: bool = True) -> Found:
@@ -65,7 +79,25 @@ def opened(way: Callable[..., Run], request: Request, known: Registrations, wide
                 ones += [name] if same and size == 1 else []
     if len(ones) > 1:
         found, _ = tried(found, known, graph, outputs, dict.fromkeys(ones, 1))
+    for point in itertools.islice(refused_together(found), MORE):
+        found, _ = tried(found, known, graph, outputs, point)
     return found
+
+
+def refused_together(found: Found) -> Iterator[Sizes]:
+    """Small sizes of several names that a condition refuses, each of which is allowed by itself."""
+    hints = found.run.tracer.asked.hints
+    names = [n for n in found.run.request.hints if any(size in found.ranges[n] for size in (0, 1))][:MOST]
+    for sizes in itertools.product((0, 1, None), repeat=len(names)):
+        point = {n: size for n, size in zip(names, sizes, strict=True) if size is not None and size in found.ranges[n]}
+        alone = all(allows(found, {**hints, name: size}) for name, size in point.items())
+        if len(point) > 1 and alone and not allows(found, {**hints, **point}):
+            yield point
+
+
+def allows(found: Found, sizes: Sizes) -> bool:
+    """Whether no condition refuses these sizes."""
+    return all(holds(guard.expr, sizes) is not False for guard in found.guards)
 
 
 def with_names_alike(way: Callable[..., Run], request: Request, known: Registrations) -> Run:
@@ -134,6 +166,8 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
     zero = 0 in point.values()
     if not against and not (zero and found.run.tracer.unproven):
         return found, False  # the same run, and each operator was found to take such sizes
+    if any(guard.kind == "promise" or is_fixing(guard) for guard in against):
+        return found, False  # that is said as it is
     request = found.run.request
     asked = found.run.tracer.asked
     if any(guard.expr in asked.refused for guard in against):
@@ -142,19 +176,26 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
     apart = point if alone else None
     try:
         there = {name: sizes[name] for name in request.hints}
-        other = run(
-            request, there, known, keep_sizes=asked.keeps, at_once=not asked.passed_on, trial=Trial(found.run, apart)
-        )
+        other = run_once_more(found.run, there, known, apart)
         low = lowered_run(other, other.guards, request.ranges)
         again = bare(low.watched.whole)
-        same = (again.token == graph.token or again == graph) and low.outputs == outputs  # weights are read last
-        same = same and other.out_spec == found.run.out_spec
+        if low.outputs != outputs or other.out_spec != found.run.out_spec:
+            raise Unlike
+        equal = again.token == graph.token or again == graph  # weights are read last
+        same = equal or same_numbers(graph, again, other)
     except Unlike:
         return (found if against else refused(found, point, None)), False
     except Exception as error:
+        said = error.what if isinstance(error, IrkitError) else first_line(error)
+        found = found.noting(point, f"is refused: {said}") if len(point) == 1 else found
         return refused(found, point, error), False
     if not same:
+        if len(point) == 1:
+            found = found.noting(point, "is refused: the model computes something else then")
         return (refused(found, point, None) if not against else found), False
+    took = "the graph is the same" if equal else "the model takes another way, and the results agree"
+    where = f"at {next(iter(point.values()))}" if len(point) == 1 else "there"
+    found = found.noting(point, f"is allowed: traced {where}, {took}")
     here = being_at(point)
     kept = [widened(guard, here) if guard in against else guard for guard in found.guards]
     told = {guard.text for guard in found.guards}
@@ -164,6 +205,45 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
         if guard.text not in told and holds(guard.expr, point) is not True
     ]
     return attrs.evolve(found, guards=tuple(g for g in kept if g.expr not in (sympy.true, True))), True
+
+
+def run_once_more(before: Run, there: Sizes, known: Registrations, apart: Sizes | None) -> Run:
+    """The run at other sizes; whole where its graph is another, whose numbers may be the same."""
+    asked = before.tracer.asked
+    options: dict[str, Any] = {"keep_sizes": asked.keeps, "at_once": not asked.passed_on}
+    try:
+        return run(before.request, there, known, trial=Trial(before, apart), **options)
+    except Unlike:
+        return run(before.request, there, known, **options)
+
+
+def same_numbers(graph: Graph, other: Graph, at: Run) -> bool:
+    """Whether two graphs give the same results, but for rounding, for the example leaves that a run had, with random
+    numbers in those of floats; and the first one tensors of the very types that it promises on the way."""
+    generator = np.random.default_rng(0)
+    known = at.tracer.examples.known
+    feeds = [randomized(known[value], generator) for _, value in at.inputs.params]
+    if len(feeds) != len(graph.params) or len(feeds) != len(other.params):
+        return False  # state is written, whose content is not among the leaves
+    ours, theirs = evaluate(graph, feeds), evaluate(other, feeds)
+    return all(close(np.asarray(a), np.asarray(b)) for a, b in zip(ours, theirs, strict=True))
+
+
+def randomized(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Normal random numbers in place of floats; other numbers as they are."""
+    if array.dtype.kind != "f":
+        return array
+    return generator.standard_normal(array.shape).astype(array.dtype)
+
+
+def close(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two results are the same but for rounding."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.dtype not in (np.float32, np.float64, np.float16):
+        return bool(np.array_equal(a, b))
+    tolerance = 2e-2 if a.dtype == np.float16 else 1e-3
+    return np.allclose(a.astype("f8"), b.astype("f8"), rtol=tolerance, atol=tolerance * 0.1, equal_nan=True)
 
 
 def refused(found: Found, point: Sizes, error: Exception | None) -> Found:
@@ -218,6 +298,12 @@ def simplified(expr: Any) -> Any:
 def about(guard: Guard, names: set[str]) -> bool:
     """Whether a condition hangs on one of the names."""
     return any(s.name in names for s in getattr(guard.expr, "free_symbols", ()))
+
+
+def is_fixing(guard: Guard) -> bool:
+    """Whether a condition says that a name is a number."""
+    sides: Any = guard.expr.args if isinstance(guard.expr, sympy.Eq) else ()
+    return any(s.is_Symbol for s in sides) and any(s.is_Integer for s in sides)
 
 
 def bare(graph: Graph) -> Graph:

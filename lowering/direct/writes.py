@@ -19,6 +19,7 @@ from lowering.direct.converting import (
     listed,
     on_twins,
     operand,
+    operands,
     settled,
     twin_of,
 )
@@ -46,8 +47,7 @@ def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: 
         for each in listed(args[position] if position < len(args) else kwargs.get(key))
         if isinstance(each, torch.Tensor)
     ]
-    value_args = [operand(tracer, a) for a in args]
-    value_kwargs = {k: operand(tracer, v) for k, v in kwargs.items()}
+    value_args, value_kwargs = operands(tracer, func, args, kwargs)
     for target in targets:
         refuse_overlap(func, tracer.handle(target).twin)
     shapes = [tracer.handle(target).twin.shape for target in targets]
@@ -163,13 +163,13 @@ def put(tracer: Tracer, func: Any, handle: Handle, result: Value, name: str) -> 
     result = as_type(result, old.dtype)
     if same_types(result.type, old.type) is not True:
         result = expand_pair(result, old.shape)
-    new = tracer.stamped({result: old.type}, tracer.origin(str(func), name))[result]
+    new = tracer.stamped({result: old.type}, tracer.origin(func.name(), name))[result]
     tracer.write(handle, new)
 
 
 def as_shown(target: Traced, shown: Traced) -> None:
     """Gives a traced tensor the sizes that another one has."""
-    with no_dispatch():
+    with no_dispatch(), torch._C.DisableTorchFunction():
         target.data = shown
 
 

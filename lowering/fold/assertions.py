@@ -139,15 +139,25 @@ def truth_of(scope: Scope, check: Check, told: frozenset[str]) -> Value | None:
         return stamp_origin(scope, op.Reshape(flag, []) if flag.rank else flag, where)
     symbols = {scope.sizes.symbol(s) for s in getattr(check.condition, "free_symbols", ())}
     ofdata = [s for s in symbols if is_unbacked(s.name) and s.name not in told]
-    if not ofdata or any(s not in scope.binders and s not in scope.numbers for s in ofdata):
+    if any(s not in scope.binders and s not in scope.numbers for s in ofdata):
         return None
-    ranges = {s.name: natural(*scope.binders[s]) for s in ofdata if s in scope.binders}
-    if is_of_range({name: found for name, found in ranges.items() if found is not None}, check.condition):
+    if goes_without_saying(scope, check, told):
         return None
     try:
         return condition(scope, check.condition, where, {s: as_seen(scope, s) for s in ofdata if s in scope.binders})
     except Unsupported:
         return None
+
+
+def goes_without_saying(scope: Scope, check: Check, told: frozenset[str]) -> bool:
+    """Whether inputs and results tell all symbols of a condition, or it holds for every number that they can be."""
+    if isinstance(check.condition, Value):
+        return False
+    symbols = {scope.sizes.symbol(s) for s in getattr(check.condition, "free_symbols", ())}
+    ofdata = [s for s in symbols if is_unbacked(s.name) and s.name not in told]
+    ranges = {s.name: natural(*scope.binders[s]) for s in ofdata if s in scope.binders}
+    known = {name: found for name, found in ranges.items() if found is not None}
+    return not ofdata or is_of_range(known, check.condition)
 
 
 def natural(value: Value, by_content: bool) -> tuple[int, int | None] | None:

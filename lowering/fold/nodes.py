@@ -12,13 +12,14 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from irkit.build import const, op, shape_vector
+from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.errors import IrkitError
 from lowering.capture.guards.assumed import taken_for_granted
 from lowering.errors import LoweringError, MissingConverters
 from lowering.fold import control, storage
+from lowering.fold.asserted_operands import ARANGE, ASSERTING, asserted_conditions
 from lowering.fold.assertions import note
 from lowering.fold.complex_registry import has_converter
 from lowering.fold.control import Inlined
@@ -27,18 +28,13 @@ from lowering.fold.data_conditions import bind, bind_float, bind_symbol, number_
 from lowering.fold.decompose import can_decompose
 from lowering.fold.mutation import call_inplace, call_norm, view, view_of_several
 from lowering.fold.registry import operator_of, writing_operator
-from lowering.fold.scope import Check, Options, Scope, hold, read_arguments, settle_result, tensor_constant
+from lowering.fold.scope import Options, Scope, hold, read_arguments, settle_result, tensor_constant
 from lowering.records.sizes import Sizes, truth_symbol
 from lowering.records.source_lines import source_of
 from lowering.records.torch_internals import C, HigherOrderOperator, OpOverload
 from lowering.records.types import type_of
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import binders, ints
-from passes.legal.runtime.division import is_kept_off, is_size
 
-ARANGE = "aten::arange"
-DIVISIONS = frozenset(f"aten::{name}" for name in "div divide floor_divide true_divide remainder fmod __mod__".split())
-GROUPED = frozenset(("aten::_grouped_mm", "transformers::grouped_mm_fallback"))
 EFFECTS = frozenset(
     "aten::_assert_scalar aten::_assert_async aten::_assert_tensor_metadata aten::sym_constrain_range "
     "aten::sym_constrain_range_for_size aten::_functional_assert_async aten::_functional_assert_scalar "
@@ -265,57 +261,9 @@ def call_operator(scope: Scope, node: Node) -> None:
         view(scope, node, args, kwargs)
     scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
     name = name_of_operator(node.target)
-    if scope.numbers and name == ARANGE:
-        scope.checks.extend(bounds_asserted(node, args))
-    if name in GROUPED:
-        scope.checks.extend(ends_asserted(node, *args, **kwargs))
-    if name in DIVISIONS and isinstance(result, Value) and result.dtype.is_integer:
-        scope.checks.extend(divisor_asserted(node, args[1]))
+    if name in ASSERTING:
+        scope.checks.extend(asserted_conditions(name, args, kwargs, result, source_of(node)))
     hold(scope, node, result)
-
-
-def bounds_asserted(node: Node, args: Sequence[Any]) -> Iterator[Check]:
-    """What `arange` asserts of bounds and a step that only the data tells: the step leads from one to the other."""
-    if not any(isinstance(each, Value) for each in args):
-        return
-    start, end = (0, args[0]) if len(args) == 1 else args[:2]
-    bounds = (start, end, args[2] if len(args) > 2 else 1)
-    first, last, gap = (n if isinstance(n, Value) else scalar(n, DType.DOUBLE) for n in bounds)
-    leads = op.GreaterOrEqual(op.Mul(op.Sub(last, first), op.Sign(gap)), scalar(0, DType.DOUBLE))
-    holds = op.And(leads, op.Greater(op.Abs(gap), scalar(0, DType.DOUBLE)))
-    yield Check(holds, "the step of arange leads from its start to its end", source_of(node))
-
-
-def ends_asserted(node: Node, rows: Value, matrices: Value, offs: Value | None = None, *_: Any) -> Iterator[Check]:
-    """What a product of groups asserts of where these end, if they are no running sum of counts: in order, and within
-    what is cut into groups. torch does not look, and reads what lies beyond."""
-    if offs is None or rows.rank == matrices.rank == 3 or started_from(offs).op == "CumSum":
-        return
-    ends, end = (
-        cast(offs, DType.INT64),
-        matrices.shape[-1] if rows.rank == 3 else rows.shape[0 if matrices.rank == 3 else 1],
-    )
-    before = op.Concat(ints(0), ends, axis=0)
-    after = op.Concat(ends, shape_vector((end,), *binders((end,), rows, matrices)), axis=0)
-    wrong = op.ReduceSum(cast(op.Less(after, before), DType.INT64), keepdims=0)
-    text = "the groups of grouped_mm end in order, and none after the last row"
-    yield Check(op.Equal(wrong, const(0, "i64")), text, source_of(node))
-
-
-def divisor_asserted(node: Node, divisor: Any) -> Iterator[Check]:
-    """What a quotient or remainder of integers asserts of a divisor that is computed: it is not 0."""
-    if not isinstance(divisor, Value) or divisor.blob is not None or not divisor.dtype.is_integer:
-        return
-    if not is_size(divisor) and not is_kept_off(divisor, 0):
-        none = op.ReduceSum(cast(op.Equal(divisor, scalar(0, divisor.dtype)), DType.INT64), keepdims=0)
-        yield Check(op.Equal(none, const(0, "i64")), "no integer is divided by 0", source_of(node))
-
-
-def started_from(value: Value) -> Value:
-    """What a value is a Cast, or several, of."""
-    while value.op == "Cast" and value.inputs[0] is not None:
-        value = value.inputs[0]
-    return value
 
 
 def with_numbers(node: Node, args: Any, kwargs: Any, expected: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -1,23 +1,29 @@
-"""The ways in: a torch program becomes a graph through torch.export, or by a run of irkit's own."""
+"""The ways in: a torch program becomes a graph by a run of irkit's own, or through torch.export."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import attrs
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph as FxGraph
 from torch.fx import GraphModule
 
 from irkit.core.ir import Graph
+from irkit.errors import IrkitError
 from lowering.capture.capture import capture_model
+from lowering.capture.torch_export import Attempt
 from lowering.capture.traces import traced_module
 from lowering.direct.entry import directly
+from lowering.direct.run import HOW
+from lowering.errors import CaptureError, LoweringError, MissingConverters, WrongConverter
 from lowering.fold.lower import Lowered, lower_captured
 from lowering.program.clock import Clock
-from lowering.records.options import DIRECT, ExportOptions
+from lowering.records.options import DIRECT, TORCH_EXPORT, ExportOptions
 
 
 def lower(
@@ -53,8 +59,8 @@ def lower(
         scalar_inputs: names of Python ints and floats among the arguments that shall be inputs, not constants.
         specialization: what becomes of dimensions that the model fixes; see `lowering.capture.capture`.
         widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
-        capture: how a module, function or method is captured: "torch.export", or "direct", by one run on tensors of
-            irkit's own.
+        capture: how a module, function or method is captured: "direct", by one run on tensors of irkit's own;
+            "torch.export"; or "auto", directly and, where that does not meet something, by torch.export.
         copy: True copies the weights, for a program whose own will change. Otherwise large ones stay in its memory,
             and what needs them raises StaleError once they were written into.
 
@@ -104,13 +110,57 @@ def lower_model(
     clock: Clock,
 ) -> Lowered:
     """A torch program as a graph, by the way that the options name; what was captured already is lowered as it is."""
-    if options.capture == DIRECT and not is_captured(model):
+    if options.capture == TORCH_EXPORT or is_captured(model):
+        return by_torch_export(model, args, kwargs, options, clock)
+    start = time.perf_counter()
+    try:
         with clock("capture"):
             return directly(model, args, kwargs, options)
+    except (CaptureError, WrongConverter):  # what is wrong in the model, its arguments or its sizes
+        raise
+    except Exception as error:
+        if options.capture == DIRECT:
+            raise
+        failed = error
+    first = Attempt(HOW, time.perf_counter() - start, said_of(failed))
+    try:
+        low = by_torch_export(model, args, kwargs, options, clock)
+    except (CaptureError, LoweringError) as error:
+        raise neither(failed, error) from error
+    captured = low.captured
+    notes = (*captured.notes, f"torch.export captured it, for direct capture did not: {first.error}")
+    return attrs.evolve(low, captured=attrs.evolve(captured, notes=notes, attempts=(first, *captured.attempts)))
+
+
+def by_torch_export(
+    model: Any,
+    args: Sequence[Any] | torch.Tensor,
+    kwargs: Mapping[str, Any] | None,
+    options: ExportOptions,
+    clock: Clock,
+) -> Lowered:
+    """A torch program as torch.export captures it, or as it was captured before."""
     with clock("capture"):
         captured = capture_model(model, args, kwargs, options)
     with clock("lower"):
         return lower_captured(captured, options)
+
+
+def said_of(error: Exception) -> str:
+    """What an error says, in one sentence, with the line of the model."""
+    what = error.what if isinstance(error, IrkitError) else f"{type(error).__name__}: {error}"
+    source = error.source if isinstance(error, IrkitError) else ""
+    return f"{' '.join(what.split())} ({source})" if source else " ".join(what.split())
+
+
+def neither(first: Exception, second: CaptureError | LoweringError) -> CaptureError | LoweringError:
+    """The error where neither way captures a model: what torch.export's says, and what direct capture said."""
+    if isinstance(first, IrkitError) and first.what == second.what:
+        return second
+    what = f"{second.what}; direct capture says: {said_of(first)}"
+    if isinstance(second, MissingConverters):
+        return MissingConverters(what, missing=second.missing, source=second.source, hint=second.hint)
+    return type(second)(what, source=second.source, hint=second.hint)
 
 
 def is_captured(model: Any) -> bool:

@@ -14,15 +14,15 @@ from lowering.errors import CaptureError
 from passes.precision import Precision
 from passes.targets import Target
 
-DIRECT, TORCH_EXPORT = "direct", "torch.export"
-WAYS = (DIRECT, TORCH_EXPORT)
-"""The ways to capture a module."""
+AUTO, DIRECT, TORCH_EXPORT = "auto", "direct", "torch.export"
+WAYS = (AUTO, DIRECT, TORCH_EXPORT)
+"""The ways to capture a module: directly and, where that does not meet something, by torch.export; or one of both."""
 
 
 def known_way(_: Any, __: Any, way: Any) -> None:
     """Raises CaptureError for a way of capture that there is none of."""
     if way not in WAYS:
-        raise CaptureError(f"capture is {way!r}", hint="write 'direct' or 'torch.export'")
+        raise CaptureError(f"capture is {way!r}", hint="write 'auto', 'direct' or 'torch.export'")
 
 
 def known_data(_: Any, __: Any, asked: Any) -> None:

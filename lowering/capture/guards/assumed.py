@@ -21,6 +21,17 @@ _CONVOLUTIONS = ("aten::conv",)
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
 
 
+def asks_in_its_kernel(name: str) -> bool:
+    """Whether an operator refuses sizes of 0 only where it computes, so that the meta device does not."""
+    some = name in _CHOICES or name in _LOSSES or name == "aten::ctc_loss"
+    return some or name.startswith((*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS))
+
+
+def resizes(name: str) -> bool:
+    """Whether an operator makes an image of another size."""
+    return name.startswith(_RESIZES)
+
+
 def taken_for_granted(node: Node) -> Iterator[Any]:
     """The conditions, in torch's symbols, under which the operator of a node does what torch recorded of it."""
     target: Any = node.target

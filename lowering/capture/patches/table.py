@@ -88,7 +88,7 @@ TABLE: tuple[Patch, ...] = (
         ("torch.nn.modules.transformer._detect_is_causal_mask",),
         "nn.Transformer asks what a mask holds, which torch.export cannot answer; the result does not hang on it",
         "2.13",
-        lambda at: at.exports,
+        lambda at: at.exports or at.deed == "direct",
         lambda at: settings.without_questions_of_masks(),
     ),
     Patch(
@@ -156,7 +156,7 @@ TABLE: tuple[Patch, ...] = (
         ("torch.nn.Module._apply",),
         "a module that converts itself while it runs would swap the contents of tensors that torch traces",
         "2.13",
-        lambda at: at.exports and not at.dynamo,
+        lambda at: at.deed == "direct" or (at.exports and not at.dynamo),
         lambda at: converting_modules(),
     ),
     Patch(

@@ -30,7 +30,7 @@ REQUIRED = {
     "a kernel": (lambda x: torch.nn.functional.conv1d(x.t()[:, None], torch.ones(1, 1, 3)), (7, 2), "n >= 3", (2, 2)),
     "a greatest element": (lambda x: x.amax(0), (7, 2), "n >= 1", (0, 2)),
     "parts": (lambda x: torch.split(x, [2, x.shape[0] - 2])[0], (4, 4), "n >= 2", (1, 4)),
-    "rows": (lambda x: x[2] + x[5], (6, 4), "n > 5", (5, 4)),
+    "rows": (lambda x: x[2] + x[5], (6, 4), "n >= 6", (5, 4)),
     "a narrowed width": (lambda x: torch.ones(5).narrow(0, 0, x.shape[0]), (3, 2), "n <= 5", (6, 2)),
 }
 

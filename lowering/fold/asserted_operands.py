@@ -1,0 +1,76 @@
+"""What an operator asserts of its operands' content, and torch itself checks, or should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from irkit.build import const, op, shape_vector
+from irkit.core.ir import Value
+from irkit.core.types import DType
+from lowering.fold.scope import Check
+from lowering.tensors.promotion import cast, scalar
+from lowering.tensors.shaping import binders, ints
+from passes.legal.runtime.division import is_kept_off, is_size
+
+ARANGE = "aten::arange"
+DIVISIONS = frozenset(f"aten::{name}" for name in "div divide floor_divide true_divide remainder fmod __mod__".split())
+GROUPED = frozenset(("aten::_grouped_mm", "transformers::grouped_mm_fallback"))
+ASSERTING = DIVISIONS | GROUPED | {ARANGE}
+"""The operators that assert something of what their operands hold."""
+
+
+def asserted_conditions(
+    name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, line: str
+) -> Iterator[Check]:
+    """The conditions on the operands of a call of one of ASSERTING, asked in this line of the model."""
+    if name == ARANGE:
+        yield from bounds_asserted(args, line)
+    elif name in GROUPED:
+        yield from ends_asserted(line, *args, **kwargs)
+    elif isinstance(result, Value) and result.dtype.is_integer:
+        yield from divisor_asserted(args[1], line)
+
+
+def bounds_asserted(args: Sequence[Any], line: str) -> Iterator[Check]:
+    """What `arange` asserts of bounds and a step that only the data tells: the step leads from one to the other."""
+    if not any(isinstance(each, Value) for each in args):
+        return
+    start, end = (0, args[0]) if len(args) == 1 else args[:2]
+    bounds = (start, end, args[2] if len(args) > 2 else 1)
+    first, last, gap = (n if isinstance(n, Value) else scalar(n, DType.DOUBLE) for n in bounds)
+    leads = op.GreaterOrEqual(op.Mul(op.Sub(last, first), op.Sign(gap)), scalar(0, DType.DOUBLE))
+    holds = op.And(leads, op.Greater(op.Abs(gap), scalar(0, DType.DOUBLE)))
+    yield Check(holds, "the step of arange leads from its start to its end", line)
+
+
+def ends_asserted(line: str, rows: Value, matrices: Value, offs: Value | None = None, *_: Any) -> Iterator[Check]:
+    """What a product of groups asserts of where these end, if they are no running sum of counts: in order, and within
+    what is cut into groups. torch does not look, and reads what lies beyond."""
+    if offs is None or rows.rank == matrices.rank == 3 or started_from(offs).op == "CumSum":
+        return
+    ends, end = (
+        cast(offs, DType.INT64),
+        matrices.shape[-1] if rows.rank == 3 else rows.shape[0 if matrices.rank == 3 else 1],
+    )
+    before = op.Concat(ints(0), ends, axis=0)
+    after = op.Concat(ends, shape_vector((end,), *binders((end,), rows, matrices)), axis=0)
+    wrong = op.ReduceSum(cast(op.Less(after, before), DType.INT64), keepdims=0)
+    text = "the groups of grouped_mm end in order, and none after the last row"
+    yield Check(op.Equal(wrong, const(0, "i64")), text, line)
+
+
+def divisor_asserted(divisor: Any, line: str) -> Iterator[Check]:
+    """What a quotient or remainder of integers asserts of a divisor that is computed: it is not 0."""
+    if not isinstance(divisor, Value) or divisor.blob is not None or not divisor.dtype.is_integer:
+        return
+    if not is_size(divisor) and not is_kept_off(divisor, 0):
+        none = op.ReduceSum(cast(op.Equal(divisor, scalar(0, divisor.dtype)), DType.INT64), keepdims=0)
+        yield Check(op.Equal(none, const(0, "i64")), "no integer is divided by 0", line)
+
+
+def started_from(value: Value) -> Value:
+    """What a value is a Cast, or several, of."""
+    while value.op == "Cast" and value.inputs[0] is not None:
+        value = value.inputs[0]
+    return value
