@@ -114,8 +114,8 @@ def test_the_second_export_of_a_branch_takes_what_the_first_does() -> None:
 
 def test_an_example_of_one_is_taken_at_its_word() -> None:
     """torch keeps a dimension of unknown size where it squeezes; an example whose size is 1 loses it."""
-    auto = to_onnx(lambda x: x.squeeze(0), (torch.ones(1, 2),), dynamic_shapes=({0: Dim.AUTO},))
+    auto = to_onnx(lambda x: x.squeeze(0), (torch.ones(1, 2),), dynamic_shapes=({0: Dim.AUTO},), capture="torch.export")
     assert auto(torch.ones(1, 2)).shape == (2,)  # Dim.AUTO leaves it to torch, which fixes the dimension
     for said in ("b", Dim.DYNAMIC):
         with pytest.raises(CaptureError, match=r"another way for the example itself \(dimension 0 of 'x' is 1\)"):
-            to_onnx(lambda x: x.squeeze(0), (torch.ones(1, 2),), dynamic_shapes=({0: said},))
+            to_onnx(lambda x: x.squeeze(0), (torch.ones(1, 2),), dynamic_shapes=({0: said},), capture="torch.export")

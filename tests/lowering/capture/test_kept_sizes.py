@@ -26,7 +26,7 @@ class Padded(torch.nn.Module):
 
 def test_int_and_len_keep_sizes():
     shapes = ({0: "n", 1: "h", 2: "w"},)
-    program = irkit.to_onnx(Padded(), (torch.randn(2, 8, 6),), dynamic_shapes=shapes)
+    program = irkit.to_onnx(Padded(), (torch.randn(2, 8, 6),), dynamic_shapes=shapes, capture="torch.export")
     assert program.check(n=5)
     assert "int() and len() keep sizes" in program.report.capture
     outputs = [shape for _, shape in program.report.outputs]
@@ -34,7 +34,7 @@ def test_int_and_len_keep_sizes():
 
 
 def test_modules_have_their_own_names_afterwards():
-    irkit.to_onnx(Padded(), (torch.randn(2, 8, 6),), dynamic_shapes=({0: "n"},))
+    irkit.to_onnx(Padded(), (torch.randn(2, 8, 6),), dynamic_shapes=({0: "n"},), capture="torch.export")
     names = vars(sys.modules[__name__])
     assert "len" not in names and "int" not in names and len is builtins.len
 

@@ -24,7 +24,7 @@ def test_what_torch_traced_before_does_not_matter() -> None:
     own = {operator: operator.py_kernels.get(KEY) for operator in KERNELS}
     x = torch.randn(1, 2, 6)
     before = torch.export.export(Pool(), (x,))
-    program = irkit.to_onnx(Pool(), (x,), dynamic_shapes=({2: Dim("n", min=2)},))
+    program = irkit.to_onnx(Pool(), (x,), dynamic_shapes=({2: Dim("n", min=2)},), capture="torch.export")
     wide = torch.randn(1, 2, 9)
     torch.testing.assert_close(program(wide), Pool()(wide))
     assert {operator: operator.py_kernels.get(KEY) for operator in KERNELS} == own
@@ -35,7 +35,7 @@ def test_what_torch_traced_before_does_not_matter() -> None:
 def test_a_mask_that_is_larger_than_what_it_chooses_from_may_choose_more() -> None:
     """torch's own kernel takes 4 for the most that can be chosen."""
     x, mask = torch.arange(4.0), torch.tensor([[True, False, True, True]] * 3)
-    program = irkit.to_onnx(torch.masked_select, (x, mask))
+    program = irkit.to_onnx(torch.masked_select, (x, mask), capture="torch.export")
     assert program.report.dims == (("u0", "[0, 12]"),)
     torch.testing.assert_close(program(x, mask), torch.masked_select(x, mask))
 
@@ -47,7 +47,7 @@ def test_arange_by_a_step_of_the_data() -> None:
     def model(step: torch.Tensor) -> torch.Tensor:
         return torch.arange(0.0, 1.0, step.item())
 
-    program = irkit.to_onnx(model, (torch.tensor(0.25),))
+    program = irkit.to_onnx(model, (torch.tensor(0.25),), capture="torch.export")
     for step in (0.1, 0.3, 1 / 3, 0.25, 1.0, 2.0, 1e-3, torch.inf):
         torch.testing.assert_close(program(torch.tensor(step)), model(torch.tensor(step)))
     for step in (-0.1, 0.0, torch.nan):  # eager raises
@@ -60,7 +60,7 @@ def test_arange_between_numbers_of_the_data() -> None:
         last = high.item()
         return torch.arange(low.item(), last, 0.5, dtype=torch.float64), torch.arange(last)
 
-    program = irkit.to_onnx(model, (torch.tensor(0.25), torch.tensor(3.0)))
+    program = irkit.to_onnx(model, (torch.tensor(0.25), torch.tensor(3.0)), capture="torch.export")
     for low, high in ((0.1, 5.0), (1.0, 1.0), (-3.0, 2.7)):
         torch.testing.assert_close(program(*map(torch.tensor, (low, high))), model(*map(torch.tensor, (low, high))))
     with pytest.raises(irkit.ContractError, match="the step of arange"):

@@ -61,7 +61,7 @@ def test_an_error_of_torch_says_the_names_of_dimensions(function: Any, text: str
 @pytest.mark.parametrize(("function", "text"), [case[1:] for case in CASES[3:]], ids=[case[0] for case in CASES[3:]])
 def test_an_error_within_a_branch_says_the_names_of_dimensions(function: Any, text: str, caplog: Any) -> None:
     with pytest.raises(CaptureError) as caught:
-        irkit.to_onnx(function, (torch.randn(6, 4), torch.randn(5, 4)), dynamic_shapes=AB)
+        irkit.to_onnx(function, (torch.randn(6, 4), torch.randn(5, 4)), dynamic_shapes=AB, capture="torch.export")
     assert text in caught.value.what
     assert "torch.cond" in caught.value.hint
 
@@ -71,11 +71,13 @@ def test_a_dimension_without_a_name_is_told_by_its_place() -> None:
     with pytest.raises(
         CaptureError, match=r"tensor a \(x.shape\[0\]\) must match the size of tensor b \(y.shape\[0\]\)"
     ):
-        irkit.to_onnx(lambda x, y: x + y, given, dynamic_shapes=dynamic)
+        irkit.to_onnx(lambda x, y: x + y, given, dynamic_shapes=dynamic, capture="torch.export")
 
 
 def test_a_note_on_a_size_that_is_refused_says_the_names_of_dimensions() -> None:
-    program = irkit.to_onnx(lambda x: x.unfold(0, 2, 1) * 2, (torch.randn(5),), dynamic_shapes={"x": {0: "rows"}})
+    program = irkit.to_onnx(
+        lambda x: x.unfold(0, 2, 1) * 2, (torch.randn(5),), dynamic_shapes={"x": {0: "rows"}}, capture="torch.export"
+    )
     told = [note for note in program.report.notes if note.startswith("rows = 1 is refused")]
     assert told
     assert not any("s77" in note for note in program.report.notes)
@@ -102,5 +104,7 @@ def test_a_program_whose_branch_excludes_its_own_example_is_refused() -> None:
 def test_a_branch_that_the_example_cannot_run_is_noticed(caplog: Any) -> None:
     for rows in (1, 5):
         with pytest.raises(CaptureError) as caught:
-            irkit.to_onnx(Branches(), (torch.randn(rows, 4),), dynamic_shapes={"x": {0: "rows"}})
+            irkit.to_onnx(
+                Branches(), (torch.randn(rows, 4),), dynamic_shapes={"x": {0: "rows"}}, capture="torch.export"
+            )
         assert "rows" in caught.value.what and "torch.cond" in caught.value.hint

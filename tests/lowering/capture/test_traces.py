@@ -49,7 +49,7 @@ def test_nodes_know_their_types_over_the_users_names_and_the_module_runs() -> No
 def test_a_trace_is_lowered_as_the_model_is(model: Any) -> None:
     args, shapes = (torch.randn(5, 4),), ({0: "n"},)
     module = trace(model, args, dynamic_shapes=shapes)
-    ours, theirs = lower(copy.deepcopy(module)), lower(model, args, dynamic_shapes=shapes)
+    ours, theirs = lower(copy.deepcopy(module)), lower(model, args, dynamic_shapes=shapes, capture="torch.export")
     assert ours.symbols == theirs.symbols and [v.type for v in ours.params] == [v.type for v in theirs.params]
     assert [(f.kind, f.text, f.source) for f in ours.signature.facts] == [
         (f.kind, f.text, f.source) for f in theirs.signature.facts

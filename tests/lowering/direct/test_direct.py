@@ -282,3 +282,108 @@ def test_direct_agrees_with_eager_on_models(name: str) -> None:
     program = irkit.to_onnx(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, capture="direct")
     for sizes in (case.traced, *case.assignments[:2]):
         assert measured(program, case, sizes)[2] == ""
+
+
+def test_auto_goes_by_torch_export_where_direct_capture_does_not_meet_something() -> None:
+    def packed(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        return torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True).data * 2
+
+    args = torch.randn(2, 4, 3), torch.tensor([4, 2])
+    program = irkit.to_onnx(packed, args, capture="auto")
+    torch.testing.assert_close(program(*args), packed(*args))
+    assert program.report.capture == "torch.export, non-strict"
+    (note,) = program.report.notes
+    assert "_pack_padded_sequence" in note and "test_direct.py" in note
+    assert irkit.to_onnx(torch.sin, (torch.ones(3),), capture="auto").report.capture == "traced directly"
+
+
+def test_auto_tells_at_once_what_the_model_or_the_call_is_wrong_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(*_: Any, **__: Any) -> Any:
+        raise AssertionError("torch.export was tried")
+
+    def raising(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] == 4:
+            raise ValueError("not four")
+        return x
+
+    def fixing(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] == 3 else x - 1
+
+    monkeypatch.setattr(torch.export, "export", refusing)
+    for function, said in ((raising, "raising raises ValueError: not four"), (fixing, "the model works for 3 only")):
+        with pytest.raises(CaptureError, match=said):
+            irkit.to_onnx(function, (torch.randn(3, 4),), dynamic_shapes=N, capture="auto")
+    with pytest.raises(CaptureError, match="do not fit"):
+        irkit.to_onnx(fixing, (torch.randn(3, 4), 2), capture="auto")
+
+
+def test_direct_checks_what_a_body_asserts_of_its_own_numbers() -> None:
+    def limited(x: torch.Tensor, limit: int) -> Any:
+        def step(i: Any, x: Any) -> Any:
+            torch._check(i < limit)
+            return i + 1, x * 2
+
+        return while_loop(lambda i, x: i < 3, step, (0, x))
+
+    x = torch.ones(4)
+    assert irkit.to_onnx(limited, (x, 3), capture="direct")(x, 3)[1].tolist() == [8, 8, 8, 8]
+    with pytest.raises(irkit.ContractError, match=r"in every round: u\d <= 1"):
+        irkit.to_onnx(limited, (x, 2), capture="direct")(x, 2)
+
+    def branching(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        def asserting(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            torch._check(mask.sum().item() % 2 == 0)
+            return x * 2
+
+        return torch.cond(x.sum() > 0, asserting, lambda x, mask: x - 1, (x, mask))
+
+    even, odd = torch.tensor([True, True, False, False]), torch.tensor([True, False, False, False])
+    program = irkit.to_onnx(branching, (x, even), capture="direct")
+    assert program(-x, odd).tolist() == [-2] * 4
+    with pytest.raises(irkit.ContractError, match=r"in the branch that is taken: u\d % 2 == 0"):
+        program(x, odd)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[2:-2].max(),
+        lambda x: x[-4:4].amax((0, 1)),
+        lambda x: x[3:].mode(0).values,
+        lambda x: torch.nn.functional.interpolate(x.T[None], scale_factor=0.4),
+    ],
+)
+def test_direct_refuses_what_is_empty_where_eager_does(function: Any) -> None:
+    program = exported(function, torch.randn(6, 4))
+    for size in range(10):
+        x = torch.randn(size, 4)
+        try:
+            expected = function(x)
+        except (IndexError, RuntimeError):
+            with pytest.raises(irkit.ContractError):
+                program(x)
+            continue
+        try:
+            torch.testing.assert_close(program(x), expected)
+        except irkit.ContractError:
+            assert size < 5
+
+
+def test_direct_computes_with_floats_out_of_data_and_with_what_they_are_rounded_to() -> None:
+    def scaled(x: torch.Tensor) -> Any:
+        value = x.max().item()
+        return x * value, x.double() + value, x * int(value * 2)
+
+    x = torch.tensor([0.5, 1.25, 2.75])
+    program = irkit.to_onnx(scaled, (x,), capture="direct")
+    torch.testing.assert_close(program(x * 3), scaled(x * 3))
+
+
+def test_direct_refuses_to_make_one_tensor_another() -> None:
+    def swapped(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        y.data = x
+        return y
+
+    with pytest.raises(CaptureError, match=r"an assignment to Tensor.data"):
+        exported(swapped, torch.randn(3, 4))

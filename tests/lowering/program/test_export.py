@@ -275,7 +275,9 @@ def test_report_of_one_run() -> None:
     program = to_onnx(Model(), (X, Y), dynamic_shapes=SHAPES)
     assert run(program, (X, Y), {}).problem == ""
     assert "batch" in str(program.report)
-    assert set(program.report.seconds) >= {"capture", "lower", "optimize"}
+    assert set(program.report.seconds) >= {"capture", "optimize"}  # directly, a model is lowered as it is captured
+    exported = to_onnx(Model(), (X, Y), dynamic_shapes=SHAPES, capture="torch.export")
+    assert set(exported.report.seconds) >= {"capture", "lower", "optimize"}
 
 
 class Writing(torch.nn.Module):
@@ -447,7 +449,7 @@ def test_no_line_of_python_itself_is_shown_as_one_of_the_model() -> None:
     assert packed.value.source == ""
 
     with pytest.raises(IrkitError) as caught:
-        to_onnx(lambda x: x * statistics.fmean(x.unbind()), (torch.ones(3),))
+        to_onnx(lambda x: x * statistics.fmean(x.unbind()), (torch.ones(3),), capture="torch.export")
     assert "test_export.py" in caught.value.source
 
 
@@ -486,7 +488,7 @@ def test_a_check_of_random_draws_says_why_they_differ() -> None:
 def test_a_failed_capture_leaves_the_saying_to_its_error(capfd: pytest.CaptureFixture[str]) -> None:
     """torch prints the whole graph that it had, on each attempt."""
     with pytest.raises(IrkitError, match="data-dependent") as caught:
-        irkit.to_onnx(lambda x: x + 1 if x.sum() > 0 else x - 1, (torch.ones(3),))
+        irkit.to_onnx(lambda x: x + 1 if x.sum() > 0 else x - 1, (torch.ones(3),), capture="torch.export")
     assert "torch.cond" in caught.value.hint and "test_export.py" in caught.value.source
     assert not any(capfd.readouterr())
 
