@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from irkit.build.runtime import RULES
-from irkit.core.attributes import freeze
+from irkit.core.attributes import AttributeMap, freeze
 from irkit.core.ir import Graph, Value, item, require_graph
 from irkit.core.types import Tuple, Type, require_type, same_types
 from irkit.core.vocabulary import CALL
 from irkit.errors import GraphError, TypeRuleError
 from irkit.nodes import construct
-from irkit.nodes.bodies import closed
+from irkit.nodes.bodies import Operand, closed
 from irkit.nodes.calls import call_type
 from irkit.nodes.construct import (
     check_arity,
@@ -35,8 +35,8 @@ _LISTS, _TABLES = (list, tuple), (dict, type(None))
 
 def call(
     op: str,
-    inputs: Sequence[Any],
-    attributes: Mapping[str, Any] | None = None,
+    inputs: Sequence[Operand],
+    attributes: AttributeMap | None = None,
     *,
     outputs: int | None = None,
     row: OpSpec | None = None,

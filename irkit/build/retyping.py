@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy
 
 from irkit import dims
@@ -78,7 +76,7 @@ def has_fresh(type: Type) -> bool:
     return any_fresh(dims_of(type))
 
 
-def refined_type(new: Type, old: Type, named: frozenset[Any] = frozenset()) -> Type:
+def refined_type(new: Type, old: Type, named: frozenset[sympy.Symbol] = frozenset()) -> Type:
     """`new`, with the dimensions of `old` where `new` knows nothing. Both are types of one value.
 
     Where neither knows anything, unknown dimensions that are in `named` are kept: others have the same.
@@ -97,18 +95,18 @@ def refined_type(new: Type, old: Type, named: frozenset[Any] = frozenset()) -> T
     return new
 
 
-def _better(new: Dim, old: Dim, named: frozenset[Any]) -> Dim:
+def _better(new: Dim, old: Dim, named: frozenset[sympy.Symbol]) -> Dim:
     if not is_unknown(new):
         return new
     return old if new not in named or not is_unknown(old) else new
 
 
-def is_unknown(dim: Any) -> bool:
+def is_unknown(dim: Dim) -> bool:
     """True for a fresh symbol."""
     return dim.__class__ is not int and dims.is_fresh(dim)
 
 
-def _named(inputs: Operands) -> frozenset[Any]:
+def _named(inputs: Operands) -> frozenset[sympy.Symbol]:
     """The unknown dimensions that stand in the types and the contents of operands."""
     found = set()
     for value in inputs:
@@ -132,7 +130,7 @@ def loses(new: Type, old: Type) -> bool:
 
 def _vector_over(value: Value, inputs: Operands, origin: Origin) -> Value:
     """A ShapeVector whose binders changed: dimensions that only the old binder's type named are renamed."""
-    names: dict[Any, Any] = {}
+    names: dict[sympy.Symbol, Dim] = {}
     for new, old in zip(inputs, value.inputs, strict=True):
         if new is None or old is None or new.type == old.type:
             continue

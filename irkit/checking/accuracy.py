@@ -20,7 +20,8 @@ import numpy as np
 from irkit.build import const
 from irkit.checking.comparison import Difference
 from irkit.checking.instances import Retry
-from irkit.checking.near_misses import again, rebuild_over
+from irkit.checking.near_misses import Instead, again, rebuild_over
+from irkit.core.attributes import Given
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
@@ -28,7 +29,7 @@ from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.core.walk import post_order
 from irkit.errors import EvaluateError, IrkitError
 from irkit.evaluation.interpreter import evaluate, trace
-from irkit.evaluation.kernels.common import Kernel
+from irkit.evaluation.kernels.common import Content, Kernel
 from irkit.evaluation.kernels.table import KERNELS
 
 ROUNDINGS = 8
@@ -75,7 +76,7 @@ def least(dtype: DType) -> float:
     return float(ml_dtypes.finfo(dtype.numpy).smallest_normal)
 
 
-def is_narrow(value: Any) -> bool:
+def is_narrow(value: Value) -> bool:
     """True for a tensor of floats of fewer than 64 bits."""
     return isinstance(value.type, Tensor) and value.dtype.is_float and value.dtype is not DType.DOUBLE
 
@@ -92,7 +93,7 @@ def widened(
     operator does not take it. Where `moved`, the numbers in constants are rounded up or down once, or by part of that.
     """
     order = post_order([*params, *old])
-    instead: dict[Value, Any] = {}
+    instead: Instead = {}
     for value in order:
         if value.op == PARAM and is_narrow(value):
             instead[value] = param(Tensor(DType.DOUBLE, value.shape))
@@ -110,7 +111,7 @@ def widened(
         return None
 
 
-def _wide_attributes(value: Value) -> dict[str, Any] | None:
+def _wide_attributes(value: Value) -> Given | None:
     """The attributes that say float64 where they said a narrower float; None where there is no such attribute."""
     attributes = dict(value.attributes)
     found = {}
@@ -140,13 +141,17 @@ class Reference:
     params: tuple[Value, ...]
     old: tuple[Value, ...]
     graph: Graph | None
-    fed: tuple[Any, ...]
-    arrays: tuple[Any, ...]
-    results: tuple[Any, ...]
+    fed: tuple[Content, ...]
+    arrays: tuple[Content, ...]
+    results: tuple[Content, ...]
 
     @classmethod
     def of(
-        cls, params: tuple[Value, ...], old: tuple[Value, ...], arrays: Sequence[Any], expected: Sequence[np.ndarray]
+        cls,
+        params: tuple[Value, ...],
+        old: tuple[Value, ...],
+        arrays: Sequence[Content],
+        expected: Sequence[np.ndarray],
     ) -> Reference:
         """The reference for what the left side gives. Where float64 cannot be had, or is what the left side computes
         in, the left side itself is the reference."""
@@ -190,7 +195,7 @@ class Reference:
             or any(v.op in ABOVE_ZERO and not np.all(array) and _are_finite(v, found) for v, array in found.items())
         )
 
-    def nearby(self, rng: np.random.Generator) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    def nearby(self, rng: np.random.Generator) -> Iterator[tuple[tuple[Content, ...], tuple[Content, ...]]]:
         """The results for operands and constants moved by `step`, up or down, several times over, and beside each
         what they differ from: the results for what is hardly moved that way, so that a jump at the very numbers that
         are fed, as Round has it at a half, is no difference."""
@@ -201,7 +206,7 @@ class Reference:
             if found is not None and hardly is not None:
                 yield found, hardly
 
-    def moved(self, rng: np.random.Generator, by: float) -> tuple[Any, ...] | None:
+    def moved(self, rng: np.random.Generator, by: float) -> tuple[Content, ...] | None:
         """The results for operands and constants that are moved by a rounding, or by part of one."""
         arrays = [
             nudged_numbers(a.astype(np.float64), p.dtype, rng, by).astype(a.dtype) if _is_floats(a, p) else a
@@ -210,7 +215,7 @@ class Reference:
         graph = widened(self.params, self.old, rng, by) if self.is_wide or _has_constants(self.old) else None
         return _computed(Graph(self.params, self.old) if graph is None else graph, arrays)
 
-    def shaken(self, rng: np.random.Generator) -> Iterator[tuple[Any, ...]]:
+    def shaken(self, rng: np.random.Generator) -> Iterator[tuple[Content, ...]]:
         """What the left side gives where each of its operators rounds once more, several times over."""
         for _ in range(TRIES):
             found = _computed(Graph(self.params, self.old), self.fed, Rounding(rng))
@@ -219,8 +224,8 @@ class Reference:
 
 
 def traced_values(
-    params: Sequence[Value], values: Sequence[Value], arrays: Sequence[Any]
-) -> Mapping[Value, Any] | None:
+    params: Sequence[Value], values: Sequence[Value], arrays: Sequence[Content]
+) -> Mapping[Value, Content] | None:
     """What the evaluator makes of each value; None where it makes nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -230,7 +235,7 @@ def traced_values(
             return None
 
 
-def is_real_made(values: Iterable[Value], found: Mapping[Value, Any]) -> bool:
+def is_real_made(values: Iterable[Value], found: Mapping[Value, Content]) -> bool:
     """False where one of the values holds NaN or an infinity that no operand of it held, nor a constant: a division by
     zero, the root of a negative number, a sum beyond the range of its element type. What is fed counts as made."""
     return not any(
@@ -238,11 +243,11 @@ def is_real_made(values: Iterable[Value], found: Mapping[Value, Any]) -> bool:
     )
 
 
-def _are_finite(value: Value, found: Mapping[Value, Any]) -> bool:
+def _are_finite(value: Value, found: Mapping[Value, Content]) -> bool:
     return all(_is_finite(found.get(v)) for v in value.inputs if v is not None)
 
 
-def _is_finite(array: Any) -> bool:
+def _is_finite(array: Content) -> bool:
     if not isinstance(array, np.ndarray) or not DType.of(array.dtype).is_float:
         return True
     return bool(np.isfinite(array.astype(np.float64)).all())
@@ -279,18 +284,18 @@ def _has_constants(old: Sequence[Value]) -> bool:
     return any(v.op == CONSTANT and isinstance(v.type, Tensor) and v.dtype.is_float for v in post_order(old))
 
 
-def _is_floats(array: Any, value: Value) -> bool:
+def _is_floats(array: np.ndarray, value: Value) -> bool:
     return isinstance(array, np.ndarray) and isinstance(value.type, Tensor) and value.dtype.is_float
 
 
-def _wide_arrays(arrays: Sequence[Any]) -> tuple[Any, ...]:
+def _wide_arrays(arrays: Sequence[Content]) -> tuple[Content, ...]:
     return tuple(
         a.astype(np.float64) if isinstance(a, np.ndarray) and DType.of(a.dtype).is_float else a for a in arrays
     )
 
 
 def _computed(
-    graph: Graph, arrays: Sequence[Any], kernels: Mapping[str, Kernel] = KERNELS
+    graph: Graph, arrays: Sequence[Content], kernels: Mapping[str, Kernel] = KERNELS
 ) -> tuple[np.ndarray, ...] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -23,6 +23,7 @@ from irkit.core.walk import post_order
 from irkit.doors.to_onnx import upstairs
 from irkit.errors import EvaluateError, IrkitError, TypeRuleError
 from irkit.evaluation.interpreter import evaluate, trace
+from irkit.evaluation.kernels.common import Content
 
 TRIES = 4
 """How many assignments of the symbols are tried until the left side has a value."""
@@ -50,18 +51,18 @@ class Agreement:
     """Feeds on which the two sides agree: how many elements were compared, and what was fed."""
 
     elements: int
-    arrays: tuple[Any, ...]
+    arrays: tuple[Content, ...]
 
 
 def agree(
     name: str,
     roots: Value | Sequence[Value],
-    found: Any,
+    found: Value | tuple[Value, ...],
     params: tuple[Value, ...],
     rng: np.random.Generator,
     *,
     limits: Limits,
-    given: Mapping[Value, Any] | None = None,
+    given: Mapping[Value, Content] | None = None,
     names: Mapping[Value, str] = NOTHING,
     operands: Sequence[Value] = (),
 ) -> tuple[Agreement, ...]:
@@ -104,7 +105,7 @@ def count_agreeing(
     old: tuple[Value, ...],
     new: tuple[Value, ...],
     params: tuple[Value, ...],
-    arrays: Sequence[Any],
+    arrays: Sequence[Content],
     rng: np.random.Generator,
     limits: Limits,
     names: Mapping[Value, str] = NOTHING,
@@ -122,7 +123,9 @@ def count_agreeing(
     if expected is None:
         return None  # sizes that do not fit: the left side has no value, and says nothing of the right
 
-    def failed(why: str, actual: tuple[np.ndarray, ...] | None = None, index: Any = None) -> Counterexample:
+    def failed(
+        why: str, actual: tuple[np.ndarray, ...] | None = None, index: tuple[int, tuple[int, ...] | None] | None = None
+    ) -> Counterexample:
         case = Case(name, "numbers", why, old, new, params, names, tuple(arrays), expected, actual, index)
         return Counterexample.of(case)
 
@@ -155,7 +158,7 @@ def count_agreeing(
     )
 
 
-def is_real(one: Any, other: Any) -> bool:
+def is_real(one: np.ndarray, other: np.ndarray) -> bool:
     """True for arrays of one shape and one element type, of real floats."""
     both = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
     return both and one.dtype == other.dtype and one.shape == other.shape and DType.of(one.dtype).is_float
@@ -186,7 +189,7 @@ def unlike(one: np.ndarray, other: np.ndarray) -> tuple[int, ...] | None:
     return None if flat is None else tuple(int(n) for n in np.unravel_index(flat, one.shape))
 
 
-def is_allowed(old: Sequence[Value], params: Sequence[Value], arrays: Sequence[Any]) -> bool:
+def is_allowed(old: tuple[Value, ...], params: Sequence[Value], arrays: Sequence[Content]) -> bool:
     """False where the type rules refuse the values with sizes as in the arrays: kernels may let more pass."""
     sized = {
         p: param(Tensor(p.dtype, np.shape(a)))
@@ -239,14 +242,14 @@ SIZED = {"HannWindow": 0, "HammingWindow": 0, "BlackmanWindow": 0, "ConstantOfSh
 """Operators with an operand that says sizes, and which one."""
 
 
-def asks_for_much(value: Value, fed: Mapping[Value, Any]) -> bool:
+def asks_for_much(value: Value, fed: Mapping[Value, Content]) -> bool:
     """True where an operand that is fed says a size above `MOST`: the ends of integers are drawn for sizes as well."""
     size = value.inputs[SIZED[value.op]] if value.op in SIZED else None
     found = fed.get(size) if size is not None else None
     return found is not None and np.size(found) > 0 and bool(np.max(found) > MOST)
 
 
-def computed_results(graph: Graph, arrays: Sequence[Any]) -> tuple[np.ndarray, ...] | None:
+def computed_results(graph: Graph, arrays: Sequence[Content]) -> tuple[np.ndarray, ...] | None:
     """The results on the evaluator; None where there are none, or where more would be made than memory may hold."""
     fed = dict(zip(graph.params, arrays, strict=False))
     if any(asks_for_much(value, fed) for value in graph.order):
@@ -260,7 +263,10 @@ def computed_results(graph: Graph, arrays: Sequence[Any]) -> tuple[np.ndarray, .
 
 
 def has_value(
-    roots: Sequence[Value], params: tuple[Value, ...], rng: np.random.Generator, given: Mapping[Value, Any] = NOTHING
+    roots: Sequence[Value],
+    params: tuple[Value, ...],
+    rng: np.random.Generator,
+    given: Mapping[Value, Content] = NOTHING,
 ) -> bool:
     """True where the values can be computed, for one of a few feeds."""
     results = tuple(r for root in roots for r in results_of(root))
@@ -280,7 +286,7 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.array_equal(x, y, equal_nan=True) and np.array_equal(np.signbit(x[x == 0]), np.signbit(y[y == 0])))
 
 
-def same_marks(a: Any, b: Any) -> bool:
+def same_marks(a: np.ndarray, b: np.ndarray) -> bool:
     """True for arrays that have NaN and infinities at the same places, and for all that are no arrays of floats."""
     if not isinstance(a, np.ndarray) or not DType.of(a.dtype).is_float:
         return True
@@ -302,10 +308,10 @@ def text(*results: Value) -> str:
 def agree_on_runtime(
     name: str,
     roots: Value | Sequence[Value],
-    found: Any,
+    found: Value | tuple[Value, ...],
     params: tuple[Value, ...],
     rng: np.random.Generator,
-    given: Mapping[Value, Any] | None = None,
+    given: Mapping[Value, Content] | None = None,
     names: Mapping[Value, str] = NOTHING,
 ) -> bool:
     """Raises Counterexample where both sides, legalized for ONNX Runtime and run there without its own optimizations,
@@ -344,7 +350,13 @@ def agree_on_runtime(
 
 
 def agree_there(
-    name: str, old: Any, new: Any, params: tuple[Value, ...], arrays: Any, expected: Any, names: Mapping[Value, str]
+    name: str,
+    old: tuple[Value, ...],
+    new: tuple[Value, ...],
+    params: tuple[Value, ...],
+    arrays: Sequence[Content],
+    expected: tuple[Content, ...],
+    names: Mapping[Value, str],
 ) -> bool:
     """True; raises Counterexample where the right side on ONNX Runtime is not what the left one is on the evaluator.
     What was computed in a narrower type there is compared as that one, and relative to the largest number."""
@@ -428,7 +440,7 @@ def plainly(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...
     return tuple(found[r] for r in graph.results)
 
 
-def _is_plain(array: Any) -> bool:
+def _is_plain(array: np.ndarray) -> bool:
     if not isinstance(array, np.ndarray):
         return True
     if not array.size:

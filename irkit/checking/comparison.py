@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import attrs
 import numpy as np
@@ -61,8 +60,8 @@ class Difference:
     what: str
     path: str = ""
     index: tuple[int, ...] | None = None
-    expected: Any = None
-    actual: Any = None
+    expected: object = None
+    actual: object = None
     max_abs: float = 0.0
     max_rel: float = 0.0
 
@@ -76,7 +75,9 @@ class Difference:
         )
 
 
-def compare(expected: Any, actual: Any, *, rtol: float | None = None, atol: float | None = None) -> Difference | None:
+def compare(
+    expected: object, actual: object, *, rtol: float | None = None, atol: float | None = None
+) -> Difference | None:
     """The first difference between two results, or None where they are the same within tolerance.
 
     Results are arrays, numbers, strings, None, or lists, tuples and mappings of results; a list passes for a tuple.
@@ -86,7 +87,7 @@ def compare(expected: Any, actual: Any, *, rtol: float | None = None, atol: floa
     return _compare(expected, actual, rtol, atol, "")
 
 
-def tolerance(dtype: Any, *, rtol: float | None = None, atol: float | None = None) -> Tolerance:
+def tolerance(dtype: DType | str, *, rtol: float | None = None, atol: float | None = None) -> Tolerance:
     """The tolerance for an element type, with `rtol` and `atol` in place of its own where they are given."""
     kind = DType.of(dtype)
     if not (kind.is_float or kind.is_complex):
@@ -95,7 +96,7 @@ def tolerance(dtype: Any, *, rtol: float | None = None, atol: float | None = Non
     return Tolerance(base.rtol if rtol is None else rtol, base.atol if atol is None else atol)
 
 
-def _compare(expected: Any, actual: Any, rtol: float | None, atol: float | None, path: str) -> Difference | None:
+def _compare(expected: object, actual: object, rtol: float | None, atol: float | None, path: str) -> Difference | None:
     if expected is None or actual is None:
         return None if expected is actual else Difference(f"expected {_kind(expected)}, got {_kind(actual)}", path)
     if isinstance(expected, Mapping) or isinstance(actual, Mapping):
@@ -119,7 +120,7 @@ def _compare(expected: Any, actual: Any, rtol: float | None, atol: float | None,
     return None
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, Mapping | list | tuple):

@@ -18,6 +18,7 @@ from irkit.core.printer import large_blobs, value_names
 from irkit.core.types import DType, Tensor
 from irkit.core.walk import post_order
 from irkit.errors import RewriteError, indent
+from irkit.evaluation.kernels.common import Content
 
 MANY = 60
 """More elements than this are shown as numpy shows them."""
@@ -46,9 +47,9 @@ class Case:
     right: tuple[Value, ...]
     params: tuple[Value, ...]
     names: Mapping[Value, str] = MappingProxyType({})
-    arrays: tuple[Any, ...] | None = None
-    expected: tuple[Any, ...] | None = None
-    actual: tuple[Any, ...] | None = None
+    arrays: tuple[Content, ...] | None = None
+    expected: tuple[Content, ...] | None = None
+    actual: tuple[Content, ...] | None = None
     index: tuple[int, tuple[int, ...]] | None = None
 
     def graph(self) -> Graph:
@@ -199,7 +200,7 @@ def named(params: Sequence[Value], names: Mapping[Value, str]) -> list[str]:
 # ---------------------------------------------------------------------------------------------- numbers as text
 
 
-def settled(array: Any) -> np.ndarray:
+def settled(array: np.ndarray) -> np.ndarray:
     """A number of numpy's as an array of rank 0; anything else as it is."""
     return np.asarray(array) if isinstance(array, np.generic) else array
 

@@ -6,9 +6,9 @@ import dis
 import linecache
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import attrs
@@ -19,8 +19,12 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.core.walk import post_order
+from irkit.evaluation.kernels.common import Content
 
-Counts = tuple[tuple[Any, int], ...]
+TraceFunction = Callable[[FrameType, str, Any], Any]
+"""What `sys.settrace` takes, and what such a function returns."""
+
+Counts = tuple[tuple[Hashable, int], ...]
 """Things and how often they occurred, sorted by the thing."""
 
 
@@ -100,7 +104,7 @@ class Covered:
     numbers: Counter[str] = attrs.field(factory=Counter)
     reused: int = 0
 
-    def note(self, roots: Sequence[Value], params: Sequence[Value], feeds: Iterable[Sequence[Any]]) -> None:
+    def note(self, roots: Sequence[Value], params: Sequence[Value], feeds: Iterable[Sequence[Content]]) -> None:
         """Takes down an instance on which both sides agree."""
         leaves = [v for v in post_order(roots) if v.op in (PARAM, CONSTANT) and isinstance(v.type, Tensor)]
         self.types.update({v.dtype.short for v in leaves if v.op == PARAM} or {v.dtype.short for v in leaves})
@@ -166,16 +170,16 @@ def _limits(dtype: DType) -> tuple[float, float]:
 
 
 @contextmanager
-def record_lines(function: Callable[..., Any], seen: set[int]) -> Iterator[None]:
+def record_lines(function: Callable[..., object], seen: set[int]) -> Iterator[None]:
     """Within it, the lines of the function that run are added to `seen`; what else is traced goes on afterwards."""
     code = getattr(function, "__code__", None)
     before = sys.gettrace()
 
-    def local(frame: Any, event: str, argument: Any) -> Any:
+    def local(frame: FrameType, event: str, argument: object) -> TraceFunction | None:
         seen.add(frame.f_lineno)
         return local
 
-    def entered(frame: Any, event: str, argument: Any) -> Any:
+    def entered(frame: FrameType, event: str, argument: object) -> TraceFunction | None:
         return local if frame.f_code is code else None
 
     if code is None or before is not None:
@@ -188,7 +192,7 @@ def record_lines(function: Callable[..., Any], seen: set[int]) -> Iterator[None]
         sys.settrace(before)
 
 
-def ends_of(function: Callable[..., Any]) -> tuple[tuple[int, str], ...]:
+def ends_of(function: Callable[..., object]) -> tuple[tuple[int, str], ...]:
     """(number, text) of the lines of a function that return or raise."""
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None:
@@ -198,7 +202,7 @@ def ends_of(function: Callable[..., Any]) -> tuple[tuple[int, str], ...]:
     return tuple((n, text) for n, text in texts.items() if text.startswith(("return", "raise")))
 
 
-def sorted_counts(counts: Mapping[Any, int]) -> Counts:
+def sorted_counts(counts: Counter[Any]) -> Counts:
     """Things and how often they occurred, sorted."""
     return tuple(sorted(counts.items(), key=lambda pair: (str(type(pair[0])), pair[0])))
 

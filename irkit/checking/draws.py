@@ -14,6 +14,7 @@ import sympy
 from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
+from irkit.evaluation.kernels.common import Content
 
 NOTHING: Mapping[Value, Any] = MappingProxyType({})
 STRINGS = ("", "a", "b c", "A", "a\n", "é")
@@ -146,10 +147,10 @@ def feeds(
     rng: np.random.Generator,
     special: bool,
     chosen: Mapping[str, int] | None = None,
-    arrays: Mapping[Value, Any] = NOTHING,
+    arrays: Mapping[Value, Content] = NOTHING,
     whole: bool = False,
     plain: bool = False,
-) -> list[Any]:
+) -> list[Content]:
     """An array for each parameter, under an assignment of the symbols, or a random one; that of `arrays` where it has
     one. Numbers are `special`, or those of integers are, where `whole`; where `plain`, all are of moderate size (see
     `numbers`)."""

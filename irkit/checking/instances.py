@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,11 +18,12 @@ from irkit.core.vocabulary import PARAM
 from irkit.core.walk import post_order, rebuild
 from irkit.dims import Dim
 from irkit.errors import IrkitError
+from irkit.evaluation.kernels.common import Content
 from irkit.ops.schemas import COMMUTATIVE, TYPE_STRINGS, AttributeSpec, OpSpec, spec
 from irkit.pattern import Attr, Constant, Either, Hole, Op, Own, Pattern, Rest, Through
 from irkit.pattern.heads import parts
 from irkit.pattern.language import ABSENT, OfConstants, row_of
-from irkit.pattern.predicates import Is, Typed
+from irkit.pattern.predicates import Bound, Is, Typed
 
 DTYPES = (
     DType.FLOAT, DType.FLOAT, DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.BFLOAT16, DType.INT64, DType.INT32,
@@ -30,7 +31,7 @@ DTYPES = (
 )  # fmt: skip
 """The usual element types; all 28 are drawn, these more often."""
 
-SIZES: tuple[Any, ...] = (1, 1, 2, 3, 4, "n", "m", "n", "m")
+SIZES: tuple[int | str, ...] = (1, 1, 2, 3, 4, "n", "m", "n", "m")
 EMPTY = 0.03
 """How often a dimension is the number 0."""
 
@@ -49,7 +50,7 @@ class Instance:
     such as indices; their shapes say what the symbols are. Without it all numbers are drawn."""
 
     roots: tuple[Value, ...]
-    arrays: Mapping[Value, Any] | None = None
+    arrays: Mapping[Value, Content] | None = None
 
 
 @attrs.define(eq=False)
@@ -60,7 +61,7 @@ class Sampler:
     rng: np.random.Generator
     dtype: DType
     shape: tuple[Dim, ...]
-    bound: dict[str, Any] = attrs.field(factory=dict)
+    bound: Bound = attrs.field(factory=dict)
     params: list[Value] = attrs.field(factory=list)
     dims: dict[str, Dim] = attrs.field(factory=dict)
     given: list[float] = attrs.field(factory=list)
@@ -190,7 +191,7 @@ def _value(s: Sampler, pattern: Pattern, place: _Place) -> Any:
     return _bound(s, pattern.name, lambda: _leaf(s, pattern, place))
 
 
-def _called(s: Sampler, value: Any) -> Any:
+def _called(s: Sampler, value: Value) -> Any:
     """The value, or a call of a function that computes it."""
     if not isinstance(value, Value) or s.chance(0.4):
         return value
@@ -455,7 +456,7 @@ def _axes(s: Sampler, place: _Place) -> np.ndarray:
     return _counted(s, picked, rank)
 
 
-def _counted(s: Sampler, axes: Any, rank: int) -> np.ndarray:
+def _counted(s: Sampler, axes: Sequence[int] | np.ndarray, rank: int) -> np.ndarray:
     """Axes, some of them counted from the end."""
     return np.array([int(a) - rank if s.chance(0.3) else int(a) for a in axes], dtype=np.int64)
 

@@ -16,10 +16,12 @@ from irkit import dims
 from irkit.build import call, const, shape_vector
 from irkit.checking.draws import numbers
 from irkit.checking.instances import DTYPES, SIGNED, Retry, permutation
+from irkit.core.attributes import Given
 from irkit.core.ir import Value, item, param
 from irkit.core.types import DType, Tensor, Tuple, dims_of
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.core.walk import post_order
+from irkit.dims import Dim
 from irkit.errors import IrkitError
 from irkit.ops.schemas import BODIES, AttributeSpec, has_schema, spec
 
@@ -81,7 +83,7 @@ def changed(roots: Sequence[Value], rng: np.random.Generator, change: Change) ->
 
 def rebuild_over(order: Sequence[Value], instead: Instead) -> dict[Value, Value]:
     """Each value over what stands for its operands, its type inferred anew."""
-    built: dict[Value, Any] = {}
+    built: dict[Value, Value] = {}
     for value in order:
         given = tuple(None if v is None else built[v] for v in value.inputs)
         other = instead.get(value)
@@ -96,7 +98,7 @@ def rebuild_over(order: Sequence[Value], instead: Instead) -> dict[Value, Value]
     return built
 
 
-def again(value: Value, op: str, given: Sequence[Any], attributes: dict[str, Any]) -> Value:
+def again(value: Value, op: str, given: Sequence[Any], attributes: Given) -> Value:
     """The operator of a value, or another one, over other operands or attributes."""
     if op == ITEM:
         return item(given[0], value.attributes[0][1])
@@ -108,7 +110,7 @@ def again(value: Value, op: str, given: Sequence[Any], attributes: dict[str, Any
     return _whole(value, call(op, list(given), attributes, outputs=count))
 
 
-def _whole(value: Value, made: Any) -> Value:
+def _whole(value: Value, made: Value) -> Value:
     """The operator itself, where several results were made of it."""
     if isinstance(made, tuple):
         return made[0].inputs[0] if isinstance(value.type, Tuple) else made[0]
@@ -190,7 +192,7 @@ def wider_constant(order: tuple[Value, ...], rng: np.random.Generator) -> Instea
     return {value: const(np.broadcast_to(array, shape).copy())}
 
 
-def _resized(order: tuple[Value, ...], change: Callable[[Any], Any]) -> Instead:
+def _resized(order: tuple[Value, ...], change: Callable[[Dim], Dim]) -> Instead:
     """Parameters and vectors of sizes with every dimension changed by a function."""
     found: Instead = {}
     for value in order:

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+import sympy
 
 from irkit.checking.agreement import Limits, agree, agree_on_runtime, count_agreeing, has_value, sides, text
 from irkit.checking.counterexamples import Case, Counterexample
@@ -22,9 +23,12 @@ from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.core.walk import post_order, rebuild
 from irkit.dims import symbols_of
 from irkit.errors import DimensionError, RewriteError, TypeRuleError
+from irkit.evaluation.kernels.common import Content
 from irkit.pattern import match
 from irkit.pattern.heads import names_of, operators_named
+from irkit.pattern.predicates import Bound
 from irkit.rewriting.driver import bound_by
+from irkit.rewriting.face import Made
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
 
 PATIENCE = 300
@@ -69,7 +73,7 @@ class Tally:
     empty: int = 0
     no_value: int = 0
 
-    def attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Any] | None, *, near: bool = False) -> bool:
+    def attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Content] | None, *, near: bool = False) -> bool:
         """True where the rule fires on values and both sides agree on numbers, of which there are some; False where it
         does not match, or declines, or there is nothing to compare. `arrays` are numbers for some of the parameters.
         Raises Counterexample, made as small as can be, where the rule is wrong."""
@@ -134,7 +138,7 @@ class Tally:
             return None
         return None
 
-    def compare_on(self, roots: tuple[Value, ...], params: tuple[Value, ...], given: Mapping[Value, Any]) -> None:
+    def compare_on(self, roots: tuple[Value, ...], params: tuple[Value, ...], given: Mapping[Value, Content]) -> None:
         """Raises Counterexample where both sides differ on these very numbers."""
         made = self.applied(roots, params)
         if made is None or isinstance(made[1], Decline) or made[1] is made[0].root:
@@ -147,7 +151,7 @@ class Tally:
         arrays, operands = [given[p] for p in params], self.operands(m)
         count_agreeing(self.rule.name, old, new, params, arrays, self.rng, self.limits, names, operands)
 
-    def _attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Any] | None, near: bool) -> bool:
+    def _attempt(self, roots: tuple[Value, ...], arrays: Mapping[Value, Content] | None, near: bool) -> bool:
         rule = self.rule
         params = tuple(v for v in post_order(roots) if v.op == PARAM)
         try:
@@ -208,8 +212,8 @@ class Tally:
         what: str,
         roots: tuple[Value, ...],
         params: tuple[Value, ...],
-        arrays: Mapping[Value, Any] | None,
-        error: Any = None,
+        arrays: Mapping[Value, Content] | None,
+        error: Exception | None = None,
         made: Any = None,
         names: Mapping[Value, str] = NOTHING,
     ) -> None:
@@ -334,9 +338,9 @@ def random_instance(rule: Rule, rng: np.random.Generator) -> Instance | None:
     return Instance(found if isinstance(found, tuple) else (found,))
 
 
-def match_of(rule: Rule, roots: tuple[Value, ...], symbols: Callable[[], frozenset[Any]]) -> Match | None:
+def match_of(rule: Rule, roots: tuple[Value, ...], symbols: Callable[[], frozenset[sympy.Symbol]]) -> Match | None:
     """The match of a rule on values, one for each of its patterns; None where one of them does not fit."""
-    bound: dict[str, Any] | None = {}
+    bound: Bound | None = {}
     for pattern, value in zip((rule.pattern, *rule.others), roots, strict=True):
         bound = match(pattern, value, None, None, bound)
         if bound is None:
@@ -360,7 +364,7 @@ def guarded(rules: Rules, *, seed: int = 0) -> Rules:
 def _guarded(rule: Rule, rng: np.random.Generator) -> Rule:
     holes = names_of(rule.pattern)
 
-    def function(m: Match) -> Any:
+    def function(m: Match) -> Made:
         found = rule.function(m)
         if not isinstance(found, Decline) and found is not m.root:
             given = [m.get(name) for name in holes]
@@ -370,7 +374,7 @@ def _guarded(rule: Rule, rng: np.random.Generator) -> Rule:
     return attrs.evolve(rule, function=function)
 
 
-def _flat(values: Iterable[Any]) -> Iterable[Any]:
+def _flat(values: Iterable[Value | None]) -> Iterable[Value | None]:
     for value in values:
         if isinstance(value, tuple):
             yield from value
@@ -378,7 +382,9 @@ def _flat(values: Iterable[Any]) -> Iterable[Any]:
             yield value
 
 
-def _agree_here(rule: Rule, root: Value, found: Any, holes: frozenset[Value], rng: np.random.Generator) -> None:
+def _agree_here(
+    rule: Rule, root: Value, found: Value | tuple[Value, ...], holes: frozenset[Value], rng: np.random.Generator
+) -> None:
     new = found if isinstance(found, tuple) else (found,)
     order = post_order([root])
     below = set(order)
@@ -410,7 +416,7 @@ def _above(order: tuple[Value, ...], below: Iterable[Value]) -> set[Value]:
 def _binding(values: Iterable[Value], params: tuple[Value, ...]) -> tuple[Value, ...]:
     """One more parameter, in whose type every symbol stands that the values use and no parameter binds."""
     known = {s for v in params for d in dims_of(v.type) for s in bound_by(d)}
-    used: dict[Any, None] = {}
+    used: dict[sympy.Symbol, None] = {}
     for value in values:
         for dim in (*dims_of(value.type), *(value.attribute("dims", ()) if value.op == SHAPE_VECTOR else ())):
             used.update(dict.fromkeys(s for s in symbols_of(dim) if s not in known))

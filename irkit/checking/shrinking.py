@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import attrs
 import numpy as np
+import sympy
 
 from irkit import dims
 from irkit.build import const, shape_vector
 from irkit.checking.counterexamples import Counterexample
 from irkit.checking.instances import Retry
-from irkit.checking.near_misses import rebuild_over
+from irkit.checking.near_misses import Instead, rebuild_over
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
@@ -22,6 +22,7 @@ from irkit.core.walk import post_order
 from irkit.dims import Dim
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import trace
+from irkit.evaluation.kernels.common import Content
 
 MOST = 400
 """How many smaller instances are tried."""
@@ -38,7 +39,7 @@ class Smaller:
     """An instance: the roots, and what each of its parameters is fed; None where the numbers are not the matter."""
 
     roots: tuple[Value, ...]
-    arrays: Mapping[Value, Any] | None
+    arrays: Mapping[Value, Content] | None
 
     @property
     def params(self) -> tuple[Value, ...]:
@@ -74,7 +75,7 @@ def oddness(array: np.ndarray) -> float:
     return float(np.sum(~plain) + np.sum(~whole) + 0.5 * np.sum(signed))
 
 
-Test = Callable[[Smaller], Any]
+Test = Callable[[Smaller], object]
 """The error where the rule is still wrong in the same way; None where it is not."""
 
 
@@ -103,7 +104,7 @@ def candidates(found: Smaller) -> Iterator[Smaller]:
         yield from (candidate for candidate in step(found) if candidate is not None)
 
 
-def changed(found: Smaller, instead: Mapping[Value, Any], arrays: Mapping[Value, Any]) -> Smaller | None:
+def changed(found: Smaller, instead: Mapping[Value, Value], arrays: Mapping[Value, Content]) -> Smaller | None:
     """The instance with other values for some; `arrays` are the numbers of new parameters. None where that cannot be
     built."""
     try:
@@ -125,7 +126,7 @@ def changed(found: Smaller, instead: Mapping[Value, Any], arrays: Mapping[Value,
 
 def operands_for_operators(found: Smaller) -> Iterator[Smaller | None]:
     """A parameter in the place of an operator below the roots"""
-    values: Mapping[Value, Any] = {}
+    values: Mapping[Value, Content] = {}
     if found.arrays is not None:
         params = found.params
         try:
@@ -142,7 +143,7 @@ def operands_for_operators(found: Smaller) -> Iterator[Smaller | None]:
 def sizes_for_symbols(found: Smaller) -> Iterator[Smaller | None]:
     """A number for each symbol"""
     symbols = {s for v in found.params if isinstance(v.type, Tensor) for d in v.shape for s in dims.symbols_of(d)}
-    sizes: dict[Any, int] = {}
+    sizes: dict[sympy.Symbol, int] = {}
     for value, array in (found.arrays or {}).items():
         if isinstance(value.type, Tensor):
             sizes.update({d: n for d, n in zip(value.shape, np.shape(array), strict=True) if d in symbols})
@@ -173,10 +174,10 @@ def _cut(size: int, start: int, less: int, array: np.ndarray) -> np.ndarray:
     return array[tuple(slice(start, start + less) if n == size else slice(None) for n in np.shape(array))]
 
 
-def resized(found: Smaller, dim: Callable[[Any], Any], cut: Callable[[np.ndarray], np.ndarray]) -> Smaller | None:
+def resized(found: Smaller, dim: Callable[[Dim], Dim], cut: Callable[[np.ndarray], np.ndarray]) -> Smaller | None:
     """The instance with every dimension changed by one function and every array by another."""
-    instead: dict[Value, Any] = {}
-    arrays: dict[Value, Any] = {}
+    instead: Instead = {}
+    arrays: dict[Value, Content] = {}
     for value in post_order(found.roots):
         if value.op == PARAM and isinstance(value.type, Tensor):
             instead[value] = param(Tensor(value.dtype, tuple(dim(d) for d in value.shape)))
@@ -196,8 +197,8 @@ def fewer_dimensions(found: Smaller) -> Iterator[Smaller | None]:
     groups = [leaves, *([v] for v in leaves)] if len(leaves) > 1 else [leaves]
     for group in groups:
         for last in (False, True):
-            instead: dict[Value, Any] = {}
-            arrays: dict[Value, Any] = {}
+            instead: Instead = {}
+            arrays: dict[Value, Content] = {}
             for value in group:
                 array = value.blob.array if value.blob is not None else (found.arrays or {}).get(value)
                 if array is not None and not np.shape(array)[-1 if last else 0]:
@@ -218,8 +219,8 @@ def single_precision(found: Smaller) -> Iterator[Smaller | None]:
     """float32 for each other element type"""
     kinds = {v.dtype for v in found.params if isinstance(v.type, Tensor)} - {DType.FLOAT, DType.BOOL}
     for kind in sorted(kinds):
-        instead: dict[Value, Any] = {}
-        arrays: dict[Value, Any] = {}
+        instead: Instead = {}
+        arrays: dict[Value, Content] = {}
         for value in post_order(found.roots):
             if not isinstance(value.type, Tensor) or value.dtype is not kind or kind is DType.STRING:
                 continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from irkit import dims
@@ -25,7 +25,11 @@ VERSION = 1
 """Of the format. A reader refuses a greater one."""
 
 
-def contract_of(graph: Graph) -> dict[str, Any]:
+Json = dict[str, Any]
+"""What JSON has of an object."""
+
+
+def contract_of(graph: Graph) -> Json:
     """The contract of a graph, ready for `json.dumps`: inputs, outputs, dimensions, conditions, constants, state,
     and the outputs that tell whether conditions on the data held."""
     require_graph(graph)
@@ -75,7 +79,7 @@ def role_of(graph: Graph, index: int) -> str:
     return ports[index].role if index < len(ports) else "input"
 
 
-def described(type_: Type | None) -> dict[str, Any]:
+def described(type_: Type | None) -> Json:
     """The element type, by numpy's name, and the shape of a tensor; the text of any other type."""
     if not isinstance(type_, Tensor):
         return {"type": repr(type_)}
@@ -94,9 +98,9 @@ def size(dim: Dim) -> int | str | None:
     return None if any(dims.is_fresh(symbol) for symbol in dims.symbols_of(dim)) else notation.text(dim)
 
 
-def bindings(graph: Graph) -> dict[str, dict[str, Any]]:
+def bindings(graph: Graph) -> dict[str, Json]:
     """For each dimension that inputs tell: the input, the axis (None: its number), and the value in terms of `size`."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Json] = {}
     for port in graph.signature.params:
         if port.role == "input" and port.binds:
             found[port.binds] = {"input": port.name, "axis": None, "value": "size"}
@@ -144,7 +148,7 @@ def checked(port: Port, facts: Sequence[Fact]) -> dict[str, str]:
     return next((condition(fact) for fact in facts if fact.text == port.binds), {"text": port.binds, "source": ""})
 
 
-def baked(fact: Fact) -> Mapping[str, Any]:
+def baked(fact: Fact) -> Json:
     """A constant of the model: its name, and its value where JSON has it (else None); `text` is Python's form of it."""
     name, _, text = fact.text.partition(" == ")
     try:
@@ -160,7 +164,7 @@ def is_length(fact: Fact) -> bool:
     return fact.kind == "length" and _LENGTH.fullmatch(fact.text) is not None
 
 
-def length(fact: Fact) -> Mapping[str, Any]:
+def length(fact: Fact) -> Json:
     """How long a list or tuple among the arguments is."""
     name, _, count = fact.text.removeprefix("len(").partition(") == ")
     return {"name": name, "length": int(count)}

@@ -28,7 +28,7 @@ class Binding:
     sources: dict[str, str] = attrs.field(factory=dict)
     outer: Mapping[str, int] = attrs.field(factory=dict)
     pending: list[tuple[Dim, int, str]] = attrs.field(factory=list)
-    memo: dict[Any, int] = attrs.field(factory=dict)
+    memo: dict[Dim, int] = attrs.field(factory=dict)
 
     def known(self) -> Mapping[str, int]:
         """All that is known here and around."""

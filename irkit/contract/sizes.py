@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from irkit import dims
 from irkit.contract.binding import Binding
@@ -59,7 +58,7 @@ def names_of(graph: Graph) -> tuple[str, ...]:
     return tuple(ports[i].name if i < len(ports) else f"input {i}" for i in range(len(graph.params)))
 
 
-def sizes_after(graph: Graph, sizes: Mapping[str, int], shapes: Sequence[Any]) -> dict[str, int]:
+def sizes_after(graph: Graph, sizes: Mapping[str, int], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
     """The sizes, and those that only the data decides, as far as the shapes of the results tell them."""
     found = dict(sizes)
     for i, (result, shape) in enumerate(zip(graph.results, shapes, strict=True)):

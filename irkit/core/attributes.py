@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from ctypes import c_float
 from operator import index
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import sympy
 
 from irkit.core.blobs import Blob, blob
 from irkit.core.types import Type
 from irkit.errors import TypeRuleError
 
-Attribute = Any
-"""int, float, str, bytes, Blob, Type, a dimension, or a tuple of those."""
+Attribute: TypeAlias = "int | float | str | bytes | Blob | Type | sympy.Expr | tuple[Attribute, ...] | None"
+"""The value of an attribute: a number, a text, a tensor, a type, a dimension, or a tuple of those; None where it is not
+given."""
 
-Attributes = tuple[tuple[str, Attribute], ...]
-"""Pairs of name and value, sorted by name."""
+AttributeMap = Mapping[str, Any]
+"""Attributes by name. The schema says of what kind each is, which whoever reads one knows: hence Any."""
+
+Given = dict[str, Any]
+"""The same, while they are put together."""
+
+Attributes = tuple[tuple[str, Any], ...]
+"""Pairs of name and value, sorted by name; Any as for `AttributeMap`."""
 
 
-def freeze(values: Mapping[str, Any]) -> Attributes:
+def freeze(values: AttributeMap) -> Attributes:
     """The attributes sorted by name, each in frozen form; those that are None are left out."""
     if not values:
         return ()
@@ -101,7 +109,7 @@ CASTS: Mapping[str, Callable[[Any], Any]] = {
 """What makes an attribute of each ONNX kind. Each raises TypeError or ValueError for what is none."""
 
 
-def key(attributes: Attributes) -> Any:
+def key(attributes: Attributes) -> Hashable:
     """A hashable that is equal just for attributes that mean the same: by content for blobs, telling -0.0 from 0.0."""
     for _, value in attributes:
         kind = type(value)
@@ -116,7 +124,7 @@ _APART = frozenset((float, Blob, tuple))
 """Types of which equal values may mean something else, or equal ones differ."""
 
 
-def _key(value: Attribute) -> Any:
+def _key(value: Any) -> Hashable:
     kind = type(value)
     if kind is tuple:
         return tuple(_key(item) for item in value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -49,7 +49,7 @@ class Blob:
     shape: tuple[int, ...]
     load: Callable[[], np.ndarray]
     name: str = ""
-    source: Any = None
+    source: object = None
     turned: Blob | None = None
     parts: tuple[Blob, ...] = ()
     watch: Watch | None = None
@@ -156,7 +156,7 @@ class Blob:
         return Tensor(self.dtype, self.shape)
 
     @once
-    def key(self) -> Any:
+    def key(self) -> Hashable:
         """Equal for blobs that may be taken for one: content for small ones, storage identity for large ones and for
         weights, which keep their names even where they hold the same numbers."""
         dtype, shape = self.dtype, self.shape
@@ -182,7 +182,7 @@ class Blob:
     def __repr__(self) -> str:
         return f"Blob({Tensor(self.dtype, self.shape)!r}{', ' + self.name if self.name else ''})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return _restored, (self.dtype, np.array(self.array), self.name)
 
 
@@ -190,7 +190,7 @@ def _restored(dtype: DType, array: np.ndarray, name: str) -> Blob:
     return owned_blob(array, dtype, name)
 
 
-def owned_blob(array: np.ndarray, dtype: DType, name: str = "", source: Any = None) -> Blob:
+def owned_blob(array: np.ndarray, dtype: DType, name: str = "", source: object = None) -> Blob:
     """The blob of an array that nobody else holds; it can be written no more."""
     array.flags.writeable = False
     return Blob(dtype, array.shape, lambda: array, name, source)
@@ -291,7 +291,7 @@ def beside(parts: Sequence[Blob], name: str = "") -> Blob:
     )
 
 
-def blobs_in(attribute: Any) -> tuple[Blob, ...]:
+def blobs_in(attribute: object) -> tuple[Blob, ...]:
     """The contents that an attribute holds."""
     if type(attribute) is tuple:
         return tuple([each for each in attribute if type(each) is Blob])

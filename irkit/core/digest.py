@@ -25,7 +25,7 @@ def digest(graph: Graph) -> bytes:
     return summary(graph)[0]
 
 
-def summary(graph: Graph, *, contents: bool = True) -> tuple[bytes, tuple[Any, ...]]:
+def summary(graph: Graph, *, contents: bool = True) -> tuple[bytes, tuple[sympy.Symbol, ...]]:
     """(digest, symbols): the hash, and the symbols of the graph in the order in which it numbers them.
 
     Two bodies of one digest mean the same only where their symbols are the same too, since a body may speak of the
@@ -33,7 +33,7 @@ def summary(graph: Graph, *, contents: bool = True) -> tuple[bytes, tuple[Any, .
     is then good for as long as the graph lives.
     """
     hasher = hashlib.blake2b(digest_size=16)
-    names: dict[Any, str] = {}
+    names: dict[sympy.Symbol, str] = {}
     number = {value: i for i, value in enumerate(graph.canonical)}
     types: dict[Type, str] = {}
     for value in graph.canonical:
@@ -52,13 +52,13 @@ def summary(graph: Graph, *, contents: bool = True) -> tuple[bytes, tuple[Any, .
     return hasher.digest(), tuple(names)
 
 
-def ranges(graph: Graph, names: dict[Any, str]) -> list[tuple[str, str]]:
+def ranges(graph: Graph, names: dict[sympy.Symbol, str]) -> list[tuple[str, str]]:
     """The ranges of the symbols that the graph uses, by their number."""
     known = [s for s in names if s.name in graph.symbols and not is_fresh(s)]
     return sorted((names[s], str(graph.symbols[s.name])) for s in known)
 
 
-def type_key(type_: Type, names: dict[Any, str]) -> str:
+def type_key(type_: Type, names: dict[sympy.Symbol, str]) -> str:
     """A type as text with its symbols numbered by first use; `names` is the caller's own numbering, which grows."""
     if isinstance(type_, Tensor):
         return f"{type_.dtype.short}[{','.join(dim_key(d, names) for d in type_.shape)}]"
@@ -68,7 +68,7 @@ def type_key(type_: Type, names: dict[Any, str]) -> str:
     return f"{kind}({type_key(type_.element, names)})"
 
 
-def dim_key(dim: Dim, names: dict[Any, str]) -> str:
+def dim_key(dim: Dim, names: dict[sympy.Symbol, str]) -> str:
     """A dimension as text with numbered symbols; signed ones are told from the others."""
     if type(dim) is int:
         return str(dim)
@@ -81,12 +81,12 @@ def dim_key(dim: Dim, names: dict[Any, str]) -> str:
     return notation.text(dim, names)
 
 
-def numbered(symbols: Iterable[sympy.Symbol], start: int) -> dict[Any, str]:
+def numbered(symbols: Iterable[sympy.Symbol], start: int) -> dict[sympy.Symbol, str]:
     """A name for each symbol, by its number from `start` up and by its sign."""
     return {s: f"{'s' if s.is_nonnegative else 'z'}{start + i}" for i, s in enumerate(symbols)}
 
 
-def attribute_key(value: Any, names: dict[Any, str], contents: bool = True) -> Any:
+def attribute_key(value: Any, names: dict[sympy.Symbol, str], contents: bool = True) -> Any:
     """An attribute as something whose `repr` tells it from every other; see `summary`."""
     if isinstance(value, Blob):
         return "blob", value.digest if contents else value.key
@@ -105,7 +105,7 @@ _PLAIN = frozenset((int, float, str, Blob))
 
 def symbols_in(graph: Graph) -> tuple[sympy.Symbol, ...]:
     """Every symbol that a type or a ShapeVector of the graph holds, by first use."""
-    found: dict[Any, None] = {}
+    found: dict[sympy.Symbol, None] = {}
     seen: set[int] = set()  # of types, which many values share
     for value in graph.order:
         if id(value.type) not in seen:

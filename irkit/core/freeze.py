@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
 
 import attrs
 import numpy as np
@@ -33,7 +32,7 @@ class Frozen:
     """What one run has copied: contents, by themselves and by their storage, and bodies, each with its original."""
 
     blobs: dict[int, tuple[Blob, Blob]] = attrs.field(factory=dict)
-    stored: dict[Any, tuple[Blob, Blob]] = attrs.field(factory=dict)
+    stored: dict[Hashable, tuple[Blob, Blob]] = attrs.field(factory=dict)
     bodies: dict[int, tuple[Graph, Graph]] = attrs.field(factory=dict)
 
     def graph(self, graph: Graph) -> Graph:
@@ -55,7 +54,7 @@ class Frozen:
             new[value] = value if same else vertex(value.op, inputs, attributes, bodies, value.type, value.origin)
         return graph.with_results(new[v] for v in graph.results)  # type: ignore[misc]
 
-    def attribute(self, value: Blob) -> Any:
+    def attribute(self, value: Blob) -> Blob | None:
         """An attribute with copies of the contents in it; the same object where there is none."""
         if not any(blob.watched for blob in blobs_in(value)):
             return value

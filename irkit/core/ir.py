@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 import numpy as np
@@ -14,7 +14,7 @@ import sympy
 from pyrsistent import PMap, pmap
 
 from irkit.core import digest, pickling, walk
-from irkit.core.attributes import Attribute, Attributes, freeze_attribute
+from irkit.core.attributes import Attributes, freeze_attribute
 from irkit.core.blobs import Blob, blobs_in
 from irkit.core.origins import NOWHERE, Origin
 from irkit.core.printer import print_graph
@@ -32,6 +32,14 @@ class _Fields:
 
 
 _allocated = object.__new__
+
+
+class PrettyPrinter(Protocol):
+    """The printer of IPython, of which Hypothesis has a copy."""
+
+    def text(self, text: str) -> None:
+        """Prints."""
+        ...
 
 
 @attrs.frozen(eq=False, repr=False, init=False)
@@ -64,7 +72,7 @@ class Value(_Fields):
             attributes = tuple((name, freeze_attribute(name, each)) for name, each in attributes)
         return vertex(op, inputs, attributes, bodies, type, origin)
 
-    def attribute(self, name: str, default: Attribute = None) -> Attribute:
+    def attribute(self, name: str, default: Any = None) -> Any:
         """The attribute called `name` as it was given, or `default`; schema defaults are not filled in here."""
         for key, value in self.attributes:
             if key == name:
@@ -115,10 +123,10 @@ class Value(_Fields):
     def __repr__(self) -> str:
         return f"<{self.type!r} {self.op}>"  # shallow: a deep one is exponential on shared operands
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+    def _repr_pretty_(self, printer: PrettyPrinter, cycle: bool) -> None:
         printer.text(repr(self))  # IPython and Hypothesis would show the fields, and theirs, without end
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         raise TypeError("values are pickled as part of a Graph, as rows: pickle the graph")
 
 
@@ -180,7 +188,7 @@ class Signature:
 ROLES = ("input", "output", "state", "check")
 
 
-def require_role(name: str, role: Any) -> None:
+def require_role(name: str, role: object) -> None:
     """Raises GraphError for what is no role of a port."""
     if role not in ROLES:
         raise GraphError(f"the port {name!r} has the role {role!r}", hint=f"the roles are {', '.join(ROLES)}")
@@ -294,15 +302,15 @@ class Graph:
             watch.check(closely)
 
     @cached_property
-    def _summary(self) -> tuple[bytes, tuple[Any, ...]]:
+    def _summary(self) -> tuple[bytes, tuple[sympy.Symbol, ...]]:
         return digest.summary(self)
 
     @cached_property
-    def settled(self) -> frozenset[Any]:
+    def settled(self) -> frozenset[sympy.Symbol]:
         """What is known to leave this graph as it is, by any key; no part of the graph, and lost when it is changed."""
         return frozenset()
 
-    def settled_by(self, key: Any) -> Graph:
+    def settled_by(self, key: Hashable) -> Graph:
         """The same graph, of which it is known that what `key` stands for leaves it as it is."""
         new = _copy(self)
         for name, found in (("settled", self.settled | {key}), ("canonical", self.canonical), ("order", self.order)):
@@ -317,7 +325,7 @@ class Graph:
         return self._summary[0]
 
     @cached_property
-    def _sketch(self) -> tuple[bytes, tuple[Any, ...]]:
+    def _sketch(self) -> tuple[bytes, tuple[sympy.Symbol, ...]]:
         return digest.summary(self, contents=False)
 
     @property
@@ -356,10 +364,10 @@ class Graph:
     def __str__(self) -> str:
         return print_graph(self)
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+    def _repr_pretty_(self, printer: PrettyPrinter, cycle: bool) -> None:
         printer.text(str(self))
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         self.check_contents()
         return _from_rows, (pickling.to_rows(self),)
 
@@ -412,7 +420,7 @@ def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
     return graph.with_results(placed[built[r]] for r in graph.results)
 
 
-def require_graph(graph: Any) -> None:
+def require_graph(graph: object) -> None:
     """Raises GraphError for what is no graph: a model of ONNX, a program, a path."""
     if not isinstance(graph, Graph):
         raise GraphError(

@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -147,7 +146,7 @@ def rounded(numbers: Sequence[float], dtype: DType) -> np.ndarray:
         return np.array(numbers, dtype=np.float64).astype(dtype.numpy)
 
 
-def array_of(elements: Sequence[Any], dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
+def array_of(elements: Sequence[object], dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
     """The array with those elements: token texts for numbers, pairs of them for complex, str or bytes for strings.
 
     Raises ValueError for a wrong count and for an element that the type cannot hold.

@@ -10,7 +10,11 @@ if TYPE_CHECKING:
     from irkit.core.ir import Graph
 
 
-def to_rows(graph: Graph) -> tuple[Any, ...]:
+Table = tuple[Any, ...]
+"""A graph in rows of plain values."""
+
+
+def to_rows(graph: Graph) -> Table:
     """Plain data that `from_rows` turns back into an equal graph: one row a value, operands by number."""
     number = {value: i for i, value in enumerate(graph.order)}
     rows = [
@@ -21,7 +25,7 @@ def to_rows(graph: Graph) -> tuple[Any, ...]:
     return rows, len(graph.params), results, dict(graph.symbols), graph.signature, graph.name
 
 
-def from_rows(table: tuple[Any, ...], make_value: Any, make_graph: Any) -> Graph:
+def from_rows(table: Table, make_value: Any, make_graph: Any) -> Graph:
     """The graph that `to_rows` wrote; the constructors are handed in, so that this file stands below them."""
     rows, params, results, symbols, signature, name = table
     values: list[Any] = []

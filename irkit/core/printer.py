@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import sympy
 
 from irkit import dims
 from irkit.core.blobs import Blob
@@ -116,7 +117,7 @@ def nested_graphs(graph: Graph) -> Iterator[tuple[Graph, bool]]:
 def large_blobs(graph: Graph) -> dict[str, Blob]:
     """The blobs that are left out of the text, by the label that stands for each: its name in quotes where no other
     has that name, else its number."""
-    found: dict[Any, Blob] = {}
+    found: dict[Hashable, Blob] = {}
     for nested, first in nested_graphs(graph):
         for value in nested.order if first else ():
             for _, attribute in value.attributes:
@@ -132,7 +133,7 @@ def large_blobs(graph: Graph) -> dict[str, Blob]:
     }
 
 
-def blob_key(blob: Blob) -> Any:
+def blob_key(blob: Blob) -> Hashable:
     """Equal for blobs that have one label."""
     return (blob.key, blob.name)
 
@@ -145,11 +146,11 @@ class _Printer:
     """The state of one printing: names of symbols, texts of types, labels of blobs and of bodies that stand twice."""
 
     hashes: bool
-    blobs: Mapping[Any, str]
+    blobs: Mapping[Hashable, str]
     shared: Mapping[int, str]
     printed: set[int] = attrs.field(factory=set)
-    fresh: dict[Any, str] = attrs.field(factory=dict)
-    symbols: dict[Any, None] = attrs.field(factory=dict)
+    fresh: dict[sympy.Symbol, str] = attrs.field(factory=dict)
+    symbols: dict[sympy.Symbol, None] = attrs.field(factory=dict)
     types: dict[Type, str] = attrs.field(factory=dict)
 
     @classmethod

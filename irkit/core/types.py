@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -33,7 +34,7 @@ class DType(enum.IntEnum):
 
     _value_: int
     short: str
-    numpy: np.dtype[Any]
+    numpy: np.dtype
     bits: int
     is_float: bool
     is_integer: bool
@@ -98,7 +99,7 @@ _BY_NUMPY = {dtype.numpy: dtype for dtype in DType}
 
 
 @cache
-def _of_numpy(dtype: np.dtype[Any]) -> DType:
+def _of_numpy(dtype: np.dtype) -> DType:
     if dtype.kind in "US":
         return DType.STRING
     return _BY_NUMPY[dtype]
@@ -178,7 +179,7 @@ def tensor(dtype: Any, *shape: Any) -> Tensor:
     return Tensor(element_type(dtype), tuple(map(size_of, shape)))
 
 
-def require_type(given: Any) -> None:
+def require_type(given: object) -> None:
     """Raises TypeRuleError for what is no type of a value: no Tensor, Sequence or Optional, or one that holds something
     else than an element type and dimensions."""
     if isinstance(given, Sequence | Optional):
@@ -220,7 +221,7 @@ def same_types(a: Type, b: Type) -> bool | None:
     return same_types(a.element, b.element)  # type: ignore[union-attr]
 
 
-def _all(answers: Any) -> bool | None:
+def _all(answers: Iterable[bool | None]) -> bool | None:
     verdict: bool | None = True
     for answer in answers:
         if answer is False:
@@ -239,7 +240,7 @@ def dims_of(type_: Type) -> tuple[Dim, ...]:
     return dims_of(type_.element)
 
 
-def map_dims(type_: Type, function: Any) -> Type:
+def map_dims(type_: Type, function: Callable[[Dim], Dim]) -> Type:
     """The type with `function` applied to each dimension; the same object where nothing changed."""
     if isinstance(type_, Tensor):
         shape = tuple(function(d) for d in type_.shape)

@@ -27,6 +27,10 @@ Dim = int | sympy.Expr
 
 DIGITS = 1 << 16
 """An integer of more bits is no size, nor a step on the way to one."""
+
+Ends = tuple[float, float]
+"""The least and the greatest that something may be: integers, or infinite."""
+
 TERMS = 256
 """A product of sizes with more terms than this is refused: a file that asks for it means harm."""
 PARTS = 16
@@ -86,7 +90,7 @@ class FloorDiv(_IntegerFunction):
     nargs = (2,)
 
     @classmethod
-    def eval(cls, a: Any, b: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if b == 1:
             return a
         if b == 0:
@@ -122,7 +126,7 @@ class Mod(_IntegerFunction):
     nargs = (2,)
 
     @classmethod
-    def eval(cls, a: Any, b: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def eval(cls, a: sympy.Expr, b: sympy.Expr) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if b == 0:
             raise DimensionError(f"the dimension {a} % 0 has no value")
         if isinstance(a, Integer) and isinstance(b, Integer):
@@ -169,7 +173,7 @@ class Trunc(_IntegerFunction):
     nargs = (1,)
 
     @classmethod
-    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def eval(cls, x: sympy.Expr) -> sympy.Expr | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         return _rounded(x, math.trunc)
 
 
@@ -179,7 +183,7 @@ class Floor(_IntegerFunction):
     nargs = (1,)
 
     @classmethod
-    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def eval(cls, x: sympy.Expr) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if x.is_Rational or not x.is_rational_function():
             return _rounded(x, math.floor)
         numerator, denominator = x.as_numer_denom()
@@ -194,7 +198,7 @@ class Ceil(_IntegerFunction):
     nargs = (1,)
 
     @classmethod
-    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def eval(cls, x: sympy.Expr) -> sympy.Expr | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         return _rounded(x, math.ceil)
 
 
@@ -204,7 +208,7 @@ class Round(_IntegerFunction):
     nargs = (1,)
 
     @classmethod
-    def eval(cls, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def eval(cls, x: sympy.Expr) -> sympy.Expr | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         return _rounded(x, round)
 
 
@@ -280,7 +284,7 @@ def dim(value: Any) -> Dim:
         raise no_dimension(value) from error
 
 
-def no_dimension(value: Any) -> DimensionError:
+def no_dimension(value: object) -> DimensionError:
     """The error for what is none."""
     return DimensionError(
         f"{value!r} is no dimension", hint="give an int, or a sympy expression over irkit.symbol(...)"
@@ -447,7 +451,7 @@ def bounds(expr: Dim, ranges: Mapping[str, Range]) -> Range:
     return Range(LEAST if lo == -math.inf else int(lo), None if hi == math.inf else int(hi))
 
 
-def _interval(expr: Any, ranges: Mapping[str, Range]) -> tuple[Any, Any]:
+def _interval(expr: Any, ranges: Mapping[str, Range]) -> Ends:
     if isinstance(expr, Integer):
         return int(expr), int(expr)
     if expr.is_Symbol:
@@ -480,7 +484,7 @@ def _floor(a: Any, b: Any) -> int:
     return (0 if a >= 0 else -1) if b == math.inf else a // b
 
 
-def _times(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+def _times(a: Ends, b: Ends) -> Ends:
     corners = [0 if x == 0 or y == 0 else x * y for x in a for y in b]
     return min(corners), max(corners)
 
@@ -560,13 +564,13 @@ def _exact_product(parts: tuple[sympy.Expr, ...], numbers: list[Any]) -> Any:
     return top // bottom if isinstance(top, int) and isinstance(bottom, int) and top % bottom == 0 else top / bottom
 
 
-_FOLD: dict[Any, Callable[..., Any]] = {
+_FOLD: dict[type[sympy.Basic], Callable[..., Any]] = {
     FloorDiv: lambda a, b: a // b, Mod: lambda a, b: a % b, Max: max, Min: min,
     Trunc: math.trunc, Floor: math.floor, Ceil: math.ceil, Round: round,
 }  # fmt: skip
 
 
-def line_of(expr: Dim) -> tuple[Any, int, int] | None:
+def line_of(expr: Dim) -> tuple[sympy.Symbol, int, int] | None:
     """(symbol, slope, offset) of what is linear in its only symbol; None for everything else."""
     names, line = () if type(expr) is int else symbols_of(expr), cast(Any, expr)
     if len(names) != 1 or expr is names[0]:

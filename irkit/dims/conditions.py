@@ -21,7 +21,7 @@ LONG = 1_000_000
 """A condition of more characters than this is refused, and a number of more than `BITS` bits."""
 BITS = 10_000
 
-_COMPARE: Mapping[type, Callable[[Any, Any], bool]] = {
+_COMPARE: Mapping[type, Callable[[Number, Number], bool]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip

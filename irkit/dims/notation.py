@@ -24,7 +24,7 @@ LIMIT = 1_000
 _SUM, _PRODUCT, _POWER, _ATOM = 1, 2, 3, 4  # how tightly each form binds
 
 
-def text(dim: Dim, names: Mapping[Any, str] | None = None) -> str:
+def text(dim: Dim, names: Mapping[sympy.Symbol, str] | None = None) -> str:
     """The dimension in Python syntax; `parse` reads it back.
 
     `names` gives the names to print for some symbols; one that begins with `?` stands for an unknown dimension.
@@ -51,7 +51,7 @@ def _symbol(name: str) -> str:
     return name if plain else quoted_text(name)
 
 
-def _print(expr: Any, names: Mapping[Any, str]) -> tuple[str, int]:
+def _print(expr: Any, names: Mapping[sympy.Symbol, str]) -> tuple[str, int]:
     if expr in names:
         name = names[expr]
         return name if name.startswith("?") else _symbol(name), _ATOM
@@ -82,12 +82,12 @@ def _print(expr: Any, names: Mapping[Any, str]) -> tuple[str, int]:
     raise DimensionError(f"the expression {expr} has no text form", hint="use the functions of irkit.dims")
 
 
-def _within(expr: Any, names: Mapping[Any, str], tight: int) -> str:
+def _within(expr: Any, names: Mapping[sympy.Symbol, str], tight: int) -> str:
     body, level = _print(expr, names)
     return f"({body})" if level < tight else body
 
 
-def _sum(expr: Any, names: Mapping[Any, str]) -> str:
+def _sum(expr: Any, names: Mapping[sympy.Symbol, str]) -> str:
     terms = []
     for term in expr.args:
         negative = term.could_extract_minus_sign()
@@ -103,7 +103,7 @@ def _sum(expr: Any, names: Mapping[Any, str]) -> str:
     return out
 
 
-def _product(expr: Any, names: Mapping[Any, str]) -> str:
+def _product(expr: Any, names: Mapping[sympy.Symbol, str]) -> str:
     coefficient, factors = expr.as_coeff_Mul()
     body = "*".join(sorted(_within(f, names, _POWER) for f in sympy.Mul.make_args(factors)))
     if coefficient == 1:
@@ -114,7 +114,7 @@ def _product(expr: Any, names: Mapping[Any, str]) -> str:
     return f"{head or text(dims.dim(int(coefficient)) if coefficient.is_Integer else coefficient)}*{body}"
 
 
-def parse(source: str, symbols: Mapping[str, Any] | None = None) -> Dim:
+def parse(source: str, symbols: Mapping[str, sympy.Symbol] | None = None) -> Dim:
     """The dimension that `text` printed; `symbols` gives the symbol for some names (signed ones, say).
 
     Raises DimensionError for what is no dimension expression.
@@ -165,7 +165,7 @@ def _bounds(node: ast.AST) -> tuple[int, int]:
     return (1, right_bits) if isinstance(node.op, ast.Mod) else (left, left_bits + right_bits)
 
 
-def _power(base: Any, exponent: Any) -> Any:
+def _power(base: Any, exponent: Any) -> sympy.Expr:
     if exponent.is_number and abs(exponent) > 64:
         raise DimensionError(f"the power {exponent} is too large for a dimension")
     return base**exponent
@@ -178,7 +178,7 @@ _BINARY: dict[type, Any] = {
 _FUNCTIONS = {name: lambda parts, function=function: function(*parts) for name, function in FUNCTIONS.items()}
 
 
-def _reader(symbols: Mapping[str, Any]) -> Reader[Any]:
+def _reader(symbols: Mapping[str, sympy.Symbol]) -> Reader[Any]:
     """What makes expressions of sympy, with those symbols for some names."""
     return Reader(
         number=lambda number: sympy.Integer(number) if type(number) is int else sympy.Float(number),

@@ -7,7 +7,6 @@ where an expression is small; of a large one, what no term shows is unknown.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import sympy
 
@@ -24,12 +23,12 @@ POWER = 64
 
 
 @lru_cache(maxsize=CACHE)
-def is_nonnegative(expr: Any) -> bool:
+def is_nonnegative(expr: sympy.Expr) -> bool:
     """True where an expression is known to be 0 or more."""
     return bool(expr.is_nonnegative) if is_small(expr) else all(map(_is_nonnegative, sympy.Add.make_args(expr)))
 
 
-def _is_nonnegative(term: Any) -> bool:
+def _is_nonnegative(term: sympy.Expr) -> bool:
     if isinstance(term, sympy.Mul):
         return all(map(_is_nonnegative, term.args))
     if isinstance(term, sympy.Pow):
@@ -49,12 +48,12 @@ def sign(expr: sympy.Expr) -> int | None:
 
 
 @lru_cache(maxsize=CACHE)
-def is_whole(expr: Any) -> bool:
+def is_whole(expr: sympy.Expr) -> bool:
     """True where an expression is known to be an integer."""
     return bool(expr.is_integer) if is_small(expr) else all(map(_is_whole, sympy.Add.make_args(expr)))
 
 
-def _is_whole(term: Any) -> bool:
+def _is_whole(term: sympy.Expr) -> bool:
     if isinstance(term, sympy.Mul):
         return all(map(_is_whole, term.args))
     if isinstance(term, sympy.Pow):
@@ -62,7 +61,7 @@ def _is_whole(term: Any) -> bool:
     return bool(term.is_integer) if not isinstance(term, sympy.Add) else is_whole(term)
 
 
-def is_small(expr: Any) -> bool:
+def is_small(expr: sympy.Expr) -> bool:
     """True for an expression about which sympy may be asked: an atom, a short polynomial of low degree."""
     if not isinstance(expr, sympy.Add | sympy.Mul | sympy.Pow):
         return True
@@ -80,7 +79,7 @@ def _degree(term: sympy.Expr) -> int:
     return found
 
 
-def require_moderate(expr: Any) -> None:
+def require_moderate(expr: sympy.Expr) -> None:
     """Raises DimensionError for an expression of a great many nodes, or nested deep."""
     nodes, depth = extent(expr)
     if nodes > NODES or depth > DEPTH:
@@ -100,7 +99,7 @@ def extent(expr: sympy.Expr) -> tuple[int, int]:
     return 1 + sum(nodes for nodes, _ in parts), 1 + max(depth for _, depth in parts)
 
 
-def split_multiples(expr: sympy.Expr, divisor: int) -> tuple[Any, Any]:
+def split_multiples(expr: sympy.Expr, divisor: int) -> tuple[sympy.Expr, sympy.Expr]:
     """(q, r) with expr = q * divisor + r, where q holds every term with a coefficient that `divisor` divides, and a
     constant is reduced to 0 <= c < divisor."""
     whole, rest = [], []

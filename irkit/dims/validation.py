@@ -141,7 +141,7 @@ def fraction(expr: sympy.Expr, sizes: Mapping[str, int], number: Any) -> Dimensi
     return DimensionError(f"the size {notation.text(expr)} {value} for {at}, and no integer", hint=hint)
 
 
-def is_plain(expr: Any) -> bool:
+def is_plain(expr: sympy.Basic) -> bool:
     """True where the form of an expression shows that it is an integer."""
     if expr.is_Symbol or expr.is_Integer:
         return True

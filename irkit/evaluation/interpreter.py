@@ -20,12 +20,12 @@ from irkit.core.types import DType, Optional, Tensor, Tuple, Type, dims_of
 from irkit.core.types import Sequence as SequenceType
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import DimensionError, EvaluateError
-from irkit.evaluation.kernels.common import Array, Kernel, attr
+from irkit.evaluation.kernels.common import Array, Content, Kernel, attr
 from irkit.evaluation.kernels.table import DRAWS, KERNELS
 from irkit.support.arguments import brief
 
 Feeds = Mapping[Any, Any] | Sequence[Any]
-Watch = Callable[[Value, Any], None]
+Watch = Callable[[Value, Content], None]
 
 
 def evaluate(
@@ -35,7 +35,7 @@ def evaluate(
     seed: int = 0,
     every: Watch | None = None,
     kernels: Mapping[str, Kernel] = KERNELS,
-) -> tuple[Any, ...]:
+) -> tuple[Content, ...]:
     """The results of the graph: numpy arrays, lists for sequences, None for an empty optional.
 
     Args:
@@ -98,7 +98,7 @@ def arranged(graph: Graph, feeds: Feeds) -> list[np.ndarray]:
     """The feeds in the order of the parameters, as arrays. Raises EvaluateError for missing and unknown ones."""
     if isinstance(feeds, Mapping):
         by_name = {port.name: value for port, value in zip(graph.signature.params, graph.params, strict=False)}
-        chosen: dict[Value, Any] = {}
+        chosen: dict[Value, Content] = {}
         for key, array in feeds.items():
             value = by_name.get(key) if isinstance(key, str) else key
             if value not in graph.params:
@@ -107,7 +107,7 @@ def arranged(graph: Graph, feeds: Feeds) -> list[np.ndarray]:
         missing = [name for name, value in zip(names(graph), graph.params, strict=True) if value not in chosen]
         if missing:
             raise EvaluateError(f"nothing is fed to the parameters {', '.join(missing)}")
-        given: Sequence[Any] = [chosen[value] for value in graph.params]
+        given: Sequence[Content] = [chosen[value] for value in graph.params]
     elif isinstance(feeds, list | tuple):
         given = feeds
     else:
@@ -119,7 +119,7 @@ def arranged(graph: Graph, feeds: Feeds) -> list[np.ndarray]:
     return [settled(value.type, array) for value, array in zip(graph.params, given, strict=True)]
 
 
-def settled(type_: Type, value: Any) -> Any:
+def settled(type_: Type, value: Content) -> Content:
     """A result or a feed as the evaluator holds it: arrays for tensors, lists for sequences, None for nothing."""
     if isinstance(type_, Tensor):
         if type(value) in (bool, int, float):
@@ -145,9 +145,9 @@ class Run:
     every: Watch | None
     plans: dict[int, tuple[tuple[Value, tuple[Value, ...]], ...]] = attrs.field(factory=dict)
 
-    def graph(self, graph: Graph, arrays: Sequence[Any], binding: Binding) -> tuple[np.ndarray, ...]:
+    def graph(self, graph: Graph, arrays: Sequence[Content], binding: Binding) -> tuple[Content, ...]:
         """The results of a graph whose parameters hold `arrays`, of which `binding` knows the symbols."""
-        env: dict[Value, Any] = dict(zip(graph.params, arrays, strict=True))
+        env: dict[Value, Content] = dict(zip(graph.params, arrays, strict=True))
         for value, dying in self.plan(graph):
             if value.op != PARAM:
                 operands = tuple(None if v is None else env[v] for v in value.inputs)
@@ -173,7 +173,7 @@ class Run:
             self.plans[id(graph)] = tuple((v, tuple(dying.get(v, ()))) for v in graph.order)
         return self.plans[id(graph)]
 
-    def value(self, value: Value, operands: tuple[Any, ...], binding: Binding) -> np.ndarray | None:
+    def value(self, value: Value, operands: tuple[Content, ...], binding: Binding) -> np.ndarray | None:
         """What a value holds, given what its operands hold."""
         if value.op == CONSTANT:
             return value.attributes[0][1].array
@@ -183,7 +183,7 @@ class Run:
             return sizes(value, operands, binding)
         return self.checked(value, operands, binding)
 
-    def checked(self, value: Value, operands: tuple[Any, ...], binding: Binding) -> Any:
+    def checked(self, value: Value, operands: tuple[Content, ...], binding: Binding) -> Content:
         """The result of an operator, held against the value's type, whose open symbols it binds."""
         try:
             found = conformed(value, self.computed(value, operands, binding))
@@ -203,7 +203,7 @@ class Run:
             )
         return found
 
-    def computed(self, value: Value, operands: tuple[Any, ...], binding: Binding) -> Any:
+    def computed(self, value: Value, operands: tuple[Content, ...], binding: Binding) -> Content:
         """What the kernel, or the body, gives back."""
         if value.op in CONTROL:
             return CONTROL[value.op](self, value, operands, binding)
@@ -214,7 +214,7 @@ class Run:
             raise EvaluateError(f"irkit has no kernel for {value.op}", hint="give one: evaluate(..., kernels={...})")
         return kernel(value, *operands, rng=self.rng) if value.op in DRAWS else kernel(value, *operands)
 
-    def defined(self, value: Value, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    def defined(self, value: Value, operands: tuple[Content, ...]) -> tuple[Content, ...]:
         """The results of an operator of ONNX Runtime's own, by its definition for operands of just these sizes."""
         stands = tuple(None if v is None else stand(v) for v in operands)
         count = len(value.type.items) if isinstance(value.type, Tuple) else 1
@@ -222,7 +222,9 @@ class Run:
         inner = Run(self.kernels, self.rng, None)  # plans are by identity, and this body may not outlive the call
         return inner.graph(body, [v for v in operands if v is not None], Binding())
 
-    def body(self, body: Graph, arrays: Sequence[Any], outer: Binding, *, generic: bool = False) -> tuple[Any, ...]:
+    def body(
+        self, body: Graph, arrays: Sequence[Content], outer: Binding, *, generic: bool = False
+    ) -> tuple[Content, ...]:
         """The results of a body on these operands. It may speak of the symbols of the graph around it; where it is
         `generic`, those of its parameters' types are its own."""
         known = outer.known()
@@ -247,7 +249,7 @@ def stand(array: Array) -> runtime.StandIn:
     return type_, tuple(map(int, array.ravel())) if few else None
 
 
-def conformed(value: Value, found: Any) -> Any:
+def conformed(value: Value, found: Content) -> Content:
     """A kernel's result in the form that the value's type asks for: results that nobody asked for are left out."""
     if isinstance(value.type, Tuple):
         items = found if isinstance(found, tuple) else (found,)
@@ -281,7 +283,7 @@ def sizes(value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> A
         raise EvaluateError(f"one of the sizes {numbers} is beyond an int64", source=str(value.origin)) from error
 
 
-def line(value: Value, operands: Sequence[Any]) -> str:
+def line(value: Value, operands: Sequence[Content]) -> str:
     """One line that shows an operator with what it was given."""
     given = ", ".join(complaint(v) for v in operands)
     shown = "".join(f" {k}={v!r}" for k, v in value.attributes)
@@ -291,24 +293,24 @@ def line(value: Value, operands: Sequence[Any]) -> str:
 # ---------------------------------------------------------------------------------------------- control flow
 
 
-def run_call(run: Run, value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> tuple[np.ndarray, ...]:
+def run_call(run: Run, value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> tuple[Content, ...]:
     """The results of the body."""
     return run.body(value.bodies[0], operands, binding, generic=True)
 
 
-def run_if(run: Run, value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> tuple[Any, ...]:
+def run_if(run: Run, value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> tuple[Content, ...]:
     """The results of the branch that the condition chooses."""
     condition, captures = operands[0], operands[1:]
     return run.body(value.bodies[0 if bool(np.asarray(condition).reshape(())) else 1], captures, binding)
 
 
-def captured(value: Value, operands: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def captured(value: Value, operands: tuple[Content, ...]) -> tuple[tuple[Content, ...], tuple[Content, ...]]:
     """(the operands proper, the captures)."""
     count = value.attribute("captures", 0)
     return (operands[: len(operands) - count], operands[len(operands) - count :])
 
 
-def run_loop(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding) -> tuple[Any, ...]:
+def run_loop(run: Run, value: Value, operands: tuple[Content, ...], binding: Binding) -> tuple[Content, ...]:
     """(what is carried at the end, what each step gave, stacked along a new first dimension)."""
     proper, captures = captured(value, operands)
     trip, condition, *carried = (*proper, None, None) if len(proper) < 2 else proper
@@ -316,7 +318,7 @@ def run_loop(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding
     body = value.bodies[0]
     limit = None if trip is None else int(np.asarray(trip).reshape(()))
     going = condition is None or bool(np.asarray(condition).reshape(()))
-    stacks: list[list[Any]] = [[] for _ in body.results[1 + len(carried) :]]
+    stacks: list[list[Content]] = [[] for _ in body.results[1 + len(carried) :]]
     step = 0
     while going and (limit is None or step < limit):
         heads = (np.full(of_rank(body.params[0]), step, np.int64), np.full(of_rank(body.params[1]), going))
@@ -348,7 +350,7 @@ def stacked(value: Value, index: int, items: list[np.ndarray], axis: int, bindin
     return np.zeros(shape, dtype=type_.dtype.numpy)
 
 
-def run_scan(run: Run, value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> tuple[np.ndarray, ...]:
+def run_scan(run: Run, value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> tuple[Content, ...]:
     """(the last states, what each step gave, stacked along its axis)."""
     proper, captures = captured(value, operands)
     count = attr(value, "num_scan_inputs")
@@ -358,7 +360,7 @@ def run_scan(run: Run, value: Value, operands: tuple[np.ndarray, ...], binding: 
     axes, backward = flags(value, "scan_input_axes", count), flags(value, "scan_input_directions", count)
     lines = [np.moveaxis(x, axis, 0) for x, axis in zip(scanned, axes, strict=True)]
     lines = [x[::-1] if back else x for x, back in zip(lines, backward, strict=True)]
-    stacks: list[list[Any]] = [[] for _ in range(outputs)]
+    stacks: list[list[Content]] = [[] for _ in range(outputs)]
     for pieces in zip(*lines, strict=True):
         found = run.body(body, (*states, *pieces, *captures), binding)
         states = list(found[: len(states)])
@@ -379,7 +381,7 @@ def flags(value: Value, name: str, count: int) -> tuple[int, ...]:
     return tuple(attr(value, name) or (0,) * count)
 
 
-def run_sequence_map(run: Run, value: Value, operands: tuple[Any, ...], binding: Binding) -> tuple[Any, ...]:
+def run_sequence_map(run: Run, value: Value, operands: tuple[Content, ...], binding: Binding) -> tuple[Content, ...]:
     """The results of the body for each element, as sequences; tensor operands go to each step whole."""
     proper, captures = captured(value, operands)
     found = []
@@ -389,7 +391,7 @@ def run_sequence_map(run: Run, value: Value, operands: tuple[Any, ...], binding:
     return tuple([step[i] for step in found] for i in range(len(value.bodies[0].results)))
 
 
-CONTROL: Mapping[str, Callable[[Run, Value, tuple[Any, ...], Binding], tuple[Any, ...]]] = {
+CONTROL: Mapping[str, Callable[[Run, Value, tuple[Content, ...], Binding], tuple[Content, ...]]] = {
     CALL: run_call, "If": run_if, "Loop": run_loop, "Scan": run_scan, "SequenceMap": run_sequence_map,
 }  # fmt: skip
 """What runs the operators that have bodies."""

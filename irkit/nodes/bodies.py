@@ -17,6 +17,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.core import walk
+from irkit.core.attributes import Given
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph, Value, constant, param, parameters, values
 from irkit.core.types import DType, Optional, Tensor, Type
@@ -26,7 +27,13 @@ from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.ops.schemas import BODIES, NONDETERMINISTIC
 
-Traced = tuple[list[Value | None], dict[str, Any], tuple[Graph, ...]]
+Operand = Any
+"""What may stand where a value is wanted: a value, a number, an array, a list of numbers, or None."""
+
+BodyFunction = Callable[..., Any]
+"""What a user writes for a body: from values to a value, to several, or to what becomes one."""
+
+Traced = tuple[list[Value | None], Given, tuple[Graph, ...]]
 """operands, attributes, closed bodies"""
 
 INDEX, FLAG = Tensor(DType.INT64, ()), Tensor(DType.BOOL, ())
@@ -85,7 +92,7 @@ class Trace:
     results: tuple[Value, ...]
 
 
-def with_bodies(op: str, inputs: Sequence[Any], given: dict[str, Any]) -> Traced:
+def with_bodies(op: str, inputs: Sequence[Operand], given: Given) -> Traced:
     """Operands, attributes and closed bodies of a control-flow operator whose bodies are graphs or Python functions.
 
     Graphs are taken as they are, with attribute `captures` saying how many of the operands are captures. Raises
@@ -102,7 +109,7 @@ def with_bodies(op: str, inputs: Sequence[Any], given: dict[str, Any]) -> Traced
     return traced(op, inputs, attributes, bodies)
 
 
-def traced(op: str, inputs: Sequence[Any], given: dict[str, Any], bodies: Sequence[Callable[..., Any]]) -> Traced:
+def traced(op: str, inputs: Sequence[Operand], given: Given, bodies: Sequence[BodyFunction]) -> Traced:
     """Operands with the captures at the end, attributes with their number, and the bodies as closed graphs.
 
     Raises TypeRuleError where a body gives back too few values, or a carried value of another element type or rank.
@@ -127,7 +134,7 @@ def made_by(first: Trace, second: Trace) -> set[Value]:
 
 
 def trace(
-    function: Callable[..., Any],
+    function: BodyFunction,
     types: Sequence[Type],
     like: Sequence[Type],
     instead: Mapping[int, Value] = MappingProxyType({}),
@@ -143,7 +150,7 @@ def trace(
     return Trace(params, tuple(as_value(r, t) for r, t in zip(several, wanted, strict=False)))
 
 
-def require_arguments(function: Callable[..., Any], given: Sequence[Value]) -> None:
+def require_arguments(function: BodyFunction, given: Sequence[Value]) -> None:
     """Raises TypeRuleError for a body that cannot be called with what it is given."""
     try:
         inspect.signature(function).bind(*given)
@@ -158,7 +165,7 @@ def require_arguments(function: Callable[..., Any], given: Sequence[Value]) -> N
         return
 
 
-def as_value(data: Any, like: Type | None = None) -> Value:
+def as_value(data: Operand, like: Type | None = None) -> Value:
     """A value as it is; a number, list or array as a constant, of the element type of `like` where that is a tensor."""
     if type(data) is Value:
         return data
@@ -176,24 +183,24 @@ Rounds = list[tuple[Trace, Trace]]
 """For each body two calls on parameters of the same types."""
 
 
-def twice(function: Callable[..., Any], types: Sequence[Type], like: Sequence[Type] = ()) -> tuple[Trace, Trace]:
+def twice(function: BodyFunction, types: Sequence[Type], like: Sequence[Type] = ()) -> tuple[Trace, Trace]:
     """Two calls."""
     return trace(function, types, like), trace(function, types, like)
 
 
-def trace_if(operands: list[Value | None], given: dict[str, Any], bodies: Sequence[Callable[..., Any]]) -> Rounds:
+def trace_if(operands: list[Value | None], given: Given, bodies: Sequence[BodyFunction]) -> Rounds:
     """`op.If(cond, then_branch=lambda: ..., else_branch=lambda: ...)`"""
     return [twice(body, ()) for body in bodies]
 
 
-def trace_loop(operands: list[Value | None], given: dict[str, Any], bodies: Sequence[Callable[..., Any]]) -> Rounds:
+def trace_loop(operands: list[Value | None], given: Given, bodies: Sequence[BodyFunction]) -> Rounds:
     """`op.Loop(M, cond, *carried, body=lambda i, cond, *carried: (cond, *carried, *scan_results))`"""
     while len(operands) < 2:
         operands.append(None)
     return [settled("Loop", bodies[0], operands[2:], lead=(INDEX, FLAG), before=(FLAG,))]
 
 
-def trace_scan(operands: list[Value | None], given: dict[str, Any], bodies: Sequence[Callable[..., Any]]) -> Rounds:
+def trace_scan(operands: list[Value | None], given: Given, bodies: Sequence[BodyFunction]) -> Rounds:
     """`op.Scan(*states, *sequences, num_scan_inputs=k, body=lambda *states_then_elements: (*states, *results))`"""
     count = given.get("num_scan_inputs")
     if not isinstance(count, int) or not 1 <= count <= len(operands):
@@ -214,7 +221,7 @@ def without_axis(value: Value | None, axis: int) -> Tensor:
     return Tensor(value.dtype, value.shape[:at] + value.shape[at + 1 :])
 
 
-def trace_map(operands: list[Value | None], given: dict[str, Any], bodies: Sequence[Callable[..., Any]]) -> Rounds:
+def trace_map(operands: list[Value | None], given: Given, bodies: Sequence[BodyFunction]) -> Rounds:
     """`op.SequenceMap(seq, *others, body=lambda element, *others: ...)`; sequences are taken apart, tensors are not"""
     if not operands or operands[0] is None or not isinstance(operands[0].type, SequenceType):
         raise TypeRuleError(
@@ -226,7 +233,7 @@ def trace_map(operands: list[Value | None], given: dict[str, Any], bodies: Seque
 
 def settled(
     op: str,
-    function: Callable[..., Any],
+    function: BodyFunction,
     carried: Sequence[Value | None],
     *,
     lead: Sequence[Type] = (),

@@ -7,7 +7,6 @@ f32[2*a].
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import sympy
 
@@ -19,9 +18,9 @@ from irkit.core.vocabulary import PARAM, SHAPE_VECTOR
 from irkit.dims import Dim
 
 
-def substitution(wanted: Iterable[Type], given: Iterable[Type]) -> Mapping[Any, Dim]:
+def substitution(wanted: Iterable[Type], given: Iterable[Type]) -> Mapping[sympy.Symbol, Dim]:
     """What the plain symbols of the parameters' types are in the operands' types, where that is something else."""
-    found: dict[Any, Dim] = {}
+    found: dict[sympy.Symbol, Dim] = {}
     for inner_type, outer_type in zip(wanted, given, strict=True):
         if inner_type is outer_type:
             continue

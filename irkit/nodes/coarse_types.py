@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import attrs
 
 from irkit import dims
 from irkit.core.types import Type, dims_of, map_dims
-from irkit.dims import signs
+from irkit.dims import Dim, signs
 from irkit.errors import DimensionError
 from irkit.ops.types.context import Context
 
@@ -17,14 +16,14 @@ PLAIN = 12
 """Parts of the expressions that are kept as they are."""
 
 
-def inferred_or_coarser(rule: Callable[[Context], Any], context: Context) -> Any:
+def inferred_or_coarser(rule: Callable[[Context], Type], context: Context) -> Type:
     """What a type rule says, whose sizes may be such that no expression of moderate length says what comes of them."""
     try:
         return rule(context)
     except DimensionError:
-        stand_ins: dict[Any, Any] = {}
+        stand_ins: dict[Dim, Dim] = {}
 
-        def plain(size: Any) -> Any:
+        def plain(size: Dim) -> Dim:
             if type(size) is int or signs.extent(size)[0] <= PLAIN:
                 return size
             return stand_ins.setdefault(size, dims.fresh())
@@ -37,10 +36,10 @@ def inferred_or_coarser(rule: Callable[[Context], Any], context: Context) -> Any
         return tuple(restored(t, back) for t in found) if isinstance(found, tuple) else restored(found, back)
 
 
-def restored(type_: Type, back: dict[Any, Any]) -> Type:
+def restored(type_: Type, back: dict[Dim, Dim]) -> Type:
     """The type with the sizes that something stood in for; those made of one are unknown."""
 
-    def size_of(size: Any) -> Any:
+    def size_of(size: Dim) -> Dim:
         if type(size) is int or not any(s in back for s in dims.symbols_of(size)):
             return size
         return back[size] if size in back else dims.fresh()

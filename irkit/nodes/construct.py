@@ -10,18 +10,19 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import sympy
 
 from irkit import dims
-from irkit.core.attributes import CASTS, freeze_attribute, single
+from irkit.core.attributes import CASTS, AttributeMap, Attributes, freeze_attribute, single
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph, Value, constant, item, vertex
-from irkit.core.types import DType, Tensor, Tuple
+from irkit.core.types import DType, Tensor, Tuple, Type
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims import Dim
 from irkit.dims.validation import number_of
 from irkit.errors import TypeRuleError
 from irkit.nodes import type_rules
-from irkit.nodes.bodies import with_bodies
+from irkit.nodes.bodies import Operand, with_bodies
 from irkit.nodes.coarse_types import inferred_or_coarser
 from irkit.ops.schemas import BODIES, TYPE_STRINGS, AttributeSpec, OpSpec, dtype_of, spec
 from irkit.ops.types.context import Context
@@ -29,18 +30,18 @@ from irkit.ops.types.context import Context
 
 def call(
     op: str,
-    inputs: Sequence[Any],
-    attributes: Mapping[str, Any] | None = None,
+    inputs: Sequence[Operand],
+    attributes: AttributeMap | None = None,
     *,
     outputs: int | None = None,
     row: OpSpec | None = None,
-    rule: Callable[[Context], Any] | None = None,
+    rule: Callable[[Context], Type] | None = None,
 ) -> Any:
     """As `irkit.build.call`, which is what others call, with the operator's type rule. Definitions of operators, on
     which type rules rest, are built with this. Raises TypeRuleError where schema or type rule refuses the operands.
     """
     known = row or spec(op)
-    given: Mapping[str, Any] = attributes or {}
+    given: AttributeMap = attributes or {}
     if outputs is not None:
         check_outputs(op, known, outputs)
     bodies: tuple[Graph, ...] = ()
@@ -65,7 +66,7 @@ def call(
     return value
 
 
-def check_outputs(op: str, known: OpSpec, outputs: Any) -> None:
+def check_outputs(op: str, known: OpSpec, outputs: object) -> None:
     """Raises TypeRuleError for more results than an operator has."""
     if type(outputs) is not int or not 1 <= outputs <= max(1, known.max_outputs):
         most = known.max_outputs
@@ -81,7 +82,9 @@ def is_variadic(known: OpSpec) -> bool:
 # ---------------------------------------------------------------------------------------------- leaves
 
 
-def shape_vector(shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[Any, Value] | None = None) -> Value:
+def shape_vector(
+    shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[sympy.Symbol, Value] | None = None
+) -> Value:
     """The dimensions as a vector of int64.
 
     Args:
@@ -98,7 +101,7 @@ def shape_vector(shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[A
     sizes = tuple(map(number_of, shape))
     if dims.are_numbers(sizes):
         return const(np.array(sizes, dtype=np.int64))
-    attributes: tuple[tuple[str, Any], ...] = (("dims", sizes),)
+    attributes: Attributes = (("dims", sizes),)
     if scalars:
         attributes = (*attributes, ("scalars", tuple(scalars)))
         binders = (*binders, *scalars.values())
@@ -134,7 +137,7 @@ def const(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) ->
 # ---------------------------------------------------------------------------------------------- operands
 
 
-def coerced(op: str, known: OpSpec, inputs: Sequence[Any]) -> tuple[Value | None, ...]:
+def coerced(op: str, known: OpSpec, inputs: Sequence[Operand]) -> tuple[Value | None, ...]:
     """The operands as values, trailing None cut; numbers and arrays become constants of the fitting element type."""
     for value in inputs:
         if type(value) is not Value:
@@ -151,7 +154,7 @@ def coerced(op: str, known: OpSpec, inputs: Sequence[Any]) -> tuple[Value | None
     return tuple(found)
 
 
-def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Any]) -> Value:
+def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Operand]) -> Value:
     """The constant for an operand that was given as a number, a list or an array."""
     data, formal = inputs[index], known.formal(index)
     if isinstance(data, np.ndarray | np.generic):
@@ -201,7 +204,7 @@ def converted(op: str, index: int, data: Any, dtype: DType) -> np.ndarray:
     return found
 
 
-def normalized(op: str, known: OpSpec, given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def normalized(op: str, known: OpSpec, given: AttributeMap) -> Attributes:
     """The attributes frozen, of the schema's kinds, without those that say what the default says."""
     found = []
     for name in sorted(given) if len(given) > 1 else given:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
@@ -28,7 +27,7 @@ LARGE = 1 << 20
 
 
 @without_collector
-def load(source: Any) -> Graph:
+def load(source: object) -> Graph:
     """The graph of an ONNX model.
 
     Args:

@@ -9,6 +9,9 @@ from irkit.ops.descriptions import describe_constructor
 from irkit.ops.runtime_table import CONTRIB, contrib_names
 from irkit.ops.schemas import names
 
+Constructor = Callable[..., Any]
+"""What builds a value, or several, of an operator."""
+
 
 class Operators:
     """`op.Gemm(a, b, c, transB=1)`: every ONNX operator as a function from values to a value.
@@ -17,14 +20,14 @@ class Operators:
     Runtime's own are found under `op.com_microsoft`.
     """
 
-    _construct: Callable[..., Any]
+    _construct: Constructor
     _prefix: str
 
-    def __init__(self, construct: Callable[..., Any], domain: str = "") -> None:
+    def __init__(self, construct: Constructor, domain: str = "") -> None:
         self.__dict__["_construct"] = construct
         self.__dict__["_prefix"] = f"{domain}::" if domain else ""
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Constructor:
         if name.startswith("_"):
             raise AttributeError(name)
         construct, full = self._construct, self._prefix + name

@@ -126,7 +126,7 @@ def names() -> tuple[str, ...]:
     return tuple(name for name in sorted(found) if not onnx.defs.get_schema(name, OPSET).deprecated)
 
 
-def row(schema: Any) -> OpSpec:
+def row(schema: onnx.defs.OpSchema) -> OpSpec:
     """The row that a schema becomes: an onnx.defs.OpSchema, or one of ONNX Runtime, with other names for its fields."""
     formal_options = {0: "single", 1: "optional", 2: "variadic"}
 

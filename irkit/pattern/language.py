@@ -9,7 +9,8 @@ from typing import Any
 
 import attrs
 
-from irkit.core.attributes import CASTS, freeze_attribute
+from irkit.core.attributes import CASTS, Attribute, Given, freeze_attribute
+from irkit.core.types import DType
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import TypeRuleError
 from irkit.ops.schemas import BODIES, AttributeSpec, OpSpec, names, spec, split_domain
@@ -77,7 +78,7 @@ class Op:
 
     ops: tuple[str, ...]
     operands: tuple[Pattern, ...]
-    attributes: tuple[tuple[str, Any], ...] = ()
+    attributes: tuple[tuple[str, Attribute | Attr], ...] = ()
     any_attributes: bool = False
     name: str = ""
     where: tuple[Predicate, ...] = ()
@@ -114,7 +115,13 @@ class Op:
         """The same pattern, for values that the predicates hold of."""
         return attrs.evolve(self, where=self.where + tuple(map(_condition, where)))
 
-    def typed(self, *, dtype: Any = None, rank: int | Iterable[int] | None = None, shape: Any = None) -> Op:
+    def typed(
+        self,
+        *,
+        dtype: DType | str | Iterable[DType | str] | None = None,
+        rank: int | Iterable[int] | None = None,
+        shape: Any = None,
+    ) -> Op:
         """The same pattern, for values of that element type, rank and shape (see `hole`)."""
         return attrs.evolve(self, type=typed_predicate(dtype, rank, shape))
 
@@ -174,9 +181,9 @@ def hole(
     where: Predicate | None = None,
     ops: tuple[str, ...] = (),
     optional: bool = False,
-    dtype: Any = None,
+    dtype: DType | str | Iterable[DType | str] | None = None,
     rank: int | Iterable[int] | None = None,
-    shape: Iterable[Any] | None = None,
+    shape: Iterable[object] | None = None,
 ) -> Hole:
     """Any value that `where` holds of, made by one of `ops` where they are given.
 
@@ -207,9 +214,9 @@ def const(
     value: float | None = None,
     rtol: float | None = None,
     atol: float = 0.0,
-    dtype: Any = None,
+    dtype: DType | str | Iterable[DType | str] | None = None,
     rank: int | Iterable[int] | None = None,
-    shape: Iterable[Any] | None = None,
+    shape: Iterable[object] | None = None,
 ) -> Constant:
     """Any constant that `where`, a predicate of the Value, holds of.
 
@@ -236,7 +243,7 @@ def attr(name: str, *, where: Predicate | None = None) -> Attr:
     return Attr(_name(name, "attr"), _conditions(where))
 
 
-def either(*choices: Any) -> Either:
+def either(*choices: Pattern | float | None) -> Either:
     """The first of the patterns that matches."""
     if not choices:
         raise TypeRuleError("either() has no patterns to choose from", hint="write either(p.Relu(x), x)")
@@ -321,7 +328,7 @@ ABSENT = Hole("", ops=("nothing",), optional=True)
 """What None means in a pattern: an operand that is left out."""
 
 
-def _operand(operand: Any) -> Pattern:
+def _operand(operand: object) -> Pattern:
     """The pattern of one operand. Raises TypeRuleError for what is none, and for an operator with several results."""
     found = _pattern(operand)
     if isinstance(found, Op) and found.item is None and all(map(_gives_several, found.ops)):
@@ -332,7 +339,7 @@ def _operand(operand: Any) -> Pattern:
     return found
 
 
-def _pattern(given: Any) -> Pattern:
+def _pattern(given: object) -> Pattern:
     if isinstance(given, Pattern):
         return given
     if given is None:
@@ -342,7 +349,7 @@ def _pattern(given: Any) -> Pattern:
     raise TypeRuleError(f"{given!r} is no pattern", hint="use hole, const, rest, p.Op(...) or a number")
 
 
-def _results(given: Any) -> tuple[Pattern | None, ...]:
+def _results(given: object) -> tuple[Pattern | None, ...]:
     return tuple(None if g is None else _operand(g) for g in (given if isinstance(given, tuple) else (given,)))
 
 
@@ -351,7 +358,7 @@ def _number(number: float) -> Constant:
     return Constant("", (equals(number),))
 
 
-def _expected(op: str, given: dict[str, Any], required: bool = True) -> tuple[tuple[str, Any], ...]:
+def _expected(op: str, given: Given, required: bool = True) -> tuple[tuple[str, Attribute | Attr], ...]:
     """What each attribute must be, every one of the schema that has to be looked at."""
     known = None if op in (SHAPE_VECTOR, CALL, ITEM, CONSTANT) else row_of(op)
     if known is None:
@@ -395,7 +402,7 @@ def _of_schema(op: str, name: str, row: AttributeSpec | None, value: Any) -> Any
 # ---------------------------------------------------------------------------------------------- what no value can be
 
 
-def _check_op(op: Any, where: str) -> None:
+def _check_op(op: object, where: str) -> None:
     """Raises TypeRuleError for what no value's operator is: neither ONNX's, nor irkit's, nor of another domain."""
     if not isinstance(op, str):
         raise TypeRuleError(f"{where}: {op!r} is no operator's name", hint='write it as text: "Relu"')
@@ -437,7 +444,7 @@ MANY = 1_000
 """More operands than this are any number of them."""
 
 
-def _check_item(op: Op, index: Any) -> None:
+def _check_item(op: Op, index: object) -> None:
     """Raises TypeRuleError for the number of a result that no operator of the pattern has."""
     title = f"p.{'|'.join(op.ops)}(...)"
     if op.item is not None:
@@ -462,7 +469,7 @@ def _gives_several(op: str) -> bool:
     return row is not None and (row.min_outputs > 1 or (bool(row.outputs) and row.outputs[-1].option == "variadic"))
 
 
-def _name(name: Any, where: str) -> str:
+def _name(name: object, where: str) -> str:
     if not isinstance(name, str) or not name:
         raise TypeRuleError(f"{where}({name!r}): a part of a pattern has a name", hint=f'write {where}("x")')
     return name

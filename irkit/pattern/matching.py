@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -14,7 +14,7 @@ from irkit.nodes.calls import inlined_call
 from irkit.ops.schemas import BODIES, COMMUTATIVE
 from irkit.pattern.heads import describe, fits, is_of_constants, size
 from irkit.pattern.language import Attr, Constant, Either, Hole, OfConstants, Op, Own, Pattern, Rest, Through, row_of
-from irkit.pattern.predicates import Predicate, expected_text, shown_value
+from irkit.pattern.predicates import Bound, Predicate, expected_text, shown_value
 
 
 @attrs.frozen
@@ -22,17 +22,25 @@ class Miss:
     """Where a match failed: how many parts had matched, the path of operand numbers, the value there, and why."""
 
     matched: int
-    path: tuple[Any, ...]
+    path: Path
     value: Value | None
     reason: str
 
 
-Goals = tuple[Any, Any, tuple[Any, ...], Any] | None
+Path = tuple[int | tuple[str, int], ...]
+"""The way from the root of a pattern to a part of it: operands by number, results of bodies by name and number."""
+
+Reason = tuple[Any, ...]
+"""A format, or a function that makes the words, and what either takes."""
+
+Goals: TypeAlias = "tuple[Any, Any, Path, Goals] | None"
 """A linked list of what is still to be matched: pattern, value, path, further goals."""
 
-Why = tuple[Any, ...] | None
-"""Why something does not match: a format, or a function that makes the words, and what either takes; put into words
-only where somebody asks. None where it does match."""
+Further = tuple["Why", Any]
+"""Why an operator does not match, and else the goals that its operands add; a list of goals where there is a choice."""
+
+Why = Reason | None
+"""Why something does not match, put into words only where somebody asks. None where it does match."""
 
 ORDERS = 120
 """In how many orders the operands of one operator are tried."""
@@ -48,9 +56,7 @@ class Search:
         self.seen: dict[Value, Any] | None = None
         self.bodies: dict[int, tuple[Graph, tuple[Value | None, ...]]] | None = None
 
-    def missed(
-        self, pattern: Pattern, goals: Goals, path: tuple[Any, ...], value: Value | None, why: tuple[Any, ...]
-    ) -> None:
+    def missed(self, pattern: Pattern, goals: Goals, path: Path, value: Value | None, why: Reason) -> None:
         """Notes a failure of `pattern`; `goals` are those that were still to come."""
         if self.misses is None:
             return
@@ -94,8 +100,8 @@ def match(
     value: Value,
     users: Callable[[Value], int] | None = None,
     misses: list[Miss] | None = None,
-    bound: dict[str, Any] | None = None,
-) -> dict[str, Any] | None:
+    bound: Bound | None = None,
+) -> Bound | None:
     """What the holes of `pattern` hold if `value` is an instance of it; None if it is not.
 
     Args:
@@ -107,7 +113,7 @@ def match(
     return _solve((pattern, value, (), None), {} if bound is None else dict(bound), search)
 
 
-def _solve(goals: Goals, bound: dict[str, Any], search: Search) -> dict[str, Any] | None:
+def _solve(goals: Goals, bound: Bound, search: Search) -> Bound | None:
     while goals is not None:
         pattern, value, path, goals = goals
         kind = type(pattern)
@@ -131,7 +137,7 @@ def _solve(goals: Goals, bound: dict[str, Any], search: Search) -> dict[str, Any
     return bound
 
 
-def _first(branches: list[Goals], bound: dict[str, Any], search: Search) -> dict[str, Any] | None:
+def _first(branches: list[Goals], bound: Bound, search: Search) -> Bound | None:
     for branch in branches:
         found = _solve(branch, dict(bound), search)
         if found is not None:
@@ -159,7 +165,7 @@ def _of_constants(value: Value | None) -> Why:
     return None if is_of_constants(value.op, operands) else ("not all operands are constants",)
 
 
-def _leaf(pattern: Any, value: Any, bound: dict[str, Any], search: Search) -> Why:  # noqa: C901, PLR0912 - one branch for each kind of pattern
+def _leaf(pattern: Any, value: Any, bound: Bound, search: Search) -> Why:  # noqa: C901, PLR0912 - one branch for each kind of pattern
     """Binds a hole, a constant or a rest; the reason why it cannot be bound, or None."""
     name, kind = pattern.name, type(pattern)
     if name and name in bound:
@@ -200,7 +206,7 @@ def _found(name: str, value: Value | None, wanted: str) -> str:
     return f"{name}: found {there}, expected {wanted}" if name else f"found {there}, expected {wanted}"
 
 
-def _another(name: str, value: Any, known: Any) -> str:
+def _another(name: str, value: Any, known: Value) -> str:
     there = [shown_value(v) if v is None or type(v) is Value else repr(v) for v in (value, known)]
     return f"{name}: found {there[0]}, expected another value, which it stands for already: {there[1]}"
 
@@ -217,9 +223,7 @@ def _not_all(name: str, values: tuple[Value | None, ...], where: tuple[Predicate
 # ---------------------------------------------------------------------------------------------- operators
 
 
-def _enter(
-    pattern: Op, value: Any, path: tuple[Any, ...], goals: Goals, bound: dict[str, Any], search: Search
-) -> tuple[Why, Any]:
+def _enter(pattern: Op, value: Any, path: Path, goals: Goals, bound: Bound, search: Search) -> Further:
     """(reason, goals): why `value` is no such operator, or the goals that its operands add (a list of alternatives
     where the operands may change places)."""
     if value is None:
@@ -248,7 +252,7 @@ def _enter(
     return _operands(pattern, node, path, goals, bound, search)
 
 
-def _more(pattern: Op, value: Value, node: Value, bound: dict[str, Any]) -> Why:
+def _more(pattern: Op, value: Value, node: Value, bound: Bound) -> Why:
     """What few patterns ask of an operator: its type, predicates, names that it has already."""
     if pattern.type is not None:
         why = pattern.type.refuses(value, bound)
@@ -264,7 +268,7 @@ def _more(pattern: Op, value: Value, node: Value, bound: dict[str, Any]) -> Why:
     return None
 
 
-def _bodies(pattern: Op, node: Value, path: tuple[Any, ...], goals: Goals, search: Search) -> tuple[Why, Goals]:
+def _bodies(pattern: Op, node: Value, path: Path, goals: Goals, search: Search) -> tuple[Why, Goals]:
     """The goals that the patterns of bodies add."""
     names = BODIES[node.op]
     for name, wanted in pattern.bodies:
@@ -281,7 +285,7 @@ def _bodies(pattern: Op, node: Value, path: tuple[Any, ...], goals: Goals, searc
     return None, goals
 
 
-def _attributes(pattern: Op, value: Value, bound: dict[str, Any]) -> Why:
+def _attributes(pattern: Op, value: Value, bound: Bound) -> Why:
     given = dict(value.attributes)
     seen = 0
     for name, wanted in pattern.attributes:
@@ -324,9 +328,7 @@ def attribute_of(value: Value, name: str) -> Any:
     return schema_default(value.op, name) if found is None else found
 
 
-def _operands(
-    pattern: Op, node: Value, path: tuple[Any, ...], goals: Goals, bound: dict[str, Any], search: Search
-) -> tuple[Why, Any]:
+def _operands(pattern: Op, node: Value, path: Path, goals: Goals, bound: Bound, search: Search) -> Further:
     wanted, at = pattern.operands, pattern.rest_at
     given: tuple[Any, ...] = node.inputs
     count, size, commutes = len(given), len(wanted), node.op in COMMUTATIVE
@@ -359,8 +361,8 @@ def _operands(
 
 
 def _at_once(
-    wanted: tuple[Pattern, ...], given: tuple[Any, ...], goals: Goals, bound: dict[str, Any], search: Search
-) -> tuple[Why, Any]:
+    wanted: tuple[Pattern, ...], given: tuple[Any, ...], goals: Goals, bound: Bound, search: Search
+) -> Further:
     """The goals of operands in this order, where nobody asks how far the match came: leaves are bound at once, so that
     most of what fails does so here."""
     part: Any
@@ -379,8 +381,8 @@ def _at_once(
 
 
 def _any_order(
-    wanted: tuple[Pattern, ...], given: tuple[Value | None, ...], at: int | None, path: tuple[Any, ...], goals: Goals
-) -> tuple[Why, Any]:
+    wanted: tuple[Pattern, ...], given: tuple[Value | None, ...], at: int | None, path: Path, goals: Goals
+) -> Further:
     """The goals of three operands and more, in every order whose operators fit; what is left goes to the rest."""
     fixed = [w for i, w in enumerate(wanted) if i != at]
     if len(given) < len(fixed) or (at is None and len(given) > len(fixed)):

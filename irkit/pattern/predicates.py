@@ -15,6 +15,9 @@ from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT
 from irkit.errors import AbsentError, TypeRuleError
 
+Bound = dict[str, Any]
+"""What the names of a pattern hold: a value, several, an attribute or a size. The rule knows which it is: hence Any."""
+
 Predicate = Callable[[Any], bool]
 """A condition on what a hole is to hold: a Value, or an attribute's value. Its name is what `explain` reports."""
 
@@ -36,7 +39,7 @@ class Is:
     def __name__(self) -> str:
         return self.name
 
-    def __call__(self, found: Any) -> bool:
+    def __call__(self, found: object) -> bool:
         return self.test(found)
 
 
@@ -167,7 +170,7 @@ class Typed:
             return False
         return not self.ranks or len(type_.shape) in self.ranks
 
-    def refuses(self, value: Value, bound: dict[str, Any]) -> str:
+    def refuses(self, value: Value, bound: Bound) -> str:
         """Why a value has another type, or an empty string; named dimensions are added to `bound`."""
         type_ = value.type
         if not isinstance(type_, Tensor):
@@ -178,7 +181,7 @@ class Typed:
             return f"found rank {len(type_.shape)}, expected {' or '.join(map(str, sorted(self.ranks)))}"
         return "" if self.shape is None else self._refuses_shape(type_, bound)
 
-    def _refuses_shape(self, type_: Tensor, bound: dict[str, Any]) -> str:
+    def _refuses_shape(self, type_: Tensor, bound: Bound) -> str:
         wanted, given = self.shape or (), type_.shape
         if wanted and wanted[0] is ...:
             wanted = wanted[1:]
@@ -215,7 +218,9 @@ class Typed:
 
 
 def typed_predicate(
-    dtype: Any = None, rank: int | Iterable[int] | None = None, shape: Iterable[Any] | None = None
+    dtype: DType | str | Iterable[DType | str] | None = None,
+    rank: int | Iterable[int] | None = None,
+    shape: Iterable[Any] | None = None,
 ) -> Typed | None:
     """What `hole(dtype=, rank=, shape=)` asks for; None where it asks for nothing.
 
@@ -231,7 +236,7 @@ def typed_predicate(
     return Typed(_dtypes(dtype), _ranks(rank), _shape(shape))
 
 
-def _dtypes(dtype: Any) -> frozenset[DType]:
+def _dtypes(dtype: DType | str | Iterable[DType | str] | None) -> frozenset[DType]:
     chosen: set[DType] = set()
     for each in () if dtype is None else (dtype,) if isinstance(dtype, str | DType | int) else dtype:
         try:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
@@ -105,7 +104,7 @@ class _Writer:
             return repr(number)
         return self.line(_word(value, "c"), lambda name: f"const({name!r}, rank={value.rank})")
 
-    def line(self, word: str, code: Any) -> str:
+    def line(self, word: str, code: Callable[[str], str]) -> str:
         """A line that gives something a name."""
         self.taken[word] += 1
         name = word if self.taken[word] == 1 else f"{word}_{self.taken[word]}"

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 import attrs
+import sympy
 
 from irkit import dims
 from irkit.build import retyping
@@ -42,6 +43,15 @@ REMEMBERED = 1 << 14
 
 _OP = attrgetter("op")
 
+Result = Value | tuple[Value, ...]
+"""What stands for a value: another, or one for each result of an operator with several."""
+
+Fired = tuple[Any, Rule]
+"""What a rule made, and the rule."""
+
+Heads = str | tuple[str | None, ...]
+"""The operator of a value that has no operands, or with those of its operands."""
+
 Attempts = tuple[tuple[Rule, Pattern, tuple[Guard, ...]], ...]
 """Rules that may match, each with what its pattern comes to there, and cheap conditions that are necessary for it."""
 
@@ -57,7 +67,7 @@ class Index:
         anywhere = any(ops is None for _, ops in self._roots)
         self.roots = None if anywhere else frozenset(op for _, ops in self._roots for op in ops or ())
         self._by_op: dict[str, Rules] = {}
-        self._candidates: dict[Any, Attempts] = {}
+        self._candidates: dict[Heads, Attempts] = {}
 
     def candidates(self, value: Value) -> Attempts:
         """The rules that may match, in the order of the rule set, judged by the operator of the value and those of
@@ -259,7 +269,7 @@ class Sweep:
         if self.plan.asks_users and type(new) is Value:
             self._olds.setdefault(new, []).append(old)
 
-    def settle(self, root: Value, fired: tuple[Any, Rule] | None = None, rebuilt: Value | None = None) -> None:
+    def settle(self, root: Value, fired: Fired | None = None, rebuilt: Value | None = None) -> None:
         """Settles `root` and what it reaches, operands first. A replacement is itself settled before it stands for
         anything. `fired` is the replacement of `root`, where that is known, or of `rebuilt`, which is `root` over
         settled operands. Written with a stack: depth is decided by the input."""
@@ -291,7 +301,7 @@ class Sweep:
             if fired is not None:
                 self.push(stack, fired, (value,) if rebuilt is value else (value, rebuilt), trail)
 
-    def push(self, stack: list[Any], fired: tuple[Any, Rule], waiting: tuple[Value, ...], trail: Trail) -> None:
+    def push(self, stack: list[Any], fired: Fired, waiting: tuple[Value, ...], trail: Trail) -> None:
         """Puts a replacement on the stack, and below it the values that wait for what it becomes."""
         replacement, rule = fired
         self.fired_rules.add(rule.name)
@@ -309,7 +319,7 @@ class Sweep:
             return tuple(self.swaps.get(v, v) for v in value)
         return self.swaps.get(value, value)
 
-    def step(self, value: Value, trail: Trail) -> tuple[Value, tuple[Any, Rule] | None]:
+    def step(self, value: Value, trail: Trail) -> tuple[Value, Fired | None]:
         """(rebuilt, fired): the value over settled operands, and the rule that fires at it, with what it makes.
         Where none does, the value is settled."""
         swaps = self.swaps
@@ -332,7 +342,7 @@ class Sweep:
                 self.note(value, rebuilt)
         return rebuilt, fired
 
-    def fired(self, value: Value, rules: Attempts) -> tuple[Any, Rule] | None:
+    def fired(self, value: Value, rules: Attempts) -> Fired | None:
         """The first of the rules that applies to a value, with what it makes of it."""
         kept_back = self._kept_back
         for rule, pattern, conditions in rules:
@@ -389,7 +399,7 @@ class Sweep:
 
     # ------------------------------------------------------------------------------------------ one rule
 
-    def applied(self, rule: Rule, pattern: Pattern, value: Value) -> Any:
+    def applied(self, rule: Rule, pattern: Pattern, value: Value) -> Result | None:
         """What the rule makes of `value`, an instance of `pattern`, checked; None where it is none, or declined."""
         bound = match(pattern, value, self.users if self.plan.asks_users else None)  # kept, it would be a cycle
         if bound is None:
@@ -470,12 +480,12 @@ def may_use(user: Value, value: Value) -> bool:
     return True
 
 
-def symbols_of(graph: Graph) -> frozenset[Any]:
+def symbols_of(graph: Graph) -> frozenset[sympy.Symbol]:
     """The symbols that the types of the graph's parameters bind."""
     return frozenset(s for v in graph.params for d in dims_of(v.type) for s in bound_by(d))
 
 
-def bound_by(dim: Any) -> tuple[Any, ...]:
+def bound_by(dim: Any) -> tuple[sympy.Symbol, ...]:
     """The symbol whose value follows from that of the dimension, in a tuple; () where none does."""
     found = dims.symbols_of(dim)
     if len(found) != 1 or dim is found[0]:

@@ -12,6 +12,7 @@ from irkit.core.vocabulary import CONSTANT
 from irkit.errors import GraphError
 from irkit.pattern import Miss, match
 from irkit.pattern.heads import describe, root_ops, size
+from irkit.pattern.matching import Path
 from irkit.pattern.predicates import shown_value
 from irkit.rewriting.driver import symbols_of
 from irkit.rewriting.joint_rules import instances
@@ -36,7 +37,7 @@ class Explanation:
     applies: bool
     matched: bool
     reason: str
-    path: tuple[Any, ...] = ()
+    path: Path = ()
     at: Value | None = None
     near: float = 1.0
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
+import sympy
 
 from irkit.build import retyping
 from irkit.core import walk
@@ -21,6 +22,7 @@ from irkit.core.origins import NOWHERE
 from irkit.errors import TypeRuleError
 from irkit.pattern import Constant, Hole, Op, Pattern, match
 from irkit.pattern.heads import root_ops
+from irkit.pattern.predicates import Bound
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
 from irkit.rewriting.type_checks import contract_error, refuse_other_type
 
@@ -41,7 +43,9 @@ class Joint:
     last: int
 
 
-def together(graph: Graph, rules: Rules, symbols: Callable[[], frozenset[Any]]) -> tuple[Graph, tuple[str, ...]]:
+def together(
+    graph: Graph, rules: Rules, symbols: Callable[[], frozenset[sympy.Symbol]]
+) -> tuple[Graph, tuple[str, ...]]:
     """(graph, names): the graph with rules of several roots applied wherever they match, once; and which did. The very
     same object where none does."""
     places: dict[Value, int] = {}
@@ -78,7 +82,7 @@ def applied(
     value: Value,
     graph: Graph,
     places: Mapping[Value, int],
-    symbols: Callable[[], frozenset[Any]],
+    symbols: Callable[[], frozenset[sympy.Symbol]],
     stretches: Sequence[tuple[int, int]],
 ) -> Joint | None:
     """What a rule with several roots makes of `value` and what stands beside it; None where it does not apply."""
@@ -106,7 +110,7 @@ def applied(
 
 def instances(
     rule: Rule, value: Value, users_of: Mapping[Value, tuple[Value, ...]], users: Users
-) -> Iterator[tuple[tuple[Value, ...], dict[str, Any]]]:
+) -> Iterator[tuple[tuple[Value, ...], Bound]]:
     """(roots, bound) of every way in which the patterns of a rule match `value` and values that share its operands."""
     bound = match(rule.pattern, value, users)
     if bound is not None:
@@ -114,8 +118,8 @@ def instances(
 
 
 def _more(
-    roots: tuple[Value, ...], bound: dict[str, Any], others: tuple[Pattern, ...], users_of: Any, users: Users
-) -> Iterator[tuple[tuple[Value, ...], dict[str, Any]]]:
+    roots: tuple[Value, ...], bound: Bound, others: tuple[Pattern, ...], users_of: Any, users: Users
+) -> Iterator[tuple[tuple[Value, ...], Bound]]:
     if not others:
         yield roots, bound
         return

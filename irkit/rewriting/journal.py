@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import attrs
 
@@ -13,7 +12,7 @@ from irkit.core.walk import post_order
 from irkit.errors import RewriteError
 from irkit.pattern.heads import names_of
 from irkit.rewriting.explanations import line_of, source_comment
-from irkit.rewriting.face import rewrite
+from irkit.rewriting.face import Made, rewrite
 from irkit.rewriting.rules import Decline, Match, Rule, Rules, decline
 
 
@@ -44,7 +43,7 @@ def with_journal(rules: Rules | Rule, journal: list[Applied], most: int | None =
 def _journaled(rule: Rule, journal: list[Applied], most: int | None) -> Rule:
     holes = frozenset().union(*map(names_of, (rule.pattern, *rule.others)))
 
-    def function(m: Match) -> Any:
+    def function(m: Match) -> Made:
         if most is not None and len(journal) >= most:
             return decline("no more applications are wanted")
         start = time.perf_counter()
@@ -59,7 +58,7 @@ def _journaled(rule: Rule, journal: list[Applied], most: int | None) -> Rule:
     return attrs.evolve(rule, function=function)
 
 
-def _values(found: Any) -> Iterable[Value]:
+def _values(found: Made) -> Iterable[Value]:
     return [v for v in (found if isinstance(found, tuple) else (found,)) if isinstance(v, Value)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
 
 import attrs
 
@@ -20,7 +20,7 @@ class Numbering:
     """A local table of the values of one closed graph, by operator, operands, attributes and bodies."""
 
     def __init__(self) -> None:
-        self._first: dict[Any, Value] = {}
+        self._first: dict[Hashable, Value] = {}
 
     def first(self, value: Value) -> Value:
         """The first value this was asked for that equals `value`: `value` itself where there is none.
@@ -48,7 +48,7 @@ class Numbering:
         return found if found is not None and found.type == value.type else None
 
 
-def key_of(value: Value) -> Any:
+def key_of(value: Value) -> Hashable:
     """Equal for values of which one may stand for the other, their types apart; None for those that equal no other."""
     op, given = value.op, value.attributes
     if op in UNSHARED:
@@ -76,9 +76,9 @@ class Bodies:
     """Which graph stands for each body, by its key, so that a body held in many places is worked on once. Bodies are
     kept beside what stands for them: keys are good for as long as they live."""
 
-    known: dict[Any, tuple[Graph, Graph]] = attrs.field(factory=dict)
+    known: dict[Hashable, tuple[Graph, Graph]] = attrs.field(factory=dict)
 
-    def key(self, body: Graph) -> Any:
+    def key(self, body: Graph) -> Hashable:
         """Equal for bodies that may stand for one another: same structure over the same dimension symbols."""
         return (body.token, body.symbols_used)
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import attrs
 import numpy as np
+import sympy
 
 from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import dims_of
+from irkit.dims import Dim
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.pattern import Pattern, Rest
 from irkit.pattern.heads import (
@@ -23,6 +25,7 @@ from irkit.pattern.heads import (
     holds_itself,
     names_of,
 )
+from irkit.pattern.predicates import Bound
 
 
 @attrs.frozen
@@ -51,8 +54,8 @@ class Match:
     def __init__(
         self,
         root: Value,
-        bound: dict[str, Any],
-        symbols: Callable[[], frozenset[Any]] = frozenset,
+        bound: Bound,
+        symbols: Callable[[], frozenset[sympy.Symbol]] = frozenset,
         roots: tuple[Value, ...] = (),
     ) -> None:
         self.__dict__ = bound  # parts are plain attributes, which Python finds fastest
@@ -72,20 +75,20 @@ class Match:
         """What a part of the pattern holds, or `default` where the alternative that matched has no such part."""
         return self.__dict__.get(name, default)
 
-    def binders(self, sizes: Iterable[Any], *candidates: Value) -> tuple[Value, ...]:
+    def binders(self, sizes: Iterable[Dim], *candidates: Value) -> tuple[Value, ...]:
         """The `candidates` whose types are needed to bind a symbol of `sizes` that no parameter's type binds."""
         return self._bind(sizes, candidates)[0]
 
-    def is_bound(self, sizes: Iterable[Any], *candidates: Value) -> bool:
+    def is_bound(self, sizes: Iterable[Dim], *candidates: Value) -> bool:
         """True where every symbol of `sizes` is bound by a parameter's type or by that of a candidate."""
         return not self._bind(sizes, candidates)[1]
 
-    def binding(self, sizes: Iterable[Any], *candidates: Value) -> tuple[Value, ...] | None:
+    def binding(self, sizes: Iterable[Dim], *candidates: Value) -> tuple[Value, ...] | None:
         """As `binders`; None where something binds no symbol of `sizes`."""
         found, left = self._bind(sizes, candidates)
         return None if left else found
 
-    def _bind(self, sizes: Iterable[Any], candidates: tuple[Value, ...]) -> tuple[tuple[Value, ...], set[Any]]:
+    def _bind(self, sizes: Iterable[Dim], candidates: tuple[Value, ...]) -> tuple[tuple[Value, ...], set[sympy.Symbol]]:
         left = {s for d in sizes for s in dims.symbols_of(d)}
         if left:
             left -= self._symbols()
@@ -167,7 +170,7 @@ def rule(
     return made
 
 
-def refuse_impossible(pattern: Any) -> None:
+def refuse_impossible(pattern: object) -> None:
     """Raises TypeRuleError for what is no pattern of a value, or one that no value matches."""
     if not isinstance(pattern, Pattern):
         raise TypeRuleError(
@@ -198,7 +201,7 @@ def _refuse_names(patterns: tuple[Pattern, ...]) -> None:
         )
 
 
-def _refuse_function(function: Any) -> None:
+def _refuse_function(function: object) -> None:
     if not callable(function):
         raise TypeRuleError(f"{function!r} is no function of a match", hint="write @rule(pattern) above a function")
     try:

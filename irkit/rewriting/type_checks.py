@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
 
 from irkit import dims
 from irkit.contract.sizes import check_sizes
@@ -32,7 +31,7 @@ def contract_error(rule: Rule, value: Value, what: str, ir: str = "", hint: str 
     return RewriteError(f"the rule {rule.name} {what}", ir=ir or repr(value), source=str(value.origin), hint=hint)
 
 
-def refuse_other_type(rule: Rule, value: Value, new: Any, old: Type, graph: Graph) -> None:
+def refuse_other_type(rule: Rule, value: Value, new: Value, old: Type, graph: Graph) -> None:
     """Raises RewriteError where a rule gives something else than a value for one of type `old`, or a value that has
     another type at some sizes that the graph, and the operators of what is replaced, allow."""
     if type(new) is not Value:
@@ -57,7 +56,7 @@ def refuse_other_type(rule: Rule, value: Value, new: Any, old: Type, graph: Grap
 def valued(type: Type, sizes: Mapping[str, int]) -> Type:
     """The type with numbers for its symbols, where they have one."""
 
-    def number(dim: Any) -> Any:
+    def number(dim: Dim) -> Dim:
         return dim if any(dims.label(s) not in sizes for s in dims.symbols_of(dim)) else dims.evaluate(dim, sizes)
 
     return map_dims(type, number)
@@ -101,7 +100,7 @@ def takes(value: Value, sizes: Mapping[str, int]) -> bool:
     return True
 
 
-def padded(value: Value) -> Iterator[tuple[Any, Any]]:
+def padded(value: Value) -> Iterator[tuple[Dim, Dim]]:
     """(dimension by its operands, dimension of the result) for each axis that a Pad with constant numbers changes."""
     x, pads, *more = value.inputs
     axes = more[1] if len(more) > 1 else None

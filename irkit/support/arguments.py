@@ -5,25 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from irkit.errors import IrkitError
 
 
-def path_of(given: Any, error: type[IrkitError]) -> Path:
+def path_of(given: object, error: type[IrkitError]) -> Path:
     """The path that a text or path object names. Raises `error` for anything else."""
     if isinstance(given, str) or (isinstance(given, os.PathLike) and isinstance(os.fspath(given), str)):
         return Path(given)
     raise error(f"{brief(given)} is no path", hint='give a text or a pathlib.Path: "model.onnx"')
 
 
-def require_texts(given: Any, what: str, error: type[IrkitError]) -> None:
+def require_texts(given: object, what: str, error: type[IrkitError]) -> None:
     """Raises `error` for what is no list of texts."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise error(f"{what} is {brief(given)}, and must be a list of texts")
 
 
-def brief(given: Any) -> str:
+def brief(given: object) -> str:
     """What something is, in a few words."""
     if given is None or isinstance(given, bool | int | float | str | bytes):
         text = repr(given)

@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from irkit.errors import SerializeError
 
@@ -160,7 +160,7 @@ def is_locked(descriptor: int, *, claim: bool) -> bool:
     return False
 
 
-def write_together(file: IO[bytes], pieces: Sequence[Any]) -> None:
+def write_together(file: IO[bytes], pieces: Sequence[bytes | memoryview]) -> None:
     """Writes buffers of bytes one after the other, in one call of the system where it has such a call: a file of a few
     megabytes takes half the time that one call for each takes."""
     if not hasattr(os, "writev"):

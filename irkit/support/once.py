@@ -19,10 +19,10 @@ class once(Generic[T]):
         self._function, self._name, self.__doc__ = function, function.__name__, function.__doc__
 
     @overload
-    def __get__(self, instance: None, owner: Any) -> once[T]: ...
+    def __get__(self, instance: None, owner: type) -> once[T]: ...
     @overload
-    def __get__(self, instance: object, owner: Any) -> T: ...
-    def __get__(self, instance: Any, owner: Any) -> Any:
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: Any, owner: type) -> Any:
         """What the function finds; from now on Python finds it in the object, and does not ask here."""
         if instance is None:
             return self
@@ -33,7 +33,7 @@ class once(Generic[T]):
 class once_watched(once[T]):
     """As `once`, for an object that may be `watched`: there `check()` is called each time before the value is given."""
 
-    def __get__(self, instance: Any, owner: Any) -> Any:
+    def __get__(self, instance: Any, owner: type) -> Any:
         """What the function finds. Of an object that nothing watches, Python finds it from now on in the object."""
         if instance is None or not instance.watched:
             return super().__get__(instance, owner)

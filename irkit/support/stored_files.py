@@ -12,7 +12,6 @@ import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -58,7 +57,7 @@ class StoredFile:
             found += more
         return found
 
-    def fill(self, buffer: Any, start: int) -> None:
+    def fill(self, buffer: bytearray | memoryview, start: int) -> None:
         """Reads into a buffer, whole. Raises StaleError where the file was written, or is shorter than it was."""
         self.check()
         rest = memoryview(buffer)

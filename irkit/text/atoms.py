@@ -6,8 +6,10 @@ import math
 from typing import Any
 
 import attrs
+import sympy
 
 from irkit import dims
+from irkit.core.attributes import Attributes
 from irkit.core.blobs import Blob, blob
 from irkit.core.literals import array_of, finite, unquoted_bytes
 from irkit.core.types import DType, Optional, Sequence, Tensor, Tuple, Type
@@ -33,8 +35,8 @@ class Atoms:
     """
 
     contents: Contents
-    signed: dict[str, Any] = attrs.field(factory=dict)
-    fresh: dict[str, Any] = attrs.field(factory=dict)
+    signed: dict[str, sympy.Symbol] = attrs.field(factory=dict)
+    fresh: dict[str, sympy.Symbol] = attrs.field(factory=dict)
     dims: dict[str, Dim] = attrs.field(factory=dict)
     types: dict[str, Tensor] = attrs.field(factory=dict)
 
@@ -111,7 +113,7 @@ class Atoms:
 
     # -- attributes
 
-    def attributes(self, c: Cursor) -> tuple[tuple[str, Any], ...]:
+    def attributes(self, c: Cursor) -> Attributes:
         """axis = 1, perm = [0, 1]}, sorted by name"""
         found: dict[str, Any] = {}
 

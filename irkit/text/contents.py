@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
 
 import attrs
 import numpy as np
@@ -17,24 +16,27 @@ from irkit.errors import ParseError
 from irkit.support.arguments import path_of
 from irkit.text.side_file import Stored, read_side_file
 
+Find = Callable[[str | int, str], object]
+"""(label, public name) -> what is held under them, or None."""
+
 Contents = Callable[[str | int, str, Tensor], Blob]
 """(label, public name, type) -> the blob. The label is `blob#...`, a name, or a number. Raises LookupError."""
 
 
-def contents_of(source: Any) -> Contents:
+def contents_of(source: object) -> Contents:
     """The contents that a graph, a mapping from name, number or hash, or a side file hold; with None, there are none.
 
     One label gives one blob.
     """
     if source is None:
-        find: Callable[[str | int, str], Any] = lambda label, name: None  # noqa: E731
+        find: Find = lambda label, name: None  # noqa: E731
     elif isinstance(source, Graph):
         find = of_graph(source)
     elif isinstance(source, Mapping):
         find = of_mapping(source)
     else:
         find = of_mapping(read_side_file(path_of(source, ParseError)))
-    found: dict[Any, Blob] = {}
+    found: dict[Hashable, Blob] = {}
 
     def content(label: str | int, name: str, type_: Tensor) -> Blob:
         key = (label, name, type_)
@@ -55,11 +57,11 @@ def shown(label: str | int) -> str:
     return f"blob {quoted_text(label) if isinstance(label, str) else label}"
 
 
-def of_graph(graph: Graph) -> Callable[[str | int, str], Any]:
+def of_graph(graph: Graph) -> Find:
     """The large blobs of a graph, by the labels that they have in its text, or by their hashes."""
     labels = large_blobs(graph)
 
-    def find(label: str | int, name: str) -> Any:
+    def find(label: str | int, name: str) -> object:
         if isinstance(label, int):
             return labels.get(str(label))
         if label.startswith("blob#"):
@@ -71,10 +73,10 @@ def of_graph(graph: Graph) -> Callable[[str | int, str], Any]:
     return find
 
 
-def of_mapping(given: Mapping[Any, Any]) -> Callable[[str | int, str], Any]:
+def of_mapping(given: Mapping[object, object]) -> Find:
     """The arrays or blobs of a mapping; by hash, or by public name, or by the number of the label."""
 
-    def find(label: str | int, name: str) -> Any:
+    def find(label: str | int, name: str) -> object:
         digest = label.removeprefix("blob#") if isinstance(label, str) and label.startswith("blob#") else None
         keys = (digest, name or None) if digest else (label, str(label), name or None)
         return next((given[key] for key in keys if key is not None and key in given), None)
@@ -82,7 +84,7 @@ def of_mapping(given: Mapping[Any, Any]) -> Callable[[str | int, str], Any]:
     return find
 
 
-def fitting(what: Any, label: str | int, name: str, type_: Tensor) -> Blob:
+def fitting(what: object, label: str | int, name: str, type_: Tensor) -> Blob:
     """What was found, as a blob of that name. Raises LookupError where it has another type."""
     given = what.blob(type_) if isinstance(what, Stored) else what
     found = given if isinstance(given, Blob) else blob(np.asarray(given))

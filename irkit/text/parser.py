@@ -7,13 +7,13 @@ bounded in size, in depth and in numbers, and whatever is wrong with it is a Par
 from __future__ import annotations
 
 import difflib
-from typing import Any
 
 import attrs
 from pyrsistent import pmap
 
 from irkit import dims
 from irkit.core import ir
+from irkit.core.attributes import Attributes
 from irkit.core.ir import Fact, Graph, Port, Signature, Value
 from irkit.core.printer import BODY_WORDS, UNNAMED
 from irkit.core.types import Type
@@ -32,7 +32,7 @@ CHARACTERS = 1 << 29
 ROLES = ("input", "state", "param")
 
 
-def parse(text: str, blobs: Any = None) -> Graph:
+def parse(text: str, blobs: object = None) -> Graph:
     """The graph that a text stands for.
 
     Args:
@@ -92,7 +92,7 @@ class _Pending:
     type: Type
     op: str
     inputs: tuple[Value | None, ...]
-    attributes: tuple[tuple[str, Any], ...]
+    attributes: Attributes
     bodies: list[Graph] = attrs.field(factory=list)
 
 

@@ -87,8 +87,8 @@ class Scope:
     graph: Graph
     vocabulary: frozenset[str] | None
     own: frozenset[Value]
-    bound: set[Any]
-    by_params: frozenset[Any]
+    bound: set[sympy.Symbol]
+    by_params: frozenset[sympy.Symbol]
     by_name: dict[str, Any]
     inferred: Any = None
 
@@ -104,7 +104,7 @@ class _Verifier:
     """Visits each graph of the nest once."""
 
     vocabulary: frozenset[str] | None
-    free: dict[int, frozenset[Any]] = attrs.field(factory=dict)
+    free: dict[int, frozenset[sympy.Symbol]] = attrs.field(factory=dict)
 
     def graph(self, graph: Graph, outermost: bool = False) -> frozenset[sympy.Symbol]:
         """The symbols that the graph's ShapeVectors take from outside, after all laws were found kept."""
@@ -116,7 +116,7 @@ class _Verifier:
                 what = f"law {number} ({title}) is broken by graph {graph.name}: {complaint}"
                 raise VerifyError(what, hint=HINTS[number])
         scope = Scope.of(graph, self.vocabulary)
-        free: set[Any] = set()
+        free: set[sympy.Symbol] = set()
         for value in graph.order:
             for number, title, law in VALUE_LAWS:
                 complaint = law(scope, value)
@@ -380,15 +380,15 @@ def symbols_in(type_: Type) -> tuple[sympy.Symbol, ...]:
     return tuple(s for d in dims_of(type_) if type(d) is not int for s in dims.symbols_of(d))
 
 
-def bound_by(value: Value) -> frozenset[Any]:
+def bound_by(value: Value) -> frozenset[sympy.Symbol]:
     """The symbols that a value's operands bind for it."""
     return frozenset(s for v in value.inputs if v is not None for s in symbols_in(v.type))
 
 
-def unbound(scope: Scope, value: Value, inner: Iterable[frozenset[Any]]) -> frozenset[sympy.Symbol]:
+def unbound(scope: Scope, value: Value, inner: Iterable[frozenset[sympy.Symbol]]) -> frozenset[sympy.Symbol]:
     """The symbols of a ShapeVector, or of those in the bodies, that neither a parameter nor an operand binds."""
     wanted = {s for symbols in inner for s in symbols}
-    scalars: set[Any] = set()
+    scalars: set[sympy.Symbol] = set()
     if value.op == SHAPE_VECTOR:
         found = dict(value.attributes)
         scalars = {s for d in found.get("scalars", ()) for s in dims.symbols_of(d)}

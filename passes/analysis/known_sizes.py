@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import attrs
 import numpy as np
+import sympy
 
 from irkit import dims
 from irkit.build import const, op, shape_vector
@@ -26,7 +26,7 @@ class Sizes:
     dims: tuple[Dim, ...]
     rank: int
     binders: tuple[Value, ...] = ()
-    scalars: tuple[tuple[Any, Value], ...] = ()
+    scalars: tuple[tuple[sympy.Symbol, Value], ...] = ()
 
     @property
     def symbolic(self) -> bool:
@@ -85,7 +85,9 @@ def is_bound(m: Match, sizes: Iterable[Dim], *sources: Sizes) -> bool:
     return m.is_bound(others, *candidates)
 
 
-def _parts(sizes: tuple[Dim, ...], sources: tuple[Sizes, ...]) -> tuple[dict[Any, Value], list[Any], list[Value]]:
+def _parts(
+    sizes: tuple[Dim, ...], sources: tuple[Sizes, ...]
+) -> tuple[dict[sympy.Symbol, Value], list[sympy.Symbol], list[Value]]:
     """(the scalars whose content symbols of the sizes are, the other symbols, the binders of the sources)"""
     symbols = dict.fromkeys(s for d in sizes for s in dims.symbols_of(d))
     scalars = {s: v for source in sources for s, v in source.scalars if s in symbols}

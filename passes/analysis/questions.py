@@ -65,7 +65,7 @@ def _zero(value: Value, negative: bool) -> bool:
     return not value.dtype.is_float or bool(np.signbit(np.float64(found))) is negative
 
 
-def is_known(shape: tuple[Dim, ...]) -> bool:
+def is_known(shape: tuple[Any, ...]) -> bool:
     """True where no dimension is a fresh symbol."""
     return not any_fresh(shape)
 
@@ -135,7 +135,7 @@ def trailing_axis(axes: Value, x: Value) -> int | None:
     return places[0] if places == tuple(range(rank - len(places), rank)) else None
 
 
-def vector(numbers: Any) -> Value:
+def vector(numbers: Iterable[Dim]) -> Value:
     """A constant vector of int64."""
     return const(np.array(list(numbers), dtype=np.int64))
 

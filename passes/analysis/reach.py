@@ -211,7 +211,7 @@ def sees_first(mask: Value | None, depth: int = DEEP) -> bool:
     return found is not None and all(number > -np.inf for number in found)
 
 
-def at_first(value: Value | None, depth: int = DEEP) -> tuple[Any, ...] | None:
+def at_first(value: Value | None, depth: int = DEEP) -> tuple[float, ...] | None:
     """The few numbers that stand at the first place of the last axis; None where they are many or not known."""
     if value is None or depth == 0 or not isinstance(value.type, Tensor):
         return None
@@ -223,7 +223,7 @@ def at_first(value: Value | None, depth: int = DEEP) -> tuple[Any, ...] | None:
         return (value.dtype.numpy.type(0),) if _is_cleared(value) else at_first(value.inputs[0], depth - 1)
     if value.op in ANSWERS and (answer := _compared(value)) is not None:
         return (answer,)
-    found: list[tuple[Any, ...]] = []
+    found: list[tuple[float, ...]] = []
     for each in value.inputs if value.op in _POINTWISE or value.op == "Cast" else (None,):
         known = at_first(each, depth - 1)
         if known is None:
@@ -244,7 +244,7 @@ def _compared(value: Value) -> bool | None:
     return None if ends is None else comparison_result(value.op, *ends)
 
 
-def _column(blob: Blob) -> tuple[Any, ...] | None:
+def _column(blob: Blob) -> tuple[float, ...] | None:
     if not 0 < blob.size <= TABLE or blob.dtype not in PLAIN:
         return None
     found = np.unique(blob.array[..., :1] if blob.shape else blob.array)

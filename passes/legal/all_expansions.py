@@ -6,8 +6,6 @@ Legalization calls the functions themselves (`passes.legal.legalize.expanded`); 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
 
 import attrs
 from pyrsistent import pmap
@@ -15,7 +13,8 @@ from pyrsistent import pmap
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.pattern import Hole
-from irkit.rewriting.face import Match, Rule, decline
+from irkit.rewriting.face import Made, Match, Rule, decline
+from passes.analysis.expansions import Expansion
 from passes.legal.legalize import FLOAT64, is_double
 from passes.legal.opsets.onnx_functions import by_function, operators_with_body
 from passes.legal.opsets.operators import OLDER, plain_reshapes
@@ -26,7 +25,7 @@ from passes.legal.runtime.expansions import EXPANSIONS
 from passes.legal.runtime.misfused import fusion_rules
 from passes.legal.runtime.slices import SLICES
 
-Function = Callable[[Match, Value], Any]
+Function = Expansion
 
 COVERED = frozenset((
     "CastLike", "GroupNormalization", "SequenceMap", "SoftmaxCrossEntropyLoss", "Softplus",
@@ -55,7 +54,7 @@ def expansion(label: str, name: str, function: Function, below: int = 0, double:
     """The rule of one expansion, which declines where the function gives none. `double` leaves other element types
     to others."""
 
-    def replaced(m: Match) -> Any:
+    def replaced(m: Match) -> Made:
         if double and not any(isinstance(v.type, Tensor) and v.dtype is DType.DOUBLE for v in m.root.inputs[:1] if v):
             return decline("it is not of float64")
         found = function(m, m.root)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any
 
 from irkit.build.runtime import DEFINITIONS, defined_results
 from irkit.core import walk
@@ -12,15 +11,16 @@ from irkit.core.types import Tuple
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.pattern import Hole
-from irkit.rewriting.face import Match, Rule, decline, rewrite
+from irkit.rewriting.face import Made, Match, Rule, decline, rewrite
 from irkit.support.uncollected import without_collector
+from passes.analysis.expansions import Expanded
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import is_known
 from passes.targets import Target
 from passes.targets.targets import domain_of
 
 
-def by_definition(m: Match, value: Value) -> Any:
+def by_definition(m: Match, value: Value) -> Expanded:
     """What the definition of an operator makes of its operands: a value, or a tuple of values.
 
     None where irkit has no definition, or none for such operands, and where sizes in it are bound by nothing.
@@ -60,7 +60,7 @@ def written_out(graph: Graph, target: Target) -> Graph:
     if not holds_defined(graph):
         return graph
 
-    def function(m: Match) -> Any:
+    def function(m: Match) -> Made:
         if domain_of(m.root.op) in target.domains:
             return decline("the target has it")
         return by_definition(m, m.root) or decline("irkit has no definition of it for such operands")

@@ -16,7 +16,7 @@ is left as it is where everything in that definition runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import product, zip_longest
 from typing import Any
@@ -39,6 +39,7 @@ from irkit.rewriting.driver import Plan
 from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.support.uncollected import without_collector
+from passes.analysis.expansions import Expanded
 from passes.legal.definitions import by_definition
 from passes.legal.float64.determinants import DETERMINANTS
 from passes.legal.float64.functions import DOUBLES
@@ -265,7 +266,7 @@ class _Node:
 
     value: Value
 
-    def key(self) -> Any:
+    def key(self) -> Hashable:
         value = self.value
         operands = tuple(None if v is None else (v.type, v.blob and v.blob.key) for v in value.inputs)
         return value.op, value.attributes, operands, value.type
@@ -364,7 +365,7 @@ def is_double(value: Value) -> bool:
     return first is not None and isinstance(first.type, Tensor) and first.dtype is DType.DOUBLE
 
 
-def defined(m: Match, value: Value, target: Target) -> Value | None:
+def defined(m: Match, value: Value, target: Target) -> Expanded:
     """The operator by ONNX's own definition, or irkit's of one of ONNX Runtime's; None where there is none."""
     return by_function(m, value) or by_definition(m, value)
 

@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
-from typing import Any
 
 from irkit.errors import RewriteError
 from irkit.rewriting.rules import Rule, Rules
@@ -101,7 +100,7 @@ def with_limit(rules: Rules, limit: int) -> Rules:
     return tuple(r if r.name not in FOLDS else _folding(r, limit) for r in rules if limit or r.name not in FOLDS)
 
 
-def require_limit(limit: Any) -> None:
+def require_limit(limit: object) -> None:
     """Raises RewriteError for what is no number of elements."""
     if type(limit) is not int or limit < 0:
         raise RewriteError(f"constants of {limit!r} elements cannot be asked for", hint="give a number, 0 for none")

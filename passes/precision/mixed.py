@@ -11,9 +11,8 @@ stand only where a value passes from one type to the other, one for each value a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
 
 import attrs
 import numpy as np
@@ -24,6 +23,7 @@ from irkit.core.ir import Graph, Value, constant, param
 from irkit.core.types import HALVES, DType, Tensor, Tuple, Type
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import RewriteError, TypeRuleError
+from irkit.evaluation.interpreter import Feeds
 from irkit.ops.schemas import TYPE_STRINGS, OpSpec, spec, split_domain
 from passes.precision.risks import Measured, has_floats, limits, measure, result_types, risk
 
@@ -86,7 +86,7 @@ class Mixed:
         return "\n".join((*lines, *(f"  {note}" for note in self.notes)))
 
 
-def patterns(keep: Any) -> tuple[str, ...]:
+def patterns(keep: object) -> tuple[str, ...]:
     """The patterns of a keep-list. Raises RewriteError for what is no list of texts."""
     if isinstance(keep, str | bytes) or not isinstance(keep, Iterable):
         raise RewriteError(f"keep is {keep!r}", hint='give a list: ["Softmax", "lm_head"]')
@@ -103,7 +103,7 @@ class Precision:
     dtype: DType | str = DType.FLOAT16
     keep: tuple[str, ...] = attrs.field(default=(), converter=patterns)
     keep_io: bool = True
-    feeds: Any = None
+    feeds: Feeds | Sequence[Feeds] | None = None
     safety: float = 4.0
 
     @classmethod
@@ -126,7 +126,7 @@ def to_precision(
     *,
     keep: Iterable[str] = (),
     keep_io: bool = True,
-    feeds: Any = None,
+    feeds: Feeds | Sequence[Feeds] | None = None,
     safety: float = 4.0,
 ) -> Graph:
     """The graph computed in float16 or bfloat16 as far as that is safe; the very same object where it has no float32.
@@ -142,7 +142,7 @@ def mixed_precision(
     *,
     keep: Iterable[str] = (),
     keep_io: bool = True,
-    feeds: Any = None,
+    feeds: Feeds | Sequence[Feeds] | None = None,
     safety: float = 4.0,
 ) -> Mixed:
     """The graph in float16 or bfloat16, with the report of what stays in float32.
@@ -193,7 +193,7 @@ class Conversion:
         self.notes: dict[str, None] = {}
         self.casts = 0
         self.named: set[str] = set()
-        self._blobs: dict[Any, Blob] = {}
+        self._blobs: dict[Hashable, Blob] = {}
         self._bodies: dict[int, tuple[Graph, Graph]] = {}
 
     def graph_of(self, graph: Graph, keep_io: bool) -> Graph:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import attrs
 import numpy as np
@@ -12,9 +11,10 @@ import numpy as np
 from irkit import dims
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value
-from irkit.core.types import DType, Tensor, Tuple
+from irkit.core.types import DType, Tensor, Tuple, Type
 from irkit.dims import Dim
-from irkit.evaluation.interpreter import evaluate
+from irkit.evaluation.interpreter import Feeds, evaluate
+from irkit.evaluation.kernels.common import Content
 from passes.analysis.questions import axes_of
 from passes.legal.runtime.refusals import REDUCTIONS
 
@@ -164,14 +164,14 @@ class Measured:
         return ""
 
 
-def measure(graph: Graph, feeds: Any, dtype: DType = DType.FLOAT16) -> Mapping[Value, Measured]:
+def measure(graph: Graph, feeds: Feeds | Sequence[Feeds], dtype: DType = DType.FLOAT16) -> Mapping[Value, Measured]:
     """What the evaluator sees of every float32 value of the graph and its bodies for the feeds, or for a list of them.
 
     Raises EvaluateError for feeds that do not fit.
     """
     found: dict[Value, Measured] = {}
 
-    def look(value: Value, result: Any) -> None:
+    def look(value: Value, result: Content) -> None:
         if isinstance(value.type, Tensor) and value.dtype is DType.FLOAT and isinstance(result, np.ndarray):
             seen = Measured(largest_of(result), loss_of(result, dtype))
             old = found.get(value, seen)
@@ -185,14 +185,14 @@ def measure(graph: Graph, feeds: Any, dtype: DType = DType.FLOAT16) -> Mapping[V
 
 
 def overflowing(
-    graph: Graph, feeds: Any, dtype: DType = DType.FLOAT16, *, safety: float = 4.0
+    graph: Graph, feeds: Feeds | Sequence[Feeds], dtype: DType = DType.FLOAT16, *, safety: float = 4.0
 ) -> Mapping[Value, Measured]:
     """The values of the graph that come too near the end of the type's range for the feeds, or lose too much in it,
     with what was seen of them. `safety` is the factor that is kept free above what was seen."""
     return {v: seen for v, seen in measure(graph, feeds, dtype).items() if seen.risk(dtype, safety)}
 
 
-def result_types(value: Value) -> tuple[Any, ...]:
+def result_types(value: Value) -> tuple[Type, ...]:
     """The types of a value's results."""
     return value.type.items if isinstance(value.type, Tuple) else (value.type,)
 

@@ -18,7 +18,7 @@ from irkit.build.runtime.limits import limit
 from irkit.core.ir import Graph, Value
 from irkit.ops.runtime_table import CONTRIB as DOMAIN
 from irkit.ops.runtime_table import is_contrib
-from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
+from irkit.rewriting.face import Made, Match, Rule, Rules, decline, rewrite
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.rewriting.rules import Decline
 from irkit.support.uncollected import without_collector
@@ -79,7 +79,7 @@ def fusions(target: Target, rules: Rules = CONTRIB) -> Rules:
 def wanted_only(rule: Rule, target: Target) -> Rule:
     """The rule, declining where a fused operator of its replacement does not run or does not pay."""
 
-    def function(m: Match) -> Any:
+    def function(m: Match) -> Made:
         found = rule.function(m)
         if found is None or isinstance(found, Decline):
             return found

@@ -1,14 +1,13 @@
-"""Constant folding: an operator of constants becomes the constant that it computes, where that stays small.
+"""Constant folding: an operator whose operands are constants is computed, where the result stays small.
 
-Weights are never copied: what would compute as many bytes as a weight has is left to the runtime. A view of a weight
-(Reshape, Transpose, ...) is folded into a view of its storage, made when it is asked for.
+Weights are never copied: a result with as many bytes as a weight is left to the runtime. A view of a weight (Reshape,
+Transpose, ...) becomes a constant that reads the weight's storage, when it is loaded.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -45,9 +44,9 @@ EXACT = frozenset((
 
 
 def folding_rule(name: str, limit: int, operands: int, ops: frozenset[str] | None = None) -> Rule:
-    """The rule that computes operators of constants: `ops`, or all, of up to so many elements."""
+    """The rule that computes operators of constants: those in `ops`, or all, of at most `limit` elements."""
 
-    def fold(m: Match) -> Any:
+    def fold(m: Match) -> Made:
         value = m.root
         if ops is not None and value.op not in ops:
             return decline("implementations may differ in the last bits")
@@ -92,7 +91,7 @@ def _sample(rng: np.random.Generator) -> Value | None:
 
 
 def _is_small(type: Type, limit: int) -> bool:
-    """False where the type says that a value has more elements than `limit`, or is no tensor."""
+    """False for a value that is no tensor, or whose type says that it has more than `limit` elements."""
     if isinstance(type, Tuple):
         return all(_is_small(item, limit) for item in type.items)
     if not isinstance(type, Tensor):
@@ -109,7 +108,7 @@ fold_constants = folding_rule("fold_constants", LIMIT, OPERANDS)
 
 
 def seen(value: Value, shape: tuple[int, ...], view: Callable[[np.ndarray], np.ndarray]) -> Value:
-    """The constant that sees another's content through `view`, when it is asked for."""
+    """A constant that reads another one through `view`, when it is loaded."""
     blob = value.blob
     if blob is None:
         raise EvaluateError(f"{value!r} is no constant")
@@ -117,7 +116,7 @@ def seen(value: Value, shape: tuple[int, ...], view: Callable[[np.ndarray], np.n
 
 
 def transposed_constant(matrix: Value) -> Value:
-    """The constant that sees a matrix transposed, and knows it."""
+    """A constant that reads a matrix transposed, and that knows of which matrix it is the transpose."""
     blob = matrix.blob
     if blob is None:
         raise EvaluateError(f"{matrix!r} is no constant")
@@ -126,7 +125,7 @@ def transposed_constant(matrix: Value) -> Value:
 
 @rule(one_of("Transpose")(constant("c").once()))
 def turn_weight(m: Match) -> Made:
-    """Transpose(weight) -> the weight seen transposed, if nothing else uses it"""
+    """Transpose(weight) -> a constant that reads the weight transposed, if nothing else uses the weight"""
     perm = m.root.attribute("perm") or tuple(reversed(range(m.c.rank)))
     if tuple(perm) == (1, 0):
         return transposed_constant(m.c)
@@ -135,7 +134,7 @@ def turn_weight(m: Match) -> Made:
 
 @rule(one_of("Reshape", "Squeeze", "Unsqueeze", "Flatten")(constant("c").once(), constant("axes", optional=True)))
 def view_weight(m: Match) -> Made:
-    """Reshape(weight) -> the weight seen under other dimensions, if nothing else uses it"""
+    """Reshape(weight) -> a constant that reads the weight in the other shape, if nothing else uses the weight"""
     shape = m.root.shape
     return seen(m.c, shape, lambda array: array.reshape(shape))
 

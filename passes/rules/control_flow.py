@@ -1,19 +1,19 @@
-"""If, Loop and Scan: rules that take them apart or make them smaller, judged by the value alone.
+"""If, Loop and Scan: rules that simplify one of them, looking at it alone.
 
-What depends on who uses their results is `passes.whole_graph.trim`; what moves between bodies and the graph around is
-`passes.hoist`.
+What depends on who uses the results is in `passes.whole_graph.trim`; what moves nodes between a body and the graph
+around it is in `passes.hoist`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import attrs
 import numpy as np
 
 from irkit.build import const, op, retyping
 from irkit.core import walk
+from irkit.core.attributes import AttributeMap
 from irkit.core.ir import Graph, Value, item, param
 from irkit.core.types import DType, Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT, SHAPE_VECTOR
@@ -41,14 +41,14 @@ NODES = 32
 
 @attrs.frozen(eq=False)
 class Parts:
-    """The operands of a value with bodies: those of its own, and the captures."""
+    """The operands of a value with bodies, divided into its own and the captures."""
 
     own: tuple[Value | None, ...]
     captures: tuple[Value, ...]
 
 
 def parts_of(value: Value) -> Parts:
-    """Operands and captures."""
+    """The operands of a value with bodies, divided into its own and the captures."""
     at = len(value.inputs) - value.attribute("captures", 0)
     return Parts(value.inputs[:at], tuple(v for v in value.inputs[at:] if v is not None))
 
@@ -56,19 +56,20 @@ def parts_of(value: Value) -> Parts:
 def with_captures(
     value: Value, own: Iterable[Value | None], captures: Iterable[Value], bodies: Iterable[Graph]
 ) -> Value:
-    """The value over other operands, captures and bodies, of the same type."""
+    """The same value over other operands, captures and bodies; its type stays."""
     taken = tuple(captures)
     given = tuple(sorted({**dict(value.attributes), "captures": len(taken)}.items()))
     return Value(value.op, (*own, *taken), given, tuple(bodies), value.type, value.origin)
 
 
-def results_of(value: Value) -> Any:
+def results_of(value: Value) -> Value | tuple[Value, ...]:
     """What a rule returns for a value with bodies: its results."""
     return tuple(item(value, i) for i in range(len(value.type.items))) if isinstance(value.type, Tuple) else value
 
 
 def rebuild_results(results: Iterable[Value], swaps: Mapping[Value, Value]) -> tuple[Value, ...]:
-    """The results with the keys of `swaps` replaced, types inferred again where the new values' say more."""
+    """The results with each key of `swaps` replaced by its value; types are inferred again where the new values say
+    more."""
     found, new = tuple(results), dict(swaps)
     for value in walk.post_order(found, stop=swaps.__contains__):
         inputs = tuple([v if v is None else new[v] for v in value.inputs])
@@ -78,7 +79,7 @@ def rebuild_results(results: Iterable[Value], swaps: Mapping[Value, Value]) -> t
 
 
 def is_plain(body: Graph, value: Value) -> bool:
-    """False where a body binds symbols with names, which would be bound twice if it were written out twice."""
+    """False for a body that binds named symbols: written out twice, it would bind them twice."""
     context = Context(spec(value.op), value.inputs, dict(value.attributes), value.bodies, 1)
     return all(is_fresh(s) for s in inner_symbols(context, body))
 
@@ -99,7 +100,7 @@ def _captured(rng: np.random.Generator) -> Value:
 
 @rule(hole("value", ops=("If", "Loop", "Scan", "SequenceMap")), sample=_captured)
 def plain_captures(m: Match) -> Made:
-    """If/Loop/Scan(captures) -> the same without captures that no body uses, that stand there twice, or constants"""
+    """If/Loop/Scan(captures) -> the same without captures that are unused, repeated or constant"""
     value = m.root
     parts = parts_of(value)
     count = len(parts.captures)
@@ -130,12 +131,12 @@ def has_bodies(graph: Graph) -> bool:
 
 
 def is_leaf(value: Value) -> bool:
-    """True for what may stand in a body as well: a constant, or sizes that nothing binds."""
+    """True for a value that a body may hold itself: a constant, or sizes that need no binder."""
     return value.op == CONSTANT or (value.op == SHAPE_VECTOR and not value.inputs)
 
 
 def is_used(body: Graph, inside: Value) -> bool:
-    """True where a value of the body, or a result, is or uses `inside`."""
+    """True where `inside` is a result of the body or is used to compute one."""
     return bool(body.users.get(inside)) or inside in body.results
 
 
@@ -175,8 +176,8 @@ def draws(body: Graph) -> bool:
     return any(is_random(v) for v in body.order)
 
 
-def in_place(value: Value, results: tuple[Value, ...]) -> Any:
-    """What stands for the results of `value`."""
+def in_place(value: Value, results: tuple[Value, ...]) -> Value | tuple[Value, ...]:
+    """What a rule returns to replace `value` by these results."""
     return results if isinstance(value.type, Tuple) else results[0]
 
 
@@ -186,7 +187,7 @@ def in_place(value: Value, results: tuple[Value, ...]) -> Any:
 def _loop(rng: np.random.Generator) -> Value | None:
     x, trips = param(Tensor(DType.FLOAT, (2,))), int(rng.integers(0, 4))
 
-    def body(i: Value, flag: Value, total: Value) -> Any:
+    def body(i: Value, flag: Value, total: Value) -> Value | tuple[Value, ...]:
         step = op.Mul(op.Cast(i, to=1), x)
         return flag, op.Add(total, step), step
 
@@ -195,7 +196,7 @@ def _loop(rng: np.random.Generator) -> Value | None:
 
 @rule(p.Loop(hole("count", optional=True), hole("flag", optional=True), *rest("others")), sample=_loop)
 def short_loop(m: Match) -> Made:
-    """Loop of few trips, of known number -> the trips written out"""
+    """Loop of a few trips, whose number is known -> the trips written out one after the other"""
     value, (body,) = m.root, m.root.bodies
     trips = trips_of(m.count, m.flag, body)
     if trips is None or trips > TRIPS or trips * len(body) > max(NODES, len(body)):
@@ -218,7 +219,7 @@ def short_loop(m: Match) -> Made:
 
 
 def trips_of(count: Value | None, flag: Value | None, body: Graph) -> int | None:
-    """How many trips a Loop takes; None where that is not known."""
+    """How many trips a Loop makes; None where that is not known."""
     go = True if flag is None else (bool(flag.blob.array.all()) if flag.blob is not None else None)
     most = None if count is None else (contents(count) or (None,))[0]
     if go is False or (type(most) is int and most <= 0):
@@ -231,7 +232,7 @@ def trips_of(count: Value | None, flag: Value | None, body: Graph) -> int | None
 
 
 def joined(values: list[Value], type: Type, axis: int) -> Value | None:
-    """Values stacked along a new axis; None where there are none and their sizes are not known."""
+    """The values stacked along a new axis; None where there are none and the shape of one is not known."""
     if values:
         raised = [op.Unsqueeze(v, np.array([axis])) for v in values]
         return raised[0] if len(raised) == 1 else op.Concat(*raised, axis=axis)
@@ -247,11 +248,11 @@ def _scan(rng: np.random.Generator) -> Value | None:
     axis, back = int(rng.integers(0, 2)), int(rng.integers(0, 2))
     rows = param(Tensor(DType.FLOAT, (steps, 2) if axis == 0 else (2, steps)))
 
-    def body(total: Value, row: Value) -> Any:
+    def body(total: Value, row: Value) -> Value | tuple[Value, ...]:
         found = op.Add(op.Mul(total, row), x)
         return found, op.Neg(found)
 
-    given: dict[str, Any] = {
+    given: AttributeMap = {
         "scan_input_axes": [axis], "scan_input_directions": [back], "scan_output_axes": [-1 if back else 0],
         "scan_output_directions": [int(rng.integers(0, 2))],
     }  # fmt: skip
@@ -260,7 +261,7 @@ def _scan(rng: np.random.Generator) -> Value | None:
 
 @rule(p.Scan(*rest("operands")), sample=_scan)
 def short_scan(m: Match) -> Made:
-    """Scan of few steps, of known number -> the steps written out"""
+    """Scan of a few steps, whose number is known -> the steps written out one after the other"""
     value, (body,) = m.root, m.root.bodies
     parts = parts_of(value)
     at = len(parts.own) - value.attribute("num_scan_inputs")
@@ -294,7 +295,7 @@ def short_scan(m: Match) -> Made:
 
 
 def element(value: Value, axis: int, steps: int, step: int) -> Value:
-    """One element of a sequence that is scanned along an axis."""
+    """One element of what is scanned along an axis."""
     if steps == 1:
         return op.Squeeze(value, np.array([axis]))
     return op.Gather(value, np.array(step), axis=axis)

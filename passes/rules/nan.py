@@ -1,18 +1,19 @@
-"""NaN where numbers are put in order: of no level, taken where they are asked for by name.
+"""Rules that keep NaN where numbers are compared. They belong to no level: they are applied where they are asked for by
+name.
 
-In the IR, as in torch and numpy, NaN is above all numbers: the largest of some is NaN where one of them is, and a sort
-puts it last. ONNX does not say so, and ONNX Runtime's kernels of `ORDERED` drop NaN, keep it or misplace it, as the
-shapes happen to be; its max pooling makes the least finite number of -inf alone. These rules say the same by what it
-keeps NaN in, which takes time: `optimize(graph, rules="default+nan")`.
+In the IR, as in torch and numpy, NaN is greater than every number: the maximum of several is NaN where one of them is
+NaN, and a sort puts NaN last. ONNX does not say so. ONNX Runtime's kernels of the operators in `ORDERED` drop NaN, keep
+it or misplace it, depending on the shapes, and its max pooling turns a window of -inf alone into the least finite
+number. These rules write such an operator in others that keep NaN, which takes longer: `optimize(graph,
+rules="default+nan")`.
 
-They are taken without being asked where the model itself writes NaN or an infinity into what is compared
-(`passes.legalize`), and in bodies of control flow. What is left is an assumption of the model: see `nan_assumptions`.
+They are applied without being asked for where the model itself writes NaN or an infinity into what is compared
+(`passes.legalize`), and inside bodies. Elsewhere the model is assumed to compare no NaN: see `nan_assumptions`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from irkit.ops.schemas import BODIES
 from irkit.ops.types.context import contents
 from irkit.pattern import attribute_of, hole
 from irkit.rewriting.face import Made, Match, Rule, decline, rewrite
+from irkit.rewriting.rules import Sample
 from passes.analysis.questions import number
 
 EXTREMES = ("ReduceMax", "ReduceMin")
@@ -70,7 +72,7 @@ LOOKS = 32
 
 
 def may_be_nan(x: Value) -> bool:
-    """Whether some element may be NaN, as far as the operators tell that made x."""
+    """Whether some element may be NaN, judged by the operators that compute x."""
     pending = [x]
     for _ in range(LOOKS):
         if not pending:
@@ -110,19 +112,19 @@ def is_blanked(x: Value) -> bool:
 
 
 def is_normalized(x: Value, axis: int) -> bool:
-    """Whether x is a softmax along that axis, so that NaN stands in all elements of a row, or in none."""
+    """Whether x is a softmax along that axis: then each row is NaN throughout or has no NaN."""
     while x.op == "Cast" and x.inputs[0] is not None:
         x = x.inputs[0]
     return x.op in ("Softmax", "LogSoftmax") and (x.attribute("axis", -1) - axis) % x.rank == 0
 
 
 def is_not_negative(x: Value) -> bool:
-    """Whether all elements of x are at or above 0, or NaN, as far as the operator tells that made it."""
+    """Whether every element of x is at least 0 or NaN, judged by the operator that computes x."""
     return x.op in AT_LEAST_0
 
 
 def writes_odd(x: Value, infinity: bool) -> bool:
-    """Whether the model itself writes NaN into x, or -inf where that counts too: as a constant, by a mask."""
+    """Whether the model itself writes NaN into x, or -inf where that matters too: by a constant or a mask."""
     pending, seen = [x], 0
     while pending and seen < LOOKS:
         v, seen = pending.pop(), seen + 1
@@ -139,7 +141,7 @@ def writes_odd(x: Value, infinity: bool) -> bool:
 
 
 def compared_operands(value: Value) -> tuple[Value, ...]:
-    """The operands of which an operator puts the elements in order; () where it does not."""
+    """The operands whose elements an operator compares; () for an operator that compares none."""
     if value.op not in ORDERED or (value.op == "MaxPool" and not isinstance(value.type, Tensor)):
         return ()  # where a largest element stands is lowered with its NaN
     if value.op == "ScatterElements" and attribute_of(value, "reduction") not in ("max", "min"):
@@ -151,7 +153,7 @@ def compared_operands(value: Value) -> tuple[Value, ...]:
 
 
 def misplaced(value: Value) -> bool:
-    """True for an operator of which ONNX Runtime may drop or misplace NaN."""
+    """True for an operator for which ONNX Runtime may drop or misplace NaN."""
     operands = compared_operands(value)
     if not any(v.dtype.is_float and v.rank and may_be_nan(v) for v in operands):
         return False
@@ -163,8 +165,8 @@ def misplaced(value: Value) -> bool:
 
 
 def nan_assumptions(graph: Graph) -> Iterator[Value]:
-    """The values of a graph, but for its bodies, that are right only where what they compare holds no NaN (and, for max
-    pooling, where no window is of -inf alone)."""
+    """The values of a graph, bodies left out, that are right only if no NaN is compared, or, for max pooling, if no
+    window holds -inf alone."""
     return (value for value in graph.order if value.op in ORDERED and misplaced(value))
 
 
@@ -172,27 +174,28 @@ def nan_assumptions(graph: Graph) -> Iterator[Value]:
 
 
 def blanked(x: Value, fill: float) -> Value:
-    """x with a number for NaN."""
+    """x with each NaN replaced by a number."""
     return op.Where(op.IsNaN(x), number(x, fill), x)
 
 
 def flags(x: Value) -> Value:
-    """1 where NaN, else 0, as i32."""
+    """1 where x is NaN, else 0, as i32."""
     return op.Cast(op.IsNaN(x), to=int(DType.INT32))
 
 
 def above_0(found: Value) -> Value:
-    """Where a flag is set; the largest of no flags is not."""
+    """True where a flag is set. The maximum over no flags at all counts as not set."""
     return op.Greater(found, const(np.int32(0)))
 
 
 def least(value: Value) -> float:
-    """What no element is beyond, of ReduceMax and ArgMax downwards, of ReduceMin and ArgMin upwards."""
+    """The number that no element can beat: the least one for ReduceMax and ArgMax, the greatest for ReduceMin and
+    ArgMin."""
     return -np.inf if value.op.endswith("Max") else np.inf
 
 
 def extreme(value: Value, x: Value) -> Value:
-    """The largest or smallest of what is not NaN, and NaN where one is"""
+    """The maximum or minimum of the numbers, or NaN where one element is NaN."""
     rest = list(value.inputs[1:])
     some = call("ReduceMax", [flags(x), *rest], dict(value.attributes))
     found = call(value.op, [blanked(x, least(value)), *rest], dict(value.attributes))
@@ -200,7 +203,7 @@ def extreme(value: Value, x: Value) -> Value:
 
 
 def place(value: Value, x: Value) -> Value:
-    """Where NaN stands, if it does; else where the largest or smallest of what is not NaN does"""
+    """The place of the first NaN where there is one, else that of the maximum or minimum."""
     axis, keep = attribute_of(value, "axis"), attribute_of(value, "keepdims")
     given, odd = dict(value.attributes), flags(x)
     some = above_0(op.ReduceMax(odd, np.array([axis]), keepdims=keep))
@@ -208,7 +211,7 @@ def place(value: Value, x: Value) -> Value:
 
 
 def order(value: Value, x: Value) -> tuple[Value, Value]:
-    """In the order of numbers that have NaN above all"""
+    """TopK that takes NaN for greater than every number."""
     axis, k = attribute_of(value, "axis") % x.rank, value.inputs[1]
     given = dict(value.attributes)
 
@@ -226,9 +229,10 @@ def order(value: Value, x: Value) -> tuple[Value, Value]:
 
 
 def above_all(x: Value) -> Value:
-    """Numbers, none of them NaN, in the order of x with NaN above all: inf for NaN, and for inf what lies between.
+    """Numbers without NaN that are in the same order as x with NaN on top: inf stands for NaN, and a number between the
+    largest finite one and inf stands for inf.
 
-    x: f32, f16 or bf16, of which the next wider type has room for that.
+    x: f32, f16 or bf16; the result has the next wider type, which has such a number.
     """
     wide = op.Cast(x, to=int(DType.DOUBLE if x.dtype is DType.FLOAT else DType.FLOAT))
     below = op.Min(wide, number(wide, np.finfo(wide.dtype.numpy).max))
@@ -240,7 +244,7 @@ MEANS = frozenset(("kernel_shape", "strides", "pads", "dilations", "ceil_mode", 
 
 
 def pooled(value: Value, x: Value) -> Value:
-    """The largest of what is not NaN in each window, NaN where one is, -inf of -inf alone"""
+    """The maximum of each window: NaN where the window holds NaN, -inf where it holds -inf alone."""
     given = dict(value.attributes)
     plain = not attribute_of(value, "ceil_mode") and set(given) <= MEANS
     if is_not_negative(x) and plain:
@@ -258,14 +262,14 @@ def pooled(value: Value, x: Value) -> Value:
 
 
 def pooled_whole(value: Value, x: Value) -> Value:
-    """The largest along all axes of an image, which keeps -inf, and NaN where one is"""
+    """The maximum of a whole image: NaN where it holds NaN, -inf where it holds -inf alone."""
     axes = np.arange(2, x.rank)
     some = op.ReduceMax(flags(x), axes)
     return op.Where(above_0(some), number(x, np.nan), op.ReduceMax(blanked(x, -np.inf), axes))
 
 
 def scattered(value: Value, x: Value) -> Value:
-    """The largest or smallest of what is not NaN at each place, and NaN where one is"""
+    """The maximum or minimum at each place, NaN where one of the numbers is NaN."""
     where, part = value.inputs[1:]
     given, fill = dict(value.attributes), -np.inf if attribute_of(value, "reduction") == "max" else np.inf
     some = call("ScatterElements", [flags(x), where, flags(part)], {**given, "reduction": "max"})  # type: ignore[arg-type]
@@ -275,13 +279,13 @@ def scattered(value: Value, x: Value) -> Value:
 
 # ---------------------------------------------------------------------------------------------- rules
 
-Keeps = Callable[[Value, Value], Any]
+Keeps = Callable[[Value, Value], Made]
 
 
-def keeping(name: str, ops: tuple[str, ...], keep: Keeps, equation: str, sample: Any) -> Rule:
-    """The rule by which operators keep NaN."""
+def keeping(name: str, ops: tuple[str, ...], keep: Keeps, equation: str, sample: Sample) -> Rule:
+    """The rule that writes these operators so that they keep NaN."""
 
-    def function(m: Match) -> Any:
+    def function(m: Match) -> Made:
         if not misplaced(m.root):
             return decline("no NaN can be there, or it is kept already")
         return keep(m.root, compared_operands(m.root)[0])
@@ -347,9 +351,9 @@ NAN: tuple[Rule, ...] = (
 
 
 def where_written(rule: Rule) -> Rule:
-    """The rule, where the model itself writes NaN into what is compared; for max pooling, -inf too."""
+    """The same rule for operators into which the model itself writes NaN, or for max pooling -inf."""
 
-    def function(m: Match) -> Any:
+    def function(m: Match) -> Made:
         if not any(writes_odd(v, m.root.op in POOLS) for v in compared_operands(m.root)):
             return decline("the model itself writes no NaN there")
         return rule.function(m)
@@ -358,7 +362,7 @@ def where_written(rule: Rule) -> Rule:
 
 
 def in_bodies(m: Match) -> Made:
-    """Loop(f) -> Loop(f with NaN kept): what bodies compare cannot be checked from outside"""
+    """Loop(f) -> Loop(f with NaN kept): nobody can check from outside what a body compares"""
     bodies = [rewrite(body, NAN) for body in m.root.bodies]
     if all(a is b for a, b in zip(bodies, m.root.bodies, strict=True)):
         return decline("nothing is put in order there")
@@ -367,7 +371,7 @@ def in_bodies(m: Match) -> Made:
 
 
 def is_long_sort(value: Value) -> bool:
-    """True for a sort of long rows, in which NaN costs next to nothing."""
+    """True for a sort of long rows, where keeping NaN costs next to nothing."""
     x, k = value.inputs[:2]
     if x is None or k is None or x.dtype is DType.DOUBLE or not x.rank:
         return False
@@ -376,7 +380,7 @@ def is_long_sort(value: Value) -> bool:
 
 
 def sorted_with_nan(m: Match) -> Made:
-    """TopK(x) -> GatherElements(x, places by numbers with NaN above all), of all elements of long rows"""
+    """TopK(x) -> GatherElements(x, places in the order with NaN on top), for TopK of all elements of long rows"""
     if not is_long_sort(m.root) or not misplaced(m.root):
         return decline("no sort of long rows, or no NaN can be there")
     return order(m.root, compared_operands(m.root)[0])

@@ -8,7 +8,7 @@ who uses the joined keys, and so is a pass and no rule.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
 
 import attrs
 
@@ -115,7 +115,7 @@ class Causal:
 
     def __init__(self, graph: Graph) -> None:
         self.symbols = frozenset(s for v in graph.params for d in dims_of(v.type) for s in bound_by(d))
-        self.known: dict[Any, tuple[Value | None] | None] = {}
+        self.known: dict[Hashable, tuple[Value | None] | None] = {}
 
     def split(self, mask: Value, past: Dim) -> tuple[Value | None, int]:
         """(mask, is_causal): the mask that does with keys of a `past` before the first query."""
@@ -132,7 +132,7 @@ def replaced(update: Update, new: dict[Value, Value], causal: Causal) -> dict[Va
     mask, is_causal = value.inputs[3] if len(value.inputs) > 3 else None, 0
     if mask is not None:
         mask, is_causal = causal.split(new[mask], update.past[0].shape[2])
-    operands: list[Any] = [*(new[x] for x in update.parts), mask, *(new[x] for x in update.past)]
+    operands: list[Value | None] = [*(new[x] for x in update.parts), mask, *(new[x] for x in update.past)]
     attributes = {**dict(value.attributes), "is_causal": is_causal}
     if update.heads is not None:
         attributes |= {"q_num_heads": update.heads[0], "kv_num_heads": update.heads[1]}

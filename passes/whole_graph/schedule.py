@@ -9,7 +9,6 @@ how much more memory it takes to compute them than to keep them (Sethi and Ullma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import attrs
 
@@ -17,6 +16,7 @@ from irkit import dims
 from irkit.core.ir import Graph, Value
 from irkit.core.types import Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
+from irkit.dims import Dim
 from irkit.rewriting.passes import Pass, graph_pass
 
 TYPICAL = 128
@@ -77,7 +77,7 @@ def bytes_of(type: Type, graph: Graph, sizes: Mapping[str, int]) -> int:
     return count * type.dtype.bits // 8
 
 
-def number_of(size: Any, graph: Graph, sizes: Mapping[str, int]) -> int:
+def number_of(size: Dim, graph: Graph, sizes: Mapping[str, int]) -> int:
     """A size under a binding of its symbols."""
     values = {}
     for symbol in dims.symbols_of(size):
@@ -124,7 +124,7 @@ def executed(plan: Plan, order: Iterable[int]) -> list[int]:
     return visited(plan, lambda node: -place[node])
 
 
-def visited(plan: Plan, first: Callable[[int], Any]) -> list[int]:
+def visited(plan: Plan, first: Callable[[int], int | tuple[int, int]]) -> list[int]:
     """Every node after its operands, of which those come first that `first` gives the least key; from nodes without
     users down."""
     used = {i for operands in plan.operands for i in operands}

@@ -7,7 +7,7 @@ where those agree, so that different weights cost next to nothing, however large
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
 
 import attrs
 import numpy as np
@@ -30,7 +30,7 @@ CHUNK = 1 << 22
 class Contents:
     """The different contents that one run has met, each with the first blob that holds it."""
 
-    found: dict[Any, list[tuple[bytes | None, Blob]]] = attrs.field(factory=dict)
+    found: dict[Hashable, list[tuple[bytes | None, Blob]]] = attrs.field(factory=dict)
 
     def first(self, blob: Blob) -> Blob:
         """The first blob of the same content: `blob` itself where there is none."""

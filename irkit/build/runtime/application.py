@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
 import numpy as np
 
 from irkit import dims
+from irkit.core.attributes import AttributeMap
 from irkit.core.ir import Value
 from irkit.core.types import DType, dims_of
 from irkit.dims import Dim
@@ -31,7 +32,7 @@ class Application:
 
     row: OpSpec
     inputs: tuple[Value | None, ...]
-    attributes: Mapping[str, Any]
+    attributes: AttributeMap
     outputs: int
     sizes: Sizes
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from irkit.build.runtime.application import Application, number, op
 from irkit.core.ir import Value
@@ -70,7 +69,7 @@ def _plain(name: str) -> Callable[..., Value]:
 
 
 def _with(name: str, *attributes: str) -> Callable[..., Value]:
-    def made(x: Value, *params: float) -> Any:
+    def made(x: Value, *params: float) -> Value:
         return getattr(op, name)(x, **dict(zip(attributes, params, strict=False)))
 
     return made

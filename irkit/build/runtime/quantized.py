@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from irkit import dims
 from irkit.build.runtime.application import Application, narrow, number, op, vector
+from irkit.core.attributes import AttributeMap
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.nodes.construct import const
@@ -50,7 +50,7 @@ def unary(name: str, *attributes: str) -> Callable[..., Value]:
     def q_linear(
         a: Application, x: Value, x_scale: Value, x_zero: Value | None, scale: Value, zero: Value | None
     ) -> Value:
-        given: dict[str, Any] = {each: a.attr(each) for each in attributes}
+        given: AttributeMap = {each: a.attr(each) for each in attributes}
         return integers(x, getattr(op, name)(numbers(x, x_scale, x_zero), **given), scale, zero)
 
     return q_linear

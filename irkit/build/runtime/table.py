@@ -157,7 +157,7 @@ def infer(op: str, context: Context) -> tuple[Type, ...]:
     return tuple(map_dims(t, lambda d: dims.substitute(d, swaps)) for t in found)
 
 
-def rule_of(op: str) -> Callable[[Context], Any]:
+def rule_of(op: str) -> Callable[[Context], Type]:
     """The type rule of one operator."""
 
     def rule(context: Context) -> Any:
@@ -166,7 +166,7 @@ def rule_of(op: str) -> Callable[[Context], Any]:
     return rule
 
 
-RULES: Mapping[str, Callable[[Context], Any]] = MappingProxyType({op: rule_of(op) for op in DEFINITIONS})
+RULES: Mapping[str, Callable[[Context], Type]] = MappingProxyType({op: rule_of(op) for op in DEFINITIONS})
 """The type rule of each operator that is defined here."""
 
 

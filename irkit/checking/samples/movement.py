@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -130,7 +128,7 @@ def sample_Size(s: Sampler) -> Value:
 
 def sample_ShapeVector(s: Sampler) -> Value:
     """Dimensions of a parameter, as numbers to compute with."""
-    known: list[Any] = [d for p in s.root.params for d in getattr(p.type, "shape", ())]
+    known: list[Dim] = [d for p in s.root.params for d in getattr(p.type, "shape", ())]
     size = s.choose(known) if known else 2
     return shape_vector((size, s.choose((1, dims.add(size, 1)))))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ def softplus(x: Array) -> Array:
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
-def with_attributes(function: Callable[..., Any], *names: str) -> Kernel:
+def with_attributes(function: Kernel, *names: str) -> Kernel:
     """The kernel of a function of x and some attributes."""
 
     def kernel(node: Value, x: Array) -> Array:

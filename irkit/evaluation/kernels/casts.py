@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import ml_dtypes
 import numpy as np
 
@@ -36,7 +34,7 @@ def cast(x: Array, to: DType, saturate: bool = True, round_mode: str = "up") -> 
     return np.asarray(value).astype(to.numpy)
 
 
-def finite_max(dtype: np.dtype[Any]) -> float:
+def finite_max(dtype: np.dtype) -> float:
     """The largest finite number of a float type."""
     return float(ml_dtypes.finfo(dtype).max)
 
@@ -68,7 +66,7 @@ def strings(x: Array) -> Array:
     return np.array(flat, dtype=object).reshape(x.shape)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, np.floating):
         if np.isnan(value):
             return "NaN"
@@ -80,7 +78,7 @@ def _text(value: Any) -> str:
 def parsed(x: Array, to: DType) -> Array:
     """The numbers that strings say, as float64 or int64. Raises ValueError for a string that is no number."""
     if to.is_integer or to is DType.BOOL:
-        numbers: list[Any] = [int(s) if s.lstrip("+-").isdigit() else int(float(s)) for s in map(str, x.ravel())]
+        numbers: list[int] = [int(s) if s.lstrip("+-").isdigit() else int(float(s)) for s in map(str, x.ravel())]
         return np.array(numbers, dtype=np.uint64 if to is DType.UINT64 else np.int64).reshape(x.shape)
     return np.array([float(s) for s in x.ravel()], dtype=np.float64).reshape(x.shape)
 
@@ -167,7 +165,7 @@ def to_bits(x: Array) -> Array:
     return np.ascontiguousarray(x).view(np.uint8).reshape(x.shape) & np.uint8((1 << width) - 1)
 
 
-def from_bits(bits: Array, target: np.dtype[Any]) -> Array:
+def from_bits(bits: Array, target: np.dtype) -> Array:
     """One-byte elements of type `target` from their bit patterns."""
     kind = DType.of(target)
     if kind.is_integer and kind.bits < 8:

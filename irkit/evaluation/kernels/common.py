@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tuple
@@ -21,6 +22,9 @@ from irkit.ops.schemas import spec
 
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., Any]
+
+Content = Any
+"""What a value holds: an array, a list for a sequence, None for an empty optional. Its type says which: hence Any."""
 
 
 def attr(node: Value, name: str) -> Any:
@@ -40,20 +44,20 @@ def fail(node: Value, what: str) -> EvaluateError:
 
 
 @cache
-def is_narrow(dtype: np.dtype[Any]) -> bool:
+def is_narrow(dtype: np.dtype) -> bool:
     """True for floating-point types of fewer than 32 bits."""
     kind = DType.of(dtype)
     return kind.is_float and kind.bits < 32
 
 
 @cache
-def is_float(dtype: np.dtype[Any]) -> bool:
+def is_float(dtype: np.dtype) -> bool:
     """True for real floating-point types, ml_dtypes' among them."""
     return DType.of(dtype).is_float
 
 
 @cache
-def is_integer(dtype: np.dtype[Any]) -> bool:
+def is_integer(dtype: np.dtype) -> bool:
     """True for integer types, int4's among them."""
     return DType.of(dtype).is_integer
 
@@ -71,12 +75,12 @@ def real(x: Array) -> Array:
     return wide(x) if is_float(x.dtype) or x.dtype.kind == "c" else x.astype(np.float64)
 
 
-def narrowed_to(x: Any, dtype: Any) -> Array:
+def narrowed_to(x: Array, dtype: npt.DTypeLike) -> Array:
     """`x` in the element type `dtype`; floats that become integers are cut towards zero."""
     return np.asarray(x).astype(dtype, copy=False)
 
 
-def unary(function: Callable[[Array], Any]) -> Kernel:
+def unary(function: Callable[[Array], Array]) -> Kernel:
     """The kernel that applies a function of real numbers to each element."""
 
     def kernel(node: Value, x: Array) -> Array:
@@ -113,17 +117,17 @@ def mean_of(x: Array, axes: tuple[int, ...]) -> Array:
     return x.sum(axis=axes, keepdims=True) / np.asarray(count, x.dtype)
 
 
-def lowest(dtype: Any) -> Any:
+def lowest(dtype: np.dtype) -> Any:
     """The smallest number of an element type: -inf for floats, False for bool."""
     return _extreme(np.dtype(dtype), lowest=True)
 
 
-def highest(dtype: Any) -> Any:
+def highest(dtype: np.dtype) -> Any:
     """The largest number of an element type: inf for floats, True for bool."""
     return _extreme(np.dtype(dtype), lowest=False)
 
 
-def _extreme(dtype: np.dtype[Any], lowest: bool) -> Any:
+def _extreme(dtype: np.dtype, lowest: bool) -> Any:
     if dtype == np.bool_:
         return np.bool_(not lowest)
     if is_float(dtype):

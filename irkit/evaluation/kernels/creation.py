@@ -7,7 +7,6 @@ from a generator of that seed instead, so that it gives the same numbers in ever
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from irkit.core.types import Tensor
 from irkit.evaluation.kernels.common import Array, Kernel, attr, ints, narrowed_to, wide
 
 
-def result_dtype(node: Value) -> Any:
+def result_dtype(node: Value) -> np.dtype:
     """The numpy dtype of the node's first result."""
     found = node.type if isinstance(node.type, Tensor) else node.type.items[0]  # type: ignore[union-attr]
     return found.dtype.numpy  # type: ignore[union-attr]

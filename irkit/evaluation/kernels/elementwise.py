@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ def erf(x: Array) -> Array:
     return found.reshape(np.shape(x)).astype(x.dtype, copy=False)
 
 
-def binary(function: Callable[[Array, Array], Any]) -> Kernel:
+def binary(function: Callable[[Array, Array], Array]) -> Kernel:
     """The kernel of a function of two operands of one type, whose result has that type."""
 
     def kernel(node: Value, a: Array, b: Array) -> Array:
@@ -29,7 +28,7 @@ def binary(function: Callable[[Array, Array], Any]) -> Kernel:
     return kernel
 
 
-def predicate(function: Callable[..., Any]) -> Kernel:
+def predicate(function: Kernel) -> Kernel:
     """The kernel of a function of one or two operands whose result is bool."""
 
     def kernel(node: Value, *operands: Array) -> Array:
@@ -38,7 +37,7 @@ def predicate(function: Callable[..., Any]) -> Kernel:
     return kernel
 
 
-def variadic(function: Callable[[Array, Array], Any]) -> Kernel:
+def variadic(function: Callable[[Array, Array], Array]) -> Kernel:
     """The kernel that folds a function of two operands over any number of them."""
 
     def kernel(node: Value, *operands: Array) -> Array:

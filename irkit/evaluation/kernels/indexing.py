@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ def kernel_GatherND(node: Value, x: Array, indices: Array) -> Array:
     return x[(*leading, *tuples)]
 
 
-_UPDATES: Mapping[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+_UPDATES: Mapping[str, np.ufunc] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 def scattered(x: Array, place: tuple[np.ndarray, ...], updates: Array, reduction: str) -> Array:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.evaluation.kernels.common import Array, attr, axes_of, axis_of, fail, ints, results
+from irkit.evaluation.kernels.common import Array, Content, attr, axes_of, axis_of, fail, ints, results
 
 
-def kernel_Identity(node: Value, x: Any) -> Any:
+def kernel_Identity(node: Value, x: Content) -> Content:
     """x itself: a tensor, a sequence or an optional."""
     return x
 

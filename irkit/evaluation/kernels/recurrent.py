@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -105,7 +104,7 @@ def gates(x: Array, hidden: Array, w: Array, r: Array, bias: Array, size: int) -
     return [total[:, i : i + size] for i in range(0, total.shape[1], size)]
 
 
-def halves(bias: Array | None, direction: int, width: int, dtype: Any) -> tuple[Array, Array]:
+def halves(bias: Array | None, direction: int, width: int, dtype: np.dtype) -> tuple[Array, Array]:
     """The biases of the input and of the recurrence; zeros where none were given."""
     if bias is None:
         return np.zeros(width, dtype), np.zeros(width, dtype)

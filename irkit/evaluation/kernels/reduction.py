@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -60,7 +59,7 @@ def kernel_SoftmaxCrossEntropyLoss(
 Axes = tuple[int, ...]
 
 
-def reduction(function: Callable[[Array, Axes, bool], Any]) -> Kernel:
+def reduction(function: Callable[[Array, Axes, bool], Array]) -> Kernel:
     """The kernel of a function of (values, axes, keepdims).
 
     No axes mean all of them; with `noop_with_empty_axes` they mean none, and each element is reduced by itself.

@@ -14,11 +14,11 @@ from irkit.core.blobs import Blob
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.errors import EvaluateError
-from irkit.evaluation.kernels.common import results
+from irkit.evaluation.kernels.common import Array, results
 from irkit.ops.schemas import OPSET, split_domain
 
 
-def run_reference(node: Value, *operands: Any) -> tuple[np.ndarray, ...]:
+def run_reference(node: Value, *operands: Array) -> tuple[np.ndarray, ...]:
     """The node's results by onnx's reference implementation: an array, or a tuple where there are several."""
     import onnx
     from onnx.reference import ReferenceEvaluator

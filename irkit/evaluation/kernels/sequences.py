@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.evaluation.kernels.common import Array, attr, axis_of, fail, ints
+from irkit.evaluation.kernels.common import Array, Content, attr, axis_of, fail, ints
 from irkit.evaluation.kernels.movement import pieces
 
 
@@ -75,7 +73,7 @@ def kernel_SplitToSequence(node: Value, x: Array, split: Array | None = None) ->
     return [np.squeeze(p, axis) for p in found] if split is None and not attr(node, "keepdims") else list(found)
 
 
-def kernel_Optional(node: Value, value: Any = None) -> Any:
+def kernel_Optional(node: Value, value: Content = None) -> Content:
     """An optional that holds the operand, or nothing."""
     return value
 
@@ -85,7 +83,7 @@ def kernel_OptionalHasElement(node: Value, value: np.ndarray | None = None) -> A
     return np.array(value is not None)
 
 
-def kernel_OptionalGetElement(node: Value, value: Any) -> Any:
+def kernel_OptionalGetElement(node: Value, value: Content) -> Content:
     """The value. Raises EvaluateError where there is none."""
     if value is None:
         raise fail(node, "the optional is empty")

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from onnx import GraphProto
 
 from irkit import dims
 from irkit.build import call
+from irkit.core.attributes import Given
 from irkit.core.ir import Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
 from irkit.core.types import DType, Sequence, Tensor, Type, dims_of, map_dims
 from irkit.errors import LoadError
 from irkit.onnx.reading.scope import Frame, Scope, define, readable
+from irkit.onnx.reading.sizes import Known
 from irkit.ops.schemas import BODIES
 
 _ROUNDS = 4
 _EMPTY = "SequenceEmpty"
+
+
+class Reader(Protocol):
+    """What reading bodies asks of the reader of nodes, `irkit.onnx.reading.nodes.Reader`."""
+
+    known: Known
+
+    def fill(self, proto: GraphProto, scope: Scope, frame: Frame) -> None:
+        """Reads the nodes and constants of a graph into the scope."""
+        ...
+
+    def lookup(self, name: str, scope: Scope) -> Any:
+        """The value of that name."""
+        ...
 
 
 class Body:
@@ -34,11 +50,11 @@ class Body:
 
 
 def read_control(
-    reader: Any,
+    reader: Reader,
     op: str,
     protos: list[GraphProto],
     inputs: list[Any],
-    attributes: dict[str, Any],
+    attributes: Given,
     scope: Scope,
     frame: Frame,
 ) -> tuple[Value, ...] | None:
@@ -62,7 +78,7 @@ def read_control(
     return call(op, [*padded, *captured], {**attributes, **graphs, "captures": len(captured)})
 
 
-def read_branch(reader: Any, proto: GraphProto, scope: Scope, frame: Frame) -> tuple[Value, ...]:
+def read_branch(reader: Reader, proto: GraphProto, scope: Scope, frame: Frame) -> tuple[Value, ...]:
     """The results of the branch that is certainly taken, read in the place of its If."""
     inner = Scope(outer=scope, open=True)
     reader.fill(proto, inner, frame)
@@ -70,7 +86,7 @@ def read_branch(reader: Any, proto: GraphProto, scope: Scope, frame: Frame) -> t
 
 
 def read_body(
-    reader: Any,
+    reader: Reader,
     proto: GraphProto,
     types: list[Type],
     scope: Scope,
@@ -97,7 +113,13 @@ def read_body(
 
 
 def settled(
-    reader: Any, op: str, proto: GraphProto, inputs: list[Any], attributes: dict[str, Any], scope: Scope, frame: Frame
+    reader: Reader,
+    op: str,
+    proto: GraphProto,
+    inputs: list[Any],
+    attributes: Given,
+    scope: Scope,
+    frame: Frame,
 ) -> Body:
     """The body of a loop, read with parameter types that its results agree with."""
     if op == "Loop":

@@ -120,7 +120,7 @@ def budget_of(model: ModelProto) -> int:
     budget = 10_000 + 100 * count
     if not model.functions:
         return budget
-    sizes: dict[Any, int] = {}
+    sizes: dict[tuple[str, str, str], int] = {}
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     rounds = 0
     while (found := {key: expanded(f.node, sizes) for key, f in functions.items()}) != sizes and rounds <= _DEEP:
@@ -137,7 +137,7 @@ def nodes_in(nodes: Sequence[NodeProto]) -> int:
     return len(nodes) + sum(nodes_in(a.g.node) for node in inner for a in node.attribute)
 
 
-def expanded(nodes: Iterable[NodeProto], sizes: Mapping[Any, int]) -> int:
+def expanded(nodes: Iterable[NodeProto], sizes: Mapping[tuple[str, str, str], int]) -> int:
     """How many nodes there are once calls of functions of known sizes are written out."""
     return sum(
         1

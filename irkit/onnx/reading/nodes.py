@@ -15,7 +15,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
 from irkit import dims
 from irkit.build import call
 from irkit.build.runtime import RULES
-from irkit.core.attributes import freeze
+from irkit.core.attributes import Given, freeze
 from irkit.core.blobs import Blob, blob, whole
 from irkit.core.ir import Value, constant, item, param, vertex
 from irkit.core.origins import NOWHERE, Origin, provenance
@@ -59,7 +59,7 @@ class Reader:
         self,
         files: Files,
         types: Types,
-        functions: Mapping[Any, FunctionProto],
+        functions: Mapping[tuple[str, str, str], FunctionProto],
         known: Known,
         budget: Callable[[], int],
         *,
@@ -194,7 +194,7 @@ class Reader:
     def standard(
         self,
         node: NodeProto,
-        inputs: list[Any],
+        inputs: list[Value | None],
         given: Attributes,
         names: list[str],
         scope: Scope,
@@ -244,7 +244,7 @@ class Reader:
         value = Value(op, inputs, freeze(attributes), (), Tuple(tuple(types)) if several else types[0])
         return tuple(item(value, i) for i in range(len(types))) if several else value
 
-    def ruled(self, op: str, node: NodeProto, inputs: tuple[Value, ...], attributes: dict[str, Any], name: str) -> Any:
+    def ruled(self, op: str, node: NodeProto, inputs: tuple[Value, ...], attributes: Given, name: str) -> Any:
         """The value of a node whose results have no declared type. Raises LoadError where irkit has no rule either."""
         try:
             return call(op, inputs, attributes, outputs=len(node.output))
@@ -375,7 +375,7 @@ class Reader:
     # ------------------------------------------------------------------------------------------ control flow
 
     def control(
-        self, node: NodeProto, inputs: list[Any], given: Attributes, scope: Scope, frame: Frame
+        self, node: NodeProto, inputs: list[Value | None], given: Attributes, scope: Scope, frame: Frame
     ) -> tuple[Value, ...] | None:
         """The value of If, Loop, Scan or SequenceMap: bodies are closed, and their captures become operands."""
         if frame.depth > _DEEP:

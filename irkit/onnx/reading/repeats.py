@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import attrs
@@ -49,7 +49,7 @@ class Repeats:
         self.known = known
         self.came: dict[Key, Came] = {}
         self._looks: dict[Value | None, object] = {None: object()}
-        self._one: dict[Any, object] = {}
+        self._one: dict[Hashable, object] = {}
 
     def key(self, op: str, attributes: Sequence[AttributeProto], inputs: Sequence[Value | None]) -> Key:
         """Equal for nodes of one result that come to the same value, but for operands and origin."""

@@ -6,13 +6,15 @@ as a dimension, the result is one ShapeVector (or a scalar made of one).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
+import sympy
 
 from irkit import dims
 from irkit.build import dim_scalar, shape_vector
+from irkit.core.attributes import AttributeMap
 from irkit.core.blobs import Blob, whole
 from irkit.core.ir import Value, constant
 from irkit.core.types import DType, Tensor
@@ -44,7 +46,7 @@ class Content:
 class Known:
     """What is known of the values of one model. `free` holds the symbols that the model's parameters bind."""
 
-    def __init__(self, free: frozenset[Any]) -> None:
+    def __init__(self, free: frozenset[sympy.Symbol]) -> None:
         self.free = free
         self._found: dict[Value, Content | None] = {}
         self._constants: dict[Blob, Content | None] = {}
@@ -63,7 +65,7 @@ class Known:
             return Content(value.attribute("dims"), 1, value.inputs)  # type: ignore[arg-type]
         return self._found.get(value)
 
-    def fold(self, op: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any]) -> Value | None:
+    def fold(self, op: str, inputs: Sequence[Value | None], attributes: AttributeMap) -> Value | None:
         """The value that stands for `op` over `inputs` where every element of it is known as a dimension."""
         if op in _SIZES:
             source = inputs[0] if inputs else None
@@ -82,7 +84,7 @@ class Known:
         return None if found is None else self.value(found)
 
     def followed(
-        self, op: str, dtype: DType, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
+        self, op: str, dtype: DType, inputs: Sequence[Value | None], attributes: AttributeMap
     ) -> Content | None:
         """The elements of the result of `op`; None where an operand is not known, or the result is not certain."""
         given, binders = list[Integers | None](), tuple[Value, ...]()
@@ -131,7 +133,7 @@ class Known:
         if old in self._found:
             self._found[new] = self._found[old]
 
-    def remember(self, op: str, value: Value, inputs: Sequence[Value | None], attributes: Mapping[str, Any]) -> None:
+    def remember(self, op: str, value: Value, inputs: Sequence[Value | None], attributes: AttributeMap) -> None:
         """Records what is known of a value that stays: integer casts, comparisons of sizes, what is computed in i32."""
         type_ = value.type
         if op not in RULES or type(type_) is not Tensor or len(type_.shape) > 1 or type_.dtype not in RANGES:
@@ -140,7 +142,7 @@ class Known:
             self._found[value] = self.followed(op, type_.dtype, inputs, attributes)
 
 
-def symbols_in_type(value: Value) -> tuple[Any, ...]:
+def symbols_in_type(value: Value) -> tuple[sympy.Symbol, ...]:
     """The symbols that stand as plain dimensions in the type of a value."""
     return tuple(d for d in value.shape if type(d) is not int and d.is_Symbol) if type(value.type) is Tensor else ()
 

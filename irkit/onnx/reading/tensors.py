@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class Files:
         self.folder = folder
         self.store = store
         self._opened: dict[str, StoredFile] = {}
-        self._sources: dict[Any, object] = {}
+        self._sources: dict[Hashable, object] = {}
 
     def file(self, location: str, where: str) -> StoredFile:
         """A file by its place in the folder. Raises LoadError for a path that leaves it."""
@@ -46,7 +47,7 @@ class Files:
             self._opened[location] = opened_file(self._path(location, where), where)
         return self._opened[location]
 
-    def source(self, *place: Any) -> object:
+    def source(self, *place: Hashable) -> object:
         """One object for each place in a file, so that tensors that share it are known to."""
         return self._sources.setdefault(place, object())
 
@@ -141,7 +142,7 @@ def external_blob(
     return stored_blob(Place(file, offset), dtype, shape, name, source)
 
 
-def stored_blob(place: Place, dtype: DType, shape: tuple[int, ...], name: str = "", source: Any = None) -> Blob:
+def stored_blob(place: Place, dtype: DType, shape: tuple[int, ...], name: str = "", source: object = None) -> Blob:
     """The blob of what lies in a file: read at once where it is small, and else when it is asked for."""
     size = (math.prod(shape) * dtype.bits + 7) // 8
 

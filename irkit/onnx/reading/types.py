@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Any
 
 import sympy
-from onnx import TypeProto
+from onnx import TensorShapeProto, TypeProto
 
 from irkit import dims
 from irkit.core.types import Optional, Sequence, Tensor, Type
@@ -61,7 +60,7 @@ class Types:
         except LoadError:
             return None
 
-    def _dim(self, proto: Any, axis: int, missing: Missing) -> Dim:
+    def _dim(self, proto: TensorShapeProto.Dimension, axis: int, missing: Missing) -> Dim:
         kind = proto.WhichOneof("value")
         if kind == "dim_value" and proto.dim_value >= 0:
             return proto.dim_value

@@ -13,6 +13,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import call, const, op, shape_vector
+from irkit.core.attributes import Given
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.errors import LoadError
@@ -26,7 +27,7 @@ class Old:
     op: str
     opset: int
     inputs: list[Any]
-    attributes: dict[str, Any]
+    attributes: Given
     outputs: int
 
     def moved(self, *names: str) -> None:

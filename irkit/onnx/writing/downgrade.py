@@ -7,10 +7,10 @@ they are at the IR's opset; what an older opset has no one word for is `passes.l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import attrs
 
+from irkit.core.attributes import Attribute
 from irkit.core.ir import Graph, Value
 from irkit.core.vocabulary import CALL
 
@@ -67,7 +67,7 @@ class _Copy:
 # ---------------------------------------------------------------------------------------------- operators
 
 
-def changed(value: Value, inputs: tuple[Value | None, ...], dropped: str = "", **given: Any) -> Value:
+def changed(value: Value, inputs: tuple[Value | None, ...], dropped: str = "", **given: Attribute) -> Value:
     """The value with other operands, without one attribute, and with others set."""
     kept = {name: attribute for name, attribute in value.attributes if name != dropped}
     return attrs.evolve(value, inputs=inputs, attributes=tuple(sorted({**kept, **given}.items())))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -10,6 +10,7 @@ import attrs
 
 from irkit import dims
 from irkit.core import walk
+from irkit.core.attributes import Given
 from irkit.core.ir import Graph, Value, param
 from irkit.core.vocabulary import CALL, CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.dims import Dim, Range
@@ -53,7 +54,7 @@ class Sweep:
     done: dict[int, Graph] = attrs.field(factory=dict)
     new: dict[Value, Value] = attrs.field(factory=dict)
     squeezed: dict[Value, Value] = attrs.field(factory=dict)
-    targets: dict[Any, tuple[tuple[Dim, ...], bool]] = attrs.field(factory=dict)
+    targets: dict[Hashable, tuple[tuple[Dim, ...], bool]] = attrs.field(factory=dict)
 
     def graph(self, graph: Graph) -> tuple[Value, ...]:
         """The new results of a graph."""
@@ -196,7 +197,7 @@ class Sweep:
                 self.done[id(value.bodies[0])] = bodies[0]
             return attrs.evolve(value, bodies=bodies)
         self.sizes.origin = value.origin
-        attributes: dict[str, Any] = dict(value.attributes)
+        attributes: Given = dict(value.attributes)
         attributes["captures"] = attributes.get("captures", 0) + len(wanted)
         inputs = (*value.inputs, *(self.sizes.expression(size) for size in wanted))
         return attrs.evolve(value, inputs=inputs, attributes=tuple(sorted(attributes.items())), bodies=bodies)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import attrs
@@ -85,7 +85,7 @@ def to_proto(
 
 def weights_of(graph: Graph) -> list[Blob]:
     """The blobs above 1 KiB that a graph and its bodies hold, each storage once, in order."""
-    found: dict[Any, Blob] = {}
+    found: dict[Hashable, Blob] = {}
     pending, seen = [graph], {id(graph)}
     while pending:
         current = pending.pop()
@@ -171,7 +171,7 @@ def metadata(graph: Graph) -> dict[str, str]:
     return found
 
 
-def as_json(data: Any) -> str:
+def as_json(data: object) -> str:
     """JSON without spaces, in the order given."""
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
@@ -190,7 +190,7 @@ class Plan:
     explicit: tuple[tuple[str, str, Any], ...]
     required: tuple[str, ...]
     spelled: bool
-    checked: set[Any] = attrs.field(factory=set)
+    checked: set[Hashable] = attrs.field(factory=set)
     """Element types of operands, and numbers of results, that the row was found to allow."""
 
 
@@ -202,7 +202,7 @@ class Writer:
         self.ir_version = ir_version
         self.domains: dict[str, int] = {}
         self._plans: dict[str, Plan] = {}
-        self._attributes: dict[tuple[Any, ...], list[AttributeProto]] = {}
+        self._attributes: dict[tuple[Hashable, ...], list[AttributeProto]] = {}
         self._functions: dict[int, str] = {}
 
     def functions(self, model: ModelProto, graph: Graph) -> None:

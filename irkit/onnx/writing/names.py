@@ -14,14 +14,13 @@ shadows an outer one. A public name given to two ports stays with the first. A p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 import attrs
 
 from irkit.core.blobs import SMALL, Blob
 from irkit.core.ir import Graph, Port, Value
-from irkit.core.types import Tuple
+from irkit.core.types import Tuple, Type
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM
 from irkit.errors import SerializeError, TypeRuleError
 from irkit.ops.schemas import spec
@@ -75,7 +74,7 @@ def assign(graph: Graph) -> Scope:
     pool = Names()
     inputs = [pool.claim(public(name, "input")) for name in port_names(graph, graph.signature.params, graph.params)]
     outputs = [pool.claim(public(name, "output")) for name in port_names(graph, graph.signature.results, graph.results)]
-    shared: dict[Any, str] = {}
+    shared: dict[Hashable, str] = {}
     weights: dict[str, Blob] = {}
     for blob in hoisted(graph):
         key = weight_key(blob)
@@ -105,7 +104,7 @@ def encodable(hint: str) -> str:
     return hint if hint.isascii() else hint.encode("utf-8", "replace").decode()
 
 
-def weight_key(blob: Blob) -> Any:
+def weight_key(blob: Blob) -> Hashable:
     """Equal for blobs that are written once: one storage under any names, or one content under one name."""
     if blob.source is not None:
         return (blob.dtype, blob.shape, id(blob.source))
@@ -132,7 +131,7 @@ class Naming:
     """What naming one model needs everywhere: the pool of names, and the names of weights of the main graph."""
 
     pool: Names
-    shared: Mapping[Any, str]
+    shared: Mapping[Hashable, str]
 
     def scope(
         self,
@@ -148,7 +147,7 @@ class Naming:
         several: dict[Value, tuple[str, ...]] = {}
         bodies: dict[Value, tuple[Scope, ...]] = {}
         items = items_of(graph)
-        local: dict[Any, str] = {}
+        local: dict[Hashable, str] = {}
         for value in graph.order:
             op = value.op
             if op == CONSTANT:
@@ -192,7 +191,7 @@ class Naming:
     ) -> tuple[str, ...]:
         """The name of each result of a value that has several; the first one is the node's own where it fits."""
         optional = optional_results(value.op)
-        parts: tuple[Any, ...] = value.type.items  # type: ignore[union-attr]
+        parts: tuple[Type, ...] = value.type.items  # type: ignore[union-attr]
         found: list[str] = []
         spare = base
         for index in range(len(parts)):
@@ -209,7 +208,7 @@ class Naming:
             found.append(name)
         return tuple(found)
 
-    def constant(self, value: Value, local: dict[Any, str], weights: dict[str, Blob]) -> str:
+    def constant(self, value: Value, local: dict[Hashable, str], weights: dict[str, Blob]) -> str:
         """The name of the initializer that holds a constant."""
         blob: Blob = value.attributes[0][1]
         if is_hoisted(blob):

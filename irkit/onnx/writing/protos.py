@@ -41,10 +41,10 @@ class Types:
 
     def __init__(self, taken: Callable[[], frozenset[str]]) -> None:
         self._taken = taken
-        self._names: dict[Any, str] = {}
+        self._names: dict[sympy.Symbol, str] = {}
         self._by_id: dict[int, TypeProto] = {}
         self._by_type: dict[Type, TypeProto] = {}
-        self._texts: dict[Any, str] = {}
+        self._texts: dict[Dim, str] = {}
         self._count = 0
         self._names_taken: frozenset[str] | None = None
 
@@ -127,7 +127,7 @@ def as_bytes(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """The kind of attribute that a frozen value is by itself: what an operator without a row goes by."""
     if type(value) is tuple:
         return (kind_of(value[0]) if value else "INT") + "S"

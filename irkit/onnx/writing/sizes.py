@@ -32,6 +32,9 @@ PARTIAL = 15
 PLACES = 4
 """So many places of one dimension are remembered: each is tried where a run of dimensions is looked for."""
 
+Segment = tuple[int, int, Any]
+"""Where a run of sizes starts and stops, and what gives it."""
+
 Need = Callable[[Dim], Value]
 
 
@@ -51,7 +54,7 @@ class Sizes:
         self._inner: dict[Dim, list[tuple[Value, int]]] = {}
         self._offered: dict[tuple[Dim, ...], int] = {}
         self._full: dict[int, Tensor] = {}
-        self._scalars: dict[Any, Value] = {}
+        self._scalars: dict[sympy.Symbol, Value] = {}
         self._vectors: dict[tuple[Dim, ...], Value] = {}
         self._shapes: dict[tuple[Value, int, int], Value] = {}
         for value in params:
@@ -63,7 +66,7 @@ class Sizes:
         """Makes the shape of a value available."""
         self._offer(value, self._inner)
 
-    def bind(self, symbol: sympy.Symbol, scalar: Value) -> None:
+    def bind(self, symbol: Any, scalar: Value) -> None:
         """Makes a symbol available that is the content of an integer scalar."""
         self._scalars.setdefault(symbol, scalar)
 
@@ -101,12 +104,12 @@ class Sizes:
         """How many nodes `vector` would add."""
         return 0 if sizes in self._vectors else self._plan(sizes)[0]
 
-    def _plan(self, sizes: tuple[Dim, ...]) -> tuple[float, list[Any]]:
+    def _plan(self, sizes: tuple[Dim, ...]) -> tuple[float, list[Segment]]:
         """(cost, segments) of the cheapest way to write `sizes` as pieces: constants, runs of a shape, expressions."""
         if not sizes:
             return 0, [(0, 0, None)]
         runs = self._runs(sizes)
-        best: list[tuple[float, list[Any]]] = [(0, [])]
+        best: list[tuple[float, list[Segment]]] = [(0, [])]
         for stop in range(1, len(sizes) + 1):
             options = []
             for start in range(stop):
@@ -131,7 +134,7 @@ class Sizes:
             return run
         return alone
 
-    def _part(self, sizes: tuple[Dim, ...], segment: tuple[int, int, Any]) -> Value:
+    def _part(self, sizes: tuple[Dim, ...], segment: Segment) -> Value:
         start, stop, source = segment
         piece = sizes[start:stop]
         if all(type(size) is int for size in piece):
@@ -296,7 +299,7 @@ class Sizes:
             found = self._node("Sub", [found, self._of(term)])
         return found
 
-    def _product(self, size: sympy.Expr) -> Value:
+    def _product(self, size: Any) -> Value:
         """A product; what it divides by divides it without remainder."""
         top, bottom = sympy.fraction(size)
         found = self._factors(top)
@@ -332,7 +335,7 @@ class Sizes:
 
     # ------------------------------------------------------------------------------------------ real numbers
 
-    def _rounded(self, size: sympy.Expr) -> Value:
+    def _rounded(self, size: Any) -> Value:
         """floor, ceil, round or trunc of a real expression, computed in double precision."""
         name = {dims.Floor: "Floor", dims.Ceil: "Ceil", dims.Round: "Round", dims.Trunc: ""}.get(type(size))
         if name is None:

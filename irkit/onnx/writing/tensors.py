@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from onnx import TensorProto
@@ -39,7 +38,7 @@ def tensor_proto(blob: Blob, name: str = "") -> TensorProto:
     return made
 
 
-def _encoded(item: Any) -> bytes:
+def _encoded(item: object) -> bytes:
     if isinstance(item, bytes):
         return item
     try:
@@ -53,7 +52,7 @@ def pieces(blob: Blob) -> tuple[Blob, ...]:
     return blob.parts if blob.parts and blob.dtype.bits >= 8 else (blob,)
 
 
-def chunks(blob: Blob) -> Iterator[Any]:
+def chunks(blob: Blob) -> Iterator[bytes | memoryview]:
     """The content as buffers in file order, each valid until the next one is asked for: one view of the array's own
     memory where that is possible, else pieces of about `CHUNK` bytes at most. Raises ValueError for strings, which have
     no raw form."""

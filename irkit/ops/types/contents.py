@@ -53,9 +53,9 @@ def contents(value: Any) -> Known:
     return None if found is None else found.elements
 
 
-def followed(value: Value) -> Integers | None:
+def followed(value: Any) -> Integers | None:
     """The elements of a value that operators compute, operands before users."""
-    known: dict[Any, Integers | None] = {}
+    known: dict[Value, Integers | None] = {}
     stack, steps = [value], 0
     while stack:
         v = stack[-1]
@@ -93,7 +93,7 @@ def is_followed(value: Any) -> bool:
     return isinstance(type_, Tensor) and len(type_.shape) <= 1 and type_.dtype in _WHOLE
 
 
-def operands_of(value: Any) -> tuple[Any, ...]:
+def operands_of(value: Any) -> tuple[Value | None, ...]:
     """What the elements of a value follow from: its operands; for a part of a Split what was split."""
     if value.op != ITEM:
         return value.inputs
@@ -119,7 +119,7 @@ def seen_content(value: Any) -> Any:
 # ---------------------------------------------------------------------------------------------- leaves
 
 
-def of_constant(value: Value) -> Known:
+def of_constant(value: Any) -> Known:
     """The elements of a constant of integers or bools that is not large."""
     blob: Blob = value.attributes[0][1]
     return None if blob.size > LIMIT else blob.integers
@@ -131,13 +131,13 @@ def of_sizes(value: Any) -> Known:
     return None if found is None else found.elements
 
 
-LEAVES: Mapping[str, Callable[[Any], Known]] = {
+LEAVES: Mapping[str, Callable[[Value], Known]] = {
     CONSTANT: of_constant, SHAPE_VECTOR: lambda v: v.attributes[0][1], "Shape": of_sizes, "Size": of_sizes,
 }  # fmt: skip
 """Operators whose elements are known without those of their operands."""
 
 
-def leaf_content(value: Value) -> Integers | None:
+def leaf_content(value: Any) -> Integers | None:
     """The elements of a leaf, of rank 0 or 1."""
     leaf = LEAVES.get(value.op)
     found = None if leaf is None or len(value.shape) > 1 else leaf(value)

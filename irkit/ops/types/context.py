@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
 from irkit import dims
+from irkit.core.attributes import AttributeMap
 from irkit.core.blobs import Blob
+from irkit.core.ir import Graph
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
@@ -25,8 +27,8 @@ class Context:
 
     spec: OpSpec
     inputs: tuple[Any, ...]
-    attributes: Mapping[str, Any]
-    bodies: tuple[Any, ...]
+    attributes: AttributeMap
+    bodies: tuple[Graph, ...]
     outputs: int
 
     # ---- attributes

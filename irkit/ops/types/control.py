@@ -29,7 +29,7 @@ def captured(c: Context) -> int:
     return count
 
 
-def check_body(c: Context, body: Any, operands: Iterable[Any], name: str) -> None:
+def check_body(c: Context, body: Graph, operands: Iterable[Any], name: str) -> None:
     """Raises TypeRuleError where a body does not take what it is given: pairs of operand (or None) and type."""
     given = tuple(operands)
     if len(body.params) != len(given):
@@ -39,12 +39,12 @@ def check_body(c: Context, body: Any, operands: Iterable[Any], name: str) -> Non
             raise c.fail(f"parameter {index} of {name} is a {param.type!r}, and is given a {type_!r}")
 
 
-def is_empty(value: Any, wanted: Type) -> bool:
+def is_empty(value: Value, wanted: Type) -> bool:
     """True for an empty sequence, which has no element that could be of the wrong type."""
     return value is not None and value.op == EMPTY and isinstance(wanted, Sequence)
 
 
-def captures_of(c: Context) -> list[tuple[Any, Type]]:
+def captures_of(c: Context) -> list[tuple[Value | None, Type]]:
     """The captured operands with their types."""
     count = captured(c)
     return [(v, v.type) for v in c.inputs[len(c.inputs) - count :]]
@@ -53,12 +53,12 @@ def captures_of(c: Context) -> list[tuple[Any, Type]]:
 def inner_symbols(c: Context, body: Graph) -> frozenset[sympy.Symbol]:
     """The symbols that a body binds: those of its types that its operands do not have, and that no ShapeVector takes
     over from outside."""
-    known: set[Any] = set()
+    known: set[sympy.Symbol] = set()
     for value in c.inputs:
         if value is not None:
             known.update(s for d in dims_of(value.type) for s in dims.symbols_of(d))
     outer = set(body.params[len(body.params) - captured(c) :])
-    bound: set[Any] = set()
+    bound: set[sympy.Symbol] = set()
     for value in body.order:
         here = {s for d in dims_of(value.type) for s in dims.symbols_of(d)} - known - bound
         if not here:
@@ -184,11 +184,11 @@ def ends_by_count(c: Context) -> bool:
         return True
     found = flag.blob
     if found is None and flag.op == "Identity":
-        found = flag.inputs[0].blob
+        found = flag.inputs[0].blob  # type: ignore[union-attr]
     return found is not None and bool(found.array.all())
 
 
-def stacked(c: Context, result: Any, inner: frozenset[sympy.Symbol], count: Dim, axis: int) -> Type:
+def stacked(c: Context, result: Value, inner: frozenset[sympy.Symbol], count: Dim, axis: int) -> Type:
     """The type of a scan result: an element's, with the number of trips put in at `axis`."""
     type_ = left(result.type, inner)
     if not isinstance(type_, Tensor):
@@ -208,7 +208,7 @@ def infer_Scan(c: Context) -> tuple[Type, ...]:
     if len(axes) != taken:
         raise c.fail(f"scan_input_axes must hold {taken} axes")
     steps: Dim | None = None
-    elements: list[tuple[Any, Type]] = []
+    elements: list[tuple[Value | None, Type]] = []
     for index, axis in enumerate(axes, start=states):
         x = c.tensor(index)
         at = c.axis(axis, len(x.shape)) if x.shape else None
@@ -234,7 +234,7 @@ def infer_SequenceMap(c: Context) -> tuple[Type, ...]:
     """seq, more seqs or tensors..., captures... -> for each result of the body a seq of it"""
     (body,) = c.bodies
     count = captured(c)
-    given: list[tuple[Any, Type]] = []
+    given: list[tuple[Value | None, Type]] = []
     for index in range(len(c.inputs) - count):
         found = c.type(index)
         given.append((None, found.element if isinstance(found, Sequence) else found))

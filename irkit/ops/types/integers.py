@@ -8,9 +8,10 @@ fold what is left. It answers where the answer is certain for every element, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from irkit import dims
+from irkit.core.attributes import AttributeMap
 from irkit.core.blobs import Blob
 from irkit.core.types import DType, Tensor, Type
 from irkit.dims import Dim, signs
@@ -31,13 +32,13 @@ class Integers(NamedTuple):
 Given = Sequence["Integers | None"]
 """The operands, all of which are known; None for one that was left out."""
 
-Rule = Callable[[DType, Given, Mapping[str, Any]], "Integers | None"]
+Rule = Callable[[DType, Given, AttributeMap], "Integers | None"]
 
 RANGES = {DType.INT64: (LEAST, -LEAST - 1), DType.INT32: (-(1 << 31), (1 << 31) - 1), DType.BOOL: (0, 1)}
 """The element types that are followed, with their least and greatest number."""
 
 
-def follow(op: str, dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+def follow(op: str, dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
     """What an operator of `RULES` makes of known operands, a result of element type `dtype`.
 
     None where an element is not certain, where the operator would wrap around, and for more than `LIMIT` elements.
@@ -61,7 +62,7 @@ def follow(op: str, dtype: DType, given: Given, attributes: Mapping[str, Any]) -
     return found
 
 
-def sizes_of(op: str, type_: Type, attributes: Mapping[str, Any]) -> Integers | None:
+def sizes_of(op: str, type_: Type, attributes: AttributeMap) -> Integers | None:
     """What Shape or Size makes of a tensor of that type."""
     if not isinstance(type_, Tensor):
         return None
@@ -94,11 +95,11 @@ def _is_one_axis(axes: Integers | None) -> bool:
     return axes is None or axes.elements in ((0,), (-1,))
 
 
-def _same(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+def _same(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
     return given[0]
 
 
-def _cast(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+def _cast(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
     data = given[0]
     if data is None or dtype is not DType.BOOL:
         return data
@@ -106,7 +107,7 @@ def _cast(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers
     return None if flags is None else Integers(tuple(int(n != 0) for n in flags), data.rank)
 
 
-def _gather(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+def _gather(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
     data, at = given
     places = numbers_of(at)
     if data is None or at is None or places is None or data.rank != 1 or attributes.get("axis", 0) not in (0, -1):
@@ -117,7 +118,7 @@ def _gather(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Intege
     return Integers(tuple(data.elements[i] for i in places), at.rank)
 
 
-def _slice(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+def _slice(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
     data, step = given[0], _operand(given, 4)
     bounds = [numbers_of(v) for v in (given[1], given[2], step or Integers((1,), 1))]
     if data is None or data.rank != 1 or not _is_one_axis(_operand(given, 3)):
@@ -138,24 +139,24 @@ def sliced_places(count: int, start: int, end: int, step: int) -> range:
     return range(min(max(first, 0), high), min(max(stop, low), high), step) if count else range(0)
 
 
-def _concat(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+def _concat(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
     parts = [g for g in given if g is not None and g.rank == 1]
     return Integers(tuple(d for p in parts for d in p.elements), 1) if len(parts) == len(given) else None
 
 
-def _split_axes(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+def _split_axes(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
     data, axes = given[0], _operand(given, 1)
     known = data is not None and data.rank == 0 and axes is not None and _is_one_axis(axes)
     return Integers(data.elements, 1) if known and data else None
 
 
-def _squeeze(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+def _squeeze(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
     data = given[0]
     one = data is not None and data.rank == 1 and len(data.elements) == 1 and _is_one_axis(_operand(given, 1))
     return Integers(data.elements, 0) if one and data else None
 
 
-def _reshape(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+def _reshape(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
     data, target = given[0], numbers_of(given[1])
     if data is None or target is None or len(target) > 1:
         return None
@@ -163,7 +164,7 @@ def _reshape(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integ
     return Integers(data.elements, len(target)) if fits else None
 
 
-def _expand(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+def _expand(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
     data, target = given[0], numbers_of(given[1])
     if data is None or target is None or len(data.elements) != 1 or len(target) > 1:
         return None
@@ -178,7 +179,7 @@ def _filled(dtype: DType, given: Given, attributes: Mapping[str, Blob]) -> Integ
     return Integers((int(blob.array.reshape(-1)[0]),) * count[0], 1)
 
 
-def _range(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+def _range(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
     bounds = [numbers_of(g) for g in given]
     if any(b is None or len(b) != 1 for b in bounds):
         return None
@@ -191,7 +192,7 @@ def _range(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integer
 def _elementwise(function: Callable[..., Dim | None]) -> Rule:
     """The rule of an operator that works element by element, of operands that are as long as each other or of one."""
 
-    def rule(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+    def rule(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
         parts = [g for g in given if g is not None]
         count = max(len(p.elements) for p in parts)
         if len(parts) < len(given) or any(len(p.elements) not in (1, count) or not p.elements for p in parts):
@@ -225,7 +226,7 @@ def _equal(a: Dim, b: Dim) -> Dim | None:
 def _reduced(function: Callable[..., Dim]) -> Rule:
     """The rule of a reduction of a whole vector, which is not empty."""
 
-    def rule(dtype: DType, given: Given, attributes: Mapping[str, Any]) -> Integers | None:
+    def rule(dtype: DType, given: Given, attributes: AttributeMap) -> Integers | None:
         data = given[0]
         if data is None or data.rank != 1 or not data.elements or not _is_one_axis(_operand(given, 1)):
             return None

@@ -7,8 +7,6 @@ of rank 0, and takes elements of any rank: it has none that could disagree.
 
 from __future__ import annotations
 
-from typing import Any
-
 from irkit import dims
 from irkit.core.types import DType, Optional, Sequence, Tensor, Type, map_dims, same_types
 from irkit.dims import Dim
@@ -127,7 +125,7 @@ def infer_Optional(c: Context) -> Type:
     """x? -> optional of x, or of attribute `type` with nothing in it"""
     if c.has(0):
         return Optional(c.type(0))
-    given: Any = c.attr("type")
+    given = c.attr("type")
     if not isinstance(given, Tensor | Sequence):
         raise c.fail("attribute type must hold an irkit type where there is no operand")
     return Optional(given)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.rewriting.face import Match
+from passes.analysis.expansions import Expansion
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import number, vector
 from passes.legal.runtime.expansions import ordinals, reshaped
@@ -56,5 +56,5 @@ def determinant(m: Match, value: Value) -> Value | None:
     return reshaped(m, found, value.shape, x)
 
 
-DETERMINANTS: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType({"Det": determinant})
+DETERMINANTS: Mapping[str, Expansion] = MappingProxyType({"Det": determinant})
 """The expansion of Det, for float64."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from irkit.build import call, op
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tuple
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
+from passes.analysis.expansions import Expanded, Expansion
 from passes.analysis.questions import number, vector
 from passes.legal.runtime.images import mean_variance_normalization
 from passes.legal.runtime.neighbours import DOUBLE_WINDOWS
@@ -253,7 +253,7 @@ def instance_normalization(m: Match, value: Value) -> Value | None:
     return op.Add(op.Mul(normed, op.Unsqueeze(scale, along)), op.Unsqueeze(bias, along))
 
 
-def layer_normalization(m: Match, value: Value) -> Any:
+def layer_normalization(m: Match, value: Value) -> Expanded:
     """(x - mean) / sqrt(var + epsilon) * scale + bias, over an axis and those behind it; mean and 1 / sqrt(...)"""
     x, scale, *rest = value.inputs
     if x is None or scale is None:
@@ -300,10 +300,10 @@ def normalized(x: Value, axes: Sequence[int], epsilon: float) -> Value:
     return op.Div(centred, op.Sqrt(op.Add(var, number(x, epsilon))))
 
 
-def over_all(reduction: str) -> Callable[[Match, Value], Any]:
+def over_all(reduction: str) -> Expansion:
     """The expansion of a pool over all but batch and channels: a reduction."""
 
-    def expansion(m: Match, value: Value) -> Any:
+    def expansion(m: Match, value: Value) -> Expanded:
         x = value.inputs[0]
         if x is None:
             return None
@@ -315,17 +315,17 @@ def over_all(reduction: str) -> Callable[[Match, Value], Any]:
 # ---------------------------------------------------------------------------------------------- the table
 
 
-def unary(function: Function) -> Callable[[Match, Value], Any]:
+def unary(function: Function) -> Expansion:
     """The expansion of an operator of one operand."""
 
-    def expansion(m: Match, value: Value) -> Any:
+    def expansion(m: Match, value: Value) -> Expanded:
         x = value.inputs[0]
         return None if x is None else function(x)
 
     return expansion
 
 
-DOUBLES: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType({
+DOUBLES: Mapping[str, Expansion] = MappingProxyType({
     "Sinh": unary(sinh), "Cosh": unary(cosh), "Asinh": unary(asinh), "Acosh": unary(acosh), "Atanh": unary(atanh),
     "Tan": unary(tan), "Atan": unary(atan), "Asin": unary(asin), "Acos": unary(acos), "Erf": unary(erf),
     "Gelu": gelu_of, "Softplus": unary(softplus), "Mish": unary(mish), "HardSwish": unary(hard_swish), "Elu": elu,

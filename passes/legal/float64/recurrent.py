@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
 
 from irkit.build import op
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tuple
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
+from passes.analysis.expansions import Expanded, Expansion
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import is_known, number, operand, vector
 from passes.legal.runtime.expansions import ordinals
@@ -22,7 +22,7 @@ USUAL: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """The activations of each layer that are meant where none are named."""
 
 
-def recurrent(m: Match, value: Value) -> Any:
+def recurrent(m: Match, value: Value) -> Expanded:
     """The layer as Scans; None where activations are not the usual ones"""
     x, w, r = value.inputs[:3]
     if x is None or w is None or r is None or value.attribute("layout"):
@@ -191,5 +191,5 @@ def scanned(
     )
 
 
-RECURRENT: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType(dict.fromkeys(GATES, recurrent))
+RECURRENT: Mapping[str, Expansion] = MappingProxyType(dict.fromkeys(GATES, recurrent))
 """The expansion of each recurrent layer, for float64."""

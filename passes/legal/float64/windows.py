@@ -20,6 +20,7 @@ from irkit.core.types import DType
 from irkit.dims import Dim
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
+from passes.analysis.expansions import Expansion
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import axes_of, is_known, number, operand, vector
 from passes.legal.runtime.expansions import ordinals
@@ -448,7 +449,7 @@ def cubic_far(d: Value, a: float) -> Value:
     return op.Mul(op.Sub(op.Mul(bent, d), number(d, 4)), number(d, a))
 
 
-WINDOWS: Mapping[str, Callable[[Match, Value], Any]] = MappingProxyType(
+WINDOWS: Mapping[str, Expansion] = MappingProxyType(
     {
         "Conv": conv,
         "ConvTranspose": conv_transpose,

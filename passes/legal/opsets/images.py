@@ -10,6 +10,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.build import call, const, op
+from irkit.core.attributes import Given
 from irkit.core.ir import Value
 from irkit.core.types import HALVES, DType
 from irkit.evaluation.kernels.images import nearest_index, resized_sizes, source_places, weight_matrix
@@ -41,7 +42,7 @@ def resize(m: Match, value: Value) -> Value | None:
     return by_matrices(value, x)
 
 
-def for_all_axes(value: Value, x: Value, kept: dict[str, Any]) -> Value | None:
+def for_all_axes(value: Value, x: Value, kept: Given) -> Value | None:
     """The operands for the axes that are named, among those that leave the others as they are."""
     axes = [a % x.rank for a in value.attribute("axes")]
     roi, scales, sizes = (operand(value, i) for i in (1, 2, 3))

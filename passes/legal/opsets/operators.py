@@ -18,7 +18,8 @@ from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.writing.materialize import ALLOWZERO, Sweep
 from irkit.onnx.writing.sizes import Sizes
 from irkit.pattern import attribute_of, hole, p
-from irkit.rewriting.face import Match, Rule, decline
+from irkit.rewriting.face import Made, Match, Rule, decline
+from passes.analysis.expansions import Expanded
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import axes_of, is_known, number, operand, small, vector
 from passes.legal.float64.windows import average_pool, axes_of_windows, col2im, laid_out, positions
@@ -68,7 +69,7 @@ def padded_reshape(m: Match, x: Value, shape: tuple[Dim, ...]) -> Value | None:
 def plain_reshapes(ranges: Mapping[str, Range]) -> Rule:
     """The rule for Reshapes to sizes that may be 0, where they would be written with `allowzero`."""
 
-    def plain(m: Match) -> Any:
+    def plain(m: Match) -> Made:
         x, shape = m.root.inputs
         if x is None or shape is None or shape.op != SHAPE_VECTOR or m.root.attribute("allowzero"):
             return decline("its sizes are constants, or computed")
@@ -80,7 +81,7 @@ def plain_reshapes(ranges: Mapping[str, Range]) -> Rule:
     return Rule("plain_reshapes", p.Reshape(hole("x"), hole("sizes")), plain, True, "Reshape -> Slice(Reshape(Pad))")
 
 
-def split(m: Match, value: Value) -> Any:
+def split(m: Match, value: Value) -> Expanded:
     """The sizes of the parts written out"""
     x, count = value.inputs[0], value.attribute("num_outputs")
     if x is None or count is None:
@@ -182,7 +183,7 @@ def bitwise_not(m: Match, value: Value) -> Value | None:
     return op.Cast(op.Sub(const(np.array(top)), op.Cast(x, to=DType.INT64)), to=x.dtype)
 
 
-def batch_normalization(m: Match, value: Value) -> Any:
+def batch_normalization(m: Match, value: Value) -> Expanded:
     """In training: normalized by its own mean and variance, which go into the running ones"""
     x, scale, bias, mean, variance = value.inputs
     if not value.attribute("training_mode") or x is None or mean is None or variance is None:
@@ -226,7 +227,7 @@ def laid_out_pool(m: Match, value: Value) -> Value | None:
     return average_pool(m, value) if gaps or value.attribute("ceil_mode") else None
 
 
-def without_gaps(m: Match, value: Value) -> Any:
+def without_gaps(m: Match, value: Value) -> Expanded:
     """The mean over windows without saying that they have no gaps, which older opsets have no word for"""
     gaps = value.attribute("dilations")
     if gaps is None or set(gaps) != {1}:
@@ -234,7 +235,7 @@ def without_gaps(m: Match, value: Value) -> Any:
     return call("AveragePool", list(value.inputs), {k: v for k, v in value.attributes if k != "dilations"})
 
 
-def max_pool(m: Match, value: Value) -> Any:
+def max_pool(m: Match, value: Value) -> Expanded:
     """As many windows as there are by the amounts of padding, instead of by rounding up"""
     x = value.inputs[0]
     if x is None or not value.attribute("ceil_mode") or attribute_of(value, "auto_pad") != "NOTSET":

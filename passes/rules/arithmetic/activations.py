@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, tensor
 from irkit.pattern import Either, attr, either, hole, is_all_ones, is_all_zeros, one_of, p, uniform
 from irkit.pattern import const as constant
+from irkit.pattern.language import Pattern
 from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, holds_digits, is_float, same_type
@@ -23,7 +24,7 @@ _zero = constant("zero", where=is_all_zeros)
 _one = constant("one", where=is_all_ones)
 
 
-def _like_x(m: Match, build: Any, *attributes: float) -> Any:
+def _like_x(m: Match, build: Callable[..., Value], *attributes: float) -> Made:
     if not is_float(m.x):
         return decline("integers")
     if not holds_digits(m.x, *attributes):
@@ -230,8 +231,8 @@ _poly = either(
 _turn = either(p.Div(x, about(math.sqrt(2))), p.Mul(x, about(math.sqrt(0.5))))
 
 
-def _bells(inner: Any) -> Either:
-    """x * (1 + inner) / 2 in the orders that leave the half for last, or add it to both parts."""
+def _bells(inner: Pattern) -> Either:
+    """x * (1 + inner) / 2 in the orders in which the factor 1/2 comes last or is applied to both summands."""
     more = p.Add(inner, about(1.0))
     return either(
         p.Mul(p.Mul(x, more), _half),

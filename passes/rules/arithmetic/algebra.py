@@ -7,7 +7,7 @@ of zero. So x * 1 and x - 0 are x, x + (-0.0) is x, and x + 0.0, which turns -0.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -35,8 +35,8 @@ positive_zero = constant("zero", where=Is("is_positive_zero", is_positive_zero, 
 negative_zero = constant("zero", where=Is("is_negative_zero", is_negative_zero, (-0.0,)))
 
 
-def _as_x(m: Match, name: str = "x") -> Any:
-    """The hole, unless the other operand also broadcasts it."""
+def _as_x(m: Match, name: str = "x") -> Made:
+    """The value of the hole, unless the operator also broadcasts it to the shape of the other operand."""
     found = m[name]
     return found if same_type(found, m.root) else decline("the other operand broadcasts")
 
@@ -145,8 +145,8 @@ def div_power_of_two(m: Match) -> Made:
     return op.Mul(m.x, const(np.full(m.c.shape, 1.0 / found).astype(m.c.dtype.numpy)))
 
 
-def _merged(m: Match, combine: Any) -> Value | None:
-    """x and the constant that `a` and `b` combine to, as operands; None where that does not pay or overflows."""
+def _merged(m: Match, combine: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Value | None:
+    """x and one constant, combined of `a` and `b`, as operands; None where that does not pay or overflows."""
     a, b = small(m.a), small(m.b)
     if a is None or b is None:
         return None

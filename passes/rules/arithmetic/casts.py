@@ -43,8 +43,9 @@ def holds_all(small: DType, large: DType) -> bool:
 
 
 def _merges(start: DType, middle: DType, end: DType) -> bool:
-    """True where a cast over a middle type is the cast at once: the middle one holds every number of the first; as text
-    it is written as the first (1, not 1.0); integers out of range wrap, and floating-point numbers do not."""
+    """True where casting to a middle type and then on gives what one cast gives: the middle type holds every number of
+    the first one; a text is written as the first type writes it (1, not 1.0); integers out of range wrap,
+    floating-point numbers do not."""
     if start is middle:
         return True
     if not holds_all(start, middle) or (end is DType.STRING and not (start.is_integer and middle.is_integer)):

@@ -1,13 +1,12 @@
-"""Clip, Relu, Max and Min: bounds of bounds are one Clip.
+"""Clip, Relu, Max and Min: several bounds become one Clip.
 
-NaN passes through all four, so merging two of them keeps it. Of zeros of two signs ONNX does not say which is larger,
-so what turns one operator into another is `exact=False`.
+All four pass NaN on, so merging two of them keeps it. ONNX does not say which of 0.0 and -0.0 is the larger, so a rule
+that turns one operator into another is `exact=False`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -23,31 +22,31 @@ from passes.analysis.questions import is_float, number, same_type, small
 x, y = hole("x"), hole("y")
 _low, _high = constant("low", optional=True), constant("high", optional=True)
 
-Bounds = tuple[Any, Any]
+Bounds = tuple[float, float]
 
 
 def bounds_of(low: Value | None, high: Value | None) -> Bounds | None:
-    """The two bounds as numbers, infinite where absent; None where one is no number, or NaN."""
+    """Both bounds as numbers, infinite where a bound is absent; None where one is no constant number, or is NaN."""
     a = -math.inf if low is None else uniform(low)
     b = math.inf if high is None else uniform(high)
     return None if a is None or b is None or a != a or b != b else (a, b)
 
 
-def mixes_zeros(*constants: Any) -> bool:
-    """True where zeros of both signs are compared: which of them a Clip or Max gives, ONNX does not say."""
+def mixes_zeros(*constants: float | np.ndarray) -> bool:
+    """True where 0.0 is compared with -0.0: ONNX does not say which of them Clip or Max then gives."""
     zeros = [np.signbit(np.asarray(each)[np.asarray(each) == 0]) for each in constants]
     signs = np.concatenate([np.ravel(each) for each in zeros])
     return bool(signs.any() and not signs.all())
 
 
 def clipped(x: Value, bounds: Bounds) -> Value:
-    """x between two numbers, of which those that every number lies within are left out."""
+    """x held between two numbers; a bound that no number of the type exceeds is left out."""
     widest = (-math.inf, math.inf)
     return op.Clip(x, *(None if v == end else number(x, v) for v, end in zip(bounds, widest, strict=True)))
 
 
 def _within(inner: Bounds, outer: Bounds) -> Bounds | None:
-    """The bounds of what is first held within `inner`, then within `outer`."""
+    """The bounds that have the same effect as first `inner`, then `outer`."""
     low, high = max(inner[0], outer[0]), min(inner[1], outer[1])
     if inner[0] > inner[1] or outer[0] > outer[1]:
         return None

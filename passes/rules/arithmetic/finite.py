@@ -1,7 +1,8 @@
-"""Rules for those who know that no number is NaN or infinite: of no level, taken where they are asked for by name.
+"""Rules for models in which no number is NaN or infinite. They belong to no level: they are applied where they are
+asked for by name.
 
-What torch keeps NaN in, and ONNX Runtime does not, is lowered with values that keep it, which take time. They go with
-`optimize(graph, rules="default+finite")`.
+Where torch keeps NaN and ONNX Runtime does not, lowering adds operators that keep it, which take time. `optimize(graph,
+rules="default+finite")` removes them.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.pattern import Constant, Either, Op, attr, either, hole, is_all_ones, p, uniform
 from irkit.pattern import const as constant
+from irkit.pattern.language import Pattern
 from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, holds_digits, is_float, positive, same_shape, same_type, trailing_axis
@@ -26,7 +26,7 @@ x, y, w = hole("x"), hole("y"), hole("w")
 
 
 def about(target: float) -> Constant:
-    """A constant that is `target`, up to rounding in its element type."""
+    """A pattern for a constant that equals `target` up to rounding in its element type."""
 
     def holds(value: Value) -> bool:
         found = uniform(value)
@@ -53,7 +53,7 @@ _product = p.MatMul(hole("a", where=_matrix), hole("b", where=_matrix)).named("p
 
 
 def _broadcasts_to(value: Value, target: Value) -> bool:
-    """True where an operand may be C of a Gemm with that result."""
+    """True where an operand may be the C of a Gemm with that result."""
     if value.rank > 2:
         return False
     pairs = zip(reversed(value.shape), reversed(target.shape), strict=False)
@@ -189,11 +189,11 @@ def _of_last_axis(m: Match, axes: Value) -> bool:
     return found is not None and m.x.rank > 0 and positive(found, m.x.rank) == (m.x.rank - 1,)
 
 
-def _mean(inner: Any) -> Op:
+def _mean(inner: Pattern) -> Op:
     return p.ReduceMean(inner, _last, keepdims=1)
 
 
-def _square(inner: Any) -> Either:
+def _square(inner: Pattern) -> Either:
     return either(p.Mul(inner, inner), p.Pow(inner, about(2.0)))
 
 
@@ -253,7 +253,7 @@ WIDEST = 1 << 16
 
 
 def _row_like(value: Value, like: Value, axis: int = -1) -> bool:
-    """True for what has the shape of the axes of `like` from one on: of its last one, if none is given."""
+    """True for a value with the shape of `like` from an axis on; of its last axis alone if none is given."""
     return like.rank > 0 and same_shape(value.shape, like.shape[axis % like.rank :])
 
 

@@ -1,8 +1,6 @@
-"""Norms written out otherwise: without a scale, in another element type, by the mean of squares, by channel."""
+"""Norms in other forms: without a scale, computed in another element type, with the mean of squares, by channel."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +9,7 @@ from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, tensor
 from irkit.pattern import Either, Op, attr, either, hole, is_all_ones, is_all_zeros, p, uniform
 from irkit.pattern import const as constant
+from irkit.pattern.language import Pattern
 from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
 from passes.analysis.questions import axes_of, lazily, positive, same_type
@@ -31,7 +30,7 @@ WIDEST = 1 << 13
 NARROW = (DType.FLOAT16, DType.BFLOAT16)
 
 
-def _square(inner: Any) -> Either:
+def _square(inner: Pattern) -> Either:
     return either(p.Mul(inner, inner), p.Pow(inner, about(2.0)))
 
 
@@ -108,7 +107,7 @@ def _narrow(rng: np.random.Generator, name: str) -> Value:
     return op.Cast(normed, to=dtype)
 
 
-def _narrowed(m: Match, name: str) -> Any:
+def _narrowed(m: Match, name: str) -> Made:
     source, to = m.x, m.root.dtype
     if source.dtype is not to or to not in NARROW or m.stash_type != 1 or m.axis % source.rank != source.rank - 1:
         return decline("not from a narrow type to f32 and back")
@@ -121,7 +120,7 @@ def _narrowed(m: Match, name: str) -> Any:
 _widened = p.Cast(x, to=DType.FLOAT)
 
 
-def _cast(inner: Any) -> Op:
+def _cast(inner: Pattern) -> Op:
     return p.Cast(inner, to=attr("to"))
 
 
@@ -148,7 +147,7 @@ def layer_norm_narrow(m: Match) -> Made:
 # ---------------------------------------------------------------------------------------------- by the mean of squares
 
 
-def _mean(inner: Any, name: str) -> Op:
+def _mean(inner: Pattern, name: str) -> Op:
     return p.ReduceMean(inner, constant(name), keepdims=1)
 
 

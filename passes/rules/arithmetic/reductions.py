@@ -1,9 +1,8 @@
-"""Reductions: of one another, of what was expanded, over axes of size 1; and the sums that have a name."""
+"""Reductions of reductions, of expanded values, over axes of size 1; and sums that ONNX has an operator for."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -56,7 +55,7 @@ _first = constant("first")
 
 
 def _both_axes(m: Match) -> tuple[tuple[int, ...], int] | None:
-    """(axes, keepdims) of the one reduction that does what two do; None where there is no such one."""
+    """(axes, keepdims) of the one reduction that does what two in a row do; None where there is none."""
     first, second = axes_of(m.first), axes_of(m.axes)
     if not first or not second or m.inner.rank == 0:
         return None
@@ -107,7 +106,7 @@ def reduction_of_reduction(m: Match) -> Made:
 # ---------------------------------------------------------------------------------------------- of little
 
 
-def _of_ones(m: Match) -> Any:
+def _of_ones(m: Match) -> Made:
     axes = axes_of(m.axes)
     if not axes or not m.x.rank:
         return decline("all axes, or none")

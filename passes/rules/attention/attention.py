@@ -49,7 +49,7 @@ def scaled_doubled(m: Match) -> Made:
 
 
 def _is_half(bounds: tuple[Value, ...], size: int, rank: int, second: int) -> bool:
-    """True where a Slice with those starts, ends and axes takes one half of the last axis."""
+    """True where these starts, ends and axes cut one half of the last axis."""
     numbers = [axes_of(v) for v in bounds]
     if any(n is None or len(n) != 1 for n in numbers):
         return False
@@ -110,7 +110,7 @@ def _pairs(rng: np.random.Generator) -> Value:
 
 
 def once_each(value: Value) -> Value | None:
-    """A table of whose last axis each element stands twice in a row, with each there once; None for every other one."""
+    """A table whose last axis has each element twice in a row, without the repetitions; None for every other table."""
     above: list[Value] = []
     while value.op in ("Unsqueeze", "Cos", "Sin") and value.inputs[0] is not None and len(above) < 8:
         if value.op == "Unsqueeze" and value.rank - 1 in positive(axes_of(value.inputs[1]) or (-1,), value.rank):
@@ -172,7 +172,7 @@ def interleaved_rotary_embedding(m: Match) -> Made:
 
 
 def split_heads(value: Value) -> tuple[Value, int] | None:
-    """(x, heads) where the value is x, of (batch, sequence, heads * size), as (batch, heads, sequence, size)."""
+    """(x, heads) where the value is x of (batch, sequence, heads * size) seen as (batch, heads, sequence, size)."""
     if value.rank != 4 or value.op not in ("Transpose", *VIEWS):
         return None
     batch, heads, length, size = value.shape
@@ -189,7 +189,7 @@ def split_heads(value: Value) -> tuple[Value, int] | None:
 
 
 def joined(m: Match, value: Value, heads: int, like: Value) -> Value | None:
-    """A value of (batch, sequence, heads * size) as (batch, heads, sequence, size), the shape of `like`."""
+    """A value of (batch, sequence, heads * size) seen as (batch, heads, sequence, size), the shape of `like`."""
     batch, _, length, size = like.shape
     shape = (batch, length, heads, size)
     source = bound_by(value)
@@ -237,7 +237,7 @@ _turned_part = one_of("RotaryEmbedding")(_low_part.named("part"), hole("cos"), h
 
 
 def _cut(m: Match, prefix: str, size: int) -> tuple[int, int, int] | None:
-    """(start, end, axis) of a slice of an axis of that size; None where it is not along one axis."""
+    """(start, end, axis) of a Slice along an axis of that size; None where it cuts more than one axis."""
     numbers = [axes_of(m[prefix + name]) for name in ("start", "end", "along")]
     found = [n[0] for n in numbers if n is not None and len(n) == 1]
     return (*slice(found[0], found[1]).indices(size)[:2], found[2] % 4) if len(found) == 3 else None
@@ -288,7 +288,7 @@ def rotary_of_heads_beside(m: Match) -> Made:
 
 
 def repeated_heads(value: Value) -> Value | None:
-    """k where the value is k, of (batch, heads, sequence, size), with each head repeated some times in a row."""
+    """k of (batch, heads, sequence, size), where the value is k with each head repeated several times in a row."""
     if value.op not in VIEWS:
         return None
     wide = value.inputs[0]

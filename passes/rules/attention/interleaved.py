@@ -1,9 +1,7 @@
-"""Projections of queries, keys and values whose columns are ordered by head first, as Bloom, GPT-NeoX and Persimmon
-have them: with the columns of the weight put in the order of the parts, the parts are those of a Split."""
+"""Projections of queries, keys and values whose columns are ordered by head first, as in Bloom, GPT-NeoX and Persimmon.
+The columns of the weight are put in the order query, key, value; then one Split gives the three."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +9,7 @@ from irkit import dims
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import tensor
+from irkit.dims import Dim
 from irkit.pattern import attr, either, hole, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
@@ -23,7 +22,7 @@ _sum = p.Add(_product, constant("b", rank=1).once()).named("sum").once()
 _heads = p.Reshape(either(_sum, _product), hole("shape")).named("heads")
 
 
-def _projected(rng: np.random.Generator, shape: tuple[Any, ...]) -> Value:
+def _projected(rng: np.random.Generator, shape: tuple[Dim, ...]) -> Value:
     batch, length = dims.symbol("batch"), dims.symbol("length")
     made = op.MatMul(param(tensor("f32", "batch", "length", 5)), const(rng.standard_normal((5, 24)).astype(np.float32)))
     if rng.random() < 0.7:
@@ -43,10 +42,8 @@ def _by_split(rng: np.random.Generator) -> tuple[Value, ...]:
 
 
 def in_parts(m: Match, heads: int, size: int) -> tuple[Value, ...] | None:
-    """The three parts of the projection with its columns by part, head and place; None where a size is not bound.
-
-    They are of (batch, length, heads, size).
-    """
+    """Queries, keys and values of (batch, length, heads, size), by a projection whose columns are ordered by part, head
+    and place; None where a size is not bound."""
     shape = (*m.heads.shape[:2], heads, size)
     sources = [bound_by(m.heads), *(each for each in (sizes_held(m.shape),) if each is not None)]
     if not is_bound(m, shape, *sources):
@@ -61,7 +58,7 @@ def in_parts(m: Match, heads: int, size: int) -> tuple[Value, ...] | None:
 
 
 def _columns(w: Value, order: np.ndarray) -> Value:
-    """The columns of a weight in another order, which is seen transposed where the weight is."""
+    """The columns of a weight in another order; the new weight is held transposed where the old one is."""
     turned = w.blob.turned if w.blob is not None else None
     if turned is None:
         return lazily(w, w.shape, lambda: w.blob.read()[:, order], [w])  # type: ignore[union-attr]
@@ -69,8 +66,8 @@ def _columns(w: Value, order: np.ndarray) -> Value:
     return transposed_constant(lazily(held, held.shape, lambda: turned.read()[order], [held]))
 
 
-def _fits(m: Match, heads: Any, size: Any) -> bool:
-    """True where the view takes the last axis of a projection of known width apart, and nothing else."""
+def _fits(m: Match, heads: Dim, size: Dim) -> bool:
+    """True where the view only splits the last axis of a projection whose width is known."""
     if type(heads) is not int or type(size) is not int or m.x.rank != 3 or not heads or not size:
         return False
     width = heads * 3 * size
@@ -155,7 +152,7 @@ def some_of_heads(m: Match) -> Made:
 
 
 def _range(m: Match, heads: int) -> tuple[int, int] | None:
-    """The first head and the one after the last that are taken; None where they do not follow one another."""
+    """The first head that is taken and the one after the last; None where they do not follow one another."""
     if m.get("place") is not None:
         place = axes_of(m.place) or ()
         if len(place) != 1 or m.axis % 4 != 2 or not -heads <= place[0] < heads:

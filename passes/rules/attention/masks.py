@@ -1,5 +1,5 @@
-"""Masks of attention: looked up where they may be seen whole, left out where all is seen, split into what attention
-makes itself and the rest."""
+"""Masks of attention: looked up where they may be seen whole, removed where they hide nothing, and divided into the
+causal part, which Attention makes itself, and the rest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEEP = 8
 
 
 def _everywhere(rng: np.random.Generator) -> Value:
-    """A matrix looked up at all of its places, on a grid with axes of size 1 in between."""
+    """A sample: a matrix looked up at all of its places, given as a grid with axes of size 1 in between."""
     rows: Dim = dims.symbol("batch") if rng.random() < 0.7 else 1
     columns = dims.symbol("length")
     data = param(Tensor(DType.BOOL if rng.random() < 0.5 else DType.FLOAT, (rows, columns)))
@@ -68,7 +68,7 @@ def look_up_everything(m: Match) -> Made:
 
 
 def sees_all(mask: Value) -> bool:
-    """True for a mask that hides nothing and adds nothing: True, or zeros, under any view or expansion."""
+    """True for a mask that hides nothing and adds nothing: True or zeros, viewed or expanded in any way."""
     for _ in range(DEEP):
         if mask.op not in ("Expand", *VIEWS) or mask.inputs[0] is None:
             break
@@ -105,11 +105,9 @@ def attention_that_sees_all(m: Match) -> Made:
 
 
 def without_causal(m: Match, mask: Value, past: Dim) -> tuple[Value | None] | None:
-    """(the rest,) of a mask without its causal part: a mask of the same last two axes, or None where nothing is left.
-
-    None by itself where the mask has no causal part, or its parts cannot be told apart. `past` keys
-    precede the first query.
-    """
+    """(rest,) for a mask that is causal and something else: the rest has the same last two axes, and is None where
+    nothing is left. None for a mask without a causal part, or whose parts cannot be told apart. `past` keys precede the
+    first query."""
     shape = mask.shape
     if mask.dtype is not DType.BOOL or len(shape) < 2:
         return None
@@ -135,7 +133,7 @@ def _keeps_rows(expand: Value) -> bool:
 
 
 def whole(m: Match, mask: Value, shape: tuple[Dim, ...]) -> Value | None:
-    """A mask expanded to the last two axes of a shape, with leading axes of its own."""
+    """A mask expanded to the last two axes of a shape; its leading axes stay."""
     lead = mask.shape[:-2] if mask.rank > 2 else ()
     wanted = (*lead, *shape[-2:])
     if same_shape(mask.shape, wanted):

@@ -1,8 +1,7 @@
-"""Masks of attention that are numbers: spread over the batch without need, causal, or made milder for the runtime."""
+"""Masks of attention that are numbers: those that are needlessly expanded over the batch, those that are causal, and
+those whose numbers are too low for the runtime."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,7 @@ _operands = (hole("q"), hole("k"), hole("v"))
 
 
 def thin(mask: Value, depth: int = DEEP) -> Value:
-    """The mask with nothing expanded in it: of the same numbers where it is broadcast."""
+    """The mask without the expansions in it; broadcast, it has the same numbers."""
     if depth == 0 or not isinstance(mask.type, Tensor):
         return mask
     if mask.op == "Expand" and mask.inputs[0] is not None:
@@ -75,7 +74,7 @@ def _penalized(rng: np.random.Generator) -> Value:
     places = op.Range(0, op.Squeeze(op.Shape(q, start=2, end=3), [0]), 1)
     causal = op.LessOrEqual(op.Unsqueeze(places, [0, 1, 2]), op.Unsqueeze(places, [0, 1, 3]))
     slopes = const(rng.standard_normal((1, 2, 1, 1)).astype(np.float32))
-    rest_: Any = 0.0 if rng.random() < 0.5 else op.Expand(slopes, shape_vector((1, 2, length, length), q))
+    rest_: Value | float = 0.0 if rng.random() < 0.5 else op.Expand(slopes, shape_vector((1, 2, length, length), q))
     return op.Attention(q, k, v, op.Where(causal, rest_, -1e9), scale=0.5)
 
 
@@ -131,7 +130,7 @@ def milder_penalty(m: Match) -> Made:
 
 
 def _is_looked_up(value: Value) -> bool:
-    """True for a view of what is read from a constant table of no such number, one small enough to look at."""
+    """True for a view of a lookup in a constant table that is small enough to read and holds no such number."""
     for _ in range(DEEP):
         if value.op not in ("Transpose", *VIEWS, "Gather", "Slice") or value.inputs[0] is None:
             break

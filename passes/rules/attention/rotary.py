@@ -1,4 +1,4 @@
-"""Rotary embeddings written out otherwise: half by half, in interleaved pairs, of a part of each head."""
+"""Rotary embeddings as models write them: by halves, in interleaved pairs, or of a part of each head."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ _high = p.Add(p.Mul(b, c), p.Mul(a, s))
 
 
 def is_rotated(value: Value) -> bool:
-    """True for heads, (batch, heads, sequence, size), of an even size and an element type that can be rotated."""
+    """True for heads of (batch, heads, sequence, size) with an even size and an element type that RotaryEmbedding
+    takes."""
     size = value.shape[-1] if value.rank == 4 else 1
     return type(size) is int and size % 2 == 0 and value.dtype in ROTATED
 
 
 def table(m: Match, value: Value, x: Value, half: int) -> Value | None:
-    """cos or sin of (batch or 1, 1, sequence, half) as (batch, sequence, half), also where leading 1s are left out."""
+    """cos or sin of (batch or 1, 1, sequence, half) as (batch, sequence, half); leading 1s may be missing."""
     batch, _, length, _ = x.shape
     if value.rank == 2 and same_shape(value.shape, (length, half)):
         flat, found = op.Unsqueeze(value, vector([0])), 1
@@ -52,7 +53,7 @@ def table(m: Match, value: Value, x: Value, half: int) -> Value | None:
 
 
 def rotation(m: Match, x: Value, cos: Value, sin: Value, interleaved: bool) -> Made:
-    """RotaryEmbedding of x by tables, in place of the root of the match."""
+    """RotaryEmbedding of x with these tables, in place of the root of the match."""
     if not is_rotated(x) or not same_type(x, m.root):
         return decline("not heads of (batch, heads, sequence, size), or of another element type")
     half, back = x.shape[-1] // 2, False
@@ -67,13 +68,13 @@ def rotation(m: Match, x: Value, cos: Value, sin: Value, interleaved: bool) -> M
 
 
 def is_beside(table: Value, x: Value, half: int) -> bool:
-    """True for (batch or 1, sequence, 1, half) where x is (batch, sequence, heads, size)."""
+    """True for a table of (batch or 1, sequence, 1, half) where x is (batch, sequence, heads, size)."""
     _, first, second, _ = x.shape
     return same_shape(table.shape[1:], (first, 1, half)) and not same_shape(table.shape[1:], (1, second, half))
 
 
 def _heads(rng: np.random.Generator, size: int = 4) -> tuple[Value, Value, Value]:
-    """x, and cos and sin for half of its size."""
+    """A sample: x, with cos and sin for half of its size."""
     batch, length = dims.symbol("batch"), dims.symbol("length")
     x = param(Tensor(DType.FLOAT, (batch, 2, length, size)))
     half = size // 2
@@ -89,7 +90,7 @@ def _heads(rng: np.random.Generator, size: int = 4) -> tuple[Value, Value, Value
 
 
 def halves(first: Value, second: Value) -> Value | None:
-    """The value of which these are the two halves of the last axis; None where there is none."""
+    """The value whose last axis these two values are the halves of; None where there is none."""
     low, high = part_of(first), part_of(second)
     if low is None or high is None or low.source is not high.source or not low.axis == high.axis == first.rank - 1:
         return None
@@ -126,7 +127,8 @@ def rotary_by_halves(m: Match) -> Made:
 
 
 def every_other(value: Value) -> tuple[Value, int] | None:
-    """(x, 0) for x[..., ::2] and (x, 1) for x[..., 1::2], by steps or out of pairs; None for every other value."""
+    """(x, 0) for x[..., ::2] and (x, 1) for x[..., 1::2], whether cut with steps or taken from pairs; None for all
+    else."""
     source = value.inputs[0] if value.inputs else None
     if source is None:
         return None
@@ -142,7 +144,7 @@ def every_other(value: Value) -> tuple[Value, int] | None:
 
 
 def _of_pairs(value: Value) -> tuple[Value, int] | None:
-    """The same for the first or second of what Reshape made pairs of."""
+    """As `every_other`, for the first or second element of pairs that a Reshape made."""
     pairs, place = value.inputs[0], None
     if value.op == "Gather" and value.inputs[1] is not None and pairs is not None:
         place, axis = uniform(value.inputs[1]), value.attribute("axis", 0) % pairs.rank
@@ -202,8 +204,8 @@ _DEEP = 6
 
 
 def doubled(value: Value) -> Value | None:
-    """cos where the value is cos with each number twice in a row along the last axis, also below what computes each
-    element by itself; None for every other value."""
+    """cos, where the value is cos with each number twice in a row along the last axis, elementwise operators in between
+    or not; None for every other value."""
     above: list[Value] = []
     while value.op in _SEEN_THROUGH and len(above) < _DEEP and value.inputs[0] is not None:
         if value.op == "Unsqueeze" and value.rank - 1 in tuple(i % value.rank for i in axes_of(value.inputs[1]) or ()):
@@ -219,7 +221,7 @@ def doubled(value: Value) -> Value | None:
 
 
 def _half_of(value: Value) -> Value | None:
-    """cos where the value is Reshape of pairs that hold the same twice."""
+    """cos, where the value is a Reshape of pairs that hold the same number twice."""
     wide = value.inputs[0] if value.op == "Reshape" else None
     if wide is None or wide.op not in ("Concat", "Expand") or wide.shape[-1:] != (2,) or wide.rank != value.rank + 1:
         return None

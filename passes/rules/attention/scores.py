@@ -1,4 +1,4 @@
-"""What attention takes: factors of queries and keys, masks that repeat themselves."""
+"""Operands of attention: factors of queries and keys, and masks that are repeated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOVES = ("Transpose", "Reshape")
 
 
 def without_factor(value: Value | None, depth: int = 3) -> tuple[Value, float] | None:
-    """(x, c) where the value is x * c, or a Transpose or Reshape of that, for a number c; None otherwise."""
+    """(x, c) where the value is x * c for a number c, or a Transpose or Reshape of that; else None."""
     if value is None or depth == 0 or value.op not in ("Mul", "Div", *MOVES):
         return None
     first, second = value.inputs[0], value.inputs[1] if len(value.inputs) > 1 else None

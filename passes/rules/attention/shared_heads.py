@@ -1,4 +1,4 @@
-"""Products with heads that several queries share, of which no copy is made for each of them."""
+"""Products with heads that several queries share, without a copy of the heads for each query."""
 
 from __future__ import annotations
 

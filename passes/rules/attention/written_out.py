@@ -1,13 +1,12 @@
-"""Attention written out: what leads from queries and keys to the shares of the values, read back from the softmax.
+"""Attention written in single operators: read from the softmax back to queries and keys.
 
-Scores may be multiplied by numbers, capped, biased, masked and viewed with batch and heads as one axis, in any order
-that comes to Softmax(cap(scale * q @ k^T) + bias): whatever is added becomes one mask of Attention.
+Scores may be scaled, capped, biased, masked, and viewed with batch and heads as one axis, in any order that amounts to
+Softmax(cap(scale * q @ k^T) + bias). Whatever is added becomes one mask of Attention.
 """
 
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import attrs
 import numpy as np
@@ -53,7 +52,7 @@ DROWNS = -1e30
 
 @attrs.frozen
 class Scores:
-    """cap(scale * q @ k^T) + all biases, then each (condition, low) of `seen`, low where the condition does not hold;
+    """cap(scale * q @ k^T) + biases; then, for each (condition, low) of `seen`, `low` where the condition is false.
     `rows` is a factor of the queries."""
 
     q: Value
@@ -66,7 +65,8 @@ class Scores:
 
 
 def scores_of(m: Match, value: Value | None, shape: tuple[Dim, ...], depth: int = DEEP) -> Scores | None:
-    """How scores of a shape came to be; None where they are none: whatever leads to the product has their shape."""
+    """How the scores are computed; None where the value is no scores. Every operator on the way to the product keeps
+    their shape."""
     if value is None or depth == 0 or value.op not in ABOVE or not same_shape(value.shape, shape):
         return None
     if value.op == "MatMul":
@@ -85,7 +85,8 @@ def _biased(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Score
 
 
 def _added(found: Scores) -> Scores | None:
-    """The same scores with numbers added in place of those that hide keys, of which they leave nothing."""
+    """The scores with these numbers added instead of those that hide keys, after which nothing is left of a hidden
+    score."""
     if any(low > DROWNS for _, low in found.seen):
         return None
     total = _total(found.biases)
@@ -127,7 +128,7 @@ def _scaled(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Score
 
 
 def _times(found: Scores, factor: float) -> Scores | None:
-    """Scores times a positive number, which what was added is multiplied by, too."""
+    """The scores times a positive number; the biases added so far are multiplied too."""
     if found.cap or found.seen:
         return None
     biases = tuple(_bias_times(bias, factor) for bias in found.biases)
@@ -149,7 +150,8 @@ def _capped(m: Match, tanh: Value, shape: tuple[Dim, ...], depth: int, cap: floa
 
 
 def _apart(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Scores | None:
-    """Scores whose batch and heads were one axis: all that they are made of, viewed with the two apart."""
+    """Scores with batch and heads as one axis, rewritten with two: every value that they are computed from is viewed
+    so."""
     inner = value.inputs[0]
     if inner is not None and inner.rank == 5:
         return _windowed(m, value, inner, depth)
@@ -164,7 +166,7 @@ def _apart(m: Match, value: Value, shape: tuple[Dim, ...], depth: int) -> Scores
 
 
 def _with_heads(m: Match, value: Value, both: Dim, lead: tuple[Dim, ...]) -> Value | None:
-    """A value of (batch * heads, ...) as (batch, heads, ...); itself where it is the same for all of them."""
+    """A value of (batch * heads, ...) seen as (batch, heads, ...); itself where it is the same for all of them."""
     if value.rank < 3 or (type(value.shape[0]) is int and value.shape[0] == 1):
         return value
     if dims.same(value.shape[0], both) is not True:
@@ -173,7 +175,7 @@ def _with_heads(m: Match, value: Value, both: Dim, lead: tuple[Dim, ...]) -> Val
 
 
 def _windowed(m: Match, value: Value, inner: Value, depth: int) -> Scores | None:
-    """Scores of windows, which are part of the batch, with a bias for each window that is the same for all images."""
+    """Scores of windows that are part of the batch, with a bias for each window that is the same for all images."""
     if inner.op != "Add" or value.rank != 4 or not same_shape(inner.shape[2:], value.shape[1:]):
         return None
     for view_, bias in (inner.inputs, inner.inputs[::-1]):
@@ -199,7 +201,8 @@ _READERS = {"Mul": _scaled, "Div": _scaled, "Add": _biased, "Where": _masked, "R
 
 
 def mask_of(found: Scores, shape: tuple[Dim, ...]) -> tuple[Value | None, int] | None:
-    """(mask, is_causal) of an attention with those scores; None where no mask has the order of their low numbers."""
+    """(mask, is_causal) of an Attention with those scores; None where no single mask keeps the order of their low
+    numbers."""
     for i, bias in enumerate(found.biases):
         if not found.seen and is_causal_penalty(bias, shape):
             others = _total((*found.biases[:i], *found.biases[i + 1 :]))
@@ -225,8 +228,9 @@ def mask_of(found: Scores, shape: tuple[Dim, ...]) -> tuple[Value | None, int] |
 
 
 def _total(biases: tuple[Value, ...]) -> Value | None:
-    """The sum of biases; None of none. Those that may hold the least number may hold a higher one, which hides as much
-    and leaves the sum above the least: if there is but one of them, or a key that one of two does not hide."""
+    """The sum of the biases; None where there are none. The least number of the type, in a bias that hides by it, is
+    replaced by a higher one, which hides as well and keeps the sum above the least: where one of several biases has it,
+    or two have it of which one leaves a key visible."""
     extreme = [bias for bias in biases if reach(bias).down >= EXTREMES]
     milder = len(biases) > 1 and len(extreme) == 1
     if len(extreme) == 2 and all(map(_hides_by_least, extreme)):
@@ -235,20 +239,20 @@ def _total(biases: tuple[Value, ...]) -> Value | None:
 
 
 def _hides_by_least(bias: Value) -> bool:
-    """True for Where(c, a small number, the least number), or the other way around."""
+    """True for Where(c, a small number, the least number), or with its branches exchanged."""
     numbers = bias.inputs[1:] if bias.op == "Where" else ()
     return [number_of(v) == LEAST for v in numbers].count(True) == 1 and any(reach(v) == SMALL for v in numbers)
 
 
 def _summand(bias: Value) -> Value:
-    """The bias with -1e38 for the least number: it hides as much, and a sum with it stays above the least number."""
+    """The bias with -1e38 in place of the least number: it hides as well, and a sum with it does not reach -inf."""
     if bias.op != "Where" or not any(number_of(v) == LEAST for v in bias.inputs[1:]):
         return bias
     return op.Where(bias.inputs[0], *(LOW if number_of(v) == LEAST else v for v in bias.inputs[1:]))
 
 
 def is_causal_penalty(bias: Value, shape: tuple[Dim, ...]) -> bool:
-    """True for Where(keys <= queries, 0, a very low number) of the last two axes of a shape."""
+    """True for Where(keys <= queries, 0, a very low number) over the last two axes of a shape."""
     if bias.op != "Where" or bias.inputs[0] is None or not same_shape(bias.shape[-2:], shape[-2:]):
         return False
     if number_of(bias.inputs[1]) != 0 or not is_low(bias.inputs[2]):
@@ -257,13 +261,13 @@ def is_causal_penalty(bias: Value, shape: tuple[Dim, ...]) -> bool:
 
 
 def reaches_up(bias: Value) -> bool:
-    """True for a constant, or a choice among constants, that holds infinity or NaN."""
+    """True for a constant, or a Where of constants, that holds inf or NaN."""
     parts = bias.inputs[1:] if bias.op == "Where" else (bias,)
     return any(v is not None and v.blob is not None and not v.blob.extremes[1] < np.inf for v in parts)
 
 
 def fits(mask: Value, scores: tuple[Dim, ...]) -> bool:
-    """True where the mask has the shape of the scores, or 1s in it but for the keys, from the right."""
+    """True where the mask broadcasts to the scores and has their number of keys."""
     pairs = list(zip(reversed(mask.shape), reversed(scores), strict=False))
     if not 2 <= mask.rank <= 4:
         return False
@@ -301,7 +305,7 @@ def _written_out(rng: np.random.Generator) -> Value:
 
 
 def _flat(rng: np.random.Generator) -> Value:
-    """Scores of all heads of all sequences along one axis, with a bias of their own."""
+    """A sample: scores with the heads of all sequences along one axis, and a bias for each."""
     batch, length, keys = (dims.symbol(name) for name in ("batch", "length", "keys"))
     q = param(Tensor(DType.FLOAT, (batch, 2, length, 4)))
     k, v = (param(Tensor(DType.FLOAT, (batch, 2, keys, 4))) for _ in range(2))
@@ -318,7 +322,7 @@ def _flat(rng: np.random.Generator) -> Value:
 
 
 def _windows(rng: np.random.Generator) -> Value:
-    """Scores of four windows of each image, with a mask for each window."""
+    """A sample: scores of four windows of each image, with a mask for each window."""
     batch = dims.symbol("batch")
     many = dims.mul(batch, 4)
     q, k, v = (param(Tensor(DType.FLOAT, (many, 2, 3, 5))) for _ in range(3))
@@ -332,10 +336,11 @@ def _sample(rng: np.random.Generator) -> Value:
     return (_flat, _windows, _written_out, _written_out, _written_out)[int(rng.integers(5))](rng)
 
 
-def attended(m: Match, mended: bool = False) -> Any:
-    """The Attention that a match of shares and values stands for, or why there is none.
+def attended(m: Match, mended: bool = False) -> Made:
+    """The Attention that stands for shares times values, or the reason why there is none.
 
-    A query that sees no key has NaN for shares, which the mask says; `mended` shares have zeros, as Attention has.
+    The shares of a query that sees no key are NaN, which the mask tells; where they were `mended`, they are zeros,
+    which Attention gives as well.
     """
     shares, v = m.shares, m.v
     if shares.rank != 4 or v.rank != 4 or m.axis % 4 != 3 or shares.dtype is not DType.FLOAT:
@@ -367,7 +372,7 @@ def attended(m: Match, mended: bool = False) -> Any:
 
 
 def _turned_back(k: Value) -> Value | None:
-    """The keys as (batch, heads, keys, size), where they stand under a Transpose, or a view of one."""
+    """The keys as (batch, heads, keys, size), if the value is a Transpose of them or a view of one."""
     under = k.inputs[0] if k.op in VIEWS else k
     if k.op != "Transpose" and (under is None or under.op not in ("Transpose", *VIEWS)):
         return None

@@ -1,7 +1,7 @@
-"""Integers that are counted, in their plainest form, and what follows of them.
+"""Integers that count (0, 1, 2, ... along an axis), brought to one form, and what follows from it.
 
-What packed or cached sequences compute from positions (differences, prefix sums, lookups) folds away, and a causal mask
-is seen to be one.
+The positions that models of packed or cached sequences compute (differences, prefix sums, lookups) fold away, and a
+causal mask is recognized.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from passes.analysis.counting import (
     extremes,
     is_causal,
 )
-from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
+from passes.analysis.known_sizes import Sizes, bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import is_known, is_one, takes
 from passes.rules.movement.transposes import UNARY
 
@@ -37,7 +37,8 @@ from passes.rules.movement.transposes import UNARY
 
 
 def plain(m: Match, found: Counted, shape: tuple[Dim, ...], *binders: Value) -> Value | None:
-    """A tensor that counts so: a number or a Range, unsqueezed and expanded; None where it counts along two axes."""
+    """A tensor that counts the same: a number or a Range, unsqueezed and expanded; None for one that counts along two
+    axes."""
     sources = bound_by(*binders)
     axes = found.axes
     if len(axes) > 1 or not is_known(shape) or not is_bound(m, (*shape, found.start, *found.steps), sources):
@@ -55,7 +56,7 @@ def plain(m: Match, found: Counted, shape: tuple[Dim, ...], *binders: Value) -> 
     return _expanded(m, run, shape, sources)
 
 
-def _expanded(m: Match, value: Value, shape: tuple[Dim, ...], sources: Any) -> Value:
+def _expanded(m: Match, value: Value, shape: tuple[Dim, ...], sources: Sizes) -> Value:
     """The value broadcast to a shape; itself where it has that shape."""
     if len(shape) == value.rank and all(dims.same(a, b) is True for a, b in zip(shape, value.shape, strict=True)):
         return value
@@ -63,14 +64,14 @@ def _expanded(m: Match, value: Value, shape: tuple[Dim, ...], sources: Any) -> V
 
 
 def _weight(value: Value, depth: int = DEEP) -> int:
-    """How many operators stand above Ranges and leaves."""
+    """How many operators the value is computed with, Ranges and leaves not counted."""
     if depth < 0 or value.op in ("Param", "Constant", "ShapeVector", "Range") or sizes_held(value) is not None:
         return 0
     return 1 + sum(_weight(v, depth - 1) for v in value.inputs[:1] if v is not None)
 
 
 def _run(rng: np.random.Generator) -> Value:
-    """Positions along one axis, of one of several shapes."""
+    """A sample: positions along one axis, of a shape drawn at random."""
     x = param(Tensor(DType.FLOAT, (dims.symbol("batch"), dims.symbol("length"))))
     start, step = int(rng.integers(-2, 3)), int(rng.choice([1, 1, 2, 3]))
     size = op.Squeeze(op.Shape(x, start=1, end=2), [0])
@@ -194,7 +195,7 @@ def _is_nonnegative(place: Counted) -> bool:
 
 
 def _same_throughout(value: Value) -> Value | None:
-    """The scalar that every element is, where the value is one expanded."""
+    """The scalar that every element equals, where the value is an expanded one."""
     if value.op == "Expand" and value.inputs[0] is not None and value.inputs[0].rank == 0:
         return value.inputs[0]
     return None

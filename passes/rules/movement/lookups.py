@@ -1,4 +1,4 @@
-"""Lookups whose answer is one number or one row: token types that are all 0, and tables read at one place."""
+"""Lookups that always give one number or one row: token types that are all 0, and tables read at one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of tensors: Slice, Split, Gather and Concat that undo one another, or that one of them does."""
+"""Slice, Split, Gather and Concat: pairs of them that undo each other or that one operator replaces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Value, param
-from irkit.core.types import DType, Tensor, Tuple, same_types
+from irkit.core.types import DType, Tensor, Tuple, Type, same_types
 from irkit.core.vocabulary import ITEM
 from irkit.dims import Dim, signs
 from irkit.ops.types.context import contents
@@ -27,7 +27,7 @@ FARTHEST = np.iinfo(np.int64).max
 
 @attrs.frozen
 class Part:
-    """What lies from `start` up to `stop` along an axis of a value."""
+    """The part of a value from `start` up to `stop` along an axis."""
 
     source: Value
     axis: int
@@ -36,7 +36,7 @@ class Part:
 
 
 def part_of(value: Value) -> Part | None:
-    """The value as a part of another: a Slice along one axis without steps, or a result of a Split; None for others."""
+    """The value read as a part of another one: a Slice along one axis with step 1, or a result of Split; else None."""
     if value.op == ITEM:
         return _of_split(value)
     return _of_slice(value) if value.op == "Slice" else None
@@ -73,7 +73,7 @@ def _of_slice(value: Value) -> Part | None:
 
 
 def uniform_step(value: Value | None) -> Any:
-    """The one step of a Slice; None where there are several."""
+    """The step of a Slice, if it is the same along all its axes; else None."""
     return 1 if value is None else uniform(value)
 
 
@@ -85,7 +85,7 @@ def same(a: Dim, b: Dim) -> bool:
 # ---------------------------------------------------------------------------------------------- joined again
 
 
-def _not_split(rng: np.random.Generator) -> Any:
+def _not_split(rng: np.random.Generator) -> Value:
     x = param(Tensor(DType.FLOAT, (dims.symbol("batch"), 4)))
     sizes, given = ([const(np.array([4]))], {"axis": 1}) if rng.random() < 0.5 else ([], {"num_outputs": 1})
     found: Any = call("Split", [x, *sizes], given)
@@ -96,7 +96,7 @@ def _not_split(rng: np.random.Generator) -> Any:
 @rule(one_of("Split")(x, hole("sizes", optional=True)), sample=_not_split)
 def split_of_one(m: Match) -> Made:
     """Split(x) into one part -> x"""
-    types: tuple[Any, ...] = m.root.type.items if isinstance(m.root.type, Tuple) else (m.root.type,)
+    types: tuple[Type, ...] = m.root.type.items if isinstance(m.root.type, Tuple) else (m.root.type,)
     if len(types) != 1 or same_types(types[0], m.x.type) is not True:
         return decline("there are several parts, or the part is not the whole")
     return (m.x,) if isinstance(m.root.type, Tuple) else m.x
@@ -143,7 +143,7 @@ def concat_of_parts(m: Match) -> Made:
 
 
 def _offsets(parts: tuple[Value, ...], axis: int) -> list[Dim]:
-    """Where the parts of a Concat begin, and where the last one ends."""
+    """Where each part of a Concat begins, and where the last one ends."""
     found: list[Dim] = [0]
     for value in parts:
         found.append(dims.add(found[-1], value.shape[axis]))
@@ -155,7 +155,7 @@ def _joined(parts: tuple[Value, ...], axis: int) -> Value:
 
 
 def _run(offsets: list[Dim], start: Dim, stop: Dim) -> tuple[int, int] | None:
-    """The parts that begin at `start` and end at `stop`; None where there are no such parts."""
+    """The parts between `start` and `stop`, if parts begin and end exactly there; else None."""
     first = next((i for i, d in enumerate(offsets[:-1]) if same(d, start)), None)
     last = next((i for i in range(len(offsets) - 1, 0, -1) if same(offsets[i], stop)), None)
     return None if first is None or last is None or last <= first else (first, last)
@@ -324,7 +324,7 @@ def _cuts(m: Match, prefix: str, rank: int) -> dict[int, Cut]:
 
 
 def _cut_of_cut(inner: Cut, outer: Cut, size: Dim) -> Cut | None:
-    """One cut that does what two do one after the other."""
+    """The one Slice that does what two in a row do."""
     if type(size) is int and inner[2] > 0 and outer[2] > 0:
         found = range(size)[slice(*inner)][slice(*outer)]
         return (found.start, max(found.start, found.stop), found.step)

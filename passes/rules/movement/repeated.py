@@ -1,7 +1,7 @@
-"""Constants that are repeated for each row of a batch: what is computed of them is computed once, and repeated then.
+"""Constants expanded over the batch: what is computed from them is computed once and expanded afterwards.
 
-A detector makes a mask of ones for images of any number, and positions, sines and ratios of it; all of that is one
-constant, expanded to the batch.
+A detector, for example, makes a mask of ones for any number of images, and positions, sines and ratios from it. All of
+that is one constant, expanded to the batch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BY_ROWS = (*VIEWS, "Transpose", "Slice", "Gather", "CumSum", "Concat", *REDUCTIO
 
 
 def _is_plain(value: Value) -> bool:
-    """True for a constant of the program; what a weight holds is no property of it."""
+    """True for a constant of the program itself; a weight may be exchanged, so its content decides nothing."""
     return value.blob is not None and not value.blob.is_weight
 
 
@@ -34,7 +34,7 @@ _wide = p.Expand(constant("data", where=_is_plain), hole("shape"))
 
 
 def _repeated(m: Match, value: Value) -> Made:
-    """The value expanded to what the rule matched."""
+    """The value expanded to the shape of what the rule matched."""
     shape = m.root.shape
     wide = (v for v in m.root.inputs if v is not None and v.op == "Expand")
     sources = [
@@ -74,7 +74,7 @@ def number_moved(m: Match) -> Made:
 
 
 def row_axis(value: Value) -> int | None:
-    """The one axis of unknown size of an expanded constant, where it repeats the constant along it."""
+    """The axis of unknown size along which an expanded constant repeats, if there is exactly one."""
     source, rank = value.inputs[0], value.rank
     open_ = [i for i, d in enumerate(value.shape) if type(d) is not int]
     if source is None or len(open_) != 1:
@@ -84,13 +84,13 @@ def row_axis(value: Value) -> int | None:
 
 
 def one_row(value: Value, axis: int) -> Value:
-    """The expanded constant for one row."""
+    """One row of an expanded constant, as it is before it is expanded."""
     shape = (*value.shape[:axis], 1, *value.shape[axis + 1 :])
     return value.inputs[0] if same_shape(value.inputs[0].shape, shape) else op.Expand(value.inputs[0], vector(shape))  # type: ignore[union-attr]
 
 
 def axis_after(root: Value, axis: int) -> int | None:
-    """Which axis of a result holds the rows of its first operand; None where rows do not stay apart."""
+    """The axis of a result that holds the rows of its first operand; None where rows are mixed."""
     first = root.inputs[0]
     rank = first.rank if first is not None else 0
     if root.op in VIEWS:
@@ -115,7 +115,7 @@ def axis_after(root: Value, axis: int) -> int | None:
 
 
 def _axes_of(root: Value, rank: int) -> set[int] | None:
-    """The axes that a Slice, CumSum or reduction works along; None where they are not told."""
+    """The axes that a Slice, CumSum or reduction works along; None where they are not known."""
     place = 3 if root.op == "Slice" else 1
     axes = axes_of(root.inputs[place]) if len(root.inputs) > place else None
     return None if axes is None else {a % rank for a in axes}

@@ -1,8 +1,6 @@
-"""Scatters that write every element, or the same ones twice; what is made of one number throughout."""
+"""Scatters that write every element, or write the same ones twice; and what is computed from one repeated number."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +20,7 @@ x, updates, indices = hole("x"), hole("updates"), hole("indices")
 
 
 def counts(value: Value, axis: int, size: Dim) -> bool:
-    """True for integers that are, whatever the places on other axes, 0, 1, 2, ... up to `size` along one."""
+    """True for integers that count 0, 1, 2, ... up to `size` along one axis and do not vary along the others."""
     if dims.same(value.shape[axis], size) is not True:
         return False
     if value.blob is not None:
@@ -137,7 +135,7 @@ _BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Less", "Greater", "LessOrEqual", 
 _made = p.ConstantOfShape(hole("shape"), value=attr("value")).named("filled")
 
 
-def _with_number(m: Match, first: bool) -> Any:
+def _with_number(m: Match, first: bool) -> Made:
     if not same_shape(m.x.shape, m.root.shape):
         return decline("x does not broadcast as far")
     if not takes("Expand", m.root.dtype):

@@ -1,8 +1,6 @@
-"""Sequences whose length is known: their elements are values of the graph, and no sequence is needed."""
+"""Sequences of known length: their elements become values of the graph, and the sequence goes away."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -22,8 +20,7 @@ _built = p.SequenceConstruct(*rest("parts"))
 
 
 def number_in(value: Value | None, absent: int) -> int:
-    """The number that a constant holds; `absent` where there is no value, and one that is no place where it holds
-    several."""
+    """The number that a constant holds: `absent` where there is no value, NOWHERE where it is not one known number."""
     if value is None:
         return absent
     return int(value.blob.array.reshape(-1)[0]) if value.blob is not None and value.blob.size == 1 else NOWHERE
@@ -33,7 +30,7 @@ NOWHERE = 1 << 40
 """No place in any sequence."""
 
 
-def _part(sampler_size: Any) -> Value:
+def _part(sampler_size: int) -> Value:
     return param(Tensor(DType.FLOAT, (dims.symbol("n"), sampler_size)))
 
 
@@ -123,7 +120,7 @@ def _split(rng: np.random.Generator) -> Value:
 
 
 def sizes_of(split: Value) -> tuple[int, ...] | None:
-    """The sizes of the parts that a SplitToSequence makes; None where they are not known."""
+    """The sizes of the pieces that a SplitToSequence cuts; None where they are not known."""
     source = split.inputs[0]
     if source is None or not source.rank:
         return None

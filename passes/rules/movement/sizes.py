@@ -7,8 +7,6 @@ stands in `irkit.ops.types.integers`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -43,7 +41,7 @@ s = hole("s", where=Is("is_size", is_size, (_example,)), ops=(SHAPE_VECTOR, "Squ
 
 
 def _sized(sampler: Sampler) -> Value:
-    """Sizes, or numbers."""
+    """A sample: sizes or numbers."""
     return _example(sampler) if sampler.chance(0.5) else const(np.array(sampler.pick(2, [3], [1]), dtype=np.int64))
 
 
@@ -55,7 +53,7 @@ index = constant("index")
 # ---------------------------------------------------------------------------------------------- from tensors
 
 
-def _measured(m: Match) -> Any:
+def _measured(m: Match) -> Made:
     found = sizes_of(m.root.op, m.x.type, dict(m.root.attributes))
     return decline("no tensor") if found is None else sizes_value(m, *found, bound_by(m.x))
 
@@ -75,8 +73,8 @@ def size_of(m: Match) -> Made:
 # ---------------------------------------------------------------------------------------------- from sizes
 
 
-def _followed(m: Match) -> Any:
-    """What the operator makes of sizes and constants."""
+def _followed(m: Match) -> Made:
+    """What the operator computes, where its operands are sizes and constants."""
     root, given, sources = m.root, list[Integers | None](), list[Sizes]()
     for value in root.inputs:
         sizes = sizes_held(value)

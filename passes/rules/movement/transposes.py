@@ -1,13 +1,12 @@
-"""Transposes: merged, moved outward through elementwise operators until two meet, turned into views, or absorbed."""
+"""Transposes: merged, moved outward through elementwise operators until two meet, replaced by views, or absorbed."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from irkit import dims
 from irkit.build import call, op, shape_vector
+from irkit.core.attributes import Attribute
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
@@ -21,7 +20,7 @@ x, y = hole("x"), hole("y")
 
 
 def order(perm: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
-    """The permutation that a Transpose makes; the reverse where it names none."""
+    """The permutation of a Transpose; where it names none, the axes in reverse."""
     return tuple(reversed(range(rank))) if perm is None else tuple(perm)
 
 
@@ -29,12 +28,12 @@ def order(perm: tuple[int, ...] | None, rank: int) -> tuple[int, ...]:
 
 
 def moves_nothing(turn: Value) -> bool:
-    """True for a Transpose that leaves every axis where it is."""
+    """True for a Transpose whose permutation is the identity."""
     return order(turn.attribute("perm"), turn.rank) == tuple(range(turn.rank))
 
 
 def moves_only_ones(turn: Value) -> bool:
-    """True for a Transpose after which the axes of sizes other than 1 follow one another as before."""
+    """True for a Transpose that leaves the axes of sizes other than 1 in their order."""
     source = turn.inputs[0]
     if source is None:
         return False
@@ -71,7 +70,8 @@ def transpose_ones(m: Match) -> Made:
 
 
 def _joined(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[range] | None:
-    """Which axes of one shape each axis of another joins; None where it does more than join axes."""
+    """For each axis of the new shape, the axes of the old one that it joins; None where a Reshape does more than join
+    axes."""
     found: list[range] = []
     at = 0
     for d in target:
@@ -85,7 +85,7 @@ def _joined(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[range] | N
 
 
 def _heads(rng: np.random.Generator) -> Value:
-    """Keys of attention as matrices in one stack, turned, and seen by heads again; some repeated for several heads."""
+    """A sample: the keys of attention as one stack of matrices, transposed and viewed by heads again, some repeated."""
     batch, length, size = dims.symbol("batch"), dims.symbol("length"), int(rng.choice([1, 8]))
     repeated = rng.random() < 0.5
     x = param(Tensor(DType.FLOAT, (batch, 2, 3, length, size) if repeated else (batch, 6, length, size)))
@@ -156,7 +156,7 @@ def binary_of_transposes(m: Match) -> Made:
     return op.Transpose(call(m.root.op, [m.x, m.y], dict(m.root.attributes)), perm=order(m.perm, m.x.rank))
 
 
-def _with_constant(m: Match, first: bool) -> Any:
+def _with_constant(m: Match, first: bool) -> Made:
     rank = m.x.rank
     if m.c.blob.size != 1 or m.c.rank > rank:
         return decline("the constant is no scalar")
@@ -200,7 +200,7 @@ def reduction_of_transpose(m: Match) -> Made:
 # ---------------------------------------------------------------------------------------------- into products
 
 
-def _gemm(m: Match, **changed: Any) -> Value:
+def _gemm(m: Match, **changed: Attribute) -> Value:
     names = ("transA", "transB", "alpha", "beta")
     given = {name: m[name] for name in names} | changed
     return op.Gemm(m.a, m.b, m.c, **given)

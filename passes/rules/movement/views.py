@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
@@ -26,7 +24,7 @@ x, y, s = hole("x"), hole("y"), hole("s")
 
 
 def keeps_its_shape(value: Value) -> bool:
-    """True for what certainly has the type of its first operand."""
+    """True for a value that certainly has the type of its first operand."""
     return value.inputs[0] is not None and same_type(value.inputs[0], value)
 
 
@@ -87,13 +85,13 @@ def view(m: Match, x: Value, shape: tuple[Dim, ...], *sources: Sizes) -> Value |
 
 
 def sources_of(*views: Value) -> list[Sizes]:
-    """What binds the dimensions that Reshapes name."""
+    """The values that bind the sizes which a Reshape names."""
     named = [v.inputs[1] for v in views if v.op == "Reshape"]
     return [sizes for v in named if v is not None and v.op != CONSTANT and (sizes := sizes_held(v)) is not None]
 
 
 def inserted_ones(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> tuple[int, ...] | None:
-    """Where 1s stand in `large` that `small` does not have; None where that is not the only difference."""
+    """Where `large` has axes of size 1 that `small` has not; None where they differ in anything else."""
     if len(large) <= len(small):
         return None
     found, at = [], 0
@@ -108,7 +106,7 @@ def inserted_ones(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> tuple[int, 
 
 
 def needs_reshape(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> bool:
-    """True where neither an Unsqueeze nor a Squeeze leads from one shape to the other, and they differ."""
+    """True where two shapes differ in more than inserted axes of size 1."""
     if same_shape(source, target):
         return False
     return inserted_ones(source, target) is None and inserted_ones(target, source) is None
@@ -120,7 +118,7 @@ def same(a: Dim, b: Dim) -> bool:
 
 
 def is_cheap(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> bool:
-    """True where a Reshape can say its target with zeros (copy) and one -1: no size has to be computed."""
+    """True where the target of a Reshape can be written with zeros (copy) and one -1, so that no size is computed."""
     moved = 0
     for i, d in enumerate(target):
         if type(d) is not int and not (i < len(source) and dims.same(source[i], d) is True):
@@ -141,7 +139,7 @@ def view_of_view(m: Match) -> Made:
 
 
 def _is_free(view: Value) -> bool:
-    """True for a view that needs no computed size."""
+    """True for a view for which no size has to be computed at run time."""
     source = view.inputs[0]
     return view.op != "Reshape" or (source is not None and is_cheap(source.shape, view.shape))
 
@@ -214,7 +212,7 @@ def expand_before_broadcast(m: Match) -> Made:
 
 
 def broadcast(shapes: list[tuple[Dim, ...]]) -> tuple[Dim, ...] | None:
-    """What shapes certainly broadcast to; None where that cannot be told."""
+    """The shape that these shapes broadcast to; None where it is not certain."""
     rank = max(map(len, shapes))
     found: list[Dim] = []
     for i in range(rank):
@@ -243,7 +241,7 @@ forty such steps there would be more than memory holds."""
 def _nested(rng: np.random.Generator) -> Value:
     axis = int(rng.integers(-3, 3))
 
-    def part(size: Any) -> Value:
+    def part(size: Dim) -> Value:
         shape = [dims.symbol("m"), 2, 3]
         shape[axis] = size
         return param(Tensor((DType.FLOAT, DType.INT64, DType.BOOL)[kind], tuple(shape)))

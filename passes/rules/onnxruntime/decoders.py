@@ -9,12 +9,11 @@ rules say what equals what, and the table of costs says which of them a target w
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
 from irkit.build import call, const, op, shape_vector
+from irkit.core.attributes import Given
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
@@ -61,8 +60,8 @@ def cross_attention(m: Match) -> Made:
     return call("com.microsoft::MultiHeadAttention", [q, m.k, m.v], made)
 
 
-def scales(given: dict[str, Any]) -> bool:
-    """False for a scale of 0, by which ONNX Runtime's own operators mean the usual one."""
+def scales(given: Given) -> bool:
+    """False for a scale of 0, which for ONNX Runtime's own operators means the default scale."""
     return given.get("scale") != 0
 
 
@@ -75,7 +74,7 @@ def _cached(rng: np.random.Generator, heads: int, shared: int, batch: Dim, causa
     q = param(Tensor(DType.FLOAT, (batch, length, heads * 8)))
     k, v = (param(Tensor(DType.FLOAT, (batch, length, shared * 8))) for _ in range(2))
     old = [param(Tensor(DType.FLOAT, (batch, shared, past, 8))) for _ in range(2)]
-    given: dict[str, Any] = {"q_num_heads": heads, "kv_num_heads": shared, "is_causal": int(causal)}
+    given: Given = {"q_num_heads": heads, "kv_num_heads": shared, "is_causal": int(causal)}
     if rng.random() < 0.5:
         given["scale"] = 0.3
     mask = None
@@ -114,13 +113,13 @@ def _results(value: Value) -> int:
 
 
 def _are_caches(m: Match) -> bool:
-    """True for earlier keys and values of one shape, with a known number of heads."""
+    """True for earlier keys and values of one shape with a known number of heads."""
     heads = m.root.attribute("kv_num_heads")
     return same_shape(m.past_k.shape, m.past_v.shape) and dims.same(m.past_k.shape[1], heads) is True
 
 
 def _is_whole(mask: Value, m: Match) -> bool:
-    """True for (batch or 1, heads or 1, queries, keys)."""
+    """True for a mask of (batch or 1, heads or 1, queries, keys)."""
     if mask.rank != 4:
         return False
     total = dims.add(m.past_k.shape[2], m.k.shape[1])
@@ -187,8 +186,8 @@ _biased = p.Add(_a, constant("bias", rank=1)).named("biased").once()
 _norms = one_of("LayerNormalization", "RMSNormalization")
 
 
-def _skipped(m: Match, results: int) -> Any:
-    """The norm of a sum, and the sum itself where there are two results."""
+def _skipped(m: Match, results: int) -> Made:
+    """The norm of a sum, and the sum itself if that is used too."""
     axis, stash, epsilon = (attribute_of(m.root, name) for name in ("axis", "stash_type", "epsilon"))
     if axis % 3 != 2 or not same_shape(m.a.shape, m.b.shape) or not isinstance(m.root.type, Tensor):
         return decline("the norm is not along the last axis, or an operand of the sum broadcasts")

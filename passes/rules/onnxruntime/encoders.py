@@ -7,16 +7,16 @@ none of these rules makes it; convolutions and activations take as long either w
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 import numpy as np
 
 from irkit import dims
 from irkit.build import call, const, op, shape_vector
+from irkit.core.attributes import Given
 from irkit.core.blobs import beside, joined_blob
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, Tuple, tensor
+from irkit.dims import Dim
 from irkit.pattern import Either, Op, attr, attribute_of, either, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
@@ -61,13 +61,13 @@ def _summed(rng: np.random.Generator) -> Value:
     return op.Add(made, other) if rng.random() < 0.5 else op.Add(other, made)
 
 
-def _ending(value: Value) -> dict[str, Any]:
-    """The attributes of a FusedConv that ends with that activation."""
+def _ending(value: Value) -> Given:
+    """The attributes of a FusedConv that ends in that activation."""
     numbers = [float(attribute_of(value, name)) for name in PARAMETERS[value.op]]
     return {"activation": value.op, **({"activation_params": numbers} if numbers else {})}
 
 
-def _fused(m: Match, z: Value | None, ending: dict[str, Any]) -> Made:
+def _fused(m: Match, z: Value | None, ending: Given) -> Made:
     if not 3 <= m.x.rank <= 5:
         return decline("ONNX Runtime fuses convolutions of one to three dimensions")
     return call("com.microsoft::FusedConv", [m.x, m.w, m.b, z], {**dict(m.conv.attributes), **ending})
@@ -260,13 +260,13 @@ def _projected(rng: np.random.Generator) -> Value:
     for _ in range(3):
         made = op.MatMul(source, const(rng.standard_normal((6, 8)).astype(np.float32)))
         parts.append(op.Add(made, const(rng.standard_normal(8).astype(np.float32))) if rng.random() < 0.7 else made)
-    given: dict[str, Any] = {"q_num_heads": 2, "kv_num_heads": 2}
+    given: Given = {"q_num_heads": 2, "kv_num_heads": 2}
     if rng.random() < 0.5:
         given["scale"] = 0.3
     return call("Attention", [*parts, *_mask_of(rng, batch, length, given)], given)
 
 
-def _mask_of(rng: np.random.Generator, batch: Any, length: Any, given: dict[str, Any]) -> list[Value]:
+def _mask_of(rng: np.random.Generator, batch: Dim, length: Dim, given: Given) -> list[Value]:
     kind = int(rng.integers(5))
     if kind == 1:
         given["is_causal"] = 1
@@ -312,7 +312,7 @@ def _bias(m: Match, name: str) -> Value | None:
 
 
 def _joined_biases(weights: list[Value], biases: list[Value | None]) -> Value | None:
-    """The biases one after the other, zeros where there is none; None where there is none at all."""
+    """The biases joined, with zeros for one that is missing; None where all are missing."""
     if all(b is None for b in biases):
         return None
     zeros = (const(np.zeros(w.shape[1:], np.float32)) for w in weights)
@@ -326,7 +326,7 @@ def _joined_weights(weights: list[Value]) -> Value:
 
 
 def _packed(m: Match, weights: Value, bias: Value | None, sizes: list[int]) -> Made:
-    """The attention whose operands are parts of x @ weights + bias."""
+    """The attention whose operands are the parts of x @ weights + bias."""
     heads = attribute_of(m.root, "q_num_heads")
     if not heads or heads != attribute_of(m.root, "kv_num_heads") or not isinstance(m.root.type, Tensor):
         return decline("keys have other heads than queries, or there are further results")
@@ -338,7 +338,7 @@ def _packed(m: Match, weights: Value, bias: Value | None, sizes: list[int]) -> M
         return decline("queries see a window of the keys only")
     if attribute_of(m.root, "qk_matmul_output_mode") or m.root.attribute("softmax_precision") not in (None, 1):
         return decline("the scores are asked for, or the softmax is computed in another element type")
-    given: dict[str, Any] = {"num_heads": heads}
+    given: Given = {"num_heads": heads}
     if m.root.attribute("scale"):
         given["scale"] = m.root.attribute("scale")
     if attribute_of(m.root, "is_causal"):
@@ -358,23 +358,23 @@ def _packed(m: Match, weights: Value, bias: Value | None, sizes: list[int]) -> M
 
 
 def is_soft(mask: Value) -> bool:
-    """True for a mask that hides no keys at all, but adds to scores."""
+    """True for a mask that adds to scores and hides no key."""
     return mask.dtype is not DType.BOOL and reach(mask).down == NOTHING
 
 
 @attrs.frozen
 class Masks:
-    """The operands of an attention that mask, the attributes that go with them, and which queries see a key at all,
-    where some may see none: ONNX's attention gives zeros for them, and ONNX Runtime's own NaN, or a mean."""
+    """The mask operands of an attention, their attributes, and, where some query may see no key at all, which queries
+    see one: for the others ONNX's Attention gives zeros, ONNX Runtime's own operators NaN or a mean."""
 
     index: Value | None = None
     bias: Value | None = None
     seen: Value | None = None
-    given: dict[str, Any] = attrs.field(factory=dict)
+    given: Given = attrs.field(factory=dict)
 
 
 def _masks(source: Value, mask: Value | None, heads: int) -> Masks | None:
-    """A mask of ONNX's Attention as that of ONNX Runtime's; None where it has no such form."""
+    """The mask of ONNX's Attention in the form that ONNX Runtime's operator takes; None where it takes no such mask."""
     if mask is None:
         return Masks()
     padding = _padding(source, mask)
@@ -396,7 +396,7 @@ def _masks(source: Value, mask: Value | None, heads: int) -> Masks | None:
 
 
 def _padding(source: Value, mask: Value) -> Masks | None:
-    """The mask that hides whole keys, as one integer for each; None for every other mask."""
+    """The mask as one integer for each key, if it hides whole keys; None for every other mask."""
     seen, low = mask, float(np.finfo(np.float32).min)
     if mask.op == "Where":
         seen, zero, penalty = (v for v in mask.inputs if v is not None)
@@ -418,7 +418,7 @@ def _padding(source: Value, mask: Value) -> Masks | None:
 
 
 def is_for_keys(mask: Value, expanded: Value) -> bool:
-    """True where an Expand repeats a mask of (batch, 1, 1, keys) for heads and queries only."""
+    """True where an Expand repeats a mask of (batch, 1, 1, keys) only over heads and queries."""
     ends = ((mask.shape[i], expanded.shape[i]) for i in (0, 3)) if mask.rank == expanded.rank == 4 else ()
     return mask.rank == expanded.rank == 4 and all(dims.same(a, b) is True for a, b in ends)
 
@@ -438,7 +438,7 @@ def _split_projection(rng: np.random.Generator) -> Value:
     q, k, v = (
         op.Split(made, np.array([8, 8, 8]), axis=-1) if rng.random() < 0.5 else op.Split(made, axis=2, num_outputs=3)
     )
-    given: dict[str, Any] = {"q_num_heads": 2, "kv_num_heads": 2}
+    given: Given = {"q_num_heads": 2, "kv_num_heads": 2}
     return call("Attention", [q, k, v, *_mask_of(rng, batch, length, given)], given)
 
 

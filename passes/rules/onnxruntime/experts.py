@@ -6,14 +6,13 @@ their expert at once: ONNX Runtime packs those matrices before the first run. So
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from irkit import dims
 from irkit.build import call, const, op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
+from irkit.dims import Dim
 from irkit.pattern import const as constant
 from irkit.pattern import hole, p
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
@@ -47,8 +46,8 @@ def mixture_of_experts(m: Match) -> Made:
     return call("com.microsoft::MoE", operands, given)
 
 
-def flattened(m: Match, value: Value, rows: Any) -> Value | None:
-    """The value as a matrix of so many rows; None where something binds no size of it."""
+def flattened(m: Match, value: Value, rows: Dim) -> Value | None:
+    """The value as a matrix of so many rows; None where one of its sizes is not bound."""
     if value.rank == 2 and dims.same(value.shape[0], rows) is True:
         return value
     sizes, source = (rows, value.shape[-1]), bound_by(value, m.root)
@@ -57,7 +56,8 @@ def flattened(m: Match, value: Value, rows: Any) -> Value | None:
 
 
 def matrices(layer: Layer, half: int | None) -> Value:
-    """(experts, out, in), made when it is asked for; with the gates, which are a half of the rows, at even places."""
+    """The weights as (experts, out, in), computed when loaded; gates, which are one half of the rows, go to the even
+    rows."""
     first = layer.weights[0]
     if len(layer.weights) == 1 and not layer.turned and half is None:
         return first
@@ -75,7 +75,7 @@ def matrices(layer: Layer, half: int | None) -> Value:
 
 
 def biases(layer: Layer, half: int | None) -> Value | None:
-    """(experts, out), with the gates at even places."""
+    """The biases as (experts, out), with those of the gates at even places."""
     bias = layer.bias
     if bias is None or bias.blob is None or half is None:
         return bias
@@ -84,7 +84,8 @@ def biases(layer: Layer, half: int | None) -> Value | None:
 
 
 def between(array: np.ndarray, half: int | None) -> np.ndarray:
-    """The halves along the second axis row by row, the given one first; the array itself where there is none."""
+    """The two halves along the second axis, row by row in turn, the given half first; the array itself where none is
+    given."""
     if half is None:
         return np.ascontiguousarray(array)
     halves = array.reshape(array.shape[0], 2, -1, *array.shape[2:])
@@ -104,7 +105,7 @@ class Sample:
         self.ids = self.order = self.lengths = None
 
     def maybe(self) -> bool:
-        """True every other time, at random."""
+        """True or False at random."""
         return bool(self.rng.random() < 0.5)
 
     def weight(self, *shape: int) -> Value:
@@ -112,7 +113,7 @@ class Sample:
         return const(self.rng.standard_normal(shape).astype(np.float32))
 
     def made(self) -> Value:
-        """The sum over the experts of each row."""
+        """The sum over each row's experts."""
         x, logits = (param(Tensor(DType.FLOAT, (self.rows, n))) for n in (self.width, self.experts))
         shares, chosen = self.routed(logits)
         flat = op.Reshape(chosen, shape_vector((self.pairs,)))
@@ -130,7 +131,7 @@ class Sample:
         return self.summed(op.Gather(op.Mul(found, of_pairs), back), whole)
 
     def summed(self, pairs: Value, whole: Value) -> Value:
-        """The sum over the experts of each row, of pairs of a row and an expert."""
+        """The sum over each row's experts, of pairs of a row and an expert."""
         return op.ReduceSum(op.Reshape(pairs, whole), np.array([1]), keepdims=0)
 
     def routed(self, logits: Value) -> tuple[Value, Value]:
@@ -142,7 +143,7 @@ class Sample:
         return (op.Div(shares, op.ReduceSum(shares, np.array([-1]))) if self.maybe() else shares), chosen
 
     def sort(self, flat: Value) -> None:
-        """Pairs sorted by expert, and how many each has"""
+        """The pairs sorted by expert, and how many pairs each expert has"""
         self.ids, self.order = op.TopK(flat, shape_vector((self.pairs,)), largest=0)
         hits = op.Equal(op.Unsqueeze(self.ids, [1]), np.arange(self.experts))
         ends = op.CumSum(op.ReduceSum(op.Cast(hits, to=DType.INT64), np.array([0]), keepdims=0), np.int64(0))

@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 
 from irkit import dims
+from irkit.core.attributes import Given
 from irkit.core.ir import Value
 from irkit.core.types import Tensor, Tuple
 from irkit.core.walk import post_order
@@ -39,8 +40,8 @@ NOTHING = 1e-12
 
 @attrs.frozen(eq=False)
 class Pairs:
-    """Pairs of a row and an expert: `router` is the TopK that chooses the experts of each row, and `top` the one that
-    sorts the pairs by expert, where they are sorted."""
+    """Pairs of a row and an expert. `router` is the TopK that chooses each row's experts, `top` the TopK that sorts the
+    pairs by expert, where they are sorted."""
 
     router: Value
     experts: int
@@ -60,8 +61,8 @@ class Pairs:
 
 @attrs.frozen(eq=False)
 class Layer:
-    """Pairs times the matrices of their experts: (experts, out, in), or (experts, in, out) where they are `turned`,
-    as one constant or one for each expert; and the biases of the experts, where there are any."""
+    """A layer of the experts: matrices of (experts, out, in), or of (experts, in, out) where they are `turned`, as one
+    constant or one for each expert; and the experts' biases, where they have any."""
 
     source: Value
     weights: tuple[Value, ...]
@@ -71,17 +72,17 @@ class Layer:
 
 @attrs.frozen(eq=False)
 class Activation:
-    """What becomes of the first layer: the attributes of MoE that say so; and in which half of it the gates are, which
-    MoE has at even places; None where they are there."""
+    """What follows the first layer: the attributes of MoE that name it, and which half of the layer are the gates,
+    which MoE has at even places; None where they are there already."""
 
     source: Value
-    given: dict[str, Any]
+    given: Given
     half: int | None = None
 
 
 @attrs.frozen(eq=False)
 class Mixture:
-    """A mixture of experts of rows, chosen by logits for each of them."""
+    """A mixture of experts of rows, whose experts are chosen by `logits`."""
 
     rows: Value
     logits: Value
@@ -96,7 +97,7 @@ class Mixture:
 
 
 def mixture(total: Value) -> Mixture:
-    """The mixture of experts that a sum over the experts of each row computes. Raises Other for what is none."""
+    """The mixture of experts whose sum over each row's experts the value is. Raises Other where it is none."""
     apart = need(total.op == "ReduceSum" and total.inputs[0], "it is no sum")
     along = axes_of(operand(total, 1)) in ((1,), (-2,)) and not attribute_of(total, "keepdims")
     need(apart.rank == 3 and along, "it is no sum over the experts of each row")
@@ -115,7 +116,7 @@ def mixture(total: Value) -> Mixture:
 
 
 def with_shares(made: Value, shares: Value, back: Value | None, apart: Value) -> Mixture:
-    """The mixture whose pairs make `made`, of which each has a share."""
+    """The mixture whose pairs are `made`, each multiplied by its share."""
     source, top = bare(shares), None
     if back is not None:
         sorted_ = source.op == "Gather" and source.rank == 1
@@ -139,8 +140,8 @@ def with_shares(made: Value, shares: Value, back: Value | None, apart: Value) ->
 
 
 def routing(shares: Value) -> tuple[Value, Value, bool]:
-    """(the logits of all experts, the TopK that chooses among them, whether the shares of a row are made to sum up to
-    1). Raises Other where they come from no Softmax."""
+    """(the logits of all experts, the TopK that chooses among them, whether the shares of a row are scaled to sum to
+    1). Raises Other where the shares come from no Softmax."""
     if shares.op == "Softmax":
         need(is_last(attribute_of(shares, "axis"), shares), "the Softmax is along another axis")
         return *picked(first(shares)), True
@@ -159,7 +160,7 @@ def routing(shares: Value) -> tuple[Value, Value, bool]:
 
 
 def picked(values: Value) -> tuple[Value, Value]:
-    """(the scores of all experts, the TopK that chooses among them) by the chosen scores."""
+    """(the scores of all experts, the TopK that chooses among them), found from the chosen scores."""
     router = part_of(values, 0)
     scores = None if router is None else router.inputs[0]
     if values.op == "GatherElements" and is_last(attribute_of(values, "axis"), values):
@@ -173,7 +174,7 @@ def picked(values: Value) -> tuple[Value, Value]:
 
 
 def ranked(keys: Value | None) -> Value | None:
-    """What keys are the order of: Where(IsNaN(x), inf, Min(x, largest)) is that of x."""
+    """The values by which keys are sorted: Where(IsNaN(x), inf, Min(x, largest)) has the order of x."""
     if keys is None or keys.op != "Where":
         return keys
     missing, top, least = keys.inputs
@@ -196,13 +197,14 @@ def sorts(top: Value, router: Value) -> bool:
 
 
 def is_whole(top: Value) -> bool:
-    """True for a TopK of as many elements as there are."""
+    """True for a TopK that returns all elements."""
     size = sizes_held(top.inputs[1])
     return size is not None and dims.same(size.dims[0], top.inputs[0].shape[-1]) is True  # type: ignore[union-attr]
 
 
 def undone(back: Value, top: Value) -> bool:
-    """True for the places at which the sorted pairs stand: ScatterND(any, order, 0 1 2 ...), or what sorts the order"""
+    """True for the inverse permutation of a sort: ScatterND(any, order, [0, 1, 2, ...]), or the TopK that sorts the
+    order."""
     if back.op == "ScatterND" and attribute_of(back, "reduction") == "none":
         _, places, ordinals = back.inputs
         at = places is not None and places.rank == 2 and part_of(bare(places), 1) is top
@@ -222,7 +224,7 @@ def is_counting(value: Value) -> bool:
 
 
 def spread(source: Value, pairs: Pairs, rows: Dim) -> Value:
-    """The rows of which each is there once for each of its experts."""
+    """The rows, where the value has each row once for each of its experts."""
     k = pairs.k
     if pairs.top is None:
         why = "the rows are not there for each expert"
@@ -236,7 +238,7 @@ def spread(source: Value, pairs: Pairs, rows: Dim) -> Value:
 
 
 def is_row_of(value: Value | None, pairs: Pairs) -> bool:
-    """True for the row of each sorted pair: where it stood by k, rounded down."""
+    """True for the row of each sorted pair: its place before the sort divided by k, rounded down."""
     if value is not None and value.op == "Sub":
         value = rounded_down(value)
     if value is None or value.op != "Div" or factor(value.inputs[1]) != pairs.k:
@@ -251,7 +253,8 @@ def is_row_of(value: Value | None, pairs: Pairs) -> bool:
 
 
 def rounded_down(value: Value) -> Value | None:
-    """The Div in `q - (q * k > x)`, where q is x / k: how a quotient of i64 is rounded down. None for another Sub."""
+    """The Div in `q - (q * k > x)`, where q is x / k, which is how a quotient of i64 is rounded down; None for another
+    Sub."""
     quotient, less = value.inputs
     above = less.inputs[0] if less is not None and less.op == "Cast" else None
     if quotient is None or quotient.op != "Div" or above is None or above.op != "Greater":
@@ -265,7 +268,7 @@ def rounded_down(value: Value) -> Value | None:
 
 
 def layer(made: Value, pairs: Pairs) -> Layer:
-    """The layer that makes a value of pairs. Raises Other where it is none."""
+    """The layer that computes a value of pairs. Raises Other where there is none."""
     value, bias = bare(made), None
     if value.op == "Add" and same_shape(value.shape, made.shape):
         found = [(bare(a), pairs.gathered(b)) for a, b in both_ways(value)]
@@ -277,7 +280,7 @@ def layer(made: Value, pairs: Pairs) -> Layer:
 
 
 def fitting(found: Layer, made: Value) -> Layer:
-    """The layer. Raises Other where what it takes and makes are views that mix the pairs."""
+    """The layer, if views before and after it keep the pairs apart. Raises Other where they do not."""
     rows, columns = found.weights[0].shape[-2:]
     out, into = (columns, rows) if found.turned else (rows, columns)
     whole = made.rank == 2 and same_shape(made.shape[1:], (out,)) and same_shape(found.source.shape[-1:], (into,))
@@ -286,7 +289,7 @@ def fitting(found: Layer, made: Value) -> Layer:
 
 
 def gathered_layer(product: Value, bias: Value | None, pairs: Pairs) -> Layer:
-    """Each pair times the matrix that is gathered for it."""
+    """Each pair times the matrix gathered for it."""
     left, right = next(both_ways(product))
     need(left.rank == 3 and right.rank == 3, "the product is no batched one")
     for matrix, other, axis in ((left, right, 2), (right, left, 1)):
@@ -297,7 +300,7 @@ def gathered_layer(product: Value, bias: Value | None, pairs: Pairs) -> Layer:
 
 
 def sorted_layer(joined: Value, bias: Value | None, pairs: Pairs) -> Layer:
-    """The rows of each expert times its matrix, one after the other; then zeros for rows of none."""
+    """Each expert's rows times its matrix, one expert after the other, then zeros for rows without an expert."""
     every = [v for v in joined.inputs if v is not None]
     products = [v for v in every if v.op == "MatMul"]
     rest = [v for v in every[pairs.experts :] if v.op == "Expand" and factor(first(v)) == 0]
@@ -318,7 +321,7 @@ def sorted_layer(joined: Value, bias: Value | None, pairs: Pairs) -> Layer:
 
 
 def need_lengths(lengths: Value, pairs: Pairs) -> None:
-    """Raises Other where it is not said how many pairs each expert has: the differences of a cumulated sum of hits."""
+    """Raises Other unless the value is the number of pairs of each expert, as differences of a prefix sum of hits."""
     why = "the rows are split by other lengths than how many rows each expert has"
     need(lengths.op == "Sub", why)
     ends, begins = next(both_ways(lengths))
@@ -341,8 +344,8 @@ def need_lengths(lengths: Value, pairs: Pairs) -> None:
 
 
 def are_hits(hits: Value, pairs: Pairs) -> bool:
-    """True for (pairs, experts) that say of each pair which expert it has: each row must follow from the expert of the
-    pair alone, and is computed for each expert."""
+    """True for (pairs, experts) that say which expert each pair has. Each row must be computed from the pair's expert
+    alone, and is tried with every expert."""
     top = pairs.top
     if hits.rank != 2 or top is None:
         return False
@@ -366,7 +369,8 @@ def are_hits(hits: Value, pairs: Pairs) -> bool:
 
 
 def is_by_row(value: Value, experts: int) -> bool:
-    """True for what computes each row of its result from that row of its operands, and for constants of one row."""
+    """True for an operator that computes each row of its result from the same row of its operands, and for constants of
+    one row."""
     if value.blob is not None:
         return value.blob.size == 1 or value.blob.shape in ((experts,), (1, experts))
     if not isinstance(value.type, Tensor) or value.rank not in (1, 2):
@@ -383,7 +387,7 @@ PLAIN = {"Relu": "relu", "Gelu": "gelu", "Swish": "silu"}
 
 
 def activation(made: Value) -> Activation:
-    """What becomes of the first layer on its way to the second."""
+    """What stands between the first layer and the second."""
     if made.op == "Mul":
         for gate, other in both_ways(made):
             if gate.op == "Swish":
@@ -395,8 +399,8 @@ def activation(made: Value) -> Activation:
 
 
 def gated(swish: Value, other: Value) -> Activation:
-    """Gates and what they gate, both limited or not: Swish(gate) * (other + beta)"""
-    given: dict[str, Any] = {"activation_type": "swiglu", "swiglu_fusion": 1}
+    """Gates and what they multiply, limited or not: Swish(gate) * (other + beta)"""
+    given: Given = {"activation_type": "swiglu", "swiglu_fusion": 1}
     given["activation_alpha"] = float(attribute_of(swish, "alpha"))
     gate = first(swish)
     if other.op == "Add":
@@ -425,7 +429,7 @@ def is_halved(split: Value) -> bool:
 
 
 def every_second(value: Value, begin: int) -> Value | None:
-    """The value of whose columns these are every second one, from `begin` on."""
+    """The value of which these are every second column, from `begin` on."""
     if value.op != "Slice" or value.rank != 2 or len(value.inputs) != 5:
         return None
     source, starts, _, axes, steps = value.inputs

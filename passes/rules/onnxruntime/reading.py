@@ -1,9 +1,10 @@
-"""How rules that read many operators walk from one to the next, and how they say that something is otherwise."""
+"""How rules that read many operators walk from one to the next, and how they say that an operator is not the expected
+one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from irkit.core.ir import Value
 from irkit.pattern import attribute_of, uniform
@@ -15,18 +16,18 @@ Found = TypeVar("Found")
 
 
 class Other(Exception):
-    """What is read is something else; the text says why."""
+    """What was read is not what the rule looks for; the text says why."""
 
 
 def need(found: Found | Literal[False] | None, why: str) -> Found:
-    """What was found. Raises Other where nothing was."""
+    """The argument, if something was found. Raises Other if it is None."""
     if not found:
         raise Other(why)
     return found
 
 
 def bare(value: Value) -> Value:
-    """What a value is a view of: the same elements in the same order."""
+    """The value below all views: the same elements in the same order."""
     while value.inputs and value.inputs[0] is not None and (value.op in VIEWS or is_only_slice(value)):
         value = value.inputs[0]
     return value
@@ -40,14 +41,14 @@ def is_only_slice(value: Value) -> bool:
 
 
 def uncast(value: Value) -> Value:
-    """What is cast."""
+    """The value below casts."""
     while value.op == "Cast" and value.inputs[0] is not None:
         value = value.inputs[0]
     return value
 
 
 def part_of(value: Value | None, index: int) -> Value | None:
-    """The value of several results of which this is one; None for others."""
+    """The value with several results that this one is a result of; None for others."""
     return value.inputs[0] if value is not None and value.op == "Item" and value.attribute("index") == index else None
 
 
@@ -57,19 +58,19 @@ def first(value: Value) -> Value:
 
 
 def both_ways(value: Value) -> Iterator[tuple[Value, Value]]:
-    """The operands of an operator that takes two in any order, in both orders; nothing where there are not two."""
+    """The two operands of a commutative operator, in both orders; nothing where it has not two."""
     given = [v for v in value.inputs if v is not None]
     if len(given) == 2:
         yield given[0], given[1]
         yield given[1], given[0]
 
 
-def is_last(axis: Any, value: Value) -> bool:
-    """True for the number of the last axis."""
+def is_last(axis: int, value: Value) -> bool:
+    """True for the index of the last axis."""
     return isinstance(axis, int) and axis % max(value.rank, 1) == value.rank - 1
 
 
 def factor(value: Value | None) -> float | None:
-    """The number that a constant consists of."""
+    """The number that all elements of a constant are; None for all else."""
     found = None if value is None else uniform(value)
     return float(found) if isinstance(found, int | float) else None

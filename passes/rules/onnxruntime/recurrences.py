@@ -68,7 +68,7 @@ def causal_convolution(m: Match) -> Made:
 
 
 def is_end(m: Match, extra: int) -> bool:
-    """True where all positions but the first ones are taken, so many that those of x are left."""
+    """True where the first `extra` positions are left out and all others taken, which are as many as x has."""
     begin, end, length = sizes_held(m.starts), sizes_held(m.ends), m.x.shape[2]
     if begin is None or end is None or axes_of(m.axes) not in ((2,), (-1,)) or not same_shape(m.root.shape, m.x.shape):
         return False
@@ -109,7 +109,7 @@ def activated_convolution(m: Match) -> Made:
 
 @attrs.frozen(eq=False)
 class Token:
-    """One token of a linear attention over states of (batch, heads, keys, values). There are so many decays."""
+    """One token of linear attention over states of (batch, heads, keys, values), with `decays` numbers of decay."""
 
     past: Value
     key: Value
@@ -174,8 +174,8 @@ def attended_state(m: Match) -> Made:
 
 
 def scaled(query: Value) -> tuple[Value, float]:
-    """(a query without the number that it is multiplied by, that number): one of 1 or more, since the operator
-    multiplies what it has summed up, which a smaller number would have kept from overflowing."""
+    """(the query without its factor, the factor), for a factor of at least 1: the operator multiplies after it has
+    summed, where a smaller factor would no longer keep the sum from overflowing."""
     for x, by in both_ways(query) if query.op in ("Mul", "Div") else ():
         number = factor(by)
         number = 1 / number if number and query.op == "Div" else number
@@ -186,7 +186,7 @@ def scaled(query: Value) -> tuple[Value, float]:
 
 
 def token_of(state: Value) -> Token:
-    """The token that makes a state. Raises Other where none does."""
+    """The token that computes a state. Raises Other where there is none."""
     why = Other("the state is no sum of an earlier one and a product of a key and a value")
     for before, more in both_ways(state):
         if more.op == "Mul" and same_shape(before.shape, state.shape):
@@ -199,7 +199,7 @@ def token_of(state: Value) -> Token:
 
 
 def added(state: Value, before: Value, column: Value, row: Value) -> Token:
-    """The token that adds column (x) row to what is left of the earlier state."""
+    """The token that adds column (x) row to the decayed earlier state."""
     batch, heads, keys, values = state.shape
     fits = same_shape(column.shape, (batch, heads, keys, 1)) and same_shape(row.shape, (batch, heads, 1, values))
     need(fits, "the state is no sum of an earlier one and a product of a key and a value")
@@ -215,7 +215,7 @@ def added(state: Value, before: Value, column: Value, row: Value) -> Token:
 
 
 def corrected(error: Value, before: Value, column: Value) -> Value:
-    """The value, by what it is more than what the state has for the key."""
+    """The value, where what is added is the value minus what the state holds for the key."""
     seen = operand(error, 1)
     read_ = seen is not None and seen.op == "ReduceSum" and not attribute_of(seen, "keepdims") and seen
     seen = need(read_, "the value is corrected otherwise")
@@ -227,8 +227,8 @@ def corrected(error: Value, before: Value, column: Value) -> Value:
 
 
 def decayed(before: Value) -> tuple[Value, Value | None, int]:
-    """(the earlier state, the logarithm of what is left of it, how many numbers that is for each row): one for each
-    head, or one for each key of it."""
+    """(the earlier state, the logarithm of its decay, how many numbers that has in a row): one for each head, or one
+    for each of its keys."""
     batch, heads, keys, _ = before.shape
     if before.op == "Mul":
         for past, left in both_ways(before):

@@ -1,19 +1,20 @@
-"""Factors, biases, norms and padding around convolutions and products, which become part of their weights.
+"""Scales, biases, norms and padding before and after convolutions and products, which become part of the weights.
 
-The new weights are computed when they are asked for, and keep their names. A weight that something else uses too is
-left as it is. No rule here is exact: weights are rounded once more.
+The new weights are computed when they are loaded, and keep their names. A weight that is used elsewhere too is left
+alone. No rule here is exact: weights are rounded once more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from irkit.build import call, const, op
+from irkit.core.attributes import Given
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, tensor
+from irkit.dims import Dim
 from irkit.pattern import attr, attribute_of, hole, one_of, p, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
@@ -24,8 +25,9 @@ _c = constant("c")
 _bias = constant("b", optional=True)
 
 
-def channels_of(value: Value, rank: int, count: Any) -> Callable[[], np.ndarray] | None:
-    """A constant as numbers along axis 1 of a tensor of that rank with `count` channels; None where it is not so."""
+def channels_of(value: Value, rank: int, count: Dim | None) -> Callable[[], np.ndarray] | None:
+    """A constant read as one number for each of `count` channels, along axis 1 of a tensor of that rank; None where it
+    is none."""
     shape = value.shape
     if value.blob is None or len(shape) > rank or type(count) is not int:
         return None
@@ -36,12 +38,12 @@ def channels_of(value: Value, rank: int, count: Any) -> Callable[[], np.ndarray]
 
 
 def _constants(m: Match) -> list[Value | None]:
-    """The constants that a rule of this page computes with."""
+    """The constants that a rule of this module computes with."""
     return [m.get(name) for name in ("w", "b", "c", "scale", "shift", "mean", "variance")]
 
 
 def _scaled_rows(m: Match, factor: Callable[[], np.ndarray], transposed: bool, groups: int) -> Value:
-    """The weight of a convolution with each of its results' channels scaled."""
+    """The weight of a convolution with each output channel scaled."""
     weight: Value = m.w
     shape = weight.shape
 
@@ -62,7 +64,8 @@ def _at_least_float(value: Value) -> np.ndarray:
 
 
 def _biased(m: Match, weight: Value, count: int, compute: Callable[[np.ndarray], np.ndarray], like: Value) -> Value:
-    """A bias: `compute` of the one that is there, or of zeros, named after it, or after what it comes from."""
+    """A new bias, computed from the old one or from zeros; it has the old one's name, or one made from what it is
+    computed from."""
     before = m.get("b")
 
     def content() -> np.ndarray:
@@ -80,7 +83,7 @@ def _bias_name(weight: str, other: str) -> str:
 
 
 def _results(conv: Value) -> int | None:
-    """How many channels a convolution has as results; None where that is not known."""
+    """How many output channels a convolution has; None where that is not known."""
     count = conv.shape[1]
     return count if type(count) is int else None
 
@@ -199,7 +202,7 @@ def conv_transpose_batch_norm(m: Match) -> Made:
 
 
 def _reached(weight: Value, factor: np.ndarray, groups: int) -> np.ndarray:
-    """Numbers for each channel of what is convolved, as they meet the elements of a weight."""
+    """Numbers for each input channel, laid out as the elements of a weight that they multiply."""
     rows, columns = weight.shape[:2]
     each = np.repeat(factor.reshape(groups, columns), rows // groups, axis=0)
     return each.reshape(rows, columns, *[1] * (weight.rank - 2))
@@ -293,7 +296,7 @@ def pad_window(m: Match) -> Made:
     own = attribute_of(root, "pads") or (0,) * (2 * (rank - 2))
     if attribute_of(root, "auto_pad") not in ("NOTSET", "VALID"):
         return decline("it pads by a rule of its own")
-    given: dict[str, Any] = {**dict(root.attributes), "auto_pad": "NOTSET"}
+    given: Given = {**dict(root.attributes), "auto_pad": "NOTSET"}
     if root.op == "AveragePool":
         if attribute_of(root, "ceil_mode") or (any(own) and not attribute_of(root, "count_include_pad")):
             return decline("what it pads itself is not counted")
@@ -337,7 +340,7 @@ def gemm_factor(m: Match) -> Made:
     return op.Gemm(m.x, m.w, m.b, **given)
 
 
-def _columns(value: Value, count: Any) -> bool:
+def _columns(value: Value, count: Dim) -> bool:
     """True for a constant with a number for each column of a matrix."""
     shape = value.shape
     return len(shape) <= 2 and shape[-1:] in ((count,), (1,), ()) and all(d == 1 for d in shape[:-1])
@@ -386,7 +389,7 @@ def gemm_batch_norm(m: Match) -> Made:
         return (beta * before.reshape(-1) - wide(m.mean)) * _factor(m) + wide(m.shift)
 
     bias = _biased(m, m.w, count, shifted, m.shift)
-    given: dict[str, Any] = {**{n: m[n] for n in _gemm_names}, "beta": 1.0}
+    given: Given = {**{n: m[n] for n in _gemm_names}, "beta": 1.0}
     return op.Gemm(m.x, _scaled_columns(m, lambda: _factor(m)), bias, **given)
 
 

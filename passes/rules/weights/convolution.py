@@ -1,4 +1,4 @@
-"""Convolutions and what follows them: batch norms and biases that become part of their weights, read when asked."""
+"""Convolutions and what follows them: batch norms and biases that become part of weights, computed when loaded."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _shortcut(rng: np.random.Generator) -> Value:
 
 
 def _is_pointwise(conv: Value, weight: Value) -> bool:
-    """True where each element of the image leads to one of the result, over all channels."""
+    """True for a convolution with kernels of one element, without strides, padding or groups."""
     steps, pads = attribute_of(conv, "strides") or (), attribute_of(conv, "pads") or ()
     return {*weight.shape[2:], *steps, attribute_of(conv, "group")} == {1} and not any(pads)
 

@@ -1,4 +1,4 @@
-"""Products: views and broadcasts around MatMul, factors taken out of it, Einsum that is one."""
+"""Products: views and broadcasts around MatMul, factors moved out of it, and Einsum that is one MatMul."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def einsum(m: Match) -> Made:
 
 
 def turned(value: Value, letters: str, wanted: list[str]) -> Value:
-    """A value whose axes have letters, with its axes in the order of others."""
+    """A value whose axes are named by letters, with its axes in another order of letters."""
     perm = tuple(letters.index(c) for c in wanted)
     return value if perm == tuple(range(len(perm))) else op.Transpose(value, perm=perm)
 

@@ -1,6 +1,7 @@
-"""Products of rows with a matrix each, of a few: the rows of one matrix meet it at once, and no matrix is copied.
+"""Products of rows, each with one of a few matrices: rows are sorted by matrix, and no matrix is copied.
 
-That is how mixtures of experts are written where each row takes the matrices of its experts along, gathered.
+Mixtures of experts gather the matrices of its experts for each row; here the rows of one expert meet its matrix
+together.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def _experts(rng: np.random.Generator) -> Value:
 
 
 def choices(ids: Value) -> tuple[int, int] | None:
-    """(how many there are to choose from, how many each row chooses) where the ids are those of the largest scores."""
+    """(how many there are to choose from, how many each row chooses), where the ids are those of the largest scores."""
     while ids.op in VIEWS and ids.inputs[0] is not None:
         ids = ids.inputs[0]
     top = ids.inputs[0] if ids.op == "Item" and ids.attribute("index") == 1 else None
@@ -78,7 +79,7 @@ def product_of_sorted_rows(m: Match) -> Made:
 
 
 def sorted_before(rows: Value, ids: Value) -> bool:
-    """True where the rows come from a product whose rows were sorted by these ids."""
+    """True where the rows come from a product whose rows were already sorted by these ids."""
     pending, seen = [rows], {rows}
     for value in pending:
         if value.op == "TopK" and value.inputs[0] is ids:
@@ -91,7 +92,7 @@ def sorted_before(rows: Value, ids: Value) -> bool:
 
 
 def one_of_them(matrices: Blob, index: int) -> Value:
-    """One matrix, where it lies in memory."""
+    """One of the stacked matrices, read from their storage when it is loaded."""
     name = f"{matrices.name}.{index}" if matrices.name else ""
     return const(Blob(matrices.dtype, matrices.shape[1:], lambda: matrices.read()[index], name, of=(matrices,)))
 

@@ -1,16 +1,16 @@
-"""What is computed from weights alone, and numbers that become part of weights: all of it read when it is asked for."""
+"""What is computed from weights alone, and numbers that become part of weights: computed when the weight is loaded."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, tensor
+from irkit.dims import Dim
 from irkit.evaluation.interpreter import apply
 from irkit.pattern import attr, either, hole, p, rest
 from irkit.pattern import const as constant
@@ -37,7 +37,7 @@ COMPUTED = (EXACT - VIEWS) | frozenset((
 
 
 def floats(value: Value) -> np.ndarray:
-    """The content of a constant, in f32 at least."""
+    """The content of a constant as floating-point numbers of at least 32 bits."""
     return wide(value) if value.dtype is DType.DOUBLE else value.blob.read().astype(np.float32, copy=False)  # type: ignore
 
 
@@ -111,7 +111,7 @@ def scaled_weights(m: Match) -> Made:
 
 
 def _scaled_columns(w: Value, c: Value, row: Callable[[], np.ndarray]) -> Value:
-    """w * row, of c, which is seen transposed where w is."""
+    """The weight c * row; it is held transposed where the old one is."""
     turned = w.blob.turned if w.blob is not None else None
     if turned is None:
         return lazily(w, w.shape, lambda: floats(w) * row(), [w, c])
@@ -177,12 +177,12 @@ def _token(value: Value) -> Value | None:
     return source if source is not None and source.blob is not None else None
 
 
-def _is_known(shape: tuple[Any, ...]) -> bool:
+def _is_known(shape: tuple[Dim, ...]) -> bool:
     return all(type(d) is int for d in shape)
 
 
-def _is_row(token: Value, row: tuple[Any, ...], size: int, axis: int) -> bool:
-    """True where a constant has that size, broadcast or not, along the axis, and is the same along those before."""
+def _is_row(token: Value, row: tuple[Dim, ...], size: int, axis: int) -> bool:
+    """True for a constant that, broadcast or not, has that size along the axis and does not vary along those before."""
     rank = axis + 1 + len(row)
     shape = (1,) * (rank - token.rank) + token.shape
     return token.rank <= rank and shape[:axis] == (1,) * axis and shape[axis] in (1, size)
