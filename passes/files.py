@@ -40,7 +40,7 @@ def optimize_file(
     among those of the target too, are what these take; without an opset the file is of the newest at which the target
     runs all of it. Below level 2 nothing is made that may round otherwise, so none of the target's own operators.
     Weights of equal content are held once, under the first of their names, unless `share_weights` is False. The output
-    may be the source itself. Raises LoadError for what is no model, RewriteError for what the target cannot run, and
+    may be the source itself. Raises LoadError for what is not a model, RewriteError for what the target cannot run, and
     for rules and levels that there are not.
     """
     done = optimized_for(load(source), target, opset, level, rules=rules, share_weights=share_weights)

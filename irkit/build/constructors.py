@@ -59,13 +59,13 @@ def call(
 
 
 def require_kinds(op: Any, inputs: Any, attributes: Any) -> None:
-    """Raises TypeRuleError for what is no name of an operator, no list of operands, no mapping of attributes."""
+    """Raises TypeRuleError for what is not a name of an operator, no list of operands, no mapping of attributes."""
     if not isinstance(op, str):
-        raise TypeRuleError(f"{brief(op)} is no operator's name", hint='write it as text: "Relu"')
+        raise TypeRuleError(f"{brief(op)} is not an operator's name", hint='write it as text: "Relu"')
     if not isinstance(inputs, Sequence):
-        raise TypeRuleError(f"{op}: the operands are {brief(inputs)}, and no list", hint=f"irkit.call({op!r}, [x])")
+        raise TypeRuleError(f"{op}: the operands are {brief(inputs)}, not a list", hint=f"irkit.call({op!r}, [x])")
     if attributes is not None and not isinstance(attributes, Mapping):
-        raise TypeRuleError(f"{op}: the attributes are {brief(attributes)}, and no mapping", hint='give {"axis": 1}')
+        raise TypeRuleError(f"{op}: the attributes are {brief(attributes)}, not a mapping", hint='give {"axis": 1}')
 
 
 def call_graph(body: Graph, *operands: Value) -> Any:
@@ -79,7 +79,7 @@ def call_graph(body: Graph, *operands: Value) -> Any:
         raise TypeRuleError(f"Call: the body takes {len(body.params)} operands, and was given {len(operands)}")
     for wanted, given in zip(body.params, operands, strict=True):
         if type(given) is not Value:
-            raise TypeRuleError(f"Call: {given!r} is no value", hint="irkit.const(data) makes one of numbers")
+            raise TypeRuleError(f"Call: {given!r} is not a value", hint="irkit.const(data) makes one of numbers")
         if same_types(wanted.type, given.type) is False:
             raise TypeRuleError(f"Call: the body takes a {wanted.type!r}, and was given a {given.type!r}")
     value = Value(CALL, tuple(operands), (), (body,), call_type(body, (v.type for v in operands)))
@@ -96,13 +96,13 @@ def custom(op: str, *inputs: Any, type: Type, **attributes: Any) -> Any:
     a schema.
     """
     if not isinstance(type, Type):
-        raise TypeRuleError(f"{op}: {type!r} is no type", hint='write irkit.tensor("f32", "batch", 64), or x.type')
+        raise TypeRuleError(f"{op}: {type!r} is not a type", hint='write irkit.tensor("f32", "batch", 64), or x.type')
     if not isinstance(op, str):
-        raise TypeRuleError(f"{op!r} is no operator's name", hint='write it as text: "mydomain::Own"')
+        raise TypeRuleError(f"{op!r} is not an operator's name", hint='write it as text: "mydomain::Own"')
     for each in type.items if isinstance(type, Tuple) else (type,):
         require_type(each)
     if has_schema(op):
-        raise TypeRuleError(f"{op} has a schema, and so is no custom operator", hint=f"irkit.call({op!r}, [...])")
+        raise TypeRuleError(f"{op} has a schema, and so is not a custom operator", hint=f"irkit.call({op!r}, [...])")
     if not split_domain(op)[0]:
         raise TypeRuleError(f"the custom operator {op} has no domain", hint=f"call it mydomain::{op}")
     operands = tuple(v if v is None or isinstance(v, Value) else const(v) for v in inputs)

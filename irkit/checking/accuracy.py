@@ -310,7 +310,7 @@ def worse(
 ) -> Difference | None:
     """How the right side's result number `index` is worse than the left one's, as a Difference; None where it is not.
 
-    Places where the left side, or the reference, is no number are left out: of them real numbers say nothing.
+    Places where the left side, or the reference, is not a number are left out: of them real numbers say nothing.
     """
     kind = DType.of(left.dtype)
     exact = np.asarray(reference.results[index]).astype(np.float64)

@@ -117,14 +117,14 @@ def count_agreeing(
     and infinities must stand at the same places. Raises Counterexample where they differ.
 
     A rule that is true of real numbers says nothing where one of its `operands`, the values that its holes stand for,
-    comes of what is no real number, as of a division by zero.
+    comes of what is not a real number, as of a division by zero.
     """
     expected = computed_results(Graph(params, old), arrays)
     if expected is None:
         return None  # sizes that do not fit: the left side has no value, and says nothing of the right
 
     def failed(
-        why: str, actual: tuple[np.ndarray, ...] | None = None, index: tuple[int, tuple[int, ...] | None] | None = None
+        why: str, actual: tuple[np.ndarray, ...] | None = None, index: Any = None
     ) -> Counterexample:
         case = Case(name, "numbers", why, old, new, params, names, tuple(arrays), expected, actual, index)
         return Counterexample.of(case)

@@ -123,7 +123,7 @@ def instances(patterns: tuple[Pattern, ...], rng: np.random.Generator) -> tuple[
     except (IrkitError, ValueError, IndexError, ZeroDivisionError, OverflowError, KeyError) as error:
         raise Retry(str(error)) from error
     if not all(isinstance(each, Value) for each in found):
-        raise Retry("the root is no value")
+        raise Retry("the root is not a value")
     return found
 
 

@@ -272,7 +272,7 @@ def check_rule(
     generator to an instance; see `irkit.rule`).
     """
     if not isinstance(rule, Rule):
-        raise RewriteError(f"{rule!r} is no rule", hint="check one rule at a time, made by @irkit.rule(pattern)")
+        raise RewriteError(f"{rule!r} is not a rule", hint="check one rule at a time, made by @irkit.rule(pattern)")
     tally = Tally(rule, np.random.default_rng(seed), Limits(rule.exact, rtol, atol, measured), onnxruntime)
     fired, misses = 0, Misses()
     for _ in range(n * PATIENCE):
@@ -424,6 +424,6 @@ def _binding(values: Iterable[Value], params: tuple[Value, ...]) -> tuple[Value,
 
 
 def _is_data(value: Value) -> bool:
-    """True for a tensor of floats that is no constant: of sizes, positions and masks, and of numbers that are written
-    down, a rule may know more than their types say."""
+    """True for a tensor of floats that is not a constant: of sizes, positions and masks, and of numbers that are
+    written down, a rule may know more than their types say."""
     return isinstance(value.type, Tensor) and value.dtype.is_float and value.op != CONSTANT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import attrs
 import numpy as np
@@ -75,7 +76,7 @@ def oddness(array: np.ndarray) -> float:
     return float(np.sum(~plain) + np.sum(~whole) + 0.5 * np.sum(signed))
 
 
-Test = Callable[[Smaller], object]
+Test = Callable[[Smaller], Any]
 """The error where the rule is still wrong in the same way; None where it is not."""
 
 

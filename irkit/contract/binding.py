@@ -58,7 +58,7 @@ class Binding:
         try:
             solved = dims.solve(dim, size)
         except DimensionError as error:
-            raise DimensionError(f"{place} is {size}, which is no {notation.text(dim)}") from error
+            raise DimensionError(f"{place} is {size}, which is not of the form {notation.text(dim)}") from error
         if solved is None:
             self.pending.append((dim, size, place))
             return

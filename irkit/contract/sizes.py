@@ -49,7 +49,9 @@ def solved(name: str, axis: int, dim: Dim, size: int) -> tuple[str, int] | None:
     try:
         return dims.solve(dim, size)
     except DimensionError as error:
-        raise ContractError(f"dimension {axis} of {name} is {size}, which is no {notation.text(dim)}") from error
+        raise ContractError(
+            f"dimension {axis} of {name} is {size}, which is not of the form {notation.text(dim)}"
+        ) from error
 
 
 def names_of(graph: Graph) -> tuple[str, ...]:

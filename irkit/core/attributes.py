@@ -78,7 +78,7 @@ def integer(value: Any) -> int:
 
 
 def integers(values: Any) -> tuple[int, ...]:
-    """The elements as Python ints. Raises TypeError where one is no integer."""
+    """The elements as Python ints. Raises TypeError where one is not an integer."""
     found = tuple(values)
     return found if _ONLY_INTS.issuperset(map(type, found)) else tuple(map(integer, found))
 
@@ -86,7 +86,7 @@ def integers(values: Any) -> tuple[int, ...]:
 def string(value: Any) -> str:
     """Text, or bytes that hold text. Raises TypeError for anything else."""
     if not isinstance(value, str | bytes):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
@@ -95,7 +95,7 @@ def several(one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
 
     def converted(values: Any) -> tuple[str, ...]:
         if isinstance(values, str | bytes):
-            raise TypeError(f"{values!r} is no list")
+            raise TypeError(f"{values!r} is not a list")
         return tuple(map(one, values))
 
     return converted

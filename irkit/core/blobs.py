@@ -202,14 +202,13 @@ def blob(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) -> 
     Floats become f32 and ints i64 unless `dtype` says otherwise (numpy arrays keep theirs). To floats it converts as
     numpy's `astype` does, which rounds, to integers only what they hold. With `copy=False` an array of more than
     `COPIED` bytes is not copied: the caller lets it be from then on, and a sample of it is compared when it is read.
-    Raises TypeRuleError for what is no array of numbers or strings, for what is no element type, and for numbers that a
-    type of integers does not hold.
-    """
+    Raises TypeRuleError for what is not an array of numbers or strings, for what is not an element type, and for
+    numbers that a type of integers does not hold."""
     if not isinstance(data, np.ndarray) and not isinstance(data, np.generic):
         try:
             array = np.array(data)
         except ValueError as error:
-            raise TypeRuleError(f"{data!r} is no array", hint="give lists of one length each") from error
+            raise TypeRuleError(f"{data!r} is not an array", hint="give lists of one length each") from error
         if dtype is None and array.dtype == np.float64:
             array = array.astype(np.float32)
         if array.size == 0 and dtype is None:
@@ -231,7 +230,7 @@ def blob(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) -> 
         except TypeRuleError:
             raise
         except (TypeError, ValueError) as error:
-            raise TypeRuleError(f"{data!r} is no {kind.short}") from error
+            raise TypeRuleError(f"{data!r} cannot be {kind.short}") from error
     if array is data or array.base is not None:
         if not copy and array.nbytes > COPIED and kind is not DType.STRING:
             what = f"the constant {name}" if name else f"a constant {Tensor(kind, array.shape)!r}"
@@ -252,7 +251,7 @@ def held(array: np.ndarray, kind: DType) -> np.ndarray:
         wrong |= (array if kind.is_unsigned else found) < 0
     if wrong.any():
         raise TypeRuleError(
-            f"{array[wrong].flat[0]!s} is no {kind.short}",
+            f"{array[wrong].flat[0]!s} cannot be {kind.short}",
             hint="give another element type; round, or let numpy wrap around, before: array.astype(...)",
         )
     return found
@@ -269,7 +268,7 @@ def joined_blob(parts: Sequence[Blob], name: str = "") -> Blob:
     until it is loaded. Raises ValueError for parts that differ in more than the size of that axis."""
     first = parts[0]
     if any(each.dtype is not first.dtype or each.shape[1:] != first.shape[1:] for each in parts):
-        raise ValueError(f"{', '.join(map(repr, parts))} cannot stand one after the other")
+        raise ValueError(f"{', '.join(map(repr, parts))} cannot be joined one after the other")
     kept = tuple(parts)
     shape = (sum(each.shape[0] for each in kept), *first.shape[1:])
     return Blob(first.dtype, shape, lambda: np.concatenate([each.read() for each in kept]), name, parts=kept)
@@ -281,7 +280,7 @@ def beside(parts: Sequence[Blob], name: str = "") -> Blob:
     matrices of one element type with as many rows."""
     first = parts[0]
     if any(each.dtype is not first.dtype or each.shape[:-1] != first.shape[:1] for each in parts):
-        raise ValueError(f"{', '.join(map(repr, parts))} cannot stand side by side")
+        raise ValueError(f"{', '.join(map(repr, parts))} cannot be joined side by side")
     kept = tuple(parts)
     lying = [each.turned for each in kept if each.turned is not None]
     turned = joined_blob(lying) if len(lying) == len(kept) else None

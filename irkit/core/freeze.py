@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Any
 
 import attrs
 import numpy as np
@@ -54,7 +55,7 @@ class Frozen:
             new[value] = value if same else vertex(value.op, inputs, attributes, bodies, value.type, value.origin)
         return graph.with_results(new[v] for v in graph.results)  # type: ignore[misc]
 
-    def attribute(self, value: Blob) -> Blob | None:
+    def attribute(self, value: Any) -> Any:
         """An attribute with copies of the contents in it; the same object where there is none."""
         if not any(blob.watched for blob in blobs_in(value)):
             return value

@@ -189,7 +189,7 @@ ROLES = ("input", "output", "state", "check")
 
 
 def require_role(name: str, role: object) -> None:
-    """Raises GraphError for what is no role of a port."""
+    """Raises GraphError for what is not a role of a port."""
     if role not in ROLES:
         raise GraphError(f"the port {name!r} has the role {role!r}", hint=f"the roles are {', '.join(ROLES)}")
 
@@ -210,14 +210,14 @@ def parameters(given: Iterable[Value]) -> tuple[Value, ...]:
     found = values(given)
     for each in found:
         if each.op != PARAM:
-            raise GraphError(f"{each!r} is no parameter", hint="irkit.param(type) makes one")
+            raise GraphError(f"{each!r} is not a parameter", hint="irkit.param(type) makes one")
     if len(found) > 1 and len(set(found)) != len(found):
-        raise GraphError("a parameter stands among the parameters twice", hint="make a parameter for each")
+        raise GraphError("a parameter is listed twice", hint="make a parameter for each")
     return found
 
 
 def ranges(given: Mapping[str, Range]) -> PMap[str, Range]:
-    """The same as a persistent map. Raises GraphError for what is no mapping from names to ranges."""
+    """The same as a persistent map. Raises GraphError for what is not a mapping from names to ranges."""
     found: Any = given if isinstance(given, PMap) else pmap(given) if isinstance(given, Mapping) else None
     if found is None or (found is not given and not all(isinstance(r, Range) for r in found.values())):
         raise GraphError(f"{given!r} gives no ranges of symbols", hint='write {"batch": irkit.Range(1, 64)}')
@@ -243,7 +243,7 @@ class Graph:
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.signature, Signature) or not isinstance(self.name, str):
             wrong = self.name if isinstance(self.signature, Signature) else self.signature
-            raise GraphError(f"{wrong!r} is no {'name' if wrong is self.name else 'signature'} of a graph")
+            raise GraphError(f"{wrong!r} is not the {'name' if wrong is self.name else 'signature'} of a graph")
         loose = [v for v in self.canonical[len(self.params) :] if v.op == PARAM]
         if loose:
             users = walk.users(self.canonical).get(loose[0], ())
@@ -412,7 +412,7 @@ def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
     olds = {held[v]: v if inputs[v] == v.inputs else v.with_inputs(inputs[v]) for v in moved}
     if any(v in olds for v in walk.post_order(olds.values())):
         raise GraphError(
-            "values change places of which one is made of the other",
+            "two values cannot replace each other where one is computed from the other",
             ir="\n".join(map(repr, moved)),
             hint="replace them one after the other",
         )
@@ -421,10 +421,10 @@ def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
 
 
 def require_graph(graph: object) -> None:
-    """Raises GraphError for what is no graph: a model of ONNX, a program, a path."""
+    """Raises GraphError for what is not a graph: a model of ONNX, a program, a path."""
     if not isinstance(graph, Graph):
         raise GraphError(
-            f"a {type(graph).__name__} is no irkit graph",
+            f"a {type(graph).__name__} is not an irkit graph",
             hint="irkit.load(model) makes one of an ONNX model or its path; that of a program is program.graph",
         )
 
@@ -432,7 +432,7 @@ def require_graph(graph: object) -> None:
 def item(value: Value, index: int) -> Value:
     """Result number `index` of an operator with several results. Raises GraphError where there is none such."""
     if type(value) is not Value:
-        raise GraphError(f"{value!r} is no value", hint="op.TopK(...) gives its results as a tuple: take one by [0]")
+        raise GraphError(f"{value!r} is not a value", hint="op.TopK(...) gives its results as a tuple: take one by [0]")
     if type(value.type) is not Tuple or type(index) is not int or not 0 <= index < len(value.type.items):
         count = len(value.type.items) if isinstance(value.type, Tuple) else 1
         raise GraphError(f"{value!r} has no result number {index!r}", hint=f"it has {count}, counted from 0")
@@ -440,7 +440,7 @@ def item(value: Value, index: int) -> Value:
 
 
 def param(type: Type) -> Value:
-    """A new parameter: a fresh identity of that type. Raises TypeRuleError for what is no type of a value."""
+    """A new parameter: a fresh identity of that type. Raises TypeRuleError for what is not a type of a value."""
     require_type(type)
     return Value(PARAM, (), (), (), type)
 
@@ -448,5 +448,5 @@ def param(type: Type) -> Value:
 def constant(blob: Blob) -> Value:
     """The value that holds a blob; `const` makes one of numbers and arrays. Raises TypeRuleError for what is none."""
     if not isinstance(blob, Blob):
-        raise TypeRuleError(f"{blob!r} is no blob", hint="irkit.const(data) makes a constant of numbers and arrays")
+        raise TypeRuleError(f"{blob!r} is not a blob", hint="irkit.const(data) makes a constant of numbers and arrays")
     return vertex(CONSTANT, (), (("value", blob),), (), blob.type)

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -74,7 +75,7 @@ def finite(token: str) -> float:
     """What `float_text` was given. Raises ValueError where a decimal overflows."""
     found = float_of(token)
     if not math.isfinite(found) and "inf" not in token and "nan" not in token:
-        raise ValueError(f"{token} does not fit f32; a double has a `d` behind it")
+        raise ValueError(f"{token} does not fit f32; a double ends in `d`")
     return found
 
 
@@ -146,7 +147,7 @@ def rounded(numbers: Sequence[float], dtype: DType) -> np.ndarray:
         return np.array(numbers, dtype=np.float64).astype(dtype.numpy)
 
 
-def array_of(elements: Sequence[object], dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
+def array_of(elements: Sequence[Any], dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
     """The array with those elements: token texts for numbers, pairs of them for complex, str or bytes for strings.
 
     Raises ValueError for a wrong count and for an element that the type cannot hold.

@@ -36,7 +36,7 @@ def print_graph(graph: Graph, *, hashes: bool = False) -> str:
     each (`irkit.save_text` does, and writes the contents to a file beside).
     """
     if type(graph).__name__ != "Graph":  # the class itself stands above this file
-        raise GraphError(f"a {type(graph).__name__} is no irkit graph", hint="irkit.load(model) makes one")
+        raise GraphError(f"a {type(graph).__name__} is not an irkit graph", hint="irkit.load(model) makes one")
     printer = _Printer.of(graph, hashes)
     inside = printer.block(graph, STEP)
     head = [f"graph {name_text(graph.name)} {{", *printer.symbol_lines(graph, STEP, everywhere=True)]

@@ -173,25 +173,24 @@ def element_type(dtype: Any) -> DType:
 def tensor(dtype: Any, *shape: Any) -> Tensor:
     """The tensor type with those dimensions: ints, sympy expressions, or strings that name symbols.
 
-    `tensor("f32", "batch", 64)` is `f32[batch, 64]`. Raises TypeRuleError for what is no element type, DimensionError
-    for what is no dimension: below 0, no integer at some size, over symbols of sympy's own.
-    """
+    `tensor("f32", "batch", 64)` is `f32[batch, 64]`. Raises TypeRuleError for what is not an element type,
+    DimensionError for what is not a dimension: below 0, no integer at some size, over symbols of sympy's own."""
     return Tensor(element_type(dtype), tuple(map(size_of, shape)))
 
 
 def require_type(given: object) -> None:
-    """Raises TypeRuleError for what is no type of a value: no Tensor, Sequence or Optional, or one that holds something
-    else than an element type and dimensions."""
+    """Raises TypeRuleError for what is not a type of a value: no Tensor, Sequence or Optional, or one that holds
+    something else than an element type and dimensions."""
     if isinstance(given, Sequence | Optional):
         require_type(given.element)
         return
     if not isinstance(given, Tensor):
         hint = "a tuple is what an operator with several results returns" if isinstance(given, Tuple) else ""
-        raise TypeRuleError(f"{given!r} is no type", hint=hint or 'write irkit.tensor("f32", "batch", 64)')
+        raise TypeRuleError(f"{given!r} is not a type", hint=hint or 'write irkit.tensor("f32", "batch", 64)')
     whole = type(given.dtype) is DType and type(given.shape) is tuple
     if not whole or not all(type(d) is int or isinstance(d, sympy.Basic) for d in given.shape):
         raise TypeRuleError(
-            f"Tensor({given.dtype!r}, {given.shape!r}) is no type of a tensor",
+            f"Tensor({given.dtype!r}, {given.shape!r}) is not a type of a tensor",
             hint='write irkit.tensor("f32", "batch", 64), which takes names and numbers',
         )
     for each in given.shape:

@@ -287,7 +287,7 @@ def dim(value: Any) -> Dim:
 def no_dimension(value: object) -> DimensionError:
     """The error for what is none."""
     return DimensionError(
-        f"{value!r} is no dimension", hint="give an int, or a sympy expression over irkit.symbol(...)"
+        f"{value!r} is not a dimension", hint="give an int, or a sympy expression over irkit.symbol(...)"
     )
 
 
@@ -386,7 +386,7 @@ def moderate(found: Dim) -> Dim:
         for term in sympy.Add.make_args(found):
             number: Any = term.args[0] if term.is_Mul else term  # a number stands first
             if number.is_Integer and not LEAST <= int(number) < -LEAST:
-                raise DimensionError(f"a size would have the number {number} in it", hint="sizes are below 2**63")
+                raise DimensionError(f"a size would contain the number {number}", hint="sizes are below 2**63")
         signs.require_moderate(found)
     return found
 
@@ -398,14 +398,14 @@ def _call(function: sympy.core.function.FunctionClass, *args: Dim) -> Dim:
 
 @lru_cache(maxsize=CACHE)
 def _terms(*given: Any) -> tuple[Any, ...]:
-    """The operands, one or more. Raises DimensionError for what is no number and no expression, a text say, and for
+    """The operands, one or more. Raises DimensionError for what is not a number and no expression, a text say, and for
     symbols of sympy's own."""
     if not given:
-        raise DimensionError("of no dimensions there is no largest and no smallest", hint="give one or more")
+        raise DimensionError("a maximum or minimum needs at least one dimension", hint="give one or more")
     for each in given:
         if not (isinstance(each, int | float | sympy.Basic) or hasattr(each, "__index__")):
             raise DimensionError(
-                f"{each!r} is no dimension", hint='give an int, or an expression over irkit.symbol("n")'
+                f"{each!r} is not a dimension", hint='give an int, or an expression over irkit.symbol("n")'
             )
         symbols: Any = each.free_symbols if isinstance(each, sympy.Basic) else ()
         for found in symbols:
@@ -503,7 +503,7 @@ def substitute(expr: Dim, values: Mapping[sympy.Symbol, Dim]) -> Dim:
 def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
     """The number that `expr` is under an assignment of its symbols by name.
 
-    Raises DimensionError where a symbol has no value or the result is no integer.
+    Raises DimensionError where a symbol has no value or the result is not an integer.
     """
     if type(expr) is int:
         return expr
@@ -515,7 +515,7 @@ def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
             raise
         raise DimensionError(f"the dimension {expr} has no value: {error}") from error
     if found != whole:
-        raise DimensionError(f"the dimension {expr} is {found}, no integer")
+        raise DimensionError(f"the dimension {expr} is {found}, not an integer")
     return whole
 
 
@@ -581,7 +581,7 @@ def line_of(expr: Dim) -> tuple[sympy.Symbol, int, int] | None:
 
 
 def solve(expr: Dim, value: int) -> tuple[str, int] | None:
-    """(name, number): what the symbol of `line_of` must be for `expr` to equal `value`; None where it is no line.
+    """(name, number): what the symbol of `line_of` must be for `expr` to equal `value`; None where it is not a line.
 
     Raises DimensionError where no integer fits.
     """

@@ -33,8 +33,8 @@ Size = Callable[[Mapping[str, int]], Number]
 def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
     """Whether a condition over dimension symbols (`batch >= 4 and seq % 8 == 0`) holds under an assignment.
 
-    None where it speaks of a symbol without a value, False where one of its sides is no number: a quotient by 0, the
-    root of a negative number. Raises DimensionError for what is no condition. The text is parsed, never executed, so
+    None where it speaks of a symbol without a value, False where one of its sides is not a number: a quotient by 0, the
+    root of a negative number. Raises DimensionError for what is not a condition. The text is parsed, never executed, so
     that it may come from a file.
     """
     if len(condition) > LONG:
@@ -55,7 +55,7 @@ def _truth_of(condition: str) -> Truth:
     try:
         return _CONDITIONS.read(tree_of(condition, "condition"), condition)
     except RecursionError as error:
-        raise DimensionError(f"{short(condition)} is no condition") from error
+        raise DimensionError(f"{short(condition)} is not a condition") from error
 
 
 def _joined(parts: Sequence[Truth], decisive: bool) -> Truth:

@@ -117,7 +117,7 @@ def _product(expr: Any, names: Mapping[sympy.Symbol, str]) -> str:
 def parse(source: str, symbols: Mapping[str, sympy.Symbol] | None = None) -> Dim:
     """The dimension that `text` printed; `symbols` gives the symbol for some names (signed ones, say).
 
-    Raises DimensionError for what is no dimension expression.
+    Raises DimensionError for what is not a dimension expression.
     """
     if len(source) > 10_000:
         raise DimensionError("a dimension of more than 10,000 characters is refused")
@@ -128,9 +128,9 @@ def parse(source: str, symbols: Mapping[str, sympy.Symbol] | None = None) -> Dim
     except (TypeError, ValueError, RecursionError, MemoryError, ZeroDivisionError) as error:
         if isinstance(error, DimensionError):
             raise
-        raise DimensionError(f"{source!r} is no dimension expression") from error
+        raise DimensionError(f"{source!r} is not a dimension expression") from error
     if found.is_finite is False or found.is_integer is False or found.has(sympy.zoo, sympy.nan, sympy.oo):
-        raise DimensionError(f"{source!r} is no integer")
+        raise DimensionError(f"{source!r} is not an integer")
     return moderate(dims.dim(found))
 
 

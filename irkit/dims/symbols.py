@@ -14,11 +14,11 @@ CACHE = 1 << 16  # entries that a memo of sizes keeps; every memo is of a pure f
 def symbol(name: str, signed: bool = False) -> sympy.Symbol:
     """The symbol called `name`: one non-negative integer (any integer where `signed`). The only maker of dimensions.
 
-    Raises DimensionError for what is no text, or an empty one.
+    Raises DimensionError for what is not text, or an empty one.
     """
     if not isinstance(name, str) or not name:
         raise DimensionError(
-            f"a dimension symbol needs a name, and {name!r} is none", hint="leave it an int, or name it"
+            f"a dimension symbol needs a name, and {name!r} is not one", hint="leave it an int, or name it"
         )
     return _symbol(name, signed)
 
@@ -48,6 +48,6 @@ def is_own(symbol: sympy.Symbol) -> bool:
 def foreign(symbol: sympy.Symbol) -> DimensionError:
     """The error for a symbol that is not irkit's."""
     return DimensionError(
-        f"{symbol} is a symbol of sympy's own, and not the dimension {symbol}",
+        f"{symbol} is a symbol of sympy's own, not the dimension {symbol}",
         hint=f'write irkit.symbol("{symbol.name}"), or the text "{symbol.name}"',
     )

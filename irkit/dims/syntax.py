@@ -24,7 +24,7 @@ def tree_of(source: str, kind: str) -> ast.expr:
     try:
         return ast.parse(source.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise DimensionError(f"{short(source)} is no {kind}") from error
+        raise DimensionError(f"{short(source)} is not a {kind}") from error
 
 
 def names_in(node: ast.expr) -> frozenset[str]:
@@ -115,11 +115,11 @@ class Conditions(Generic[T]):
         if isinstance(node, ast.Compare) and all(type(o) in RELATIONS for o in node.ops):
             sides = [self.sides(side, source) for side in (node.left, *node.comparators)]
             return self.compared([type(o) for o in node.ops], sides)
-        raise DimensionError(f"{short(source)} is no condition", hint="compare dimensions, join with and, or, not")
+        raise DimensionError(f"{short(source)} is not a condition", hint="compare dimensions, join with and, or, not")
 
 
 RELATIONS = frozenset((ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE))
 
 
 def _refused(source: str) -> DimensionError:
-    return DimensionError(f"{short(source)} is no dimension expression", hint="write it like `2*batch + seq // 2`")
+    return DimensionError(f"{short(source)} is not a dimension expression", hint="write it like `2*batch + seq // 2`")

@@ -35,14 +35,13 @@ PROBED = 10
 def size_of(value: Any) -> Dim:
     """The canonical dimension that an int, a text or a sympy expression stands for.
 
-    Raises DimensionError, with what to write, for what is no dimension, has symbols or functions of sympy's own, is no
-    integer at some size, or is below 0 at every size.
-    """
+    Raises DimensionError, with what to write, for what is not a dimension, has symbols or functions of sympy's own, is
+    no integer at some size, or is below 0 at every size."""
     if type(value) is not int:
         if isinstance(value, str):
             value = symbol_or_expression(value)
         elif not isinstance(value, sympy.Basic) and (isinstance(value, bool) or not hasattr(value, "__index__")):
-            raise DimensionError(f"{value!r} is no dimension", hint=instead_of(value))
+            raise DimensionError(f"{value!r} is not a dimension", hint=instead_of(value))
         value = checked(value) if isinstance(value, sympy.Basic) else int(value)
     if type(value) is int and not 0 <= value <= MOST:
         raise DimensionError(f"a size cannot be {value}", hint='name it: "n"')
@@ -50,7 +49,7 @@ def size_of(value: Any) -> Dim:
 
 
 def instead_of(value: Any) -> str:
-    """What to write for something that is no dimension."""
+    """What to write for something that is not a dimension."""
     if isinstance(value, list | tuple):
         return "give each dimension by itself: *shape"
     if isinstance(value, float) and value.is_integer():
@@ -106,7 +105,7 @@ def refuse_foreign(expr: sympy.Basic) -> None:
         elif not isinstance(node, _OWN) or node in _ENDLESS:
             name = type(node).__name__
             hint = f"write {INSTEAD[name]}" if name in INSTEAD else HINT
-            raise DimensionError(f"{node} is no dimension: {name} is no function of dimensions", hint=hint)
+            raise DimensionError(f"{node} is not a dimension: {name} is not a function of dimensions", hint=hint)
 
 
 _FUNCTIONS = tuple(f for f in FUNCTIONS.values() if isinstance(f, type))
@@ -115,11 +114,11 @@ _ENDLESS = frozenset((sympy.oo, -sympy.oo, sympy.nan, sympy.zoo))
 
 
 def refuse_fractions(expr: Any) -> None:
-    """Raises DimensionError for an expression that is no integer, or has no value, at some size."""
+    """Raises DimensionError for an expression that is not an integer, or has no value, at some size."""
     if is_plain(expr):
         return
     if expr.is_number:
-        raise DimensionError(f"the size {expr} is no integer", hint=f"write {round(float(expr))}")
+        raise DimensionError(f"the size {expr} is not an integer", hint=f"write {round(float(expr))}")
     for sizes in assignments(expr):
         try:
             number = dims.number_of(expr, sizes)
@@ -130,7 +129,7 @@ def refuse_fractions(expr: Any) -> None:
 
 
 def fraction(expr: sympy.Expr, sizes: Mapping[str, int], number: Any) -> DimensionError:
-    """The error for an expression that is no integer at some sizes."""
+    """The error for an expression that is not an integer at some sizes."""
     at = ", ".join(f"{name} = {size}" for name, size in sizes.items())
     value = "has no value" if number is None or isinstance(number, complex) else f"is {number:.4g}"
     top, bottom = expr.as_numer_denom()
@@ -138,7 +137,7 @@ def fraction(expr: sympy.Expr, sizes: Mapping[str, int], number: Any) -> Dimensi
     hint = f'write "{notation.text(rounded)}", which rounds down'
     if type(dims.dim(bottom)) is int and bottom != 1:
         hint += f', or name the part, "h", and write "{bottom}*h" for the whole'
-    return DimensionError(f"the size {notation.text(expr)} {value} for {at}, and no integer", hint=hint)
+    return DimensionError(f"the size {notation.text(expr)} {value} for {at}, which is not an integer", hint=hint)
 
 
 def is_plain(expr: sympy.Basic) -> bool:

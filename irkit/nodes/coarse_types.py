@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
@@ -16,7 +17,7 @@ PLAIN = 12
 """Parts of the expressions that are kept as they are."""
 
 
-def inferred_or_coarser(rule: Callable[[Context], Type], context: Context) -> Type:
+def inferred_or_coarser(rule: Callable[[Context], Type], context: Context) -> Any:
     """What a type rule says, whose sizes may be such that no expression of moderate length says what comes of them."""
     try:
         return rule(context)

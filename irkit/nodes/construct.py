@@ -93,11 +93,11 @@ def shape_vector(
         scalars: for symbols that are the *content* of an integer scalar (torch's `item()`), that scalar; they follow
             the binders among the operands, and attribute `scalars` names their symbols in order.
 
-    Raises DimensionError for what is no dimension, TypeRuleError for what is no list of them, and for binders and
+    Raises DimensionError for what is not a dimension, TypeRuleError for what is not a list of them, and for binders and
     scalars that are no values.
     """
     if type(shape) not in (tuple, list) and (isinstance(shape, str | int | Value) or not isinstance(shape, Iterable)):
-        raise TypeRuleError(f"{shape!r} is no list of dimensions", hint=f"write shape_vector(({shape!r},))")
+        raise TypeRuleError(f"{shape!r} is not a list of dimensions", hint=f"write shape_vector(({shape!r},))")
     sizes = tuple(map(number_of, shape))
     if dims.are_numbers(sizes):
         return const(np.array(sizes, dtype=np.int64))
@@ -108,7 +108,7 @@ def shape_vector(
     for each in binders:
         if type(each) is not Value:
             raise TypeRuleError(
-                f"shape_vector: {each!r} is no value", hint="give values in whose types the sizes stand"
+                f"shape_vector: {each!r} is not a value", hint="give values in whose types the sizes stand"
             )
     return vertex(SHAPE_VECTOR, binders, attributes, (), Tensor(DType.INT64, (len(sizes),)))
 
@@ -126,9 +126,8 @@ def const(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) ->
 
     An array is copied, so that the constant stays what it is whatever becomes of the array. `copy=False` leaves out the
     copy of a large one, for a caller who lets the array be from then on; what is noticed of a write into it raises
-    StaleError. Raises TypeRuleError for what is no array of numbers or strings, for what is no element type, and for
-    numbers that a type of integers does not hold.
-    """
+    StaleError. Raises TypeRuleError for what is not an array of numbers or strings, for what is not an element type,
+    and for numbers that a type of integers does not hold."""
     if isinstance(data, Blob):
         return constant(data)
     return constant(blob(data, dtype, name, copy=copy))
@@ -182,7 +181,7 @@ def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Operand]) -
         return const(data)
     except (KeyError, TypeError, ValueError) as error:
         raise TypeRuleError(
-            f"{op}: operand {index} is {data!r}, which is no array",
+            f"{op}: operand {index} is {data!r}, which is not an array",
             hint="irkit.shape_vector(sizes) is a vector of sizes that vary",
         ) from error
 
@@ -195,7 +194,7 @@ def converted(op: str, index: int, data: Any, dtype: DType) -> np.ndarray:
         with np.errstate(invalid="ignore"):
             found = (np.real(given) if narrow else given).astype(dtype.numpy)
     except (TypeError, ValueError) as error:
-        raise TypeRuleError(f"{op}: operand {index} is {data!r}, which is no {dtype.short}") from error
+        raise TypeRuleError(f"{op}: operand {index} is {data!r}, which cannot be {dtype.short}") from error
     rounds = (dtype.is_float or dtype.is_complex) and not narrow
     if not rounds and not bool(np.all(found.astype(given.dtype) == given)):
         raise TypeRuleError(

@@ -56,7 +56,7 @@ def load(source: object) -> Graph:
 
 
 def read_file(path: Path) -> Graph:
-    """The graph of a model file. Raises LoadError for what cannot be read or is no model."""
+    """The graph of a model file. Raises LoadError for what cannot be read or is not a model."""
     try:
         size = path.stat().st_size
         data = path.read_bytes() if size < LARGE else b""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 import attrs
 from onnx import ModelProto, StringStringEntryProto, TensorProto
@@ -141,7 +141,7 @@ def write_message(file: IO[bytes], model: ModelProto, streamed: list[tuple[Tenso
         )
     start = rest + _GRAPH + varint(inside)
     reserve(file, len(start) + inside)
-    held: list[object] = [start, graph]
+    held: list[Any] = [start, graph]
     size = 0
     for opening, (_, blob) in zip(openings, streamed, strict=True):
         held.append(opening)

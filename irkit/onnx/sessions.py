@@ -91,7 +91,7 @@ class Session:
         missing = [name for name, (_, _, optional) in self.ports.items() if name not in given and not optional]
         unknown = [name for name in given if name not in self.ports]
         if missing or unknown:
-            what = f"lack {missing[0]!r}" if missing else f"have {unknown[0]!r}, which is no input"
+            what = f"lack {missing[0]!r}" if missing else f"have {unknown[0]!r}, which is not an input"
             raise ContractError(f"the feeds {what}", hint=known)
         if count > len(given):
             raise ContractError(f"{count} arrays are fed to a model of {len(given)} inputs", hint=known)

@@ -74,7 +74,7 @@ def new_file(target: Path, named: Iterable[str]) -> tuple[Path, IO[bytes]]:
 
 
 def number_of(target: Path, name: str) -> int:
-    """The number in the name of a file of weights: 0 for the first, -1 for what is no name of one of this model."""
+    """The number in the name of a file of weights: 0 for the first, -1 for what is not a name of one of this model."""
     found = re.fullmatch(re.escape(target.name) + r"(?:\.([1-9]\d*))?\.data", name)
     return -1 if found is None else int(found.group(1) or 0)
 
@@ -97,7 +97,7 @@ def remove_old(target: Path, names: set[str]) -> None:
 
 def named_in(path: Path, unknown: Iterable[str] = ()) -> set[str]:
     """The names, without folders, of the files that a model has its weights in; `unknown` for one that cannot be read,
-    none for what is no model."""
+    none for what is not a model."""
     if not path.is_file():
         return set()
     try:

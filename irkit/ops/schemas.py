@@ -95,7 +95,7 @@ def spec(op: str) -> OpSpec:
     Raises TypeRuleError for a name that neither has.
     """
     if not isinstance(op, str):
-        raise TypeRuleError(f"{op!r} is no operator's name", hint='write it as text: "Relu"')
+        raise TypeRuleError(f"{op!r} is not an operator's name", hint='write it as text: "Relu"')
     domain, name = split_domain(op)
     try:
         return row(onnx.defs.get_schema(name, OPSET if domain == "" else 1_000, domain))

@@ -226,7 +226,7 @@ def const(
     tests = _conditions(where)
     if value is not None:
         if not isinstance(value, int | float):
-            raise TypeRuleError(f"const(value={value!r}): {value!r} is no number", hint="give a number, or where=")
+            raise TypeRuleError(f"const(value={value!r}): {value!r} is not a number", hint="give a number, or where=")
         tests = (near(value, rtol, atol), *tests)
     return Constant(
         _name(name, "const") if name != "" else "", tests, optional, type=typed_predicate(dtype, rank, shape)
@@ -346,7 +346,7 @@ def _pattern(given: object) -> Pattern:
         return ABSENT
     if isinstance(given, int | float):
         return _number(float(given))
-    raise TypeRuleError(f"{given!r} is no pattern", hint="use hole, const, rest, p.Op(...) or a number")
+    raise TypeRuleError(f"{given!r} is not a pattern", hint="use hole, const, rest, p.Op(...) or a number")
 
 
 def _results(given: object) -> tuple[Pattern | None, ...]:
@@ -388,7 +388,7 @@ def _of_schema(op: str, name: str, row: AttributeSpec | None, value: Any) -> Any
     """An attribute in the form in which a value has it. Raises TypeRuleError for one that no value can have."""
     cast = None if row is None else CASTS.get(row.kind)
     if isinstance(value, Pattern):
-        raise TypeRuleError(f"p.{op}: attribute {name} is no operand", hint=f"write {name}=attr({name!r})")
+        raise TypeRuleError(f"p.{op}: attribute {name} is not an operand", hint=f"write {name}=attr({name!r})")
     try:
         return freeze_attribute(name, value) if cast is None else cast(value)
     except (TypeError, ValueError) as error:
@@ -396,7 +396,7 @@ def _of_schema(op: str, name: str, row: AttributeSpec | None, value: Any) -> Any
         hint = f"give a value of that kind, or attr({name!r})"
         if op == "Cast" or name == "dtype":
             hint = "give an irkit.DType, such as irkit.DType.FLOAT"
-        raise TypeRuleError(f"p.{op}: attribute {name} is of kind {kind}, and is never {value!r}", hint=hint) from error
+        raise TypeRuleError(f"p.{op}: attribute {name} is of kind {kind} and cannot be {value!r}", hint=hint) from error
 
 
 # ---------------------------------------------------------------------------------------------- what no value can be
@@ -405,7 +405,7 @@ def _of_schema(op: str, name: str, row: AttributeSpec | None, value: Any) -> Any
 def _check_op(op: object, where: str) -> None:
     """Raises TypeRuleError for what no value's operator is: neither ONNX's, nor irkit's, nor of another domain."""
     if not isinstance(op, str):
-        raise TypeRuleError(f"{where}: {op!r} is no operator's name", hint='write it as text: "Relu"')
+        raise TypeRuleError(f"{where}: {op!r} is not an operator's name", hint='write it as text: "Relu"')
     if row_of(op) is None and op not in LEAF_LIKE and not split_domain(op)[0]:
         near = get_close_matches(op, names(), 1)
         hint = f"did you mean {near[0]}? " if near else ""
@@ -416,7 +416,7 @@ def _check_operands(op: str, operands: tuple[Pattern, ...]) -> None:
     """Raises TypeRuleError for operands that no value of the operator has."""
     rests = [o for o in operands if isinstance(o, Rest)]
     if len(rests) > 1:
-        raise TypeRuleError(f"p.{op}: of operands only one `rest` can be any number", hint="write it once")
+        raise TypeRuleError(f"p.{op}: only one operand can be a `rest`", hint="write it once")
     row = row_of(op)
     if row is None:
         return
@@ -432,7 +432,7 @@ def _check_operands(op: str, operands: tuple[Pattern, ...]) -> None:
         )
     for index, operand in enumerate(operands[: None if not rests else operands.index(rests[0])]):
         if operand is ABSENT and row.inputs and row.formal(index).option == "single":
-            raise TypeRuleError(f"p.{op}: operand {index} ({row.formal(index).name}) is never left out")
+            raise TypeRuleError(f"p.{op}: operand {index} ({row.formal(index).name}) cannot be left out")
 
 
 def _last(operands: list[Pattern], holds: Callable[[Pattern], bool]) -> int:
@@ -471,14 +471,14 @@ def _gives_several(op: str) -> bool:
 
 def _name(name: object, where: str) -> str:
     if not isinstance(name, str) or not name:
-        raise TypeRuleError(f"{where}({name!r}): a part of a pattern has a name", hint=f'write {where}("x")')
+        raise TypeRuleError(f"{where}({name!r}): a part of a pattern needs a name", hint=f'write {where}("x")')
     return name
 
 
 def _condition(where: Any) -> Predicate:
     found: Any = where
     if not callable(where):
-        raise TypeRuleError(f"the condition {where!r} is no function of a value", hint="write where=lambda v: ...")
+        raise TypeRuleError(f"the condition {where!r} is not a function of a value", hint="write where=lambda v: ...")
     return found
 
 

@@ -243,7 +243,7 @@ def _dtypes(dtype: DType | str | Iterable[DType | str] | None) -> frozenset[DTyp
             chosen |= KINDS[each] if isinstance(each, str) and each in KINDS else {DType.of(each)}
         except (KeyError, TypeError, ValueError) as error:
             raise TypeRuleError(
-                f"{each!r} is no element type", hint=f'write "f32", or one of the words {", ".join(KINDS)}'
+                f"{each!r} is not an element type", hint=f'write "f32", or one of the words {", ".join(KINDS)}'
             ) from error
     return frozenset(chosen)
 
@@ -252,18 +252,18 @@ def _ranks(rank: int | Iterable[int] | None) -> frozenset[int]:
     found = () if rank is None else (rank,) if isinstance(rank, int | str) else tuple(rank)
     for each in found:
         if type(each) is not int or each < 0:
-            raise TypeRuleError(f"{each!r} is no rank", hint="write rank=2, rank=(2, 3) or rank=range(1, 5)")
+            raise TypeRuleError(f"{each!r} is not a rank", hint="write rank=2, rank=(2, 3) or rank=range(1, 5)")
     return frozenset(found)
 
 
 def _shape(shape: Iterable[Any] | None) -> Shape | None:
     if isinstance(shape, str | int):
-        raise TypeRuleError(f"shape={shape!r} is no shape", hint=f"write shape=({shape!r},) for rank 1")
+        raise TypeRuleError(f"shape={shape!r} is not a shape", hint=f"write shape=({shape!r},) for rank 1")
     wanted: Shape | None = None if shape is None else tuple(shape)
     for at, d in enumerate(wanted or ()):
         fits = d is None or (isinstance(d, str) and d) or (type(d) is int and d >= 0) or (d is ... and at == 0)
         if not fits:
             raise TypeRuleError(
-                f"{d!r} is no dimension in a shape", hint="write a number, a name, None, or ... in front"
+                f"{d!r} is not a dimension in a shape", hint="write a number, a name, None, or ... in front"
             )
     return wanted

@@ -36,7 +36,7 @@ def pattern_of(value: Value, inputs: Sequence[Value] = (), name: str = "mine") -
         )
     for v in spanned:
         if v.op in BODIES or v.op == CALL:
-            raise RewriteError(f"no pattern is written of {v.op}", ir=repr(v), hint="name its results as inputs")
+            raise RewriteError(f"no pattern can be written for {v.op}", ir=repr(v), hint="name its results as inputs")
     writer = _Writer(ends, Counter(i for v in order for i in v.inputs if i is not None))
     root = ""
     for v in order:

@@ -95,13 +95,13 @@ def explain(rule: Rule | Rules, value: Value | Graph, graph: Graph | None = None
         graph: the graph that the value stands in, of whose users `.once()` and rules of several roots ask.
 
     Returns an Explanation for one rule and one value; else Explanations, the nearest first. Raises RewriteError for
-    what is no rule, GraphError for what is no value.
+    what is not a rule, GraphError for what is not a value.
     """
     if isinstance(rule, Rule) and isinstance(value, Value):
         return explained(rule, value, graph)
     rules = rule_set(rule)
     if not isinstance(value, Value | Graph):
-        raise GraphError(f"{value!r} is no value and no graph", hint="ask about graph.results[0], or the graph")
+        raise GraphError(f"{value!r} is neither a value nor a graph", hint="ask about graph.results[0], or the graph")
     places = _places(value) if isinstance(value, Graph) else ((value, graph),)
     found = [explained(each, v, g) for v, g in places for each in rules if _is_about(each, v)]
     return Explanations(tuple(sorted(found, key=lambda e: (-e.applies, -e.matched, -e.near))))

@@ -27,8 +27,7 @@ def rewrite(graph: Graph, rules: Rules | Rule, *, tidy: Rules = (), depth: int =
     the value that they replace, and the rule's name. Where several rules match, the first of the set is taken. The
     rules of `tidy` are applied to what the others made, and to what stands over that, and to nothing else.
 
-    Raises RewriteError for what is no rule, where a replacement has another type than what it replaces, and where the
-    rules run in a circle (more than `depth` replacements in a row grow out of one value).
-    """
+    Raises RewriteError for what is not a rule, where a replacement has another type than what it replaces, and where
+    the rules run in a circle (more than `depth` replacements in a row grow out of one value)."""
     require_graph(graph)
     return Plan(rule_set(rules), depth, tidy).rewrite(graph)

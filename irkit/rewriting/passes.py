@@ -115,7 +115,7 @@ def graph_pass(function: Callable[..., Graph]) -> Pass:
 
 
 def rules_pass(name: str, rules: Rules | Rule) -> Pass:
-    """The pass that applies a rule set, or one rule (see `irkit.rewrite`). Raises RewriteError for what is no rule."""
+    """The pass that applies rules, or one rule (see `irkit.rewrite`). Raises RewriteError for what is not a rule."""
     chosen = rule_set(rules)
     return Pass(name, (), lambda graph, observe, depth: Plan(chosen).rewrite(graph))
 
@@ -132,14 +132,14 @@ def as_pass(function: Passes) -> Pass:
     if isinstance(function, Pass):
         return function
     if not callable(function):
-        raise TypeError(f"{function!r} is no pass, and no function of a graph")
+        raise TypeError(f"{function!r} is neither a pass nor a function of a graph")
     if "observe" in inspect.signature(function).parameters:
         return Pass(function.__name__, (), lambda graph, observe, depth: function(graph, observe=observe))
     return Pass(getattr(function, "__name__", "function"), (), lambda graph, observe, depth: function(graph))
 
 
 def in_sequence(*passes: Passes, name: str = "sequence") -> Pass:
-    """The passes one after the other, as one pass of that name. Raises TypeError for what is no pass."""
+    """The passes one after the other, as one pass of that name. Raises TypeError for what is not a pass."""
     steps = tuple(map(as_pass, passes))
 
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:

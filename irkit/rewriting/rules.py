@@ -130,11 +130,11 @@ Rules = tuple[Rule, ...]
 
 
 def rule_set(rules: Rules | Rule) -> Rules:
-    """The rules as a tuple. Raises RewriteError for what is no rule."""
+    """The rules as a tuple. Raises RewriteError for what is not a rule."""
     found = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
     for each in found:
         if not isinstance(each, Rule):
-            raise RewriteError(f"{each!r} is no rule", hint="@rule(pattern) makes a rule of a function of the match")
+            raise RewriteError(f"{each!r} is not a rule", hint="@rule(pattern) makes a rule of a function of the match")
     return found
 
 
@@ -152,9 +152,8 @@ def rule(
         sample: a function from a random generator to an instance, for `check_rule`; a tuple of values where there are
             several patterns.
 
-    Raises TypeRuleError for what is no pattern or no function of a match, and for patterns that nothing matches: where
-    a name stands for two things that are never one.
-    """
+    Raises TypeRuleError for what is not a pattern or no function of a match, and for patterns that nothing matches:
+    where a name stands for two things that are never one."""
     patterns = (pattern, *others)
     for each in patterns:
         refuse_impossible(each)
@@ -171,10 +170,10 @@ def rule(
 
 
 def refuse_impossible(pattern: object) -> None:
-    """Raises TypeRuleError for what is no pattern of a value, or one that no value matches."""
+    """Raises TypeRuleError for what is not a pattern of a value, or one that no value matches."""
     if not isinstance(pattern, Pattern):
         raise TypeRuleError(
-            f"{pattern!r} is no pattern", hint="write one by irkit.pattern.p, as in @rule(p.Relu(hole('x')))"
+            f"{pattern!r} is not a pattern", hint="write one by irkit.pattern.p, as in @rule(p.Relu(hole('x')))"
         )
     if isinstance(pattern, Rest):
         raise TypeRuleError(f"*{pattern.name} stands for operands, and a rule is about a value", hint="write hole('x')")
@@ -203,7 +202,7 @@ def _refuse_names(patterns: tuple[Pattern, ...]) -> None:
 
 def _refuse_function(function: object) -> None:
     if not callable(function):
-        raise TypeRuleError(f"{function!r} is no function of a match", hint="write @rule(pattern) above a function")
+        raise TypeRuleError(f"{function!r} is not a function of a match", hint="write @rule(pattern) above a function")
     try:
         inspect.signature(function).bind(None)
     except TypeError as error:

@@ -13,11 +13,11 @@ def path_of(given: object, error: type[IrkitError]) -> Path:
     """The path that a text or path object names. Raises `error` for anything else."""
     if isinstance(given, str) or (isinstance(given, os.PathLike) and isinstance(os.fspath(given), str)):
         return Path(given)
-    raise error(f"{brief(given)} is no path", hint='give a text or a pathlib.Path: "model.onnx"')
+    raise error(f"{brief(given)} is not a path", hint='give a text or a pathlib.Path: "model.onnx"')
 
 
 def require_texts(given: object, what: str, error: type[IrkitError]) -> None:
-    """Raises `error` for what is no list of texts."""
+    """Raises `error` for what is not a list of texts."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise error(f"{what} is {brief(given)}, and must be a list of texts")
 

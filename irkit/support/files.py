@@ -85,7 +85,9 @@ def require_replaceable(path: Path) -> None:
     if path.is_dir():
         raise SerializeError(f"{str(path)!r} is a folder", hint="give the name of a file in it")
     if path.exists():
-        raise SerializeError(f"{str(path)!r} is no ordinary file, and cannot be replaced", hint="name another output")
+        raise SerializeError(
+            f"{str(path)!r} is not an ordinary file, and cannot be replaced", hint="name another output"
+        )
 
 
 def unwritable(path: Path, error: OSError) -> SerializeError:

@@ -57,7 +57,7 @@ class StoredFile:
             found += more
         return found
 
-    def fill(self, buffer: bytearray | memoryview, start: int) -> None:
+    def fill(self, buffer: np.ndarray, start: int) -> None:
         """Reads into a buffer, whole. Raises StaleError where the file was written, or is shorter than it was."""
         self.check()
         rest = memoryview(buffer)
@@ -110,7 +110,7 @@ def opened_file(path: Path, where: str, *, wait: bool = True) -> StoredFile:
     found = StoredFile(path, descriptor, status.st_size, status.st_mtime_ns)
     weakref.finalize(found, os.close, descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise LoadError(f"{where}: {path.name!r} is no regular file")
+        raise LoadError(f"{where}: {path.name!r} is not a regular file")
     return found
 
 

@@ -53,7 +53,9 @@ class Atoms:
             c.expect(")")
             return Sequence(element) if token.text == "seq" else Optional(element)
         if token.kind != "word" or token.text not in DTYPES:
-            c.fail(f"`{token.text}` is no type", token, hint="write f32[batch, 64], seq(...), opt(...) or (..., ...)")
+            c.fail(
+                f"`{token.text}` is not a type", token, hint="write f32[batch, 64], seq(...), opt(...) or (..., ...)"
+            )
         opening = c.expect("[")
         close = self.closing(c, "[", "]")
         text = c.line[token.column : close.column]
@@ -108,7 +110,7 @@ class Atoms:
             found = self.dims[source] = notation.parse(text, names)
         except DimensionError as error:
             where = Token("dim", source, tokens[0].column if tokens else start)
-            c.fail(f"`{source[:80]}` is no dimension", where, hint=error.hint or "write it like 2*batch + seq // 2")
+            c.fail(f"`{source[:80]}` is not a dimension", where, hint=error.hint or "write it like 2*batch + seq // 2")
         return found
 
     # -- attributes
@@ -150,7 +152,7 @@ class Atoms:
         return type_ if c.peek().kind in (",", "}", "]", "end") else self.blob(c, type_)
 
     def number(self, c: Cursor, token: Token) -> int | float:
-        """An int, or a float where the text has a point, an exponent, or is no finite number."""
+        """An int, or a float where the text has a point, an exponent, or is not a finite number."""
         try:
             return int(token.text) if token.text.lstrip("+-").isdecimal() else finite(token.text)
         except ValueError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from typing import Any
 
 import attrs
 import numpy as np
@@ -73,7 +74,7 @@ def of_graph(graph: Graph) -> Find:
     return find
 
 
-def of_mapping(given: Mapping[object, object]) -> Find:
+def of_mapping(given: Mapping[Any, object]) -> Find:
     """The arrays or blobs of a mapping; by hash, or by public name, or by the number of the label."""
 
     def find(label: str | int, name: str) -> object:

@@ -143,7 +143,7 @@ class Cursor:
         try:
             return int(token.text)
         except ValueError:
-            self.fail(f"`{token.text[:40]}` is no whole number", token)
+            self.fail(f"`{token.text[:40]}` is not a whole number", token)
 
     def fail(self, what: str, token: Token | None = None, hint: str = "") -> NoReturn:
         """Raises the ParseError that shows the line, the token underlined, and the lines around."""

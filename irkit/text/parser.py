@@ -295,7 +295,7 @@ class _Reader:
             words = BODY_WORDS.get(pending.op, ())
             i = len(pending.bodies)
             if word.text != (words[i] if i < len(words) else UNNAMED):
-                c.fail(f"`{word.text}` is no body of {pending.op}", word)
+                c.fail(f"`{word.text}` is not a body of {pending.op}", word)
             label = c.accept("label")
             if label is not None and label.text in self.labels and c.peek().kind != "{":
                 pending.bodies.append(self.labels[label.text])

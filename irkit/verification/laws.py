@@ -291,7 +291,7 @@ def law_6_dimensions(scope: Scope, value: Value) -> str:
                 return f"no tensor has the size {dim}"
             continue
         if not isinstance(dim, sympy.Expr):
-            return f"{dim!r} is no dimension"
+            return f"{dim!r} is not a dimension"
         for symbol in dims.symbols_of(dim):
             if not dims.is_fresh(symbol) and scope.by_name.setdefault(symbol.name, symbol) != symbol:
                 return f"there are two symbols called {symbol.name}: one of them is signed"

@@ -61,7 +61,7 @@ def lower_graph(
     """
     scope = Scope(sizes, options, bases=storage.written_storages(nodes_reached(module)), lower=lower_graph)
     if outer is not None:
-        # A body is closed: what binds symbols outside is no value of its own. A decomposition is no body.
+        # A body is closed: what binds symbols outside is not a value of its own. A decomposition is not a body.
         scope.binders = {} if closed else outer.binders
         scope.decomposed, scope.constants, scope.guards = outer.decomposed, outer.constants, outer.guards
         scope.checks, scope.numbers = ([], {}) if closed else (outer.checks, outer.numbers)
@@ -280,12 +280,12 @@ def with_numbers(node: Node, args: Any, kwargs: Any, expected: Any) -> tuple[tup
 
 
 def is_float(given: Any) -> bool:
-    """Whether an argument of a node is a number that is no integer."""
+    """Whether an argument of a node is a number that is not an integer."""
     return isinstance(given, Node) and isinstance(given.meta.get("val"), torch.SymFloat)
 
 
 def name_of_operator(target: Any) -> str:
-    """`aten::squeeze` for any of its overloads; empty for what is no operator of torch."""
+    """`aten::squeeze` for any of its overloads; empty for what is not an operator of torch."""
     return target._schema.name if isinstance(target, OpOverload) else ""
 
 

@@ -104,7 +104,7 @@ when an operator is asked for that no other module serves."""
 def by_operator(converters: Mapping[Any, Converter]) -> dict[Any, Converter]:
     """The caller's converters by operator or overload; what `torch.library.custom_op` made counts as its overload.
 
-    Raises LoweringError for a key that is no operator, and for a value that cannot be called.
+    Raises LoweringError for a key that is not an operator, and for a value that cannot be called.
     """
     found: dict[Any, Converter] = {}
     if not isinstance(converters, Mapping):
@@ -116,7 +116,7 @@ def by_operator(converters: Mapping[Any, Converter]) -> dict[Any, Converter]:
         operator = getattr(key, "_opoverload", key)
         if not isinstance(operator, OpOverload | OpOverloadPacket):
             raise LoweringError(
-                f"converters has the key {key!r}, which is no torch operator",
+                f"converters has the key {key!r}, which is not a torch operator",
                 hint="give an operator, torch.ops.mylib.op, or an overload of it, torch.ops.mylib.op.default",
             )
         if not callable(function):

@@ -44,7 +44,7 @@ class Options:
 
     @classmethod
     def of(cls, asked: ExportOptions) -> Options:
-        """What the options of an export say of lowering. Raises LoweringError for converters of what is no operator."""
+        """What the options of an export say of lowering. Raises LoweringError for converters of no operator."""
         registry = Registry(by_operator(asked.converters or {}))
         told = None if asked.progress is None else partial(asked.progress, "lower")
         return cls(registry, asked.strict, told, asked.copy)

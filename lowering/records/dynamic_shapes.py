@@ -72,9 +72,7 @@ class Place:
         return isinstance(self.expr, sympy.Symbol)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# From any form to one statement for each leaf
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------- From any form to one statement for each leaf
 
 
 def statements(spec: Any, leaves: Sequence[Leaf], groups: Groups) -> list[LeafStatement]:
@@ -312,7 +310,7 @@ def leaf_statement(leaf: Leaf, spec: Any) -> LeafStatement:
 
 
 def number_statement(leaf: Leaf, spec: Any) -> LeafStatement:
-    """What is said of a leaf that is no tensor: only an int may vary."""
+    """What is said of a leaf that is not a tensor: only an int may vary."""
     if isinstance(leaf.value, int) and not isinstance(leaf.value, bool) and is_statement(spec):
         return None if isinstance(spec, int) or spec == Dim.STATIC else spec
     if isinstance(spec, Mapping | list | tuple) and not spec:
@@ -335,7 +333,7 @@ def axis_of(leaf: Leaf, axis: int) -> int:
 
 
 def checked(leaf: Leaf, axis: int, each: Statement) -> Statement:
-    """The statement itself. Raises CaptureError where it contradicts the example or is no name."""
+    """The statement itself. Raises CaptureError where it contradicts the example or is not a name."""
     size = leaf.value.shape[axis]
     if isinstance(each, int) and isinstance(size, int) and each != size:
         raise CaptureError(
@@ -399,9 +397,7 @@ def expression(text: str) -> Any:
         ) from error
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Names
-# ---------------------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- Names
 
 
 def places_of(found: Sequence[LeafStatement]) -> tuple[Place, ...]:
@@ -496,7 +492,7 @@ def check_examples(places: Sequence[Place], leaves: Sequence[Leaf]) -> None:
         wanted = expected_size(place, plain)
         if wanted is None and not fits(place, size, plain):
             raise CaptureError(
-                f"{location(place, leaves)} is {size} in the example, which is no {place.text}",
+                f"{location(place, leaves)} is {size} in the example, which is not of the form {place.text}",
                 hint="give an example of such a size, or a plain name",
             )
         if wanted is not None and wanted != size:

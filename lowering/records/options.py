@@ -42,7 +42,7 @@ class ExportOptions:
     """What `irkit.to_onnx` takes beside the model and its arguments, each under the name and with the default that it
     has there, where it is described; `lowering.lower` and `capture` take some of them.
 
-    `dynamo` is no option of an export: torch.export shall trace by TorchDynamo instead of Python itself.
+    `dynamo` is not an option of an export: torch.export shall trace by TorchDynamo instead of Python itself.
 
     Raises CaptureError for a way of capture that there is none of, and for a `specialization` or `data` that says
     nothing.

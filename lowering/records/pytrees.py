@@ -178,9 +178,7 @@ def serialized_name(kind: type) -> str:
     return f"irkit.{kind.__module__}.{kind.__qualname__}"
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The caches of transformers
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------- The caches of transformers
 
 
 def is_cache_type(kind: type) -> bool:
@@ -285,7 +283,7 @@ def encode_attributes(value: object, path: Path, leaves: list[Any], paths: list[
     """The attributes of an object as JSON; a counter that equals the length of its keys is kept as "that length".
 
     Another counter (a sliding window is full, and goes on counting) is a leaf. A number that is kept a second time, as
-    a tensor (`_sliding_window_tensor`), is no input.
+    a tensor (`_sliding_window_tensor`), is not an input.
     """
     first = len(leaves)
     attributes: list[list[Any]] = []
@@ -331,7 +329,7 @@ def decode(state: Any, leaves: Sequence[Any]) -> Any:
 
 
 def length_of(keys: Any) -> Any:
-    """How many tokens these keys (or values) hold; None for what is no tensor of that shape."""
+    """How many tokens these keys (or values) hold; None for what is not a tensor of that shape."""
     shape = getattr(keys, "shape", ())
     return shape[-2] if len(shape) >= 2 else None
 
@@ -357,9 +355,7 @@ def class_at(path: str) -> type:
     return found
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# Names of leaves
-# ---------------------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- Names of leaves
 
 
 def leaf_paths(spec: pytree.TreeSpec) -> list[Path]:
@@ -413,7 +409,7 @@ def unique_names(names: Iterable[str]) -> list[str]:
 
 
 def is_names(given: Any) -> bool:
-    """True for what can be gone through and gives texts, none of them empty; a text itself is no list of names."""
+    """True for what can be gone through and gives texts, none of them empty; a text itself is not a list of names."""
     return (
         isinstance(given, Iterable)
         and not isinstance(given, str | bytes)

@@ -99,7 +99,7 @@ class Sizes:
         return dims.evaluate(dim, self.traced)
 
     def symbol(self, expr: Any) -> Any:
-        """The irkit symbol for a torch symbol; one of a number that is no integer is no dimension."""
+        """The irkit symbol for a torch symbol; one of a number that is not an integer is not a dimension."""
         if not expr.is_integer:
             return sympy.Symbol(self.names.get(expr.name, expr.name), real=True)
         return dims.symbol(self.names.get(expr.name, expr.name), signed=expr.name in self.signed)

@@ -40,7 +40,7 @@ _VIEWED: Mapping[torch.dtype, tuple[torch.dtype, Any]] = {
 
 
 def type_of(recorded: Any, sizes: Sizes) -> Any:
-    """The irkit type of what FX recorded in `meta["val"]`: a Tensor, a tuple of such, None for what is no tensor."""
+    """The irkit type of what FX recorded in `meta["val"]`: a Tensor, a tuple of such, None for what is not a tensor."""
     if isinstance(recorded, torch.Tensor):
         return Tensor(DTYPES[recorded.dtype], sizes.shape(recorded.shape))
     if isinstance(recorded, tuple | list):

@@ -324,7 +324,7 @@ def as_dim(number: Dim | float) -> Dim:
     """An integer-valued number as a dimension. Raises Unsupported for any other."""
     if isinstance(number, float):
         if number != int(number):
-            raise Unsupported(f"{number} is no whole number")
+            raise Unsupported(f"{number} is not a whole number")
         return int(number)
     return int(number) if isinstance(number, bool) else dims.dim(number)
 

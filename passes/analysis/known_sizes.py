@@ -30,7 +30,7 @@ class Sizes:
 
     @property
     def symbolic(self) -> bool:
-        """True where some element is no number."""
+        """True where some element is not a number."""
         return any(type(d) is not int for d in self.dims)
 
 
@@ -101,5 +101,5 @@ def bound_by(*values: Value) -> Sizes:
 
 
 def is_size(value: Value) -> bool:
-    """True for what `sizes_held` can read and that is no constant."""
+    """True for what `sizes_held` can read and that is not a constant."""
     return value.op != CONSTANT and sizes_held(value) is not None

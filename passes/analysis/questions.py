@@ -160,10 +160,10 @@ def lazily(
 
 
 def wide(value: Value) -> np.ndarray:
-    """The content of a constant in f64. Raises EvaluateError for what is no constant."""
+    """The content of a constant in f64. Raises EvaluateError for what is not a constant."""
     blob = value.blob
     if blob is None:
-        raise EvaluateError(f"{value!r} is no constant")
+        raise EvaluateError(f"{value!r} is not a constant")
     return blob.read().astype(np.float64)
 
 

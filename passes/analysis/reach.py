@@ -28,7 +28,7 @@ LEAST = float(np.finfo(np.float32).min)
 """What transformers adds to the scores of hidden keys."""
 
 FAR = 1e4
-"""Masks of what is no mask, as biases of positions, do not reach further."""
+"""Masks of what is not a mask, as biases of positions, do not reach further."""
 
 HIDDEN = -(2.0**24)
 """Scores that are put to this and less are of hidden keys: so far down, no score of a key that is seen has a digit
@@ -51,7 +51,7 @@ COMPUTED = frozenset((
     "MatMul", "Gemm", "Einsum", "Conv", "Softmax", "Sigmoid", "Tanh", "Relu", "Gelu", "Erf", "Sin", "Cos", "Swish",
     "LayerNormalization", "RMSNormalization", "RotaryEmbedding", "Attention",
 ))  # fmt: skip
-"""What is no mask, and reaches infinity where a model is broken only."""
+"""What is not a mask, and reaches infinity where a model is broken only."""
 
 
 FEW = 4

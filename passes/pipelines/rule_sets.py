@@ -101,7 +101,7 @@ def with_limit(rules: Rules, limit: int) -> Rules:
 
 
 def require_limit(limit: object) -> None:
-    """Raises RewriteError for what is no number of elements."""
+    """Raises RewriteError for what is not a number of elements."""
     if type(limit) is not int or limit < 0:
         raise RewriteError(f"constants of {limit!r} elements cannot be asked for", hint="give a number, 0 for none")
 

@@ -199,7 +199,7 @@ def several(rules: Any) -> tuple[Rule | str, ...]:
     wrong = [each for each in found if not isinstance(each, Rule | str)]
     if wrong:
         raise RewriteError(
-            f"{wrong[0]!r} is no rule",
+            f"{wrong[0]!r} is not a rule",
             hint='make one by @irkit.rule(pattern), or choose among irkit\'s by a text: rules="default-attention"',
         )
     return found

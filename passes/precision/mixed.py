@@ -87,7 +87,7 @@ class Mixed:
 
 
 def patterns(keep: object) -> tuple[str, ...]:
-    """The patterns of a keep-list. Raises RewriteError for what is no list of texts."""
+    """The patterns of a keep-list. Raises RewriteError for what is not a list of texts."""
     if isinstance(keep, str | bytes) or not isinstance(keep, Iterable):
         raise RewriteError(f"keep is {keep!r}", hint='give a list: ["Softmax", "lm_head"]')
     found = tuple(keep)

@@ -91,7 +91,7 @@ def _sample(rng: np.random.Generator) -> Value | None:
 
 
 def _is_small(type: Type, limit: int) -> bool:
-    """False for a value that is no tensor, or whose type says that it has more than `limit` elements."""
+    """False for a value that is not a tensor, or whose type says that it has more than `limit` elements."""
     if isinstance(type, Tuple):
         return all(_is_small(item, limit) for item in type.items)
     if not isinstance(type, Tensor):
@@ -111,7 +111,7 @@ def seen(value: Value, shape: tuple[int, ...], view: Callable[[np.ndarray], np.n
     """A constant that reads another one through `view`, when it is loaded."""
     blob = value.blob
     if blob is None:
-        raise EvaluateError(f"{value!r} is no constant")
+        raise EvaluateError(f"{value!r} is not a constant")
     return const(Blob(blob.dtype, shape, lambda: view(blob.read()), blob.name, of=(blob,)))
 
 
@@ -119,7 +119,7 @@ def transposed_constant(matrix: Value) -> Value:
     """A constant that reads a matrix transposed, and that knows of which matrix it is the transpose."""
     blob = matrix.blob
     if blob is None:
-        raise EvaluateError(f"{matrix!r} is no constant")
+        raise EvaluateError(f"{matrix!r} is not a constant")
     return const(Blob(blob.dtype, blob.shape[::-1], lambda: blob.read().T, blob.name, turned=blob))
 
 

@@ -66,7 +66,7 @@ def plan_of(graph: Graph, sizes: Mapping[str, int]) -> Plan:
 
 
 def bytes_of(type: Type, graph: Graph, sizes: Mapping[str, int]) -> int:
-    """The bytes of a tensor, or of several; 0 for what is no tensor."""
+    """The bytes of a tensor, or of several; 0 for what is not a tensor."""
     if isinstance(type, Tuple):
         return sum(bytes_of(t, graph, sizes) for t in type.items)
     if not isinstance(type, Tensor):

@@ -24,7 +24,7 @@ def seeded(graph: Graph, seed: int) -> Graph:
     A session on the resulting model gives the same numbers, run by run, as any other session on it: its first run those
     of the other's first run, its second run those of the second, which differ from the first. Seeds that a model
     brought along are replaced. A graph without draws is returned as it is. The numbers are not those that torch draws
-    for the same seed. Raises RewriteError for a seed that is no whole number.
+    for the same seed. Raises RewriteError for a seed that is not a whole number.
     """
     try:
         number = index(seed)

@@ -157,7 +157,7 @@ def test_nodes_are_written_in_an_order_that_every_runtime_takes(tmp_path: Path) 
         known.update(each.output)
 
 
-# ---- what is computed, and what stays lazy --------------------------------------------------------------------------
+# -------------------------------------------------------------------------------- what is computed, and what stays lazy
 
 
 @pytest.mark.parametrize("kind", ["Expand", "ConstantOfShape", "Transpose", "Tile", "Range"])

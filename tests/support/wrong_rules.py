@@ -36,7 +36,7 @@ def like(value: Any, data: Any) -> Any:
     return number(np.asarray(data).astype(value.dtype.numpy))
 
 
-# ---- special numbers ------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- special numbers
 
 
 @rule(p.Sub(x, x))
@@ -87,7 +87,7 @@ def pow_half(m: Match) -> Any:
     return op.Sqrt(m.x) if same(m) else decline("it broadcasts")
 
 
-# ---- rounding, overflow, division ------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------- rounding, overflow, division
 
 
 @rule(p.Div(x, const("c", dtype="float")))
@@ -152,7 +152,7 @@ def mod_by_division(m: Match) -> Any:
     return op.Sub(m.x, op.Mul(op.Div(m.x, m.y), m.y))
 
 
-# ---- element types ---------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- element types
 
 
 @rule(p.Cast(p.Cast(x, to=attr("first")), to=attr("second")))
@@ -185,7 +185,7 @@ def where_to_cast(m: Match) -> Any:
     return op.Cast(m.c, to=int(m.one.dtype)) if m.one.rank == 0 else decline("no scalar")
 
 
-# ---- broadcasting ----------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- broadcasting
 
 
 @rule(p.Mul(x, const("one", where=is_all_ones)))
@@ -230,7 +230,7 @@ def expand_of_one_rank(m: Match) -> Any:
     return m.x if m.x.rank == m.root.rank else decline("it adds dimensions")
 
 
-# ---- axes, permutations, keepdims, attributes -----------------------------------------------------------------------
+# ----------------------------------------------------------------------------- axes, permutations, keepdims, attributes
 
 
 @rule(p.Transpose(p.Transpose(x, perm=attr("inner")), perm=attr("outer")))

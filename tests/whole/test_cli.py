@@ -204,7 +204,7 @@ WRONG = {
         1,
         "13 to 26",
     ),
-    "an opset that is no number": (["export", "{model.pt2}", "-o", "{out.onnx}", "--opset", "new"], 2, "--opset"),
+    "an opset that is not a number": (["export", "{model.pt2}", "-o", "{out.onnx}", "--opset", "new"], 2, "--opset"),
     "a target that nobody knows": (
         ["export", "{model.pt2}", "-o", "{out.onnx}", "--target", "tpu"],
         1,
@@ -224,7 +224,7 @@ WRONG = {
         "see whether it is whole",
     ),
     "a text to show as ONNX": (["show", "{notes.txt}"], 1, "no ONNX model"),
-    "a text that is no graph": (["show", "{wrong.irkit}"], 1, "error:"),
+    "a text that is not a graph": (["show", "{wrong.irkit}"], 1, "error:"),
     "a missing model": (["show", "{missing.onnx}"], 2, "does not exist"),
     "a folder": (["show", "{.}"], 2, "directory"),
     "nothing to check against": (["check", "{model.onnx}"], 2, "--against"),
@@ -336,7 +336,7 @@ def test_an_output_that_ends_in_irkit_is_text(folder: Path, tmp_path: Path, comm
 def test_devices_and_links_stay_what_they_are(folder: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     result = irkit_(["optimize", str(folder / "model.onnx"), "-o", str(tmp_path / "pipe")])
-    assert result.exit_code == 1 and "is no ordinary file, and cannot be replaced" in result.output
+    assert result.exit_code == 1 and "is not an ordinary file, and cannot be replaced" in result.output
     assert (tmp_path / "pipe").is_fifo()
 
     (tmp_path / "there").mkdir()

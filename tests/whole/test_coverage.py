@@ -82,7 +82,7 @@ def test_what_once_failed_passes(key: Key, sample: int | None) -> None:
     assert found.outcome == "pass", found
 
 
-# ---- the harness itself ---------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- the harness itself
 
 
 def test_an_error_is_recorded_and_the_sweep_goes_on() -> None:

@@ -139,7 +139,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [target for target in local if not (page.parent / target).exists()] == []
 
 
-# ---- the runner itself ----------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- the runner itself
 
 SHARED = """
 ```python

@@ -55,7 +55,7 @@ def test_damage_gives_one_error_or_a_sound_result(door: str) -> None:
         assert found.kind in ("taken", "refused"), f"python -m tests.fuzz.entrances {door} --only {seed}\n{found.trace}"
 
 
-# ---- what the draws found ---------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- what the draws found
 
 
 def with_bytes(model: ModelProto, old: bytes, new: bytes) -> bytes:
@@ -195,7 +195,7 @@ def test_conditions_over_odd_numbers_are_false_or_refused() -> None:
             continue
 
 
-# ---- torch's files ------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- torch's files
 
 
 def test_programs_that_are_damaged_give_one_error_each_time(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_programs_that_are_damaged_give_one_error_each_time(tmp_path: Path) -> N
     assert len(lower(path).results) == 3  # and what was held while the others were read is free again
 
 
-# ---- arguments of the wrong kind ------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------ arguments of the wrong kind
 
 GRAPH = small()
 X = GRAPH.params[0]
@@ -291,7 +291,7 @@ def torch_relu() -> Any:
     return torch.nn.ReLU()
 
 
-# ---- an interrupt ----------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- an interrupt
 
 
 @pytest.mark.parametrize("module", ["irkit", "irkit_command"])

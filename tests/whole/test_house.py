@@ -165,7 +165,32 @@ def participles(texts: Mapping[str, str]) -> Iterator[str]:
             yield f"{place}: {name}"
 
 
-FEW = {"DType", "np.dtype[Any]", "bool"}
+ANY = 10
+"""So many `Any` in a thousand lines of irkit and passes at most, imports of it not counted."""
+
+
+def uses_of_any(text: str) -> int:
+    """How often the code of a file speaks of `Any`."""
+    return sum(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(parsed(text)))
+
+
+def odd_banners(text: str) -> Iterator[str]:
+    """Lines that head a section in another form than a row of dashes and its name, which starts at the same column."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"#\s*[-=#*~]{3,}", line):
+            name = line.lstrip("# -=*~").rstrip("-=*#~ ")
+            if line != f"# {'-' * min(94, 117 - len(name))} {name}" or not name:
+                yield f"{number}: {line[:60]}"
+
+
+def foreign_underscores(text: str) -> Iterator[str]:
+    """Names of our own with a leading underscore that a file takes from another module."""
+    for node in ast.walk(parsed(text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
+            yield from (f"{node.lineno}: {each.name}" for each in node.names if re.match(r"_[a-z]", each.name))
+
+
+FEW = {"DType", "np.dtype", "bool"}
 """Types of which there are few values."""
 
 
@@ -211,7 +236,7 @@ def text_of(file: Path) -> str:
         return ""
 
 
-# ---- the rules can fail ---------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- the rules can fail
 
 
 def test_long_functions_counts_methods_async_and_nested_and_not_decorators() -> None:
@@ -299,6 +324,26 @@ def test_participles_reports_what_other_modules_import_and_no_more() -> None:
     assert list(participles(texts)) == ["a/b.py:1: merged", "a/b.py:2: kept"]
 
 
+def test_uses_of_any_counts_annotations_and_no_import() -> None:
+    assert uses_of_any("from typing import Any\ndef f(a: Any, b: dict[str, Any]) -> None: ...\n# Any\n'Any'") == 2
+
+
+@pytest.mark.parametrize("line", ["# ---- a", "# " + "-" * 94, "#" * 20, "# " + "-" * 94 + " a ---", "# === a"])
+def test_odd_banners_reports_other_forms(line: str) -> None:
+    assert len(list(odd_banners(f"x = 1\n{line}\n"))) == 1
+
+
+def test_odd_banners_allows_the_form_and_long_names() -> None:
+    assert list(odd_banners(f"# {'-' * 94} sizes\n# {'-' * 77} {'n' * 40}\n# - a\n    # ---- in a table\n")) == []
+
+
+def test_foreign_underscores_reports_ours_and_not_capitals() -> None:
+    text = (
+        "from irkit.core import _hidden, shown\nfrom torch import _C\nfrom lowering.records.torch_internals import _VF"
+    )
+    assert list(foreign_underscores(text)) == ["1: _hidden"]
+
+
 @pytest.mark.parametrize("folder", ["work", "root", "home"])
 def test_machine_paths_reports_absolute_and_not_relative_paths(folder: str) -> None:
     assert list(machine_paths(f"see\n`/{folder}/me/x.py`")) == [f"2: /{folder}/me/x.py`"]
@@ -306,7 +351,7 @@ def test_machine_paths_reports_absolute_and_not_relative_paths(folder: str) -> N
     assert list(machine_paths(f"see ../{folder}/me, at{folder}/x, and a/{folder}/b")) == []
 
 
-# ---- the house keeps them -------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- the house keeps them
 
 
 def test_imports_keep_to_the_contracts_of_pyproject() -> None:
@@ -334,6 +379,29 @@ def test_functions_that_others_use_say_what_they_return_or_do() -> None:
         "One participle says too little where it is imported; a noun, or a verb with its object:",
     )
 
+
+def test_irkit_and_passes_say_types() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in FILES if not name_of(path).startswith("lowering/")]
+    found, lines = sum(map(uses_of_any, texts)), sum(text.count("\n") for text in texts)
+    assert 1000 * found <= ANY * lines, f"{found} uses of Any in {lines} lines, at most {ANY} in a thousand"
+
+
+def test_sections_have_one_form_and_underscores_stay_at_home() -> None:
+    sources = [*FILES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
+    texts = {name_of(path): path.read_text(encoding="utf-8") for path in sources}
+    require_none(
+        [
+            f"{path}:{each}"
+            for path, text in texts.items()
+            if not path.removeprefix("tests/").startswith(ELSEWHERE)
+            for each in odd_banners(text)
+        ]
+        + [f"{path}:{each}" for path, text in texts.items() if path in HERE for each in foreign_underscores(text)],
+        "A section begins with one row of dashes and its name; `_name` is for its own module:",
+    )
+
+
+HERE = {name_of(path) for path in FILES}
 
 ELSEWHERE = ("lowering/direct/", "lowering/capture/", "lowering/program/", "passes/legal/runtime/")
 
@@ -392,7 +460,7 @@ def test_import_never_imports_torch(package: str) -> None:
     assert not loaded, f"`import {package}` brought in {', '.join(sorted(loaded))}"
 
 
-# ---- pages that speak of the sources --------------------------------------------------------------------------------
+# -------------------------------------------------------------------------------------- pages that speak of the sources
 
 
 def test_the_drawings_of_the_house_are_those_of_the_imports() -> None:

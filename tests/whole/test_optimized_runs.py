@@ -27,7 +27,7 @@ def test_optimizations_of_the_runtime_change_nothing(source: str) -> None:
     assert list(faults(source, range(DRAWS[source]))) == []
 
 
-# ---- places that count -----------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- places that count
 
 
 def size_of(x: Value) -> Value:
@@ -93,7 +93,7 @@ def test_a_reversed_arange_of_torch() -> None:
         assert all(map(torch.equal, program(x), model(x)))
 
 
-# ---- bounds that are left out ----------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------- bounds that are left out
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"])
@@ -108,7 +108,7 @@ def test_a_clip_on_one_side_keeps_infinities(dtype: str) -> None:
     assert between(ready, [arrays]) == ""
 
 
-# ---- casts in a row --------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- casts in a row
 
 
 @pytest.mark.parametrize("middle", [torch.float16, torch.bfloat16])

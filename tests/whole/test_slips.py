@@ -28,7 +28,7 @@ def baked(x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
 
 
 SLIPS: dict[str, tuple[Callable[[], Any], str, str]] = {
-    "a result that is no value": (
+    "a result that is not a value": (
         lambda: irkit.Graph((A,), (3,)),  # type: ignore[arg-type]
         "parameters and results are a tuple of values, and (3,) was given",
         "write (value,) for one",
@@ -45,17 +45,17 @@ SLIPS: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "names of sizes in a list": (
         lambda: op.Reshape(A, ["n", 2, 2]),
-        "Reshape: operand 1 is ['n', 2, 2], which is no array",
+        "Reshape: operand 1 is ['n', 2, 2], which is not an array",
         "irkit.shape_vector(sizes)",
     ),
     "sizes that vary in a list": (
         lambda: op.Reshape(A, (A.shape[0], 2, 2)),
-        "Reshape: operand 1 is (n, 2, 2), which is no array",
+        "Reshape: operand 1 is (n, 2, 2), which is not an array",
         "irkit.shape_vector(sizes)",
     ),
     "rows of different lengths": (
         lambda: op.Concat(A, [[1, 2], [3]], axis=0),
-        "Concat: operand 1 is [[1, 2], [3]], which is no f32",
+        "Concat: operand 1 is [[1, 2], [3]], which cannot be f32",
         "",
     ),
     "an operand by name": (
@@ -65,7 +65,7 @@ SLIPS: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "a function for a rule": (
         lambda: irkit.rewrite(GRAPH, len),  # type: ignore[arg-type]
-        "<built-in function len> is no rule",
+        "<built-in function len> is not a rule",
         "@rule(pattern) makes a rule",
     ),
     "no name of a file": (lambda: irkit.save(GRAPH, ""), "'' names no file", "give the name of a file"),
@@ -87,19 +87,19 @@ SLIPS: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a constant that is nothing": (lambda: irkit.const(None), "a constant cannot hold None", "give numbers"),
     "a constant with rows of different lengths": (
         lambda: irkit.const([[1], [2, 3]]),
-        "[[1], [2, 3]] is no array",
+        "[[1], [2, 3]] is not an array",
         "lists of one length",
     ),
-    "a constant that is no number": (lambda: irkit.const("one", "f32"), "'one' is no f32", ""),
+    "a constant that is not a number": (lambda: irkit.const("one", "f32"), "'one' cannot be f32", ""),
     "an element type that there is not": (
         lambda: irkit.const(1, "f99"),
         "there is no element type 'f99'",
         "they are f32",
     ),
-    "a word for a type": (lambda: irkit.param("f32"), "'f32' is no type", "irkit.tensor("),  # type: ignore[arg-type]
+    "a word for a type": (lambda: irkit.param("f32"), "'f32' is not a type", "irkit.tensor("),  # type: ignore[arg-type]
     "a word for the type of an operator of one's own": (
         lambda: irkit.custom("my::Own", A, type="f32"),  # type: ignore[arg-type]
-        "my::Own: 'f32' is no type",
+        "my::Own: 'f32' is not a type",
         "irkit.tensor(",
     ),
     "an operator in small letters": (
@@ -115,28 +115,28 @@ SLIPS: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "a check of several rules": (
         lambda: irkit.check_rule(()),  # type: ignore[arg-type]
-        "() is no rule",
+        "() is not a rule",
         "check one rule at a time",
     ),
-    "a family for a rule": (lambda: irkit.explain("gelu", GRAPH), "'gelu' is no rule", "@rule("),  # type: ignore[arg-type]
+    "a family for a rule": (lambda: irkit.explain("gelu", GRAPH), "'gelu' is not a rule", "@rule("),  # type: ignore[arg-type]
     "a question about nothing": (
         lambda: irkit.explain((), None),  # type: ignore[arg-type]
-        "None is no value and no graph",
+        "None is neither a value nor a graph",
         "graph.results[0]",
     ),
     "an ONNX model for a graph": (
         lambda: optimize(irkit.to_proto(GRAPH)),  # type: ignore[arg-type]
-        "a ModelProto is no irkit graph",
+        "a ModelProto is not an irkit graph",
         "irkit.load(model)",
     ),
     "a program for a graph": (
         lambda: prepare(to_onnx(baked, (X,))),  # type: ignore[arg-type]
-        "a Program is no irkit graph",
+        "a Program is not an irkit graph",
         "program.graph",
     ),
     "path and graph the wrong way round": (
         lambda: irkit.save("model.onnx", GRAPH),  # type: ignore[arg-type]
-        "a str is no irkit graph",
+        "a str is not an irkit graph",
         "irkit.load(model)",
     ),
     "an opset of long ago": (
@@ -159,7 +159,7 @@ def test_a_pattern_of_an_operator_that_there_is_not_is_refused_where_it_is_writt
     with pytest.raises(AttributeError, match=r"no operator 'Sofmax' \(did you mean Softmax\?\); p.op\(\"mydomain::"):
         p.Sofmax(hole("x"))
     assert p.op("mine::Sofmax")(hole("x")).ops == ("mine::Sofmax",)
-    with pytest.raises(TypeError, match=r"'Relu' is no pattern\n  try: write one by irkit\.pattern\.p"):
+    with pytest.raises(TypeError, match=r"'Relu' is not a pattern\n  try: write one by irkit\.pattern\.p"):
         irkit.rule("Relu")  # type: ignore[arg-type]
 
 

@@ -76,7 +76,7 @@ def _text(value: object) -> str:
 
 
 def parsed(x: Array, to: DType) -> Array:
-    """The numbers that strings say, as float64 or int64. Raises ValueError for a string that is no number."""
+    """The numbers that strings say, as float64 or int64. Raises ValueError for a string that is not a number."""
     if to.is_integer or to is DType.BOOL:
         numbers: list[int] = [int(s) if s.lstrip("+-").isdigit() else int(float(s)) for s in map(str, x.ravel())]
         return np.array(numbers, dtype=np.uint64 if to is DType.UINT64 else np.int64).reshape(x.shape)

@@ -200,7 +200,7 @@ def read_signature(params: list[str], results: list[str], metadata: Mapping[str,
             if not isinstance(entry, dict) or not all(
                 isinstance(entry.get(k), str) for k in ("kind", "text", "source")
             ):
-                raise LoadError(f"the metadata {key} holds {str(entry)[:80]}, which is no fact")
+                raise LoadError(f"the metadata {key} holds {str(entry)[:80]}, which is not a fact")
             at = entry.get("at")
             numbered.append((at if type(at) is int else 0, Fact(entry["kind"], entry["text"], entry["source"])))
     numbered.sort(key=lambda pair: pair[0])

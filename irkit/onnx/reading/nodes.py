@@ -309,7 +309,7 @@ class Reader:
     # ------------------------------------------------------------------------------------------ attributes
 
     def attribute(self, proto: AttributeProto) -> Any:
-        """The value of an attribute that is no graph."""
+        """The value of an attribute that is not a graph."""
         kind = proto.type
         if kind == _INT:
             return proto.i

@@ -68,7 +68,7 @@ class Repeats:
         return found
 
     def value(self, came: Came, inputs: tuple[Value | None, ...], origin: Origin) -> Value:
-        """The value, which is no leaf, of a node that came to the same over its own operands."""
+        """The value, which is not a leaf, of a node that came to the same over its own operands."""
         value = vertex(came.op, inputs, came.attributes, (), came.type, origin)
         self._looks[value] = came.look
         if came.content is not None:

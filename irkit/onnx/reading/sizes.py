@@ -53,7 +53,7 @@ class Known:
         self._blobs: dict[tuple[tuple[Dim, ...], int], Blob] = {}
 
     def content(self, value: Value | None) -> Content | None:
-        """The elements of a value; None where they are not known, or where it is no small integer tensor."""
+        """The elements of a value; None where they are not known, or where it is not a small integer tensor."""
         if value is None or type(value.type) is not Tensor or value.type.dtype not in RANGES:
             return None
         if value.op == CONSTANT:
@@ -121,7 +121,7 @@ class Known:
         return found
 
     def kept(self, value: Value) -> Content | None:
-        """What was remembered of a value that is no leaf."""
+        """What was remembered of a value that is not a leaf."""
         return self._found.get(value)
 
     def keep(self, value: Value, content: Content) -> None:

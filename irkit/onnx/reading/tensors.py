@@ -60,7 +60,9 @@ class Files:
             )
         parts = location.replace("\\", "/").split("/")
         if not location or location.startswith(("/", "\\")) or ".." in parts or "\0" in location or ":" in parts[0]:
-            raise LoadError(f"{where} has its content in {location!r}, which is no path inside the folder", hint=hint)
+            raise LoadError(
+                f"{where} has its content in {location!r}, which is not a path inside the folder", hint=hint
+            )
         folder = self.folder.resolve()
         try:
             real = (folder / location).resolve(strict=True)

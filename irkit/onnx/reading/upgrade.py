@@ -263,7 +263,7 @@ def whole_power(old: Old) -> None:
     """p was a real number"""
     power = old.attributes.get("p", 2.0)
     if power != int(power):
-        raise old.fail(f"p is {power}, no integer")
+        raise old.fail(f"p is {power}, not an integer")
     old.attributes["p"] = int(power)
 
 

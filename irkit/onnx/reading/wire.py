@@ -119,7 +119,7 @@ def blob_at(file: StoredFile, start: int, stop: int) -> Blob | None:
     try:
         tensor = TensorProto.FromString(file.peek(start, begin - start) + file.peek(end, stop - end))
     except DecodeError as error:
-        raise LoadError(f"an initializer is no tensor: {error}") from error
+        raise LoadError(f"an initializer is not a tensor: {error}") from error
     if tensor.HasField("raw_data"):
         return None
     (dtype, shape), name = described_tensor(tensor), tensor.name

@@ -94,7 +94,7 @@ class Sweep:
         return self.new[vector]
 
     def value(self, value: Value, vectors: Mapping[Value, tuple[Dim, ...]]) -> Value:
-        """The new value of anything that is no leaf."""
+        """The new value of anything that is not a leaf."""
         vector = value.inputs[1] if len(value.inputs) > 1 else None
         if value.op in ("Reshape", "Expand") and vector is not None and vector in vectors:
             (data,) = self.operands(value.inputs[:1], vectors)

@@ -70,7 +70,7 @@ class Scope:
 
 
 def assign(graph: Graph) -> Scope:
-    """The names of a whole model. Raises SerializeError where a public name is no text that a file can hold."""
+    """The names of a whole model. Raises SerializeError where a public name is not text that a file can hold."""
     pool = Names()
     inputs = [pool.claim(public(name, "input")) for name in port_names(graph, graph.signature.params, graph.params)]
     outputs = [pool.claim(public(name, "output")) for name in port_names(graph, graph.signature.results, graph.results)]
@@ -181,7 +181,7 @@ class Naming:
         wanted: dict[Value, str] = {}
         for index, result in enumerate(graph.results):
             if type(result.type) is Tuple:
-                raise SerializeError("a result of the graph has several parts", ir=repr(result), hint="take its items")
+                raise SerializeError("a result of the graph is a tuple", ir=repr(result), hint="take its items")
             if result.op not in (PARAM, CONSTANT):
                 wanted.setdefault(result, outputs[index] if outputs else "")
         return wanted

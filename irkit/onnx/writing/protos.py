@@ -102,7 +102,7 @@ class Types:
 
 
 def attribute_proto(name: str, kind: str, value: Any, types: Types) -> AttributeProto:
-    """One attribute of a kind that is no graph. Raises SerializeError where the value does not fit."""
+    """One attribute of a kind that is not a graph. Raises SerializeError where the value does not fit."""
     number, field = KINDS.get(kind), _FIELDS.get(kind)
     if number is None or field is None:
         raise SerializeError(f"attribute {name}: irkit writes no attributes of kind {kind}")

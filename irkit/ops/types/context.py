@@ -120,7 +120,7 @@ class Context:
         return None if found is None or found.size > FEW else found
 
     def length(self, index: int) -> int:
-        """How many elements an operand of rank 1 (or 0) has. Raises TypeRuleError where that is no number."""
+        """How many elements an operand of rank 1 (or 0) has. Raises TypeRuleError where that is not a number."""
         shape = self.shape(index)
         if len(shape) == 0:
             return 1

@@ -112,7 +112,7 @@ def infer_If(c: Context) -> tuple[Type, ...]:
 
 
 def check_flag(c: Context, index: int) -> None:
-    """Raises TypeRuleError where an operand is no single element."""
+    """Raises TypeRuleError where an operand is not a single element."""
     if any(dims.same(d, 1) is False for d in c.shape(index)):
         raise c.fail(f"operand {index} ({c.spec.formal(index).name}) must hold one element")
 

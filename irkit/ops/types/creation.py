@@ -27,7 +27,7 @@ def shape_of(c: Context, index: int) -> tuple[Dim, ...]:
         return tuple(dims.fresh() for _ in range(c.axes_in(index)))
     for d in found:
         if type(d) is int and d < 0:
-            raise c.fail(f"{d} is no size")
+            raise c.fail(f"{d} is not a size")
     return found
 
 

@@ -19,7 +19,7 @@ def infer_Transpose(c: Context) -> Type:
         return Tensor(x.dtype, x.shape[::-1])
     shape = x.shape
     if sorted(perm) != list(range(len(shape))):
-        raise c.fail(f"perm {perm} is no order of {len(shape)} axes")
+        raise c.fail(f"perm {perm} is not an order of {len(shape)} axes")
     return Tensor(x.dtype, tuple([shape[i] for i in perm]))
 
 
@@ -169,9 +169,9 @@ def infer_SpaceToDepth(c: Context) -> Type:
 def divided_evenly(c: Context, whole: Dim, by: int) -> Dim:
     """whole / by, which must come out even; raises TypeRuleError where it certainly does not."""
     if by < 1:
-        raise c.fail(f"{by} is no size to divide by")
+        raise c.fail(f"{by} is not a size to divide by")
     if type(whole) is int and whole % by:
-        raise c.fail(f"{whole} is no multiple of {by}")
+        raise c.fail(f"{whole} is not a multiple of {by}")
     return dims.floordiv(whole, by)
 
 

@@ -26,7 +26,7 @@ def infer_DFT(c: Context) -> Type:
         return Tensor(x.dtype, (*(dims.fresh() for _ in range(rank - 1)), last))
     axis = c.axis(axis, rank)
     if axis == rank - 1:
-        raise c.fail("the last axis holds real and imaginary parts, and is no signal axis")
+        raise c.fail("the last axis holds real and imaginary parts, and is not a signal axis")
     places = spectrum(c, x.shape[axis], one_sided, inverse)
     return Tensor(x.dtype, (*x.shape[:axis], places, *x.shape[axis + 1 : -1], last))
 

@@ -85,7 +85,7 @@ def aten_fake_quantize_per_channel_affine(
     return aten_fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, quant_min, quant_max)[0]
 
 
-# ------------------------------------------------------------------------------------------ quantized graphs of torch
+# -------------------------------------------------------------------------------------------- quantized graphs of torch
 
 
 def quantized(x: Value, scale: Value, point: Value, low: int, high: int, dtype: DType, axis: int) -> Value:

@@ -252,7 +252,7 @@ def require_fits(number: int, dtype: DType) -> None:
     """Raises LoweringError for a number that a type of integers does not hold: torch refuses to convert it."""
     if dtype.is_integer and not int(np.iinfo(dtype.numpy).min) <= number <= int(np.iinfo(dtype.numpy).max):
         raise LoweringError(
-            f"{number} is no {dtype.short}, and torch refuses to convert it", hint="cast the tensor first"
+            f"{number} does not fit {dtype.short}, and torch refuses to convert it", hint="cast the tensor first"
         )
 
 

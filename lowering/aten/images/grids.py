@@ -38,7 +38,7 @@ FAR = 8.0
 
 def within_reach(places: Value, mode: str, padding: str) -> Value:
     """Places beyond which nothing changes, in their stead: ONNX Runtime takes indices of what is larger than an
-    integer holds. What is no number torch takes for a place outside, or for the last one."""
+    integer holds. What is not a number torch takes for a place outside, or for the last one."""
     if places.rank == 5 or (mode, padding) == ("nearest", "zeros"):  # of volumes, torch takes the last one
         places = op.Where(op.IsNaN(places), scalar(FAR, places.dtype), places)
     return op.Clip(places, scalar(-FAR, places.dtype), scalar(FAR, places.dtype))

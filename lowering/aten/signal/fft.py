@@ -1,6 +1,6 @@
 """Fourier transforms of real and complex tensors, and of frames of a signal.
 
-ONNX Runtime's DFT loses three digits, and much time, where a size is no power of two. So transforms of moderate size
+ONNX Runtime's DFT loses three digits, and much time, where a size is not a power of two. So transforms of moderate size
 are products with a matrix of cosines and sines; DFT serves large powers of two, and sizes that are symbols.
 """
 
@@ -355,7 +355,7 @@ def aten_fft_rfftfreq(n: Dim, d: float = 1.0, *, dtype: DType | None = None) -> 
 
 
 def frequencies(n: Dim, d: float, dtype: DType | None, make: Callable[[int], np.ndarray]) -> Value:
-    """A constant of frequencies; Unsupported, so that torch decomposes it, for a size that is no number."""
+    """A constant of frequencies; Unsupported, so that torch decomposes it, for a size that is not a number."""
     if type(n) is not int:
         raise Unsupported("frequencies of a symbolic size")
     return const(make(n).astype((dtype or DType.FLOAT).numpy))

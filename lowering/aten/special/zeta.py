@@ -51,7 +51,7 @@ def zeta(s: Value, q: Value) -> Value:
 
 def aten_special_zeta(self: Value | Number, other: Value | Number) -> Value:
     """zeta(self, other): inf for self = 1 and at 0, -1, -2, ...; NaN for self < 1, and for the negative `other` that a
-    self which is no integer would raise to it."""
+    self which is not an integer would raise to it."""
     a, b = floating_all(self, other)
     shape = broadcast_shape(a.shape, b.shape)
     s, q = (expand(cast(v, DType.DOUBLE), shape) for v in (a, b))

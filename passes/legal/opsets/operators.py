@@ -362,7 +362,7 @@ def beside(m: Match, value: Value, v: Value) -> Value | None:
 
 
 def has_element(m: Match, value: Value) -> Value | None:
-    """What is no optional has an element, and what is left out has none"""
+    """What is not an optional has an element, and what is left out has none"""
     x = value.inputs[0] if value.inputs else None
     return None if x is not None and isinstance(x.type, Optional) else const(np.array(x is not None))
 

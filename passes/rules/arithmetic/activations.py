@@ -175,7 +175,7 @@ def _slopes(rng: np.random.Generator) -> Value:
 def p_relu(m: Match) -> Made:
     """Where(x > 0, x, slope * x) -> PRelu(x, slope)"""
     if m.slope is m.x or m.slope.rank > m.x.rank:
-        return decline("the slope is no parameter")
+        return decline("the slope is not a parameter")
     pairs = zip(reversed(m.slope.shape), reversed(m.x.shape), strict=False)
     if not all((type(d) is int and d == 1) or dims.same(d, e) is True for d, e in pairs):
         return decline("the slope broadcasts x")

@@ -26,7 +26,7 @@ Bounds = tuple[float, float]
 
 
 def bounds_of(low: Value | None, high: Value | None) -> Bounds | None:
-    """Both bounds as numbers, infinite where a bound is absent; None where one is no constant number, or is NaN."""
+    """Both bounds as numbers, infinite where a bound is absent; None where one is not a constant number, or is NaN."""
     a = -math.inf if low is None else uniform(low)
     b = math.inf if high is None else uniform(high)
     return None if a is None or b is None or a != a or b != b else (a, b)
@@ -136,7 +136,7 @@ def clip_of_max_min(m: Match) -> Made:
     """Max(Min(x, b), a) -> Clip(x, a, b), and so for Min(Max(x, a), b), for numbers a <= b"""
     a, b = uniform(m.a), uniform(m.b)
     if m.inner.op == m.root.op or a is None or b is None or not same_type(m.x, m.root):
-        return decline("two of one kind, or a bound is no number")
+        return decline("two of one kind, or a bound is not a number")
     low, high = (b, a) if m.root.op == "Max" else (a, b)
     return clipped(m.x, (low, high)) if low <= high else decline("the bounds are crossed")
 
@@ -146,7 +146,7 @@ def bound_of_clip(m: Match) -> Made:
     """Max(Clip(x, a, b), c) -> Clip(x, max(a, c), max(b, c)), and so for Min"""
     found, b = bounds_of(m.low, m.high), uniform(m.b)
     if found is None or b is None or not same_type(m.x, m.root):
-        return decline("a bound is no number")
+        return decline("a bound is not a number")
     merged = _within(found, (b, math.inf) if m.root.op == "Max" else (-math.inf, b))
     return decline("the bounds are crossed") if merged is None else clipped(m.x, merged)
 
@@ -156,7 +156,7 @@ def clip_of_bound(m: Match) -> Made:
     """Clip(Max(x, c), a, b) -> Clip(x, max(a, c), b), and so for Min"""
     found, a = bounds_of(m.low, m.high), uniform(m.a)
     if found is None or a is None or not same_type(m.x, m.root):
-        return decline("a bound is no number")
+        return decline("a bound is not a number")
     merged = _within((a, math.inf) if m.inner.op == "Max" else (-math.inf, a), found)
     return decline("the bounds are crossed") if merged is None else clipped(m.x, merged)
 
@@ -166,7 +166,7 @@ def min_of_relu(m: Match) -> Made:
     """Min(Relu(x), b) -> Clip(x, 0, b)"""
     b = uniform(m.b)
     if b is None or b < 0 or not same_type(m.x, m.root):
-        return decline("the bound is no number, or below 0")
+        return decline("the bound is not a number, or below 0")
     return clipped(m.x, (0, b))
 
 
@@ -183,7 +183,7 @@ def relu_of_min(m: Match) -> Made:
     """Relu(Min(x, b)) -> Clip(x, 0, b)"""
     b = uniform(m.b)
     if b is None or b < 0 or not same_type(m.x, m.root):
-        return decline("the bound is no number, or below 0")
+        return decline("the bound is not a number, or below 0")
     return clipped(m.x, (0, b))
 
 
@@ -192,7 +192,7 @@ def relu_of_max(m: Match) -> Made:
     """Relu(Max(x, b)) -> Max(x, b) for b >= 0, and Relu(x) for b <= 0"""
     b = uniform(m.b)
     if b is None or not same_type(m.x, m.root):
-        return decline("the bound is no number")
+        return decline("the bound is not a number")
     return m.most if b >= 0 else op.Relu(m.x)
 
 

@@ -114,7 +114,7 @@ def product_of_rows(m: Match) -> Made:
         return decline("the transpose of b would be computed each time")
     c = m.c if gemm else None
     if c is not None and c.rank > 1:
-        return decline("the bias is no vector")
+        return decline("the bias is not a vector")
     rows = view(m, m.x, (*lead, width))
     if rows is None:
         return decline("a dimension is not bound")
@@ -167,7 +167,7 @@ def swish_alpha(m: Match) -> Made:
     """x * Sigmoid(alpha * x) -> Swish(x, alpha)"""
     alpha = uniform(m.alpha)
     if alpha is None:
-        return decline("alpha is no single number")
+        return decline("alpha is not a single number")
     if not holds_digits(m.x, float(alpha)):
         return decline("more digits than the attribute has")
     return _same_as_x(m, lambda: op.Swish(m.x, alpha=float(alpha)))
@@ -288,7 +288,7 @@ def _rms(m: Match, scale: Value) -> Made:
     if not _of_last_axis(m, m.axes) or not same_type(m.x, m.root):
         return decline("the mean is not along the last axis")
     if not _row_like(scale, m.x):
-        return decline("w is no vector along the last axis")
+        return decline("w is not a vector along the last axis")
     return op.RMSNormalization(m.x, scale, axis=-1, epsilon=float(uniform(m.epsilon)))
 
 
@@ -317,7 +317,7 @@ def rms_norm_cast(m: Match) -> Made:
         return decline("the norm is not computed in f32")
     narrow = m.x.inputs[0]
     if not same_type(narrow, m.root) or not is_float(narrow) or not _row_like(m.w, narrow):
-        return decline("the norm has another element type than x, or w is no vector, or a constant broadcasts x")
+        return decline("the norm has another element type than x, or w is not a vector, or a constant broadcasts x")
     return op.RMSNormalization(narrow, m.w, axis=-1, epsilon=float(uniform(m.epsilon)))
 
 

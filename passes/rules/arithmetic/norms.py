@@ -93,7 +93,7 @@ def _scaled(rng: np.random.Generator) -> Value:
 def rms_norm_scale(m: Match) -> Made:
     """RMSNormalization(x, 1) * w -> RMSNormalization(x, w)"""
     if not _row_of(m.w, m.x) or m.axis % m.x.rank != m.x.rank - 1:
-        return decline("w is no vector along the last axis")
+        return decline("w is not a vector along the last axis")
     return op.RMSNormalization(m.x, m.w, axis=m.axis, epsilon=m.epsilon, stash_type=m.stash_type)
 
 

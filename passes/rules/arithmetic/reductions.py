@@ -97,7 +97,7 @@ def reduction_of_reduction(m: Match) -> Made:
     if m.inner.op == m.root.op == "ReduceMean":
         axes = (_both_axes(m) or ((),))[0]
         if any(type(m.x.shape[a]) is not int or m.x.shape[a] == 0 for a in axes):
-            return decline("a mean of nothing is no mean of means")
+            return decline("a mean of nothing is not a mean of means")
     if m.root.op in ("ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMean") and not is_float(m.x):
         return decline("a norm or a mean of integers is rounded each time")
     return _of_both(m)

@@ -43,7 +43,7 @@ def unsqueeze_of_doubled(m: Match) -> Made:
 def scaled_doubled(m: Match) -> Made:
     """Concat(x, x) * c -> Concat(x * c, x * c), for a scalar c"""
     if m.c.blob.size != 1 or m.c.rank > m.x.rank:
-        return decline("c is no scalar")
+        return decline("c is not a scalar")
     inner = op.Mul(m.x, m.c)
     return op.Concat(inner, inner, axis=m.axis)
 

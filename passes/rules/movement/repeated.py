@@ -65,7 +65,7 @@ def _number_moved(rng: np.random.Generator) -> Value:
 def number_moved(m: Match) -> Made:
     """what moves Expand(number) -> Expand(number)"""
     if m.data.blob.size != 1:
-        return decline("it is no single number")
+        return decline("it is not a single number")
     number = const(m.data.blob.array.reshape(()))
     return _repeated(m, number) if m.root.rank else number
 

@@ -179,7 +179,7 @@ def binary_of_expands(m: Match) -> Made:
 def expand_and_number(m: Match) -> Made:
     """Expand(x, shape) + number -> Expand(x + number, shape)"""
     if m.c.blob.size != 1 or m.c.rank > m.x.rank:
-        return decline("the constant is no number")
+        return decline("the constant is not a number")
     operands = [m.c, m.x] if m.root.inputs[0] is m.c else [m.x, m.c]
     return op.Expand(call(m.root.op, operands, dict(m.root.attributes)), m.shape)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from irkit import dims
 from irkit.build import call, op, shape_vector
-from irkit.core.attributes import Attribute
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
@@ -159,7 +160,7 @@ def binary_of_transposes(m: Match) -> Made:
 def _with_constant(m: Match, first: bool) -> Made:
     rank = m.x.rank
     if m.c.blob.size != 1 or m.c.rank > rank:
-        return decline("the constant is no scalar")
+        return decline("the constant is not a scalar")
     operands = [m.x, m.c] if first else [m.c, m.x]
     return op.Transpose(call(m.root.op, operands, dict(m.root.attributes)), perm=order(m.perm, rank))
 
@@ -200,7 +201,7 @@ def reduction_of_transpose(m: Match) -> Made:
 # ---------------------------------------------------------------------------------------------- into products
 
 
-def _gemm(m: Match, **changed: Attribute) -> Value:
+def _gemm(m: Match, **changed: Any) -> Value:
     names = ("transA", "transB", "alpha", "beta")
     given = {name: m[name] for name in names} | changed
     return op.Gemm(m.a, m.b, m.c, **given)

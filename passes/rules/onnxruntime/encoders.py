@@ -181,7 +181,7 @@ def scaled_product(m: Match) -> Made:
     """(x @ y) * c -> FusedMatMul(x, y, alpha=c), for a number c"""
     number = uniform(m.factor if m.get("factor") is not None else m.divisor)
     if not number or not same_type(m.product, m.root) or m.x.rank < 2 or m.y.rank < 2:
-        return decline("c is no number, or it broadcasts the product")
+        return decline("c is not a number, or it broadcasts the product")
     before = attribute_of(m.product, "alpha") if m.product.op != "MatMul" else 1.0
     alpha = before * (number if m.get("factor") is not None else 1 / number)
     if not holds_digits(m.x, alpha):
@@ -226,7 +226,7 @@ def _biased(rng: np.random.Generator) -> Value:
 def bias_gelu(m: Match) -> Made:
     """Gelu(x + bias) -> BiasGelu(x, bias), or FastGelu(x, bias) where the tanh of a polynomial stands for it"""
     if not same_type(m.x, m.root) or not _is_row(m.bias, m.x):
-        return decline("the bias is no vector along the last axis")
+        return decline("the bias is not a vector along the last axis")
     return call(f"com.microsoft::{'FastGelu' if m.how == 'tanh' else 'BiasGelu'}", [m.x, m.bias], {})
 
 

@@ -98,9 +98,9 @@ class Mixture:
 
 def mixture(total: Value) -> Mixture:
     """The mixture of experts whose sum over each row's experts the value is. Raises Other where it is none."""
-    apart = need(total.op == "ReduceSum" and total.inputs[0], "it is no sum")
+    apart = need(total.op == "ReduceSum" and total.inputs[0], "it is not a sum")
     along = axes_of(operand(total, 1)) in ((1,), (-2,)) and not attribute_of(total, "keepdims")
-    need(apart.rank == 3 and along, "it is no sum over the experts of each row")
+    need(apart.rank == 3 and along, "it is not a sum over the experts of each row")
     weighted, back = bare(apart), None
     if weighted.op == "Gather" and weighted.rank == 2 and not attribute_of(weighted, "axis"):
         weighted, back = first(weighted), operand(weighted, 1)
@@ -284,7 +284,7 @@ def fitting(found: Layer, made: Value) -> Layer:
     rows, columns = found.weights[0].shape[-2:]
     out, into = (columns, rows) if found.turned else (rows, columns)
     whole = made.rank == 2 and same_shape(made.shape[1:], (out,)) and same_shape(found.source.shape[-1:], (into,))
-    need(whole, "what a layer takes or makes is no row for each pair")
+    need(whole, "what a layer takes or makes is not a row for each pair")
     return found
 
 

@@ -187,7 +187,7 @@ def scaled(query: Value) -> tuple[Value, float]:
 
 def token_of(state: Value) -> Token:
     """The token that computes a state. Raises Other where there is none."""
-    why = Other("the state is no sum of an earlier one and a product of a key and a value")
+    why = Other("the state is not a sum of an earlier one and a product of a key and a value")
     for before, more in both_ways(state):
         if more.op == "Mul" and same_shape(before.shape, state.shape):
             for column, row in both_ways(more):
@@ -202,7 +202,7 @@ def added(state: Value, before: Value, column: Value, row: Value) -> Token:
     """The token that adds column (x) row to the decayed earlier state."""
     batch, heads, keys, values = state.shape
     fits = same_shape(column.shape, (batch, heads, keys, 1)) and same_shape(row.shape, (batch, heads, 1, values))
-    need(fits, "the state is no sum of an earlier one and a product of a key and a value")
+    need(fits, "the state is not a sum of an earlier one and a product of a key and a value")
     past, decay, count = decayed(before)
     made, beta = bare(row), None
     if made.op == "Mul":

@@ -95,7 +95,7 @@ def scaled_weights(m: Match) -> Made:
     if m.w.dtype not in (DType.FLOAT, DType.DOUBLE) or m.x.rank < 2 or m.c.rank > m.x.rank:
         return decline("rounded once more in a narrow type, or a vector")
     if m.c.blob.size not in (1, width) or any(d != 1 for d in m.c.shape[:-1]):
-        return decline("c is no number, and no row of the product")
+        return decline("c is not a number, and no row of the product")
     b = m.b if m.get("sum") is not None else None
     if b is not None and b.shape[0] != width:
         return decline("the bias broadcasts")

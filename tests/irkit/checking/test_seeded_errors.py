@@ -43,7 +43,7 @@ def symbol_value(*shape: Any) -> Value:
     return param(Tensor(DType.FLOAT, tuple(dims.symbol(d) if isinstance(d, str) else d for d in shape)))
 
 
-# ---- what several cases share ---------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------- what several cases share
 
 
 def permuted(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
@@ -189,7 +189,7 @@ def interleaved(m: Match, certain: bool) -> Any:
     return op.Reshape(stacked, np.array([-1]))
 
 
-# ---- the cases: a pattern, the right function, the wrong one, and whether the rule is exact -------------------------
+# ------------------------------- the cases: a pattern, the right function, the wrong one, and whether the rule is exact
 
 CASES: dict[str, tuple[Rule, Rule]] = {}
 

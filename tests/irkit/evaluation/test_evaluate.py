@@ -82,7 +82,7 @@ def test_expressions_of_sizes_are_solved_whatever_the_order() -> None:
     both, double, single = (param(Tensor(DType.FLOAT, (d,))) for d in (n * m, 2 * n + 1, m))
     graph = graph_of(both, double, single, results=shape_vector((n, m, n * m)))
     assert evaluate(graph, [zeros(6), zeros(5), zeros(3)])[0].tolist() == [2, 3, 6]
-    with pytest.raises(EvaluateError, match=r"number 1 is 4, which is no 2\*n \+ 1"):
+    with pytest.raises(EvaluateError, match=r"number 1 is 4, which is not of the form 2\*n \+ 1"):
         evaluate(graph, [zeros(6), zeros(4), zeros(3)])
     with pytest.raises(EvaluateError, match="dimension 0 of the parameter number 0 is 7"):
         evaluate(graph, [zeros(7), zeros(5), zeros(3)])

@@ -20,18 +20,18 @@ X, Y = param(tensor("f32", "n", 4)), param(tensor("f32", "n", 4))
 PAIR = op.TopK(X, [1])[0].inputs[0]
 BODY = Graph((X,), (op.Relu(X),))
 FLAG = np.array(True)
-FOREIGN = "n is a symbol of sympy's own, and not the dimension n"
+FOREIGN = "n is a symbol of sympy's own, not the dimension n"
 
 SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
     # ---- sizes
     "half a size": (
-        lambda: tensor("f32", "n/2"), DimensionError, "the size (1/2)*n is 0.5 for n = 1, and no integer", '"n // 2"',
+        lambda: tensor("f32", "n/2"), DimensionError, "is 0.5 for n = 1, which is not an integer", '"n // 2"',
     ),
-    "half a symbol": (lambda: tensor("f32", N / 2), DimensionError, "the size (1/2)*n is 0.5 for n = 1, and no", "2*h"),
-    "one through a size": (lambda: tensor("f32", "6/n"), DimensionError, "for n = 4, and no integer", '"6 // n"'),
+    "half a symbol": (lambda: tensor("f32", N / 2), DimensionError, "the size (1/2)*n is 0.5 for n = 1, which", "2*h"),
+    "one through a size": (lambda: tensor("f32", "6/n"), DimensionError, "n = 4, which is not an integer", '"6 // n"'),
     "a root": (lambda: tensor("f32", "sqrt(n)"), DimensionError, "the size n**(1/2) is 1.414 for n = 2", "floor("),
-    "a size in a float": (lambda: tensor("f32", 2.0), DimensionError, "2.0 is no dimension", "write 2"),
-    "a float of sympy": (lambda: tensor("f32", sympy.Float(2.0)), DimensionError, "no integer", "write 2"),
+    "a size in a float": (lambda: tensor("f32", 2.0), DimensionError, "2.0 is not a dimension", "write 2"),
+    "a float of sympy": (lambda: tensor("f32", sympy.Float(2.0)), DimensionError, "not an integer", "write 2"),
     "a plain symbol of sympy": (lambda: tensor("f32", sympy.Symbol("n")), DimensionError, FOREIGN, 'irkit.symbol("n")'),
     "a positive symbol": (
         lambda: tensor("f32", sympy.Symbol("n", integer=True, positive=True)), DimensionError, FOREIGN, 'text "n"',
@@ -49,33 +49,33 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
         lambda: irkit.dim_scalar(sympy.Symbol("n")), DimensionError, FOREIGN, "irkit.symbol",
     ),
     "a floor of sympy's": (
-        lambda: tensor("f32", sympy.floor(N / 2)), DimensionError, "floor is no function of dimensions", "floordiv",
+        lambda: tensor("f32", sympy.floor(N / 2)), DimensionError, "floor is not a function of dimensions", "floordiv",
     ),
     "a maximum of sympy's": (
-        lambda: tensor("f32", sympy.Max(N, 3)), DimensionError, "Max is no function of dimensions", "maximum",
+        lambda: tensor("f32", sympy.Max(N, 3)), DimensionError, "Max is not a function of dimensions", "maximum",
     ),
-    "no end": (lambda: tensor("f32", sympy.oo), DimensionError, "oo is no dimension", ""),
-    "a question": (lambda: tensor("f32", N > 3), DimensionError, "n > 3 is no dimension", ""),
+    "no end": (lambda: tensor("f32", sympy.oo), DimensionError, "oo is not a dimension", ""),
+    "a question": (lambda: tensor("f32", N > 3), DimensionError, "n > 3 is not a dimension", ""),
     "a size below 0 in a text": (lambda: tensor("f32", "-3"), DimensionError, "a size cannot be -3", 'name it: "n"'),
     "a size below 0 of numpy": (lambda: tensor("f32", np.int64(-1)), DimensionError, "a size cannot be -1", ""),
     "a size that no file holds": (lambda: tensor("f32", 2**63), DimensionError, f"a size cannot be {2**63}", ""),
     "a size that is never above 0": (lambda: tensor("f32", "-n"), DimensionError, "the size -n is never above 0", ""),
     "a part of nothing": (lambda: tensor("f32", "n // 0"), DimensionError, "n // 0 has no value", ""),
-    "sizes in a list": (lambda: tensor("f32", [2, 3]), DimensionError, "[2, 3] is no dimension", "*shape"),
+    "sizes in a list": (lambda: tensor("f32", [2, 3]), DimensionError, "[2, 3] is not a dimension", "*shape"),
     "no size": (
-        lambda: tensor("f32", None), DimensionError, "None is no dimension", 'name a size that is not known: "n"',
+        lambda: tensor("f32", None), DimensionError, "None is not a dimension", 'name a size that is not known: "n"',
     ),
-    "a flag": (lambda: tensor("f32", True), DimensionError, "True is no dimension", "give an int"),
+    "a flag": (lambda: tensor("f32", True), DimensionError, "True is not a dimension", "give an int"),
     "an odd name": (
-        lambda: tensor("f32", "a b"), DimensionError, "'a b' is no dimension expression", "irkit.symbol('a b')",
+        lambda: tensor("f32", "a b"), DimensionError, "'a b' is not a dimension expression", "irkit.symbol('a b')",
     ),
     "a name in a sum": (
-        lambda: dims.add("n", 1), DimensionError, "'n' is no dimension", 'irkit.symbol("n")',  # type: ignore[arg-type]
+        lambda: dims.add("n", 1), DimensionError, "'n' is not a dimension", 'irkit.symbol("n")',  # type: ignore[arg-type]
     ),
-    "names compared": (lambda: dims.same("n", N), DimensionError, "'n' is no dimension", ""),  # type: ignore[arg-type]
-    "the largest of nothing": (dims.maximum, DimensionError, "of no dimensions there is no largest", ""),
+    "names compared": (lambda: dims.same("n", N), DimensionError, "'n' is not a dimension", ""),  # type: ignore[arg-type]
+    "the largest of nothing": (dims.maximum, DimensionError, "needs at least one dimension", ""),
     "a number for a name": (
-        lambda: symbol(3), DimensionError, "a dimension symbol needs a name, and 3 is none", "",  # type: ignore[arg-type]
+        lambda: symbol(3), DimensionError, "a dimension symbol needs a name, and 3 is not one", "",  # type: ignore[arg-type]
     ),
     "an empty range": (lambda: Range(5, 2), DimensionError, "there is no size from 5 up to 2", "Range(1, 64)"),
     "a range of halves": (
@@ -83,44 +83,44 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
     ),
     "a shape in one text": (
         lambda: irkit.shape_vector("batch"), TypeRuleError,
-        "'batch' is no list of dimensions", "shape_vector(('batch',))",
+        "'batch' is not a list of dimensions", "shape_vector(('batch',))",
     ),
     "half a size in a vector": (lambda: irkit.shape_vector(("n/2",)), DimensionError, "is 0.5 for n = 1", '"n // 2"'),
     "a binder that is none": (
-        lambda: irkit.shape_vector((N,), 3), TypeRuleError, "shape_vector: 3 is no value", "",  # type: ignore[arg-type]
+        lambda: irkit.shape_vector((N,), 3), TypeRuleError, "shape_vector: 3 is not a value", "",  # type: ignore[arg-type]
     ),
     # ---- types and leaves
     "a type in a text": (
-        lambda: param("f32[2]"), TypeRuleError, "'f32[2]' is no type", "irkit.tensor",  # type: ignore[arg-type]
+        lambda: param("f32[2]"), TypeRuleError, "'f32[2]' is not a type", "irkit.tensor",  # type: ignore[arg-type]
     ),
     "an element type in a text": (
         lambda: param(irkit.Tensor("f32", (2,))), TypeRuleError,  # type: ignore[arg-type]
-        "Tensor('f32', (2,)) is no type of a tensor", "irkit.tensor",
+        "Tensor('f32', (2,)) is not a type of a tensor", "irkit.tensor",
     ),
     "a name in a raw type": (
         lambda: param(irkit.Tensor(DType.FLOAT, ("n",))), TypeRuleError,  # type: ignore[arg-type]
-        "('n',)) is no type of a tensor", "irkit.tensor",
+        "('n',)) is not a type of a tensor", "irkit.tensor",
     ),
     "a list in a raw type": (
         lambda: param(irkit.Tensor(DType.FLOAT, [2])), TypeRuleError,  # type: ignore[arg-type]
-        "[2]) is no type of a tensor", "irkit.tensor",
+        "[2]) is not a type of a tensor", "irkit.tensor",
     ),
     "a size below 0 in a raw type": (
         lambda: param(irkit.Tensor(DType.FLOAT, (-1,))), DimensionError, "a size cannot be -1", "",
     ),
     "a sequence of text": (
         lambda: param(irkit.Sequence("f32")), TypeRuleError,  # type: ignore[arg-type]
-        "'f32' is no type", "irkit.tensor",
+        "'f32' is not a type", "irkit.tensor",
     ),
-    "several types": (lambda: param(irkit.Tuple((X.type,))), TypeRuleError, "is no type", "several results"),
+    "several types": (lambda: param(irkit.Tuple((X.type,))), TypeRuleError, "is not a type", "several results"),
     "a constant of no blob": (
-        lambda: irkit.constant(3), TypeRuleError, "3 is no blob", "irkit.const",  # type: ignore[arg-type]
+        lambda: irkit.constant(3), TypeRuleError, "3 is not a blob", "irkit.const",  # type: ignore[arg-type]
     ),
     "a result of one": (lambda: irkit.item(X, 0), GraphError, "has no result number 0", "it has 1"),
     "a result by name": (
         lambda: irkit.item(PAIR, "0"), GraphError, "has no result number '0'", "it has 2",  # type: ignore[arg-type]
     ),
-    "a result of a number": (lambda: irkit.item(3, 0), GraphError, "3 is no value", ""),  # type: ignore[arg-type]
+    "a result of a number": (lambda: irkit.item(3, 0), GraphError, "3 is not a value", ""),  # type: ignore[arg-type]
     # ---- operators
     "a fraction for an int": (
         lambda: op.Concat(X, Y, axis=1.7), TypeRuleError, "Concat: attribute axis must be of kind INT, and is 1.7", "",  # type: ignore[arg-type]
@@ -148,20 +148,20 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
         lambda: irkit.call("Relu", X), TypeRuleError, "Relu: the operands are", "[x]",  # type: ignore[arg-type]
     ),
     "attributes in a list": (
-        lambda: irkit.call("Relu", [X], [1]), TypeRuleError, "and no mapping", '{"axis": 1}',  # type: ignore[arg-type]
+        lambda: irkit.call("Relu", [X], [1]), TypeRuleError, "not a mapping", '{"axis": 1}',  # type: ignore[arg-type]
     ),
-    "an operator that is no text": (
-        lambda: irkit.call(3, [X]), TypeRuleError, "3 is no operator's name", "",  # type: ignore[arg-type]
+    "an operator that is not text": (
+        lambda: irkit.call(3, [X]), TypeRuleError, "3 is not an operator's name", "",  # type: ignore[arg-type]
     ),
-    "an own operator that is no text": (
-        lambda: irkit.custom(3, X, type=X.type), TypeRuleError, "3 is no operator's", "",  # type: ignore[arg-type]
+    "an own operator that is not text": (
+        lambda: irkit.custom(3, X, type=X.type), TypeRuleError, "3 is not an operator's", "",  # type: ignore[arg-type]
     ),
     "a table for an attribute": (
         lambda: irkit.custom("a::B", X, type=X.type, k={1: 2}), TypeRuleError, "attribute k cannot hold a dict", "",
     ),
     "an own operator of no type": (
         lambda: irkit.custom("a::B", X, type=irkit.Tensor("f32", ())), TypeRuleError,  # type: ignore[arg-type]
-        "is no type of a tensor", "",
+        "is not a type of a tensor", "",
     ),
     # ---- bodies
     "a branch with a parameter": (
@@ -182,11 +182,11 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
     ),
     "a map over nothing": (lambda: op.SequenceMap(None, body=lambda v: v), TypeRuleError, "and no sequence", ""),
     "a call of no graph": (
-        lambda: irkit.call_graph(X, X), GraphError, "a Value is no irkit graph", "",  # type: ignore[arg-type]
+        lambda: irkit.call_graph(X, X), GraphError, "a Value is not an irkit graph", "",  # type: ignore[arg-type]
     ),
     "a call on numbers": (
         lambda: irkit.call_graph(BODY, 3.0), TypeRuleError,  # type: ignore[arg-type]
-        "Call: 3.0 is no value", "irkit.const",
+        "Call: 3.0 is not a value", "irkit.const",
     ),
     "one value for the parameters": (
         lambda: irkit.closed(X, (X,)), GraphError, "are a tuple of values", "(value,)",  # type: ignore[arg-type]
@@ -198,9 +198,9 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
     ),
     "a parameter put in later": (lambda: BODY.with_results((Y,)), GraphError, "that is not among its parameters", ""),
     "a parameter by substitution": (lambda: irkit.substitute(BODY, {X: Y}), GraphError, "not among its parameters", ""),
-    "a parameter twice": (lambda: Graph((X, X), (X,)), GraphError, "a parameter stands among the parameters twice", ""),
+    "a parameter twice": (lambda: Graph((X, X), (X,)), GraphError, "a parameter is listed twice", ""),
     "a parameter that is none": (
-        lambda: Graph((op.Relu(X),), ()), GraphError, "<f32[n, 4] Relu> is no parameter", "irkit.param",
+        lambda: Graph((op.Relu(X),), ()), GraphError, "<f32[n, 4] Relu> is not a parameter", "irkit.param",
     ),
     "ranges in a list": (
         lambda: Graph((X,), (X,), ["n"]), GraphError,  # type: ignore[arg-type]
@@ -212,10 +212,10 @@ SLIPS: dict[str, tuple[Callable[[], Any], type[IrkitError], str, str]] = {
     ),
     "text for a signature": (
         lambda: Graph((X,), (X,), signature="s"), GraphError,  # type: ignore[arg-type]
-        "'s' is no signature of a graph", "",
+        "'s' is not the signature of a graph", "",
     ),
     "a number for the name": (
-        lambda: Graph((X,), (X,), name=3), GraphError, "3 is no name of a graph", "",  # type: ignore[arg-type]
+        lambda: Graph((X,), (X,), name=3), GraphError, "3 is not the name of a graph", "",  # type: ignore[arg-type]
     ),
     "an unknown role": (lambda: Port("x", "inpt"), GraphError, "the port 'x' has the role 'inpt'", "input, output"),
 }  # fmt: skip

@@ -22,7 +22,7 @@ from irkit.onnx import sessions
 from irkit.rewriting.numbering import share
 from tests.support.onnx_models import BOOL, FLOAT, INT64, branch, function, kinds, make, model_of, small
 
-# ---- constants, initializers ----------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- constants, initializers
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_typed_fields_are_read() -> None:
         assert int(blob.dtype) == dtype
 
 
-# ---- dimensions and sizes -------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- dimensions and sizes
 
 
 def test_dimensions_keep_their_names() -> None:
@@ -210,7 +210,7 @@ def test_division_that_could_round_up_is_left_alone() -> None:
     assert "Div" in kinds(graph)
 
 
-# ---- bodies and functions -------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- bodies and functions
 
 
 def test_captures_become_operands_and_names_come_back() -> None:
@@ -328,7 +328,7 @@ def test_operators_of_other_domains_take_declared_types() -> None:
     assert irkit.load(written) == graph
 
 
-# ---- doors ----------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- doors
 
 
 def test_every_door_gives_the_same_graph(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from irkit.onnx import sessions
 from tests.support.node_cases import data_of
 from tests.support.onnx_models import make, model_of
 
-# ---- ONNX's node cases ----------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- ONNX's node cases
 
 NOT_READ = {
     "test_scan_sum": "Scan of opset 8",
@@ -96,7 +96,7 @@ def differs(wanted: Any, actual: Any) -> bool:
     return wanted is None or irkit.compare(tuple(wanted), tuple(actual), rtol=1e-3, atol=1e-3) is not None
 
 
-# ---- older opsets ---------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- older opsets
 
 X = np.random.default_rng(0).standard_normal((2, 3, 4, 4)).astype(np.float32)
 OLD: dict[str, tuple[int, list[Any], dict[str, Any]]] = {

@@ -21,7 +21,7 @@ from irkit.onnx.writing.tensors import varint
 from irkit.testing import random_graph
 from tests.support.onnx_models import FLOAT, INT64, branch, function, make, model_of, small
 
-# ---- files from strangers -------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- files from strangers
 
 
 def external(location: str, offset: str = "0", length: str = "16", shape: tuple[int, ...] = (4,)) -> ModelProto:

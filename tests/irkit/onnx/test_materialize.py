@@ -54,7 +54,7 @@ def counting(*shape: int) -> np.ndarray:
     return np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
 
 
-# ---- expressions ----------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- expressions
 
 
 def combine(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -128,7 +128,7 @@ def test_a_graph_without_vectors_is_itself() -> None:
     assert materialize_dims(graph) is graph
 
 
-# ---- Reshape --------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- Reshape
 
 RESHAPES: list[tuple[tuple[Any, ...], tuple[Any, ...], list[str]]] = [
     ((B, S, 64), (B, S, 8, 8), ["Reshape"]),  # 0 0 8 8
@@ -190,7 +190,7 @@ def test_ranges_without_zero_allow_minus_one() -> None:
     assert kinds(graph) == ["Shape", "Concat", "Reshape"]  # -1, seq
 
 
-# ---- other operators ------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- other operators
 
 
 def test_expand_leaves_what_is_there() -> None:
@@ -266,7 +266,7 @@ def test_the_content_of_a_scalar_is_a_size() -> None:
     assert [a.tolist() for a in session.run([np.array(-1)])] == [[[0, 0, 0]], 0]
 
 
-# ---- bodies ---------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- bodies
 
 
 def test_bodies_ask_outside_for_what_they_do_not_bind() -> None:

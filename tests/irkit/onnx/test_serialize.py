@@ -58,7 +58,7 @@ def runs(model: Any) -> Any:
         raise
 
 
-# ---- random graphs --------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- random graphs
 
 
 @given(typed_graphs(max_ops=6, wide=False, ops=COMMON), st.data())
@@ -104,7 +104,7 @@ def test_a_model_loads_as_the_graph_it_was_written_from(graph: Graph) -> None:
         assert share(again) == share(graph)
 
 
-# ---- bytes ----------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- bytes
 
 SCRIPT = """
 import hashlib, numpy as np, irkit
@@ -127,7 +127,7 @@ def test_bytes_do_not_depend_on_the_process() -> None:
     assert len(outputs) == 1
 
 
-# ---- tensors --------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- tensors
 
 NUMERIC = [d for d in DType if d is not DType.STRING]
 
@@ -186,7 +186,7 @@ def test_strided_weights_are_written_in_order(tmp_path: Path, monkeypatch: pytes
             assert found.astype(np.float32).tolist() == weights[initializer.name].astype(np.float32).tolist()
 
 
-# ---- weights beside the model ---------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------- weights beside the model
 
 
 def weighty(size: int = 3000) -> Graph:
@@ -308,7 +308,7 @@ def test_weights_are_not_kept_in_memory_by_saving(tmp_path: Path) -> None:
     assert (tmp_path / "a.onnx.data").read_bytes() == (tmp_path / "b.onnx.data").read_bytes()
 
 
-# ---- opsets ---------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- opsets
 
 
 @pytest.mark.parametrize("opset", [17, 18, 20, 21, 23, 24, 25, 26])
@@ -346,7 +346,7 @@ def test_defaults_that_changed_are_spelled_out() -> None:
     assert [(a.name, a.i) for a in model.graph.node[0].attribute] == [("axis", -1)]
 
 
-# ---- several results, bodies, calls ---------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------- several results, bodies, calls
 
 
 def test_results_that_nobody_uses() -> None:
@@ -470,7 +470,7 @@ def test_random_draws_in_calls_are_drawn_each_time() -> None:
     assert [n.op_type for n in irkit.to_proto(graph).graph.node].count("RandomNormal") == 2
 
 
-# ---- metadata -------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- metadata
 
 
 def test_facts_and_names_go_into_the_file_and_back() -> None:

@@ -34,7 +34,7 @@ def ops(graph: Graph) -> list[str]:
     return [v.op for v in graph.order if v.op not in ("Param", "Constant", "Item")]
 
 
-# ---- what patterns may say ------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- what patterns may say
 
 
 def test_holes_say_element_types_ranks_and_shapes() -> None:
@@ -236,7 +236,7 @@ def test_growth_without_end_through_other_values_names_the_rules() -> None:
     assert "unfold" in str(error.value) and "fold" in str(error.value)
 
 
-# ---- explain --------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- explain
 
 
 def test_explain_of_a_graph_lists_near_matches_the_nearest_first() -> None:

@@ -110,5 +110,5 @@ def test_a_pattern_of_too_much_is_refused() -> None:
     with pytest.raises(RewriteError, match="too many"):
         pattern_of(v)
     (chosen,) = op.If(value(dtype="bool"), then_branch=lambda: op.Abs(a), else_branch=lambda: op.Neg(a))
-    with pytest.raises(RewriteError, match="no pattern is written of If"):
+    with pytest.raises(RewriteError, match="no pattern can be written for If"):
         pattern_of(op.Abs(chosen))

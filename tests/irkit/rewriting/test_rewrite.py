@@ -60,7 +60,7 @@ def ops(graph: Graph) -> list[str]:
     return [v.op for v in graph.order if v.op not in ("Param", "Constant", "Item")]
 
 
-# ---- patterns -------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- patterns
 
 
 def test_commutative_operands_need_one_pattern() -> None:
@@ -142,7 +142,7 @@ def test_explain_names_the_predicate_and_the_place() -> None:
     assert len(listed) == 2
 
 
-# ---- the driver -----------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- the driver
 
 
 def test_nothing_to_do_gives_the_same_object() -> None:
@@ -306,7 +306,7 @@ def test_long_chains_take_linear_time_and_no_depth() -> None:
     assert times[1] < 8 * times[0] * 3  # linear, with room for a busy machine
 
 
-# ---- check ----------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- check
 
 
 def test_check_finds_what_is_wrong_with_a_rule() -> None:
@@ -342,7 +342,7 @@ def test_guarded_rules_name_the_one_that_is_wrong() -> None:
         assert "Exp" not in str(error.value)  # only the fragment is shown
 
 
-# ---- passes ---------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- passes
 
 
 @graph_pass
@@ -421,7 +421,7 @@ def test_combinators_take_functions_and_single_rules() -> None:
     assert [v.made_by for v in trace] == ["", "twice", "in_bodies{inner=told}"]
     assert [v.made_by for v in record(in_sequence(told, twice), g)] == ["", "ones", "twice"]
     wrong: Any = 3
-    with pytest.raises(TypeError, match="3 is no pass"):
+    with pytest.raises(TypeError, match="3 is neither a pass"):
         in_sequence(wrong)
 
 

@@ -25,31 +25,31 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "too many beside a rest": (
         lambda: p.Neg(X, Y, *rest("xs")), "p.Neg: Neg takes 1 operand, and the pattern has 2", "",
     ),
-    "a needed operand left out": (lambda: p.Gemm(None, X), "p.Gemm: operand 0 (A) is never left out", ""),
+    "a needed operand left out": (lambda: p.Gemm(None, X), "p.Gemm: operand 0 (A) cannot be left out", ""),
     "two rests": (
-        lambda: p.Concat(*rest("a"), *rest("b"), axis=0), "p.Concat: of operands only one `rest` can be any number", "",
+        lambda: p.Concat(*rest("a"), *rest("b"), axis=0), "p.Concat: only one operand can be a `rest`", "",
     ),
     "an unknown attribute": (lambda: p.Relu(X, alpha=1.0), "p.Relu: there is no attribute 'alpha'", "there are none"),
     "an unknown attribute of a loop": (
         lambda: p.Loop(*rest("x"), bdy=X), "p.Loop: there is no attribute 'bdy'", "body",
     ),
     "an attribute of another type": (
-        lambda: p.Gemm(X, Y, transB="a"), "p.Gemm: attribute transB is of kind INT, and is never 'a'", "attr('transB')",
+        lambda: p.Gemm(X, Y, transB="a"), "p.Gemm: attribute transB is of kind INT and cannot be 'a'", "attr('transB')",
     ),
     "a fraction for an int": (
-        lambda: p.Softmax(X, axis=0.5), "p.Softmax: attribute axis is of kind INT, and is never 0.5", "",
+        lambda: p.Softmax(X, axis=0.5), "p.Softmax: attribute axis is of kind INT and cannot be 0.5", "",
     ),
     "a number for a list": (
-        lambda: p.Transpose(X, perm=1), "p.Transpose: attribute perm is of kind INTS, and is never 1", "",
+        lambda: p.Transpose(X, perm=1), "p.Transpose: attribute perm is of kind INTS and cannot be 1", "",
     ),
     "text for a float": (
-        lambda: p.LeakyRelu(X, alpha="a"), "p.LeakyRelu: attribute alpha is of kind FLOAT, and is never 'a'", "",
+        lambda: p.LeakyRelu(X, alpha="a"), "p.LeakyRelu: attribute alpha is of kind FLOAT and cannot be 'a'", "",
     ),
     "an element type by its name": (
-        lambda: p.Cast(X, to="f16"), "p.Cast: attribute to is of kind INT, and is never 'f16'", "irkit.DType.FLOAT",
+        lambda: p.Cast(X, to="f16"), "p.Cast: attribute to is of kind INT and cannot be 'f16'", "irkit.DType.FLOAT",
     ),
     "a hole for an attribute": (
-        lambda: p.Transpose(X, perm=hole("perm")), "p.Transpose: attribute perm is no operand", "perm=attr('perm')",
+        lambda: p.Transpose(X, perm=hole("perm")), "p.Transpose: attribute perm is not an operand", "perm=attr('perm')",
     ),
     "a result out of range": (lambda: p.TopK(X, Y)[5], "p.TopK(...) has 2 results, and no result 5", ""),
     "a result below 0": (lambda: p.TopK(X, Y)[-1], "p.TopK(...) has no result -1", "from 0"),
@@ -58,8 +58,8 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "all results as an operand": (
         lambda: p.Relu(p.TopK(X, Y)), "p.TopK(...) has several results, and an operand is one of them", "pattern[0]",
     ),
-    "text": (lambda: p.Relu("x"), "'x' is no pattern", "use hole"),
-    "an array": (lambda: p.Add(X, np.ones(3)), "array([1., 1., 1.]) is no pattern", "use hole"),
+    "text": (lambda: p.Relu("x"), "'x' is not a pattern", "use hole"),
+    "an array": (lambda: p.Add(X, np.ones(3)), "array([1., 1., 1.]) is not a pattern", "use hole"),
     "an unknown operator among several": (
         lambda: one_of("Relu", "Rellu"), "one_of: ONNX has no operator 'Rellu'", "Relu",
     ),
@@ -69,11 +69,11 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "an operator without a domain": (lambda: p.op("Own"), "p.op: ONNX has no operator 'Own'", '"mydomain::Own"'),
     "no choices": (either, "either() has no patterns to choose from", ""),
-    "through text": (lambda: through("x"), "'x' is no pattern", ""),  # type: ignore[arg-type]
+    "through text": (lambda: through("x"), "'x' is not a pattern", ""),  # type: ignore[arg-type]
     "a parameter below 0": (lambda: own(-1), "own(-1): a body has no such parameter", "own(0)"),
-    "a hole without a name": (lambda: hole(""), "hole(''): a part of a pattern has a name", 'hole("x")'),
+    "a hole without a name": (lambda: hole(""), "hole(''): a part of a pattern needs a name", 'hole("x")'),
     "a number for a name": (
-        lambda: const(3.0), "const(3.0): a part of a pattern has a name", "",  # type: ignore[arg-type]
+        lambda: const(3.0), "const(3.0): a part of a pattern needs a name", "",  # type: ignore[arg-type]
     ),
     "operators as one text": (
         lambda: hole("x", ops="Relu"), "hole('x', ops='Relu'): ops are several", "('Relu',)",  # type: ignore[arg-type]
@@ -82,16 +82,16 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], Any], str, str]] = {
         lambda: hole("x", ops=("Rellu",)), "hole('x'): ONNX has no operator 'Rellu'", "Relu",
     ),
     "a condition that is none": (
-        lambda: hole("x", where=3), "the condition 3 is no function of a value", "",  # type: ignore[arg-type]
+        lambda: hole("x", where=3), "the condition 3 is not a function of a value", "",  # type: ignore[arg-type]
     ),
-    "an unknown element type": (lambda: hole("x", dtype="floot"), "'floot' is no element type", "float"),
-    "a rank below 0": (lambda: hole("x", rank=-1), "-1 is no rank", "rank=2"),
-    "a shape in one text": (lambda: hole("x", shape="bn"), "shape='bn' is no shape", "shape=('bn',)"),
-    "a size below 0": (lambda: hole("x", shape=(-1,)), "-1 is no dimension in a shape", ""),
-    "a value that is no number": (
-        lambda: const(value="a"), "const(value='a'): 'a' is no number", "",  # type: ignore[arg-type]
+    "an unknown element type": (lambda: hole("x", dtype="floot"), "'floot' is not an element type", "float"),
+    "a rank below 0": (lambda: hole("x", rank=-1), "-1 is not a rank", "rank=2"),
+    "a shape in one text": (lambda: hole("x", shape="bn"), "shape='bn' is not a shape", "shape=('bn',)"),
+    "a size below 0": (lambda: hole("x", shape=(-1,)), "-1 is not a dimension in a shape", ""),
+    "a value that is not a number": (
+        lambda: const(value="a"), "const(value='a'): 'a' is not a number", "",  # type: ignore[arg-type]
     ),
-    "a pattern that is none": (lambda: rule("Relu"), "'Relu' is no pattern", "p.Relu"),  # type: ignore[arg-type]
+    "a pattern that is none": (lambda: rule("Relu"), "'Relu' is not a pattern", "p.Relu"),  # type: ignore[arg-type]
     "operands for a value": (lambda: rule(rest("xs")), "*xs stands for operands, and a rule is about a value", "hole"),
     "what is made of itself": (
         lambda: rule(p.Relu(X).named("x")), "Relu(x) never matches: no value 'x' is made of itself", "",
@@ -106,7 +106,7 @@ IMPOSSIBLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a name that a match has": (
         lambda: rule(p.Relu(hole("root"))), "a match has something else called 'root'", "roots",
     ),
-    "no function": (lambda: rule(p.Relu(X))(3), "3 is no function of a match", "@rule"),  # type: ignore[arg-type]
+    "no function": (lambda: rule(p.Relu(X))(3), "3 is not a function of a match", "@rule"),  # type: ignore[arg-type]
     "a function of nothing": (
         lambda: rule(p.Relu(X))(lambda: None),  # type: ignore[arg-type, misc]
         "<lambda> cannot be called with a match: too many positional arguments", "",

@@ -33,7 +33,7 @@ def small_llama() -> nn.Module:
     return transformers.LlamaForCausalLM(config).eval()
 
 
-# ---- a Dim is a name with a range ------------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------------- a Dim is a name with a range
 
 
 def test_dims_do_for_an_encoder_layer() -> None:
@@ -154,7 +154,7 @@ def test_ranges_that_follow_are_no_news() -> None:
     assert range_of(Dim("b")) == (None, None) and range_of(Dim.DYNAMIC(max=3)) == (None, 3)
 
 
-# ---- expressions over no dimension -----------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------- expressions over no dimension
 
 
 def test_an_expression_over_no_dimension_is_a_name_with_a_note() -> None:
@@ -183,7 +183,7 @@ def test_a_captured_program_takes_such_names_too() -> None:
     assert program.report.inputs[0][1] == "f32[cache_seq, 6]" and "'cache+seq'" in program.report.notes[0]
 
 
-# ---- None, and caches ------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- None, and caches
 
 
 def test_none_may_be_left_out_of_lists() -> None:
@@ -232,7 +232,7 @@ def test_a_flat_list_says_nothing_of_counters() -> None:
         assert guards(captured) == set() or "past" not in str(guards(captured))
 
 
-# ---- dimensions that can have one size only --------------------------------------------------------------------------
+# ------------------------------------------------------------------------------- dimensions that can have one size only
 
 
 def test_a_dimension_that_must_broadcast_is_one() -> None:

@@ -40,7 +40,7 @@ def refused(program: Program, *args: Any) -> irkit.ContractError:
     return caught.value
 
 
-# ---- every kind of fact, in every place ------------------------------------------------------------------------------
+# ----------------------------------------------------------------------------------- every kind of fact, in every place
 
 
 def branching(x: torch.Tensor) -> torch.Tensor:
@@ -105,7 +105,7 @@ def test_lists_inside_lists_and_dicts_have_lengths() -> None:
     assert lengths == {"len(tree.a) == 2", "len(tree.a.0) == 1", "len(tree.a.1) == 2", "len(tree.b) == 1"}
 
 
-# ---- sizes 0 and 1 ---------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- sizes 0 and 1
 
 
 def test_sizes_read_as_guards_and_ranges_leave_them() -> None:
@@ -280,7 +280,7 @@ def test_a_llama_takes_one_token_with_an_empty_cache() -> None:
         torch.testing.assert_close(program(**given).logits, expected, rtol=1e-4, atol=1e-5)
 
 
-# ---- state -----------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- state
 
 
 def test_a_static_cache_is_state_that_runs_go_on_from() -> None:
@@ -344,7 +344,7 @@ def test_a_tensor_that_is_made_another_one_is_refused_with_its_line(how: str, li
     assert caught.value.source.endswith(line)
 
 
-# ---- numbers as inputs -----------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- numbers as inputs
 
 
 def numbered(x: torch.Tensor, scale: float, n: int, extra: Any = None) -> torch.Tensor:
@@ -392,7 +392,7 @@ def test_numbers_that_are_none_are_refused(names: Any, message: str) -> None:
         capture(lambda x, n: x * n, (torch.ones(1), 3), scalar_inputs=names)
 
 
-# ---- what became static ----------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- what became static
 
 
 def stubborn(x: torch.Tensor, y: torch.Tensor, n: int) -> torch.Tensor:
@@ -613,8 +613,8 @@ def test_a_negative_number_is_no_size() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     (
-        ("2*h", r"is 5 in the example, which is no 2\*h"),
-        ("h + 7", r"is 5 in the example, which is no h \+ 7"),
+        ("2*h", r"is 5 in the example, which is not of the form 2\*h"),
+        ("h + 7", r"is 5 in the example, which is not of the form h \+ 7"),
     ),
 )
 def test_an_expression_that_cannot_be_kept_is_refused(said: str, message: str) -> None:

@@ -40,7 +40,7 @@ def test_a_mask_that_is_larger_than_what_it_chooses_from_may_choose_more() -> No
     torch.testing.assert_close(program(x, mask), torch.masked_select(x, mask))
 
 
-# ---- arange by numbers of the data -----------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------- arange by numbers of the data
 
 
 def test_arange_by_a_step_of_the_data() -> None:

@@ -43,7 +43,7 @@ def agrees(function: Callable[..., Any], args: tuple[Tensor, ...], sizes: dict[i
         assert not report.problem, f"{words} at {list(larger.shape)}: {report.problem}"
 
 
-# ---- views -----------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- views
 
 
 @st.composite
@@ -160,7 +160,7 @@ def test_an_input_is_written_through_a_view_of_a_view() -> None:
     agrees(function, (torch.randn(3, 4, 5), torch.randn(2, 2)), {0: "n"}, "input")
 
 
-# ---- indices ---------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- indices
 
 INDEX = st.one_of(
     st.integers(-3, 2),
@@ -243,7 +243,7 @@ def test_masks_select_and_are_assigned() -> None:
     agrees(function, (torch.randn(5, 4), torch.tensor([1.0, -1.0, 2.0, -2.0])), {0: "n"}, "masks")
 
 
-# ---- views that hold an element several times, and views of bits -----------------------------------------------------
+# ---------------------------------------------------------- views that hold an element several times, and views of bits
 
 REPEATING: tuple[tuple[str, Callable[[Tensor], Tensor]], ...] = (
     ("unfold", lambda y: y.unfold(0, 3, 1)[0]),

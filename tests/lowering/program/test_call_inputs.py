@@ -78,7 +78,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str, str]] = {
     "fed another rank": (fed(x=np.ones(4, "f4")), "x is f32[4], and the model takes f32[b, 4]", "that form"),
     "fed another size": (fed(x=np.ones((5, 3), "f4")), "x is f32[5, 3], and the model takes f32[b, 4]", "that form"),
     "fed less": (fed(k=None), "the feeds lack 'k'", "x, d.a, k"),
-    "fed more": (fed(z=A.numpy()), "the feeds have 'z', which is no input", "x, d.a, k"),
+    "fed more": (fed(z=A.numpy()), "the feeds have 'z', which is not an input", "x, d.a, k"),
     "fed fewer in order": (fed([X.numpy()]), "the feeds lack 'd.a'", "x, d.a, k"),
     "fed more in order": (fed([*arrays().values(), X.numpy()]), "4 arrays are fed to a model of 3 inputs", "x, d.a, k"),
 }  # fmt: skip

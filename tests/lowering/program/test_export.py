@@ -391,8 +391,12 @@ class Opaque:
 
 
 WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
-    "no rule": (lambda: given(rules=3), "3 is no rule", "@irkit.rule"),
-    "a list of rules with another thing in it": (lambda: given(rules=["gelu", None]), "None is no rule", "@irkit.rule"),
+    "no rule": (lambda: given(rules=3), "3 is not a rule", "@irkit.rule"),
+    "a list of rules with another thing in it": (
+        lambda: given(rules=["gelu", None]),
+        "None is not a rule",
+        "@irkit.rule",
+    ),
     "a precision that is none": (lambda: given(precision=torch.float64), "and not to double", "float16"),
     "a list of converters": (lambda: given(converters=["aten.relu"]), "converters is a list", "a dict"),
     "a tensor that shall be a number": (

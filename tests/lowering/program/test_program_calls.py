@@ -25,7 +25,7 @@ def refused(program: Any, *args: Any, **kwargs: Any) -> str:
     return caught.value.what
 
 
-# ---- arguments -------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- arguments
 
 
 def test_an_argument_is_given_once() -> None:
@@ -103,7 +103,7 @@ def test_a_tensor_by_itself_is_the_one_argument() -> None:
     torch.testing.assert_close(program.run(X[:2])[0], X[:2].sin())
 
 
-# ---- caches and masks ------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- caches and masks
 
 CONFIG = transformers.LlamaConfig(
     vocab_size=50, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,

@@ -213,7 +213,7 @@ def test_tied_weights_are_frozen_once() -> None:
     assert frozen == graph and irkit.freeze(frozen) is frozen
 
 
-# ---- arrays ---------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- arrays
 
 
 @pytest.mark.parametrize("size", [3, 3000, 300_000])
@@ -301,7 +301,7 @@ def test_blobs_of_a_few_bytes_more_or_less_than_what_is_copied() -> None:
             assert irkit.evaluate(graph, [np.zeros(1, np.float32)])[0][5] == 5
 
 
-# ---- containers -----------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- containers
 
 
 def test_what_a_graph_shows_of_itself_cannot_be_changed() -> None:
@@ -335,7 +335,7 @@ def test_a_message_is_the_callers_own() -> None:
     assert len(program.proto.graph.node) == 1
 
 
-# ---- the law that rules keep ----------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- the law that rules keep
 
 
 @attrs.define(eq=False)

@@ -100,7 +100,7 @@ def test_both_sides_of_the_expansion_are_equal(expanded: Expanded) -> None:
     assert check_rule(rule, COUNT, seed=zlib.crc32(rule.name.encode()) % 1000, measured=False).fired >= min(3, COUNT)
 
 
-# ---- at every opset, in every element type ---------------------------------------------------------------------------
+# -------------------------------------------------------------------------------- at every opset, in every element type
 
 NOT_HERE = frozenset(("StringNormalizer", "ImageDecoder", "Dropout", "Split", *DRAWS))
 """Operators of which a run says nothing: by locale, with a package that is not there, at random; and Split, which a

@@ -300,7 +300,7 @@ def test_what_has_no_other_way_is_noted() -> None:
 @pytest.mark.parametrize("shape", [(0, 0), (1, 1), (2, 2), (5, 5), (3, 4, 4), (2, 0, 3, 3), (2, 3, 0, 0)])
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_determinants(shape: tuple[int, ...], symbolic: bool) -> None:
-    """Those of singular matrices, of permutations, and of what is no number too."""
+    """Those of singular matrices, of permutations, and of what is not a number too."""
     rng = np.random.default_rng(0)
     names = ["a", "b", "c"][: len(shape) - 2]
     x = param(tensor("f64", *names, "n", "n") if symbolic else tensor("f64", *shape))

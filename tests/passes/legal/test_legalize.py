@@ -69,7 +69,7 @@ def ops(graph: Graph) -> list[str]:
     return [v.op for v in graph.order if v.op not in ("Param", "Constant", "Item", "ShapeVector")]
 
 
-# ---- opsets ---------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- opsets
 
 
 def attention(**more: Any) -> tuple[list[Value], list[Value]]:
@@ -305,7 +305,7 @@ def test_kernels_that_end_make_for_an_older_opset() -> None:
     assert newest_for(Graph((x,), (op.Gelu(x),)), Target()) == Target()
 
 
-# ---- element types --------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- element types
 
 INTEGERS = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
 FLOATS = ("bf16", "f16", "f32", "f64")
@@ -374,7 +374,7 @@ def test_integers_wrap_as_they_did() -> None:
     assert compare(evaluate(g, feeds), tuple(got)) is None
 
 
-# ---- whole graphs ---------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- whole graphs
 
 
 def test_the_same_graph_comes_back_where_all_runs() -> None:

@@ -58,7 +58,7 @@ def reasons(mixed: Mixed) -> dict[str, str]:
     return {k.value.op: k.why for k in mixed.kept}
 
 
-# ---- models ---------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- models
 
 
 def gpt2() -> Any:
@@ -183,7 +183,7 @@ def test_models_run_at_older_opsets(exported: Callable[[str], Any], name: str, o
         assert b.dtype == a.dtype and distance(a, b) < 1e-5
 
 
-# ---- what is kept ---------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- what is kept
 
 
 def test_sums_powers_and_exponentials_stay() -> None:
@@ -338,7 +338,7 @@ def test_nothing_to_convert_and_nothing_known() -> None:
         to_precision(graph, DType.DOUBLE)
 
 
-# ---- the command line -----------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- the command line
 
 
 @pytest.mark.parametrize(("dtype", "keep_io"), [("float16", True), ("float16", False), ("bfloat16", True)])

@@ -45,7 +45,7 @@ def same_after(results: Any, *arrays: np.ndarray, level: int = 1) -> list[str]:
     return [v.op for v in after.order if v.op not in ("Param", "Constant")]
 
 
-# ---- what was wrong --------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- what was wrong
 
 
 def counting(x: Value) -> Value:

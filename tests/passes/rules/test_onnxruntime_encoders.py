@@ -82,7 +82,7 @@ def test_rules_say_what_they_do() -> None:
     assert all("->" in r.doc for r in RULES.values()) and len(RULES) == len(ENCODERS + HELD)
 
 
-# ---- attention ------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- attention
 
 
 def layer(mask: Any = None, *, biases: bool = True, separate: bool = True, **given: Any) -> Graph:
@@ -175,7 +175,7 @@ def test_joined_weights_are_named_after_what_they_hold() -> None:
     assert bias.shape == (36,) and not bias.array.any(), "ONNX Runtime crashes without a bias"
 
 
-# ---- weights as they lie --------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- weights as they lie
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -205,7 +205,7 @@ def test_layers_of_a_model_take_weights_as_torch_holds_them() -> None:
     assert stored["linear1.weight"] == (256, 128) and stored["linear2.weight"] == (128, 256)
 
 
-# ---- convolutions ---------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- convolutions
 
 
 def convolved(**given: Any) -> tuple[Value, Value]:
@@ -239,7 +239,7 @@ def test_a_sum_goes_into_a_convolution_where_it_is_not_slower() -> None:
     assert not explain(RULES["conv_sum"], op.Add(made, row)).applies
 
 
-# ---- products and activations ---------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------- products and activations
 
 
 def test_activations_take_their_bias() -> None:
@@ -271,7 +271,7 @@ def test_gemm_ends_with_an_activation() -> None:
     assert agree(Graph((x,), (op.Tanh(made),)), [(3, 6)], [(1, 6)]) == ["FusedGemm"]
 
 
-# ---- models ---------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- models
 
 
 def test_an_encoder_layer_is_nine_operators() -> None:

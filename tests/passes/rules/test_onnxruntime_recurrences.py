@@ -122,7 +122,7 @@ def test_states_whose_decay_is_another_for_each_element_are_left_as_they_are() -
     after = op.Add(op.Mul(past, op.Exp(decay)), key)
     graph = Graph((past, decay, key, query), (op.ReduceSum(op.Mul(after, query), np.array([2])), after))
     assert fuse(graph, ANY) is graph
-    assert "the state is no sum of an earlier one" in str(irkit.explain(attended_state, graph.results[0]))
+    assert "the state is not a sum of an earlier one" in str(irkit.explain(attended_state, graph.results[0]))
 
 
 def convolution(there: int, length: Any, **more: Any) -> Value:

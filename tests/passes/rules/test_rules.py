@@ -49,7 +49,7 @@ def ops(*results: Value, level: int = 2) -> list[str]:
     return [v.op for v in after.order if v.op not in ("Param", "Constant", "Item", "ShapeVector")]
 
 
-# ---- algebra --------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- algebra
 
 
 def test_zero_is_dropped_only_where_the_sign_of_zero_allows() -> None:
@@ -87,7 +87,7 @@ def test_constants_merge_unless_they_overflow() -> None:
     assert ops(op.Mul(inner, 3.0), inner) == ["Mul", "Mul"]
 
 
-# ---- sizes and views ------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- sizes and views
 
 
 def test_size_arithmetic_of_imported_graphs_folds_away() -> None:
@@ -141,7 +141,7 @@ def test_expand_before_an_operator_that_broadcasts() -> None:
     assert ops(op.Add(op.Expand(a, [3, 4]), a)) == ["Expand", "Add"]
 
 
-# ---- casts ----------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- casts
 
 
 def test_two_casts_are_one_only_where_the_first_loses_nothing() -> None:
@@ -162,7 +162,7 @@ def test_holds_all_agrees_with_numpy() -> None:
     assert not holds_all(DType.BFLOAT16, DType.FLOAT16) and not holds_all(DType.FLOAT16, DType.BFLOAT16)
 
 
-# ---- transposes -----------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- transposes
 
 
 def test_transposes_meet_and_cancel() -> None:
@@ -203,7 +203,7 @@ def test_matrices_become_gemm() -> None:
     ]
 
 
-# ---- fusions --------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- fusions
 
 
 def gelu_forms(a: Value) -> list[Value]:

@@ -50,7 +50,7 @@ def ops(*results: Value, level: int = 2) -> list[str]:
     return [v.op for v in after.order if v.op not in ("Param", "Constant", "Item", "ShapeVector")]
 
 
-# ---- parts ----------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- parts
 
 
 def test_parts_join_only_in_order_and_without_gaps() -> None:
@@ -77,7 +77,7 @@ def test_slices_of_symbolic_sizes_are_cut_once_where_bounds_are_counted_from_the
     assert ops(op.Slice(op.Slice(x, [-3], [9], [1]), [1], [4], [1])) == ["Slice", "Slice"]
 
 
-# ---- transposes -----------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- transposes
 
 
 def test_transposes_cancel_over_a_distance_only_where_that_pays() -> None:
@@ -103,7 +103,7 @@ def test_transposes_pass_views_and_reductions() -> None:
     assert "Transpose" not in ops(least)
 
 
-# ---- weights --------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- weights
 
 
 def test_what_becomes_part_of_a_weight_keeps_its_name_and_is_read_late() -> None:
@@ -121,7 +121,7 @@ def test_a_weight_that_others_use_is_left() -> None:
     assert "Mul" in ops(op.Mul(scaled, 2.0), op.Conv(x, weight))
 
 
-# ---- norms ----------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- norms
 
 
 def test_norms_without_a_scale_and_in_other_spellings() -> None:
@@ -159,7 +159,7 @@ def test_means_over_images_are_an_instance_norm() -> None:
     assert ops(op.Add(op.Mul(normed, number), number)) == ["InstanceNormalization"]
 
 
-# ---- activations ----------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- activations
 
 
 def test_gelus_in_every_order() -> None:
@@ -187,7 +187,7 @@ def test_activations_of_comparisons() -> None:
     assert "LeakyRelu" not in ops(op.Where(op.Less(x, 0.0), x, op.Mul(x, 0.1)))
 
 
-# ---- products, scatters, sequences ----------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------- products, scatters, sequences
 
 
 def test_einsum_is_a_product_only_where_no_axis_broadcasts() -> None:
@@ -219,7 +219,7 @@ def test_heads_beside_each_other_are_rotated_by_one_operator(heads: int) -> None
     assert found["RotaryEmbedding"] == 1 and not set(found) & {"Neg", "Slice", "Concat", "Mul"}
 
 
-# ---- models ---------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- models
 
 SMALL: dict[str, Any] = {
     "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48,

@@ -58,7 +58,7 @@ def same_on_ort(result: Value, *shapes: list[tuple[int, ...]]) -> Graph:
     return found
 
 
-# ---- weights --------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- weights
 
 
 def test_scales_of_layers_become_part_of_products() -> None:
@@ -120,7 +120,7 @@ def test_narrow_weights_stay_narrow() -> None:
     assert "Cast" in ops(after(op.MatMul(x, op.Cast(half, to=DType.FLOAT))))
 
 
-# ---- attention written out ------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- attention written out
 
 
 def written(mask: Any = None, factor: float = 0.7) -> Value:

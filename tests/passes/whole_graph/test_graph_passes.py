@@ -61,7 +61,7 @@ def inner(value: Value) -> list[str]:
     return [v.op for body in value.bodies for v in body.order if v.op not in ("Param", "Constant", "Item")]
 
 
-# ---- trim -----------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- trim
 
 
 def test_unused_scan_results_and_what_is_carried_for_nothing_are_dropped() -> None:
@@ -112,7 +112,7 @@ def test_bodies_in_bodies_are_trimmed() -> None:
     assert inner(branch) == ["Neg"]
 
 
-# ---- hoist ----------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- hoist
 
 
 def test_what_a_loop_computes_of_captures_alone_is_computed_before_it() -> None:
@@ -189,7 +189,7 @@ def test_unknown_sizes_are_not_taken_out_of_a_body_that_two_loops_share() -> Non
     assert all("NonZero" in inner(v) for v in after.order if v.op == "Loop")
 
 
-# ---- conditions -----------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- conditions
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_conditions_are_decided_in_bodies() -> None:
     assert decide(after) is after
 
 
-# ---- rules, and all together ----------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- rules, and all together
 
 
 def left(*results: Value, **ranges: Range) -> list[str]:
@@ -295,7 +295,7 @@ def test_random_graphs_are_settled_after_one_run(before: Graph) -> None:
     assert optimize(Graph(after.params, after.results, after.symbols, after.signature)) == after
 
 
-# ---- contents -------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- contents
 
 
 def blob_of(data: np.ndarray, reads: list[int], name: str = "") -> Value:
@@ -385,7 +385,7 @@ def test_bits_and_not_numbers_are_compared() -> None:
     assert blobs(share_contents(graph([u], op.Add(u, nans.copy()), op.Mul(u, nans.copy())))) == 1
 
 
-# ---- order ----------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- order
 
 
 def lopsided(depth: int, *, turned: bool = False) -> Graph:
@@ -456,7 +456,7 @@ def test_onnx_runtime_takes_the_order_that_is_foreseen(tmp_path: Any) -> None:
         assert ran == [names[i] for i in order_.executed(plan, range(len(plan.values)))]
 
 
-# ---- the page -------------------------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- the page
 
 
 def test_the_page_of_passes_names_each() -> None:

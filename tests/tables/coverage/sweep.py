@@ -109,7 +109,7 @@ def answer(worker: Worker, ready: bool, limit: float) -> Found | None:
     return None
 
 
-# ---- the file of results ----------------------------------------------------------------------------------------
+# ---------------------------------------------------------------------------------------------- the file of results
 
 
 def row_of(key: Key, found: Found, commit: str) -> dict[str, Any]:
