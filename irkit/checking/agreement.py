@@ -123,9 +123,7 @@ def count_agreeing(
     if expected is None:
         return None  # sizes that do not fit: the left side has no value, and says nothing of the right
 
-    def failed(
-        why: str, actual: tuple[np.ndarray, ...] | None = None, index: Any = None
-    ) -> Counterexample:
+    def failed(why: str, actual: tuple[np.ndarray, ...] | None = None, index: Any = None) -> Counterexample:
         case = Case(name, "numbers", why, old, new, params, names, tuple(arrays), expected, actual, index)
         return Counterexample.of(case)
 

@@ -40,7 +40,6 @@ def filled_cache(config: Any, batch: int, past: int) -> Any:
     return cache
 
 
-
 BERT = config_of(
     "BertConfig",
     vocab_size=VOCABULARY,

@@ -241,7 +241,7 @@ def test_what_users_write_is_taken_or_refused_in_words() -> None:
     x = param(X)
     assert Graph([x], [op.Relu(x)]) == Graph((x,), (op.Relu(x),))
     assert irkit.shape_vector(["batch", 4]).attribute("dims") == (irkit.symbol("batch"), 4)
-    for wrong, said in (((-1,), "a size cannot be -1"), (("n n",), "no dimension")):
+    for wrong, said in (((-1,), "a size cannot be -1"), (("n n",), "not a dimension")):
         with pytest.raises(irkit.DimensionError, match=said):
             tensor("f32", *wrong)
     with pytest.raises(TypeRuleError, match="there is no element type 'f33'"):
