@@ -13,7 +13,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tuple
@@ -75,7 +74,7 @@ def real(x: Array) -> Array:
     return wide(x) if is_float(x.dtype) or x.dtype.kind == "c" else x.astype(np.float64)
 
 
-def narrowed_to(x: Array, dtype: npt.DTypeLike) -> Array:
+def narrowed_to(x: Array, dtype: np.dtype | type[np.generic]) -> Array:
     """`x` in the element type `dtype`; floats that become integers are cut towards zero."""
     return np.asarray(x).astype(dtype, copy=False)
 
