@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
@@ -57,7 +58,7 @@ class StoredFile:
             found += more
         return found
 
-    def fill(self, buffer: np.ndarray, start: int) -> None:
+    def fill(self, buffer: Any, start: int) -> None:
         """Reads into a buffer, whole. Raises StaleError where the file was written, or is shorter than it was."""
         self.check()
         rest = memoryview(buffer)
