@@ -79,6 +79,12 @@ def main(arguments: Sequence[str]) -> int:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     cases = [case_named(name) for name in given.models] or CASES[:: given.every]
+    try:
+        from transformers.integrations.executorch import register_dynamic_cache_export_support
+
+        register_dynamic_cache_export_support()
+    except ImportError:
+        pass
     linear = (torch.nn.Linear(2, 2), (torch.ones(1, 2),))
     irkit.to_onnx(*linear, capture="direct")  # what is loaded once
     torch.export.export(*linear, strict=False)

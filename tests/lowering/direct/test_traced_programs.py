@@ -12,7 +12,7 @@ from tests.fuzz import traced_programs
 from tests.support.draws import drawn
 
 FAILED = (0, 2, 7, 10, 30, 37, 44, 55, 61, 68, 72, 103, 105, 114, 119, 144, 1002, 1011, 1023, 1094, 1220,
-          2219, 2235, 2286, 2292, 5013, 5109)  # fmt: skip
+          2219, 2235, 2286, 2292, 5013, 5109, 31446)  # fmt: skip
 """Seeds that once found a fault."""
 
 

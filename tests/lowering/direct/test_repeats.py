@@ -1,0 +1,107 @@
+"""What is taken from an operator that was met before is what would be found out anew."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sympy
+import torch
+
+import irkit
+from irkit import dims
+from irkit.errors import DimensionError
+from lowering.direct import operators
+from lowering.direct.sizes import holds
+
+
+class Layers(torch.nn.Module):
+    """Layers that differ in their weights alone, with views, a question about sizes, and a branch at size 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(4))
+        self.norm = torch.nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            heads = layer(self.norm(x)).view(x.shape[0], -1, 2, 4).transpose(1, 2)
+            causal = bool(x.shape[1] > 1)
+            x = x + torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=causal).mean(
+                1
+            ).repeat(1, 1, 2)
+        return x
+
+
+def written(x: torch.Tensor) -> torch.Tensor:
+    """Views of one tensor, each written, and read by the other."""
+    y = x.clone()
+    for i in range(3):
+        y[:, i] += 1
+        y.transpose(0, 1)[i].mul_(2)
+    return y
+
+
+def asked(x: torch.Tensor) -> torch.Tensor:
+    """The same operators under conditions that hold for some sizes only."""
+    halves = [part.squeeze(0) for part in (x[:1], x[1:2])]
+    return halves[0] + halves[1] if x.shape[0] != 1 else halves[0]
+
+
+PROGRAMS: dict[str, tuple[Callable[[], Any], tuple[int, ...], Any]] = {
+    "layers": (Layers, (2, 3, 8), ({0: "batch", 1: "seq"},)),
+    "written": (lambda: written, (3, 4), ({1: "m"},)),
+    "asked": (lambda: asked, (2, 4), ({0: "n"},)),
+    "split": (lambda: lambda x: torch.cat([p * 2 for p in x.split(2) + x.split(2)]), (4, 3), ({0: "n", 1: "m"},)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_run_that_remembers_gives_the_graph_of_one_that_does_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, shape, dynamic = PROGRAMS[name]
+    torch.manual_seed(0)
+    model, example = make(), torch.randn(shape)
+    if isinstance(model, torch.nn.Module):
+        model.eval()
+    found = irkit.to_onnx(model, (example,), dynamic_shapes=dynamic, capture="direct")
+    monkeypatch.setattr(operators, "as_met", lambda *_: None)
+    plain = irkit.to_onnx(model, (example,), dynamic_shapes=dynamic, capture="direct")
+    assert str(found.graph) == str(plain.graph)
+    assert found.report.guards == plain.report.guards
+    assert found.report.dims == plain.report.dims
+
+
+def by_sympy(expr: Any, sizes: dict[str, int]) -> bool | None:
+    """What sympy says of a condition at sizes."""
+    if any(s.name not in sizes for s in expr.free_symbols):
+        return None
+    try:
+        found = expr.xreplace({s: sympy.Integer(sizes[s.name]) for s in expr.free_symbols}).doit()
+    except (DimensionError, TypeError, ZeroDivisionError):
+        return None
+    return bool(found) if found in (sympy.true, sympy.false) else None
+
+
+def test_conditions_on_integers_hold_where_sympy_says_so() -> None:
+    rng = random.Random(0)
+    symbols: list[Any] = [dims.symbol("a"), dims.symbol("b"), dims.symbol("u0", signed=True)]
+    binary: list[Callable[[Any, Any], Any]] = [
+        lambda x, y: x + y, lambda x, y: x * y, dims.Mod, dims.FloorDiv, dims.Min, dims.Max,
+    ]  # fmt: skip
+    relations: list[Any] = [sympy.Eq, sympy.Ne, sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge]
+
+    def drawn(depth: int) -> Any:
+        if depth == 0:
+            return rng.choice([*symbols, sympy.Integer(rng.randint(1, 9))])
+        return rng.choice(binary)(drawn(depth - 1), drawn(depth - 1))
+
+    for _ in range(300):
+        try:
+            one, two = (rng.choice(relations)(drawn(rng.randint(0, 2)), drawn(1)) for _ in range(2))
+        except DimensionError:
+            continue  # a quotient by what always is 0
+        expr = rng.choice([sympy.And(one, two), sympy.Or(one, sympy.Not(two)), one])
+        sizes = {"a": rng.randint(0, 6), "b": rng.randint(0, 6), "u0": rng.randint(-3, 4)}
+        assert holds(expr, sizes) is by_sympy(expr, sizes), (expr, sizes)
