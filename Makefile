@@ -15,6 +15,7 @@
 #   make fuzz-optimized  ONNX Runtime's default optimizations on against off, on what irkit writes, for FUZZ_SECONDS
 #   make exact-rules  rules that keep every bit, at the ends of the floats, on 200 instances each   (minutes)
 #   make fuzz-conditions  a thousand random programs that state conditions on their data, each against eager   (ten minutes)
+#   make fuzz-sizes  torch's database of operators at sizes 0 and 1, each against eager   (ten minutes for 2,000 draws)
 #   make fuzz-io   100,000 damaged files, texts, lines and arguments at every entrance   (ten minutes)
 #   make coverage  docs/measured/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on,
 #                  "--capture direct" measures direct capture into build/coverage_direct.jsonl, without the page)
@@ -39,13 +40,13 @@ FUZZ_SECONDS ?= 1800
 TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
 
 # One thread for each of the two test workers; property tests draw the same examples every time.
-test test-shuffled test-coverage coverage sweep fuzz-optimized fuzz-conditions exact-rules fuzz-traced: export OMP_NUM_THREADS ?= 1
+test test-shuffled test-coverage coverage sweep fuzz-optimized fuzz-conditions exact-rules fuzz-traced fuzz-sizes: export OMP_NUM_THREADS ?= 1
 test test-shuffled test-coverage: export HYPOTHESIS_PROFILE ?= ci
 # Models are built from their configuration classes: nothing is fetched from a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test test-shuffled sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions
+.PHONY: demo test test-shuffled sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions fuzz-sizes
 
 install: $(READY)
 
@@ -131,6 +132,9 @@ exact-rules: $(READY)
 
 fuzz-conditions: $(READY)
 	$(BIN)/python -m tests.fuzz.conditions $(CONDITIONS_ARGS)
+
+fuzz-sizes: $(READY)
+	$(BIN)/python -m tests.fuzz.small_sizes $(SIZES_ARGS)
 
 fuzz-io: $(READY)
 	$(BIN)/python -m tests.fuzz.entrances $(FUZZ_ARGS)

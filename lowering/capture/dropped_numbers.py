@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
@@ -70,9 +69,8 @@ def dropped_numbers(
             found.append(Dropped(names, text, number, line_of_node(nodes[0]), len(symbols)))
         else:
             told += symbols
-    # A number that something still needs is asserted of the symbol that it has by now.
-    equal = [(s, sympy.Eq(sympy.Symbol(s, integer=True), settled[s])) for s in told]
-    return tuple(found), tuple(Guard(expr, f"{s} == {settled[s]}", kind="assertion") for s, expr in equal)
+    # Only text: in a program that torch has read, a symbol of that name may stand for another number.
+    return tuple(found), tuple(Guard(None, f"{s} == {settled[s]}", kind="assertion") for s in told)
 
 
 def without_kept(program: ExportedProgram, settled: Mapping[str, int]) -> dict[str, int]:
@@ -81,7 +79,7 @@ def without_kept(program: ExportedProgram, settled: Mapping[str, int]) -> dict[s
     found = dict(settled)
     for node in program.graph.nodes if settled else ():
         recorded = node.meta.get("val")
-        if node.target is torch.ops.aten.item.default and type(recorded) is int:
+        if node.target in (torch.ops.aten.item.default, torch.sym_ite) and type(recorded) is int:
             found.pop(next((s for s, n in found.items() if n == recorded), ""), None)
     return found
 

@@ -8,6 +8,7 @@ from typing import Any
 from irkit.build import const, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
+from lowering.aten.reduction.loss import has_no_class, has_no_item
 from lowering.fold.scope import Check
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import binders, ints
@@ -16,7 +17,8 @@ from passes.legal.runtime.division import is_kept_off, is_size
 ARANGE = "aten::arange"
 DIVISIONS = frozenset(f"aten::{name}" for name in "div divide floor_divide true_divide remainder fmod __mod__".split())
 GROUPED = frozenset(("aten::_grouped_mm", "transformers::grouped_mm_fallback"))
-ASSERTING = DIVISIONS | GROUPED | {ARANGE}
+LOSSES = frozenset(f"aten::{name}" for name in "cross_entropy_loss nll_loss nll_loss_nd nll_loss2d".split())
+ASSERTING = DIVISIONS | GROUPED | LOSSES | {ARANGE}
 """The operators that assert something of what their operands hold."""
 
 
@@ -26,6 +28,8 @@ def asserted_conditions(
     """The conditions on the operands of a call of one of ASSERTING, asked in this line of the model."""
     if name == ARANGE:
         yield from bounds_asserted(args, line)
+    elif name in LOSSES:
+        yield from items_ignored(args[0], args[1], args[4] if len(args) > 4 else kwargs.get("ignore_index", -100), line)
     elif name in GROUPED:
         yield from ends_asserted(line, *args, **kwargs)
     elif isinstance(result, Value) and result.dtype.is_integer:
@@ -42,6 +46,13 @@ def bounds_asserted(args: Sequence[Any], line: str) -> Iterator[Check]:
     leads = op.GreaterOrEqual(op.Mul(op.Sub(last, first), op.Sign(gap)), scalar(0, DType.DOUBLE))
     holds = op.And(leads, op.Greater(op.Abs(gap), scalar(0, DType.DOUBLE)))
     yield Check(holds, "the step of arange leads from its start to its end", line)
+
+
+def items_ignored(scores: Value, target: Value, ignored: int, line: str) -> Iterator[Check]:
+    """What a loss asserts where there is no class: that every item is ignored."""
+    if not target.dtype.is_float and has_no_class(scores) and not has_no_item(target):
+        others = op.ReduceSum(cast(op.Not(op.Equal(target, scalar(ignored, target.dtype))), DType.INT64), keepdims=0)
+        yield Check(op.Equal(others, const(0, "i64")), "there is no class, and no item names one", line)
 
 
 def ends_asserted(line: str, rows: Value, matrices: Value, offs: Value | None = None, *_: Any) -> Iterator[Check]:

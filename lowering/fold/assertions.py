@@ -95,6 +95,14 @@ def said(scope: Scope, condition: Any, line: str) -> Check:
     return Check(expr, text_of(scope, expr, str(expr)), line)
 
 
+def said_of_data(scope: Scope, condition_: Any, line: str) -> Check:
+    """The same, asked of the numbers themselves: a size that a result tells is 0 where the number is below it."""
+    own = [scope.sizes.symbol(s) for s in condition_.free_symbols]
+    seen = {s: as_seen(scope, s) for s in own if s in scope.binders and is_unbacked(s.name)}
+    value = condition(scope, condition_, Origin(source=line, target="assert"), seen)
+    return Check(value, text_of(scope, condition_, str(condition_)), line)
+
+
 def text_of(scope: Scope, expr: Any, otherwise: str) -> str:
     """A condition as text that can be checked anywhere; else as it was said."""
     try:

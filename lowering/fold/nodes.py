@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
@@ -20,7 +21,7 @@ from lowering.capture.guards.assumed import taken_for_granted
 from lowering.errors import LoweringError, MissingConverters
 from lowering.fold import control, storage
 from lowering.fold.asserted_operands import ARANGE, ASSERTING, asserted_conditions
-from lowering.fold.assertions import note
+from lowering.fold.assertions import note, said_of_data
 from lowering.fold.complex_registry import has_converter
 from lowering.fold.control import Inlined
 from lowering.fold.convert import convert
@@ -29,7 +30,7 @@ from lowering.fold.decompose import can_decompose
 from lowering.fold.mutation import call_inplace, call_norm, view, view_of_several
 from lowering.fold.registry import operator_of, writing_operator
 from lowering.fold.scope import Options, Scope, hold, read_arguments, settle_result, tensor_constant
-from lowering.records.sizes import Sizes, truth_symbol
+from lowering.records.sizes import Sizes, is_unbacked, truth_symbol
 from lowering.records.source_lines import source_of
 from lowering.records.torch_internals import C, HigherOrderOperator, OpOverload
 from lowering.records.types import type_of
@@ -263,7 +264,22 @@ def call_operator(scope: Scope, node: Node) -> None:
     name = name_of_operator(node.target)
     if name in ASSERTING:
         scope.checks.extend(asserted_conditions(name, args, kwargs, result, source_of(node)))
+    if name == ARANGE:
+        scope.checks.extend(said_of_data(scope, relation, source_of(node)) for relation in order_of_bounds(node))
     hold(scope, node, result)
+
+
+def order_of_bounds(node: Node) -> Iterator[Any]:
+    """The same of integers out of data, which torch knows by symbols: the relation over these."""
+    recorded = [each.meta.get("val") if isinstance(each, Node) else each for each in node.args[:3]]
+    bounds = [each.node.expr if isinstance(each, torch.SymInt) else each for each in recorded]
+    if not all(type(each) is int or isinstance(each, sympy.Expr) for each in bounds):
+        return
+    start, end, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    ofdata = {s.name for each in (start, end) for s in getattr(each, "free_symbols", ()) if is_unbacked(s.name)}
+    if ofdata and type(step) is int:
+        relation = sympy.Ge(end, start) if step > 0 else sympy.Le(end, start)
+        yield from (relation,) if relation not in (sympy.true, sympy.false) else ()
 
 
 def with_numbers(node: Node, args: Any, kwargs: Any, expected: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

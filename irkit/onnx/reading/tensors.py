@@ -137,6 +137,8 @@ def external_blob(
     if length != expected:
         raise LoadError(f"{where} says that it has {length} bytes, where its shape and type say {expected}")
     location = entries.get("location", "")
+    if not isinstance(location, str):  # what is no UTF-8, protobuf gives as bytes
+        raise LoadError(f"{where} has its content in {location!r}, which is no text")
     file = files.file(location, where)
     if offset + length > file.size:
         raise LoadError(f"{where} ends at byte {offset + length} of {location!r}, which has {file.size}")

@@ -15,7 +15,7 @@ from lowering.aten.elementwise.compare import aten_eq
 from lowering.aten.normalization.norm import aten_pairwise_distance
 from lowering.tensors.pieces import mean, reduce_loss, total
 from lowering.tensors.promotion import cast, floating_all, promote, scalar, to_float
-from lowering.tensors.shaping import flat, iota, reshape, squeeze, unsqueeze
+from lowering.tensors.shaping import expand, flat, iota, reshape, squeeze, unsqueeze
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -124,12 +124,31 @@ def aten_nll_loss(
 
     self: (c,), (n, c) or (n, c, *); target: without the axis of c, indices of classes.
     """
+    if has_no_class(self) and not has_no_item(target):
+        return of_ignored(self, target, reduction)
     lone = self.rank == 1
     x, t = (unsqueeze(self, 0), unsqueeze(target, 0)) if lone else (self, target)
     made = op.NegativeLogLikelihoodLoss(
         x, classes(t), weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction]
     )
     return squeeze(made, 0) if lone and reduction == 0 else made
+
+
+def has_no_class(x: Value) -> bool:
+    """True for scores of which there certainly are none."""
+    size = x.shape[min(1, x.rank - 1)]
+    return type(size) is int and size == 0
+
+
+def has_no_item(target: Value) -> bool:
+    """True where nothing is scored."""
+    return 0 in target.shape
+
+
+def of_ignored(x: Value, target: Value, reduction: int) -> Value:
+    """The loss where there is no class, and so every item is ignored: 0 of each, and their mean is that of none"""
+    nothing = expand(number(x, 0), target.shape)
+    return nothing if reduction == 0 else number(x, 0.0 if reduction == 2 else np.nan)
 
 
 def classes(target: Value) -> Value:
@@ -165,6 +184,11 @@ def aten_cross_entropy_loss(
     """
     lone = self.rank == 1
     x, t = (unsqueeze(self, 0), unsqueeze(target, 0)) if lone else (self, target)
+    if not target.dtype.is_float and has_no_class(self) and not has_no_item(target):
+        loss = of_ignored(self, target, reduction)
+        return (
+            op.Add(loss, number(loss, np.nan)) if label_smoothing else loss
+        )  # a share of each class, of which none is
     if target.dtype.is_float:
         shares = of_probabilities(x, t, weight, label_smoothing)
         loss = op.Neg(total(shares, [1]) if reduction == 0 else total(shares))

@@ -18,6 +18,7 @@ _RESIZES = ("aten::upsample_", "aten::_upsample_")
 _SAMPLERS = ("aten::grid_sampler",)
 _LOSSES = frozenset(("aten::cross_entropy_loss", "aten::nll_loss", "aten::nll_loss_nd", "aten::nll_loss_forward"))
 _CONVOLUTIONS = ("aten::conv",)
+_ADAPTIVE = ("aten::adaptive_avg_pool", "aten::_adaptive_avg_pool", "aten::adaptive_max_pool")
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
 
 
@@ -46,18 +47,44 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from place_within(node, recorded)
     elif name in _CHOICES:
         yield from something_to_choose(node, recorded, name == "aten::mode")
-    elif name == "aten::ctc_loss":
-        for size in recorded.shape:
-            yield from of_sizes(unsigned(expression(size)) >= 1)
     elif name.startswith(_CONVOLUTIONS):
         yield from something_to_weigh(node)
     elif name.startswith(_RESIZES):
         yield from something_to_resize(node, recorded)
     elif name in _LOSSES:
         yield from some_class(node, recorded)
-    elif name.startswith(_SAMPLERS):
+    else:
+        yield from something_there(name, node, recorded)
+
+
+def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The conditions that an operand has elements, or some of its dimensions, without which eager refuses."""
+    if name.startswith(_SAMPLERS):
         for size in dict.fromkeys(map(expression, recorded.shape[2:])):
             yield from of_sizes(unsigned(size) >= 1)
+    elif name == "aten::ctc_loss":
+        for size in recorded.shape:
+            yield from of_sizes(unsigned(expression(size)) >= 1)
+        yield from frames_enough(node, recorded)
+    elif name.startswith(_ADAPTIVE):
+        for size in dict.fromkeys(map(expression, recorded.shape[1:])):
+            yield from of_sizes(unsigned(size) >= 1)
+    elif name == "aten::bincount" and len(node.args) > 1 and isinstance(node.args[1], Node):
+        # Of nothing, torch counts in integers whatever the weights are.
+        yield from of_sizes(unsigned(expression(recorded.shape[0])) >= 1) if is_dynamic(recorded) else ()
+
+
+def is_dynamic(recorded: torch.Tensor) -> bool:
+    """Whether some size of a recorded tensor varies."""
+    return any(isinstance(size, torch.SymInt) for size in recorded.shape)
+
+
+def frames_enough(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
+    """The condition that there are as many frames as the longest of the lengths, where these are numbers."""
+    lengths = node.args[2] if len(node.args) > 2 else None
+    if isinstance(lengths, list | tuple) and lengths and all(type(each) is int for each in lengths):
+        most = max(each for each in lengths if type(each) is int)
+        yield from of_sizes(unsigned(expression(recorded.shape[0])) >= most)
 
 
 def something_to_weigh(node: Node) -> Iterator[Any]:

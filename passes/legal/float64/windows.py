@@ -54,14 +54,18 @@ def axes_of_windows(value: Value, kernel: tuple[Dim, ...]) -> list[Axis] | None:
     return [Axis(*row) for row in rows]
 
 
+LONGEST = 1 << 16
+"""A progression of more numbers is left to the runtime: a file may state any size."""
+
+
 def progression(m: Match, count: Dim, step: int, *binders: Value) -> Value | None:
     """0, step, 2 * step, ...: so many numbers; None where the count is not bound."""
-    if type(count) is int:
+    if type(count) is int and count <= LONGEST:
         return const(np.arange(count, dtype=np.int64) * step)
     sources = bound_by(*binders)
     if not is_known((count,)) or not is_bound(m, (count,), sources):
         return None
-    numbers = op.Range(0, sizes_value(m, (count,), 0, sources), 1)
+    numbers = op.Range(0, count if type(count) is int else sizes_value(m, (count,), 0, sources), 1)
     return numbers if step == 1 else op.Mul(numbers, np.int64(step))
 
 

@@ -251,6 +251,19 @@ def test_a_number_that_is_kept_is_not_taken_for_a_dropped_one(tmp_path: Path) ->
         program(torch.ones(6), FEWER)
 
 
+def test_arange_of_a_number_below_0_is_refused() -> None:
+    def counted(numbers: Any) -> Any:
+        return torch.arange(numbers[0].item()), torch.arange(2, numbers[1].item(), 3)
+
+    program = irkit.to_onnx(counted, (torch.tensor([2, 4]),))
+    torch.testing.assert_close(program(torch.tensor([0, 9])), counted(torch.tensor([0, 9])))
+    for wrong in (torch.tensor([-1, 4]), torch.tensor([2, 1])):
+        with pytest.raises(RuntimeError):
+            counted(wrong)
+        with pytest.raises(irkit.ContractError):
+            program(wrong)
+
+
 def test_a_bound_beyond_64_bits_always_holds() -> None:
     """torch adds to the largest number of rows that there may be."""
 

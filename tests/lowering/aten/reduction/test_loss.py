@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import irkit
 from tests.lowering.aten.oracle import check, check_all, module_cases, op_cases
 
 OPS = [
@@ -75,3 +76,18 @@ def test_totals_of_weights(reduction: int) -> None:
     """The second result of core ATen's nll_loss_forward."""
     x, labels, weight = torch.randn(4, 3), torch.tensor([1, 0, 2, 1]), torch.rand(3)
     check(lambda x, t, w: torch.ops.aten.nll_loss_forward(x, t, w, reduction, 1), x, labels, weight)
+
+
+@pytest.mark.parametrize("reduction", ("none", "mean", "sum"))
+@pytest.mark.parametrize("smoothing", (0.0, 0.1))
+def test_of_no_classes_every_item_is_ignored(reduction: str, smoothing: float) -> None:
+    def loss(x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(x, target, reduction=reduction, label_smoothing=smoothing)
+
+    x, ignored = torch.zeros(2, 0), torch.full((2,), -100)
+    program = irkit.to_onnx(loss, (x, ignored))
+    torch.testing.assert_close(program(x, ignored), loss(x, ignored), equal_nan=True)
+    with pytest.raises(IndexError):
+        loss(x, ignored * 0)
+    with pytest.raises(irkit.ContractError, match="there is no class"):
+        program(x, ignored * 0)

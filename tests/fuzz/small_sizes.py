@@ -1,0 +1,154 @@
+"""torch's database of operators at sizes 0 and 1, each against eager: what eager refuses is refused, the rest is equal.
+
+A sample of an operator is drawn, one of its sizes, and 0 or 1 in its place: all dimensions of that size are cut. The
+operator is exported at the small size itself, or at the sample's with that size as a dimension which varies. What eager
+refuses must be refused, at export or at the call; what it answers must be answered alike, or refused by a condition of
+the contract; ONNX Runtime is never what refuses. `make fuzz-sizes` draws thousands.
+
+    python -m tests.fuzz.small_sizes 2000 --seed 7
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+import torch
+from torch.utils import _pytree as pytree
+
+import irkit
+from irkit.checking.comparison import compare
+from irkit.errors import EvaluateError, IrkitError
+from lowering.records.types import array_of
+from tests.lowering.aten.oracle import OPS
+from tests.support.optimized_torch import NAMES, samples
+from tests.tables.coverage.measure import DTYPES, Key, clones
+
+BACKEND = "MKL FFT error"
+"""What oneMKL says of transforms of no rows, which torch's own shapes and its other backends allow: no refusal."""
+EAGER_ERRS = frozenset(("nn.functional.scaled_dot_product_attention",))
+"""Operators that lose a dimension in eager where a size is 0: torch's meta kernels, and so what is traced, keep it."""
+
+KINDS = ("float32", "float32", "int64", "bool")
+
+
+@attrs.frozen
+class Drawn:
+    """A sample, its arguments at the small size, and the axes of each argument that were cut."""
+
+    text: str
+    case: Any
+    small: tuple[Any, ...]
+    axes: tuple[tuple[int, ...], ...]
+    varies: bool
+
+
+def drawn(seed: int) -> Drawn | None:
+    """What a seed draws; None where the operator has no sample with a size above 1."""
+    rng = random.Random(seed)
+    name = rng.choice(NAMES)
+    least = int(name in EAGER_ERRS)
+    kinds = [k for k in KINDS if k in DTYPES and DTYPES[k] in OPS[name].dtypes]
+    if not kinds:
+        return None
+    kind = rng.choice(kinds)
+    torch.manual_seed(0)
+    found = samples(Key(name, kind, "static"))
+    if not found:
+        return None
+    case = rng.choice(found)
+    sizes = sorted({size for arg in case.args if isinstance(arg, torch.Tensor) for size in arg.shape if size > 1})
+    if not sizes:
+        return None
+    size, new, varies = rng.choice(sizes), max(rng.randrange(2), least), rng.random() < 0.5
+    axes = tuple(
+        tuple(i for i, n in enumerate(arg.shape) if n == size) if isinstance(arg, torch.Tensor) else ()
+        for arg in case.args
+    )
+    small = tuple(cut(arg, each, new) for arg, each in zip(case.args, axes, strict=True))
+    how = "as a dimension" if varies else "fixed"
+    return Drawn(f"seed {seed}: {name} {kind}, {size} -> {new} {how}", case, small, axes, varies)
+
+
+def cut(arg: Any, axes: Sequence[int], size: int) -> Any:
+    """An argument of which some axes keep their first element, or none."""
+    for axis in axes:
+        arg = arg.narrow(axis, 0, size)
+    return arg.clone() if axes else arg
+
+
+def fault(found: Drawn, tally: Counter[str]) -> str:
+    """What is wrong with a draw; empty where nothing is."""
+    model = found.case.model.eval()
+    try:
+        torch.manual_seed(0)
+        expected = [array_of(part) for part in leaves(model(*clones(found.small)))]
+    except Exception as error:  # torch refuses in every class of errors
+        if str(error).startswith(BACKEND):
+            return ""
+        expected, refused = None, error
+    else:
+        refused = None
+    names = tuple(dict.fromkeys(axes, "size") for axes in found.axes) if found.varies else None
+    try:
+        program = irkit.to_onnx(model, clones(found.case.args if found.varies else found.small), dynamic_shapes=names)
+    except IrkitError:
+        tally["both refuse" if refused else "not exported"] += 1
+        return ""
+    try:
+        given = [array_of(part) for part in leaves(program(*clones(found.small)))]
+    except EvaluateError as error:
+        tally["refused by the runtime"] += 1
+        return "" if refused else f"ONNX Runtime refuses what eager takes: {str(error)[:300]}"
+    except IrkitError:
+        tally["both refuse" if refused else "refused by the contract"] += 1
+        return ""
+    if expected is None:
+        tally["eager alone refuses"] += 1
+        return f"answers {[part.shape for part in given]} where eager says: {str(refused)[:200]}"
+    tally["both answer"] += 1
+    wrong = compare(expected, given, rtol=1e-4, atol=1e-5)
+    return f"answers something else: {wrong}" if wrong is not None else ""
+
+
+def leaves(result: Any) -> list[torch.Tensor]:
+    """The tensors of a result; a number as one."""
+    return [torch.as_tensor(part) for part in pytree.tree_leaves(result)]
+
+
+def faults(seeds: Sequence[int], tally: Counter[str]) -> Iterator[str]:
+    """What is wrong at each seed."""
+    for seed in seeds:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = drawn(seed)
+            wrong = "" if found is None else fault(found, tally)
+        if found is not None and wrong:
+            yield f"{found.text}: {wrong}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Draws as many as asked for, and prints what is wrong; 1 where something is."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int, nargs="?", default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args(arguments)
+    logging.disable(logging.CRITICAL)
+    tally: Counter[str] = Counter()
+    wrong = 0
+    for text in faults(range(given.seed, given.seed + given.count), tally):
+        wrong += 1
+        print(text, flush=True)
+    print(f"{given.count} draws, {wrong} wrong; {dict(tally)}")
+    return min(wrong, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
