@@ -20,7 +20,7 @@ from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_va
 from passes.analysis.questions import axes_of, is_known, number, operand, vector
 from passes.analysis.reach import LEAST, may_be_blind
 from passes.legal.runtime import draws, int64
-from passes.legal.runtime.images import affine_grid, mean_variance_normalization
+from passes.legal.runtime.images import affine_grid, global_lp_pool, mean_variance_normalization
 from passes.legal.runtime.int64 import is_confused
 from passes.legal.runtime.neighbours import max_unpool
 from passes.legal.runtime.refusals import (
@@ -269,19 +269,6 @@ def group_normalization(m: Match, value: Value) -> Value | None:
         return None
     axes = vector(range(1, x.rank - 1))
     return op.Add(op.Mul(flat, op.Unsqueeze(scale, axes)), op.Unsqueeze(bias, axes))
-
-
-def global_lp_pool(m: Match, value: Value) -> Any:
-    """(sum |x| ** p) ** (1 / p) over all but batch and channels"""
-    x, power = value.inputs[0], attribute_of(value, "p")
-    if x is None:
-        return None
-    if x.rank == 2:  # a reduction over no axes would be one over all
-        return op.Abs(x)
-    axes = vector(range(2, x.rank))
-    if power in (1, 2):
-        return call(f"ReduceL{power}", [x, axes])
-    return op.Pow(op.ReduceSum(op.Pow(op.Abs(x), number(x, power)), axes), number(x, 1 / power))
 
 
 def mean(m: Match, value: Value) -> Value:

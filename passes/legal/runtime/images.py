@@ -1,10 +1,13 @@
-"""Grids and norms of images of which ONNX Runtime's kernels err where there is one place, or one number throughout."""
+"""Grids, norms and pools of images by others, where ONNX Runtime has no kernel, or one that errs: where there is one
+place, or one number throughout."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from irkit.build import const, op
+from irkit.build import call, const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.pattern import attribute_of
@@ -59,3 +62,16 @@ def mean_variance_normalization(m: Match, value: Value) -> Value | None:
     centred = op.Sub(x, op.ReduceMean(x, over))
     spread = op.Sqrt(op.ReduceMean(op.Mul(centred, centred), over))
     return op.Div(centred, op.Add(spread, number(x, 1e-9)))
+
+
+def global_lp_pool(m: Match, value: Value) -> Any:
+    """(sum |x| ** p) ** (1 / p) over all but batch and channels"""
+    x, power = value.inputs[0], attribute_of(value, "p")
+    if x is None:
+        return None
+    if x.rank == 2:  # a reduction over no axes would be one over all
+        return op.Abs(x)
+    axes = vector(range(2, x.rank))
+    if power in (1, 2):
+        return call(f"ReduceL{power}", [x, axes])
+    return op.Pow(op.ReduceSum(op.Pow(op.Abs(x), number(x, power)), axes), number(x, 1 / power))
