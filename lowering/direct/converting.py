@@ -182,6 +182,10 @@ def converted(
                 return with_known_sizes(made, expected) if func._schema.name in KNOWN else made
             except Unsupported as declined:
                 reason = str(declined)
+            except (AttributeError, TypeError, ValueError) as refused:
+                if not tracer.scope.numbers:
+                    raise
+                reason = f"it takes no number out of data: {refused}"
     function = decomposition_of(target)
     if function is None or tracer.options.strict:
         raise LoweringError(f"{func} cannot be lowered ({reason})", hint="hand a converter in")

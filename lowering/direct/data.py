@@ -119,7 +119,13 @@ def nothing(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str,
     """What computes nothing."""
 
 
+def natively(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What torch itself makes of a call that meets no tensor."""
+    return func(*args, **kwargs)
+
+
 DATA = {
+    **dict.fromkeys((f"profiler::_record_function_{each}" for each in ("enter", "enter_new", "exit")), natively),
     "aten::item": item, "aten::_local_scalar_dense": item, "aten::is_nonzero": is_true, "aten::equal": equal,
     "aten::allclose": close,
     "aten::_assert_async": asserted, "aten::_assert_scalar": asserted_number, "aten::sym_constrain_range": in_range,

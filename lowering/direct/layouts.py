@@ -12,14 +12,14 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from irkit import dims
 from lowering.direct.points import allowed, laid_out
-from lowering.direct.requirements import REFUSED, number
+from lowering.direct.requirements import REFUSED, number, plain_number
 from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
 
 
-def strides_of(handle: Handle) -> tuple[dims.Dim, ...]:
+def strides_of(tracer: Tracer, handle: Handle) -> tuple[dims.Dim, ...]:
     """The strides of a tensor: products of its sizes where it is dense, numbers where no size varies.
 
     Raises LoweringError for a tensor that is neither.
@@ -27,7 +27,7 @@ def strides_of(handle: Handle) -> tuple[dims.Dim, ...]:
     shape, sizes, strides = handle.value.shape, handle.twin.shape, handle.twin.stride()
     if dims.are_numbers(handle.memory.content.shape):
         return tuple(strides)
-    if is_part(handle):
+    if is_part(tracer, handle):
         raise LoweringError(
             "the model asks for the strides of a part of a tensor whose sizes vary",
             hint="call clone() before it, or use capture='torch.export'",
@@ -48,19 +48,23 @@ def strides_of(handle: Handle) -> tuple[dims.Dim, ...]:
     return tuple(found[axis] for axis in range(len(sizes)))
 
 
-def is_part(handle: Handle) -> bool:
+def is_part(tracer: Tracer, handle: Handle) -> bool:
     """Whether a tensor is a part of another whose sizes vary, so that these tell how it is laid out."""
     whole = handle.memory.content.shape
     if not handle.lenses or (dims.are_numbers(whole) and dims.are_numbers(handle.value.shape)):
         return False
-    return dims.same(dims.product(handle.value.shape), dims.product(whole)) is not True
+    one, other = dims.product(handle.value.shape), dims.product(whole)
+    if dims.same(one, other) is True:
+        return False
+    points = (tracer.asked.hints, {**tracer.asked.hints, **tracer.others})
+    return any(plain_number(one, point) != plain_number(other, point) for point in points)
 
 
 def stride(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """stride(x), stride(x, dim), asked by torch itself; where sizes do not tell, as if all lay in order"""
     handle = tracer.handle(args[0])
     try:
-        told = strides_of(handle)
+        told = strides_of(tracer, handle)
     except LoweringError:
         shape = handle.value.shape
         told = tuple(dims.product(shape[axis + 1 :]) for axis in range(len(shape)))
@@ -88,38 +92,62 @@ def offset(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
     return found
 
 
-def refuse_part(handle: Handle) -> None:
-    """Raises LoweringError for a tensor whose layout hangs on sizes that vary."""
-    if is_part(handle):
-        raise LoweringError(
-            "the model asks for the layout of a part of a tensor whose sizes vary",
-            hint="call contiguous() without asking, or use capture='torch.export'",
-        )
-
-
 def contiguous_to_all(tracer: Tracer, handle: Handle, memory_format: torch.memory_format) -> None:
-    """Keeps that sizes are such that a tensor lies in order, or does not, as in the example.
-
-    Raises LoweringError for a part of a tensor.
-    """
-    refuse_part(handle)
-    shape = handle.value.shape
-
-    def in_order(sizes: Mapping[str, Any]) -> bool:
-        found = laid_out(handle.twin, [number(d, sizes) for d in shape])
-        return found.is_contiguous(memory_format=memory_format)
-
-    keep_answer(tracer, shape, in_order)
+    """Keeps that sizes are such that a tensor lies in order, or does not, as in the example."""
+    keep_answer(
+        tracer, handle, lambda sizes: replayed(tracer, handle, sizes).is_contiguous(memory_format=memory_format)
+    )
 
 
-def keep_answer(tracer: Tracer, shape: Sequence[dims.Dim], question: Callable[[Mapping[str, Any]], Any]) -> None:
+def settle_sharing(tracer: Tracer, of: Handle, made: Any) -> None:
+    """Keeps that sizes are such that what an operator makes of a tensor shares its memory, or does not, as in the
+    example."""
+
+    def shares(sizes: Mapping[str, Any]) -> bool:
+        base = replayed(tracer, of, sizes)
+        found = carried_out(tracer, made, sizes, of, base)
+        return found.untyped_storage()._cdata == base.untyped_storage()._cdata
+
+    keep_answer(tracer, of, shares)
+
+
+def replayed(tracer: Tracer, handle: Handle, sizes: Mapping[str, Any]) -> torch.Tensor:
+    """A tensor on the meta device for other sizes of the names, laid out as the views of the model lay it."""
+    if handle.made is None:
+        return laid_out(handle.twin, [number(d, sizes) for d in handle.value.shape])
+    return carried_out(tracer, handle.made, sizes)
+
+
+def carried_out(
+    tracer: Tracer, made: Any, sizes: Mapping[str, Any], of: Handle | None = None, base: torch.Tensor | None = None
+) -> torch.Tensor:
+    """What an operator gives for other sizes of the names; `base` stands for the tensor of a handle."""
+    func, args, kwargs, index = made
+
+    def resized(each: Any) -> Any:
+        if isinstance(each, Handle):
+            return base if each is of and base is not None else replayed(tracer, each, sizes)
+        if isinstance(each, torch.SymInt):
+            return plain_number(dim_of(each), sizes)
+        return type(each)(map(resized, each)) if isinstance(each, list | tuple) else each
+
+    found = func(*map(resized, args), **{name: resized(each) for name, each in kwargs.items()})
+    return found if index is None else found[index]
+
+
+def keep_answer(tracer: Tracer, handle: Handle, question: Callable[[Mapping[str, Any]], Any]) -> None:
     """Keeps what changes the answer to a question about the layout of a tensor: the sizes 0 and 1, or others than such
-    of the example."""
-    asked = tracer.asked
+    of the example. Raises LoweringError where other sizes change it."""
+    asked, shape = tracer.asked, (*handle.value.shape, *handle.memory.content.shape)
     names = dict.fromkeys(s.name for d in shape for s in dims.symbols_of(d) if s.name in asked.hints)
     answer = question(asked.hints)
     if names and question({**asked.hints, **tracer.others}) != answer:
-        small_ones = [name for name in names if asked.hints[name] < 2] or names
+        small_ones = [name for name in names if asked.hints[name] < 2]
+        if not small_ones:
+            raise LoweringError(
+                "sizes that vary tell whether a part of a tensor lies in order, or shares the memory of another",
+                source=tracer.line(), hint="clone() what reshape or contiguous makes of a part of a tensor",
+            )  # fmt: skip
         for name in small_ones:
             asked.condition(sympy.Eq(dims.symbol(name), asked.hints[name]), True)
     some = list(names)[:MOST]
@@ -144,7 +172,7 @@ def strides_to_all(tracer: Tracer, handle: Handle) -> None:
 
     Raises LoweringError for a tensor whose strides sizes do not tell.
     """
-    strides_of(handle)
+    strides_of(tracer, handle)
     for size, step in zip(handle.value.shape, handle.twin.stride(), strict=True):
         if type(size) is not int:
             least = 2 if step == 0 else 1
@@ -173,6 +201,14 @@ def strided(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str,
     kept as a condition; raises LoweringError elsewhere: of a view it would see what the view does not."""
     handle = tracer.handle(args[0])
     whole = handle.twin.numel() * handle.twin.element_size() == handle.twin.untyped_storage().nbytes()
+    base, memory = handle.memory.twin, handle.memory
+    looked_through = base is not None and base is not handle.twin and base.is_contiguous()
+    if base is not None and looked_through and (not whole or not handle.twin.is_contiguous()):
+        content = memory.content  # of a view, what it is a view of is looked at
+        again = tracer.shown(Handle(base, memory, (), content, memory.version, "base"))
+        begin = args[3] if len(args) > 3 else kwargs.get("storage_offset")
+        with tracer.resumed():
+            return func(again, args[1], args[2], handle.twin.storage_offset() if begin is None else begin)
     if not whole or not handle.twin.is_contiguous():
         raise LoweringError(
             "as_strided of a view, or of elements that lie in no order", source=tracer.line(),

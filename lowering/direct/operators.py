@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,10 +31,10 @@ from lowering.direct.converting import (
 )
 from lowering.direct.data import DATA, nothing
 from lowering.direct.expected import BAGS, KNOWN
-from lowering.direct.layouts import QUESTIONS, is_part
+from lowering.direct.layouts import QUESTIONS, settle_sharing
 from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of
 from lowering.direct.requirements import require, require_again, require_broadcast, require_masks
-from lowering.direct.tensors import Traced
+from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
 from lowering.direct.writes import MAYBE_COPIES, as_shown, batch_norm, lens_of, written
 from lowering.errors import LoweringError, Unsupported
@@ -47,6 +48,8 @@ from lowering.records.types import TORCH, tensor_of
 
 def call(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The result of an operator: traced tensors over new values, or the very argument where torch gives it back."""
+    if isinstance(func, torch._ops.TorchBindOpOverload) and func._schema.name in DATA:
+        return func(*args, **kwargs)
     if type(func) is not torch._ops.OpOverload:
         raise LoweringError(f"{func} is not met by direct capture", hint="use capture='torch.export'")
     if func._schema.name in UNMET:
@@ -89,6 +92,7 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     if info.aliases and not several:
         same = next((t for t in given if tracer.handle(t).twin is twins), None)
         if same is not None:
+            tracer.handle(same).memory.doubtful += sharing_to_all(tracer, func, (args, kwargs), given)
             return same
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
     name, state = tracer.name(func), tracer.state
@@ -106,7 +110,19 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     if met is not None and len(results) == len(flat):
         remember(tracer, met, info, twins, raw, results, name, state)
     found = [
-        wrapped(tracer, func, info, given, twin, results, name, index if several else None, value_args, value_kwargs)
+        wrapped(
+            tracer,
+            func,
+            info,
+            given,
+            twin,
+            results,
+            name,
+            index if several else None,
+            value_args,
+            value_kwargs,
+            (args, kwargs),
+        )
         for index, twin in enumerate(flat[: len(results)])
     ]
     return type(twins)(found) if several and type(twins) in (tuple, list) else tuple(found) if several else found[0]
@@ -218,7 +234,7 @@ def real(tracer: Tracer, given: Any) -> Any:
 
 def wrapped(
     tracer: Tracer, func: Any, info: Info, given: list[torch.Tensor], twin: Any, results: list[Any], name: str,
-    index: int | None, args: list[Any], kwargs: dict[str, Any],
+    index: int | None, args: list[Any], kwargs: dict[str, Any], call_args: tuple[Sequence[Any], Mapping[str, Any]],
 ) -> Any:  # fmt: skip
     """One result as the model gets it: the only one, or that at `index`."""
     value = results[index or 0]
@@ -230,16 +246,46 @@ def wrapped(
         raise contradiction(tracer, func, repr(value), "a tensor")
     name = name if index is None else f"getitem_{index}"
     if info.aliases:
-        doubtful = func._schema.name in MAYBE_COPIES and is_part(tracer.handle(given[0]))
         key = twin.untyped_storage()._cdata
         of = next((h for h in map(tracer.handle, given) if h.key == key), None)
+        settle = sharing_to_all(tracer, func, call_args, given)
         if of is not None:
             lens = lens_of(tracer, func, args, kwargs, of, results, index)
-            of.memory.doubtful = of.memory.doubtful or doubtful
-            return tracer.view(twin, of, lens, value, name)
-        if doubtful:
-            tracer.handle(given[0]).memory.doubtful = True
+            of.memory.doubtful += settle
+            found = tracer.view(twin, of, lens, value, name)
+            found.handle.made = (func, *handled(tracer, call_args), index)
+            return found
+        found = tracer.tensor(twin, value, name)
+        link(tracer, found.handle, [tracer.handle(each) for each in given], settle)
+        return found
     return tracer.tensor(twin, value, name)
+
+
+def sharing_to_all(
+    tracer: Tracer, func: Any, call_args: tuple[Sequence[Any], Mapping[str, Any]], given: Sequence[torch.Tensor]
+) -> list[Callable[[], None]]:
+    """What keeps that an operator gives a view, or a copy, for all sizes as for the example; nothing where that is so
+    anyway."""
+    of = tracer.handle(given[0]) if given else None
+    if func._schema.name not in MAYBE_COPIES or of is None or (not of.lenses and of.twin.is_contiguous()):
+        return []
+    return [partial(settle_sharing, tracer, of, (func, *handled(tracer, call_args), None))]
+
+
+def link(tracer: Tracer, made: Handle, given: Sequence[Handle], settle: list[Callable[[], None]]) -> None:
+    """Says of a copy and of what it was made of that for other sizes they may share their memory."""
+    for each in settle:
+        made.memory.linked.append((given[0].memory, each))
+        given[0].memory.linked.append((made.memory, each))
+
+
+def handled(tracer: Tracer, given: Any) -> Any:
+    """Arguments with handles in place of tensors, which may become views of what they are."""
+    if isinstance(given, torch.Tensor):
+        return tracer.handle(given)
+    if isinstance(given, dict):
+        return {name: handled(tracer, each) for name, each in given.items()}
+    return tuple(handled(tracer, each) for each in given) if isinstance(given, tuple | list) else given
 
 
 # ---------------------------------------------------------------------------------------------- met before
@@ -360,9 +406,7 @@ def shown_again(
 ) -> Any:  # fmt: skip
     """Results as the model gets them, which lie in memory as they did before."""
     found = []
-    doubtful = met.func._schema.name in MAYBE_COPIES and is_part(met.handles[0])
-    if doubtful:
-        met.handles[0].memory.doubtful = True
+    settle = sharing_to_all(tracer, met.func, (args, kwargs), met.given)
     several = entry.container is not None
     for index, (recipe, value) in enumerate(zip(entry.recipes, results, strict=True)):
         twin, called = recipe.twin(met.handles), f"getitem_{index}" if several else name
@@ -370,10 +414,13 @@ def shown_again(
             of = met.handles[recipe.of]
             given = operands(tracer, met.func, args, kwargs)
             lens = lens_of(tracer, met.func, *given, of, list(results), index if several else None)
-            of.memory.doubtful = of.memory.doubtful or doubtful
+            of.memory.doubtful += settle
             found.append(tracer.view(twin, of, lens, value, called))
+            made_index = index if several else None
+            found[-1].handle.made = (met.func, *handled(tracer, (args, kwargs)), made_index)
         else:
             found.append(tracer.tensor(twin, value, called))
+            link(tracer, found[-1].handle, met.handles, settle)
     if entry.kinds is None:
         entry.kinds = tuple(tracer.kind(each.handle) for each in found)
     for each, kind in zip(found, entry.kinds, strict=True):

@@ -34,6 +34,7 @@ from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
+from lowering.direct.training import training_state_kept
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import as_facts, goes_without_saying, noted_checks, settled_checks, told_by, truth_of
 from lowering.fold.facts import facts_of
@@ -95,10 +96,25 @@ def run(
     answers every comparison; a `trial` takes the values of the run before it where it meets the same. Raises whatever
     the model raises, and LoweringError for what direct capture does not meet.
     """
+    state: frozenset[int] = frozenset()
+    while True:
+        found = run_once(request, sizes, known, state, keep_sizes, at_once, trial)
+        overlooked = found.tracer.overlooked() - state
+        if not overlooked:
+            return found
+        state |= overlooked  # what it holds at first is no constant: a later call finds something else
+
+
+def run_once(
+    request: Request, sizes: Mapping[str, int], known: Registrations, state: frozenset[int], keep_sizes: bool,
+    at_once: bool, trial: Trial | None,
+) -> Run:  # fmt: skip
+    """One run, in which the memories in `state` are known to be written."""
     module = request.module
     names = {id(t): n for n, t in (*module.named_buffers(), *module.named_parameters())}
     tracer = Tracer(request.options, names)
     tracer.begin(sizes, request.ranges)
+    tracer.carried = state
     tracer.asked.keeps, tracer.asked.at_once = keep_sizes, at_once
     if trial is not None:
         tracer.before, tracer.point = trial.before.tracer.record, trial.point
@@ -110,6 +126,7 @@ def run(
     with ExitStack() as blocks:
         blocks.enter_context(patched(Occasion("direct", module, keeping=keep_sizes)))
         blocks.enter_context(unchanged(module))
+        blocks.enter_context(training_state_kept(module))
         blocks.enter_context(torch.no_grad())
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(running(tracer, module))
@@ -158,7 +175,7 @@ def parameter(
         where = Origin(node=name, target="complex")
         value = pair(*(part.with_origin(where) for part in parts(from_real(made)))).with_origin(where)
     twin = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype, device="meta")
-    return tracer.shown(Handle(twin, Memory(value, name), (), value, 0, name))
+    return tracer.shown(Handle(twin, Memory(value, name, twin=twin), (), value, 0, name))
 
 
 def baked(run: Run) -> dict[str, Any]:

@@ -575,8 +575,31 @@ def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
     except KeyError:
         return None
     try:
+        return truth_of(expr, sizes)
+    except (DimensionError, KeyError, TypeError, ZeroDivisionError):  # real numbers, or functions of sympy's own
+        pass
+    try:
         found = expr.xreplace({s: sympy.Integer(n) for s, n in values.items()})
         found = found.doit() if hasattr(found, "doit") else found
     except (DimensionError, TypeError, ZeroDivisionError):
         return None
     return bool(found) if found in (True, False, sympy.true, sympy.false) else None
+
+
+COMPARED: Mapping[Any, Callable[[Any, Any], bool]] = {
+    sympy.Eq: operator.eq, sympy.Ne: operator.ne, sympy.Lt: operator.lt, sympy.Le: operator.le,
+    sympy.Gt: operator.gt, sympy.Ge: operator.ge,
+}  # fmt: skip
+
+
+def truth_of(expr: Any, sizes: Mapping[str, Any]) -> bool:
+    """Whether a condition of integers holds for sizes. Raises KeyError or DimensionError for any other."""
+    if expr in (sympy.true, sympy.false):
+        return bool(expr)
+    if isinstance(expr, sympy.And | sympy.Or):
+        answers = [truth_of(each, sizes) for each in expr.args]
+        return all(answers) if isinstance(expr, sympy.And) else any(answers)
+    if isinstance(expr, sympy.Not):
+        return not truth_of(expr.args[0], sizes)
+    one, other = expr.args
+    return COMPARED[type(expr)](dims.evaluate(one, sizes), dims.evaluate(other, sizes))

@@ -7,7 +7,7 @@ is a chain of lenses on it. A write gives the memory a new content; a view is re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
@@ -23,15 +23,20 @@ class Memory:
 
     `name` is that of the input or buffer that it belongs to, empty for what the model made itself; `first` what it held
     at first. `torn` says that tensors from outside share it in a way that is not followed. `depth` says how many bodies
-    of control flow it was made in, `doubtful` that for other sizes other tensors might share it.
+    of control flow it was made in; `twin` is that of its base. For other sizes tensors that share it might be copies,
+    and those that are `linked` might share it: what is `doubtful` keeps, where it is written, that sizes are not such,
+    or refuses it; what is `stale`, since a linked one was written, does so where it is read.
     """
 
     content: Value
     name: str = ""
     version: int = 0
     torn: bool = False
-    doubtful: bool = False
+    doubtful: list[Callable[[], None]] = attrs.field(factory=list)
     depth: int = 0
+    linked: list[tuple[Memory, Callable[[], None]]] = attrs.field(factory=list)
+    stale: list[Callable[[], None]] = attrs.field(factory=list)
+    twin: torch.Tensor | None = None
     first: Value = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -43,6 +48,7 @@ class Handle:
     """One tensor: its twin, its place in a memory, and its content when it was last read.
 
     `kind` is a number that tensors of equal type and layout have in common, from 1 on, once it was asked for.
+    `made` is of a view how it was made: (operator, arguments, keyword arguments, which of several results).
     """
 
     twin: torch.Tensor
@@ -52,6 +58,7 @@ class Handle:
     version: int
     name: str = ""
     kind: int = 0
+    made: Any = None
 
     @property
     def key(self) -> int:

@@ -17,6 +17,7 @@ from torch._ops import _len_torch_dispatch_stack_pre_dispatch
 
 from irkit import dims
 from irkit.build import op
+from irkit.core import walk
 from irkit.core.ir import Value, param
 from irkit.core.origins import Origin
 from irkit.core.types import DType, Tensor
@@ -80,6 +81,7 @@ class Frame:
 class Tracer:
     """The state of one run; seen by nobody else once it is over.
 
+    `carried` has the memories from outside that an earlier run was seen to write, `fixed` what was taken for constant.
     `asked` are the questions of the model, `scope` what a lowering knows beside its values. `handles` has the tensors
     from outside by identity, with the tensors themselves so that none dies; `memories` their storages. `names` are
     those of parameters and buffers, `modules` the path of the module that is running; `functions`, `above` and `below`
@@ -113,6 +115,8 @@ class Tracer:
     own: dict[Any, bool] = attrs.field(factory=dict)
     lines: dict[Any, str] = attrs.field(factory=dict)
     constants: dict[Value, bool] = attrs.field(factory=dict)
+    carried: frozenset[int] = frozenset()
+    fixed: list[Value] = attrs.field(factory=list)
     frames: list[Frame] = attrs.field(factory=list)
     named: frozenset[str] = frozenset()
     present: bool = False
@@ -216,6 +220,8 @@ class Tracer:
         else:
             memory = Memory(value, name)
             self.memories[key] = (memory, tensor)
+            if key in self.carried:
+                self.constants[value] = False
         twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
         found = Handle(twin, memory, (), value, memory.version, name)
         self.handles[id(tensor)] = (tensor, found)
@@ -258,6 +264,8 @@ class Tracer:
     def outer_read(self, handle: Handle) -> Value:
         """What a tensor holds now, where it was made."""
         memory = handle.memory
+        while memory.stale:
+            memory.stale.pop()()
         if handle.version != memory.version:
             if memory.torn:
                 raise LoweringError(
@@ -271,11 +279,13 @@ class Tracer:
     def write(self, handle: Handle, new: Value) -> None:
         """Puts a new content of the same type where a tensor lives."""
         memory = handle.memory
-        if memory.doubtful:
-            raise LoweringError(
-                "the model writes a tensor that for other sizes might share its memory with others, or not",
-                source=self.line(), hint="clone() what reshape or contiguous makes of a part of a tensor",
-            )  # fmt: skip
+        for settle in memory.doubtful:
+            settle()
+        for other, settle in memory.linked:
+            if other.name:
+                settle()
+            else:
+                other.stale.append(settle)
         if memory.depth < len(self.frames):
             raise LoweringError(
                 "a body of control flow writes a tensor of the model around it", source=self.line(),
@@ -290,7 +300,7 @@ class Tracer:
 
     def tensor(self, twin: torch.Tensor, value: Value, name: str) -> Traced:
         """A new tensor, of memory of its own."""
-        return self.shown(Handle(twin, Memory(value, depth=len(self.frames)), (), value, 0, name))
+        return self.shown(Handle(twin, Memory(value, depth=len(self.frames), twin=twin), (), value, 0, name))
 
     def view(self, twin: torch.Tensor, of: Handle, lens: Lens | None, value: Value, name: str) -> Traced:
         """A new tensor that shares the memory of another."""
@@ -388,8 +398,17 @@ class Tracer:
         return self.examples.of(value)
 
     def is_constant(self, value: Value) -> bool:
-        """Whether a value hangs on no input, no size and no random number."""
-        return not reaches_parameter(value, self.constants)
+        """Whether a value hangs on no input, no size, no random number, and nothing that is known to be written."""
+        answer = not reaches_parameter(value, self.constants)
+        if answer:
+            self.fixed.append(value)
+        return answer
+
+    def overlooked(self) -> frozenset[int]:
+        """The memories from outside that were taken for constant, and written."""
+        written = {memory.first: key for key, (memory, _) in self.memories.items() if memory.version}
+        met = walk.post_order(tuple(self.fixed)) if written and self.fixed else ()
+        return frozenset(written[value] for value in met if value in written)
 
     # ------------------------------------------------------------------------------------------ modes
 
