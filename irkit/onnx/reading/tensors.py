@@ -104,7 +104,7 @@ def blob_of(tensor: TensorProto, files: Files, name: str = "", where: str = "") 
 def described_tensor(tensor: TensorProto, where: str = "") -> tuple[DType, tuple[int, ...]]:
     """The element type and the shape that a message states. Raises LoadError for what no tensor has."""
     dtype, shape = _DTYPES.get(tensor.data_type), tuple(tensor.dims[:])
-    if 0 in shape and min(shape) >= 0 and math.prod(filter(None, shape)) >= _MOST_ELEMENTS:
+    if 0 in shape and len(shape) <= MAX_RANK and min(shape) >= 0 and math.prod(filter(None, shape)) >= _MOST_ELEMENTS:
         where = where or f"the tensor {tensor.name!r}"
         raise LoadError(f"{where} has the shape {shape[:MAX_RANK]}, which no array in memory has")
     if dtype is None or len(shape) > MAX_RANK or (shape and min(shape) < 0) or tensor.HasField("segment"):
