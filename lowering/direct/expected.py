@@ -139,12 +139,25 @@ def spread(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     return Tensor(x.dtype, tuple(map(dims.dim, kept)))
 
 
+def resized(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """upsample_*.vec(x, None, ..., factors): each size times its factor, rounded down"""
+    x, factors = args[0], args[-1]
+    if len(args) < 3 or args[1] is not None or not isinstance(factors, list | tuple):
+        return None
+    sizes = (
+        int(d * f) if type(d) is int else dims.dim(dims.Trunc(sympy.Float(f) * d) if f != int(f) else int(f) * d)
+        for d, f in zip(x.shape[2:], factors, strict=True)
+    )
+    return Tensor(x.dtype, (*x.shape[:2], *sizes))
+
+
 def like_first(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """An operator that puts elements into its first operand"""
     return args[0].type if args[0].dtype is DTYPES[twins.dtype] else None
 
 
 SCATTERS = "slice_scatter select_scatter diagonal_scatter index_put index_copy index_add index_fill scatter scatter_add"
+UPSAMPLES = "nearest1d nearest2d nearest3d linear1d bilinear2d trilinear3d bicubic2d".split()
 VIEWS = "view reshape _unsafe_view view_copy _reshape_copy view_as reshape_as".split()
 SPLITS = "split split_with_sizes unsafe_split unsafe_split_with_sizes split_copy".split()
 BAGS = "embedding_bag _embedding_bag _embedding_bag_forward_only".split()
@@ -153,6 +166,7 @@ KNOWN = {
     "aten::squeeze": squeezed, "aten::chunk": chunked, "aten::unsafe_chunk": chunked, "aten::unbind": unbound,
     "aten::unflatten": unflattened, "aten::expand": spread, "aten::broadcast_to": spread,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
+    **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),
     **dict.fromkeys((f"aten::{name}" for name in SCATTERS.split()), like_first),
     **dict.fromkeys((f"aten::{name}" for name in SPLITS), split),
     **dict.fromkeys((f"aten::{name}" for name in BAGS), bags),
