@@ -586,10 +586,7 @@ def holds(expr: Any, sizes: Mapping[str, Any]) -> bool | None:
     return bool(found) if found in (True, False, sympy.true, sympy.false) else None
 
 
-COMPARED: Mapping[Any, Callable[[Any, Any], bool]] = {
-    sympy.Eq: operator.eq, sympy.Ne: operator.ne, sympy.Lt: operator.lt, sympy.Le: operator.le,
-    sympy.Gt: operator.gt, sympy.Ge: operator.ge,
-}  # fmt: skip
+COMPARED = {relation: compared for relation, compared, _ in RELATIONS.values()}
 
 
 def truth_of(expr: Any, sizes: Mapping[str, Any]) -> bool:
@@ -597,9 +594,7 @@ def truth_of(expr: Any, sizes: Mapping[str, Any]) -> bool:
     if expr in (sympy.true, sympy.false):
         return bool(expr)
     if isinstance(expr, sympy.And | sympy.Or):
-        answers = [truth_of(each, sizes) for each in expr.args]
-        return all(answers) if isinstance(expr, sympy.And) else any(answers)
+        return (all if isinstance(expr, sympy.And) else any)([truth_of(each, sizes) for each in expr.args])
     if isinstance(expr, sympy.Not):
         return not truth_of(expr.args[0], sizes)
-    one, other = expr.args
-    return COMPARED[type(expr)](dims.evaluate(one, sizes), dims.evaluate(other, sizes))
+    return COMPARED[type(expr)](*(dims.evaluate(side, sizes) for side in expr.args))
