@@ -590,9 +590,7 @@ COMPARED = {relation: compared for relation, compared, _ in RELATIONS.values()}
 
 
 def truth_of(expr: Any, sizes: Mapping[str, Any]) -> bool:
-    """Whether a condition of integers holds for sizes. Raises KeyError or DimensionError for any other."""
-    if expr in (sympy.true, sympy.false):
-        return bool(expr)
+    """Whether a condition of integers holds for sizes. Raises KeyError or DimensionError for others."""
     if isinstance(expr, sympy.And | sympy.Or):
         return (all if isinstance(expr, sympy.And) else any)([truth_of(each, sizes) for each in expr.args])
     if isinstance(expr, sympy.Not):
