@@ -26,6 +26,7 @@ from irkit.dims import Range
 from lowering.capture.capture import Captured
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
 from lowering.capture.inputs.calls import unchanged
+from lowering.capture.inputs.training import training_state_kept
 from lowering.capture.patches.table import Occasion, patched
 from lowering.capture.torch_export import Attempt
 from lowering.direct.modes import meeting
@@ -34,7 +35,6 @@ from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
-from lowering.direct.training import training_state_kept
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import as_facts, goes_without_saying, noted_checks, settled_checks, told_by, truth_of
 from lowering.fold.facts import facts_of
