@@ -48,7 +48,7 @@ from passes.legal.float64.windows import WINDOWS
 from passes.legal.opsets.onnx_functions import applies_at, by_function
 from passes.legal.opsets.operators import OLDER, plain_reshapes
 from passes.legal.runtime.division import OVERFLOWS
-from passes.legal.runtime.empty import LINEAR_OF_NOTHING, empty_rules
+from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS, Expansion, group_normalization
 from passes.legal.runtime.long_sums import LONG_SUMS
 from passes.legal.runtime.misfused import fusion_rules
@@ -130,7 +130,7 @@ def _rules(target: Target, ranges: PMap[str, Range]) -> tuple[Rule, Rules]:
     """The rule that makes values run, and those for what runs and goes wrong, where a tensor is empty or where ONNX
     Runtime fuses it: the same objects every time, so that what is known of a rule set is known of them."""
     quirks = (
-        (*empty_rules(ranges), *KEPT_BY_DEFAULT, *fusion_rules(ranges), *SLICES, *LINEAR_OF_NOTHING)
+        (*empty_rules(ranges), *KEPT_BY_DEFAULT, *fusion_rules(ranges), *SLICES, *WITHOUT_ELEMENTS)
         if target.provider
         else ()
     )

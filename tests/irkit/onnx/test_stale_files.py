@@ -164,7 +164,7 @@ def test_a_file_is_closed_with_the_last_graph_of_it(tmp_path: Path) -> None:
 
 def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(LoadError, match="no regular file"):
+    with pytest.raises(LoadError, match="not a regular file"):
         opened_file(tmp_path / "pipe", "it")
     with pytest.raises(LoadError, match="cannot be opened"):
         opened_file(tmp_path / "nothing", "it")

@@ -20,7 +20,7 @@ from passes.legal.opsets.onnx_functions import operators_with_body
 from passes.legal.opsets.operators import OLDER
 from passes.legal.runtime import refusals
 from passes.legal.runtime.division import OVERFLOWS
-from passes.legal.runtime.empty import LINEAR_OF_NOTHING, empty_rules
+from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS
 from passes.legal.runtime.limits import ATTENTION, GRID_SAMPLE, SUMS
 from passes.legal.runtime.long_sums import LONG_SUMS
@@ -38,7 +38,7 @@ RULES = (
     *LONG_SUMS,
     *OVERFLOWS,
     *SLICES,
-    *LINEAR_OF_NOTHING,
+    *WITHOUT_ELEMENTS,
     *KEPT_BY_DEFAULT,
 )
 WIDENED = frozenset(("ScatterND", "ScatterElements", "MelWeightMatrix"))
