@@ -11,7 +11,7 @@ import transformers as tf
 import irkit
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-TEXT = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+TEXT: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
 
 
 def tokens(rows: int, columns: int) -> torch.Tensor:
@@ -64,9 +64,8 @@ def test_llava_merges_its_image_tokens() -> None:
     torch.manual_seed(0)
     vision = tf.CLIPVisionConfig(**TEXT, image_size=8, patch_size=4)
     text = tf.LlamaConfig(**TEXT, vocab_size=50, num_key_value_heads=2)
-    model = tf.LlavaForConditionalGeneration(
-        tf.LlavaConfig(vision_config=vision, text_config=text, image_token_id=49)
-    ).eval()
+    options: dict[str, Any] = {"vision_config": vision, "text_config": text, "image_token_id": 49}
+    model = tf.LlavaForConditionalGeneration(tf.LlavaConfig(**options)).eval()
 
     def given(columns: int, images: int = 4) -> dict[str, Any]:
         ids = tokens(2, columns)
