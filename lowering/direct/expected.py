@@ -13,6 +13,8 @@ import sympy
 from irkit import dims
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
+from lowering.aten.indexing.embedding import MAX
+from lowering.aten.linear_algebra.products import explicit
 from lowering.direct.tracer import Tracer
 from lowering.records.types import DTYPES
 
@@ -55,8 +57,11 @@ def split(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
 
 
 def in_equal_parts(tracer: Tracer, x: Any, axis: int, part: Any, count: int) -> tuple[Tensor, ...]:
-    """Parts of one size, but for the last."""
+    """Parts of one size, but for the last; of the size 0 there are as many as the example has, of nothing."""
     size = x.shape[axis]
+    if tracer.asked.hint(part) == 0:
+        tracer.asked.equal(size, 0)
+        return parts(tracer, x, axis, [0] * count)
     tracer.asked.equal(dims.maximum(dims.ceildiv(size, part), 1), count)
     last = dims.sub(size, dims.mul(part, count - 1))
     return parts(tracer, x, axis, [*[part] * (count - 1), last])
@@ -66,7 +71,20 @@ def chunked(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any
     """chunk(x, count, dim)"""
     x, count = args[0], args[1]
     axis = axis_of(args[2] if len(args) > 2 else kwargs.get("dim", 0), x.rank)
-    return in_equal_parts(tracer, x, axis, dims.ceildiv(x.shape[axis], count), len(twins))
+    part = dims.ceildiv(x.shape[axis], count)
+    if len(twins) < count or tracer.asked.hint(part) == 0:
+        return in_equal_parts(tracer, x, axis, part, len(twins))
+    return in_all_parts(tracer, x, axis, part, count)
+
+
+def in_all_parts(tracer: Tracer, x: Any, axis: int, part: Any, count: int) -> tuple[Tensor, ...]:
+    """As many parts of one size as were asked for, the last one smaller: so, too, where there is nothing."""
+    size = x.shape[axis]
+    found = dims.ceildiv(size, dims.maximum(part, 1))
+    if dims.same(found, count) is not True:
+        whole: list[Any] = [sympy.Eq(sympy.sympify(one), n) for one, n in ((size, 0), (found, count))]
+        tracer.asked.required(sympy.Or(*whole))
+    return parts(tracer, x, axis, [*[part] * (count - 1), dims.sub(size, dims.mul(part, count - 1))])
 
 
 def unbound(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
@@ -122,13 +140,43 @@ def quotient(count: Any, rest: Any) -> Any:
 
 
 def bags(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
-    """embedding_bag: what it gives beside the bags is for gradients; its sizes are told apart by the example's"""
-    names = [d for v in args[:3] if hasattr(v, "shape") for d in v.shape]
+    """embedding_bag: what it gives beside the bags is for gradients, and has the sizes that torch gives it on the meta
+    device"""
+    weight, indices, offsets = args[:3]
+    mode = args[4] if len(args) > 4 else kwargs.get("mode", 0)
+    last = args[7] if len(args) > 7 else kwargs.get("include_last_offset", False)
+    count = dims.sub(offsets.shape[0], 1) if last else offsets.shape[0]
+    whole = (count, weight.shape[1])
+    shapes = (whole, indices.shape, offsets.shape, whole if mode == MAX else (0,))
+    return tuple(Tensor(DTYPES[t.dtype], tuple(shape)) for t, shape in zip(twins, shapes, strict=True))
 
-    def dim(size: int) -> Any:
-        return next((d for d in names if type(d) is not int and size and tracer.asked.hint(d) == size), size)
 
-    return tuple(Tensor(DTYPES[t.dtype], tuple(map(dim, t.shape))) for t in twins)
+def summed(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """einsum(equation, tensors): the axes of a letter have one size, but for those of size 1"""
+    sources, _, target = explicit(args[0].replace(" ", ""), args[1]).partition("->")
+    sizes: dict[str, list[Any]] = {}
+    for letters, x in zip(sources.split(","), args[1], strict=True):
+        own: dict[str, Any] = {}
+        for letter, size in zip(letters, x.shape, strict=True):
+            tracer.asked.equal(size, own.setdefault(letter, size))
+        for letter, size in own.items():
+            sizes.setdefault(letter, []).append(size)
+    common = {letter: common_size(tracer, found) for letter, found in sizes.items()}
+    return Tensor(DTYPES[twins.dtype], tuple(common[letter] for letter in target))
+
+
+def common_size(tracer: Tracer, sizes: Sequence[Any]) -> Any:
+    """The size to which axes are spread: those that are 1 in the example are so always, which is kept. That two names
+    are equal is left to what tries them out, and makes one of them."""
+    varying = [size for size in sizes if type(size) is not int or size != 1]
+    large = [size for size in varying if tracer.asked.hint(size) != 1] or varying
+    common = next((size for size in large if type(size) is int), large[0] if large else 1)
+    for size in varying:
+        if size not in large:
+            tracer.asked.equal(size, 1)
+        elif not all(getattr(each, "name", None) in tracer.named for each in (size, common)):
+            tracer.asked.equal(size, common)
+    return common
 
 
 def spread(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
@@ -164,7 +212,7 @@ BAGS = "embedding_bag _embedding_bag _embedding_bag_forward_only".split()
 
 KNOWN = {
     "aten::squeeze": squeezed, "aten::chunk": chunked, "aten::unsafe_chunk": chunked, "aten::unbind": unbound,
-    "aten::unflatten": unflattened, "aten::expand": spread, "aten::broadcast_to": spread,
+    "aten::einsum": summed, "aten::unflatten": unflattened, "aten::expand": spread, "aten::broadcast_to": spread,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),
     **dict.fromkeys((f"aten::{name}" for name in SCATTERS.split()), like_first),

@@ -30,7 +30,7 @@ from lowering.direct.converting import (
     with_known_sizes,
 )
 from lowering.direct.data import DATA, nothing
-from lowering.direct.expected import BAGS, KNOWN
+from lowering.direct.expected import KNOWN
 from lowering.direct.layouts import QUESTIONS, settle_sharing
 from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of
 from lowering.direct.requirements import require, require_again, require_broadcast, require_masks
@@ -312,7 +312,7 @@ def record(
     conditions: tuple[Any, ...],
 ) -> None:  # fmt: skip
     """Keeps what an operator gave under conditions, for trials."""
-    if tracer.before is None and met.func._schema.name not in LOOKING:
+    if tracer.before is None:
         tracer.record.outcomes.append((met, Outcome(values, results, conditions, name)))
 
 
@@ -371,10 +371,6 @@ def met_again(tracer: Tracer, met: Met, info: Info, args: Sequence[Any], kwargs:
         for value in results:
             bind_symbols(tracer.scope, value)
     return shown_again(tracer, met, info, entry, results, name, args, kwargs)
-
-
-LOOKING = frozenset(f"aten::{name}" for name in BAGS)
-"""Operators whose results' types hang on the sizes of the example with no condition that says so."""
 
 
 def laid_out(

@@ -347,9 +347,20 @@ def ordered(met: Met, symbols: Sequence[Any]) -> None:
                 continue
             less, more = (one, two) if sizes[one.name] < sizes[two.name] else (two, one)
             hints = tracer.asked.hints
+            if not order_matters(met, less, more, symbols, sizes):
+                continue
             if hints[less.name] <= hints[more.name] and keep_order(met, less, more, sizes):
                 tracer.others.update(sizes)
                 return
+
+
+def order_matters(met: Met, less: Any, more: Any, symbols: Sequence[Any], sizes: Sizes) -> bool:
+    """Whether torch refuses the opposite order of two sizes also where all others are larger than these: else one of
+    those is what it asks for."""
+    top = max(sizes[s.name] for s in symbols)
+    larger = {s.name: next_prime(top) for s in symbols if s is not less and s is not more}
+    turned = {**sizes, **larger, less.name: sizes[more.name], more.name: sizes[less.name]}
+    return not met.allowed(turned) or not met.taken(turned)
 
 
 def keep_order(met: Met, less: Any, more: Any, sizes: Sizes) -> bool:
@@ -494,7 +505,8 @@ def in_order(met: Met, symbols: Sequence[Any]) -> None:
             less, more = (one, two) if hints[one.name] <= hints[two.name] else (two, one)
             low, high = sorted((turned[less.name], turned[more.name]))
             kept = {**turned, less.name: low, more.name: high}
-            if met.broken({**turned, less.name: high, more.name: low}) and not met.broken(kept):
+            wrong = met.broken({**turned, less.name: high, more.name: low}) and not met.broken(kept)
+            if wrong and order_matters(met, less, more, symbols, kept):
                 keep_order(met, less, more, kept)
     for symbol in symbols if met.broken(turned) else ():
         met.fix(symbol)

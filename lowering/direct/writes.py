@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._mode_utils import no_dispatch
 
@@ -21,8 +22,10 @@ from lowering.direct.converting import (
     operand,
     operands,
     settled,
+    tensors_in,
     twin_of,
 )
+from lowering.direct.layouts import keep_answer, replayed
 from lowering.direct.requirements import require
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
@@ -50,6 +53,7 @@ def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: 
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
     for target in targets:
         refuse_overlap(func, tracer.handle(target).twin)
+        refuse_reads(tracer, func, target, (args, tuple(kwargs.values())))
     shapes = [tracer.handle(target).twin.shape for target in targets]
     given = on_twins(tracer, func, info, args, kwargs)
     if func in RESIZES:
@@ -129,6 +133,60 @@ def refuse_overlap(func: Any, twin: torch.Tensor) -> None:
         raise LoweringError(
             f"{func} writes a tensor several of whose elements share their memory", hint="clone() it before the write"
         )
+
+
+def refuse_reads(tracer: Tracer, func: Any, target: torch.Tensor, given: Any) -> None:
+    """Raises LoweringError for a write that reads elements which it writes at another place: what it finds there hangs
+    on the order of the writes. Keeps that other sizes bring no such elements."""
+    written = tracer.handle(target)
+    for read in map(tracer.handle, tensors_in(given)):
+        if read.memory is not written.memory or same_elements(read.twin, written.twin):
+            continue
+
+        def share(sizes: Mapping[str, Any], read: Handle = read) -> bool:
+            one, other = (replayed(tracer, each, sizes) for each in (read, written))
+            return share_elements(one, other)
+
+        if share(tracer.asked.hints):
+            raise LoweringError(
+                f"{func} reads a part of the tensor that it writes, at other places than it writes there",
+                source=tracer.line(), hint="clone() what is read before the write",
+            )  # fmt: skip
+        keep_answer(tracer, read, share)
+
+
+def same_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one memory have the same elements at the same places."""
+    same = one.shape == other.shape and one.storage_offset() == other.storage_offset() and one.dtype is other.dtype
+    steps = zip(one.shape, one.stride(), other.stride(), strict=True) if same else ()
+    return same and all(a == b for size, a, b in steps if size > 1)
+
+
+def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one memory have an element in common."""
+    try:
+        there: Any = MOST_WORK  # numpy's types know two numbers only
+        return np.shares_memory(*(np.asarray(Bytes(each)) for each in (one, other)), max_work=there)
+    except np.exceptions.TooHardError:
+        return True
+
+
+MOST_WORK = 1 << 20
+
+
+class Bytes:
+    """Where the elements of a tensor lie, as numpy takes it; they are never looked at."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        size = tensor.element_size()
+        self.__array_interface__ = {
+            "version": 3, "typestr": f"|V{size}", "shape": tuple(tensor.shape),
+            "strides": tuple(step * size for step in tensor.stride()),
+            "data": (BEGIN + tensor.storage_offset() * size, True),
+        }  # fmt: skip
+
+
+BEGIN = 1 << 20
 
 
 def has_overlap(twin: torch.Tensor) -> bool:

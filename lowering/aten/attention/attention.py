@@ -45,7 +45,8 @@ def aten_scaled_dot_product_attention(
     q, k, v = query, key, value
     if k.shape[-2] == 0:  # nothing to look at
         return full(0, (*q.shape[:-1], v.shape[-1]), q.dtype)
-    narrow = q.dtype is not DType.DOUBLE  # ONNX Runtime's own kernel computes in float32
+    some = all(type(x.shape[-1]) is int and x.shape[-1] > 0 for x in (q, v))  # the fused operators refuse 0
+    narrow = some and q.dtype is not DType.DOUBLE  # ONNX Runtime's own kernel computes in float32
     if narrow and not enable_gqa and q.rank == k.rank == v.rank in (3, 4) and batches_equal(q, k, v):
         return fused(q, k, v, attn_mask, is_causal, scale)
     alone = k.rank == q.rank == 4 and dims.same(k.shape[1], 1) is True and type(q.shape[1]) is int
@@ -134,7 +135,8 @@ def spelled_out(
 
 
 def scale_scores(x: Value, width: Dim, scale: float | None) -> Value:
-    """x times the scale of attention, which is 1 / sqrt(width) where none is given"""
+    """x times the scale of attention, which is 1 / sqrt(width) where none is given; of no width, all scores are 0"""
+    width = dims.maximum(width, 1)
     if scale is None and type(width) is not int:
         return op.Div(x, op.Sqrt(cast(dim_scalar(width), x.dtype)))
     return op.Mul(x, scalar(1.0 / math.sqrt(width) if scale is None else scale, x.dtype))

@@ -166,6 +166,8 @@ def aten_index_put(self: Value, indices: Sequence[Value | None], values: Value, 
     plan = index_plan(self, found)
     base = permute(self, plan.order)
     rest = base.shape[len(plan.where) :]
+    if 0 in rest:  # there is nothing to write, and torch does not look where
+        return self
     count = len(plan.shape)
     shape = (*rest[: plan.place], *plan.shape, *rest[plan.place :])
     new = expand(cast(values, self.dtype), shape, *plan.indices)

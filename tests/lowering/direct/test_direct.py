@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 import irkit
 from lowering import lower
-from lowering.errors import CaptureError
+from lowering.errors import CaptureError, LoweringError
 from tests.tables.coverage import hop_programs as higher_order_programs
 from tests.zoo.cases import CASES
 from tests.zoo.outcome import measured
@@ -387,3 +387,71 @@ def test_direct_refuses_to_make_one_tensor_another() -> None:
 
     with pytest.raises(CaptureError, match=r"an assignment to Tensor.data"):
         exported(swapped, torch.randn(3, 4))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.nn.functional.scaled_dot_product_attention(*[x[None, :, : x.shape[1] - 2]] * 3),
+        lambda x: torch.nn.functional.scaled_dot_product_attention(x[None, :, :0], x[None, :, :0], x[None]),
+        lambda x: torch.cat([x[:, :0], x.new_zeros(1, 0)]).index_put_((torch.tensor([9]),), x.new_ones(())),
+        lambda x: x[:0].chunk(3),
+        lambda x: x[:, :0].split(0, 1),
+        lambda x: (x * 1).chunk(2),
+    ],
+)
+def test_direct_computes_with_nothing_as_eager_does(function: Any) -> None:
+    program = irkit.to_onnx(function, (torch.randn(4, 4),), dynamic_shapes=({0: "n", 1: "m"},), capture="direct")
+    for size in (4, 2, 0):
+        x = torch.randn(size, 4)
+        torch.testing.assert_close([*program(x)], [*function(x)])
+
+
+@pytest.mark.parametrize(
+    ("read", "written"),
+    [
+        (lambda x: x.diagonal(), lambda x: x),
+        (lambda x: x[:, :1], lambda x: x),
+        (lambda x: x[:, :-1], lambda x: x[:, 1:]),
+        (lambda x: x.t(), lambda x: x),
+    ],
+)
+def test_direct_refuses_to_read_at_other_places_what_it_writes(read: Any, written: Any) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x * 1
+        written(y).add_(read(y))
+        return y
+
+    with pytest.raises(LoweringError, match="reads a part of the tensor that it writes"):
+        irkit.to_onnx(function, (torch.randn(4, 4),), capture="direct")
+
+
+@pytest.mark.parametrize(
+    ("read", "written"),
+    [
+        (lambda x: x, lambda x: x),
+        (lambda x: x[:, 1::2], lambda x: x[:, ::2]),
+        (lambda x: x[:, :1], lambda x: x[:, 1:]),
+        (lambda x: x[x.shape[0] - x.shape[0] // 2 :], lambda x: x[: x.shape[0] // 2]),
+    ],
+)
+def test_direct_reads_at_the_same_places_or_beside_what_it_writes(read: Any, written: Any) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x * 1
+        written(y).add_(read(y))
+        return y
+
+    program = exported(function, torch.randn(4, 4))
+    for size in (4, 5, 1, 0):
+        x = torch.randn(size, 4)
+        torch.testing.assert_close(program(x), function(x))
+
+
+def test_direct_tells_how_many_bags_there_are_by_no_example() -> None:
+    bag = torch.nn.EmbeddingBag(20, 8, mode="max")
+    program = irkit.to_onnx(
+        bag, (torch.randint(0, 20, (3, 8)),), dynamic_shapes=({0: "bags", 1: "seq"},), capture="direct"
+    )
+    for shape in ((3, 8), (0, 4), (1, 1), (8, 3)):
+        rows = torch.randint(0, 20, shape)
+        torch.testing.assert_close(program(rows), bag(rows))

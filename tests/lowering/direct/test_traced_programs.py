@@ -12,7 +12,8 @@ from tests.fuzz import traced_programs
 from tests.support.draws import drawn
 
 FAILED = (0, 2, 7, 10, 30, 37, 44, 55, 61, 68, 72, 103, 105, 114, 119, 144, 1002, 1011, 1023, 1094, 1220,
-          2219, 2235, 2286, 2292, 5013, 5109, 31446)  # fmt: skip
+          2219, 2235, 2286, 2292, 5013, 5109, 20686, 30003, 30497, 30531, 30947,
+          31115, 31345, 31351, 31446, 31457, 31590, 31668, 31700)  # fmt: skip
 """Seeds that once found a fault."""
 
 
@@ -30,9 +31,14 @@ REQUIRED = {
     "a kernel": (lambda x: torch.nn.functional.conv1d(x.t()[:, None], torch.ones(1, 1, 3)), (7, 2), "n >= 3", (2, 2)),
     "a greatest element": (lambda x: x.amax(0), (7, 2), "n >= 1", (0, 2)),
     "parts": (lambda x: torch.split(x, [2, x.shape[0] - 2])[0], (4, 4), "n >= 2", (1, 4)),
+    "a letter of size 1": (
+        lambda x: torch.einsum("ij,jk->ik", torch.ones(2, 3), x[2 * (x.shape[0] // 3) :]),
+        (3, 2), "max(0, n - 2*(n // 3)) == 1", (4, 2),
+    ),
+    "a length out of sizes": (lambda x: x.narrow(1, 0, x.shape[0]), (3, 4), "n <= 4", (5, 4)),
     "rows": (lambda x: x[2] + x[5], (6, 4), "n >= 6", (5, 4)),
     "a narrowed width": (lambda x: torch.ones(5).narrow(0, 0, x.shape[0]), (3, 2), "n <= 5", (6, 2)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REQUIRED)
@@ -43,3 +49,14 @@ def test_what_torch_requires_of_a_size_is_enforced(name: str) -> None:
     assert program.check(3)
     with pytest.raises(irkit.ContractError):
         program(torch.randn(other))
+
+
+def test_the_order_of_two_sizes_is_not_taken_for_that_of_others() -> None:
+    program = irkit.to_onnx(
+        lambda x, count: x.narrow(1, 0, count.item()),
+        (torch.randn(4, 2), torch.tensor(2)), dynamic_shapes=({0: "n", 1: "m"}, None), capture="direct",
+    )  # fmt: skip
+    assert {"u0 <= m", "u0 >= 0"} <= {text for text, _ in program.report.guards}
+    assert program(torch.randn(1, 5), torch.tensor(4)).shape == (1, 4)
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(6, 2), torch.tensor(3))
