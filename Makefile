@@ -21,6 +21,7 @@
 #                  "--capture direct" measures direct capture into build/coverage_direct.jsonl, without the page)
 #   make opsets    docs/measured/opsets.md from every ONNX node case at every opset   (minutes)
 #   make docs      the pages and the reference as a site, in build/site
+#   make gradients  torch's database with gradients, by torch.compile(backend="irkit"), against eager   (ten minutes)
 #   make test-shuffled  the tests in a random order (SHUFFLE_SEED=... repeats one)
 #   make lint | format | test-coverage | clean
 
@@ -46,7 +47,7 @@ test test-shuffled test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test test-shuffled sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions fuzz-sizes
+.PHONY: demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions fuzz-sizes
 
 install: $(READY)
 
@@ -144,6 +145,9 @@ coverage: $(READY)
 
 opsets: $(READY)
 	$(BIN)/python -m tests.tables.opsets --page docs/measured/opsets.md
+
+gradients: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tables.gradients $(GRADIENTS_ARGS)
 
 SHUFFLE_SEED ?= $(shell date +%s)
 test-shuffled: $(READY)

@@ -26,7 +26,7 @@ from lowering.errors import CaptureError, LoweringError
 from lowering.program.program import Program
 from lowering.program.to_onnx import export_model
 from lowering.records.options import ExportOptions
-from lowering.records.torch_internals import aot_functions
+from lowering.records.torch_internals import aot_functions, unset_fake_temporarily
 from lowering.records.types import array_of, as_pairs, from_pairs, tensor_of
 
 LOG = logging.getLogger("irkit.compile")
@@ -121,7 +121,8 @@ def compiled(module: GraphModule, inputs: Sequence[Any], *, options: CompileOpti
     if not any(kind == "computed" for kind, _ in parts.order):
         return boxed(module.forward)
     try:
-        kept = prepared(parts.computed, options, keeps_layout)
+        with unset_fake_temporarily():  # constants of the graph are real tensors
+            kept = prepared(parts.computed, options, keeps_layout)
     except IrkitError as error:
         return left_to_torch(module, error.what, options, error)
     session_options = quiet_options()
@@ -203,7 +204,8 @@ def debugged(module: GraphModule, inputs: Sequence[Any], *, options: CompileOpti
     if not any(kind == "computed" for kind, _ in parts.order):
         return boxed(module.forward)
     try:
-        program = export_model(parts.computed, (), None, attrs.evolve(options.of_export(), optimize=False))
+        with unset_fake_temporarily():
+            program = export_model(parts.computed, (), None, attrs.evolve(options.of_export(), optimize=False))
         entries, exits = entries_of(program), exits_of(program, parts.computed, keeps_layout)
     except IrkitError as error:
         return left_to_torch(module, error.what, options, error)

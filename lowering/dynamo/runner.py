@@ -92,6 +92,8 @@ class Runner:
     def operand(self, entry: Entry, argument: Any) -> torch.Tensor:
         """An argument as a tensor of the element type that the graph takes, in one piece."""
         wanted = self.types[entry.name]
+        if argument is None:  # a token, which torch passes to keep checks in order
+            return torch.empty(0, dtype=wanted)
         if not isinstance(argument, torch.Tensor):
             return torch.tensor(argument, dtype=wanted)
         tensor = argument.detach()

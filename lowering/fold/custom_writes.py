@@ -56,6 +56,7 @@ def with_effects(scope: Scope, node: Node) -> tuple[Any, ...]:
     target: Any = node.args[1]
     made = convert(scope, node, target, tuple(positional[2:]), dict(given), None)
     results = tuple(made) if isinstance(made, tuple | list) else (made,)
+    results = results or (None,)  # torch records None for an operator that gives nothing, such as a check
     return settle_result(scope, node, (positional[0], *results), type_of(node.meta.get("val"), scope.sizes))
 
 

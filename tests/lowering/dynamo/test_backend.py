@@ -16,8 +16,9 @@ import irkit
 from lowering.dynamo import store
 from lowering.dynamo.backend import irkit_backend, irkit_debug
 from lowering.dynamo.outputs import outputs_in_order, split_outputs
+from tests.tables.gradients import operators, outcome
 
-PLAIN = {"store": None, "fallback": False}
+PLAIN: dict[str, Any] = {"store": None, "fallback": False}
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +132,13 @@ def test_gradients_of_attention(causal: bool, mask: str | None, heads: int) -> N
     wide = tuple(t.double() for t in tensors)
     if mask != "float":
         assert_alike(with_gradients(through(attention), wide), with_gradients(attention, wide), 1e-12)
+
+
+@pytest.mark.parametrize("name", ["linalg.inv", "masked.softmax", "__getitem__", "index_put", "nn.functional.conv2d"])
+def test_gradients_as_torch_samples_them(name: str) -> None:
+    """A few of what `make gradients` runs."""
+    (found,) = {outcome(each, 1) for each in operators([name])}
+    assert found == "agrees"
 
 
 def test_a_training_step() -> None:
