@@ -9,6 +9,7 @@ import torch
 import transformers as tf
 
 import irkit
+from tests.support.draws import drawn
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 TEXT: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -38,7 +39,7 @@ def agrees(program: Any, model: torch.nn.Module, kwargs: dict[str, Any], part: i
     torch.testing.assert_close(program(**kwargs)[part], expected[part], rtol=1e-4, atol=1e-4)
 
 
-def test_longformer_pads_to_its_window_for_lengths_that_need_it() -> None:
+def longformer_pads_to_its_window_for_lengths_that_need_it() -> None:
     torch.manual_seed(0)
     config = tf.LongformerConfig(
         **TEXT, vocab_size=50, attention_window=[4], max_position_embeddings=64, pad_token_id=1
@@ -51,7 +52,7 @@ def test_longformer_pads_to_its_window_for_lengths_that_need_it() -> None:
         program(input_ids=tokens(2, 8))
 
 
-def test_funnel_takes_any_batch() -> None:
+def funnel_takes_any_batch() -> None:
     torch.manual_seed(0)
     config = tf.FunnelConfig(vocab_size=50, block_sizes=[1, 1], d_model=16, n_head=2, d_head=8, d_inner=32)
     model = tf.FunnelBaseModel(config)
@@ -60,7 +61,7 @@ def test_funnel_takes_any_batch() -> None:
     agrees(program, model, {"input_ids": tokens(1, 8)})
 
 
-def test_llava_merges_its_image_tokens() -> None:
+def llava_merges_its_image_tokens() -> None:
     torch.manual_seed(0)
     vision = tf.CLIPVisionConfig(**TEXT, image_size=8, patch_size=4)
     text = tf.LlamaConfig(**TEXT, vocab_size=50, num_key_value_heads=2)
@@ -79,7 +80,7 @@ def test_llava_merges_its_image_tokens() -> None:
         program(**given(9, images=3))
 
 
-def test_vilt_chooses_the_patches_of_its_images() -> None:
+def vilt_chooses_the_patches_of_its_images() -> None:
     torch.manual_seed(0)
     config = tf.ViltConfig(**TEXT, vocab_size=50, image_size=16, patch_size=4, max_position_embeddings=20)
     model = tf.ViltModel(config)
@@ -91,3 +92,20 @@ def test_vilt_chooses_the_patches_of_its_images() -> None:
     program = exported(model, given(6), {"input_ids": {1: "s"}})
     agrees(program, model, given(6), part=1)  # patches are drawn in any order: what is pooled does not hang on it
     agrees(program, model, given(7), part=1)
+
+
+MODELS = {
+    each.__name__: each
+    for each in (
+        longformer_pads_to_its_window_for_lengths_that_need_it,
+        funnel_takes_any_batch,
+        llava_merges_its_image_tokens,
+        vilt_chooses_the_patches_of_its_images,
+    )
+}
+"""What is asserted of each model; what costs is the import and the first capture of each, so that some are drawn."""
+
+
+@pytest.mark.parametrize("name", drawn("refused models", sorted(MODELS), 2))
+def test_what_torch_export_refuses_is_captured_directly(name: str) -> None:
+    MODELS[name]()
