@@ -160,7 +160,8 @@ def keep_answer(tracer: Tracer, handle: Handle, question: Callable[[Mapping[str,
             except REFUSED:
                 continue  # torch refuses the sizes, or no tensor has them
             if not same:
-                asked.condition(sympy.And(*(sympy.Eq(dims.symbol(n), size) for n, size in point.items())), False)
+                there: list[Any] = [sympy.Eq(dims.symbol(n), size) for n, size in point.items()]
+                asked.condition(sympy.And(*there), False)
 
 
 MOST = 4

@@ -239,7 +239,8 @@ def require_broadcast(tracer: Tracer, operands: Sequence[Any]) -> None:
         for fixed in [size for size in sizes if type(size) is int]:
             for size in sizes - {fixed}:
                 if type(size) is not int:
-                    tracer.asked.required(sympy.Or(sympy.Eq(size, fixed), sympy.Eq(size, 1)))
+                    either: list[Any] = [sympy.Eq(size, fixed), sympy.Eq(size, 1)]
+                    tracer.asked.required(sympy.Or(*either))
 
 
 def something(met: Met) -> None:
