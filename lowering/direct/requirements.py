@@ -237,10 +237,9 @@ def require_broadcast(tracer: Tracer, operands: Sequence[Any]) -> None:
     for axis in range(1, max(map(len, shapes)) + 1):
         sizes = {s[-axis] for s in shapes if len(s) >= axis} - {1}
         for fixed in [size for size in sizes if type(size) is int]:
-            for size in sizes - {fixed}:
-                if type(size) is not int:
-                    either: list[Any] = [sympy.Eq(size, fixed), sympy.Eq(size, 1)]
-                    tracer.asked.required(sympy.Or(*either))
+            for size in [each for each in sizes if type(each) is not int]:
+                either: list[Any] = [sympy.Eq(size, fixed), sympy.Eq(size, 1)]
+                tracer.asked.required(sympy.Or(*either))
 
 
 def something(met: Met) -> None:
