@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,8 @@ from irkit.errors import ContractError, EvaluateError
 from irkit.onnx.sessions import array_of, ort_value
 from lowering.records.types import TORCH, as_pairs, from_pairs, tensor_of
 from lowering.records.types import array_of as ours_of
+
+LOG = logging.getLogger("irkit.compile")
 
 SHARED = frozenset((
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
@@ -77,7 +80,8 @@ class Runner:
         """The results in order. Raises ContractError where data break what the program asserts, EvaluateError where
         ONNX Runtime cannot run the graph."""
         given = {entry.name: self.operand(entry, arguments[entry.position]) for entry in self.entries}
-        if self.is_conditional and not self.admits(given):
+        if self.is_conditional and (why := self.refusal(given)):
+            LOG.warning("a call runs in torch: %s", why)
             return self.fallback(*arguments)
         try:
             found = self.session.run_with_ort_values(None, {name: value_of(t) for name, t in given.items()})
@@ -101,15 +105,15 @@ class Runner:
             tensor = torch.as_tensor(as_pairs(tensor))
         return (tensor if tensor.dtype is wanted else tensor.to(wanted)).contiguous()
 
-    def admits(self, given: Mapping[str, torch.Tensor]) -> bool:
-        """Whether the contract of the graph admits these sizes."""
+    def refusal(self, given: Mapping[str, torch.Tensor]) -> str:
+        """Why the contract of the graph leaves these sizes out; empty where it admits them."""
         ports = [p for p in self.graph.signature.params if p.binds and p.name in given]
         shapes = [tuple(given[name].shape) if name in given else None for name in names_of(self.graph)]
         try:
             check_sizes(self.graph, binding_of(self.graph, shapes, {p.name: int(given[p.name]) for p in ports}))
-        except ContractError:
-            return False
-        return True
+        except ContractError as error:
+            return error.what
+        return ""
 
 
 def value_of(tensor: torch.Tensor) -> onnxruntime.OrtValue:

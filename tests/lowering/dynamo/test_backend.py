@@ -13,9 +13,12 @@ import torch
 from torch.fx import GraphModule, symbolic_trace
 
 import irkit
+from irkit import Fact, Graph, Port, Signature, op, param, symbol
+from irkit.core.types import DType, Tensor
 from lowering.dynamo import store
 from lowering.dynamo.backend import irkit_backend, irkit_debug
 from lowering.dynamo.outputs import outputs_in_order, split_outputs
+from lowering.dynamo.runner import Entry, Exit, Runner
 from tests.tables.gradients import operators, outcome
 
 PLAIN: dict[str, Any] = {"store": None, "fallback": False}
@@ -215,6 +218,16 @@ def test_the_backends_are_found_by_name() -> None:
     assert {"irkit", "irkit_debug"} <= set(torch.compiler.list_backends())
     compiled = torch.compile(lambda x: x + 1, backend="irkit", options=PLAIN)
     assert compiled(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_sizes_that_the_contract_leaves_out_run_in_torch_and_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    given = param(Tensor(DType.FLOAT, (symbol("n"),)))
+    facts = (Fact("guard", "n >= 2", ""),)
+    graph = Graph((given,), (op.Neg(given),), signature=Signature((Port("x"),), (Port("y", "output"),), facts))
+    runner = Runner(graph, None, (Entry("x", 0),), (Exit("result", "float32"),), (), lambda x: (-x,))
+    with caplog.at_level(logging.WARNING, "irkit.compile"):
+        assert runner([torch.ones(1)])[0].tolist() == [-1]
+    assert "runs in torch" in caplog.text and "n >= 2" in caplog.text
 
 
 def test_wrong_options_are_refused_by_name() -> None:
