@@ -9,10 +9,11 @@
 #   make rules     docs/measured/rules.md from the rules
 #   make quirks    docs/measured/runtime_quirks.md from the table of ONNX Runtime's quirks
 #   make check-rules  docs/measured/rules_checked.md: every rule at 200 instances and ten seeds, and the wrong rules on five
-#                  (hours; CHECK_ARGS="--n 20 --seeds 2" for less)
+#                  (90 minutes of one processor; CHECK_ARGS="--jobs 16" for more of them, "--seconds 600" to go on later)
 #   make expansions  every expansion of legalization on 200 instances   (minutes; `make test` takes 10 of each)
 #   make fuzz-traced  FUZZ_PROGRAMS random programs captured in one run, against eager at other sizes and data
 #   make fuzz-optimized  ONNX Runtime's default optimizations on against off, on what irkit writes, for FUZZ_SECONDS
+#   make fuzz-evaluated  the evaluator against ONNX Runtime, on the same graphs, for FUZZ_SECONDS
 #   make exact-rules  rules that keep every bit, at the ends of the floats, on 200 instances each   (minutes)
 #   make fuzz-conditions  a thousand random programs that state conditions on their data, each against eager   (ten minutes)
 #   make fuzz-sizes  torch's database of operators at sizes 0 and 1, each against eager   (ten minutes for 2,000 draws)
@@ -41,13 +42,13 @@ FUZZ_SECONDS ?= 1800
 TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
 
 # One thread for each of the two test workers; property tests draw the same examples every time.
-test test-shuffled test-coverage coverage sweep fuzz-optimized fuzz-conditions exact-rules fuzz-traced fuzz-sizes: export OMP_NUM_THREADS ?= 1
+test test-shuffled test-coverage coverage sweep fuzz-optimized fuzz-evaluated fuzz-conditions exact-rules fuzz-io fuzz-traced fuzz-sizes: export OMP_NUM_THREADS ?= 1
 test test-shuffled test-coverage: export HYPOTHESIS_PROFILE ?= ci
 # Models are built from their configuration classes: nothing is fetched from a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions fuzz-sizes
+.PHONY: demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions fuzz-sizes
 
 install: $(READY)
 
@@ -126,10 +127,13 @@ expansions: $(READY)
 	IRKIT_EXPANSIONS=200 $(BIN)/python -m pytest -q -o faulthandler_timeout=3600 tests/passes/legal/test_expansions.py
 
 fuzz-optimized: $(READY)
-	$(BIN)/python -m tests.fuzz.optimized_runs --seconds $(FUZZ_SECONDS)
+	$(BIN)/python -m tests.fuzz.optimized_runs --seconds $(FUZZ_SECONDS) $(FUZZ_ARGS)
+
+fuzz-evaluated: $(READY)
+	$(BIN)/python -m tests.fuzz.evaluated_runs --seconds $(FUZZ_SECONDS) $(FUZZ_ARGS)
 
 exact-rules: $(READY)
-	$(BIN)/python -m tests.fuzz.exact_rules --instances 200
+	$(BIN)/python -m tests.fuzz.exact_rules --instances 200 $(FUZZ_ARGS)
 
 fuzz-conditions: $(READY)
 	$(BIN)/python -m tests.fuzz.conditions $(CONDITIONS_ARGS)

@@ -4,7 +4,7 @@ Instances are those of `check_rule`, and near misses of them. What they are fed,
 largest and smallest numbers, subnormal ones, -0.0, infinities, NaN and numbers that round. Both sides are compared on
 the evaluator and, where every kernel is there, on ONNX Runtime as the file says it (its own optimizations are off).
 
-`python -m tests.fuzz.exact_rules --instances 200` checks all of them.
+`python -m tests.fuzz.exact_rules --instances 200` checks all of them. Needs no torch.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import resource
 import warnings
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -35,6 +36,7 @@ from irkit.errors import EvaluateError, IrkitError, RewriteError, TypeRuleError
 from irkit.evaluation.interpreter import evaluate
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.face import Decline, Rule
+from tests.support.sweeps import Found, Piece, options, resumed, summary
 
 Rng = np.random.Generator
 
@@ -221,25 +223,38 @@ MEMORY = 8 << 30
 """How many bytes a run may take: numbers that are changed can ask for a Range of any length."""
 
 
+def checked(piece: Piece, tell: Callable[[str], None]) -> Found:
+    """What came of a rule on a seed: counts, or what differs."""
+    from tests.tables.rules import RULES
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    (rule,) = (rule for rule in RULES if rule.name == piece[0])
+    try:
+        return attrs.asdict(check_bits(rule, int(piece[2]), int(piece[1])))
+    except (RewriteError, EvaluateError, TypeRuleError) as error:
+        return {"error": str(error)}
+
+
 def main() -> int:
     """Checks every rule that is declared exact; 1 where a bit of one differs."""
     from tests.tables.rules import RULES
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--instances", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="")
-    given, wrong = parser.parse_args(), 0
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    for rule in RULES:
-        if not rule.exact or given.only not in rule.name:
-            continue
-        try:
-            print(rule.name, check_bits(rule, given.instances, given.seed), flush=True)
-        except (RewriteError, EvaluateError, TypeRuleError) as error:
-            wrong += 1
-            print(f"WRONG {rule.name}: {error}", flush=True)
-    return int(wrong > 0)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=1, help="how many seeds")
+    parser.add_argument("--only", default="", help="a part of the names of rules")
+    options("exact_rules", parser)
+    given = parser.parse_args()
+    names = [rule.name for rule in RULES if rule.exact and given.only in rule.name]
+    seeds = range(given.seed, given.seed + given.seeds)
+    pieces: list[Piece] = [(name, seed, given.instances) for seed in seeds for name in names]
+    rows = resumed(given.results, checked, pieces, given.jobs, given.seconds)
+    wrong = [p for p in pieces if p in rows and not rows[p].get("fired")]
+    for piece in wrong:
+        print(f"WRONG {piece[0]} {piece[1]}: {rows[piece].get('error', rows[piece].get('ended', 'it never fired'))}")
+    print(summary(rows, pieces, "fired", "compared", "on_runtime"))
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -10,9 +10,6 @@ infinities in the same places.
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
-import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,6 +32,7 @@ from passes.preparing.prepare import prepare
 from tests.support.chains import chain
 from tests.support.node_cases import built, cases, fed
 from tests.support.operator_instances import graph_of, instances_of, names_with_samples
+from tests.support.sweeps import CODE, Found, Piece, Work, options, resumed, summary
 
 
 @attrs.frozen(eq=False)
@@ -184,48 +182,46 @@ def faults(source: str, seeds: Sequence[int]) -> Iterator[tuple[int, str]]:
 
 # ---------------------------------------------------------------------------------------------- for long
 
+LOT = 50
+"""Seeds of one piece of the sweep."""
+
+
+def lot(piece: Piece, tell: Callable[[str], None]) -> Found:
+    """What came of a source's seeds: how many there were, and what differs."""
+    source, first = str(piece[0]), int(piece[1])
+    found: dict[int, str] = {}
+    for seed in range(first, first + LOT):
+        tell(f"at seed {seed}")
+        found.update(faults(source, [seed]))
+    return {"seeds": LOT, "differ": len(found), "what": found}
+
 
 def main() -> int:
-    """Draws until the time is over, each lot in a process of its own: a fault may end it. 1 where something differs."""
+    """Draws `--lots` times fifty seeds of each source, as far as the time reaches. 1 where something differs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--sources", default=",".join(SOURCES))
+    parser.add_argument("--sources", default=",".join(SOURCES), help="all but `torch` need no torch")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--lot", type=int, default=200, help="seeds for one process")
-    parser.add_argument("--only", action="store_true", help="one lot of one source, in this process")
+    parser.add_argument("--lots", type=int, default=400, help=f"how many times {LOT} seeds")
+    parser.add_argument("--only", type=int, help="one seed of one source, in this process")
+    options("optimized_runs", parser, 600)
     given = parser.parse_args()
-    if given.only:
-        for seed in range(given.first, given.first + given.lot):
-            print("at", seed, flush=True)
-            for where, wrong in faults(given.sources, [seed]):
-                print(f"DIFFERS {given.sources} {where}: {wrong}", flush=True)
+    sources = given.sources.split(",")
+    if given.only is not None:
+        print(list(faults(sources[0], [given.only])))
         return 0
-    end, first, wrong = time.monotonic() + given.seconds, given.first, 0
-    while time.monotonic() < end:
-        for source in given.sources.split(","):
-            wrong += lot(source, first, given.lot)
-        first += given.lot
-    print(f"{first - given.first} seeds of each source, {wrong} differ")
-    return int(wrong > 0)
+    return swept_lots(given, lot, [(source, given.first + LOT * i) for i in range(given.lots) for source in sources])
 
 
-def lot(source: str, first: int, count: int) -> int:
-    """How many seeds of a lot differ, printed; what ends the process counts, and the lot goes on after it."""
-    command = [sys.executable, "-m", "tests.fuzz.optimized_runs", "--only", "--sources", source]
-    wrong, end = 0, first + count
-    while first < end:
-        done = subprocess.run(
-            [*command, "--first", str(first), "--lot", str(end - first)], capture_output=True, text=True, check=False
-        )
-        lines = done.stdout.splitlines()
-        last = next((line for line in reversed(lines) if line.startswith("at ")), f"at {first}")
-        found = [line for line in lines if line.startswith("DIFFERS")]
-        if done.returncode:
-            found.append(f"ENDED {source} {last[3:]}: {done.returncode} {done.stderr[-300:]}")
-        print("\n".join(found), end="\n" * bool(found), flush=True)
-        wrong += len(found)
-        first = int(last[3:]) + 1 if done.returncode else end
-    return wrong
+def swept_lots(given: argparse.Namespace, work: Work, pieces: Sequence[Piece]) -> int:
+    """Runs pieces, and prints what differs in them; 1 where something does."""
+    code = (*CODE, "lowering") if "torch" in given.sources else CODE
+    rows = resumed(given.results, work, pieces, given.jobs, given.seconds, code)
+    done = [rows[piece] for piece in pieces if piece in rows]
+    for row in done:
+        for seed, wrong in {**row.get("what", {}), **({"-": row["ended"]} if "ended" in row else {})}.items():
+            print(f"DIFFERS {row['piece'][0]} {seed}: {wrong}")
+    print(summary(rows, pieces, "seeds", "compared", "differ"))
+    return int(any(row.get("differ") or "ended" in row for row in done))
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ from irkit.core.vocabulary import ITEM, PARAM
 from irkit.core.walk import post_order
 from irkit.errors import IrkitError
 from irkit.ops.schemas import BODIES, TYPE_STRINGS, spec
-from tests.irkit.evaluation.test_kernels import SAMPLES
 from tests.support.kernel_samples import F32, Draw, Sample
 from tests.support.kernel_samples_nn import recurrent
+from tests.support.kernel_samples_table import SAMPLES
 from tests.support.node_cases import SIZES, Case, attribute_of, built, cases, fed
 from tests.support.onnxruntime_node import schema_dtypes
 

@@ -1,40 +1,35 @@
 """docs/measured/rules_checked.md: every rule of the project under `check_rule`, at 200 instances and ten seeds, and
 what of the wrong rules of tests/support/wrong_rules.py is caught on five.
 
-`make check-rules` writes it: about an hour on two cores. `--resume` keeps the rows that stand on the page for rules
-that are not named by `--only`, and those that agree at these settings where none is named; it writes the page after
-each rule, so that a run may be ended and taken up again. tests/passes/rules/test_rules.py takes a few instances of each
-rule.
+`make check-rules` makes it, rule by rule and seed by seed: about 90 minutes of one processor. It can be ended and taken
+up again; the page is written where every piece was done on the code as it is. tests/passes/rules/test_rules.py takes a
+few instances of each rule. Needs no torch.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from pathlib import Path
-
-import attrs
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 from irkit.checking.counterexamples import Counterexample
-from irkit.checking.coverage import Checked
 from irkit.checking.rules import check_rule
 from irkit.errors import RewriteError
 from irkit.rewriting.face import Rule
+from tests.support.sweeps import ROOT, Found, Piece, code_digest, options, resumed, summary
 from tests.support.wrong_rules import WRONG
 from tests.tables.rules import RULES
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "measured" / "rules_checked.md"
 SEEDS_OF_WRONG = 5
 
 HEAD = """# Rules under check
 
-Written by `make check-rules`: `check_rule` of every rule of the project. {good} of {count} rules agree wherever they
-fired: {fired} instances and {near} near misses ({made} were made), {there} of them compared on ONNX Runtime, too. An
-instance counts where there is something to compare: those with empty results only are made anew.
+Written by `make check-rules`: `check_rule` of every rule of the project, all on one state of the code. {good} of
+{count} rules agree wherever they fired: {fired} instances and {near} near misses ({made} were made), {there} of them
+compared on ONNX Runtime, too. An instance counts where there is something to compare: those with empty results only are
+made anew.
 
 `at` is how many instances were asked for, on how many seeds; `fired` counts instances over all seeds, `near` near
 misses on which the rule fired, of those made; `types` and `ranks` how many there were of them; `sizes` whether 0, 1 and
@@ -49,67 +44,32 @@ COLUMNS = ("rule", "at", "bits", "fired", "near", "types", "ranks", "sizes", "on
 DIFFERS = "**differs, see below**"
 
 
-@attrs.frozen
-class Row:
-    """What came of one rule, as it stands in the table: a cell for each of `COLUMNS`; and the first error if there is
-    one."""
-
-    cells: tuple[str, ...]
-    error: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name of the rule."""
-        return self.cells[0].strip("`")
-
-    @property
-    def at(self) -> str:
-        """The settings that it was made at."""
-        return self.cells[1]
-
-    def number(self, column: str, which: int = 0) -> int:
-        """A number in one of the cells: in `3 of 5` the first or the second one."""
-        found = self.cells[COLUMNS.index(column)].split(" of ")
-        return int(found[which]) if len(found) > which and found[which].isdigit() else 0
+@cache
+def rules_by_name(kind: str) -> Mapping[str, Rule]:
+    """The rules of the project, or the wrong ones, by name."""
+    return {rule.name: rule for rule in (WRONG if kind == "wrong" else RULES)}
 
 
-def settings(n: int, seeds: int) -> str:
-    """What the table says of them."""
-    return f"{n} x {seeds}"
-
-
-def row_of(name: str, at: str, reports: Sequence[Checked], error: str = "") -> Row:
-    """The row of the reports of a rule."""
-    if error or not reports:
-        return Row((f"`{name}`", at, "", DIFFERS, *[""] * (len(COLUMNS) - 4)), error)
-    sizes = [size for size in ("0", "1", "symbol") if any(size in dict(r.sizes) for r in reports)]
-    never = set.intersection(*({text for _, text in r.lines} for r in reports))
-    return Row(
-        (
-            f"`{name}`",
-            at,
-            "all" if reports[0].exact else "real",
-            str(sum(r.fired for r in reports)),
-            f"{sum(r.near_fired for r in reports)} of {sum(r.near_misses for r in reports)}",
-            str(len(union(dict(r.types) for r in reports))),
-            ", ".join(map(str, sorted(union(dict(r.ranks) for r in reports)))),
-            ", ".join(sizes),
-            str(sum(r.on_runtime for r in reports)),
-            str(len(never)),
-        )
-    )
-
-
-def checked_at(index: int, n: int, seeds: int) -> tuple[Row, float]:
-    """(the row of rule number `index`, how many seconds of the processor it took)"""
-    rule, found, start, error = RULES[index], [], time.process_time(), ""
-    for seed in range(seeds):
-        try:
-            found.append(check_rule(rule, n, seed=seed))
-        except RewriteError as raised:
-            error = f"seed {seed}: {raised}"
-            break
-    return row_of(rule.name, settings(n, seeds), found, error), time.process_time() - start
+def checked(piece: Piece, tell: Callable[[str], None]) -> Found:
+    """What came of a rule on one seed, or whether a wrong one is caught on it."""
+    kind, name, seed, n = str(piece[0]), str(piece[1]), int(piece[2]), int(piece[3])
+    rule = rules_by_name(kind)[name]
+    if kind == "wrong":
+        return {"caught": int(is_caught(rule, seed))}
+    try:
+        found = check_rule(rule, n, seed=seed)
+    except RewriteError as raised:
+        return {"error": f"seed {seed}: {raised}"}
+    return {
+        "fired": found.fired,
+        "near_fired": found.near_fired,
+        "near_misses": found.near_misses,
+        "on_runtime": found.on_runtime,
+        "types": [each for each, _ in found.types],
+        "ranks": [each for each, _ in found.ranks],
+        "sizes": [each for each, _ in found.sizes],
+        "lines": [text for _, text in found.lines],
+    }
 
 
 def is_caught(rule: Rule, seed: int) -> bool:
@@ -121,31 +81,57 @@ def is_caught(rule: Rule, seed: int) -> bool:
     return False
 
 
-def caught(seed: int) -> tuple[str, ...]:
-    """The names of the wrong rules that pass for right on a seed."""
-    return tuple(rule.name for rule in WRONG if not is_caught(rule, seed))
-
-
 # ---------------------------------------------------------------------------------------------- the page
 
 
-def page(rows: Sequence[Row], missed: Sequence[Sequence[str]]) -> str:
-    """The text of docs/measured/rules_checked.md."""
-    head = HEAD.format(
-        count=len(rows),
-        good=sum(DIFFERS not in row.cells for row in rows),
-        wrong=len(WRONG),
-        fired=sum(row.number("fired") for row in rows),
-        near=sum(row.number("near") for row in rows),
-        made=sum(row.number("near", 1) for row in rows),
-        there=sum(row.number("on ONNX Runtime") for row in rows),
-        last=max(len(missed) - 1, 0),
-        caught=", ".join(str(len(WRONG) - len(each)) for each in missed) or "(not run)",
+def error_of(found: Sequence[Found]) -> str:
+    """What the first seed on which a rule differs says; empty where none does."""
+    return next((str(row.get("error", row.get("ended"))) for row in found if "error" in row or "ended" in row), "")
+
+
+def row_of(rule: Rule, at: str, found: Sequence[Found]) -> tuple[str, ...]:
+    """The cells of a rule, of what came of it on each seed."""
+    if error_of(found):
+        return f"`{rule.name}`", at, "", DIFFERS, *[""] * (len(COLUMNS) - 4)
+    tried = {name: {each for row in found for each in row[name]} for name in ("types", "ranks", "sizes")}
+    sums = {name: sum(row[name] for row in found) for name in ("fired", "near_fired", "near_misses", "on_runtime")}
+    return (
+        f"`{rule.name}`",
+        at,
+        "all" if rule.exact else "real",
+        str(sums["fired"]),
+        f"{sums['near_fired']} of {sums['near_misses']}",
+        str(len(tried["types"])),
+        ", ".join(map(str, sorted(tried["ranks"]))),
+        ", ".join(size for size in ("0", "1", "symbol") if size in tried["sizes"]),
+        str(sums["on_runtime"]),
+        str(len(set.intersection(*(set(row["lines"]) for row in found)))),
     )
-    lines = [head, line(COLUMNS), line(["---"] * len(COLUMNS)), *(line(row.cells) for row in rows)]
-    for row in rows:
-        if row.error:
-            lines += [f"\n## {row.name}\n", "```text", row.error, "```"]
+
+
+def page(rows: Mapping[Piece, Found], n: int, seeds: int) -> str:
+    """The text of docs/measured/rules_checked.md, of all that came of the pieces."""
+    by_rule = {rule: [rows["rule", rule.name, seed, n] for seed in range(seeds)] for rule in RULES}
+    good = [row for found in by_rule.values() if not error_of(found) for row in found]
+    caught = [
+        sum(rows["wrong", rule.name, seed, 0].get("caught", 0) for rule in WRONG) for seed in range(SEEDS_OF_WRONG)
+    ]
+    head = HEAD.format(
+        count=len(by_rule),
+        good=sum(not error_of(found) for found in by_rule.values()),
+        wrong=len(WRONG),
+        fired=sum(row["fired"] for row in good),
+        near=sum(row["near_fired"] for row in good),
+        made=sum(row["near_misses"] for row in good),
+        there=sum(row["on_runtime"] for row in good),
+        last=SEEDS_OF_WRONG - 1,
+        caught=", ".join(map(str, caught)),
+    )
+    lines = [head, line(COLUMNS), line(["---"] * len(COLUMNS))]
+    lines += [line(row_of(rule, f"{n} x {seeds}", found)) for rule, found in by_rule.items()]
+    for rule, found in by_rule.items():
+        if error_of(found):
+            lines += [f"\n## {rule.name}\n", "```text", error_of(found), "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -154,65 +140,35 @@ def line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def rows_on(text: str) -> dict[str, Row]:
-    """The rows that stand on a page, by the names of the rules."""
-    lines = [each for each in text.splitlines() if each.startswith("| `")]
-    rows = [Row(tuple(cell.strip() for cell in each.strip("|").split("|"))) for each in lines]
-    errors = dict(part.split("\n", 1) for part in text.split("\n## ")[1:])
-    found = {}
-    for row in (row for row in rows if len(row.cells) == len(COLUMNS)):
-        error = errors.get(row.name, "").strip().removeprefix("```text\n").removesuffix("\n```")
-        found[row.name] = attrs.evolve(row, error=error)
-    return found
-
-
-def union(sets: Iterable[Iterable[object]]) -> set:
-    """All that is in one of the sets."""
-    return {each for one in sets for each in one}
-
-
-def made(names: Sequence[str], n: int, seeds: int, jobs: int) -> Iterator[Row]:
-    """The rows of the rules of those names; each is told on stderr as it comes."""
-    chosen = [i for i, rule in enumerate(RULES) if rule.name in names]
-    with ProcessPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(checked_at, i, n, seeds) for i in chosen]
-        for each in as_completed(waiting):
-            row, seconds = each.result()
-            print(f"{row.name}: {row.error or 'agrees'} ({seconds:.0f} s)", file=sys.stderr, flush=True)
-            yield row
+def pieces_of(names: Sequence[str], n: int, seeds: int) -> list[Piece]:
+    """Every rule, or those that are named, on every seed; with all of them the wrong ones."""
+    chosen = [rule.name for rule in RULES if not names or rule.name in names]
+    wrong: list[Piece] = [("wrong", rule.name, seed, 0) for seed in range(SEEDS_OF_WRONG) for rule in WRONG]
+    return [("rule", name, seed, n) for seed in range(seeds) for name in chosen] + (wrong if not names else [])
 
 
 def main() -> int:
-    """1 where a rule differs, or more than one wrong rule passes for right on a seed."""
+    """1 where a rule differs, more than one wrong rule passes for right on a seed, or the time was over."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=200, help="instances of each rule, for each seed")
     parser.add_argument("--seeds", type=int, default=10, help="how many seeds")
-    parser.add_argument("--jobs", type=int, default=2, help="how many processes")
-    parser.add_argument("--only", nargs="*", default=[], help="names of rules; no page is written without --resume")
-    parser.add_argument("--resume", action="store_true", help="keep the other rows of the page that stands there")
+    parser.add_argument("--only", nargs="*", default=[], help="names of rules; no page is written then")
+    parser.add_argument("--page-only", action="store_true", help="writes the page of what was done, and runs nothing")
+    options("rules_checked", parser)
     given = parser.parse_args()
-    known = rows_on(PAGE.read_text(encoding="utf-8")) if given.resume else {}
-    names = given.only or [
-        rule.name
-        for rule in RULES
-        if (row := known.get(rule.name)) is None or row.at != settings(given.n, given.seeds) or row.error
-    ]
-    with ProcessPoolExecutor(given.jobs) as pool:
-        missed = [] if given.only and not given.resume else list(pool.map(caught, range(SEEDS_OF_WRONG)))
-    for row in made(names, given.n, given.seeds, given.jobs):
-        known[row.name] = row
-        if given.resume:
-            write(known, missed)
-    if not given.only:
-        write(known, missed)
-    return int(any(DIFFERS in row.cells for row in known.values()) or any(len(each) > 1 for each in missed))
-
-
-def write(known: Mapping[str, Row], missed: Sequence[Sequence[str]]) -> None:
-    """Writes the page of the rules that are known, in the order of the rules of the project."""
-    rows = [known[rule.name] for rule in RULES if rule.name in known]
-    PAGE.write_text(page(rows, missed), encoding="utf-8")
+    pieces = pieces_of(given.only, given.n, given.seeds)
+    rows = resumed(given.results, checked, [] if given.page_only else pieces, given.jobs, given.seconds)
+    for piece in pieces:
+        if piece in rows and error_of([rows[piece]]):
+            print(f"{piece[1]}: {error_of([rows[piece]])}", flush=True)
+    print(summary(rows, pieces, "fired", "near_fired", "caught"), flush=True)
+    if not given.only and all(piece in rows for piece in pieces):
+        PAGE.write_text(page(rows, given.n, given.seeds), encoding="utf-8")
+        print(f"{PAGE.relative_to(ROOT)} is written, of code {code_digest()}")
+    missed = [[p for p in pieces if p[2] == seed and rows.get(p, {}).get("caught") == 0] for seed in range(given.seeds)]
+    unsound = any(piece not in rows or error_of([rows[piece]]) for piece in pieces)
+    return int(unsound or any(len(each) > 1 for each in missed))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

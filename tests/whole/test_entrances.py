@@ -25,9 +25,8 @@ from irkit.errors import DimensionError, EvaluateError, IrkitError, LoadError, P
 from lowering import lower
 from lowering.errors import CaptureError
 from passes import optimize, prepare
-from tests.fuzz.entrances import seeds
-from tests.fuzz.entrances.doors import DOORS
-from tests.fuzz.entrances.drawing import drawn
+from tests.fuzz.entrances import seeds_torch
+from tests.fuzz.entrances.drawing import SHARES, drawn, settle
 from tests.support.onnx_models import make, model_of, small
 
 SHARE = {
@@ -47,9 +46,9 @@ SHARE = {
 """Of each entrance's draws, those in the suite; `make fuzz-io` draws them all."""
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", SHARES)
 def test_damage_gives_one_error_or_a_sound_result(door: str) -> None:
-    seeds.program()
+    settle(door)
     for seed in range(1_000_000, 1_000_000 + SHARE[door]):
         found = drawn(door, seed)
         assert found.kind in ("taken", "refused"), f"python -m tests.fuzz.entrances {door} --only {seed}\n{found.trace}"
@@ -200,7 +199,7 @@ def test_conditions_over_odd_numbers_are_false_or_refused() -> None:
 
 def test_programs_that_are_damaged_give_one_error_each_time(tmp_path: Path) -> None:
     path = tmp_path / "m.pt2"
-    path.write_bytes(seeds.program())
+    path.write_bytes(seeds_torch.program())
     with zipfile.ZipFile(path) as archive:
         held = {name: archive.read(name) for name in archive.namelist()}
     model = next(name for name in held if name.endswith(".json") and "models" in name)
@@ -210,13 +209,13 @@ def test_programs_that_are_damaged_give_one_error_each_time(tmp_path: Path) -> N
                 archive.writestr(name, content if name == model else kept)
         with pytest.raises(CaptureError):
             lower(path)
-    data = bytearray(seeds.program())
+    data = bytearray(seeds_torch.program())
     at = data.rfind(b"PK\x01\x02")
     data[at] = 0
     path.write_bytes(data)
     with pytest.raises(CaptureError, match="damaged"):
         lower(path)
-    path.write_bytes(seeds.program())
+    path.write_bytes(seeds_torch.program())
     assert len(lower(path).results) == 3  # and what was held while the others were read is free again
 
 

@@ -8,7 +8,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -16,7 +16,24 @@ from typing import Any
 
 import attrs
 
+from tests.fuzz.entrances import seeds
 from tests.fuzz.entrances.doors import DOORS, Drawn
+
+SHARES: Mapping[str, int] = {
+    "load": 30_000,
+    "optimize": 15_000,
+    "files": 8_000,
+    "large": 2_000,
+    "contract": 6_000,
+    "text": 20_000,
+    "side": 5_000,
+    "sizes": 10_000,
+    "programs": 500,
+    "shapes": 1_500,
+    "options": 1_500,
+    "commands": 500,
+}
+"""Each entrance, and its share of 100,000 draws."""
 
 SECONDS = 2.0
 """Of the processor's time that one draw may take."""
@@ -40,6 +57,26 @@ class Outcome:
     trace: str = ""
 
 
+def settle(door: str) -> None:
+    """Makes what is made once, so that no draw pays for it."""
+    seeds.pool()
+    seeds.node_models()
+    seeds.texts()
+    if door not in DOORS:
+        from tests.fuzz.entrances.seeds_torch import program  # brings in torch
+
+        program()
+
+
+def door_of(name: str) -> Callable[[Drawn], bool]:
+    """An entrance."""
+    if name in DOORS:
+        return DOORS[name]
+    from tests.fuzz.entrances.doors_torch import TORCH_DOORS  # brings in torch
+
+    return TORCH_DOORS[name]
+
+
 def drawn(door: str, seed: int, *, wide: bool = False) -> Outcome:
     """What became of draw number `seed` at an entrance."""
     with tempfile.TemporaryDirectory() as name, warnings.catch_warnings(), patience():
@@ -49,7 +86,7 @@ def drawn(door: str, seed: int, *, wide: bool = False) -> Outcome:
         forget_peak()
         began = time.process_time()
         try:
-            taken = DOORS[door][0](Drawn(random, Path(name), wide))
+            taken = door_of(door)(Drawn(random, Path(name), wide))
             kind, what, trace = ("taken" if taken else "refused"), "", ""
         except (Exception, TooSlow, SystemExit) as error:
             kind, what, trace = "fault", signature(error), "".join(traceback.format_exception(error))[-6000:]
