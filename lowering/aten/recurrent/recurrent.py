@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -246,51 +246,60 @@ def rnn_step(kind: Kind, of_x: Value, of_h: Value, states: Sequence[Value]) -> t
 STEPS = {"LSTM": lstm_step, "GRU": gru_step, "RNN": rnn_step}
 
 
-def sequence(
-    kind: Kind,
-    x: Value,
-    states: Sequence[Value],
-    params: Weights,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Value, ...]:
-    """(y, h, c) of a padded batch"""
-    if dropout and train and num_layers > 1:
-        raise Unsupported("dropout between recurrent layers in training mode")
-    if x.rank != 3:
-        raise Unsupported("a recurrent layer takes (time, batch, features)")
-    turned = permute(x, (1, 0, 2)) if batch_first else x
-    y, *last = stack(kind, turned, states, params, has_biases, num_layers, bidirectional)
-    return permute(y, (1, 0, 2)) if batch_first else y, *last
+def of_padded(kind: Kind) -> Callable[..., tuple[Value, ...]]:
+    """The converter of a layer over a padded batch: (y, h), of an LSTM (y, h, c)."""
+
+    def convert(
+        input: Value,
+        hx: Value | Sequence[Value],
+        params: Weights,
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> tuple[Value, ...]:
+        """input: (t, b, features), or (b, t, features) where `batch_first`; hx: h, of an LSTM h and c."""
+        if dropout and train and num_layers > 1:
+            raise Unsupported("dropout between recurrent layers in training mode")
+        if input.rank != 3:
+            raise Unsupported("a recurrent layer takes (time, batch, features)")
+        x, states = permute(input, (1, 0, 2)) if batch_first else input, [hx] if isinstance(hx, Value) else hx
+        y, *last = stack(kind, x, states, params, has_biases, num_layers, bidirectional)
+        return permute(y, (1, 0, 2)) if batch_first else y, *last
+
+    return convert
 
 
-def packed_sequence(
-    kind: Kind,
-    data: Value,
-    batch_sizes: Value,
-    states: Sequence[Value],
-    params: Weights,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-) -> tuple[Value, ...]:
-    """(y, h, c) of a packed batch.  data: (elements, features), time by time; batch_sizes: (t,)."""
-    if dropout and train and num_layers > 1:
-        raise Unsupported("dropout between recurrent layers in training mode")
-    batch = states[0].shape[1]
-    place, inside, lengths = packing(batch_sizes, batch)
-    most = op.Sub(op.Squeeze(op.Shape(data, start=0, end=1)), scalar(1, DType.INT64))
-    padded = op.Gather(data, op.Min(place, most), axis=0)  # what lies past the end of a sequence is never read
-    y, *last = stack(kind, padded, states, params, has_biases, num_layers, bidirectional, cast(lengths, DType.INT32))
-    flat = reshape(y, (dims.mul(y.shape[0], y.shape[1]), y.shape[2]))
-    kept = compress_rows(flat, op.Reshape(inside, [-1]))
-    return op.Reshape(kept, shape_vector((data.shape[0], flat.shape[1]))), *last
+def of_packed(kind: Kind) -> Callable[..., tuple[Value, ...]]:
+    """The converter of a layer over a packed batch: (y, h), of an LSTM (y, h, c)."""
+
+    def convert(
+        data: Value,
+        batch_sizes: Value,
+        hx: Value | Sequence[Value],
+        params: Weights,
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+    ) -> tuple[Value, ...]:
+        """data: (elements, features), time by time; batch_sizes: (t,); hx: h, of an LSTM h and c."""
+        if dropout and train and num_layers > 1:
+            raise Unsupported("dropout between recurrent layers in training mode")
+        states = [hx] if isinstance(hx, Value) else hx
+        place, inside, lengths = packing(batch_sizes, states[0].shape[1])
+        most = op.Sub(op.Squeeze(op.Shape(data, start=0, end=1)), scalar(1, DType.INT64))
+        padded = op.Gather(data, op.Min(place, most), axis=0)  # what lies past the end of a sequence is never read
+        lasting = cast(lengths, DType.INT32)
+        y, *last = stack(kind, padded, states, params, has_biases, num_layers, bidirectional, lasting)
+        flat = reshape(y, (dims.mul(y.shape[0], y.shape[1]), y.shape[2]))
+        kept = compress_rows(flat, op.Reshape(inside, [-1]))
+        return op.Reshape(kept, shape_vector((data.shape[0], flat.shape[1]))), *last
+
+    return convert
 
 
 def packing(batch_sizes: Value, batch: Dim) -> tuple[Value, Value, Value]:
@@ -305,125 +314,8 @@ def packing(batch_sizes: Value, batch: Dim) -> tuple[Value, Value, Value]:
 
 # ---------------------------------------------------------------------------------------------- sequences
 
-
-def aten_lstm_input(
-    input: Value,
-    hx: Sequence[Value],
-    params: Weights,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Value, ...]:
-    """(y, h, c).  input: (t, b, features), or (b, t, features) where `batch_first`; hx: h and c."""
-    return sequence(LSTM, input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
-
-
-def aten_lstm_data(
-    data: Value,
-    batch_sizes: Value,
-    hx: Sequence[Value],
-    params: Weights,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-) -> tuple[Value, ...]:
-    """(y, h, c) of a packed sequence"""
-    return packed_sequence(LSTM, data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
-
-
-def aten_gru_input(
-    input: Value,
-    hx: Value,
-    params: Weights,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Value, ...]:
-    """(y, h).  input: (t, b, features), or (b, t, features) where `batch_first`."""
-    return sequence(GRU, input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
-
-
-def aten_gru_data(
-    data: Value,
-    batch_sizes: Value,
-    hx: Value,
-    params: Weights,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-) -> tuple[Value, ...]:
-    """(y, h) of a packed sequence"""
-    return packed_sequence(GRU, data, batch_sizes, [hx], params, has_biases, num_layers, dropout, train, bidirectional)
-
-
-def aten_rnn_tanh_input(
-    input: Value,
-    hx: Value,
-    params: Weights,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Value, ...]:
-    """(y, h).  input: (t, b, features), or (b, t, features) where `batch_first`."""
-    return sequence(TANH, input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
-
-
-def aten_rnn_tanh_data(
-    data: Value,
-    batch_sizes: Value,
-    hx: Value,
-    params: Weights,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-) -> tuple[Value, ...]:
-    """(y, h) of a packed sequence"""
-    return packed_sequence(TANH, data, batch_sizes, [hx], params, has_biases, num_layers, dropout, train, bidirectional)
-
-
-def aten_rnn_relu_input(
-    input: Value,
-    hx: Value,
-    params: Weights,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> tuple[Value, ...]:
-    """(y, h).  input: (t, b, features), or (b, t, features) where `batch_first`."""
-    return sequence(RELU, input, [hx], params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
-
-
-def aten_rnn_relu_data(
-    data: Value,
-    batch_sizes: Value,
-    hx: Value,
-    params: Weights,
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-) -> tuple[Value, ...]:
-    """(y, h) of a packed sequence"""
-    return packed_sequence(RELU, data, batch_sizes, [hx], params, has_biases, num_layers, dropout, train, bidirectional)
+aten_lstm_input, aten_gru_input, aten_rnn_tanh_input, aten_rnn_relu_input = map(of_padded, (LSTM, GRU, TANH, RELU))
+aten_lstm_data, aten_gru_data, aten_rnn_tanh_data, aten_rnn_relu_data = map(of_packed, (LSTM, GRU, TANH, RELU))
 
 
 def aten__pack_padded_sequence(input: Value, lengths: Value, batch_first: bool) -> tuple[Value, Value]:
@@ -464,41 +356,29 @@ def aten__pad_packed_sequence(
 # ---------------------------------------------------------------------------------------------- cells
 
 
-def one_step(kind: Kind, x: Value, states: Sequence[Value], weights: Weights) -> tuple[Value, ...]:
-    """The states after one step.  x: (b, features); states: (b, hidden) each."""
-    lone = x.rank == 1
-    x, *states = [unsqueeze(v, 0) if lone else v for v in (x, *states)]
-    begin = [unsqueeze(s, 0) for s in states]
-    if x.dtype is DType.DOUBLE:
-        _, *last = layer_by_steps(kind, unsqueeze(x, 0), [weights], begin, None)
-    else:
-        _, *last = layer(kind, unsqueeze(x, 0), [weights], begin[0], begin[1] if kind.cells else None)
-    return tuple(squeeze(s, 0, 1) if lone else squeeze(s, 0) for s in last)
+def of_cell(kind: Kind) -> Callable[..., Any]:
+    """The converter of one step: h, of an LSTM (h, c)."""
+
+    def convert(
+        input: Value,
+        hx: Value | Sequence[Value],
+        w_ih: Value,
+        w_hh: Value,
+        b_ih: Value | None = None,
+        b_hh: Value | None = None,
+    ) -> Any:
+        """input: (b, features), or (features,); hx: h, of an LSTM h and c, (b, hidden) each."""
+        lone, weights = input.rank == 1, (w_ih, w_hh, b_ih, b_hh)
+        x, *states = [unsqueeze(v, 0) if lone else v for v in (input, *([hx] if isinstance(hx, Value) else hx))]
+        begin = [unsqueeze(s, 0) for s in states]
+        if x.dtype is DType.DOUBLE:
+            _, *last = layer_by_steps(kind, unsqueeze(x, 0), [weights], begin, None)
+        else:
+            _, *last = layer(kind, unsqueeze(x, 0), [weights], begin[0], begin[1] if kind.cells else None)
+        found = tuple(squeeze(s, 0, 1) if lone else squeeze(s, 0) for s in last)
+        return found if kind.cells else found[0]
+
+    return convert
 
 
-def aten_lstm_cell(
-    input: Value, hx: Sequence[Value], w_ih: Value, w_hh: Value, b_ih: Value | None = None, b_hh: Value | None = None
-) -> tuple[Value, ...]:
-    """(h, c) after one step.  input: (b, features); hx: h and c, (b, hidden) each."""
-    return one_step(LSTM, input, hx, (w_ih, w_hh, b_ih, b_hh))
-
-
-def aten_gru_cell(
-    input: Value, hx: Value, w_ih: Value, w_hh: Value, b_ih: Value | None = None, b_hh: Value | None = None
-) -> Value:
-    """h after one step.  input: (b, features); hx: (b, hidden)."""
-    return one_step(GRU, input, [hx], (w_ih, w_hh, b_ih, b_hh))[0]
-
-
-def aten_rnn_tanh_cell(
-    input: Value, hx: Value, w_ih: Value, w_hh: Value, b_ih: Value | None = None, b_hh: Value | None = None
-) -> Value:
-    """tanh(w_ih x + b_ih + w_hh h + b_hh).  input: (b, features); hx: (b, hidden)."""
-    return one_step(TANH, input, [hx], (w_ih, w_hh, b_ih, b_hh))[0]
-
-
-def aten_rnn_relu_cell(
-    input: Value, hx: Value, w_ih: Value, w_hh: Value, b_ih: Value | None = None, b_hh: Value | None = None
-) -> Value:
-    """relu(w_ih x + b_ih + w_hh h + b_hh).  input: (b, features); hx: (b, hidden)."""
-    return one_step(RELU, input, [hx], (w_ih, w_hh, b_ih, b_hh))[0]
+aten_lstm_cell, aten_gru_cell, aten_rnn_tanh_cell, aten_rnn_relu_cell = map(of_cell, (LSTM, GRU, TANH, RELU))
