@@ -215,29 +215,11 @@ def aten__scaled_dot_product_efficient_attention(
     return made, log_sums(query, key, attn_bias, is_causal, scale), seed, seed
 
 
-def aten__scaled_dot_product_flash_attention(
+def aten__scaled_dot_product_fused_attention_overrideable(
     query: Value,
     key: Value,
     value: Value,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    return_debug_mask: bool = False,
-    *,
-    scale: float | None = None,
-) -> tuple[Any, ...]:
-    """(result, logarithms of the sums, ...); what follows serves torch's backward pass only"""
-    made = aten_scaled_dot_product_attention(query, key, value, None, dropout_p, is_causal, scale=scale)
-    none, seed = full(0, (0,), DType.INT32), scalar(0, DType.INT64)
-    sums = log_sums(query, key, None, is_causal, scale)
-    return made, sums, none, none, query.shape[-2], key.shape[-2], seed, seed, full(0, (0,), query.dtype)
-
-
-def aten__scaled_dot_product_cudnn_attention(
-    query: Value,
-    key: Value,
-    value: Value,
-    attn_bias: Value | None,
-    compute_log_sumexp: bool,
+    attn_bias: Value | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     return_debug_mask: bool = False,
@@ -251,21 +233,16 @@ def aten__scaled_dot_product_cudnn_attention(
     return made, sums, none, none, query.shape[-2], key.shape[-2], seed, seed, full(0, (0,), query.dtype)
 
 
-def aten__scaled_dot_product_fused_attention_overrideable(
-    query: Value,
-    key: Value,
-    value: Value,
-    attn_bias: Value | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    return_debug_mask: bool = False,
-    *,
-    scale: float | None = None,
-) -> tuple[Any, ...]:
-    """(result, logarithms of the sums, ...); what follows serves torch's backward pass only"""
-    return aten__scaled_dot_product_cudnn_attention(
-        query, key, value, attn_bias, True, dropout_p, is_causal, return_debug_mask, scale=scale
-    )
+def aten__scaled_dot_product_flash_attention(query: Value, key: Value, value: Value, *rest: Any, **named: Any) -> Any:
+    """As `_scaled_dot_product_fused_attention_overrideable`, without a mask."""
+    return aten__scaled_dot_product_fused_attention_overrideable(query, key, value, None, *rest, **named)
+
+
+def aten__scaled_dot_product_cudnn_attention(
+    query: Value, key: Value, value: Value, attn_bias: Value | None, compute_log_sumexp: bool, *rest: Any, **named: Any
+) -> Any:
+    """As `_scaled_dot_product_fused_attention_overrideable`."""
+    return aten__scaled_dot_product_fused_attention_overrideable(query, key, value, attn_bias, *rest, **named)
 
 
 # ---------------------------------------------------------------------------------------------- whole layers

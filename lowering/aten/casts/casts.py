@@ -39,11 +39,6 @@ def aten__to_copy(self: Value, *, dtype: DType | None = None) -> Value:
     return aten_to(self, dtype)
 
 
-def aten_type_as(self: Value, other: Value) -> Value:
-    """self with elements of the type of `other`."""
-    return cast(self, other.dtype)
-
-
 def prims_convert_element_type(a: Value, dtype: DType) -> Value:
     """a with elements of `dtype`."""
     return cast(a, dtype)
@@ -66,41 +61,6 @@ def aten_clone(self: Value) -> Value:
     return self
 
 
-def aten_contiguous(self: Value) -> Value:
-    """self"""
-    return self
-
-
-def aten_detach(self: Value) -> Value:
-    """self"""
-    return self
-
-
-def aten_alias(self: Value) -> Value:
-    """self"""
-    return self
-
-
-def aten_lift(self: Value) -> Value:
-    """self"""
-    return self
-
-
-def aten_lift_fresh(self: Value) -> Value:
-    """self"""
-    return self
-
-
-def aten_lift_fresh_copy(self: Value) -> Value:
-    """self"""
-    return self
-
-
 def aten_copy(self: Value, src: Value) -> Value:
     """src, in the shape and the element type of self."""
     return expand(cast(src, self.dtype), self.shape)
-
-
-def aten_resolve_neg(self: Value) -> Value:
-    """self"""
-    return self

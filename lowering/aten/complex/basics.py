@@ -119,11 +119,6 @@ def complex_to_other(self: Value, other: Value) -> Value:
     return complex_to(self, other.dtype)
 
 
-def complex_type_as(self: Value, other: Value) -> Value:
-    """self in the type of `other`."""
-    return complex_to(self, other.dtype)
-
-
 def complex_prims_convert_element_type(a: Value, dtype: DType) -> Value:
     """a as another type."""
     return complex_to(a, dtype)

@@ -195,9 +195,21 @@ def atanh_of(z: Wide) -> Parts:
 # ---------------------------------------------------------------------------------------------- exp and log
 
 
-def complex_exp(self: Value) -> Value:
-    """exp(real) * (cos(imag) + i * sin(imag))"""
-    return narrow(exp_of(wide(self)), self)
+def of_wide(function: Callable[[Wide], Parts]) -> Callable[[Value], Value]:
+    """The converter that applies a function to the parts of self in a wider type, and rounds what it gives."""
+
+    def convert(self: Value) -> Value:
+        return narrow(function(wide(self)), self)
+
+    return convert
+
+
+def turned_by_i(function: Callable[[Wide], Parts]) -> Callable[[Value], Value]:
+    """The converter of -i * function(i * self)"""
+    return of_wide(lambda z: z.with_parts(function(z.turned())).turned_back().parts)
+
+
+complex_exp, complex_log, complex_log1p = map(of_wide, (exp_of, log_of, log1p_of))
 
 
 def complex_exp2(self: Value) -> Value:
@@ -215,11 +227,6 @@ def complex_expm1(self: Value) -> Value:
     return narrow((real, exp_of(z)[1]), self)
 
 
-def complex_log(self: Value) -> Value:
-    """log |self| + i * angle"""
-    return narrow(log_of(wide(self)), self)
-
-
 def complex_log2(self: Value) -> Value:
     """log self / log 2"""
     a, b = log_of(wide(self))
@@ -232,14 +239,7 @@ def complex_log10(self: Value) -> Value:
     return narrow((op.Div(a, math.log(10)), op.Div(b, math.log(10))), self)
 
 
-def complex_log1p(self: Value) -> Value:
-    """log(1 + self), accurate near 0"""
-    return narrow(log1p_of(wide(self)), self)
-
-
-def complex_sqrt(self: Value) -> Value:
-    """The root whose real part is not negative."""
-    return narrow(wide(self).root, self)
+complex_sqrt = of_wide(lambda z: z.root)
 
 
 def complex_rsqrt(self: Value) -> Value:
@@ -272,68 +272,14 @@ def logaddexp_of(a: Value, b: Value, c: Value, d: Value, *, roomy: bool) -> Part
 # ---------------------------------------------------------------------------------------------- trigonometry
 
 
-def complex_sin(self: Value) -> Value:
-    """sin self = -i sinh(i self)"""
-    z = wide(self)
-    return narrow(z.with_parts(sinh_of(z.turned())).turned_back().parts, self)
-
-
-def complex_cos(self: Value) -> Value:
-    """cos self = cosh(i self)"""
-    return narrow(cosh_of(wide(self).turned()), self)
-
-
-def complex_tan(self: Value) -> Value:
-    """tan self = -i tanh(i self)"""
-    z = wide(self)
-    return narrow(z.with_parts(tanh_of(z.turned())).turned_back().parts, self)
-
-
-def complex_sinh(self: Value) -> Value:
-    """The hyperbolic sine."""
-    return narrow(sinh_of(wide(self)), self)
-
-
-def complex_cosh(self: Value) -> Value:
-    """The hyperbolic cosine."""
-    return narrow(cosh_of(wide(self)), self)
-
-
-def complex_tanh(self: Value) -> Value:
-    """The hyperbolic tangent."""
-    return narrow(tanh_of(wide(self)), self)
-
-
-def complex_asin(self: Value) -> Value:
-    """The inverse of the sine; cuts along the real axis beyond -1 and 1."""
-    return narrow(asin_of(wide(self)), self)
-
-
-def complex_acos(self: Value) -> Value:
-    """The inverse of the cosine; cuts along the real axis beyond -1 and 1."""
-    return narrow(acos_of(wide(self)), self)
-
-
-def complex_atan(self: Value) -> Value:
-    """The inverse of the tangent: -i atanh(i self); cuts along the imaginary axis beyond -i and i."""
-    z = wide(self)
-    return narrow(z.with_parts(atanh_of(z.turned())).turned_back().parts, self)
-
-
-def complex_asinh(self: Value) -> Value:
-    """The inverse of the hyperbolic sine: -i asin(i self); cuts along the imaginary axis beyond -i and i."""
-    z = wide(self)
-    return narrow(z.with_parts(asin_of(z.turned())).turned_back().parts, self)
-
-
-def complex_acosh(self: Value) -> Value:
-    """The inverse of the hyperbolic cosine; a cut along the real axis below 1."""
-    return narrow(acosh_of(wide(self)), self)
-
-
-def complex_atanh(self: Value) -> Value:
-    """The inverse of the hyperbolic tangent; cuts along the real axis beyond -1 and 1."""
-    return narrow(atanh_of(wide(self)), self)
+# Cuts: of asin, acos and atanh along the real axis beyond -1 and 1, of acosh below 1, of atan and asinh along the
+# imaginary axis beyond -i and i.
+complex_sin, complex_tan = map(turned_by_i, (sinh_of, tanh_of))
+complex_atan, complex_asinh = map(turned_by_i, (atanh_of, asin_of))
+complex_cos = of_wide(lambda z: cosh_of(z.turned()))
+complex_sinh, complex_cosh, complex_tanh = map(of_wide, (sinh_of, cosh_of, tanh_of))
+complex_asin, complex_acos = map(of_wide, (asin_of, acos_of))
+complex_acosh, complex_atanh = map(of_wide, (acosh_of, atanh_of))
 
 
 def complex_sinc(self: Value) -> Value:

@@ -128,18 +128,8 @@ def complex_zeros_like(self: Value, *, dtype: DType | None = None) -> Value:
     return real_number(self.shape, 0, dtype or self.dtype)
 
 
-def complex_empty_like(self: Value, *, dtype: DType | None = None) -> Value:
-    """A tensor to be written, in the shape of self: 0 everywhere."""
-    return real_number(self.shape, 0, dtype or self.dtype)
-
-
 def complex_new_zeros(self: Value, size: Sequence[Dim], *, dtype: DType | None = None) -> Value:
     """0 everywhere, in the element type of self where `dtype` is None."""
-    return real_number(size, 0, dtype or self.dtype)
-
-
-def complex_new_empty(self: Value, size: Sequence[Dim], *, dtype: DType | None = None) -> Value:
-    """A tensor to be written: 0 everywhere."""
     return real_number(size, 0, dtype or self.dtype)
 
 

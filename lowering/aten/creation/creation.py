@@ -62,7 +62,7 @@ def aten_zero(self: Value) -> Value:
 
 
 def aten_zeros(size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None) -> Value:
-    """0 everywhere."""
+    """0 everywhere, and so in a tensor to be written (`empty`)."""
     return fill(size, 0, dtype_of(dtype, expected, DEFAULT))
 
 
@@ -89,21 +89,6 @@ def aten_ones_like(self: Value, *, dtype: DType | None = None) -> Value:
 def aten_new_ones(self: Value, size: Sequence[Dim], *, dtype: DType | None = None) -> Value:
     """1 everywhere, in the element type of self where `dtype` is None."""
     return fill(size, 1, dtype or self.dtype)
-
-
-def aten_empty(size: Sequence[Dim], *, dtype: DType | None = None, expected: Any = None) -> Value:
-    """A tensor to be written: 0 everywhere."""
-    return fill(size, 0, dtype_of(dtype, expected, DEFAULT))
-
-
-def aten_empty_like(self: Value, *, dtype: DType | None = None) -> Value:
-    """A tensor to be written, in the shape of self: 0 everywhere."""
-    return fill(self.shape, 0, dtype or self.dtype)
-
-
-def aten_new_empty(self: Value, size: Sequence[Dim], *, dtype: DType | None = None) -> Value:
-    """A tensor to be written: 0 everywhere."""
-    return fill(size, 0, dtype or self.dtype)
 
 
 def aten_empty_strided(

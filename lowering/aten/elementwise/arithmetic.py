@@ -92,11 +92,6 @@ def aten_abs(self: Value) -> Value:
     return self if self.dtype is DType.BOOL else op.Abs(self)
 
 
-def aten_positive(self: Value) -> Value:
-    """self"""
-    return self
-
-
 def aten_square(self: Value) -> Value:
     """self * self; an i64 for bools."""
     x = cast(self, DType.INT64) if self.dtype is DType.BOOL else self
@@ -148,11 +143,6 @@ def aten_div(self: Operand, other: Operand, *, rounding_mode: str | None = None)
     if a.dtype.is_integer or a.dtype is DType.BOOL:
         return op.Div(*floating_all(self, other))
     return cast(op.Div(a, b), dtype)
-
-
-def aten_true_divide(self: Operand, other: Operand) -> Value:
-    """self / other, broadcast, in floating point."""
-    return aten_div(self, other)
 
 
 def truncated(x: Value) -> Value:

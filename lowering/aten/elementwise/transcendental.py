@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from irkit.build import op
 from irkit.core.ir import Value
@@ -13,9 +14,16 @@ from lowering.tensors.promotion import Operand, floating_all, scalar, to_float
 # ---------------------------------------------------------------------------------------------- exp and log
 
 
-def aten_exp(self: Value) -> Value:
-    """e ** self"""
-    return op.Exp(to_float(self))
+def of_floats(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
+    """The converter that applies a function to self, of which integers become f32 first."""
+
+    def convert(self: Value) -> Value:
+        return function(to_float(self))
+
+    return convert
+
+
+aten_exp, aten_log, aten_erf = map(of_floats, (op.Exp, op.Log, op.Erf))
 
 
 def aten_exp2(self: Value) -> Value:
@@ -28,11 +36,6 @@ def aten_expm1(self: Value) -> Value:
     """exp(self) - 1, accurate near zero: tanh(x / 2) * (exp(x) + 1)."""
     x = to_float(self)
     return op.Mul(op.Tanh(op.Mul(x, 0.5)), op.Add(op.Exp(x), 1))
-
-
-def aten_log(self: Value) -> Value:
-    """The natural logarithm."""
-    return op.Log(to_float(self))
 
 
 def aten_log2(self: Value) -> Value:
@@ -57,9 +60,7 @@ def log1p(x: Value) -> Value:
     return op.Add(op.Log(u), lost)
 
 
-def aten_log1p(self: Value) -> Value:
-    """log(1 + self), accurate near zero."""
-    return log1p(to_float(self))
+aten_log1p = of_floats(log1p)
 
 
 def aten_logaddexp(self: Value, other: Value) -> Value:
@@ -105,65 +106,16 @@ def aten_special_entr(self: Value) -> Value:
 # ---------------------------------------------------------------------------------------------- trigonometry
 
 
-def aten_sin(self: Value) -> Value:
-    """The sine."""
-    return op.Sin(to_float(self))
-
-
-def aten_cos(self: Value) -> Value:
-    """The cosine."""
-    return op.Cos(to_float(self))
+aten_sin, aten_cos = map(of_floats, (op.Sin, op.Cos))
+aten_asin, aten_acos, aten_atan = map(of_floats, (op.Asin, op.Acos, op.Atan))
+aten_sinh, aten_cosh, aten_tanh = map(of_floats, (op.Sinh, op.Cosh, op.Tanh))
+aten_asinh, aten_acosh, aten_atanh = map(of_floats, (op.Asinh, op.Acosh, op.Atanh))
 
 
 def aten_tan(self: Value) -> Value:
     """The tangent; of f64, for which ONNX Runtime has no Tan, by sine and cosine."""
     x = to_float(self)
     return op.Div(op.Sin(x), op.Cos(x)) if x.dtype is DType.DOUBLE else op.Tan(x)
-
-
-def aten_asin(self: Value) -> Value:
-    """The inverse of the sine."""
-    return op.Asin(to_float(self))
-
-
-def aten_acos(self: Value) -> Value:
-    """The inverse of the cosine."""
-    return op.Acos(to_float(self))
-
-
-def aten_atan(self: Value) -> Value:
-    """The inverse of the tangent."""
-    return op.Atan(to_float(self))
-
-
-def aten_sinh(self: Value) -> Value:
-    """The hyperbolic sine."""
-    return op.Sinh(to_float(self))
-
-
-def aten_cosh(self: Value) -> Value:
-    """The hyperbolic cosine."""
-    return op.Cosh(to_float(self))
-
-
-def aten_tanh(self: Value) -> Value:
-    """The hyperbolic tangent."""
-    return op.Tanh(to_float(self))
-
-
-def aten_asinh(self: Value) -> Value:
-    """The inverse of the hyperbolic sine."""
-    return op.Asinh(to_float(self))
-
-
-def aten_acosh(self: Value) -> Value:
-    """The inverse of the hyperbolic cosine."""
-    return op.Acosh(to_float(self))
-
-
-def aten_atanh(self: Value) -> Value:
-    """The inverse of the hyperbolic tangent."""
-    return op.Atanh(to_float(self))
 
 
 def aten_sinc(self: Value) -> Value:
@@ -193,8 +145,3 @@ def aten_rad2deg(self: Value) -> Value:
 
 
 # ---------------------------------------------------------------------------------------------- error function
-
-
-def aten_erf(self: Value) -> Value:
-    """2 / sqrt(pi) times the integral of exp(-t * t) from 0 to self."""
-    return op.Erf(to_float(self))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,36 +108,26 @@ def correlated(
 # ---------------------------------------------------------------------------------------------- pooling
 
 
-def aten_avg_pool2d_backward(
-    grad_output: Value,
-    self: Value,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Value:
-    """Each gradient, divided by what its window was divided by, added to every place of the window."""
-    return averages_backward(
-        grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2
-    )
+def average_pool_backward(spatial: int) -> Callable[..., Value]:
+    """The converter of each gradient, divided by what its window was divided by, added to every place of the window."""
+
+    def convert(
+        grad_output: Value,
+        self: Value,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Value:
+        rest = (stride, padding, ceil_mode, count_include_pad, divisor_override, spatial)
+        return averages_backward(grad_output, self, kernel_size, *rest)
+
+    return convert
 
 
-def aten_avg_pool3d_backward(
-    grad_output: Value,
-    self: Value,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-) -> Value:
-    """As avg_pool2d_backward, over three axes."""
-    return averages_backward(
-        grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3
-    )
+aten_avg_pool2d_backward, aten_avg_pool3d_backward = map(average_pool_backward, (2, 3))
 
 
 def averages_backward(

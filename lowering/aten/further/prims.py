@@ -9,7 +9,7 @@ from irkit.build import dim_scalar, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
-from lowering.aten.reduction.reduce import aten_amax, aten_amin, aten_prod, aten_sum, aten_var_correction
+from lowering.aten.reduction.reduce import aten_amax, aten_amin, aten_prod, aten_sum, variance
 from lowering.tensors.pieces import full
 from lowering.tensors.promotion import Number, cast, scalar
 from lowering.tensors.shaping import expand, permute, reshape, squeeze, unsqueeze
@@ -134,7 +134,7 @@ def prims_var(
     inp: Value, dims: Sequence[int] | None, correction: float | None = 1, *, output_dtype: DType | None = None
 ) -> Value:
     """The variance over axes; sums are divided by their number less `correction`"""
-    return aten_var_correction(inp, dims, correction=correction, keepdim=False)
+    return variance(inp, dims, correction, False)[0]
 
 
 # ---------------------------------------------------------------------------------------------- new tensors

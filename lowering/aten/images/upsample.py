@@ -304,22 +304,43 @@ FILTERS: dict[str, tuple[float, Callable[[float], float]]] = {
 """(radius, weight at a distance) of the filters of antialiasing"""
 
 
+def to_size(mode: str, antialias: bool = False) -> Callable[..., Value]:
+    """The converter of images (n, c, h, w) resized to (n, c, *output_size)"""
+
+    def convert(
+        self: Value,
+        output_size: Sequence[Dim],
+        align_corners: bool,
+        scales_h: float | None = None,
+        scales_w: float | None = None,
+    ) -> Value:
+        return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, mode, antialias)
+
+    return convert
+
+
+def to_size_or_by_factors(mode: str, antialias: bool = False) -> Callable[..., Value]:
+    """The converter of (n, c, *) resized to (n, c, *output_size), or by scale factors"""
+
+    def convert(
+        input: Value,
+        output_size: Sequence[Dim] | None,
+        align_corners: bool,
+        scale_factors: Any,
+        *,
+        expected: Any = None,
+    ) -> Value:
+        sizes = target_sizes(input, output_size, expected)
+        return smooth(input, sizes, factors(scale_factors, len(sizes)), align_corners, mode, antialias)
+
+    return convert
+
+
 def aten_upsample_linear1d(
     self: Value, output_size: Sequence[Dim], align_corners: bool, scales: float | None = None
 ) -> Value:
     """(n, c, l) -> (n, c, *output_size)"""
     return smooth(self, output_size, factors([scales], 1), align_corners, "linear")
-
-
-def aten_upsample_bilinear2d(
-    self: Value,
-    output_size: Sequence[Dim],
-    align_corners: bool,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Value:
-    """(n, c, h, w) -> (n, c, *output_size)"""
-    return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "linear")
 
 
 def aten_upsample_trilinear3d(
@@ -334,85 +355,12 @@ def aten_upsample_trilinear3d(
     return smooth(self, output_size, factors([scales_d, scales_h, scales_w], 3), align_corners, "linear")
 
 
-def aten_upsample_bicubic2d(
-    self: Value,
-    output_size: Sequence[Dim],
-    align_corners: bool,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Value:
-    """(n, c, h, w) -> (n, c, *output_size)"""
-    return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "cubic")
+aten_upsample_bilinear2d, aten_upsample_bicubic2d = map(to_size, ("linear", "cubic"))
+aten__upsample_bilinear2d_aa, aten__upsample_bicubic2d_aa = (to_size(mode, True) for mode in ("linear", "cubic"))
+aten__upsample_lanczos2d_aa = to_size("lanczos", True)
 
-
-def aten__upsample_bilinear2d_aa(
-    self: Value,
-    output_size: Sequence[Dim],
-    align_corners: bool,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Value:
-    """(n, c, h, w) -> (n, c, *output_size), antialiased"""
-    return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "linear", True)
-
-
-def aten__upsample_bicubic2d_aa(
-    self: Value,
-    output_size: Sequence[Dim],
-    align_corners: bool,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Value:
-    """(n, c, h, w) -> (n, c, *output_size), antialiased"""
-    return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "cubic", True)
-
-
-def aten__upsample_lanczos2d_aa(
-    self: Value,
-    output_size: Sequence[Dim],
-    align_corners: bool,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Value:
-    """(n, c, h, w) -> (n, c, *output_size), antialiased"""
-    return smooth(self, output_size, factors([scales_h, scales_w], 2), align_corners, "lanczos", True)
-
-
-def aten_upsample_bilinear2d_vec(
-    input: Value, output_size: Sequence[Dim] | None, align_corners: bool, scale_factors: Any, *, expected: Any = None
-) -> Value:
-    """(n, c, *) -> (n, c, *output_size), or by scale factors"""
-    sizes = target_sizes(input, output_size, expected)
-    return smooth(input, sizes, factors(scale_factors, len(sizes)), align_corners, "linear")
-
-
-def aten_upsample_bicubic2d_vec(
-    input: Value, output_size: Sequence[Dim] | None, align_corners: bool, scale_factors: Any, *, expected: Any = None
-) -> Value:
-    """(n, c, h, w) -> (n, c, *output_size), or by scale factors"""
-    sizes = target_sizes(input, output_size, expected)
-    return smooth(input, sizes, factors(scale_factors, len(sizes)), align_corners, "cubic")
-
-
-def aten__upsample_bilinear2d_aa_vec(
-    input: Value, output_size: Sequence[Dim] | None, align_corners: bool, scale_factors: Any, *, expected: Any = None
-) -> Value:
-    """(n, c, h, w) -> (n, c, *output_size), or by scale factors; antialiased"""
-    sizes = target_sizes(input, output_size, expected)
-    return smooth(input, sizes, factors(scale_factors, len(sizes)), align_corners, "linear", True)
-
-
-def aten__upsample_bicubic2d_aa_vec(
-    input: Value, output_size: Sequence[Dim] | None, align_corners: bool, scale_factors: Any, *, expected: Any = None
-) -> Value:
-    """(n, c, h, w) -> (n, c, *output_size), or by scale factors; antialiased"""
-    sizes = target_sizes(input, output_size, expected)
-    return smooth(input, sizes, factors(scale_factors, len(sizes)), align_corners, "cubic", True)
-
-
-def aten__upsample_lanczos2d_aa_vec(
-    input: Value, output_size: Sequence[Dim] | None, align_corners: bool, scale_factors: Any, *, expected: Any = None
-) -> Value:
-    """(n, c, h, w) -> (n, c, *output_size), or by scale factors; antialiased"""
-    sizes = target_sizes(input, output_size, expected)
-    return smooth(input, sizes, factors(scale_factors, len(sizes)), align_corners, "lanczos", True)
+aten_upsample_bilinear2d_vec = to_size_or_by_factors("linear")
+aten_upsample_bicubic2d_vec = to_size_or_by_factors("cubic")
+aten__upsample_bilinear2d_aa_vec = to_size_or_by_factors("linear", True)
+aten__upsample_bicubic2d_aa_vec = to_size_or_by_factors("cubic", True)
+aten__upsample_lanczos2d_aa_vec = to_size_or_by_factors("lanczos", True)

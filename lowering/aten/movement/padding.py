@@ -76,30 +76,10 @@ def aten__pad_circular(self: Value, pad: Sequence[Dim]) -> Value:
 
 
 def aten_reflection_pad1d(self: Value, padding: Sequence[Dim]) -> Value:
-    """self mirrored at its ends, which are not repeated."""
-    return padded(self, padding, "reflect")
-
-
-def aten_reflection_pad2d(self: Value, padding: Sequence[Dim]) -> Value:
-    """self mirrored at its edges, which are not repeated."""
-    return padded(self, padding, "reflect")
-
-
-def aten_reflection_pad3d(self: Value, padding: Sequence[Dim]) -> Value:
-    """self mirrored at its faces, which are not repeated."""
+    """self mirrored at its ends, edges or faces, which are not repeated."""
     return padded(self, padding, "reflect")
 
 
 def aten_replication_pad1d(self: Value, padding: Sequence[Dim]) -> Value:
-    """self with its ends repeated."""
-    return padded(self, padding, "edge")
-
-
-def aten_replication_pad2d(self: Value, padding: Sequence[Dim]) -> Value:
-    """self with its edges repeated."""
-    return padded(self, padding, "edge")
-
-
-def aten_replication_pad3d(self: Value, padding: Sequence[Dim]) -> Value:
-    """self with its faces repeated."""
+    """self with its ends, edges or faces repeated."""
     return padded(self, padding, "edge")

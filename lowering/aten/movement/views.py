@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -63,11 +63,6 @@ def aten__reshape_alias(self: Value, size: Sequence[Dim], stride: Sequence[Dim],
 
 
 def aten_view_as(self: Value, other: Value) -> Value:
-    """The elements of self, in order, in the shape of `other`."""
-    return reshape(self, other.shape)
-
-
-def aten_reshape_as(self: Value, other: Value) -> Value:
     """The elements of self, in order, in the shape of `other`."""
     return reshape(self, other.shape)
 
@@ -168,11 +163,6 @@ def aten_transpose(self: Value, dim0: int, dim1: int) -> Value:
 def aten_swapaxes(self: Value, axis0: int, axis1: int) -> Value:
     """self with two dimensions exchanged."""
     return swapped(self, axis0, axis1)
-
-
-def aten_swapdims(self: Value, dim0: int, dim1: int) -> Value:
-    """self with two dimensions exchanged."""
-    return swapped(self, dim0, dim1)
 
 
 def aten_t(self: Value) -> Value:
@@ -365,34 +355,24 @@ def aten_tensor_split_indices(self: Value, indices: Sequence[Dim], dim: int = 0)
     return [slice_axis(self, at, low, high) for low, high in pairwise(bounds)]
 
 
-def aten_hsplit_int(self: Value, sections: int) -> list[Value]:
-    """self cut into so many equal parts along its second dimension, or its only one."""
-    return aten_tensor_split_sections(self, sections, min(self.rank, 2) - 1)
+def splits_along(dim: int) -> tuple[Callable[[Value, int], list[Value]], Callable[[Value, Sequence[Dim]], list[Value]]]:
+    """The converters of self cut along its first, second or third dimension: into equal parts, and before indices.
+
+    A vector has only one.
+    """
+
+    def by_number(self: Value, sections: int) -> list[Value]:
+        return aten_tensor_split_sections(self, sections, min(self.rank - 1, dim))
+
+    def by_indices(self: Value, indices: Sequence[Dim]) -> list[Value]:
+        return aten_tensor_split_indices(self, indices, min(self.rank - 1, dim))
+
+    return by_number, by_indices
 
 
-def aten_hsplit_array(self: Value, indices: Sequence[int]) -> list[Value]:
-    """self cut before each of the indices along its second dimension, or its only one."""
-    return aten_tensor_split_indices(self, indices, min(self.rank, 2) - 1)
-
-
-def aten_vsplit_int(self: Value, sections: int) -> list[Value]:
-    """self cut into so many equal parts along its first dimension."""
-    return aten_tensor_split_sections(self, sections, 0)
-
-
-def aten_vsplit_array(self: Value, indices: Sequence[int]) -> list[Value]:
-    """self cut before each of the indices along its first dimension."""
-    return aten_tensor_split_indices(self, indices, 0)
-
-
-def aten_dsplit_int(self: Value, sections: int) -> list[Value]:
-    """self cut into so many equal parts along its third dimension."""
-    return aten_tensor_split_sections(self, sections, 2)
-
-
-def aten_dsplit_array(self: Value, indices: Sequence[int]) -> list[Value]:
-    """self cut before each of the indices along its third dimension."""
-    return aten_tensor_split_indices(self, indices, 2)
+aten_vsplit_int, aten_vsplit_array = splits_along(0)
+aten_hsplit_int, aten_hsplit_array = splits_along(1)
+aten_dsplit_int, aten_dsplit_array = splits_along(2)
 
 
 def aten_unfold(self: Value, dimension: int, size: Dim, step: Dim) -> Value:

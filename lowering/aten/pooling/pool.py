@@ -134,46 +134,26 @@ def largest_of(x: Value, attributes: dict[str, Any], void: bool) -> Value:
     return op.Add(values, op.Gather(cast(table, x.dtype), cast(kinds, DType.INT32)))
 
 
-def aten_max_pool1d(
-    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-) -> Value:
-    """(n, c, l) or (c, l) -> the largest element of every window"""
-    return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, 1, 1)[0]
+def max_pools(spatial: int) -> tuple[Callable[..., Value], Callable[..., tuple[Value, ...]]]:
+    """The converters of the largest element of every window over so many axes, of (n, c, *) or (c, *): alone, and with
+    its position in the flattened image."""
+
+    def with_indices(
+        self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> tuple[Value, ...]:
+        return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, spatial, 2)
+
+    def alone(
+        self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> Value:
+        return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, spatial, 1)[0]
+
+    return alone, with_indices
 
 
-def aten_max_pool2d(
-    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-) -> Value:
-    """(n, c, h, w) or (c, h, w) -> the largest element of every window"""
-    return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, 2, 1)[0]
-
-
-def aten_max_pool3d(
-    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-) -> Value:
-    """(n, c, d, h, w) or (c, d, h, w) -> the largest element of every window"""
-    return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, 3, 1)[0]
-
-
-def aten_max_pool1d_with_indices(
-    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-) -> tuple[Value, ...]:
-    """As max_pool1d, with the position of each element"""
-    return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, 1, 2)
-
-
-def aten_max_pool2d_with_indices(
-    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-) -> tuple[Value, ...]:
-    """As max_pool2d, with the position of each element in the flattened image"""
-    return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, 2, 2)
-
-
-def aten_max_pool3d_with_indices(
-    self: Value, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-) -> tuple[Value, ...]:
-    """As max_pool3d, with the position of each element in the flattened volume"""
-    return max_pooled(self, kernel_size, stride, padding, dilation, ceil_mode, 3, 2)
+aten_max_pool1d, aten_max_pool1d_with_indices = max_pools(1)
+aten_max_pool2d, aten_max_pool2d_with_indices = max_pools(2)
+aten_max_pool3d, aten_max_pool3d_with_indices = max_pools(3)
 
 
 def aten_max_unpool2d(self: Value, indices: Value, output_size: Sequence[Dim]) -> Value:
@@ -244,71 +224,50 @@ def ends(x: Value, attributes: dict[str, Any], ceil_mode: bool) -> list[Dim]:
     return found
 
 
-def aten_avg_pool1d(
-    self: Value,
-    kernel_size: Any,
-    stride: Any = (),
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Value:
-    """(n, c, l) or (c, l) -> the mean of every window"""
-    return average_pooled(self, kernel_size, stride, padding, ceil_mode, count_include_pad, None, 1)
+def average_pool(spatial: int) -> Callable[..., Value]:
+    """The converter of the mean of every window over so many axes, of (n, c, *) or (c, *); or its sum divided by
+    `divisor_override`, which is not asked of one axis."""
+
+    def convert(
+        self: Value,
+        kernel_size: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Value:
+        rest = (stride, padding, ceil_mode, count_include_pad, divisor_override, spatial)
+        return average_pooled(self, kernel_size, *rest)
+
+    return convert
 
 
-def aten_avg_pool2d(
-    self: Value,
-    kernel_size: Any,
-    stride: Any = (),
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Value:
-    """(n, c, h, w) or (c, h, w) -> the mean of every window, or its sum divided by `divisor_override`"""
-    return average_pooled(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2)
+aten_avg_pool1d, aten_avg_pool2d, aten_avg_pool3d = map(average_pool, (1, 2, 3))
 
 
-def aten_avg_pool3d(
-    self: Value,
-    kernel_size: Any,
-    stride: Any = (),
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Value:
-    """(n, c, d, h, w) or (c, d, h, w) -> the mean of every window, or its sum divided by `divisor_override`"""
-    return average_pooled(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3)
+def max_pool_backward(spatial: int) -> Callable[..., Value]:
+    """The converter of what each element of self gave to the windows of which it was the largest.
+
+    self: (*, h, w) or (*, d, h, w); grad_output, indices: (*, h', w') or (*, d', h', w'), indices into the flat image.
+    """
+
+    def convert(
+        grad_output: Value,
+        self: Value,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        ceil_mode: bool,
+        indices: Value,
+    ) -> Value:
+        return given_back(grad_output, self, indices, spatial, per_axis(dilation, spatial))
+
+    return convert
 
 
-def aten_max_pool2d_with_indices_backward(
-    grad_output: Value,
-    self: Value,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
-    indices: Value,
-) -> Value:
-    """What each element of self gave to the windows of which it was the largest.  self: (*, h, w); grad_output,
-    indices: (*, h', w'), indices into h * w."""
-    return given_back(grad_output, self, indices, 2, per_axis(dilation, 2))
-
-
-def aten_max_pool3d_with_indices_backward(
-    grad_output: Value,
-    self: Value,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
-    indices: Value,
-) -> Value:
-    """As max_pool2d_with_indices_backward.  self: (*, d, h, w); grad_output, indices: (*, d', h', w')."""
-    return given_back(grad_output, self, indices, 3, per_axis(dilation, 3))
+aten_max_pool2d_with_indices_backward, aten_max_pool3d_with_indices_backward = map(max_pool_backward, (2, 3))
 
 
 def aten_adaptive_max_pool2d_backward(grad_output: Value, self: Value, indices: Value) -> Value:

@@ -163,16 +163,6 @@ def aten_aminmax(self: Value, *, dim: int | None = None, keepdim: bool = False) 
     return lowest_, highest_
 
 
-def aten_max_default(self: Value) -> Value:
-    """The largest element of all."""
-    return aten_amax(self)
-
-
-def aten_min_default(self: Value) -> Value:
-    """The smallest element of all."""
-    return aten_amin(self)
-
-
 def aten_max_dim(self: Value, dim: int, keepdim: bool = False) -> tuple[Value, Value]:
     """The largest element along `dim`, and where it stands first."""
     return aten_amax(self, dim, keepdim), position("ArgMax", self, dim, keepdim)
@@ -215,16 +205,6 @@ def aten_all(self: Value, dim: Axes = None, keepdim: bool = False) -> Value:
 def aten_any(self: Value, dim: Axes = None, keepdim: bool = False) -> Value:
     """True where some element is not 0, and so not of nothing; a u8 for u8."""
     return cast(some(truth(self), dim, keepdim), truth_dtype(self))
-
-
-def aten__is_all_true(self: Value) -> Value:
-    """Whether all of these bools are true."""
-    return aten_all(self)
-
-
-def aten__is_any_true(self: Value) -> Value:
-    """Whether some of these bools are true."""
-    return aten_any(self)
 
 
 def some(x: Value, dim: Axes, keepdim: bool) -> Value:
@@ -273,81 +253,33 @@ def _dropped(x: Value, dim: Axes, rank: int) -> Value:
     return op.Squeeze(x, ints(*where)) if where else x
 
 
-def corrected(unbiased: bool | None, correction: Number | None) -> Number | None:
-    """The correction that `unbiased` or `correction` asks for."""
-    return correction if unbiased is None else int(unbiased)
-
-
-def aten_var_correction(
-    self: Value, dim: Axes = None, *, correction: Number | None = None, keepdim: bool = False
-) -> Value:
-    """The variance."""
-    return variance(self, dim, correction, keepdim)[0]
-
-
-def aten_var_default(self: Value, unbiased: bool = True) -> Value:
-    """The variance of all elements."""
-    return variance(self, None, int(unbiased), False)[0]
-
-
-def aten_var_dim(self: Value, dim: Axes, unbiased: bool = True, keepdim: bool = False) -> Value:
-    """The variance."""
-    return variance(self, dim, int(unbiased), keepdim)[0]
-
-
-def aten_std_correction(
-    self: Value, dim: Axes = None, *, correction: Number | None = None, keepdim: bool = False
-) -> Value:
-    """The standard deviation."""
-    return op.Sqrt(variance(self, dim, correction, keepdim)[0])
-
-
-def aten_std_default(self: Value, unbiased: bool = True) -> Value:
-    """The standard deviation of all elements."""
-    return op.Sqrt(variance(self, None, int(unbiased), False)[0])
-
-
-def aten_std_dim(self: Value, dim: Axes, unbiased: bool = True, keepdim: bool = False) -> Value:
-    """The standard deviation."""
-    return op.Sqrt(variance(self, dim, int(unbiased), keepdim)[0])
-
-
-def aten_var_mean_correction(
-    self: Value, dim: Axes = None, *, correction: Number | None = None, keepdim: bool = False
-) -> tuple[Value, Value]:
-    """The variance and the mean."""
-    return variance(self, dim, correction, keepdim)
-
-
-def aten_var_mean_default(self: Value, unbiased: bool = True) -> tuple[Value, Value]:
-    """The variance and the mean of all elements."""
-    return variance(self, None, int(unbiased), False)
-
-
-def aten_var_mean_dim(self: Value, dim: Axes, unbiased: bool = True, keepdim: bool = False) -> tuple[Value, Value]:
-    """The variance and the mean."""
-    return variance(self, dim, int(unbiased), keepdim)
-
-
 def _rooted(pair: tuple[Value, Value]) -> tuple[Value, Value]:
     return op.Sqrt(pair[0]), pair[1]
 
 
-def aten_std_mean_correction(
-    self: Value, dim: Axes = None, *, correction: Number | None = None, keepdim: bool = False
-) -> tuple[Value, Value]:
-    """The standard deviation and the mean."""
-    return _rooted(variance(self, dim, correction, keepdim))
+Spread = Value | tuple[Value, Value]
 
 
-def aten_std_mean_default(self: Value, unbiased: bool = True) -> tuple[Value, Value]:
-    """The standard deviation and the mean of all elements."""
-    return _rooted(variance(self, None, int(unbiased), False))
+def forms_of(result: Callable[[tuple[Value, Value]], Spread]) -> list[Callable[..., Spread]]:
+    """The converters of what `result` makes of the variance and the mean: with a correction, of all elements, and along
+    `dim`; the latter two divide by count - 1 where `unbiased`, else by count."""
+
+    def corrected(self: Value, dim: Axes = None, *, correction: Number | None = None, keepdim: bool = False) -> Spread:
+        return result(variance(self, dim, correction, keepdim))
+
+    def of_all(self: Value, unbiased: bool = True) -> Spread:
+        return result(variance(self, None, int(unbiased), False))
+
+    def along(self: Value, dim: Axes, unbiased: bool = True, keepdim: bool = False) -> Spread:
+        return result(variance(self, dim, int(unbiased), keepdim))
+
+    return [corrected, of_all, along]
 
 
-def aten_std_mean_dim(self: Value, dim: Axes, unbiased: bool = True, keepdim: bool = False) -> tuple[Value, Value]:
-    """The standard deviation and the mean."""
-    return _rooted(variance(self, dim, int(unbiased), keepdim))
+aten_var_correction, aten_var_default, aten_var_dim = forms_of(lambda both: both[0])
+aten_std_correction, aten_std_default, aten_std_dim = forms_of(lambda both: op.Sqrt(both[0]))
+aten_var_mean_correction, aten_var_mean_default, aten_var_mean_dim = forms_of(lambda both: both)
+aten_std_mean_correction, aten_std_mean_default, aten_std_mean_dim = forms_of(_rooted)
 
 
 # ---------------------------------------------------------------------------------------------- norms

@@ -153,94 +153,30 @@ def conjugate(x: Value) -> Value:
     return pair(real, op.Neg(imaginary))
 
 
-def aten_fft_fft(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
-    """The transform, along one axis cut or filled up to n"""
-    return transformed(self, None if n is None else (n,), (dim,), norm, True)
+Transform = Callable[[Value, Sizes, Axes, str | None, bool], Value]
 
 
-def aten_fft_fftn(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
-    """The transform, along axes cut or filled up to s"""
-    return transformed(self, s, dim, norm, True)
+def forms_of(transform: Transform, forward: bool) -> tuple[Callable[..., Value], ...]:
+    """The converters of a transform along one axis, along several, and along two, cut or filled up to `n` or `s`."""
+
+    def along_one(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
+        return transform(self, None if n is None else (n,), (dim,), norm, forward)
+
+    def along_several(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
+        return transform(self, s, dim, norm, forward)
+
+    def along_two(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
+        return transform(self, s, dim, norm, forward)
+
+    return along_one, along_several, along_two
 
 
-def aten_fft_fft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
-    """The transform, along two axes cut or filled up to s"""
-    return transformed(self, s, dim, norm, True)
-
-
-def aten_fft_ifft(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
-    """The inverse transform, along one axis cut or filled up to n"""
-    return transformed(self, None if n is None else (n,), (dim,), norm, False)
-
-
-def aten_fft_ifftn(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
-    """The inverse transform, along axes cut or filled up to s"""
-    return transformed(self, s, dim, norm, False)
-
-
-def aten_fft_ifft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
-    """The inverse transform, along two axes cut or filled up to s"""
-    return transformed(self, s, dim, norm, False)
-
-
-def aten_fft_rfft(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
-    """Half of the transform of a real tensor, along one axis cut or filled up to n"""
-    return half_spectrum(self, None if n is None else (n,), (dim,), norm, True)
-
-
-def aten_fft_rfftn(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
-    """Half of the transform of a real tensor, along axes cut or filled up to s"""
-    return half_spectrum(self, s, dim, norm, True)
-
-
-def aten_fft_rfft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
-    """Half of the transform of a real tensor, along two axes cut or filled up to s"""
-    return half_spectrum(self, s, dim, norm, True)
-
-
-def aten_fft_ihfft(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
-    """Half of the inverse transform of a real tensor, along one axis cut or filled up to n"""
-    return half_spectrum(self, None if n is None else (n,), (dim,), norm, False)
-
-
-def aten_fft_ihfftn(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
-    """Half of the inverse transform of a real tensor, along axes cut or filled up to s"""
-    return half_spectrum(self, s, dim, norm, False)
-
-
-def aten_fft_ihfft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
-    """Half of the inverse transform of a real tensor, along two axes cut or filled up to s"""
-    return half_spectrum(self, s, dim, norm, False)
-
-
-def aten_fft_irfft(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
-    """The real tensor of which self is half of the transform, along one axis cut or filled up to n"""
-    return from_half_spectrum(self, None if n is None else (n,), (dim,), norm, False)
-
-
-def aten_fft_irfftn(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
-    """The real tensor of which self is half of the transform, along axes cut or filled up to s"""
-    return from_half_spectrum(self, s, dim, norm, False)
-
-
-def aten_fft_irfft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
-    """The real tensor of which self is half of the transform, along two axes cut or filled up to s"""
-    return from_half_spectrum(self, s, dim, norm, False)
-
-
-def aten_fft_hfft(self: Value, n: Dim | None = None, dim: int = -1, norm: str | None = None) -> Value:
-    """The real tensor of which self is half of the inverse transform, along one axis cut or filled up to n"""
-    return from_half_spectrum(self, None if n is None else (n,), (dim,), norm, True)
-
-
-def aten_fft_hfftn(self: Value, s: Sizes = None, dim: Axes = None, norm: str | None = None) -> Value:
-    """The real tensor of which self is half of the inverse transform, along axes cut or filled up to s"""
-    return from_half_spectrum(self, s, dim, norm, True)
-
-
-def aten_fft_hfft2(self: Value, s: Sizes = None, dim: Axes = (-2, -1), norm: str | None = None) -> Value:
-    """The real tensor of which self is half of the inverse transform, along two axes cut or filled up to s"""
-    return from_half_spectrum(self, s, dim, norm, True)
+aten_fft_fft, aten_fft_fftn, aten_fft_fft2 = forms_of(transformed, True)
+aten_fft_ifft, aten_fft_ifftn, aten_fft_ifft2 = forms_of(transformed, False)
+aten_fft_rfft, aten_fft_rfftn, aten_fft_rfft2 = forms_of(half_spectrum, True)
+aten_fft_ihfft, aten_fft_ihfftn, aten_fft_ihfft2 = forms_of(half_spectrum, False)
+aten_fft_irfft, aten_fft_irfftn, aten_fft_irfft2 = forms_of(from_half_spectrum, False)
+aten_fft_hfft, aten_fft_hfftn, aten_fft_hfft2 = forms_of(from_half_spectrum, True)
 
 
 # ---------------------------------------------------------------------------------------------- the three transforms

@@ -149,54 +149,22 @@ def in_double(function: Callable[..., Value], x: Value, *order: int | bool) -> V
     return cast(function(cast(x, DType.DOUBLE), *order), x.dtype)
 
 
-def aten_special_bessel_j0(self: Value) -> Value:
-    """The Bessel function of the first kind and order 0"""
-    return in_double(first_kind, self, 0)
+def of_double(function: Callable[..., Value], *rest: int) -> Callable[[Value], Value]:
+    """The converter that computes a Bessel function in f64: of order `rest[0]`, times exp(-|self|) where `rest[1]` is
+    true."""
+
+    def convert(self: Value) -> Value:
+        return in_double(function, self, *rest)
+
+    return convert
 
 
-def aten_special_bessel_j1(self: Value) -> Value:
-    """The Bessel function of the first kind and order 1"""
-    return in_double(first_kind, self, 1)
-
-
-def aten_special_bessel_y0(self: Value) -> Value:
-    """The Bessel function of the second kind and order 0"""
-    return in_double(second_kind, self, 0)
-
-
-def aten_special_bessel_y1(self: Value) -> Value:
-    """The Bessel function of the second kind and order 1"""
-    return in_double(second_kind, self, 1)
-
-
-def aten_i0(self: Value) -> Value:
-    """The modified Bessel function of the first kind and order 0"""
-    return in_double(modified, self, 0, False)
-
-
-def aten_special_i0e(self: Value) -> Value:
-    """i0(self) * exp(-|self|)"""
-    return in_double(modified, self, 0, True)
-
-
-def aten_special_i1(self: Value) -> Value:
-    """The modified Bessel function of the first kind and order 1"""
-    return in_double(modified, self, 1, False)
-
-
-def aten_special_i1e(self: Value) -> Value:
-    """i1(self) * exp(-|self|)"""
-    return in_double(modified, self, 1, True)
-
-
-def aten_special_modified_bessel_k0(self: Value) -> Value:
-    """The modified Bessel function of the second kind and order 0"""
-    return in_double(modified_second, self, 0, False)
-
-
-def aten_special_modified_bessel_k1(self: Value) -> Value:
-    """The modified Bessel function of the second kind and order 1"""
-    return in_double(modified_second, self, 1, False)
+aten_special_bessel_j0, aten_special_bessel_j1 = (of_double(first_kind, order) for order in (0, 1))
+aten_special_bessel_y0, aten_special_bessel_y1 = (of_double(second_kind, order) for order in (0, 1))
+aten_i0, aten_special_i1 = (of_double(modified, order, False) for order in (0, 1))
+aten_special_i0e, aten_special_i1e = (of_double(modified, order, True) for order in (0, 1))
+aten_special_modified_bessel_k0 = of_double(modified_second, 0, False)
+aten_special_modified_bessel_k1 = of_double(modified_second, 1, False)
 
 
 def aten_special_scaled_modified_bessel_k0(x: Value) -> Value:

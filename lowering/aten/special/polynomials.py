@@ -63,71 +63,42 @@ def shifted_chebyshev(x: Value, k: Value, high: Value, low: Value) -> Value:
     return chebyshev(shifted(x), k, high, low)
 
 
-def aten_special_chebyshev_polynomial_t(x: Operand, n: Operand) -> Value:
-    """T(n, x), of the first kind"""
-    return evaluated(x, n, lambda x: x, chebyshev)
+def polynomial(first: Callable[[Value], Value], step: Step, limit: bool = False) -> Callable[[Operand, Operand], Value]:
+    """The converter of p(n, x) with p(0) = 1 and p(1) = first(x), as `evaluated` says."""
+
+    def convert(x: Operand, n: Operand) -> Value:
+        return evaluated(x, n, first, step, limit)
+
+    return convert
 
 
-def aten_special_chebyshev_polynomial_u(x: Operand, n: Operand) -> Value:
-    """U(n, x), of the second kind"""
-    return evaluated(x, n, twice, chebyshev)
+def laguerre(x: Value, k: Value, high: Value, low: Value) -> Value:
+    """(k + 1) p(k + 1) = (2 k + 1 - x) p(k) - k p(k - 1)"""
+    slope = op.Add(twice(k), op.Sub(1, x))
+    return op.Div(op.Sub(op.Mul(slope, high), op.Mul(k, low)), op.Add(k, 1))
 
 
-def aten_special_chebyshev_polynomial_v(x: Operand, n: Operand) -> Value:
-    """V(n, x), of the third kind"""
-    return evaluated(x, n, shifted, chebyshev)
+def legendre(x: Value, k: Value, high: Value, low: Value) -> Value:
+    """(k + 1) p(k + 1) = (2 k + 1) x p(k) - k p(k - 1)"""
+    slope = op.Mul(op.Add(twice(k), 1), x)
+    return op.Div(op.Sub(op.Mul(slope, high), op.Mul(k, low)), op.Add(k, 1))
 
 
-def aten_special_chebyshev_polynomial_w(x: Operand, n: Operand) -> Value:
-    """W(n, x), of the fourth kind"""
-    return evaluated(x, n, lambda x: op.Add(twice(x), 1), chebyshev)
-
-
-def aten_special_shifted_chebyshev_polynomial_t(x: Operand, n: Operand) -> Value:
-    """T(n, 2 x - 1)"""
-    return evaluated(x, n, shifted, shifted_chebyshev)
-
-
-def aten_special_shifted_chebyshev_polynomial_u(x: Operand, n: Operand) -> Value:
-    """U(n, 2 x - 1)"""
-    return evaluated(x, n, lambda x: twice(shifted(x)), shifted_chebyshev)
-
-
-def aten_special_shifted_chebyshev_polynomial_v(x: Operand, n: Operand) -> Value:
-    """V(n, 2 x - 1)"""
-    return evaluated(x, n, lambda x: shifted(shifted(x)), shifted_chebyshev)
-
-
-def aten_special_shifted_chebyshev_polynomial_w(x: Operand, n: Operand) -> Value:
-    """W(n, 2 x - 1)"""
-    return evaluated(x, n, lambda x: op.Add(twice(shifted(x)), 1), shifted_chebyshev)
-
-
-def aten_special_hermite_polynomial_h(x: Operand, n: Operand) -> Value:
-    """The physicist's H(n, x): p(k + 1) = 2 x p(k) - 2 k p(k - 1)"""
-    return evaluated(x, n, twice, lambda x, k, p, q: op.Sub(op.Mul(twice(x), p), op.Mul(twice(k), q)), limit=True)
-
-
-def aten_special_hermite_polynomial_he(x: Operand, n: Operand) -> Value:
-    """The probabilist's He(n, x): p(k + 1) = x p(k) - k p(k - 1)"""
-    return evaluated(x, n, lambda x: x, lambda x, k, p, q: op.Sub(op.Mul(x, p), op.Mul(k, q)), limit=True)
-
-
-def aten_special_laguerre_polynomial_l(x: Operand, n: Operand) -> Value:
-    """L(n, x): (k + 1) p(k + 1) = (2 k + 1 - x) p(k) - k p(k - 1)"""
-
-    def step(x: Value, k: Value, high: Value, low: Value) -> Value:
-        slope = op.Add(twice(k), op.Sub(1, x))
-        return op.Div(op.Sub(op.Mul(slope, high), op.Mul(k, low)), op.Add(k, 1))
-
-    return evaluated(x, n, lambda x: op.Sub(1, x), step)
-
-
-def aten_special_legendre_polynomial_p(x: Operand, n: Operand) -> Value:
-    """P(n, x): (k + 1) p(k + 1) = (2 k + 1) x p(k) - k p(k - 1)"""
-
-    def step(x: Value, k: Value, high: Value, low: Value) -> Value:
-        slope = op.Mul(op.Add(twice(k), 1), x)
-        return op.Div(op.Sub(op.Mul(slope, high), op.Mul(k, low)), op.Add(k, 1))
-
-    return evaluated(x, n, lambda x: x, step)
+aten_special_chebyshev_polynomial_t = polynomial(lambda x: x, chebyshev)
+aten_special_chebyshev_polynomial_u = polynomial(twice, chebyshev)
+aten_special_chebyshev_polynomial_v = polynomial(shifted, chebyshev)
+aten_special_chebyshev_polynomial_w = polynomial(lambda x: op.Add(twice(x), 1), chebyshev)
+# Those of 2 x - 1:
+aten_special_shifted_chebyshev_polynomial_t = polynomial(shifted, shifted_chebyshev)
+aten_special_shifted_chebyshev_polynomial_u = polynomial(lambda x: twice(shifted(x)), shifted_chebyshev)
+aten_special_shifted_chebyshev_polynomial_v = polynomial(lambda x: shifted(shifted(x)), shifted_chebyshev)
+aten_special_shifted_chebyshev_polynomial_w = polynomial(lambda x: op.Add(twice(shifted(x)), 1), shifted_chebyshev)
+# The physicist's, p(k + 1) = 2 x p(k) - 2 k p(k - 1), and the probabilist's, p(k + 1) = x p(k) - k p(k - 1):
+aten_special_hermite_polynomial_h = polynomial(
+    twice, lambda x, k, p, q: op.Sub(op.Mul(twice(x), p), op.Mul(twice(k), q)), limit=True
+)
+aten_special_hermite_polynomial_he = polynomial(
+    lambda x: x, lambda x, k, p, q: op.Sub(op.Mul(x, p), op.Mul(k, q)), limit=True
+)
+aten_special_laguerre_polynomial_l = polynomial(lambda x: op.Sub(1, x), laguerre)
+aten_special_legendre_polynomial_p = polynomial(lambda x: x, legendre)
