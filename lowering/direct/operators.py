@@ -313,7 +313,8 @@ def record(
 ) -> None:  # fmt: skip
     """Keeps what an operator gave under conditions, for trials."""
     if tracer.before is None:
-        tracer.record.outcomes.append((met, Outcome(values, results, conditions, name)))
+        random = torch.Tag.nondeterministic_seeded in met.func.tags
+        tracer.record.outcomes.append((met, Outcome(values, results, conditions, name, random)))
 
 
 def converted_again(

@@ -12,24 +12,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
+import sympy
 import torch
 
+from irkit import dims
 from irkit.core import walk
 from irkit.core.blobs import Blob
 from irkit.core.ir import Value
 from irkit.core.types import Tensor, Type
-from irkit.core.vocabulary import CONSTANT, PARAM
+from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.rewriting.numbering import is_random
-from irkit.support.once import once
 
 PLAIN = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 SIZES = (torch.SymInt, torch.SymFloat, torch.SymBool)
 SMALL = 64
 """Constants of up to this many elements are compared by content."""
-
-
-class Unlike(Exception):
-    """A trial has met so much that the run before it did not meet that its graph is another."""
 
 
 @attrs.frozen(eq=False)
@@ -77,9 +75,9 @@ class Met:
     plain: tuple[Any, ...]
     layout: Any
 
-    def content(self, values: Sequence[Value]) -> Any:
-        """The key of what it is called with, where its tensors hold these values."""
-        return (self.func, self.plain, tuple(map(id, values)))
+    def content(self, values: Sequence[Value], plain: tuple[Any, ...]) -> Any:
+        """The key of what it is called with, where its tensors hold these values and the rest is `plain`."""
+        return (self.func, plain, tuple(map(id, values)))
 
 
 def gathered(handle_of: Any, given: Any, plain: list[Any], tensors: list[torch.Tensor], handles: list[Any]) -> bool:
@@ -168,12 +166,13 @@ def entry_of(met: Met, aliases: bool, twins: Any) -> Entry | None:
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """What an operator gave, and the conditions that were asked meanwhile, as they hold."""
+    """What an operator gave, the conditions that were asked meanwhile, as they hold, and whether it draws random numbers."""
 
     operands: tuple[Value, ...]
     results: tuple[Value, ...]
     conditions: tuple[Any, ...]
     name: str
+    random: bool
 
 
 @attrs.define(eq=False, slots=False)
@@ -186,41 +185,127 @@ class Record:
     small: dict[Any, Value] = attrs.field(factory=dict)
     written: list[Value] = attrs.field(factory=list)
 
-    @once
-    def index(self) -> Index:
-        """The values of the run, for trials to find theirs among."""
+    def index_at(self, point: Mapping[Any, int]) -> Index:
+        """The values of the run, for a trial at a point to find its own among."""
         operands = [v for _, each in self.outcomes for v in each.operands]
         roots = [v for _, each in self.outcomes for v in each.results]
-        found = Index()
-        for value in walk.post_order((*operands, *roots, *self.written)):
-            key = node_key(value, [v and found.same[v] for v in value.inputs])
-            found.same[value] = value if key is None else found.nodes.setdefault(key, value)
+        found = Index(point)
+        found.include((*operands, *roots, *self.written))
         for met, each in self.outcomes:
-            key = met.content([found.same[v] for v in each.operands])
-            found.outcomes.setdefault(key, []).append(each)
+            found.outcomes.setdefault(found.key_of(met, each.operands), []).append(each)
         return found
 
 
 @attrs.define(eq=False)
 class Index:
-    """Of each value of a run the one that stands for all that compute the same; these by what they are; and what the
-    operators gave by what they were called with, in order."""
+    """Of each value of a run the one that stands for all that compute the same at a point, where some symbols are
+    numbers; these by what they are, with the contents of small constants; and what the operators gave by what they were
+    called with, in order."""
 
+    point: Mapping[Any, int]
     same: dict[Value, Value] = attrs.field(factory=dict)
     nodes: dict[Any, Value] = attrs.field(factory=dict)
     outcomes: dict[Any, list[Outcome]] = attrs.field(factory=dict)
+    contents: dict[Value | None, np.ndarray] = attrs.field(factory=dict)
+    settled: dict[Any, Any] = attrs.field(factory=dict)
+
+    def include(self, roots: Sequence[Value]) -> None:
+        """Takes in what values are computed of."""
+        for value in walk.post_order(tuple(roots)):
+            if value not in self.same:
+                inputs = [v and self.same[v] for v in value.inputs]
+                self.same[value] = self.stand_in(value, inputs, value)
+
+    def stand_in(self, value: Value, inputs: Sequence[Value | None], otherwise: Value) -> Value:
+        """The value that computes the same as one whose operands stand for all like them: one of them, one that is
+        known, or else this, which from now on is."""
+        plain = self.operand_itself(value, inputs)
+        if plain is not None:
+            return plain
+        content = self.content(value, inputs)
+        key = self.key(value, inputs) if content is None else (str(content.dtype), content.shape, content.tobytes())
+        if key is None:
+            return otherwise
+        found = self.nodes.setdefault(key, otherwise)
+        if content is not None:
+            self.contents[found] = content
+        return found
+
+    def operand_itself(self, value: Value, inputs: Sequence[Value | None]) -> Value | None:
+        """The operand that an operator gives back at the point; None where it computes something."""
+        if value.op == "Concat":
+            whole = [v for v, own in zip(inputs, value.inputs, strict=True) if not self.is_empty(own)]
+            return whole[0] if len(whole) == 1 and len(inputs) > 1 else None
+        first = value.inputs[0] if value.inputs else None
+        if first is None or not isinstance(value.type, Tensor) or self.at(value.type) != self.at(first.type):
+            return None
+        if value.op in RESHAPING or value.op == "Slice" and self.goes_on(inputs):
+            return inputs[0]
+        unit = UNITS.get(value.op)
+        if unit is None or not value.dtype.is_integer or inputs[1] not in self.contents:
+            return None
+        return inputs[0] if bool((self.contents[inputs[1]] == unit).all()) else None
+
+    def goes_on(self, inputs: Sequence[Value | None]) -> bool:
+        """Whether the steps of a Slice are known, and positive."""
+        steps = inputs[4] if len(inputs) > 4 else None
+        return steps is None or steps in self.contents and bool((self.contents[steps] > 0).all())
+
+    def content(self, value: Value, inputs: Sequence[Value | None]) -> np.ndarray | None:
+        """The content of a small constant, or of sizes that are numbers at the point; None elsewhere."""
+        if value.op == CONSTANT:
+            blob = value.blob
+            return None if blob is None or blob.size > SMALL or blob.name else blob.array
+        if value.op == SHAPE_VECTOR:
+            sizes = self.at(value.attributes[0][1])
+            return np.array(sizes, np.int64) if dims.are_numbers(sizes) else None
+        if value.op in MOVING and inputs[0] in self.contents:
+            return self.contents[inputs[0]].reshape(self.at(value.type)[1])
+        return None
+
+    def is_empty(self, value: Value | None) -> bool:
+        """Whether a tensor has no elements at the point."""
+        return value is not None and isinstance(value.type, Tensor) and 0 in self.at(value.type)[1]
+
+    def key(self, value: Value, inputs: Sequence[Value | None]) -> Any:
+        """Equal for nodes that compute the same of the same operands at the point; None where that is not known."""
+        if value.op == PARAM or value.bodies or is_random(value) or not isinstance(value.type, Tensor):
+            return None
+        if value.op == CONSTANT:
+            blob = value.blob
+            return None if blob is None or blob.size > SMALL else (CONSTANT, *content_of(blob))  # a weight: by name
+        if any(isinstance(each, Blob) for _, each in value.attributes):
+            return None
+        return (value.op, tuple(map(id, inputs)), self.at(value.attributes), self.at(value.type))
+
+    def key_of(self, met: Met, values: Sequence[Value]) -> Any:
+        """The key of an operator that is called with tensors which hold these values."""
+        return met.content([self.same.get(v, v) for v in values], self.at(met.plain))
+
+    def at(self, given: Any) -> Any:
+        """Something with the numbers of the point in its sizes."""
+        if isinstance(given, Tensor):
+            return (given.dtype, self.at(given.shape))
+        if not self.point:
+            return given
+        if isinstance(given, tuple):
+            if given not in self.settled:
+                self.settled[given] = tuple([self.at(each) for each in given])
+            return self.settled[given]
+        if isinstance(given, sympy.Basic) and given.free_symbols & self.point.keys():
+            if given not in self.settled:
+                whole = isinstance(given, sympy.Expr)
+                self.settled[given] = dims.substitute(given, self.point) if whole else given.xreplace(self.point)
+            return self.settled[given]
+        return given
 
 
-def node_key(value: Value, inputs: Sequence[Value | None]) -> Any:
-    """Equal for nodes that compute the same of the same operands; None where that is not known."""
-    if value.op == PARAM or value.bodies or is_random(value) or not isinstance(value.type, Tensor):
-        return None
-    if value.op == CONSTANT:
-        blob = value.blob
-        return None if blob is None or blob.size > SMALL else (CONSTANT, *content_of(blob))
-    if any(isinstance(each, Blob) for _, each in value.attributes):
-        return None
-    return (value.op, tuple(map(id, inputs)), value.attributes, value.type)
+RESHAPING = ("Reshape", "Expand", "Tile", "Cast", "Identity")
+"""Operators that give back their operand where it has the sizes asked for."""
+UNITS = {"Add": 0, "Sub": 0, "Mul": 1}
+"""The second operand with which an operator on integers gives back the first."""
+MOVING = ("Squeeze", "Unsqueeze", "Reshape")
+"""Operators that give the elements of their operand in order."""
 
 
 def content_of(blob: Blob) -> tuple[Any, ...]:
@@ -241,7 +326,6 @@ def recognized(index: Index, new: Mapping[Value, Value]) -> Mapping[Value, Value
     for value in new.values():
         if value not in swaps and value not in index.same:
             inputs = tuple([i and swaps.get(i, i) for i in value.inputs])
-            key = node_key(value, [i and index.same.get(i, i) for i in inputs])
-            there = None if key is None else index.nodes.get(key)
-            swaps[value] = there or (value if inputs == value.inputs else value.with_inputs(inputs))
+            made = value if inputs == value.inputs else value.with_inputs(inputs)
+            swaps[value] = index.stand_in(made, [i and index.same.get(i, i) for i in inputs], made)
     return {old: swaps.get(value, value) for old, value in new.items()}

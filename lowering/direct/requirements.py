@@ -11,7 +11,7 @@ compared, too, so that no dimension is told wrongly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import attrs
@@ -174,6 +174,8 @@ def require(
         compare(met, met.told(tracer.others), tracer.others)
     except Refused:
         if not met.taken(tracer.asked.hints):
+            if met.refuses_nothing and tracer.before is not None:
+                raise LoweringError(f"torch refuses {met.func} at these sizes", source=tracer.line()) from None
             tracer.unproven = True
             return  # it must see numbers, or does not say
         relate(met)
@@ -465,13 +467,32 @@ def at_least_in_all(met: Met, dim: Any) -> None:
     first, top = max(dims.bounds(dim, known).lo, 0), met.tracer.asked.hint(dim)
 
     def refused(size: int) -> bool:
-        sizes: Any = {**hints, dim: size}
-        return not met.taken(sizes)
+        point = sizes_with(met, dim, size)
+        return point is not None and not met.taken({**hints, **point})
 
     if first < top and refused(first):
         last = next((size for size in range(first + 1, min(first + NEARBY, top) + 1) if not refused(size)), None)
         if last is not None:
             met.keep(sympy.Ge(dim, last))
+
+
+def sizes_with(met: Met, dim: Any, size: int) -> dict[str, int] | None:
+    """Small sizes of names, allowed so far, that make a computed dimension a number; None where none is found."""
+    names = [s.name for s in dims.symbols_of(dim) if s.name in met.tracer.asked.hints]
+    for sizes in islice(product(range(MOST_SMALL), repeat=len(names)), MOST_POINTS):
+        point = dict(zip(names, sizes, strict=True))
+        try:
+            fits = dims.evaluate(dim, {**met.tracer.asked.hints, **point}) == size
+        except (DimensionError, ZeroDivisionError):
+            continue
+        if fits and met.allowed({**met.tracer.asked.hints, **point}):
+            return point
+    return None
+
+
+MOST_SMALL = 16
+"""Sizes below this are tried to make a computed dimension small."""
+MOST_POINTS = 256
 
 
 def above_negative(met: Met, symbol: Any, symbols: Sequence[Any]) -> None:

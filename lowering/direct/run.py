@@ -16,6 +16,7 @@ from torch import compiler
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
+from irkit import dims
 from irkit.build import op
 from irkit.core import walk
 from irkit.core.digest import symbols_in
@@ -79,11 +80,12 @@ class Run:
 
 @attrs.frozen(eq=False)
 class Trial:
-    """Another run of the same model: the one before it, and the sizes in which it differs; None for these where it
-    leaves a condition that relates them to others."""
+    """Another run of the same model: the one before it, the sizes in which it differs, and whether these have no say
+    on others, as a condition that relates them would."""
 
     before: Run
-    point: Mapping[str, int] | None
+    point: Mapping[str, int]
+    apart: bool
 
 
 def run(
@@ -113,11 +115,13 @@ def run_once(
     module = request.module
     names = {id(t): n for n, t in (*module.named_buffers(), *module.named_parameters())}
     tracer = Tracer(request.options, names)
-    tracer.begin(sizes, request.ranges)
+    at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
+    tracer.begin(sizes, {**request.ranges, **at})
     tracer.carried = state
     tracer.asked.keeps, tracer.asked.at_once = keep_sizes, at_once
     if trial is not None:
-        tracer.before, tracer.point = trial.before.tracer.record, trial.point
+        tracer.before, tracer.point = trial.before.tracer.record, trial.point if trial.apart else None
+        tracer.index = tracer.before.index_at({dims.symbol(name): size for name, size in trial.point.items()})
         tracer.told = trial.before.tracer.told
     before = None if trial is None else trial.before.inputs
     examples = request.examples(sizes)

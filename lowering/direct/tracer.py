@@ -25,7 +25,7 @@ from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Range
 from lowering.direct.examples import Examples, reaches_parameter
 from lowering.direct.points import moved
-from lowering.direct.repeats import Entry, Met, Outcome, Record, Unlike, content_of_tensor, recognized
+from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognized
 from lowering.direct.sizes import Questions, RoomNode, holds, size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.errors import CaptureError, LoweringError
@@ -89,9 +89,9 @@ class Tracer:
     which each operator is run once more (see `requirements`), `required` what was run so, `told` what torch gave for
     which numbers; `loose` are symbols whose size is told by the operator that made them, `dependent` those that hang on
     sizes in a way that no type rule tells. `met` has what is known of operators by what they are called with, `record`
-    what this run has met. In a trial `before` is what the run before it has met, `point` where the trial is, if that
-    has no say on other names; `missed` counts what the trial met first, and `uncertain` says that this may be the same
-    all the same.
+    what this run has met. In a trial `before` is what the run before it has met, `index` its values as they are at the
+    trial's sizes, `point` these sizes, if they have no say on other names and the trial has met little for the first
+    time, which `missed` counts.
     `unproven` says that some operator was not run at the smallest sizes, `unexplained` has the operators that fixed
     names in a way that was not understood. `found` has the symbols of how many places of a tensor are not 0, `counted`
     is the tensor whose places the operator at hand counts; `wholes` has the symbols of numbers that were rounded,
@@ -132,11 +132,11 @@ class Tracer:
     kinds: dict[Any, int] = attrs.field(factory=dict)
     record: Record = attrs.field(factory=Record)
     before: Record | None = None
+    index: Index = attrs.field(factory=lambda: Index({}))
     point: Mapping[str, int] | None = None
     again: Counter[Any] = attrs.field(factory=Counter)
     answers: dict[Any, bool] = attrs.field(factory=dict)
     missed: int = 0
-    uncertain: bool = False
     examples: Examples = attrs.field(init=False)
     functions: Any = None
     above: Any = None
@@ -234,9 +234,7 @@ class Tracer:
         if id(tensor) in self.names:
             return self.before.outside.get(id(tensor))
         content = content_of_tensor(tensor)
-        found = None if content is None else self.before.small.get(content)
-        self.uncertain = self.uncertain or found is None
-        return found
+        return None if content is None else self.before.small.get(content)
 
     def kind(self, handle: Handle) -> int:
         """A number that tensors of equal type and layout have in common; -1 for those that say more than that."""
@@ -329,19 +327,21 @@ class Tracer:
     def stamped(self, refined: Mapping[Value, Any], origin: Origin) -> Mapping[Value, Value]:
         """What values become with their types and an origin; in a trial those that the run before it made, too."""
         new = stamped_all(self.scope, refined, origin)
-        return new if self.before is None else recognized(self.before.index, new)
+        return new if self.before is None else recognized(self.index, new)
 
     def earlier(self, met: Met, values: Sequence[Value]) -> Outcome | None:
         """What an operator gave in the run before a trial, where the conditions asked meanwhile hold here, too."""
         if self.before is None:
             return None
-        index = self.before.index
-        key = met.content([index.same.get(v, v) for v in values])
-        there, count = index.outcomes.get(key, ()), self.again[key]
-        if count >= len(there) or not all(self.holds(each) for each in there[count].conditions):
+        key = self.index.key_of(met, values)
+        there, count = self.index.outcomes.get(key, ()), self.again[key]
+        if not there or count >= len(there) and there[0].random:
+            return None
+        found = there[min(count, len(there) - 1)]
+        if not all(self.holds(each) for each in found.conditions):
             return None
         self.again[key] += 1
-        return there[count]
+        return found
 
     def holds(self, condition: Any) -> bool:
         """Whether a condition holds for the example."""
@@ -355,11 +355,12 @@ class Tracer:
         return self.symbols["u"], len(self.scope.checks)
 
     def first_met(self, values: Sequence[Any]) -> None:
-        """Counts what a trial meets and the run before did not. Raises Unlike where that is too much."""
-        if self.before is not None and not self.uncertain:
-            self.missed += any(v not in self.before.index.same for v in values)
+        """Counts what a trial meets and the run before did not: where that is much, its graph is another, and what its
+        operators require is looked at everywhere."""
+        if self.before is not None and self.point is not None:
+            self.missed += any(v not in self.index.same for v in values)
             if self.missed > MOST:
-                raise Unlike
+                self.point = None
 
     def fresh_symbol(self, hint: int, signed: bool = False) -> Any:
         """A symbol for a number that only the data tells."""

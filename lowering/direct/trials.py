@@ -23,7 +23,7 @@ from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
 from lowering.capture.guards.guards import Guard
 from lowering.capture.torch_export import STAND_INS
-from lowering.direct.repeats import Unlike
+from lowering.direct.repeats import Index
 from lowering.direct.request import Request
 from lowering.direct.run import Run, Trial, lowered_run, run
 from lowering.direct.sizes import holds
@@ -77,18 +77,25 @@ def opened(way: Callable[..., Run], request: Request, known: Registrations, wide
             if size in request.ranges[name] and sizes[name] != size:
                 found, same = tried(found, known, graph, outputs, {name: size})
                 ones += [name] if same and size == 1 else []
+    looked_at: list[Sizes] = []
     if len(ones) > 1:
-        found, _ = tried(found, known, graph, outputs, dict.fromkeys(ones, 1))
-    for point in itertools.islice(refused_together(found), MORE):
+        looked_at.append(dict.fromkeys(ones, 1))
+        found, _ = tried(found, known, graph, outputs, looked_at[0])
+    for _ in range(MORE):
+        point = next((each for each in refused_together(found) if each not in looked_at), None)
+        if point is None:
+            break
+        looked_at.append(point)
         found, _ = tried(found, known, graph, outputs, point)
     return found
 
 
 def refused_together(found: Found) -> Iterator[Sizes]:
-    """Small sizes of several names that a condition refuses, each of which is allowed by itself."""
+    """Small sizes of several names that a condition refuses, each of which is allowed by itself; fewest names first."""
     hints = found.run.tracer.asked.hints
     names = [n for n in found.run.request.hints if any(size in found.ranges[n] for size in (0, 1))][:MOST]
-    for sizes in itertools.product((0, 1, None), repeat=len(names)):
+    each = itertools.product((0, 1, None), repeat=len(names))
+    for sizes in sorted(each, key=lambda sizes: -sizes.count(None)):
         point = {n: size for n, size in zip(names, sizes, strict=True) if size is not None and size in found.ranges[n]}
         alone = all(allows(found, {**hints, name: size}) for name, size in point.items())
         if len(point) > 1 and alone and not allows(found, {**hints, **point}):
@@ -173,18 +180,15 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
     if any(guard.expr in asked.refused for guard in against):
         return found, False  # torch refuses an operator of this graph there
     alone = all(s.name in names for guard in against for s in guard.expr.free_symbols)
-    apart = point if alone else None
     try:
         there = {name: sizes[name] for name in request.hints}
-        other = run_once_more(found.run, there, known, apart)
+        trial = Trial(found.run, point, alone)
+        other = run(request, there, known, trial=trial, keep_sizes=asked.keeps, at_once=not asked.passed_on)
         low = lowered_run(other, other.guards, request.ranges)
         again = bare(low.watched.whole)
-        if low.outputs != outputs or other.out_spec != found.run.out_spec:
-            raise Unlike
-        equal = again.token == graph.token or again == graph  # weights are read last
-        same = equal or same_numbers(graph, again, other)
-    except Unlike:
-        return (found if against else refused(found, point, None)), False
+        alike = low.outputs == outputs and other.out_spec == found.run.out_spec
+        equal = alike and (equal_at(point, graph, again) or again == graph)  # weights are read last
+        same = equal or alike and same_numbers(graph, again, other)
     except Exception as error:
         said = error.what if isinstance(error, IrkitError) else first_line(error)
         found = found.noting(point, f"is refused: {said}") if len(point) == 1 else found
@@ -200,33 +204,37 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
     kept = [widened(guard, here) if guard in against else guard for guard in found.guards]
     told = {guard.text for guard in found.guards}
     kept += [
-        guard if guard.expr is None else widened(guard, sympy.Not(here))
+        guard if guard.expr is None else only_at(guard, point)
         for guard in other.guards
         if guard.text not in told and holds(guard.expr, point) is not True
     ]
     return attrs.evolve(found, guards=tuple(g for g in kept if g.expr not in (sympy.true, True))), True
 
 
-def run_once_more(before: Run, there: Sizes, known: Registrations, apart: Sizes | None) -> Run:
-    """The run at other sizes; whole where its graph is another, whose numbers may be the same."""
-    asked = before.tracer.asked
-    options: dict[str, Any] = {"keep_sizes": asked.keeps, "at_once": not asked.passed_on}
-    try:
-        return run(before.request, there, known, trial=Trial(before, apart), **options)
-    except Unlike:
-        return run(before.request, there, known, **options)
+def equal_at(point: Sizes, graph: Graph, other: Graph) -> bool:
+    """Whether two graphs over the same parameters compute the same of them where names have the sizes of a point."""
+    if graph.params != other.params or len(graph.results) != len(other.results):
+        return False
+    index = Index({dims.symbol(name): size for name, size in point.items()})
+    index.include((*graph.results, *other.results))
+    pairs = zip(graph.results, other.results, strict=True)
+    return all(index.same[a] is index.same[b] and index.at(a.type) == index.at(b.type) for a, b in pairs)
 
 
 def same_numbers(graph: Graph, other: Graph, at: Run) -> bool:
     """Whether two graphs give the same results, but for rounding, for the example leaves that a run had, with random
-    numbers in those of floats; and the first one tensors of the very types that it promises on the way."""
+    numbers in those of floats, and for others like them; and the first one tensors of the very types that it promises
+    on the way."""
     generator = np.random.default_rng(0)
-    known = at.tracer.examples.known
-    feeds = [randomized(known[value], generator) for _, value in at.inputs.params]
-    if len(feeds) != len(graph.params) or len(feeds) != len(other.params):
+    known = [at.tracer.examples.known[value] for _, value in at.inputs.params]
+    if len(known) != len(graph.params) or len(known) != len(other.params):
         return False  # state is written, whose content is not among the leaves
-    ours, theirs = evaluate(graph, feeds), evaluate(other, feeds)
-    return all(close(np.asarray(a), np.asarray(b)) for a, b in zip(ours, theirs, strict=True))
+    for draw in (randomized, redrawn):
+        feeds = [draw(array, generator) for array in known]
+        ours, theirs = evaluate(graph, feeds), evaluate(other, feeds)
+        if not all(close(np.asarray(a), np.asarray(b)) for a, b in zip(ours, theirs, strict=True)):
+            return False
+    return True
 
 
 def randomized(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -234,6 +242,14 @@ def randomized(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     if array.dtype.kind != "f":
         return array
     return generator.standard_normal(array.shape).astype(array.dtype)
+
+
+def redrawn(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """The same with other numbers drawn from those that are there; masks, from 0 and 1."""
+    if array.dtype.kind == "f" or not array.size:
+        return randomized(array, generator)
+    is_mask = bool(np.isin(array, (0, 1)).all())
+    return generator.choice(np.array([0, 1], array.dtype) if is_mask else array.reshape(-1), array.shape)
 
 
 def close(a: np.ndarray, b: np.ndarray) -> bool:
@@ -265,6 +281,13 @@ def being_at(point: Sizes) -> Any:
     """The condition that sizes are those of a point."""
     relations: list[Any] = [sympy.Eq(dims.symbol(name), size) for name, size in point.items()]
     return sympy.And(*relations)
+
+
+def only_at(guard: Guard, point: Sizes) -> Guard:
+    """A condition that need hold at a point only."""
+    expr: Any = guard.expr
+    there = expr.xreplace({dims.symbol(name): sympy.Integer(size) for name, size in point.items()}).doit()
+    return widened(attrs.evolve(guard, expr=there), sympy.Not(being_at(point)))
 
 
 def widened(guard: Guard, or_else: Any) -> Guard:
