@@ -46,6 +46,10 @@ class Above(ProxyTorchDispatchMode):
         super().__init__(None, "symbolic", pre_dispatch=True)  # pyright: ignore[reportArgumentType]
         self.own = tracer
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # dynamo is off altogether; to switch it off for each operator again takes its time
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(map(is_transformed, args)) or torch.is_autocast_enabled("cpu") or forward_ad._current_level >= 0:
             return func(*args, **(kwargs or {}))
@@ -58,6 +62,10 @@ class Below(TorchDispatchMode):
     def __init__(self, tracer: Tracer) -> None:
         super().__init__()
         self.own = tracer
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # dynamo is off altogether; to switch it off for each operator again takes its time
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return met(self.own, func, args, kwargs or {})

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
 from typing import Any
 
 import attrs
 import sympy
 import torch
 
+from irkit import dims
+from irkit.errors import DimensionError
 from lowering.direct.sizes import Questions, holds
 
 TRIES = 30
@@ -57,6 +60,25 @@ def allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
     """Whether ranges and the conditions kept so far allow sizes."""
     inside = all(sizes[name] in known for name, known in asked.ranges.items() if name in sizes)
     return inside and all(holds(guard.expr, sizes) is not False for guard in asked.kept.values())
+
+
+def small_sizes(asked: Questions, dim: Any, size: int) -> dict[str, int] | None:
+    """Small sizes of names, which no condition excludes, that make a computed dimension a number; None where none is
+    found."""
+    names = [s.name for s in dims.symbols_of(dim) if s.name in asked.hints]
+    for sizes in islice(product(range(SMALL), repeat=len(names)), SMALL**2):
+        point = {**asked.hints, **dict(zip(names, sizes, strict=True))}
+        try:
+            fits = dims.evaluate(dim, point) == size
+        except DimensionError:
+            continue
+        if fits and allowed(asked, point):
+            return {name: point[name] for name in names}
+    return None
+
+
+SMALL = 16
+"""Sizes below this are tried to make a computed dimension small."""
 
 
 @attrs.frozen

@@ -166,7 +166,7 @@ def entry_of(met: Met, aliases: bool, twins: Any) -> Entry | None:
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """What an operator gave, the conditions that were asked meanwhile, as they hold, and whether it draws random numbers."""
+    """What an operator gave, the conditions that were asked meanwhile, as they hold, and whether it is random."""
 
     operands: tuple[Value, ...]
     results: tuple[Value, ...]
@@ -239,7 +239,7 @@ class Index:
         first = value.inputs[0] if value.inputs else None
         if first is None or not isinstance(value.type, Tensor) or self.at(value.type) != self.at(first.type):
             return None
-        if value.op in RESHAPING or value.op == "Slice" and self.goes_on(inputs):
+        if value.op in RESHAPING or (value.op == "Slice" and self.goes_on(inputs)):
             return inputs[0]
         unit = UNITS.get(value.op)
         if unit is None or not value.dtype.is_integer or inputs[1] not in self.contents:
@@ -249,7 +249,7 @@ class Index:
     def goes_on(self, inputs: Sequence[Value | None]) -> bool:
         """Whether the steps of a Slice are known, and positive."""
         steps = inputs[4] if len(inputs) > 4 else None
-        return steps is None or steps in self.contents and bool((self.contents[steps] > 0).all())
+        return steps is None or (steps in self.contents and bool((self.contents[steps] > 0).all()))
 
     def content(self, value: Value, inputs: Sequence[Value | None]) -> np.ndarray | None:
         """The content of a small constant, or of sizes that are numbers at the point; None elsewhere."""

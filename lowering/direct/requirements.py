@@ -11,7 +11,7 @@ compared, too, so that no dimension is told wrongly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice, product
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -25,7 +25,7 @@ from irkit.core.types import Tensor
 from irkit.errors import DimensionError
 from lowering.capture.guards.assumed import asks_in_its_kernel, resizes
 from lowering.direct.expected import KNOWN
-from lowering.direct.points import Meta, allowed, drawn_points, made_of, on_cpu, order_of, plain_key
+from lowering.direct.points import Meta, allowed, drawn_points, made_of, on_cpu, order_of, plain_key, small_sizes
 from lowering.direct.sizes import SizeNode, holds
 from lowering.direct.tracer import Alike, Tracer, next_prime
 from lowering.errors import LoweringError
@@ -39,8 +39,6 @@ NEARBY = 8
 
 INDEXING = frozenset(f"aten::{name}" for name in "index index_put index_put_ _unsafe_index_put".split())
 """Operators whose masks torch does not look at on the meta device."""
-
-
 LARGE = 1_000_003
 
 
@@ -467,32 +465,13 @@ def at_least_in_all(met: Met, dim: Any) -> None:
     first, top = max(dims.bounds(dim, known).lo, 0), met.tracer.asked.hint(dim)
 
     def refused(size: int) -> bool:
-        point = sizes_with(met, dim, size)
+        point = small_sizes(met.tracer.asked, dim, size)
         return point is not None and not met.taken({**hints, **point})
 
     if first < top and refused(first):
         last = next((size for size in range(first + 1, min(first + NEARBY, top) + 1) if not refused(size)), None)
         if last is not None:
             met.keep(sympy.Ge(dim, last))
-
-
-def sizes_with(met: Met, dim: Any, size: int) -> dict[str, int] | None:
-    """Small sizes of names, allowed so far, that make a computed dimension a number; None where none is found."""
-    names = [s.name for s in dims.symbols_of(dim) if s.name in met.tracer.asked.hints]
-    for sizes in islice(product(range(MOST_SMALL), repeat=len(names)), MOST_POINTS):
-        point = dict(zip(names, sizes, strict=True))
-        try:
-            fits = dims.evaluate(dim, {**met.tracer.asked.hints, **point}) == size
-        except (DimensionError, ZeroDivisionError):
-            continue
-        if fits and met.allowed({**met.tracer.asked.hints, **point}):
-            return point
-    return None
-
-
-MOST_SMALL = 16
-"""Sizes below this are tried to make a computed dimension small."""
-MOST_POINTS = 256
 
 
 def above_negative(met: Met, symbol: Any, symbols: Sequence[Any]) -> None:

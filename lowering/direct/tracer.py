@@ -335,7 +335,7 @@ class Tracer:
             return None
         key = self.index.key_of(met, values)
         there, count = self.index.outcomes.get(key, ()), self.again[key]
-        if not there or count >= len(there) and there[0].random:
+        if not there or (count >= len(there) and there[0].random):
             return None
         found = there[min(count, len(there) - 1)]
         if not all(self.holds(each) for each in found.conditions):

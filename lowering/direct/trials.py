@@ -188,7 +188,7 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
         again = bare(low.watched.whole)
         alike = low.outputs == outputs and other.out_spec == found.run.out_spec
         equal = alike and (equal_at(point, graph, again) or again == graph)  # weights are read last
-        same = equal or alike and same_numbers(graph, again, other)
+        same = equal or (alike and same_numbers(graph, again, other))
     except Exception as error:
         said = error.what if isinstance(error, IrkitError) else first_line(error)
         found = found.noting(point, f"is refused: {said}") if len(point) == 1 else found
@@ -229,7 +229,7 @@ def same_numbers(graph: Graph, other: Graph, at: Run) -> bool:
     known = [at.tracer.examples.known[value] for _, value in at.inputs.params]
     if len(known) != len(graph.params) or len(known) != len(other.params):
         return False  # state is written, whose content is not among the leaves
-    for draw in (randomized, redrawn):
+    for draw in (randomized, turned, redrawn, redrawn):
         feeds = [draw(array, generator) for array in known]
         ours, theirs = evaluate(graph, feeds), evaluate(other, feeds)
         if not all(close(np.asarray(a), np.asarray(b)) for a, b in zip(ours, theirs, strict=True)):
@@ -242,6 +242,12 @@ def randomized(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     if array.dtype.kind != "f":
         return array
     return generator.standard_normal(array.shape).astype(array.dtype)
+
+
+def turned(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Masks with 0 and 1 exchanged; the rest redrawn."""
+    is_mask = array.dtype.kind != "f" and bool(np.isin(array, (0, 1)).all())
+    return (1 - array).astype(array.dtype) if is_mask else redrawn(array, generator)
 
 
 def redrawn(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:

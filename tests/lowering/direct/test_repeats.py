@@ -105,3 +105,40 @@ def test_conditions_on_integers_hold_where_sympy_says_so() -> None:
         expr = rng.choice([sympy.And(one, two), sympy.Or(one, sympy.Not(two)), one])
         sizes = {"a": rng.randint(0, 6), "b": rng.randint(0, 6), "u0": rng.randint(-3, 4)}
         assert holds(expr, sizes) is by_sympy(expr, sizes), (expr, sizes)
+
+
+def joined(x: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
+    """Rows after earlier ones, if there are any, at positions that go on from theirs, for two heads."""
+    rows = torch.cat([past, x], 1) if past.numel() else x
+    start = past.shape[1] if past.numel() else 0
+    heads = rows[:, None].expand(-1, 2, -1, -1).reshape(rows.shape[0], 2 * rows.shape[1], 4)
+    return heads.sum((1, 2)) + (torch.arange(x.shape[1]) + start).sum()
+
+
+def shortened(x: torch.Tensor) -> torch.Tensor:
+    """The steps between rows, the first one from 1 less, where there are several rows."""
+    before = x[:, :1] - 1
+    return torch.cat([before, x], 1).diff(dim=1) if x.shape[1] != 1 else torch.cat([x - 1, x], 1).diff(dim=1)
+
+
+def test_what_a_trial_meets_is_proved_the_same_at_its_sizes() -> None:
+    shapes = ({0: "b", 1: "n"}, {0: "b", 1: "p"})
+    program = irkit.to_onnx(
+        joined, (torch.randn(2, 3, 4), torch.randn(2, 5, 4)), dynamic_shapes=shapes, capture="direct"
+    )
+    assert "p = 0 is allowed: traced at 0, the graph is the same" in program.report.notes
+    for b, n, p in ((2, 1, 1), (3, 1, 0), (1, 2, 0), (2, 2, 2), (1, 1, 3)):
+        x, past = torch.randn(b, n, 4), torch.randn(b, p, 4)
+        torch.testing.assert_close(program(x, past), joined(x, past))
+    program = irkit.to_onnx(shortened, (torch.arange(6).view(2, 3),), dynamic_shapes=({1: "n"},), capture="direct")
+    assert "n = 1 is allowed: traced at 1, the graph is the same" in program.report.notes
+
+
+def test_results_that_agree_for_the_example_only_are_not_taken_for_the_same() -> None:
+    def masked(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.where(mask, x, -x) if x.shape[0] > 1 else x * 1
+
+    given = (torch.randn(2, 3), torch.ones(2, 3, dtype=torch.bool))
+    program = irkit.to_onnx(masked, given, dynamic_shapes=({0: "n"}, {0: "n"}), capture="direct")
+    with pytest.raises(irkit.ContractError):
+        program(torch.randn(1, 3), torch.ones(1, 3, dtype=torch.bool))
