@@ -6,6 +6,9 @@ from __future__ import annotations
 class IrkitError(Exception):
     """An error in four parts: what is wrong, the line of IR, the line of the user's model, and what to try."""
 
+    advice = ""
+    """What to try where the raiser gives no hint."""
+
     def __init__(self, what: str, *, ir: str = "", source: str = "", hint: str = "") -> None:
         self.what, self.ir, self.source, self.hint = what, ir, source, hint
         super().__init__(what)
@@ -16,8 +19,8 @@ class IrkitError(Exception):
             parts.append("  in the graph:\n" + indent(self.ir))
         if self.source:
             parts.append("  in your model:\n" + indent(self.source))
-        if self.hint:
-            parts.append("  try: " + self.hint)
+        if self.hint or self.advice:
+            parts.append("  try: " + (self.hint or self.advice))
         return printable("\n".join(parts))
 
     def located(self, *, ir: str = "", source: str = "", hint: str = "") -> IrkitError:
@@ -44,13 +47,19 @@ class VerifyError(IrkitError, ValueError):
 class ParseError(IrkitError, ValueError):
     """Text that is not an irkit graph."""
 
+    advice = "see how graphs are written in docs/understand/grammar.md, or compare with str(graph) of a graph like it"
+
 
 class LoadError(IrkitError, ValueError):
     """An ONNX model that irkit cannot read."""
 
+    advice = "onnx.checker.check_model says more where the model itself is wrong: write it again, or mend that node"
+
 
 class SerializeError(IrkitError, ValueError):
     """A graph that cannot be written as the ONNX model asked for."""
+
+    advice = "irkit.verify(graph) says whether the graph is right; passes.legalize rewrites what an opset lacks"
 
 
 class EvaluateError(IrkitError, ValueError):

@@ -76,12 +76,18 @@ def call_graph(body: Graph, *operands: Value) -> Any:
     """
     require_graph(body)
     if len(operands) != len(body.params):
-        raise TypeRuleError(f"Call: the body takes {len(body.params)} operands, and was given {len(operands)}")
+        raise TypeRuleError(
+            f"Call: the body takes {len(body.params)} operands, and was given {len(operands)}",
+            hint="give one operand for each parameter of the body, in order",
+        )
     for wanted, given in zip(body.params, operands, strict=True):
         if type(given) is not Value:
             raise TypeRuleError(f"Call: {given!r} is not a value", hint="irkit.const(data) makes one of numbers")
         if same_types(wanted.type, given.type) is False:
-            raise TypeRuleError(f"Call: the body takes a {wanted.type!r}, and was given a {given.type!r}")
+            raise TypeRuleError(
+                f"Call: the body takes a {wanted.type!r}, and was given a {given.type!r}",
+                hint="cast or reshape the operand, or trace the body for its type",
+            )
     value = Value(CALL, tuple(operands), (), (body,), call_type(body, (v.type for v in operands)))
     count = len(body.results)
     return value if count == 1 else tuple(item(value, i) for i in range(count))

@@ -58,17 +58,26 @@ class Binding:
         try:
             solved = dims.solve(dim, size)
         except DimensionError as error:
-            raise DimensionError(f"{place} is {size}, which is not of the form {notation.text(dim)}") from error
+            raise DimensionError(
+                f"{place} is {size}, which is not of the form {notation.text(dim)}",
+                hint=f"give a size of the form {notation.text(dim)}; where others are right, capture the model anew",
+            ) from error
         if solved is None:
             self.pending.append((dim, size, place))
             return
         label, number = solved
         if label in self.values:
             first = f"{label} is {self.values[label]} by {self.sources[label]}"
-            raise DimensionError(f"{place} makes {label} = {number}, but {first}")
+            raise DimensionError(
+                f"{place} makes {label} = {number}, but {first}",
+                hint=f"give inputs that agree on {label}; where these sizes differ, name them apart in dynamic_shapes",
+            )
         problem = self._bind(dim, label, number, place)
         if problem:
-            raise DimensionError(f"{place} is {size}: {problem}")
+            raise DimensionError(
+                f"{place} is {size}: {problem}",
+                hint="give larger inputs, or capture the model with another name for this size",
+            )
 
     def _bind(self, dim: Dim, label: str, number: int, source: str) -> str:
         if number < 0 and all(s.is_nonnegative for s in dims.symbols_of(dim)):
@@ -83,14 +92,20 @@ class Binding:
         for dim, size, place in self.pending:
             number = self._own(dim)
             if number is not None and number != size:
-                raise DimensionError(f"{place} is {size}, and must be {notation.text(dim)} = {number}")
+                raise DimensionError(
+                    f"{place} is {size}, and must be {notation.text(dim)} = {number}",
+                    hint="give sizes that agree; where they are independent, name them apart in dynamic_shapes",
+                )
 
     def check_ranges(self, ranges: Mapping[str, Range]) -> None:
         """Raises DimensionError for a symbol that lies outside its range."""
         for label, range_ in ranges.items():
             if label in self.values and self.values[label] not in range_:
                 number, source = self.values[label], self.sources[label]
-                raise DimensionError(f"{label} is {number} by {source}, outside its range {range_}")
+                raise DimensionError(
+                    f"{label} is {number} by {source}, outside its range {range_}",
+                    hint=f"give a size in {range_}, or capture the model with a wider range in dynamic_shapes",
+                )
 
     # ------------------------------------------------------------------------------------------ computed values
 
@@ -128,7 +143,10 @@ class Binding:
         """Binds a symbol that is the content of a scalar. Raises DimensionError where another number is known of it."""
         label = dims.label(symbol)
         if self.values.get(label, number) != number:
-            raise DimensionError(f"{label} is {self.values[label]} by {self.sources[label]}, and {number} by {source}")
+            raise DimensionError(
+                f"{label} is {self.values[label]} by {self.sources[label]}, and {number} by {source}",
+                hint=f"give inputs that agree on {label}",
+            )
         self.values[label], self.sources[label] = number, source
 
     # ------------------------------------------------------------------------------------------ numbers

@@ -50,7 +50,8 @@ def solved(name: str, axis: int, dim: Dim, size: int) -> tuple[str, int] | None:
         return dims.solve(dim, size)
     except DimensionError as error:
         raise ContractError(
-            f"dimension {axis} of {name} is {size}, which is not of the form {notation.text(dim)}"
+            f"dimension {axis} of {name} is {size}, which is not of the form {notation.text(dim)}",
+            hint=f"give a size of the form {notation.text(dim)}, or capture the model anew",
         ) from error
 
 

@@ -275,9 +275,17 @@ class Graph:
         found = (*self.params, *(v for v in order if v.op != PARAM))
         place = {value: at for at, value in enumerate(found)}
         if place.keys() != set(self.canonical) or len(found) != len(place):
-            raise GraphError("the order of a graph holds each of its values once", ir=repr(self))
+            raise GraphError(
+                "the order of a graph holds each of its values once",
+                ir=repr(self),
+                hint="list each value of graph.canonical once, operands first",
+            )
         if any(place[v] > at for at, value in enumerate(found) for v in value.inputs if v is not None):
-            raise GraphError("in the order of a graph operands come before users", ir=repr(self))
+            raise GraphError(
+                "in the order of a graph operands come before users",
+                ir=repr(self),
+                hint="list each value of graph.canonical once, operands first",
+            )
         new = _copy(self)
         object.__setattr__(new, "order", found)  # where a cached property keeps what it found
         return new
@@ -399,7 +407,10 @@ def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
         )
     for old, new in swaps.items():
         if same_types(old.type, new.type) is False:
-            raise GraphError(f"{new!r} cannot stand for {old!r}: the types differ")
+            raise GraphError(
+                f"{new!r} cannot stand for {old!r}: the types differ",
+                hint="cast or reshape the new value, or give one of the same element type and shape",
+            )
     moved = walk.exchanged_keys(swaps)
     if not moved:
         built = walk.rebuild_through(graph.results, swaps)

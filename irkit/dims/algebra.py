@@ -515,7 +515,10 @@ def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
             raise
         raise DimensionError(f"the dimension {expr} has no value: {error}") from error
     if found != whole:
-        raise DimensionError(f"the dimension {expr} is {found}, not an integer")
+        raise DimensionError(
+            f"the dimension {expr} is {found}, not an integer",
+            hint="divide with // where the size need not come out whole",
+        )
     return whole
 
 

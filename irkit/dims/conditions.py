@@ -38,7 +38,10 @@ def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
     that it may come from a file.
     """
     if len(condition) > LONG:
-        raise DimensionError(f"a condition of more than {LONG:,} characters is refused")
+        raise DimensionError(
+            f"a condition of more than {LONG:,} characters is refused",
+            hint="state its parts as conditions of their own",
+        )
     try:
         return _truth_of(condition)(sizes)
     except DimensionError:
@@ -46,7 +49,9 @@ def holds(condition: str, sizes: Mapping[str, int]) -> bool | None:
     except (ZeroDivisionError, ValueError, OverflowError):
         return False
     except RecursionError as error:
-        raise DimensionError(f"{short(condition)} is nested too deeply") from error
+        raise DimensionError(
+            f"{short(condition)} is nested too deeply", hint="state its parts as conditions of their own"
+        ) from error
 
 
 @lru_cache(maxsize=1024)  # a program asks the same of every call
@@ -55,7 +60,10 @@ def _truth_of(condition: str) -> Truth:
     try:
         return _CONDITIONS.read(tree_of(condition, "condition"), condition)
     except RecursionError as error:
-        raise DimensionError(f"{short(condition)} is not a condition") from error
+        raise DimensionError(
+            f"{short(condition)} is not a condition",
+            hint="write relations of sizes, joined by and, or, not: batch >= 4 and seq % 8 == 0",
+        ) from error
 
 
 def _joined(parts: Sequence[Truth], decisive: bool) -> Truth:

@@ -120,7 +120,9 @@ def parse(source: str, symbols: Mapping[str, sympy.Symbol] | None = None) -> Dim
     Raises DimensionError for what is not a dimension expression.
     """
     if len(source) > 10_000:
-        raise DimensionError("a dimension of more than 10,000 characters is refused")
+        raise DimensionError(
+            "a dimension of more than 10,000 characters is refused", hint="use a symbol of its own for the size"
+        )
     try:
         tree = tree_of(source, "dimension expression")
         _cost(tree)
@@ -128,9 +130,12 @@ def parse(source: str, symbols: Mapping[str, sympy.Symbol] | None = None) -> Dim
     except (TypeError, ValueError, RecursionError, MemoryError, ZeroDivisionError) as error:
         if isinstance(error, DimensionError):
             raise
-        raise DimensionError(f"{source!r} is not a dimension expression") from error
+        raise DimensionError(
+            f"{source!r} is not a dimension expression",
+            hint="write a name, a number, or both joined by + - * // %, max(...), min(...): 2*n + 1",
+        ) from error
     if found.is_finite is False or found.is_integer is False or found.has(sympy.zoo, sympy.nan, sympy.oo):
-        raise DimensionError(f"{source!r} is not an integer")
+        raise DimensionError(f"{source!r} is not an integer", hint="write whole numbers and names: 2*n + 1")
     return moderate(dims.dim(found))
 
 
@@ -142,7 +147,10 @@ def _cost(node: ast.AST) -> tuple[int, int]:
     """
     found = _bounds(node)
     if max(found) > LIMIT:
-        raise DimensionError("a dimension expression that would expand to more than 1,000 terms or bits is refused")
+        raise DimensionError(
+            "a dimension expression that would expand to more than 1,000 terms or bits is refused",
+            hint="use a symbol of its own for the size",
+        )
     return found
 
 
@@ -167,7 +175,10 @@ def _bounds(node: ast.AST) -> tuple[int, int]:
 
 def _power(base: Any, exponent: Any) -> sympy.Expr:
     if exponent.is_number and abs(exponent) > 64:
-        raise DimensionError(f"the power {exponent} is too large for a dimension")
+        raise DimensionError(
+            f"the power {exponent} is too large for a dimension",
+            hint="use a smaller power, or a symbol of its own for the size",
+        )
     return base**exponent
 
 

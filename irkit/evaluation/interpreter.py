@@ -106,7 +106,10 @@ def arranged(graph: Graph, feeds: Feeds) -> list[np.ndarray]:
             chosen[value] = array
         missing = [name for name, value in zip(names(graph), graph.params, strict=True) if value not in chosen]
         if missing:
-            raise EvaluateError(f"nothing is fed to the parameters {', '.join(missing)}")
+            raise EvaluateError(
+                f"nothing is fed to the parameters {', '.join(missing)}",
+                hint="give a dict with an array for each of them",
+            )
         given: Sequence[Content] = [chosen[value] for value in graph.params]
     elif isinstance(feeds, list | tuple):
         given = feeds
@@ -115,7 +118,10 @@ def arranged(graph: Graph, feeds: Feeds) -> list[np.ndarray]:
             f"the feeds are {brief(feeds)}", hint="give a list of arrays, or a dict of them by the names of parameters"
         )
     if len(given) != len(graph.params):
-        raise EvaluateError(f"the graph has {len(graph.params)} parameters, and was fed {len(given)} values")
+        raise EvaluateError(
+            f"the graph has {len(graph.params)} parameters, and was fed {len(given)} values",
+            hint="give one array for each parameter, in order: graph.params, or name them in a dict",
+        )
     return [settled(value.type, array) for value, array in zip(graph.params, given, strict=True)]
 
 
@@ -280,7 +286,9 @@ def sizes(value: Value, operands: tuple[np.ndarray, ...], binding: Binding) -> A
     try:
         return np.array(numbers, dtype=np.int64)
     except OverflowError as error:
-        raise EvaluateError(f"one of the sizes {numbers} is beyond an int64", source=str(value.origin)) from error
+        raise EvaluateError(
+            f"one of the sizes {numbers} is beyond an int64", source=str(value.origin), hint="run with smaller sizes"
+        ) from error
 
 
 def line(value: Value, operands: Sequence[Content]) -> str:

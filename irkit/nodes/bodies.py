@@ -204,11 +204,17 @@ def trace_scan(operands: list[Value | None], given: Given, bodies: Sequence[Body
     """`op.Scan(*states, *sequences, num_scan_inputs=k, body=lambda *states_then_elements: (*states, *results))`"""
     count = given.get("num_scan_inputs")
     if not isinstance(count, int) or not 1 <= count <= len(operands):
-        raise TypeRuleError(f"Scan: num_scan_inputs is {count}, and {len(operands)} operands are given")
+        raise TypeRuleError(
+            f"Scan: num_scan_inputs is {count}, and {len(operands)} operands are given",
+            hint="num_scan_inputs counts the last operands, which are scanned; the others are states",
+        )
     states, taken = operands[: len(operands) - count], operands[len(operands) - count :]
     axes = tuple(given.get("scan_input_axes") or (0,) * count)
     if len(axes) != count:
-        raise TypeRuleError(f"Scan: scan_input_axes has {len(axes)} axes, for {count} scanned operands")
+        raise TypeRuleError(
+            f"Scan: scan_input_axes has {len(axes)} axes, for {count} scanned operands",
+            hint="give one axis for each scanned operand, or leave scan_input_axes out",
+        )
     elements = [without_axis(v, axis) for v, axis in zip(taken, axes, strict=True)]
     return [settled("Scan", bodies[0], states, after=elements)]
 
@@ -216,7 +222,9 @@ def trace_scan(operands: list[Value | None], given: Given, bodies: Sequence[Body
 def without_axis(value: Value | None, axis: int) -> Tensor:
     """The type of one element of a scanned tensor."""
     if value is None or not isinstance(value.type, Tensor) or not -value.rank <= axis < value.rank:
-        raise TypeRuleError(f"Scan: {value!r} has no axis {axis} to scan")
+        raise TypeRuleError(
+            f"Scan: {value!r} has no axis {axis} to scan", hint="scan a tensor of rank 1 or more, along one of its axes"
+        )
     at = axis % value.rank
     return Tensor(value.dtype, value.shape[:at] + value.shape[at + 1 :])
 
@@ -250,7 +258,9 @@ def settled(
         before: types of the results before the carried ones.
     """
     if any(v is None for v in carried):
-        raise TypeRuleError(f"{op}: a carried value is missing")
+        raise TypeRuleError(
+            f"{op}: a carried value is missing", hint="give an initial value for each value that the body carries"
+        )
     starts = [v for v in carried if v is not None]
     types: list[Type] = [v.type for v in starts]
     # An empty sequence takes the type of what the first trip makes of it.
@@ -259,7 +269,10 @@ def settled(
         found = trace(function, (*lead, *types, *after), (*before, *types), instead)
         if len(found.results) < len(before) + len(types):
             wanted = f"{'the condition and ' if before else ''}{len(types)} carried"
-            raise TypeRuleError(f"{op}: the body gives back {len(found.results)} values, and {wanted} are needed")
+            raise TypeRuleError(
+                f"{op}: the body gives back {len(found.results)} values, and {wanted} are needed",
+                hint="return what the body carries, then what is collected, as one tuple",
+            )
         backs = [r.type for r in found.results[len(before) : len(before) + len(types)]]
         wider = [b if len(lead) + i in instead else widened(op, types[i], b) for i, b in enumerate(backs)]
         if not instead and all(a is b for a, b in zip(types, wider, strict=True)):

@@ -54,7 +54,10 @@ def call(
     check_dtypes(op, known, operands[: len(operands) - given["captures"]] if bodies else operands)
     count = outputs if outputs is not None else known.min_outputs or 1
     if count > known.max_outputs:
-        raise TypeRuleError(f"{op} has {known.max_outputs} results at most, and {count} are asked for")
+        raise TypeRuleError(
+            f"{op} has {known.max_outputs} results at most, and {count} are asked for",
+            hint=f"help(irkit.op.{op}) says what it gives",
+        )
     context = Context(known, operands, dict(frozen), bodies, count)
     found = inferred_or_coarser(rule or type_rules.infer(op), context)
     if isinstance(found, tuple):
@@ -71,7 +74,9 @@ def check_outputs(op: str, known: OpSpec, outputs: object) -> None:
     if type(outputs) is not int or not 1 <= outputs <= max(1, known.max_outputs):
         most = known.max_outputs
         many = "any number of results" if is_variadic(known) else f"1 result{f' to {most}' * (most > 1)}"
-        raise TypeRuleError(f"{op} has {many}, and {outputs!r} are asked for")
+        raise TypeRuleError(
+            f"{op} has {many}, and {outputs!r} are asked for", hint=f"help(irkit.op.{op}) says what it gives"
+        )
 
 
 def is_variadic(known: OpSpec) -> bool:
@@ -194,7 +199,10 @@ def converted(op: str, index: int, data: Any, dtype: DType) -> np.ndarray:
         with np.errstate(invalid="ignore"):
             found = (np.real(given) if narrow else given).astype(dtype.numpy)
     except (TypeError, ValueError) as error:
-        raise TypeRuleError(f"{op}: operand {index} is {data!r}, which cannot be {dtype.short}") from error
+        raise TypeRuleError(
+            f"{op}: operand {index} is {data!r}, which cannot be {dtype.short}",
+            hint=f"help(irkit.op.{op}) says what it takes",
+        ) from error
     rounds = (dtype.is_float or dtype.is_complex) and not narrow
     if not rounds and not bool(np.all(found.astype(given.dtype) == given)):
         raise TypeRuleError(
@@ -217,7 +225,7 @@ def normalized(op: str, known: OpSpec, given: AttributeMap) -> Attributes:
             found.append((name, value))
     for name in required_attributes(known):
         if given.get(name) is None:
-            raise TypeRuleError(f"{op}: attribute {name} must be given")
+            raise TypeRuleError(f"{op}: attribute {name} must be given", hint=f"help(irkit.op.{op}) says what it takes")
     return tuple(found)
 
 
@@ -266,10 +274,16 @@ def check_arity(op: str, known: OpSpec, operands: tuple[Value | None, ...], bodi
     if count < known.min_inputs or (count > known.max_inputs and not bodies):
         least, most = known.min_inputs, known.max_inputs
         many = f"{least}" if least == most else f"{least} to {most}"
-        raise TypeRuleError(f"{op} takes {many} operand{'s' * (most != 1)}, and was given {count}")
+        raise TypeRuleError(
+            f"{op} takes {many} operand{'s' * (most != 1)}, and was given {count}",
+            hint=f"help(irkit.op.{op}) says what it takes",
+        )
     for index, value in enumerate(operands):
         if value is None and known.formal(index).option == "single":
-            raise TypeRuleError(f"{op}: operand {index} ({known.formal(index).name}) must be given")
+            raise TypeRuleError(
+                f"{op}: operand {index} ({known.formal(index).name}) must be given",
+                hint=f"help(irkit.op.{op}) says what it takes",
+            )
 
 
 def check_dtypes(op: str, known: OpSpec, operands: tuple[Value | None, ...]) -> None:

@@ -61,7 +61,10 @@ def read_file(path: Path) -> Graph:
         size = path.stat().st_size
         data = path.read_bytes() if size < LARGE else b""
     except (OSError, ValueError) as error:
-        raise LoadError(f"the file {str(path)!r} cannot be read: {getattr(error, 'strerror', '') or error}") from error
+        raise LoadError(
+            f"the file {str(path)!r} cannot be read: {getattr(error, 'strerror', '') or error}",
+            hint="see whether the path is right, and the file yours to read",
+        ) from error
     linked = path.is_symlink()
     blobs, real, what = None, path.resolve() if linked else path, f"the file {path.name!r}"
     if size >= LARGE:

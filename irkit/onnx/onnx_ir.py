@@ -59,13 +59,18 @@ def from_onnx_ir(model: Any) -> Graph:
     import onnx_ir
 
     if not isinstance(model, onnx_ir.Model):
-        raise LoadError(f"a {type(model).__name__} is no onnx_ir.Model")
+        raise LoadError(
+            f"a {type(model).__name__} is no onnx_ir.Model",
+            hint="give an onnx_ir.Model, a ModelProto, bytes or a path to irkit.load",
+        )
     copy = model.clone()
     blobs: dict[str, Blob] = {}
     for name, value in copy.graph.initializers.items():
         tensor = value.const_value
         if tensor is None:
-            raise LoadError(f"the initializer {name!r} has no content")
+            raise LoadError(
+                f"the initializer {name!r} has no content", hint="give it a const_value before the model is converted"
+            )
         if tensor.nbytes > SMALL and tensor.dtype != onnx_ir.DataType.STRING:
             blobs[name] = foreign_blob(tensor, name)
     for name in blobs:

@@ -210,4 +210,7 @@ def check_model(model: Any) -> None:
         onnx.checker.check_model(os.fspath(proto) if path else proto, full_check=True)
         session(proto)
     except Exception as error:
-        raise SerializeError(f"the model is not valid: {error}") from error
+        raise SerializeError(
+            f"the model is not valid: {error}",
+            hint="irkit.verify(graph) says whether the graph is right; if it is, please report this",
+        ) from error

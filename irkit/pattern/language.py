@@ -432,7 +432,10 @@ def _check_operands(op: str, operands: tuple[Pattern, ...]) -> None:
         )
     for index, operand in enumerate(operands[: None if not rests else operands.index(rests[0])]):
         if operand is ABSENT and row.inputs and row.formal(index).option == "single":
-            raise TypeRuleError(f"p.{op}: operand {index} ({row.formal(index).name}) cannot be left out")
+            raise TypeRuleError(
+                f"p.{op}: operand {index} ({row.formal(index).name}) cannot be left out",
+                hint="put a hole there: hole('any')",
+            )
 
 
 def _last(operands: list[Pattern], holds: Callable[[Pattern], bool]) -> int:

@@ -194,7 +194,7 @@ def _leaf(pattern: Any, value: Any, bound: Bound, search: Search) -> Why:  # noq
             if not test(value):
                 return _unlike, name, value, test
         if pattern.only_user and search.users is not None and search.used(value) > 1:
-            return "{} has {} users", name, search.used(value)
+            return "{}: found {} users, expected 1", name, search.used(value)
     if name:
         bound[name] = value
     return None
@@ -229,7 +229,7 @@ def _enter(pattern: Op, value: Any, path: Path, goals: Goals, bound: Bound, sear
     if value is None:
         return ("the operand is absent",), None
     if pattern.only_user and search.users is not None and search.used(value) > 1:
-        return ("the {} has {} users", value.op, search.used(value)), None
+        return ("found {} users of the {}, expected 1", search.used(value), value.op), None
     node = value
     if pattern.item is not None:
         if value.op != ITEM or value.attributes[0][1] != pattern.item:

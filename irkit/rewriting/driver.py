@@ -374,7 +374,9 @@ class Sweep:
         """`value` over settled operands, with rewritten bodies and an origin."""
         if value.op == PARAM:
             raise RewriteError(
-                f"the rule {trail.rule} built on a parameter that is not the graph's", source=str(trail.origin)
+                f"the rule {trail.rule} built on a parameter that is not the graph's",
+                source=str(trail.origin),
+                hint="build on what the match holds: m.x, and constants",
             )
         origin = trail.origin if value.origin is NOWHERE and trail.depth else value.origin
         if not self.swaps.keys().isdisjoint(value.inputs):
@@ -407,7 +409,13 @@ class Sweep:
         try:
             found = rule.function(Match(value, bound, self.symbols))
         except TypeRuleError as error:
-            raise contract_error(rule, value, f"builds a value that is refused: {error.what}", error.ir) from error
+            raise contract_error(
+                rule,
+                value,
+                f"builds a value that is refused: {error.what}",
+                error.ir,
+                hint="see the operands that the rule gives it, or decline where they do not fit",
+            ) from error
         except DimensionError:  # a size of the replacement would be a vast expression
             return None
         if type(found) is Decline or found is value:
@@ -429,7 +437,12 @@ class Sweep:
         """The tuple of values that stands for the results of an operator with several."""
         wanted = value.type.items if isinstance(value.type, Tuple) else (value.type,)
         if len(wanted) != len(found):
-            raise contract_error(rule, value, f"returned {len(found)} values for {len(wanted)} results")
+            raise contract_error(
+                rule,
+                value,
+                f"returned {len(found)} values for {len(wanted)} results",
+                hint="return one value for each result, or decline(reason)",
+            )
         for new, type_ in zip(found, wanted, strict=True):
             refuse_other_type(rule, value, new, type_, self.graph)
         return found

@@ -97,7 +97,13 @@ def applied(
         try:
             made = rule.function(Match(value, bound, symbols, roots))
         except TypeRuleError as error:
-            raise contract_error(rule, value, f"builds a value that is refused: {error.what}", error.ir) from error
+            raise contract_error(
+                rule,
+                value,
+                f"builds a value that is refused: {error.what}",
+                error.ir,
+                hint="see the operands that the rule gives it, or decline where they do not fit",
+            ) from error
         if isinstance(made, Decline) or made == roots:
             continue
         made = one_for_each(rule, roots, made, graph)

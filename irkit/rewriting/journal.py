@@ -104,7 +104,9 @@ def culprit(graph: Graph, rules: Rules | Rule, good: Callable[[Graph], bool]) ->
     Takes for granted that what once went bad stays bad. Raises RewriteError where the graph is bad as it is.
     """
     if not good(graph):
-        raise RewriteError("the graph is bad before any rule is applied")
+        raise RewriteError(
+            "the graph is bad before any rule is applied", hint="irkit.verify(graph) says what is wrong with it"
+        )
     journal: list[Applied] = []
     if good(rewrite(graph, with_journal(rules, journal))):
         return None

@@ -179,7 +179,10 @@ def refuse_impossible(pattern: object) -> None:
         raise TypeRuleError(f"*{pattern.name} stands for operands, and a rule is about a value", hint="write hole('x')")
     twice = holds_itself(pattern)
     if twice:
-        raise TypeRuleError(f"{describe(pattern)} never matches: no value {twice!r} is made of itself")
+        raise TypeRuleError(
+            f"{describe(pattern)} never matches: no value {twice!r} is made of itself",
+            hint="use two names, or the same value twice: p.Add(x, x)",
+        )
     if has_own_outside(pattern):
         raise TypeRuleError(
             f"{describe(pattern)} never matches: own(...) is a parameter of a body, and stands outside of bodies",
@@ -192,7 +195,10 @@ def _refuse_names(patterns: tuple[Pattern, ...]) -> None:
     for kind, names in (("dimension", dims_named), ("attribute", attributes_named)):
         both = values & frozenset().union(*map(names, patterns))
         if both:
-            raise TypeRuleError(f"{min(both)!r} names a value and {'an' if kind[0] == 'a' else 'a'} {kind}")
+            raise TypeRuleError(
+                f"{min(both)!r} names a value and {'an' if kind[0] == 'a' else 'a'} {kind}",
+                hint="give each its own name",
+            )
     taken = RESERVED & frozenset().union(*map(every_name, patterns))
     if taken:
         raise TypeRuleError(

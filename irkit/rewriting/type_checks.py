@@ -35,12 +35,22 @@ def refuse_other_type(rule: Rule, value: Value, new: Value, old: Type, graph: Gr
     """Raises RewriteError where a rule gives something else than a value for one of type `old`, or a value that has
     another type at some sizes that the graph, and the operators of what is replaced, allow."""
     if type(new) is not Value:
-        raise contract_error(rule, value, f"turns a {old!r} into {new!r}")
+        raise contract_error(
+            rule,
+            value,
+            f"turns a {old!r} into {new!r}",
+            hint="give a value of the same element type and shape, or decline where it would be another",
+        )
     same = same_types(new.type, old)
     if same is True:
         return
     if same is False:
-        raise contract_error(rule, value, f"turns a {old!r} into a {new.type!r}")
+        raise contract_error(
+            rule,
+            value,
+            f"turns a {old!r} into a {new.type!r}",
+            hint="give a value of the same element type and shape, or decline where it would be another",
+        )
     sizes = apart(dims_of(new.type), dims_of(old), graph.symbols, lambda at: is_allowed(graph, value, at))
     if sizes is not None:
         at = ", ".join(f"{name} = {size}" for name, size in sizes.items())

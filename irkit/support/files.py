@@ -109,7 +109,10 @@ def scratch_of(target: Path) -> tuple[Path, IO[bytes]]:
                 if not remove_left(other):
                     break
             return scratch, file
-    raise SerializeError(f"{str(target)!r} is being written by {MANY} others")
+    raise SerializeError(
+        f"{str(target)!r} is being written by {MANY} others",
+        hint="remove the files that end in .part beside it, if nobody is writing",
+    )
 
 
 def claimed_file(path: Path, target: Path) -> IO[bytes] | None:

@@ -103,7 +103,10 @@ def opened_file(path: Path, where: str, *, wait: bool = True) -> StoredFile:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except OSError as error:
-        raise LoadError(f"{where}: the file {path.name!r} cannot be opened: {error.strerror}") from error
+        raise LoadError(
+            f"{where}: the file {path.name!r} cannot be opened: {error.strerror}",
+            hint="see whether it is there, and yours to read",
+        ) from error
     status = os.fstat(descriptor)
     if wait and 0 <= time.time_ns() - status.st_mtime_ns < TICK:  # who writes it now would leave the same time
         time.sleep(TICK / 1e9)
@@ -111,7 +114,7 @@ def opened_file(path: Path, where: str, *, wait: bool = True) -> StoredFile:
     found = StoredFile(path, descriptor, status.st_size, status.st_mtime_ns)
     weakref.finalize(found, os.close, descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise LoadError(f"{where}: {path.name!r} is not a regular file")
+        raise LoadError(f"{where}: {path.name!r} is not a regular file", hint="give a file, no folder, pipe or device")
     return found
 
 

@@ -80,6 +80,9 @@ def load_text(path: str | PathLike[str]) -> Graph:
         text = source.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", "") or error
-        raise ParseError(f"{source.name} cannot be read as text: {why}") from error
+        raise ParseError(
+            f"{source.name} cannot be read as text: {why}",
+            hint="give a file that irkit.save_text wrote; irkit.load reads ONNX models",
+        ) from error
     found = [read_side_file(side) for side in sides_of(source) if side.exists()]  # by hash: none is taken for another
     return parse(text, {key: each for contents in reversed(found) for key, each in contents.items()} or None)

@@ -121,5 +121,8 @@ def read_side_file(path: Path) -> dict[str, Stored]:
             raise ValueError("it says that contents lie outside of it")
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         why = error.what if isinstance(error, LoadError) else error
-        raise ParseError(f"{path.name} cannot be read as a file of contents: {why}") from error
+        raise ParseError(
+            f"{path.name} cannot be read as a file of contents: {why}",
+            hint="take the file that was written with the text",
+        ) from error
     return found

@@ -86,11 +86,17 @@ class Runner:
         try:
             found = self.session.run_with_ort_values(None, {name: value_of(t) for name, t in given.items()})
         except Exception as error:  # ONNX Runtime's own classes have no common base
-            raise EvaluateError(f"ONNX Runtime cannot run {self.graph.name}: {error}") from error
+            raise EvaluateError(
+                f"ONNX Runtime cannot run {self.graph.name}: {error}",
+                hint="backend='irkit_debug' runs the graph without ONNX Runtime, and prints what each node gives",
+            ) from error
         count = len(self.exits)
         for text, held in zip(self.checks, found[count:], strict=True):
             if not held.numpy():
-                raise ContractError(f"the data break what the model asserts: {text}")
+                raise ContractError(
+                    f"the data break what the model asserts: {text}",
+                    hint="look at the numbers that the model asserts something of, in the inputs",
+                )
         return [left(exit_, value) for exit_, value in zip(self.exits, found, strict=False)]
 
     def operand(self, entry: Entry, argument: Any) -> torch.Tensor:

@@ -69,7 +69,10 @@ def fitted(content: Value, old: Value) -> Value:
 def place_of(scope: Scope, name: str, given: dict[str, Any], node: Node) -> tuple[int | None, storage.Lens]:
     """(number of the base, lens) of a written argument; what says so is taken out of the arguments"""
     if f"_{name}_length" in given:
-        raise LoweringError(f"the operator writes the list of tensors {name}, which cannot be lowered")
+        raise LoweringError(
+            f"the operator writes the list of tensors {name}, which cannot be lowered",
+            hint="hand in a converter for it: converters={operator: function}",
+        )
     index = given.pop(f"_{name}_base_index")
     view = {key: given.pop(f"_{name}_{key}") for key in OF_A_VIEW if f"_{name}_{key}" in given}
     return index, lens_of_view(scope, view, node)
@@ -82,12 +85,15 @@ def lens_of_view(scope: Scope, view: Mapping[str, Any], node: Node) -> storage.L
     elif "size" in view:
         target, args = torch.ops.aten.as_strided.default, (view["size"], view["stride"], view["storage_offset"])
         if not all(is_contiguous(base) for base in node.kwargs["_all_bases"]):  # type: ignore[union-attr]
-            raise LoweringError("the operator writes a view of memory that is not laid out as its elements are")
+            raise LoweringError(
+                "the operator writes a view of memory that is not laid out as its elements are",
+                hint="call .contiguous() on what it writes",
+            )
     else:
         return storage.Lens(lambda base: base, lambda base, new: new)
     found = scope.options.registry.find(target)
     if found is None:
-        raise LoweringError(f"{target} has no converter")
+        raise LoweringError(f"{target} has no converter", hint="hand one in: converters={operator: function}")
     function = found.function
 
     def get(base: Value) -> Value:

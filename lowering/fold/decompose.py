@@ -151,7 +151,9 @@ def traced(run: Callable[..., Any], inputs: list[Any], target: Any, node: Node) 
             module = traced_generally(run, inputs)
     except Exception as error:
         raise LoweringError(
-            f"torch's decomposition of {target} cannot be traced: {error}", source=source_of(node)
+            f"torch's decomposition of {target} cannot be traced: {error}",
+            source=source_of(node),
+            hint="hand in a converter for it: converters={operator: function}",
         ) from error
     guards = [guard.expr for guard in environment.guards[known:]] if environment is not None else []
     learned = [sympy.Eq(s, n, evaluate=False) for s, n in numbers_in(environment).items() if s not in fixed]

@@ -377,5 +377,8 @@ def state_of(captured: Captured, scope: Scope, inputs: Inputs, results: Any) -> 
     params = {port.name for port, _ in inputs.params}
     missing = set(found) - params
     if missing:
-        raise LoweringError(f"the program writes {', '.join(sorted(missing))}, which is not a parameter of the graph")
+        raise LoweringError(
+            f"the program writes {', '.join(sorted(missing))}, which is not a parameter of the graph",
+            hint="register it as a buffer of the module",
+        )
     return list(found.items())

@@ -93,7 +93,10 @@ def call_inplace(scope: Scope, node: Node) -> None:
     args, kwargs = read_arguments(scope, node)
     written = storage.written_nodes(node)
     if functional is None or not written:
-        raise LoweringError(f"{target} writes in place, and torch has no functional form of it")
+        raise LoweringError(
+            f"{target} writes in place, and torch has no functional form of it",
+            hint="write it out of place in the model, or hand in a converter for it: converters={operator: function}",
+        )
     names = {name for _, name in storage.written_arguments(target)}
     if any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names):
         kwargs = {k: v for k, v in kwargs.items() if k not in names}
@@ -150,6 +153,9 @@ def write(scope: Scope, node: Node, target: Node, result: Value) -> None:
     result = settle_result(scope, node, result, old.type)
     place = scope.places.get(target)
     if place is None:
-        raise LoweringError(f"{node.target} writes to {target.name}, whose memory torch did not record")
+        raise LoweringError(
+            f"{node.target} writes to {target.name}, whose memory torch did not record",
+            hint="copy the tensor before it is written: x = x.clone()",
+        )
     content = scope.store[place.base]
     scope.store[place.base] = settle_result(scope, node, place.write(content, result), content.type)

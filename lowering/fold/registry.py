@@ -120,7 +120,10 @@ def by_operator(converters: Mapping[Any, Converter]) -> dict[Any, Converter]:
                 hint="give an operator, torch.ops.mylib.op, or an overload of it, torch.ops.mylib.op.default",
             )
         if not callable(function):
-            raise LoweringError(f"the converter of {operator} is {function!r}, which cannot be called")
+            raise LoweringError(
+                f"the converter of {operator} is {function!r}, which cannot be called",
+                hint="give a function from its arguments to values: def convert(self, ...)",
+            )
         found[operator] = function
     return found
 

@@ -112,5 +112,8 @@ def array_of_number(name: str, number: Any, wanted: DType) -> np.ndarray:
     if type(number) is not int and not (isinstance(number, float) and wanted.is_float):
         kind = "a number" if wanted.is_float else "an int"
         what = described(number, wanted)[0] if not isinstance(number, torch.Tensor) else "a tensor"
-        raise ContractError(f"{name} is {what}, and the model takes {kind}")
+        raise ContractError(
+            f"{name} is {what}, and the model takes {kind}",
+            hint="give it in that form, or capture the model again with an example like it",
+        )
     return np.array(number, dtype=wanted.numpy)

@@ -123,7 +123,10 @@ class FileProgram(Program):
         try:
             found = self.file.run({self.renamed[name]: feeds[name] for name in feeds if name in self.renamed})
         except Exception as error:  # ONNX Runtime's own classes have no common base
-            raise LoadError(f"ONNX Runtime cannot run the file on these inputs: {error}") from error
+            raise LoadError(
+                f"ONNX Runtime cannot run the file on these inputs: {error}",
+                hint="see whether the inputs have the types and sizes that the file names",
+            ) from error
         results = [torch_of(array, i in self.complex_results) for i, array in enumerate(found)]
         return self.lowered.captured.result_of(self.lowered.leaves_from(results)), {}
 

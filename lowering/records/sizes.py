@@ -119,7 +119,10 @@ class Sizes:
             return self._integer(_ROUNDED[kind.__name__], args[0])
         call = _CALLS.get(kind.__name__)
         if call is None:
-            raise LoweringError(f"the size expression {expr} uses {kind.__name__}, which irkit cannot express")
+            raise LoweringError(
+                f"the size expression {expr} uses {kind.__name__}, which irkit cannot express",
+                hint="compute the size otherwise in the model, or fix it: leave it out of dynamic_shapes",
+            )
         return call(*args)
 
     def _integer(self, how: str, number: Any) -> Any:
@@ -154,7 +157,10 @@ class Sizes:
             return f" {name.lower()} ".join(f"({self.condition(a)})" for a in expr.args)
         if name == "Not":
             return f"not ({self.condition(expr.args[0])})"
-        raise LoweringError(f"the condition {expr} uses {name}, which irkit cannot express")
+        raise LoweringError(
+            f"the condition {expr} uses {name}, which irkit cannot express",
+            hint="compute the size otherwise in the model, or fix it: leave it out of dynamic_shapes",
+        )
 
 
 def inexact(number: Any) -> Any:

@@ -31,7 +31,10 @@ def by_definition(m: Match, value: Value) -> Expanded:
 
     def sizes(wanted: tuple[Dim, ...]) -> Value:
         if not is_known(wanted) or not is_bound(m, wanted, sources):
-            raise TypeRuleError(f"nothing binds the sizes {wanted}")
+            raise TypeRuleError(
+                f"nothing binds the sizes {wanted}",
+                hint="name them in dynamic_shapes, so that they are read off an input",
+            )
         return sizes_value(m, wanted, 1, sources)
 
     several = isinstance(value.type, Tuple)

@@ -29,7 +29,9 @@ def seeded(graph: Graph, seed: int) -> Graph:
     try:
         number = index(seed)
     except TypeError:
-        raise RewriteError(f"a seed is a whole number, and {seed!r} is none") from None
+        raise RewriteError(
+            f"a seed is a whole number, and {seed!r} is none", hint="give an int, as in seed=0"
+        ) from None
     return _seeded(graph, _numbers(random.Random(number)))
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from irkit import errors
 from tests.tables import house
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,6 +141,23 @@ PARTICIPLE = re.compile(
 )
 OFFERED = {"closed", "verified", "guarded", "overflowing", "seeded"}
 """Names that users know, of `irkit`, `irkit.testing` and `passes`."""
+
+
+def silent_raises(text: str, advised: frozenset[str]) -> Iterator[str]:
+    """Errors of irkit that are raised without a hint, whose class gives no advice either; one that passes on what
+    another error said is not looked at."""
+    for node in ast.walk(parsed(text)):
+        call = node.exc if isinstance(node, ast.Raise) else None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ERRORS - advised:
+            passed_on = any(isinstance(each, ast.Attribute) and each.attr == "what" for each in call.args)
+            if not passed_on and not any(k.arg in ("hint", None) for k in call.keywords):
+                yield f"{call.lineno}: {ast.unparse(call)[:80]}"
+
+
+ERRORS = frozenset(name for name, kind in vars(errors).items() if isinstance(kind, type))
+ADVISED = frozenset(name for name in ERRORS if getattr(errors, name).advice)
+DOORSTEPS = ("irkit/contract/", "irkit/doors/", "irkit/onnx/", "irkit/text/")
+"""Where users meet errors first."""
 
 
 def participles(texts: Mapping[str, str]) -> Iterator[str]:
@@ -377,6 +395,23 @@ def test_functions_that_others_use_say_what_they_return_or_do() -> None:
     require_none(
         [each for each in participles(texts) if not each.startswith(ELSEWHERE)],
         "One participle says too little where it is imported; a noun, or a verb with its object:",
+    )
+
+
+def test_silent_raises_reports_errors_that_say_nothing_of_what_to_try() -> None:
+    text = "raise GraphError('a')\nraise GraphError('a', hint='b')\nraise LoadError('a')\nraise GraphError(error.what)"
+    assert list(silent_raises(text, frozenset({"LoadError"}))) == ["1: GraphError('a')"]
+
+
+def test_errors_say_what_to_try() -> None:
+    require_none(
+        [
+            f"{name_of(path)}:{each}"
+            for path in FILES
+            if name_of(path).startswith(DOORSTEPS)
+            for each in silent_raises(path.read_text(encoding="utf-8"), ADVISED)
+        ],
+        "An error says what is wrong, then what to try (`hint`):",
     )
 
 

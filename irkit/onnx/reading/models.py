@@ -127,7 +127,10 @@ def budget_of(model: ModelProto) -> int:
         sizes = {key: min(size, budget + 1) for key, size in found.items()}
         rounds += 1  # after n rounds the sizes of functions that call n levels of others are known
     if found != sizes or expanded(model.graph.node, sizes) > budget:
-        raise LoadError(f"the functions of the model, written out, have more than {budget} nodes or no end")
+        raise LoadError(
+            f"the functions of the model, written out, have more than {budget} nodes or no end",
+            hint="see whether a function calls itself: irkit writes functions out",
+        )
     return budget
 
 

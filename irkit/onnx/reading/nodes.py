@@ -88,7 +88,8 @@ class Reader:
             self.left = (self.budget() if self.left is None else self.left) - len(protos)
             if self.left < 0:
                 raise LoadError(
-                    "the model takes far more steps to read than it has nodes, in nested functions or loops"
+                    "the model takes far more steps to read than it has nodes, in nested functions or loops",
+                    hint="write functions out first, with onnx.inliner.inline_local_functions",
                 )
         for node in protos:
             try:
@@ -113,7 +114,10 @@ class Reader:
         if name in scope.values:
             return scope.values[name]
         if scope.outer is None:
-            raise LoadError(f"the name {name!r} is used before anything defines it")
+            raise LoadError(
+                f"the name {name!r} is used before anything defines it",
+                hint="sort the nodes in the order in which they are computed",
+            )
         found = self.lookup(name, scope.outer)
         if found is None or scope.open or found.op == CONSTANT or (found.op == SHAPE_VECTOR and not found.inputs):
             scope.values[name] = found
@@ -139,7 +143,10 @@ class Reader:
             domain = ""
         function = self.functions.get((domain, op, node.overload)) if self.functions else None
         if function is None and domain not in frame.opsets:
-            raise LoadError(f"the model uses the domain {domain or 'ai.onnx'!r} and does not import an opset of it")
+            raise LoadError(
+                f"the model uses the domain {domain or 'ai.onnx'!r} and does not import an opset of it",
+                hint="add it to opset_import: onnx.helper.make_opsetid(domain, version)",
+            )
         protos = node.attribute[:]  # slices: to iterate takes twice as long
         if op == CONSTANT and domain == "" and len(protos) == len(names) == 1 and frame.attributes is None:
             define(scope, names[0], self.constant(protos[0], names, notes))

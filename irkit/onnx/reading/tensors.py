@@ -68,7 +68,10 @@ class Files:
             real = (folder / location).resolve(strict=True)
         except (OSError, RuntimeError, ValueError) as error:
             why = getattr(error, "strerror", "") or error
-            raise LoadError(f"{where} has its content in {location!r}, which cannot be opened: {why}") from error
+            raise LoadError(
+                f"{where} has its content in {location!r}, which cannot be opened: {why}",
+                hint="put the file of weights beside the model, under this name",
+            ) from error
         if not real.is_relative_to(folder) and real.parent != self.store:
             raise LoadError(f"{where} has its content in {location!r}, a link out of the folder", hint=hint)
         return real
@@ -111,7 +114,10 @@ def described_tensor(tensor: TensorProto, where: str = "") -> tuple[DType, tuple
         where = where or f"the tensor {tensor.name!r}"
         element_type(tensor.data_type, where)
         if tensor.HasField("segment"):
-            raise LoadError(f"{where} is a segment of a tensor, which irkit does not read")
+            raise LoadError(
+                f"{where} is a segment of a tensor, which irkit does not read",
+                hint="write the model again with whole tensors: onnx.save",
+            )
         raise LoadError(f"{where} has the impossible shape {shape[:MAX_RANK]}")
     return dtype, shape
 
@@ -141,7 +147,10 @@ def external_blob(
         raise LoadError(f"{where} has its content in {location!r}, which is no text")
     file = files.file(location, where)
     if offset + length > file.size:
-        raise LoadError(f"{where} ends at byte {offset + length} of {location!r}, which has {file.size}")
+        raise LoadError(
+            f"{where} ends at byte {offset + length} of {location!r}, which has {file.size}",
+            hint="see whether the file of weights is the one that was written with the model, and whole",
+        )
     source = files.source(location, offset, dtype, shape)
     return stored_blob(Place(file, offset), dtype, shape, name, source)
 
@@ -199,7 +208,10 @@ def dense(sparse: SparseTensorProto, files: Files, name: str = "") -> Blob:
     if len(shape) > MAX_RANK or any(d < 0 for d in shape):
         raise LoadError(f"{where} has the impossible shape {shape[:MAX_RANK]}")
     if math.prod(shape) > _DENSE_LIMIT:
-        raise LoadError(f"{where} would have {math.prod(shape)} elements, more than irkit makes dense")
+        raise LoadError(
+            f"{where} would have {math.prod(shape)} elements, more than irkit makes dense",
+            hint="make the model with a dense initializer, or none of that size",
+        )
     values, indices = blob_of(sparse.values, files, where=where), blob_of(sparse.indices, files, where=where)
     if len(values.shape) != 1 or indices.dtype is not DType.INT64 or indices.shape[:1] != values.shape:
         raise LoadError(f"{where} has values of shape {values.shape} and indices of shape {indices.shape}")

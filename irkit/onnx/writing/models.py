@@ -108,7 +108,10 @@ def skeleton(
     """The model with each initializer as `sink` makes it from blob and name; one for which that is None is left out."""
     version = OPSET if opset is None else opset
     if type(version) is not int or not 7 <= version <= OPSET:
-        raise SerializeError(f"irkit writes opsets 7 to {OPSET}, and was asked for {opset!r}")
+        raise SerializeError(
+            f"irkit writes opsets 7 to {OPSET}, and was asked for {opset!r}",
+            hint=f"give opset={OPSET}, or none for the newest",
+        )
     if ir_version is not None and (type(ir_version) is not int or not 3 <= ir_version < 1 << 31):
         raise SerializeError(f"there is no IR version {ir_version!r}", hint="leave it out, and the lowest is taken")
     written = downgraded_graph(materialize_dims(graph if functions else expand_calls(graph), version), version)

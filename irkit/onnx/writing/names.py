@@ -88,7 +88,10 @@ def assign(graph: Graph) -> Scope:
 def port_names(graph: Graph, ports: tuple[Port, ...], values: tuple[Value, ...]) -> list[str]:
     """The public name of each value, "" where it has no port. Raises SerializeError for more ports than values."""
     if len(ports) > len(values):
-        raise SerializeError(f"the signature of {graph.name} names {len(ports)} ports, where there are {len(values)}")
+        raise SerializeError(
+            f"the signature of {graph.name} names {len(ports)} ports, where there are {len(values)}",
+            hint="give a signature with a port for each parameter and each result, or none",
+        )
     return [port.name for port in ports] + [""] * (len(values) - len(ports))
 
 
@@ -162,7 +165,11 @@ class Naming:
                 if value.bodies and op != CALL:
                     bodies[value] = tuple(self.body(value, body, names) for body in value.bodies)
             elif value not in names:
-                raise SerializeError("the graph uses a parameter that is not its own", ir=repr(value))
+                raise SerializeError(
+                    "the graph uses a parameter that is not its own",
+                    ir=repr(value),
+                    hint="list it in the parameters of the graph",
+                )
         finals = outputs or [""] * len(graph.results)
         produced = [wanted.get(r) for r in graph.results]
         copies, public_names = [], []

@@ -162,7 +162,9 @@ def row_at(op: str, opset: int) -> OpSpec | None:
             ) from None
         return None
     if schema.deprecated:
-        raise SerializeError(f"{name} is deprecated at opset {opset}")
+        raise SerializeError(
+            f"{name} is deprecated at opset {opset}", hint="ask for an older opset, or build it of other operators"
+        )
     return row(schema)
 
 

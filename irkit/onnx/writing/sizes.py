@@ -310,7 +310,10 @@ class Sizes:
         for factor in sympy.Mul.make_args(product):
             base, exponent = factor.as_base_exp()
             if not exponent.is_Integer or exponent < 1 or exponent > 64:
-                raise SerializeError(f"the dimension {product} cannot be written as ONNX arithmetic")
+                raise SerializeError(
+                    f"the dimension {product} cannot be written as ONNX arithmetic",
+                    hint="name the size in dynamic_shapes, so that it is read off an input",
+                )
             factors += [base] * int(exponent)
         factors.sort(key=lambda f: (f.is_number, sympy.default_sort_key(f)))
         found = self._of(factors[0])
@@ -339,7 +342,11 @@ class Sizes:
         """floor, ceil, round or trunc of a real expression, computed in double precision."""
         name = {dims.Floor: "Floor", dims.Ceil: "Ceil", dims.Round: "Round", dims.Trunc: ""}.get(type(size))
         if name is None:
-            raise SerializeError(f"the dimension {size} cannot be written as ONNX arithmetic", source=str(self.origin))
+            raise SerializeError(
+                f"the dimension {size} cannot be written as ONNX arithmetic",
+                source=str(self.origin),
+                hint="name the size in dynamic_shapes, so that it is read off an input",
+            )
         found = self._real(size.args[0])
         if name:
             found = self._node(name, [found], dtype=DType.DOUBLE)
@@ -362,7 +369,11 @@ class Sizes:
             if exponent == sympy.Rational(1, 2):
                 return self._node("Sqrt", [self._real(base)], dtype=DType.DOUBLE)
             return self._node("Pow", [self._real(base), self._real(exponent)], dtype=DType.DOUBLE)
-        raise SerializeError(f"the number {number} cannot be written as ONNX arithmetic", source=str(self.origin))
+        raise SerializeError(
+            f"the number {number} cannot be written as ONNX arithmetic",
+            source=str(self.origin),
+            hint="name the size in dynamic_shapes, so that it is read off an input",
+        )
 
     def _folded(self, op: str, parts: Iterable[sympy.Expr]) -> Value:
         ordered = sorted(parts, key=lambda p: (p.is_number, sympy.default_sort_key(p)))

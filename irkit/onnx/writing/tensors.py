@@ -44,7 +44,9 @@ def _encoded(item: object) -> bytes:
     try:
         return str(item).encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise SerializeError(f"the string {item!r} cannot be written as UTF-8") from error
+        raise SerializeError(
+            f"the string {item!r} cannot be written as UTF-8", hint="encode or replace its lone surrogates first"
+        ) from error
 
 
 def pieces(blob: Blob) -> tuple[Blob, ...]:

@@ -183,11 +183,12 @@ class Context:
         return types[: self.outputs]
 
     def fail(self, what: str, hint: str = "") -> TypeRuleError:
-        """The error to raise: it names the operator and the types of its operands."""
+        """The error to raise: it names the operator and the types of its operands, and says where to read of it."""
         types = ", ".join("-" if v is None else repr(v.type) for v in self.inputs)
         given = "".join(f" {k}={v!r}" for k, v in self.attributes.items())
         name = f"{self.spec.domain}::{self.spec.name}" if self.spec.domain else self.spec.name
-        return TypeRuleError(f"{name}: {what}", ir=f"{name}({types}){given}", hint=hint)
+        known = f"help(irkit.op.{name}) says what it takes" if not self.spec.domain else ""
+        return TypeRuleError(f"{name}: {what}", ir=f"{name}({types}){given}", hint=hint or known)
 
 
 def broadcast(c: Context, *shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
