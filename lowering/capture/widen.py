@@ -40,8 +40,8 @@ Found = TypeVar("Found", bound=Any)  # a lowering.capture.capture.Captured
 
 
 def widened(captured: Found, request: Request, asked: Sequence[Question]) -> Found:
-    """The same, with guards that allow 1 and 0 for each dimension that varies where the graph is right for it, and that
-    refuse 0 where the model takes another way then."""
+    """The same program, which now also takes sizes 1 and 0 in each dimension where that is right. A guard refuses 0
+    where the model does something else for it."""
     trial = Trial.of(captured, request)
     captured = attrs.evolve(captured, guards=(*captured.guards, *about_zero(asked, captured)))
     raised: list[str] = []
@@ -62,12 +62,13 @@ def widened(captured: Found, request: Request, asked: Sequence[Question]) -> Fou
 
 
 def unwidened(captured: Found, asked: Sequence[Question]) -> Found:
-    """The same, with guards that refuse 0 where the model asks about it."""
+    """The same program, with guards that refuse 0 wherever the model asks about it."""
     return attrs.evolve(captured, guards=(*captured.guards, *about_zero(asked, captured)))
 
 
 def about_zero(asked: Sequence[Question], captured: Any) -> Iterator[Guard]:
-    """The guards that questions about 0 are, for sizes that may be 0: each with the first line that asked."""
+    """One guard for each question that the model asked about 0, for sizes that may be 0, with the first line that asked
+    it."""
     seen: set[frozenset[str]] = set()
     for question in asked:
         for symbols in [frozenset({each}) for each in sorted(question.symbols)] or [question.together]:
@@ -82,7 +83,8 @@ def about_zero(asked: Sequence[Question], captured: Any) -> Iterator[Guard]:
 
 @attrs.frozen
 class Trial:
-    """What is needed to trace the model once more: the request, where each dimension is, torch's symbols by name."""
+    """What it takes to trace the model once more: the request, the place of each dimension, and torch's symbols by
+    name."""
 
     request: Request
     places: tuple[Place, ...]
@@ -102,15 +104,15 @@ class Trial:
 
     @property
     def names(self) -> list[str]:
-        """The dimensions that stand somewhere alone."""
+        """The names of the dimensions that are a whole size somewhere, and not only a part of an expression."""
         return list(dict.fromkeys(p.expr.name for p in self.places if p.is_plain and p.expr.name in self.symbols))
 
     def point(self, sizes: Mapping[str, int]) -> Point:
-        """Sizes by torch's symbols."""
+        """These sizes by torch's symbols in place of names."""
         return {symbol: size for name, size in sizes.items() for symbol in self.symbols[name]}
 
     def holds(self, expr: Any, point: Point) -> Any:
-        """`holds_at`, found once for the sizes that the relation is about."""
+        """As `holds_at`; the answer is kept, by the sizes that the relation is about."""
         own = tuple((s.name, point[s.name]) for s in getattr(expr, "free_symbols", ()) if s.name in point)
         if not own:
             return expr
@@ -119,7 +121,7 @@ class Trial:
         return self.known[expr, own]
 
     def refuses(self, captured: Any, sizes: Mapping[str, int]) -> bool:
-        """Whether a guard or a range leaves out these sizes."""
+        """True where a guard or a range refuses these sizes."""
         point = self.point(sizes)
         for symbol, size in point.items():
             low, high = captured.range_constraints.get(symbol, (0, None))
@@ -128,7 +130,7 @@ class Trial:
         return any(self.holds(guard.expr, point) is sympy.false for guard in captured.guards)
 
     def allows(self, name: str, size: int) -> bool:
-        """Whether the user's own range for a dimension holds a size."""
+        """True where the range that the user gave a dimension holds this size."""
         for place in self.places:
             said = self.request.said[place.leaf]
             each = said[place.axis] if isinstance(said, dict) else said
@@ -139,7 +141,7 @@ class Trial:
         return True
 
     def narrow(self, sizes: Mapping[str, int]) -> tuple[Request, list[Any]]:
-        """(request, example leaves) with dimensions fixed at these sizes."""
+        """(request, example leaves) in which these dimensions are fixed at these sizes."""
         said = [fixed_at(each, sizes) for each in self.request.said]
         for place in self.places[len(self.request.places) :]:
             each = said[place.leaf]
@@ -162,20 +164,20 @@ class Trial:
 
 
 def hangs_on_more(captured: Any, trial: Trial, sizes: Mapping[str, int]) -> bool:
-    """Whether at these sizes a guard asks of the extremes of others whether they are 1."""
+    """True where, at these sizes, a guard compares the largest or smallest of some other sizes with 1."""
     point = trial.point(sizes)
     relations = [(guard.expr, trial.holds(guard.expr, point)) for guard in captured.guards]
     return any(is_open(then) and then != expr for expr, then in relations)
 
 
 def is_open(relation: Any) -> bool:
-    """Whether a relation says of the extremes of sizes that they are not a number."""
+    """True for a relation which says that the largest or smallest of some sizes is not a certain number."""
     parts = sympy.preorder_traversal(relation) if isinstance(relation, sympy.Ne) else ()
     return any(type(part).__name__ in ("Max", "Min") for part in parts)
 
 
 def holds_at(expr: Any, point: Point) -> Any:
-    """A relation at these sizes; false where it divides by 0."""
+    """True where a relation holds at these sizes; False where it would divide by 0."""
     try:
         return at_point(expr, point)
     except ArithmeticError:
@@ -183,18 +185,19 @@ def holds_at(expr: Any, point: Point) -> Any:
 
 
 def least(captured: Any, trial: Trial, name: str) -> int:
-    """The least size that the ranges allow a dimension."""
+    """The smallest size that the ranges allow a dimension."""
     return max(captured.range_constraints.get(symbol, (0, None))[0] for symbol in trial.symbols[name])
 
 
 def at(request: Request, place: Place) -> int:
-    """The size of a place in the example inputs."""
+    """The size that the example inputs have at a place."""
     value = request.leaves[place.leaf].value
     return int(value.shape[place.axis]) if place.axis >= 0 else int(value)
 
 
 def fixed_at(said: LeafStatement, sizes: Mapping[str, int]) -> LeafStatement:
-    """A statement with dimensions fixed at these sizes, and what is derived from them at what follows."""
+    """What the user said of a leaf, with the dimensions named here fixed at these sizes, and what is computed from them
+    worked out."""
     if isinstance(said, dict):
         fixed = {axis: fixed_at(each, sizes) for axis, each in said.items()}
         return {axis: each for axis, each in fixed.items() if each is not None}
@@ -217,10 +220,8 @@ def fixed_at(said: LeafStatement, sizes: Mapping[str, int]) -> LeafStatement:
 
 
 def tried(captured: Found, trial: Trial, sizes: Mapping[str, int], refusal: bool = True) -> Found:
-    """`captured` with guards that allow these sizes, if tracing at them shows that the graph is right for them.
-
-    Where it is not, a note says so if `refusal` is set.
-    """
+    """The program with guards that allow these sizes, where a trace at these sizes shows that its graph is right for
+    them. Elsewhere the program as it was, with a note that says so where `refusal` is true."""
     start = time.perf_counter()
     at_sizes = " and ".join(f"{name} = {size}" for name, size in sizes.items())
     how = f"{captured.how}; once more at {at_sizes}"
@@ -256,14 +257,14 @@ def tried(captured: Found, trial: Trial, sizes: Mapping[str, int], refusal: bool
 
 
 def with_source(guard: Guard, point: Point, source: str) -> Guard:
-    """The guard with this line where it refuses a point and has no line."""
+    """The guard; where it has no line of its own and refuses this point, the line is put in."""
     return (
         attrs.evolve(guard, source=source) if not guard.source and holds_at(guard.expr, point) is sympy.false else guard
     )
 
 
 def lower_ends(captured: Any, point: Point) -> dict[str, tuple[int, int | None]]:
-    """The ranges of symbols, for one that is fixed at a point from there on."""
+    """The ranges of symbols, where those that the point fixes begin at their size there."""
     ranges: dict[str, tuple[int, int | None]] = {}
     for symbol, size in point.items():
         low, high = captured.range_constraints.get(symbol, (0, None))
@@ -272,7 +273,7 @@ def lower_ends(captured: Any, point: Point) -> dict[str, tuple[int, int | None]]
 
 
 def tried_together(captured: Found, trial: Trial, done: list[dict[str, int]]) -> Found:
-    """`captured` with guards that allow 1 for several dimensions at once, where each was allowed by itself."""
+    """The program with guards that also allow 1 for several dimensions at once, of those that allow it one by one."""
     names = [n for n in trial.names if trial.allows(n, 1) and not trial.refuses(captured, {n: 1})]
     if len(names) < 2 or not trial.refuses(captured, dict.fromkeys(names, 1)):
         return captured
@@ -281,7 +282,8 @@ def tried_together(captured: Found, trial: Trial, done: list[dict[str, int]]) ->
 
 
 def tried_at_zero(captured: Found, trial: Trial, names: Sequence[str]) -> Found:
-    """`captured` with guards that allow 0 for dimensions: tried for all at once, and if that fails for each."""
+    """The program with guards that allow 0 for these dimensions. It is tried for all of them at once, and, if that
+    fails, for one after the other."""
     if not names:
         return captured
     found = tried(captured, trial, dict.fromkeys(names, 0), refusal=len(names) == 1)
@@ -300,8 +302,10 @@ def tried_at_zero(captured: Found, trial: Trial, names: Sequence[str]) -> Found:
 
 
 def tried_at_several(captured: Found, trial: Trial, done: list[dict[str, int]]) -> Found:
-    """`captured` with guards that allow points of 0 and 1 which guards over several dimensions refuse; itself where
-    these are very many: each point costs a trace."""
+    """The program with guards that allow those points of 0 and 1 which only guards over several dimensions refuse.
+
+    Each point costs a trace; where there are very many, the program stays as it was.
+    """
     for _ in range(MORE if len(captured.guards) <= MANY else 0):
         sizes = next((each for each in refused_points(captured, trial) if each not in done), None)
         if sizes is None:
@@ -312,13 +316,13 @@ def tried_at_several(captured: Found, trial: Trial, done: list[dict[str, int]]) 
 
 
 def is_equality(expr: Any) -> bool:
-    """Whether a relation ties sizes to one another, as shapes in the graph then do."""
+    """True for a relation which says that sizes are equal; shapes in the graph then rely on it."""
     parts = expr.args if isinstance(expr, sympy.Or) else [expr]
     return any(isinstance(part, sympy.Eq) and len(part.free_symbols) > 1 for part in parts)
 
 
 def refused_points(captured: Any, trial: Trial) -> Iterator[Mapping[str, int]]:
-    """Sizes 0 and 1 of several dimensions that are refused together, and not one by one."""
+    """Sizes of 0 and 1 for several dimensions that are refused together, though each is allowed by itself."""
     owners = {symbol: name for name in trial.names for symbol in trial.symbols[name]}
     for guard in captured.guards:
         symbols = sorted(s.name for s in getattr(guard.expr, "free_symbols", ()))
@@ -339,7 +343,7 @@ def refused_points(captured: Any, trial: Trial) -> Iterator[Mapping[str, int]]:
 
 
 def allowing(guards: Sequence[Guard], further: Sequence[Guard], change: Change) -> Iterator[Guard]:
-    """The guards with a point let in, and what tracing at it relied on beside them, where the sizes are those."""
+    """The guards, which now let a point in; at that point they ask instead for what the trace there relied on."""
     remaining = set()
     relied_on = {change.there(guard.expr) for guard in further if guard.expr is not None}
     for guard in guards:
@@ -363,7 +367,7 @@ def allowing(guards: Sequence[Guard], further: Sequence[Guard], change: Change) 
 
 
 def is_only_about(expr: Any, point: Point) -> bool:
-    """Whether a relation says that one symbol is not the size it has at the point, or greater, and nothing else."""
+    """True for a relation which says no more than that one symbol differs from its size at the point, or is greater."""
     a, b = (*getattr(expr, "args", ()), None, None)[:2]
     if not isinstance(expr, sympy.core.relational.Relational) or isinstance(expr, sympy.Eq):
         return False
@@ -377,10 +381,10 @@ def is_only_about(expr: Any, point: Point) -> bool:
 
 
 def needless(expr: Any, ranges: Mapping[str, tuple[int, int | None]]) -> bool:
-    """Whether a relation holds for all sizes in these ranges, as far as a few small sizes can tell.
+    """True where a relation holds for all sizes in these ranges, so that no guard need ask it.
 
-    They can where each part of it compares a symbol, or for equality a sum of symbols, with a small number: beyond
-    that number no answer changes.
+    A few small sizes decide. That is enough where each part of the relation compares one symbol (in an equality also a
+    sum of symbols) with a small number, because beyond that number no answer changes.
     """
     if not isinstance(expr, sympy.Or) or len(expr.free_symbols) > MOST_SYMBOLS:
         return False
@@ -397,7 +401,7 @@ def needless(expr: Any, ranges: Mapping[str, tuple[int, int | None]]) -> bool:
 
 
 def is_small(part: Any) -> bool:
-    """Whether a comparison is that of a symbol with a small number, or whether a sum of symbols is such a number."""
+    """True for a comparison of one symbol with a small number, and for a sum of symbols that equals one."""
     if not part.rhs.is_Integer or not 0 <= part.rhs <= SMALL:
         return False
     if part.lhs.is_Symbol:

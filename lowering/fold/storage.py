@@ -29,10 +29,11 @@ Put = Callable[[Value, Value], Value]
 
 @attrs.frozen(eq=False)
 class Lens:
-    """One view operator: `get` takes the view out of a base, `put` gives the base with the view's content replaced.
+    """One view operator as a pair of functions: `get` takes the view out of a base, `put` gives the base with that view
+    replaced.
 
-    `repeats` says that the view may hold an element of the base several times, so that `put` is right only for content
-    in which all of these are the same.
+    `repeats` is true where the view may show one element of the base several times. Then `put` is right only if all of
+    these are given the same content.
     """
 
     get: Get
@@ -42,7 +43,7 @@ class Lens:
 
 @attrs.frozen(eq=False)
 class Location:
-    """Where a node's tensor lives: the storage's base node, and the lenses from the base down to the view."""
+    """Where a node's tensor lives: the base of its storage, and the lenses that lead from the base to the view."""
 
     base: Node
     lenses: tuple[Lens, ...] = ()
@@ -65,10 +66,11 @@ class Location:
 
 
 def without_repeats(lenses: tuple[Lens, ...]) -> tuple[Lens, ...]:
-    """The same with those from the first that repeats elements on as one, through which a write is seen just once.
+    """The same lenses, with all from the first one that repeats elements joined into one.
 
-    Of `x.unfold(0, 3, 1)[0]` the elements of x are written that the last view shows, not all that the windows do.
-    Views of bits, and of the parts of complex numbers, show no positions, and stay what they are.
+    In `x.unfold(0, 3, 1)[0] = y` only the elements that the last view shows are written, not all that the windows show;
+    one lens for both views writes just these. Views of bits, and of the parts of complex numbers, show no positions of
+    their base, and stay as they are.
     """
     first = next((i for i, lens in enumerate(lenses) if lens.repeats), len(lenses))
     apart = (put_bits, *OF_PARTS.values())
@@ -89,7 +91,7 @@ def without_repeats(lenses: tuple[Lens, ...]) -> tuple[Lens, ...]:
 
 @lru_cache(maxsize=1 << 12)
 def reshapes_in_place(target: Any) -> bool:
-    """True for `squeeze_`, `t_` and their like, which write no element: they are the views they are named after."""
+    """True for `squeeze_`, `t_` and their like: they write no element, and are the views that they are named after."""
     if not isinstance(target, OpOverload) or torch.Tag.inplace_view not in target.tags:
         return False
     return target._schema.name.partition("::")[2] not in ("resize_", "resize_as_", "set_", "rename_")
@@ -111,14 +113,14 @@ _NORMS = frozenset((torch.ops.aten.batch_norm.default, torch.ops.aten.instance_n
 
 
 def silent_writes(node: Node) -> tuple[Node, ...]:
-    """The running statistics that a batch or instance norm in training mode updates, which its schema does not tell."""
+    """The running statistics that a batch or instance norm updates in training mode, which its schema does not say."""
     if node.target not in _NORMS or node.args[5] is not True:
         return ()
     return tuple(n for n in node.args[3:5] if isinstance(n, Node))
 
 
 def written_nodes(node: Node) -> tuple[Node, ...]:
-    """The nodes whose tensors `node` writes."""
+    """The nodes whose tensors this node writes."""
     found: list[Node] = list(silent_writes(node))
     for position, name in written_arguments(node.target):
         argument = node.args[position] if position < len(node.args) else node.kwargs.get(name)
@@ -171,17 +173,17 @@ def lens_of(target: Any, get: Get, args: tuple[Any, ...], grows: bool = False) -
 
 
 def by_position(get: Get) -> Lens:
-    """The lens of any view whatever, which may repeat elements."""
+    """The lens of any view at all. It may repeat elements."""
     return Lens(get, in_parts(lambda base, new: put_by_position(base, new, get)), repeats=True)
 
 
 def put_bits(base: Value, new: Value) -> Value:
-    """The base from its bits read as elements of another type."""
+    """The base, from its bits that are read as elements of another type."""
     return new if new.dtype is base.dtype else op.BitCast(new, to=int(base.dtype))
 
 
 def in_parts(put: Put) -> Put:
-    """The same for complex bases and contents, whose parts are put back one by one."""
+    """The same `put` for complex tensors: the real and the imaginary part are put back one after the other."""
 
     def both(base: Value, new: Value) -> Value:
         if not base.dtype.is_complex:
@@ -193,12 +195,12 @@ def in_parts(put: Put) -> Put:
 
 
 def put_real(base: Value, new: Value) -> Value:
-    """The base with its real part replaced; of a real base everything."""
+    """The base with its real part replaced; all of it where it is real itself."""
     return pair(new, parts(base)[1]) if base.dtype.is_complex else new
 
 
 def conjugate(new: Value) -> Value:
-    """real - i * imag; what is real as it is."""
+    """real - i * imag; a real tensor as it is."""
     if not new.dtype.is_complex:
         return new
     real, imaginary = parts(new)
@@ -279,8 +281,8 @@ _PUTS: Mapping[str, Callable[[tuple[Any, ...], Get], Put]] = {
 
 
 def put_by_position(base: Value, new: Value, get: Get) -> Value:
-    """The base with a view replaced, for any view operator: its positions are found by taking the same view of the
-    numbers 0, 1, 2, ... in the shape of the base."""
+    """The base with a view replaced, for any view operator. To find the positions that the view shows, the same view is
+    taken of the numbers 0, 1, 2, ... in the shape of the base."""
     count = dims.product(base.shape)
     numbers = (
         const(np.arange(count, dtype=np.int64))

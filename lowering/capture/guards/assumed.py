@@ -23,18 +23,19 @@ _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argm
 
 
 def asks_in_its_kernel(name: str) -> bool:
-    """Whether an operator refuses sizes of 0 only where it computes, so that the meta device does not."""
+    """True for an operator that refuses a size of 0 only while it computes. The meta device, which computes nothing,
+    lets it through."""
     some = name in _CHOICES or name in _LOSSES or name == "aten::ctc_loss"
     return some or name.startswith((*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS))
 
 
 def resizes(name: str) -> bool:
-    """Whether an operator makes an image of another size."""
+    """True for an operator that gives an image another size."""
     return name.startswith(_RESIZES)
 
 
 def taken_for_granted(node: Node) -> Iterator[Any]:
-    """The conditions, in torch's symbols, under which the operator of a node does what torch recorded of it."""
+    """The conditions, in torch's symbols, under which the operator of a node gives what torch recorded for it."""
     target: Any = node.target
     name = target._schema.name if isinstance(target, OpOverload) else ""
     operand = node.args[0] if node.args else None
@@ -58,7 +59,7 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
 
 
 def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
-    """The conditions that an operand has elements, or some of its dimensions, without which eager refuses."""
+    """The conditions that an operand is not empty, or not along some dimensions, where eager torch would raise."""
     if name.startswith(_SAMPLERS):
         for size in dict.fromkeys(map(expression, recorded.shape[2:])):
             yield from of_sizes(unsigned(size) >= 1)
@@ -75,12 +76,13 @@ def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[A
 
 
 def is_dynamic(recorded: torch.Tensor) -> bool:
-    """Whether some size of a recorded tensor varies."""
+    """True where some size of a recorded tensor is a symbol."""
     return any(isinstance(size, torch.SymInt) for size in recorded.shape)
 
 
 def frames_enough(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
-    """The condition that there are as many frames as the longest of the lengths, where these are numbers."""
+    """The condition that there are at least as many frames as the longest of the lengths, where the lengths are
+    numbers."""
     lengths = node.args[2] if len(node.args) > 2 else None
     if isinstance(lengths, list | tuple) and lengths and all(type(each) is int for each in lengths):
         most = max(each for each in lengths if type(each) is int)
@@ -88,14 +90,14 @@ def frames_enough(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
 
 
 def something_to_weigh(node: Node) -> Iterator[Any]:
-    """The conditions that the weight of a convolution is not empty, where it is no constant."""
+    """The conditions that the weight of a convolution is not empty, where it is not a constant."""
     weight = node.args[1].meta.get("val") if len(node.args) > 1 and isinstance(node.args[1], Node) else None
     for size in dict.fromkeys(map(expression, weight.shape)) if isinstance(weight, torch.Tensor) else ():
         yield from of_sizes(unsigned(size) >= 1)
 
 
 def some_class(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
-    """The condition that there is a class, which each item names, or no item."""
+    """The condition that there is at least one class, or no item that would need one."""
     target = node.args[1].meta.get("val") if len(node.args) > 1 and isinstance(node.args[1], Node) else None
     if isinstance(target, torch.Tensor) and not target.is_floating_point() and recorded.dim():
         some = unsigned(expression(recorded.shape[min(1, recorded.dim() - 1)])) >= 1
@@ -106,7 +108,7 @@ def some_class(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
 
 
 def something_to_resize(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
-    """The conditions that what is resized, and what it becomes, has rows and columns; a batch may be empty."""
+    """The conditions that an image has rows and columns, before it is resized and after. The batch may be empty."""
     made = node.meta.get("val")
     sizes = [*recorded.shape[2:], *(made.shape[2:] if isinstance(made, torch.Tensor) else ())]
     for size in dict.fromkeys(expression(size) for size in sizes):
@@ -114,7 +116,7 @@ def something_to_resize(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
 
 
 def kept_dimensions(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
-    """For each dynamic dimension that a squeeze names and keeps, the condition that it is not 1."""
+    """For each dynamic dimension that a squeeze names and that stayed, the condition that it is not 1."""
     named: Any = node.args[1] if len(node.args) > 1 else range(recorded.ndim)
     for axis in (named,) if isinstance(named, int) else named:
         size = recorded.shape[axis] if recorded.ndim else 1
@@ -123,7 +125,7 @@ def kept_dimensions(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
 
 
 def place_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
-    """For a place that hangs on sizes, the conditions that the dimension has it."""
+    """The conditions that a dimension reaches as far as the place that is read, where that place depends on sizes."""
     index = node.args[2].meta.get("val") if isinstance(node.args[2], Node) else None
     if isinstance(index, torch.SymInt):
         place, size = index.node.expr, expression(recorded.shape[node.args[1]])  # type: ignore[index]
@@ -135,8 +137,10 @@ def place_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
 
 
 def something_to_choose(node: Node, recorded: torch.Tensor, by_row: bool) -> Iterator[Any]:
-    """The conditions that there is an element where one is chosen, out of a dimension or out of all. What a dimension
-    of an input must be is learnt otherwise."""
+    """The conditions that there is at least one element where the operator chooses one, along a dimension or of all.
+
+    What a dimension of an input must be is found elsewhere, by `empty_sizes`.
+    """
     first = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
     named: Any = -1 if first is None and by_row else first
     if recorded.ndim and not isinstance(named, Node):
@@ -147,11 +151,11 @@ def something_to_choose(node: Node, recorded: torch.Tensor, by_row: bool) -> Ite
 
 
 def expression(size: Any) -> Any:
-    """A recorded size in torch's symbols."""
+    """A recorded size as an expression in torch's symbols."""
     return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(int(size))
 
 
 def of_sizes(condition: Any) -> Iterator[Any]:
-    """The condition, unless it always holds, or hangs on what only data decides."""
+    """The condition; None where it always holds, or where only data can decide it."""
     if condition is not sympy.true and not any(is_unbacked(s.name) for s in condition.free_symbols):
         yield condition

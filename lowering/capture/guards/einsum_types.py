@@ -30,7 +30,7 @@ def guards_of_element_types(module: GraphModule) -> Iterator[Guard]:
 
 
 def conditions(node: Node) -> Iterator[Any]:
-    """Relations over torch's symbols that hold where the node has the element type that was recorded."""
+    """The relations of sizes under which the node has the element type that torch recorded."""
     given: Any = node.args[1]
     operands: list[Any] = [each.meta["val"] for each in given]
     recorded = node.meta["val"].dtype
@@ -53,12 +53,12 @@ def conditions(node: Node) -> Iterator[Any]:
 
 
 def is_symbolic(size: Any) -> bool:
-    """Whether a size is not a number."""
+    """True for a size that is not a number."""
     return isinstance(size, torch.SymInt) and not size.node.expr.is_Integer
 
 
 def summed(equation: str, ranks: Sequence[int]) -> list[list[int]]:
-    """The axes of each operand that the result does not have."""
+    """For each operand, the axes that are summed: those whose letters the result lacks."""
     sources, arrow, target = equation.replace(" ", "").partition("->")
     if not arrow:
         named = sources.replace("...", "").replace(",", "")
@@ -73,10 +73,8 @@ def summed(equation: str, ranks: Sequence[int]) -> list[list[int]]:
 
 
 def dtype_at(node: Node, operands: Sequence[Any], letters: Sequence[Sequence[int]], at: Any) -> torch.dtype | None:
-    """The element type that torch gives where the sizes that are summed have these numbers; None where it refuses.
-
-    The sizes that the result has do not matter, and are 1.
-    """
+    """The element type that torch gives where the summed sizes are these numbers; None where torch raises. The sizes
+    that the result keeps do not matter here, and are taken as 1."""
     made = [
         torch.empty(
             [1 if i not in axes else at[s.node.expr] if is_symbolic(s) else int(s) for i, s in enumerate(each.shape)],

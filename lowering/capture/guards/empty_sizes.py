@@ -31,8 +31,8 @@ Found = TypeVar("Found", bound=Any)  # a lowering.capture.capture.Captured
 
 
 def without_empty(captured: Found, symbols: Sequence[str]) -> tuple[Found, frozenset[str]]:
-    """(captured, refused): the same, with ranges from 1 on for those of torch's symbols at whose 0 an operator of the
-    program raises."""
+    """(program, refused): the same program, in which a symbol ranges from 1 where some operator raises at 0, and those
+    symbols."""
     program: ExportedProgram | None = captured.program
     if program is None or not symbols or raised_at(program, dict.fromkeys(symbols, 0)) is None:
         return captured, frozenset()
@@ -54,20 +54,18 @@ def without_empty(captured: Found, symbols: Sequence[str]) -> tuple[Found, froze
 
 
 def is_about_zero(expr: Any, symbol: str) -> bool:
-    """Whether a relation says that a symbol is not 0."""
+    """True for a relation which says that a symbol is not 0."""
     return isinstance(expr, sympy.Ne) and expr.rhs == 0 and getattr(expr.lhs, "name", "") == symbol
 
 
 class Walk(Interpreter):
-    """Runs a graph, and keeps the node that it is at."""
+    """Runs a graph node by node, and remembers the node it is at."""
 
     at: Node | None = None
 
     def run_node(self, n: Node) -> Any:
-        """What the node gives.
-
-        Where all that it is given is empty, it is run for good first: a few operators refuse only then.
-        """
+        """What the node gives. Where all of its operands are empty it is computed for good first, because a few
+        operators raise only then."""
         self.at = n
         if n.op == "call_function" and isinstance(n.target, OpOverload):
             args, kwargs = self.fetch_args_kwargs_from_env(n)
@@ -80,13 +78,13 @@ class Walk(Interpreter):
 
 
 def like(tensor: torch.Tensor) -> torch.Tensor:
-    """An empty tensor of that shape."""
+    """An empty tensor with the shape and the element type of a tensor."""
     return torch.empty(tuple(int(size) for size in tensor.shape), dtype=tensor.dtype)
 
 
 def raised_at(program: ExportedProgram, sizes: Mapping[str, int]) -> tuple[str, str] | None:
-    """(error, the user's line) where an operator raises for these sizes of torch's symbols; None where none does, or
-    where it cannot be told without numbers."""
+    """(error, the user's line) where some operator raises at these sizes; None where none does, or where only numbers
+    could tell."""
     walk = Walk(program.graph_module)
     try:
         inputs = [filled(node, sizes) for node in program.graph.nodes if node.op == "placeholder"]
@@ -103,7 +101,8 @@ def raised_at(program: ExportedProgram, sizes: Mapping[str, int]) -> tuple[str, 
 
 
 def filled(node: Node, sizes: Mapping[str, int]) -> Any:
-    """What was recorded for a placeholder, at these sizes: (shape, strides' order is left, dtype), or a number."""
+    """What was recorded for a placeholder, made at these sizes: an empty tensor of that shape and element type (the
+    strides need not be those), or a number."""
     recorded = node.meta.get("val")
     if isinstance(recorded, torch.Tensor):
         return tuple(at(size, sizes) for size in recorded.shape), recorded.dtype, recorded.device
@@ -111,7 +110,7 @@ def filled(node: Node, sizes: Mapping[str, int]) -> Any:
 
 
 def empty(what: Any) -> Any:
-    """A tensor without numbers, inside a mode of such; anything else as it is."""
+    """A tensor without numbers for a tensor, made inside the mode that holds such; everything else as it is."""
     if isinstance(what, tuple) and len(what) == 3 and isinstance(what[1], torch.dtype):
         shape, dtype, device = what
         return torch.empty(shape, dtype=dtype, device=device)
@@ -119,7 +118,7 @@ def empty(what: Any) -> Any:
 
 
 def at(size: Any, sizes: Mapping[str, int]) -> int:
-    """A recorded size at these sizes of symbols, the others as they were traced."""
+    """A recorded size, with these sizes for symbols. The other symbols have the size that they had in the trace."""
     if not isinstance(size, torch.SymInt):
         return int(size)
     expr = size.node.expr

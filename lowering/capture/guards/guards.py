@@ -103,7 +103,8 @@ def source_of_guard(sloc: Any, inside_torch: bool = False) -> str:
 
 
 def guards_of(env: Any, code: Sequence[str], leaves: Sequence[Leaf], metas: Metas) -> list[Guard]:
-    """The conditions that the inputs' types do not tell: there, equal sizes have one symbol, fixed ones are numbers."""
+    """The conditions on inputs that their types do not say already: in the types, equal sizes share a symbol, and fixed
+    sizes are numbers."""
     found = guards_of_env(env) if getattr(env, "guards", None) else guards_of_code(code, leaves, metas)
     unique: dict[Any, Guard] = {}
     for guard in found:
@@ -114,7 +115,7 @@ def guards_of(env: Any, code: Sequence[str], leaves: Sequence[Leaf], metas: Meta
 
 
 def unsigned(expr: Any) -> Any:
-    """A relation over symbols that may be 0, in place of torch's, which sympy takes for positive."""
+    """The relation over symbols that may be 0. sympy takes those of torch for positive."""
     found = getattr(expr, "free_symbols", ())
     return expr.xreplace({s: number(s.name) for s in found if s.is_positive and s.is_integer}) if found else expr
 
@@ -125,7 +126,7 @@ def number(name: str) -> Any:
 
 
 def guards_of_env(env: Any) -> list[Guard]:
-    """The guards of a ShapeEnv over symbols of inputs, as they read after everything else torch learned."""
+    """The guards of a ShapeEnv over the symbols of inputs, simplified by all that torch has learnt since."""
     sources = getattr(env, "var_to_sources", None) or env.source_to_var
     guards = []
     for guard in env.guards:
@@ -136,7 +137,8 @@ def guards_of_env(env: Any) -> list[Guard]:
 
 
 def guards_of_code(code: Sequence[str], leaves: Sequence[Leaf], metas: Metas) -> list[Guard]:
-    """Guards from torch's text: `L['x'].size()[0] <= 8` with the size that was recorded for that dimension."""
+    """The guards in torch's text, as in `L['x'].size()[0] <= 8`, with the sizes that were recorded for those dimensions
+    put in."""
     sizes: dict[str, Any] = {}
     for i, (leaf, meta) in enumerate(zip(leaves, metas, strict=True)):
         for source in (leaf.source, f"L['flat_args'][{i}]"):  # the latter in strict mode
@@ -211,7 +213,7 @@ def assertions_of(module: torch.fx.GraphModule, lines: Mapping[str, str]) -> lis
 
 
 def is_truth(node: Any) -> bool:
-    """True for the comparison with 1 of the number of a computed truth value, which torch records as simply True."""
+    """True for the comparison of a computed truth value with 1, which torch records simply as True."""
     if not isinstance(node, torch.fx.Node) or node.target is not operator.eq or node.args[1] != 1:
         return False
     number = node.args[0]
@@ -219,7 +221,7 @@ def is_truth(node: Any) -> bool:
 
 
 def closed(expr: Any) -> Any:
-    """A comparison of an integer with a number by <= or >=, so that torch's several ways to say one thing are one."""
+    """A comparison of an integer with a number, by <= or >= only: torch has several ways to say one thing."""
     if not isinstance(expr, sympy.Lt | sympy.Gt | sympy.Le | sympy.Ge):
         return expr
     expr = expr.reversed if expr.args[0].is_number else expr
@@ -232,7 +234,7 @@ def closed(expr: Any) -> Any:
 
 
 def normal(expr: Any) -> str:
-    """A condition as text that is the same for torch's several ways to say it."""
+    """A condition as text, the same for each of the ways in which torch can say it."""
     expr = closed(expr)
     if not isinstance(expr, sympy.core.relational.Relational):
         return str(expr)
@@ -317,7 +319,7 @@ def names_of(places: Sequence[Place], leaves: Sequence[Leaf], metas: Metas, defa
 
 
 def limits(place: Place, size: Any) -> list[Guard]:
-    """What the range of a Dim says of the size that its dimension has in the program."""
+    """What the range of a `Dim` says of the size that its dimension has in the program."""
     size = unsigned(size)
     ends = [(sympy.Ge(size, place.least), f"{place.text} >= {place.least}")] if place.least else []
     ends += [(sympy.Le(size, place.most), f"{place.text} <= {place.most}")] if place.most is not None else []
@@ -325,12 +327,12 @@ def limits(place: Place, size: Any) -> list[Guard]:
 
 
 def news(promises: Sequence[Guard], ranges: Mapping[str, tuple[int, int | None]]) -> list[Guard]:
-    """The promises that do not follow from the ranges of torch's symbols already."""
+    """The promises that add something to the ranges of torch's symbols."""
     return [guard for guard in promises if not follows(guard.expr, ranges)]
 
 
 def follows(relation: Any, ranges: Mapping[str, tuple[int, int | None]]) -> bool:
-    """Whether `a*s + b <= c`, or `>=`, holds for every size of its one symbol."""
+    """True where `a*s + b <= c`, or `>=`, holds for every size that its one symbol may have."""
     if not isinstance(relation, sympy.Le | sympy.Ge) or len(relation.free_symbols) != 1:
         return False
     symbol: Any = next(iter(relation.free_symbols))
@@ -343,7 +345,7 @@ def follows(relation: Any, ranges: Mapping[str, tuple[int, int | None]]) -> bool
 
 
 def multiples(place: Place, size: Any, values: Mapping[str, Any]) -> list[Any]:
-    """What `2*k + n` says of a size where k is the one name that stands nowhere alone: it is n, or 2 more, or 4."""
+    """What `2*k + n` says of a size, where the name k is a whole size nowhere: it is n, or n + 2, or n + 4."""
     (unknown, *more) = [symbol for symbol in dims.symbols_of(place.expr) if symbol.name not in values]
     expr: Any = place.expr
     slope, start = expr.coeff(unknown, 1), expr.xreplace({unknown: sympy.Integer(0)})
@@ -356,7 +358,8 @@ def multiples(place: Place, size: Any, values: Mapping[str, Any]) -> list[Any]:
 
 
 def name_root(place: Place, size: Any, symbols: dict[str, str]) -> None:
-    """Names the symbol of a derived dimension that stands nowhere alone: `k` for `2*s5` that the user called `2*k`."""
+    """Names the symbol behind a dimension such as `2*k`, where k is a whole size nowhere: `k` is s5 where torch has
+    `2*s5`."""
     roots = dims.symbols_of(place.expr)
     unnamed = [s for s in getattr(size, "free_symbols", ()) if s.name not in symbols]
     if len(roots) == len(unnamed) == 1 and roots[0].name not in symbols.values():
@@ -383,7 +386,7 @@ def name_others(leaves: Sequence[Leaf], metas: Metas, symbols: dict[str, str], d
 
 
 def printed(size: Any, symbols: Mapping[str, str]) -> str:
-    """A recorded size with the user's names."""
+    """A recorded size in the user's names."""
     if isinstance(size, int):
         return str(size)
     named = size.xreplace({s: dims.symbol(symbols.get(s.name, s.name)) for s in size.free_symbols})
@@ -413,7 +416,7 @@ def names_in_env(env: Any) -> dict[str, str]:
 def frozen_places(
     places: Sequence[Place], leaves: Sequence[Leaf], metas: Metas, guards: Sequence[Guard]
 ) -> list[Place]:
-    """The named dimensions that are a number in the program, or whose guards let them be nothing but 0 and 1."""
+    """The named dimensions that are one number in the program, or that its guards allow no size but 0 and 1."""
     frozen = []
     for place in places:
         size = size_of(metas[place.leaf], place.axis)
@@ -423,8 +426,10 @@ def frozen_places(
 
 
 def settled_by(guards: Sequence[Guard]) -> dict[str, int]:
-    """{symbol: the one number that it can be} for each of torch's symbols of which a guard says so: where an example
-    has 1 row, torch may go on as if there could be others, and find only then that it is 1 that broadcasts."""
+    """{symbol: number} for each of torch's symbols that the guards leave one number only.
+
+    With one row in an example torch may go on as if there could be more, and find out only later that a 1 broadcasts.
+    """
     found: dict[str, int] = {}
     for guard in guards:
         if isinstance(guard.expr, sympy.Eq) and guard.kind == "guard":
@@ -434,13 +439,13 @@ def settled_by(guards: Sequence[Guard]) -> dict[str, int]:
 
 
 def is_small(leaf: Leaf, axis: int) -> bool:
-    """Whether the example of a dimension is 0 or 1."""
+    """True where the example has size 0 or 1 in this dimension."""
     size = leaf.value.shape[axis] if axis >= 0 else leaf.value
     return isinstance(size, int) and size <= 1
 
 
 def allows_more(size: Any, guards: Sequence[Guard]) -> bool:
-    """Whether the guards about this one symbol hold for any of many sizes beyond 1."""
+    """True where the guards about this one symbol hold for at least one of many sizes above 1."""
     own = {size, number(getattr(size, "name", ""))}
     conditions = [guard.expr for guard in guards if guard.expr is not None and len(guard.expr.free_symbols) == 1
                   and guard.expr.free_symbols <= own]  # fmt: skip
@@ -448,7 +453,7 @@ def allows_more(size: Any, guards: Sequence[Guard]) -> bool:
 
 
 def holds_for(expr: Any, sizes: Mapping[Any, Any]) -> bool:
-    """Whether a relation holds for these sizes of its symbols; not where it is undefined for them."""
+    """True where a relation holds with these sizes for its symbols; False where it has no value for them."""
     try:
         return bool(at_sizes(expr, sizes) == sympy.true)
     except ArithmeticError:
@@ -493,7 +498,8 @@ def broken_by(
 
 
 def frozen_error(place: Place, leaves: Sequence[Leaf], metas: Metas, env: Any) -> CaptureError:
-    """The error for a named dimension that the model lets have one size only, with the line that fixed it."""
+    """The error for a dimension that was named, and for which the model has one size only; it shows the line that fixed
+    it."""
     leaf = leaves[place.leaf]
     source = f"{leaf.source}.size()[{place.axis}]" if place.axis >= 0 else leaf.source
     where = f"dimension {place.axis} of {leaf.name!r}" if place.axis >= 0 else f"the number {leaf.name!r}"
@@ -513,7 +519,7 @@ def frozen_error(place: Place, leaves: Sequence[Leaf], metas: Metas, env: Any) -
 
 
 def only_size(place: Place, leaves: Sequence[Leaf], metas: Metas) -> int:
-    """The one size that the model works for at a place."""
+    """The one size that the model works with at a place."""
     size = size_of(metas[place.leaf], place.axis)
     value = leaves[place.leaf].value
     return size if isinstance(size, int) else int(value.shape[place.axis] if place.axis >= 0 else value)
@@ -522,7 +528,8 @@ def only_size(place: Place, leaves: Sequence[Leaf], metas: Metas) -> int:
 def fixed_places(
     said: Sequence[Any], places: Sequence[Place], leaves: Sequence[Leaf], metas: Metas, guards: Sequence[Guard]
 ) -> tuple[Fixed, ...]:
-    """Every dimension and number that was to vary, by name or by a hint, and does not: what, its size, and the line."""
+    """Every dimension and number that should vary, by its name or by a hint, and that does not: what it is, its size,
+    and the line."""
     env = shape_env_of(metas)
     hints = [
         Place(i, axis, "", None)
@@ -545,7 +552,7 @@ def fixed_places(
 
 @attrs.frozen
 class Fixed:
-    """A dimension or number that was to vary and is one number in the program, and the line that fixed it."""
+    """A dimension or a number that should vary and is one number in the program, with the line that fixed it."""
 
     what: str
     only: int
@@ -570,7 +577,7 @@ def line_that_fixed(source: str, env: Any) -> str:
 
 
 def equal_symbols(symbol: Any, env: Any) -> list[Any]:
-    """The symbol, and those that it was made equal to: by the user's names, which have no line of the model's."""
+    """The symbol, and those that the user's names made equal to it, for which the model has no line."""
     found = [symbol]
     for each in found:
         pairs: list[Any] = [guard.expr.args for guard in env.guards if isinstance(guard.expr, sympy.Eq)]

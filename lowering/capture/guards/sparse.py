@@ -27,7 +27,8 @@ def lines_that_count(module: GraphModule) -> Iterator[str]:
 
 
 def guards_of_stored(module: GraphModule, state: Mapping[str, Any]) -> Iterator[Guard]:
-    """What a graph relies on that counts stored elements. Raises CaptureError where a matrix of its own breaks it."""
+    """The conditions that a graph which counts stored elements relies on. Raises CaptureError where a constant matrix
+    breaks them."""
     for line in lines_that_count(module):
         wrong = next((name for name, each in state.items() if stores_zero(each)), None)
         if wrong is not None:
@@ -38,7 +39,7 @@ def guards_of_stored(module: GraphModule, state: Mapping[str, Any]) -> Iterator[
 
 
 def stores_zero(tensor: Any) -> bool:
-    """Whether one of the elements that a sparse tensor stores is 0."""
+    """True where a sparse tensor stores an element that is 0."""
     if not isinstance(tensor, torch.Tensor) or tensor.layout is torch.strided:
         return False
     values = tensor.coalesce().values() if tensor.layout is torch.sparse_coo else tensor.values()
