@@ -14,6 +14,7 @@ from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims.algebra import any_fresh
 from lowering.direct.expected import KNOWN
+from lowering.direct.points import TOLD, teller
 from lowering.direct.sizes import SizeNode
 from lowering.direct.tracer import Alike, Tracer
 from lowering.errors import LoweringError, Unsupported, WrongConverter
@@ -51,7 +52,8 @@ class Info:
         self.pointwise = alone and torch.Tag.pointwise in func.tags
         self.quick = self.pointwise or name in QUICK
         tags = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
-        self.sized_by_data = any(tag in func.tags for tag in tags) or name in SIZED_BY_DATA
+        tagged = any(tag in func.tags for tag in tags) and func not in TOLD
+        self.sized_by_data = tagged or name in SIZED_BY_DATA
 
 
 @lru_cache(maxsize=1 << 12)
@@ -134,7 +136,7 @@ def on_twins(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         position = info.names.index("device")
         if position < len(args):
             del given["device"]
-    return func(*[twin_of(tracer, each) for each in args], **given)
+    return teller(func)(*[twin_of(tracer, each) for each in args], **given)
 
 
 def on_twins_if_possible(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

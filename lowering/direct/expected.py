@@ -204,6 +204,55 @@ def like_first(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> 
     return args[0].type if args[0].dtype is DTYPES[twins.dtype] else None
 
 
+def wrapped_around(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """_pad_circular(x, pad): of what is left once it is cropped there must be something to repeat"""
+    x, pad = args[:2]
+    for i in range(len(pad) // 2):
+        sides = pad[2 * i : 2 * i + 2]
+        cropped = [dims.minimum(side, 0) for side in sides]
+        left = dims.add(dims.add(x.shape[-1 - i], cropped[0]), cropped[1])
+        if any(tracer.asked.hint(side) > 0 for side in sides) and type(left) is not int:
+            tracer.asked.required(sympy.Ge(left, 1))
+    return None
+
+
+def padded(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """pad(x, pad, mode)"""
+    mode = args[2] if len(args) > 2 else kwargs.get("mode", "constant")
+    return wrapped_around(tracer, args, kwargs, twins) if mode == "circular" else None
+
+
+def unpacked(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """lu_unpack(factors, pivots): as many pivots as the smaller side of a matrix is long, for each of them"""
+    factors, pivots = args[:2]
+    wanted = (*factors.shape[:-2], dims.minimum(*factors.shape[-2:]))
+    for size, other in zip(pivots.shape, wanted, strict=True):
+        tracer.asked.equal(size, other)
+    return None
+
+
+def least_squares(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """linalg_lstsq(a, b): residuals where matrices are higher than wide"""
+    a, b = args[:2]
+    kind = (args[3] if len(args) > 3 else kwargs.get("driver")) or "gelsy"
+    (m, n), batch = a.shape[-2:], a.shape[:-2]
+    vector = twins[0].dim() < a.rank
+    for size, other in zip(b.shape if vector else b.shape[:-1], (*batch, m)[-b.rank + (not vector) :], strict=True):
+        tracer.asked.equal(size, other)
+    if not vector and b.rank < a.rank:
+        whole: list[Any] = [sympy.Eq(s, t) for s, t in zip(b.shape, a.shape[:-1], strict=True)]
+        tracer.asked.condition(sympy.And(*whole), False)
+    high = kind != "gelsy" and tracer.asked.hint(m) > tracer.asked.hint(n)
+    if kind != "gelsy" and not dims.are_numbers((m, n)):
+        tracer.asked.condition(sympy.Gt(m, n), high)
+    count, least = () if vector else b.shape[-1:], dims.minimum(m, n)
+    shapes = (
+        (*batch, n, *count), (*batch, *(count or (1,))) if high else (0,), batch if kind != "gels" else (0,),
+        (*batch, least) if kind in ("gelsd", "gelss") else (0,),
+    )  # fmt: skip
+    return tuple(Tensor(DTYPES[t.dtype], tuple(shape)) for t, shape in zip(twins, shapes, strict=True))
+
+
 SCATTERS = "slice_scatter select_scatter diagonal_scatter index_put index_copy index_add index_fill scatter scatter_add"
 UPSAMPLES = "nearest1d nearest2d nearest3d linear1d bilinear2d trilinear3d bicubic2d".split()
 VIEWS = "view reshape _unsafe_view view_copy _reshape_copy view_as reshape_as".split()
@@ -212,7 +261,9 @@ BAGS = "embedding_bag _embedding_bag _embedding_bag_forward_only".split()
 
 KNOWN = {
     "aten::squeeze": squeezed, "aten::chunk": chunked, "aten::unsafe_chunk": chunked, "aten::unbind": unbound,
-    "aten::einsum": summed, "aten::unflatten": unflattened, "aten::expand": spread, "aten::broadcast_to": spread,
+    "aten::pad": padded, "aten::_pad_circular": wrapped_around, "aten::lu_unpack": unpacked,
+    "aten::linalg_lstsq": least_squares, "aten::einsum": summed, "aten::unflatten": unflattened,
+    "aten::expand": spread, "aten::broadcast_to": spread,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),
     **dict.fromkeys((f"aten::{name}" for name in SCATTERS.split()), like_first),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
+from irkit.errors import IrkitError
 from lowering.capture.guards.assumed import asks_in_its_kernel
 from lowering.direct.converting import (
     META,
@@ -96,7 +98,8 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
             return same
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
     name, state = tracer.name(func), tracer.state
-    made = converted(tracer, func, value_args, value_kwargs, flat if several else twins, args, kwargs)
+    with knowing_requirements(tracer, func, info, args, kwargs):
+        made = converted(tracer, func, value_args, value_kwargs, flat if several else twins, args, kwargs)
     if isinstance(made, Decomposed):
         if asks_in_its_kernel(func._schema.name):
             values = [operand(tracer, each) for each in listed(made.result)]
@@ -126,6 +129,18 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
         for index, twin in enumerate(flat[: len(results)])
     ]
     return type(twins)(found) if several and type(twins) in (tuple, list) else tuple(found) if several else found[0]
+
+
+@contextmanager
+def knowing_requirements(
+    tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[None]:
+    """A block that may fail for want of knowing that sizes must be equal: then Alike is raised, which says so."""
+    try:
+        yield
+    except IrkitError:
+        require(tracer, func, args, kwargs, (), info.device)
+        raise
 
 
 def refuse_other_count(tracer: Tracer, func: Any, made: Any, flat: list[Any] | None) -> None:
@@ -425,7 +440,16 @@ def shown_again(
     return found[0] if entry.container is None else entry.container(found)
 
 
+def with_count(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """An operator that gives as many results as its second argument says, which is part of the graph; NotImplemented
+    where that is a number already"""
+    if len(args) < 2 or not isinstance(args[1], torch.SymInt):
+        return NotImplemented
+    return computed(tracer, func, info_of(func), (args[0], args[1].node.guard_int(), *args[2:]), kwargs)
+
+
+COUNTS = dict.fromkeys(("aten::tensor_split", "aten::chunk", "aten::unsafe_chunk"), with_count)
 NOTHING = dict.fromkeys((*EFFECTS, "aten::_linalg_check_errors"), nothing)
 SPECIAL: Mapping[str, Callable[..., Any]] = {
-    **NOTHING, **QUESTIONS, **DATA, "aten::batch_norm": batch_norm, "aten::instance_norm": batch_norm,
+    **NOTHING, **QUESTIONS, **DATA, **COUNTS, "aten::batch_norm": batch_norm, "aten::instance_norm": batch_norm,
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice, product
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 
 from irkit import dims
 from irkit.errors import DimensionError
+from lowering.capture.patches.shape_kernels import linalg_lstsq
 from lowering.direct.sizes import Questions, holds
 
 TRIES = 30
@@ -81,6 +83,19 @@ SMALL = 16
 """Sizes below this are tried to make a computed dimension small."""
 
 
+def number(dim: Any, sizes: Mapping[str, Any]) -> int:
+    """What a dimension is for sizes of the names."""
+    found = plain_number(dim, sizes)
+    if found < 0:
+        raise DimensionError(f"the dimension {dim} is {found}")
+    return found
+
+
+def plain_number(dim: Any, sizes: Mapping[str, Any]) -> int:
+    """What an integer is for sizes of the names."""
+    return dim if type(dim) is int else dims.evaluate(dim, sizes)
+
+
 @attrs.frozen
 class Meta:
     """A tensor, mostly on the meta device, whose axes lie in memory in an order, the outermost first."""
@@ -106,6 +121,51 @@ def order_of(twin: torch.Tensor) -> tuple[int, ...]:
 def laid_out(twin: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     """A tensor of another shape whose axes lie in memory in the order of a twin's."""
     return Meta(tuple(shape), order_of(twin), twin.dtype).tensor()
+
+
+def with_statistics(func: Any, training: int | None, x: torch.Tensor, *rest: Any) -> Any:
+    """What a normalization gives on a CPU: (result, mean, spread, ...), the two of the type of the parameters, and
+    empty where the model does not train, while on the meta device they are not; `training` is where that stands among
+    the other arguments, None for an operator that always computes them."""
+    result, *found = func(x, *rest)
+    kind = next((each.dtype for each in rest if isinstance(each, torch.Tensor)), x.dtype)
+    empty = training is not None and not rest[training]
+    learnt = (x.new_empty((0,) if empty else each.shape, dtype=kind) for each in found[:2])
+    return result, *learnt, *found[2:]
+
+
+def margins(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
+    """What multilabel_margin_loss gives on a CPU, of one row without an axis, while on the meta device it has one."""
+    result = torch.ops.aten.multilabel_margin_loss.default(x, target, reduction)
+    return result.new_empty(()) if target.dim() < 2 else result
+
+
+def pooled(x: torch.Tensor, kernel: Any, output: Any, samples: torch.Tensor) -> Any:
+    """What fractional_max_pool3d gives on a CPU, which checks the random samples, while the meta device does not."""
+    batch, channels = x.shape[0] if x.dim() == 5 else 1, x.shape[-4]
+    enough = samples.shape[0] >= batch and samples.shape[1] == channels and samples.dtype is x.dtype
+    torch._check(enough, lambda: "fractional_max_pool3d: samples of the element type of x for each channel are wanted")
+    return torch.ops.aten.fractional_max_pool3d.default(x, kernel, output, samples)
+
+
+aten = torch.ops.aten
+STATISTICS = {
+    aten.native_batch_norm.default: 4, aten._native_batch_norm_legit.default: 4,
+    aten._native_batch_norm_legit_functional.default: 4, aten._native_batch_norm_legit.no_stats: None,
+    aten._batch_norm_with_update.default: None, aten._batch_norm_with_update_functional.default: None,
+    aten.native_layer_norm.default: None, aten.native_group_norm.default: None,
+}  # fmt: skip
+TOLD = {
+    **{func: partial(with_statistics, func, place) for func, place in STATISTICS.items()},
+    aten.fractional_max_pool3d.default: pooled,
+    aten.multilabel_margin_loss.default: margins, aten.linalg_lstsq.default: linalg_lstsq,
+}  # fmt: skip
+"""Operators whose results torch does not tell on the meta device, or wrongly, and what tells them there."""
+
+
+def teller(func: Any) -> Any:
+    """What gives the results of an operator for arguments on the meta device."""
+    return TOLD.get(func, func)
 
 
 def on_cpu(given: Any) -> Any:

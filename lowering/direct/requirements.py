@@ -25,7 +25,19 @@ from irkit.core.types import Tensor
 from irkit.errors import DimensionError
 from lowering.capture.guards.assumed import asks_in_its_kernel, resizes
 from lowering.direct.expected import KNOWN
-from lowering.direct.points import Meta, allowed, drawn_points, made_of, on_cpu, order_of, plain_key, small_sizes
+from lowering.direct.points import (
+    Meta,
+    allowed,
+    drawn_points,
+    made_of,
+    number,
+    on_cpu,
+    order_of,
+    plain_key,
+    plain_number,
+    small_sizes,
+    teller,
+)
 from lowering.direct.sizes import SizeNode, holds
 from lowering.direct.tracer import Alike, Tracer, next_prime
 from lowering.errors import LoweringError
@@ -103,7 +115,7 @@ class Met:
     def carried_out(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What torch gives for arguments on the meta device; a Refused where it raises."""
         try:
-            return self.func(*map(made_of, args), **{name: made_of(each) for name, each in kwargs.items()})
+            return teller(self.func)(*map(made_of, args), **{name: made_of(each) for name, each in kwargs.items()})
         except REFUSED as error:
             return Refused(str(error))
 
@@ -292,19 +304,6 @@ def key_of(tracer: Tracer, func: Any, given: Any) -> Any:
 
     key = (func, plain(given))
     return key if varying else None
-
-
-def number(dim: Any, sizes: Sizes) -> int:
-    """What a dimension is for sizes of the names."""
-    found = plain_number(dim, sizes)
-    if found < 0:
-        raise DimensionError(f"the dimension {dim} is {found}")
-    return found
-
-
-def plain_number(dim: Any, sizes: Sizes) -> int:
-    """What an integer is for sizes of the names."""
-    return dim if type(dim) is int else dims.evaluate(dim, sizes)
 
 
 # ---------------------------------------------------------------------------------------------- what explains a refusal

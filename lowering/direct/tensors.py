@@ -22,16 +22,18 @@ class Memory:
     """What a storage holds: the content of its base as a value, and how often it was written.
 
     `name` is that of the input or buffer that it belongs to, empty for what the model made itself; `first` what it held
-    at first. `torn` says that tensors from outside share it in a way that is not followed. `depth` says how many bodies
-    of control flow it was made in; `twin` is that of its base. For other sizes tensors that share it might be copies,
-    and those that are `linked` might share it: what is `doubtful` keeps, where it is written, that sizes are not such,
-    or refuses it; what is `stale`, since a linked one was written, does so where it is read.
+    at first. `shared` says that views of it were made, `torn` that tensors from outside share it in a way that is not
+    followed. `depth` says how many bodies of control flow it was made in; `twin` is that of its base. For other sizes
+    tensors that share it might be copies, and those that are `linked` might share it: what is `doubtful` keeps, where
+    it is written, that sizes are not such, or refuses it; what is `stale`, since a linked one was written, does so
+    where it is read.
     """
 
     content: Value
     name: str = ""
     version: int = 0
     torn: bool = False
+    shared: bool = False
     doubtful: list[Callable[[], None]] = attrs.field(factory=list)
     depth: int = 0
     linked: list[tuple[Memory, Callable[[], None]]] = attrs.field(factory=list)

@@ -38,6 +38,7 @@ ROUNDED: Mapping[Any, Any] = {dims.Floor: op.Floor, dims.Ceil: op.Ceil, dims.Rou
 """How a number is rounded before it becomes an integer, which cuts off what is left."""
 TORCH = str(Path(torch.__file__).parent)
 HERE = str(Path(__file__).parents[1])
+IRKIT = str(Path(dims.__file__).parents[1])
 
 
 MOST = 24
@@ -157,7 +158,7 @@ class Tracer:
             code = frame.f_code
             mine = own.get(code)
             if mine is None:
-                mine = own[code] = code.co_filename.startswith((TORCH, HERE, "<"))
+                mine = own[code] = code.co_filename.startswith((TORCH, HERE, IRKIT, "<"))
             if not mine:
                 key = (code.co_filename, frame.f_lineno)
                 if key not in self.lines:
@@ -201,6 +202,11 @@ class Tracer:
                 hint="weights on the meta device have no numbers: load them, or look at the graph, with inputs of that "
                 "device",
             )
+        if tensor.layout is not torch.strided:
+            raise LoweringError(
+                f"a tensor of layout {tensor.layout} is not met by direct capture",
+                hint="make it dense, with to_dense(), or use capture='torch.export'",
+            )
         name = self.names.get(id(tensor)) or f"constant_{self.symbols['constant']}"
         if id(tensor) not in self.names:
             self.symbols["constant"] += 1
@@ -211,7 +217,7 @@ class Tracer:
         self.record.outside[id(tensor)] = value
         if id(tensor) not in self.names and (content := content_of_tensor(held)) is not None:
             self.record.small.setdefault(content, value)
-        key = tensor.untyped_storage()._cdata if tensor.layout is torch.strided else id(tensor)
+        key = tensor.untyped_storage()._cdata
         if key in self.memories:
             memory, base = self.memories[key]
             same = base.shape == tensor.shape and base.stride() == tensor.stride() and base.dtype is tensor.dtype
@@ -303,6 +309,7 @@ class Tracer:
     def view(self, twin: torch.Tensor, of: Handle, lens: Lens | None, value: Value, name: str) -> Traced:
         """A new tensor that shares the memory of another."""
         lenses = of.lenses if lens is None else (*of.lenses, lens)
+        of.memory.shared = True
         return self.shown(Handle(twin, of.memory, lenses, value, of.memory.version, name))
 
     def shown(self, handle: Handle) -> Traced:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import sympy
 import torch
 from torch.utils._mode_utils import no_dispatch
 
@@ -25,16 +26,17 @@ from lowering.direct.converting import (
     tensors_in,
     twin_of,
 )
-from lowering.direct.layouts import keep_answer, replayed
+from lowering.direct.layouts import contiguous_to_all, keep_answer, replayed
 from lowering.direct.requirements import require
-from lowering.direct.tensors import Handle, Traced
+from lowering.direct.sizes import dim_of, size_of
+from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
 from lowering.fold import storage
 from lowering.fold.arguments import call_arguments
 from lowering.fold.complex_registry import complex_entry
-from lowering.fold.mutation import RESIZES, with_shape
 from lowering.fold.mutation import positional as positional_arguments
+from lowering.fold.mutation import with_shape
 from lowering.fold.registry import Registry, operator_of, writing_operator
 from lowering.tensors.complex_pairs import as_type, expand_pair, is_complex
 
@@ -54,17 +56,15 @@ def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: 
     for target in targets:
         refuse_overlap(func, tracer.handle(target).twin)
         refuse_reads(tracer, func, target, (args, tuple(kwargs.values())))
-    shapes = [tracer.handle(target).twin.shape for target in targets]
-    given = on_twins(tracer, func, info, args, kwargs)
     if func in RESIZES:
-        return resized(tracer, func, value_args, value_kwargs, targets[0])
-    if any(tracer.handle(t).twin.shape != shape for t, shape in zip(targets, shapes, strict=True)):
-        raise LoweringError(f"{func} gives the tensor that it writes to other sizes", hint="give `out` the right sizes")
-    one = len(targets) == 1 and len(func._schema.returns) == 1
-    require(tracer, func, args, kwargs, [operand(tracer, targets[0])] if one else (), info.device)
+        return resized(tracer, func, args, kwargs)
+    given = on_twins(tracer, func, info, args, kwargs)
     names = {key for _, key in info.writes}
-    if any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names):
+    alone = any(n.startswith("out") or n not in {a.name for a in functional._schema.arguments} for n in names)
+    if alone:
         value_kwargs = {k: v for k, v in value_kwargs.items() if k not in names}
+    else:
+        require_written(tracer, func, info, args, kwargs, targets)
     twins = [tracer.handle(t).twin for t in targets]
     name = tracer.name(func)
     made = converted(
@@ -84,8 +84,46 @@ def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: 
             put(tracer, func, tracer.handle(target), result, name)
         return tuple(shown) if len(shown) > 1 else shown[0]
     for target, result in zip(targets, results, strict=False):
-        put(tracer, func, tracer.handle(target), result, name)
+        if not alone or not renewed(tracer, func, target, result, name, value_args):
+            put(tracer, func, tracer.handle(target), result, name)
+    if alone:
+        require_written(tracer, func, info, args, kwargs, targets)
     return targets[0] if len(targets) == 1 else tuple(targets) if targets else None
+
+
+def require_written(
+    tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any], targets: list[torch.Tensor]
+) -> None:
+    """Keeps what an operator that writes these tensors requires of sizes."""
+    one = len(targets) == 1 and len(func._schema.returns) == 1
+    require(tracer, func, args, kwargs, [operand(tracer, targets[0])] if one else (), info.device)
+
+
+def renewed(tracer: Tracer, func: Any, target: torch.Tensor, result: Value, name: str, operands: Sequence[Any]) -> bool:
+    """Gives a tensor that is `out` the sizes of a result that may be others, and its content; False where the sizes are
+    its own. Raises LoweringError where others would see the tensor before."""
+    handle = tracer.handle(target)
+    old = handle.value.shape
+    if len(old) == result.rank and all(dims.same(a, b) is True for a, b in zip(old, result.shape, strict=True)):
+        return False
+    new = as_type(result, handle.value.dtype)
+    (value,) = settled(tracer, func, [new], [handle.twin], name, operands)
+    memory = handle.memory
+    inside = memory.depth < len(tracer.frames)
+    if type(target) is not Traced or handle.lenses or memory.name or memory.shared or inside:
+        same = len(old) == value.rank and [*map(tracer.asked.hint, old)] == list(handle.twin.shape)
+        if not same:
+            raise LoweringError(
+                f"{func} gives the tensor that it writes to other sizes, which others share, or the caller has",
+                source=tracer.line(), hint="give `out` the right sizes",
+            )  # fmt: skip
+        for size, other in zip(old, value.shape, strict=True):
+            tracer.asked.equal(size, other)
+        return False
+    handle.memory = Memory(value, depth=len(tracer.frames), twin=handle.twin)
+    handle.value, handle.version, handle.kind, handle.made = value, 0, 0, None
+    as_shown(target, tracer.shown(handle))
+    return True
 
 
 MAYBE_COPIES = frozenset(f"aten::{name}" for name in "reshape reshape_as flatten ravel contiguous".split())
@@ -123,6 +161,8 @@ def lens_of(
     return storage.lens_of(target, get, positional_arguments(target, rest, kwargs), grows)
 
 
+RESIZES = {torch.ops.aten.resize_.default: False, torch.ops.aten.resize_as_.default: True}
+"""Operators that give a whole tensor other dimensions, and whether another tensor tells these."""
 FILLS = ("aten::fill_", "aten::zero_")
 
 
@@ -200,18 +240,30 @@ def has_overlap(twin: torch.Tensor) -> bool:
     return False
 
 
-def resized(tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], target: torch.Tensor) -> torch.Tensor:
-    """resize_ and resize_as_: the tensor gets other dimensions, and what it held as far as that goes."""
+def resized(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
+    """resize_ and resize_as_ to as many elements or fewer: the tensor becomes a view of its own elements, in order.
+
+    Raises LoweringError for more elements, which would hold what the memory held before.
+    """
+    target: Any = args[0]
+    size = [size_of(tracer.asked, d) for d in tracer.handle(args[1]).value.shape] if RESIZES[func] else list(args[1])
     handle = tracer.handle(target)
-    if type(target) is not Traced or handle.lenses:
-        raise LoweringError(f"{func} of a view, or of a tensor of the model", hint="use capture='torch.export'")
-    functional = writing_operator(tracer.options.registry, func)
-    made = converted(tracer, functional, args, kwargs, None, (), {})
-    name = tracer.name(func)
-    (value,) = settled(tracer, func, [made], [handle.twin], name, args)
-    handle.memory.content, handle.memory.version = value, handle.memory.version + 1
-    handle.value, handle.version, handle.kind = value, handle.memory.version, 0
-    as_shown(target, tracer.shown(handle))
+    if type(target) is not Traced or handle.name == handle.memory.name != "" or kwargs:
+        raise LoweringError(f"{func} of a tensor that the caller has", hint="clone() it before")
+    contiguous_to_all(tracer, handle, torch.contiguous_format)
+    held, wanted = dims.product(handle.value.shape), dims.product(dim_of(each) for each in size)
+    if not handle.twin.is_contiguous() or tracer.asked.hint(wanted) > tracer.asked.hint(held):
+        raise LoweringError(
+            f"{func} makes a tensor larger than it was, or of elements that lie in no order", source=tracer.line(),
+            hint="make a new tensor: torch.empty(size)",
+        )  # fmt: skip
+    if dims.same(held, wanted) is not True and type(dims.sub(held, wanted)) is not int:
+        tracer.asked.required(sympy.Ge(sympy.sympify(held), sympy.sympify(wanted)))
+    with tracer.resumed():
+        flat = torch.ops.aten.view.default(target, [-1])
+        shown = torch.ops.aten.view.default(flat.narrow(0, 0, size_of(tracer.asked, wanted)), size)
+    target.handle = shown.handle
+    as_shown(target, shown)
     return target
 
 

@@ -126,10 +126,16 @@ def aten_native_batch_norm(
 ) -> Triple:
     """(y, mean of the batch, 1 / sqrt(variance + eps)); the last two are empty where `training` is false"""
     if not training and running_mean is not None and running_var is not None:
-        empty = full(0, (0,), input.dtype)
+        empty = full(0, (0,), statistics_dtype(input, weight, bias, running_mean))
         return with_running(input, weight, bias, running_mean, running_var, eps), empty, empty
     made, centre, _, scale = with_batch(input, weight, bias, eps)
-    return made, cast(centre, input.dtype), cast(scale, input.dtype)
+    kind = statistics_dtype(input, weight, bias, running_mean)
+    return made, cast(centre, kind), cast(scale, kind)
+
+
+def statistics_dtype(x: Value, *params: Value | None) -> DType:
+    """The element type of the statistics of x: that of the parameters, where there are any."""
+    return next((each.dtype for each in params if each is not None), x.dtype)
 
 
 def aten__native_batch_norm_legit_no_stats(
@@ -137,7 +143,8 @@ def aten__native_batch_norm_legit_no_stats(
 ) -> Triple:
     """(y, mean of the batch, 1 / sqrt(variance + eps))"""
     made, centre, _, scale = with_batch(input, weight, bias, eps)
-    return made, cast(centre, input.dtype), cast(scale, input.dtype)
+    kind = statistics_dtype(input, weight, bias)
+    return made, cast(centre, kind), cast(scale, kind)
 
 
 def aten__native_batch_norm_legit_no_training(
@@ -168,7 +175,8 @@ def aten__native_batch_norm_legit_functional(
         three = aten_native_batch_norm(input, weight, bias, running_mean, running_var, False, momentum, eps)
         return *three, running_mean, running_var
     made, centre, variance, scale = with_batch(input, weight, bias, eps)
-    kind, count = input.dtype, dims.product(d for i, d in enumerate(input.shape) if i != 1)
+    kind = statistics_dtype(input, weight, bias, running_mean)
+    count = dims.product(d for i, d in enumerate(input.shape) if i != 1)
     return (
         made,
         cast(centre, kind),

@@ -144,6 +144,8 @@ def aten_fractional_max_pool2d(self: Value, kernel_size: Any, output_size: Any, 
     x = self if self.rank == spatial + 2 else unsqueeze(self, 0)
     if x is not self:
         random_samples = slice_axis(random_samples, 0, 0, 1)  # torch reads those of the first image only
+    elif dims.same(random_samples.shape[0], x.shape[0]) is not True:
+        random_samples = slice_axis(random_samples, 0, 0, x.shape[0])  # there may be more than images
     # In two dimensions the first number is of the last axis; in three they are in the order of the axes.
     order = (1, 0) if spatial == 2 else tuple(range(spatial))
     places = []

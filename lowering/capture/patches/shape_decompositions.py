@@ -115,10 +115,44 @@ def cumulative_trapezoid_dx(y: Tensor, *, dx: Any = 1, dim: int = -1) -> Tensor:
     return trapezoids(y, dx, dim, torch.cumsum)
 
 
+def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+    """The result of aten.cov: covariances of the rows of x, whose columns count as often as `fweights` say, and weigh
+    as much as `aweights` say. Weights must not be negative, nor add up to 0."""
+    torch._check(x.dim() <= 2, lambda: "cov: at most two dimensions are taken")
+    torch._check(x.dtype is not torch.bool, lambda: "cov: numbers are wanted")
+    rows = x.reshape(1, -1) if x.dim() < 2 else x
+    given = [each for each in (fweights, aweights) if each is not None]
+    for weights in given:
+        torch._check(weights.dim() <= 1 and weights.numel() == rows.shape[1], lambda: "cov: a weight for each column")
+        torch.ops.aten._assert_async.msg((weights >= 0).all(), "cov: weights are not negative")
+    torch._check(fweights is None or not fweights.is_floating_point(), lambda: "cov: fweights must be integers")
+    torch._check(aweights is None or aweights.is_floating_point(), lambda: "cov: aweights must be floats")
+    if not given:
+        whole, weighed = torch.scalar_tensor(rows.shape[1], dtype=torch.int64), rows
+        return covariances(rows, weighed, whole, whole - correction)
+    both = given[0] * given[1] if len(given) == 2 else given[0]
+    whole = both.sum()
+    torch.ops.aten._assert_async.msg(whole != 0, "cov: the weights do not add up to 0")
+    lost = correction * (both * aweights).sum() / whole if aweights is not None and correction else correction
+    return covariances(rows, both, whole, whole - lost)
+
+
+def covariances(rows: Tensor, weights: Tensor, whole: Tensor, freedom: Tensor) -> Tensor:
+    """Products of the rows without their means, summed by these weights (the rows themselves where there are none), and
+    divided by the degrees of freedom."""
+
+    def weighed(each: Tensor) -> Tensor:
+        return each if weights is rows else each * weights
+
+    centred = rows - (weighed(rows).sum(1) / whole).unsqueeze(1)
+    return (torch.mm(centred, weighed(centred).t().conj()) / freedom.clamp(min=0)).squeeze()
+
+
 aten = torch.ops.aten
 WRITTEN: Mapping[Any, Callable[..., Any]] = MappingProxyType(
     {getattr(aten.gradient, overload): gradient for overload in aten.gradient.overloads()}
     | {
+        aten.cov.default: cov,
         aten.trapezoid.x: trapezoid_x,
         aten.trapezoid.dx: trapezoid_dx,
         aten.cumulative_trapezoid.x: cumulative_trapezoid_x,

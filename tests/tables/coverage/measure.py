@@ -72,6 +72,7 @@ NO_TENSOR = "returns nothing that hangs on the numbers in tensors, and so nothin
 
 MEANT: Mapping[str, Callable[..., bool]] = {
     "_segment_reduce.lengths": lambda data, lengths: bool((lengths >= 0).all()) and int(lengths.sum()) == len(data),
+    "take_along_dim": lambda x, *places: all(bool((p < min([1, *x.shape])).all()) for p in places),
     "_segment_reduce.offsets": lambda data, ends: bool((ends.diff() >= 0).all()) and [*ends[[0, -1]]] == [0, len(data)],
 }
 """Of other arguments of an operator that torch does not check: whether its kernel stays within their memory."""

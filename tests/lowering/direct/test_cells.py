@@ -1,0 +1,53 @@
+"""Cells of torch's databases that direct capture once failed on, and a draw of the others; `make coverage` runs all."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.draws import drawn
+from tests.tables.coverage import measure, subjects
+from tests.tables.coverage.databases import cells, measured
+from tests.tables.coverage.measure import DTYPES, Key
+
+ONCE_FAILED = """
+    cov float32 dynamic
+    lu_unpack float32 dynamic
+    linalg.lstsq float32 dynamic
+    native_batch_norm float16 dynamic
+    native_layer_norm bfloat16 static
+    nn.functional.pad.circular float32 dynamic
+    nn.functional.multilabel_margin_loss float32 dynamic
+    resize_ int32 dynamic
+    resize_as_ float32 dynamic
+    take_along_dim int64 dynamic
+    tensor_split bool static
+    linalg.ldl_solve complex64 dynamic
+    modules:nn.FractionalMaxPool3d.eval float32 dynamic
+    modules:nn.MultiLabelMarginLoss.train float32 dynamic
+"""
+FEW = 3
+"""Samples of a cell that are looked at."""
+
+
+def pinned() -> list[Key]:
+    """The cells that once failed."""
+    return [Key(*line.split()) for line in ONCE_FAILED.strip().splitlines()]
+
+
+def text_of(key: Key) -> str:
+    """A cell as it stands above."""
+    return f"{key.op} {key.dtype} {key.mode}"
+
+
+def chosen() -> list[Key]:
+    """The pinned cells and some of the others."""
+    every = cells(tuple(DTYPES), names=("operators", "modules"))
+    return drawn("cells captured directly", every, 16, pinned(), text_of)
+
+
+@pytest.mark.parametrize("key", chosen(), ids=text_of)
+def test_operators_of_torchs_database_are_captured_directly(key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "CAPTURE", "direct")
+    monkeypatch.setattr(subjects, "CAPTURE", "direct")
+    found = measured(key, FEW)
+    assert found.outcome != "fail", found
