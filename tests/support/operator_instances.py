@@ -6,6 +6,7 @@ integers, of another element type that the schema allows; sizes that become symb
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -160,11 +161,32 @@ def sample_Squeeze_none(d: Draw) -> Sample:
 
 
 _REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+
+
+def texts(d: Draw, shape: tuple[int, ...]) -> np.ndarray:
+    """Strings, some of them empty."""
+    return np.array([d.pick(["", "a", "b c", " ", "a a"]) for _ in range(math.prod(shape))], object).reshape(shape)
+
+
+def sample_Gather_texts(d: Draw) -> Sample:
+    """Several strings at each place."""
+    shape = d.shape(2, 3, least=1)
+    places = np.array([d.number(-shape[0], shape[0] - 1) for _ in range(3)])
+    return Sample((texts(d, shape), places[0] if d.pick([False, True]) else places), {"axis": 0})
+
+
+def sample_StringSplit_texts(d: Draw) -> Sample:
+    """Strings, some of them empty, split by a blank."""
+    more = {"maxsplit": d.number(0, 2)} if d.pick([False, True]) else {}
+    return Sample((texts(d, d.shape(1, 2)),), {"delimiter": " ", **more}, outputs=2)
+
+
 MORE: Mapping[str, Callable[[Draw], Sample]] = {
     **{f"Reduce{name}:none": over_none(f"Reduce{name}") for name in _REDUCED},
     "Reshape:allowzero": sample_Reshape_allowzero, "Split:uneven": sample_Split_uneven, "Pad:axes": sample_Pad_axes,
     "Squeeze:none": sample_Squeeze_none,
     "Attention:more": sample_Attention_more, "BatchNormalization:training": sample_BatchNormalization_training,
+    "Gather:texts": sample_Gather_texts, "StringSplit:texts": sample_StringSplit_texts,
     "LpPool:gaps": sample_LpPool_gaps, "AveragePool:gaps": lambda d: without_p(sample_LpPool_gaps(d)),
     **{f"{op}:layout": layout(op, gates) for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))},
 }  # fmt: skip

@@ -16,6 +16,8 @@ from irkit.core.ir import Graph, Value, param
 from irkit.core.types import tensor
 from irkit.onnx.writing.materialize import materialize_dims
 from passes import optimize, prepare
+from tests.fuzz.evaluated_runs import PLAIN
+from tests.fuzz.evaluated_runs import lot as evaluated_lot
 from tests.fuzz.optimized_runs import SOURCES, between, faults
 
 DRAWS = {"typed": 25, "chained": 80, "sampled": 30, "noded": 25, "torch": 2}
@@ -25,6 +27,11 @@ DRAWS = {"typed": 25, "chained": 80, "sampled": 30, "noded": 25, "torch": 2}
 @pytest.mark.parametrize("source", SOURCES)
 def test_optimizations_of_the_runtime_change_nothing(source: str) -> None:
     assert list(faults(source, range(DRAWS[source]))) == []
+
+
+@pytest.mark.parametrize("source", PLAIN)
+def test_the_evaluator_computes_what_the_runtime_does(source: str) -> None:
+    assert evaluated_lot((source, 0), lambda where: None)["what"] == {}
 
 
 # ---------------------------------------------------------------------------------------------- places that count

@@ -104,11 +104,8 @@ def kernel_Mod(node: Value, a: Array, b: Array) -> Array:
 def kernel_Pow(node: Value, a: Array, b: Array) -> Array:
     """a ** b in the type of a. Integer powers wrap; an integer to a negative power is the truncated reciprocal."""
     base, exponent = wide(a), wide(b)
-    if is_float(a.dtype):
-        exact = base.dtype if is_float(b.dtype) and exponent.dtype == base.dtype else np.float64
-        return narrowed_to(np.power(base.astype(exact), exponent.astype(exact)), a.dtype)
-    if is_float(b.dtype):
-        return narrowed_to(np.power(base.astype(np.float64), exponent.astype(np.float64)), a.dtype)
+    if is_float(a.dtype) or is_float(b.dtype):  # not np.power, which takes the root for one exponent of 0.5
+        return narrowed_to(np.float_power(base, exponent), a.dtype)
     exponent = exponent.astype(np.int64)
     whole = np.power(base.astype(np.int64), np.maximum(exponent, 0))
     odd = np.where(exponent % 2 == 0, 1, base)

@@ -119,12 +119,24 @@ def kernel_Resize(
             found = np.take(found, nearest_index(node, place, size), axis=axis)
         else:
             matrix = weight_matrix(node, place, size, factors[i]).astype(found.dtype)
-            found = np.moveaxis(np.tensordot(matrix, found, axes=(1, axis)), 0, axis)
+            found = weighted_sum(matrix, found, axis)
     if crop:
         found = np.where(beyond, np.asarray(attr(node, "extrapolation_value")).astype(found.dtype), found)
     if not is_float(x.dtype) and not nearest:
         found = np.clip(np.rint(found), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
     return narrowed_to(found, x.dtype)
+
+
+def weighted_sum(matrix: Array, x: Array, axis: int) -> Array:
+    """x times a matrix along an axis; what has no weight adds nothing, be it no number."""
+    rows = np.moveaxis(x, axis, 0)
+    if np.isfinite(x).all():
+        return np.moveaxis(np.tensordot(matrix, rows, axes=(1, 0)), 0, axis)
+    found = np.zeros((len(matrix), *rows.shape[1:]), x.dtype)
+    for weights, row in zip(matrix.T, rows, strict=True):
+        places = np.flatnonzero(weights)
+        found[places] += weights[places].reshape(-1, *[1] * row.ndim) * row
+    return np.moveaxis(found, 0, axis)
 
 
 def reflected(place: Array, low: float, high: float) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -105,14 +106,17 @@ def kernel_Compress(node: Value, x: Array, condition: Array) -> Array:
     """The slices along `axis` where the condition holds; of the flat tensor where no axis is given."""
     axis = attr(node, "axis")
     kept = np.flatnonzero(condition)
-    return np.take(x.reshape(-1) if axis is None else x, kept, axis=0 if axis is None else axis_of(node, axis, x.ndim))
+    rows, place = (x.reshape(-1), 0) if axis is None else (x, axis_of(node, axis, x.ndim))
+    if kept.size and kept[-1] >= rows.shape[place]:
+        raise fail(node, f"the condition keeps place {kept[-1]} of {rows.shape[place]}")
+    return np.take(rows, kept, axis=place)
 
 
 def kernel_Unique(node: Value, x: Array) -> tuple[Array, Array, Array, Array]:
     """(values, first place of each, place among the values of each element, how often each occurs)."""
     axis = attr(node, "axis")
     rows = x.reshape(-1) if axis is None else np.moveaxis(x, axis_of(node, axis, x.ndim), 0)
-    flat = wide(rows).reshape(len(rows), -1)
+    flat = (ranks_of(rows) if x.dtype == object else wide(rows)).reshape(len(rows), math.prod(rows.shape[1:]))
     if flat.shape[1] == 1:
         _, first, inverse, counts = np.unique(flat[:, 0], return_index=True, return_inverse=True, return_counts=True)
     else:
@@ -127,6 +131,11 @@ def kernel_Unique(node: Value, x: Array) -> tuple[Array, Array, Array, Array]:
     if axis is not None:
         values = np.moveaxis(values, 0, axis_of(node, axis, x.ndim))
     return values, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
+
+
+def ranks_of(texts: Array) -> Array:
+    """The place of each string among all of them, sorted."""
+    return np.unique(texts, return_inverse=True)[1].reshape(texts.shape)
 
 
 def kernel_OneHot(node: Value, indices: Array, depth: Array, values: Array) -> Array:

@@ -19,7 +19,7 @@ from irkit.rewriting.face import Match
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import axes_of, is_known, number, operand, vector
 from passes.analysis.reach import LEAST, may_be_blind
-from passes.legal.runtime import draws, int64
+from passes.legal.runtime import draws, int64, texts
 from passes.legal.runtime.images import affine_grid, global_lp_pool, mean_variance_normalization
 from passes.legal.runtime.int64 import is_confused
 from passes.legal.runtime.neighbours import max_unpool
@@ -434,8 +434,10 @@ def where(m: Match, value: Value) -> Value | None:
 
 
 def non_zero(m: Match, value: Value) -> Value | None:
-    """The places of what is True as a bool"""
+    """The places of what is True as a bool; of a scalar as many as a vector of it has, without coordinates"""
     x = value.inputs[0]
+    if x is not None and not x.rank:
+        return op.Slice(op.NonZero(op.Reshape(x, [1])), [0], [0], [0])
     return None if x is None or x.dtype in (DType.BOOL, DType.STRING) else op.NonZero(op.Cast(x, to=DType.BOOL))
 
 
@@ -579,7 +581,7 @@ EXPANSIONS: Mapping[str, Expansion] = MappingProxyType({
     "Attention": attention, "GroupNormalization": group_normalization, "GlobalLpPool": global_lp_pool, "Mean": mean,
     "Gemm": gemm, "MatMul": mat_mul, "Mul": factor, "Div": factor, "Add": linear, "Where": where, "NonZero": non_zero,
     "Squeeze": squeeze, "ConvInteger": conv_integer, "MaxUnpool": max_unpool,
-    **int64.EXPANSIONS, "Clip": clip, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
+    **int64.EXPANSIONS, **texts.EXPANSIONS, "Clip": clip, "CastLike": cast_like, "ConstantOfShape": constant_of_shape,
     "TensorScatter": tensor_scatter, "CumProd": cum_prod, "Pad": pad, "Mod": mod, "Pow": pow_, "RNN": recurrent,
     "GRU": recurrent, "LSTM": recurrent, "BitCast": bit_cast, "DFT": cut_spectrum, "OneHot": one_hot,
     "SoftmaxCrossEntropyLoss": softmax_cross_entropy, "AffineGrid": affine_grid,

@@ -35,6 +35,7 @@ from passes.legal.runtime.refusals import (
     turns_beside_vector,
     wraps_nothing,
 )
+from passes.legal.runtime.texts import drops_texts, splits_nothing
 
 SEEN = "1.31.1"
 ISSUES = "https://github.com/microsoft/onnxruntime/issues/"
@@ -127,6 +128,13 @@ REFUSED: tuple[Quirk, ...] = (
     Quirk("wide_integers", tuple(sorted(ORDERED)), "64-bit integers that may lie beyond 32 bits",
           "ONNX Runtime errs in {op} of integers beyond 32 bits", "Less and Where", is_confused,
           issue="https://github.com/Quantco/ndonnx/pull/154"),
+    Quirk("scalar_that_is_not_0", ("NonZero",), "a scalar", "ONNX Runtime gives a scalar one coordinate, and ONNX none",
+          "the rows of a vector's cut off", lambda v: v.inputs[0] is not None and not v.inputs[0].rank),
+    Quirk("rows_of_texts", ("Gather",), "strings, several at each place",
+          "ONNX Runtime copies the first of the strings at a place alone", "GatherND", drops_texts),
+    Quirk("split_of_nothing", ("StringSplit",), "a delimiter, and strings that may be empty",
+          "ONNX Runtime gives no part of an empty string, and ONNX one", "the delimiter split in its place",
+          splits_nothing),
     Quirk("axes_from_the_end", tuple(sorted(REDUCTIONS | PLACES)), "an axis below 0, a size that may be 0",
           "ONNX Runtime gives {op} of an empty tensor another shape where axes are counted from the end",
           "axes counted from the front", counts_back),

@@ -109,6 +109,32 @@ def test_a_norm_of_equal_numbers_is_0() -> None:
     agree(Graph((x,), (op.MeanVarianceNormalization(x),)), np.full((3, 2, 2, 2), 0.5))
 
 
+@pytest.mark.parametrize("axis", (0, 1, 2, -1))
+@pytest.mark.parametrize(
+    "places", (np.array(-1), np.array([1, 0, 1]), np.array([[0], [1]]), np.zeros((0, 2), np.int64))
+)
+def test_strings_are_gathered_whole(axis: int, places: np.ndarray) -> None:
+    x = param(tensor("str", 2, "n", 2))
+    texts = np.array(["a", "b c", "", "d", "e", "ff", "g", "h"], dtype=object).reshape(2, 2, 2)
+    agree(Graph((x,), (op.Gather(x, places, axis=axis),)), texts)
+
+
+@pytest.mark.parametrize("texts", (["", ""], ["a b c", ""], ["cabcabc", "ab"], [" ", "  ", "a "], [], ["ab ab", "x"]))
+@pytest.mark.parametrize("delimiter", (" ", "ab", ""))
+def test_an_empty_string_has_one_part(texts: list[str], delimiter: str) -> None:
+    x = param(tensor("str", "n"))
+    splits = [op.StringSplit(x, delimiter=delimiter, **most) for most in ({}, {"maxsplit": 0}, {"maxsplit": 1})]
+    for parts in splits[: 1 if not delimiter else 3]:
+        agree(Graph((x,), parts), np.array(texts, dtype=object))
+
+
+@pytest.mark.parametrize("number", (0, 3))
+def test_a_scalar_has_no_coordinates(number: int) -> None:
+    x, flag = param(tensor("i64")), param(tensor("bool"))
+    graph = Graph((x, flag), (op.NonZero(x), op.NonZero(flag)))
+    agree(graph, np.array(number), np.array(bool(number)))
+
+
 @pytest.mark.parametrize("shape", ((0, 4), (2, 0, 4), (2, 0, 3, 4)))
 def test_a_linear_layer_of_no_rows_runs(shape: tuple[int, ...]) -> None:
     x = param(tensor("f32", *shape))
