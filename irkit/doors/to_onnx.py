@@ -91,7 +91,7 @@ def to_onnx(
     scalar_inputs: Sequence[str] = (),
     specialization: str | None = None,
     widen: bool = True,
-    capture: str = "torch.export",
+    capture: str = "auto",
     data: str | None = None,
     copy: bool = False,
 ) -> Program:

@@ -40,7 +40,7 @@ def lower(
     scalar_inputs: Sequence[str] = (),
     specialization: str | None = None,
     widen: bool = True,
-    capture: str = "torch.export",
+    capture: str = "auto",
     copy: bool = False,
 ) -> Graph:
     """The irkit graph of a torch program.

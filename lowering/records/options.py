@@ -54,7 +54,7 @@ class ExportOptions:
     scalar_inputs: Sequence[str] = ()
     specialization: str | None = attrs.field(default=None, validator=known_specialization)
     widen: bool = True
-    capture: str = attrs.field(default=TORCH_EXPORT, validator=known_way)
+    capture: str = attrs.field(default=AUTO, validator=known_way)
     data: str | None = attrs.field(default=None, validator=known_data)
     dynamo: bool = False
     # how it is lowered

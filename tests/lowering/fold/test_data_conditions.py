@@ -97,12 +97,12 @@ CASES: list[tuple[Callable[..., Any], str]] = [
     (number_is_constant, "u0 == 6"),
     (number_is_size, "u0 == b"),
     (number_is_number, "u0 == u1"),
-    (sum_of_numbers, "u0 == 2*u2 + 4"),
+    (sum_of_numbers, "u0 - 2*u2 == 4"),
     (size_is_constant, "u0 == 6"),
     (size_is_size, "u0 == b"),
-    (size_is_multiple, "== b"),
+    (size_is_multiple, "== 2*b"),
     (float_is_constant, "zuf0 == 1.5"),
-    (truth_is_false, "u0 != 1"),
+    (truth_is_false, "u0 == 0"),
     (numbers_of_a_list, "u0 == 6"),
     (merged, "== 2*b"),
 ]
@@ -368,7 +368,9 @@ def test_what_a_draft_export_takes_from_the_example_is_checked(caplog: Any) -> N
 
 
 def test_the_file_itself_refuses_a_size_that_is_another(tmp_path: Path) -> None:
-    path = irkit.to_onnx(size_is_constant, (torch.randn(6), MASK)).save(tmp_path / "sized.onnx")
+    """torch.export writes the size into the graph, which direct capture leaves to the condition."""
+    program = irkit.to_onnx(size_is_constant, (torch.randn(6), MASK), capture="torch.export")
+    path = program.save(tmp_path / "sized.onnx")
     session = onnxruntime.InferenceSession(path)
     assert session.get_outputs()[0].shape == [6, 1]
     with pytest.raises(Exception, match="Reshape"):
