@@ -16,7 +16,8 @@ import sympy
 import torch
 from torch.fx import GraphModule
 
-from lowering.capture.guards.guards import HERE, TORCH, Guard, closed, line_at, normal
+from lowering.capture.guards.comparisons import closed
+from lowering.capture.guards.guards import HERE, TORCH, Guard, line_at, normal
 from lowering.capture.transforms import nodes_within
 from lowering.records.torch_internals import pytree
 

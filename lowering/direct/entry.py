@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from irkit import dims
+from irkit.dims import notation
 from irkit.errors import IrkitError
 from irkit.support.uncollected import without_collector
 from lowering.capture.capture import fixed_error
@@ -56,13 +57,14 @@ def directly(
             raise (
                 fixed_error(all_fixed(request, fixed))
                 if specialization == "error"
-                else frozen_error(request, *fixed.popitem())
+                else frozen_error(request, *next(iter(bound.items())))
             )
         if fixed:
             sizes = {name: request.hints[name] for name in fixed}
             with explaining(request):
                 found = traced(request.with_numbers(sizes), known, options.widen)
-        low = lowered_run(found.run, found.guards, found.ranges, options.output_names, all_fixed(request, fixed))
+        fixes = all_fixed(request, fixed)
+        low = lowered_run(found.run, found.guards, found.ranges, options.output_names, fixes, settle=True)
     seconds = time.perf_counter() - start
     notes = (*low.captured.notes, *found.notes)
     captured = attrs.evolve(low.captured, attempts=(Attempt(HOW, seconds),), notes=notes)
@@ -143,6 +145,8 @@ def all_fixed(request: Request, fixed: Mapping[str, Fixed]) -> list[Fixed]:
             names = [s.name for s in dims.symbols_of(dim)] if dim is not None and type(dim) is not int else []
             if names and all(name in fixed for name in names):
                 what = f"dimension {axis} of {leaf.name!r}" if isinstance(shape, tuple) else f"the number {leaf.name!r}"
+                said = "" if request.invented.issuperset(names) else f" as {notation.text(dim or 0)!r}"
+                what = f"{what}, which was to vary{said},"
                 source = next((fixed[name].source for name in names if fixed[name].source), "")
                 found[what] = Fixed(what, dims.evaluate(dim or 0, request.hints), source)
     return list(found.values())
@@ -150,8 +154,9 @@ def all_fixed(request: Request, fixed: Mapping[str, Fixed]) -> list[Fixed]:
 
 def frozen_error(request: Request, name: str, fixed: Fixed) -> CaptureError:
     """The error for a name that the model lets have one size only."""
+    said = "" if name in request.invented else f" as {name!r}"
     return CaptureError(
-        f"{request.place_of(name)} was to vary as {name!r}, and the model works for {request.hints[name]} only",
+        f"{request.place_of(name)} was to vary{said}, and the model works for {request.hints[name]} only",
         source=fixed.source,
         hint="leave the dimension out of dynamic_shapes, or rewrite the line that asks for its value",
     )

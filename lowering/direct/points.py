@@ -15,7 +15,7 @@ import torch
 from irkit import dims
 from irkit.errors import DimensionError
 from lowering.capture.patches.shape_kernels import linalg_lstsq
-from lowering.direct.sizes import Questions, holds
+from lowering.direct.sizes import Questions, SizeNode, holds
 
 TRIES = 30
 """How many sizes are drawn in search of some that all conditions allow."""
@@ -187,3 +187,21 @@ def plain_key(given: Any) -> Any:
     if isinstance(given, list | tuple):
         return (type(given), *map(plain_key, given))
     return given if isinstance(given, Meta) else (type(given), repr(given))
+
+
+def is_symbol(dim: Any) -> bool:
+    """Whether a dimension is a name by itself."""
+    return type(dim) is not int and dim.is_Symbol
+
+
+def shapes_in(tracer: Any, given: Any) -> list[Any]:
+    """The dimensions of the tensors among operands, and the sizes."""
+    found: list[Any] = []
+    for each in given:
+        if isinstance(each, torch.Tensor):
+            found += tracer.handle(each).value.shape
+        elif isinstance(each, torch.SymInt) and isinstance(each.node, SizeNode):
+            found.append(each.node.dim)
+        elif isinstance(each, list | tuple):
+            found += shapes_in(tracer, each)
+    return found

@@ -43,8 +43,8 @@ class Request:
 
     `shapes` has for each leaf what its dimensions are: ints and expressions over the user's names; the expression alone
     for a number that varies; None for what is part of the graph. `hints` and `ranges` are those of the names; those in
-    `free` may turn out to be fixed (`Dim.AUTO`). `promises` are conditions that follow from what was said, `notes` what
-    the user should know of it.
+    `free` may turn out to be fixed (`Dim.AUTO`), those in `invented` are no user's. `promises` are conditions that
+    follow from what was said, `notes` what the user should know of it.
     """
 
     module: torch.nn.Module
@@ -58,6 +58,7 @@ class Request:
     numbers: Mapping[int, type]
     options: Options
     free: frozenset[str] = frozenset()
+    invented: frozenset[str] = frozenset()
     equal: Mapping[str, str] = {}
     promises: tuple[Guard, ...] = ()
     notes: tuple[str, ...] = ()
@@ -166,7 +167,7 @@ def request_of(
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
     return Request(
         module, name, call, tuple(leaves), spec, tuple(shapes), names.hints, names.ranges, numbers, Options.of(asked),
-        frozenset(names.free), promises=promises, notes=notes,
+        frozenset(names.free), frozenset(names.invented), promises=promises, notes=notes,
     )  # fmt: skip
 
 
@@ -208,6 +209,7 @@ class Names:
     hints: dict[str, int] = attrs.field(factory=dict)
     ranges: dict[str, Range] = attrs.field(factory=dict)
     free: set[str] = attrs.field(factory=set)
+    invented: set[str] = attrs.field(factory=set)
     waiting: list[tuple[Any, int]] = attrs.field(factory=list)
 
     def dim(self, expr: Any, said: Any, size: int) -> Any:
@@ -216,6 +218,7 @@ class Names:
             return size
         if expr is None:
             expr = dims.symbol(next(n for n in map("s{}".format, range(1 << 30)) if n not in self.hints))
+            self.invented.add(expr.name)
             self.free.update([expr.name] if said.type == Dim.AUTO.type else [])
         if type(expr) is int:
             return expr

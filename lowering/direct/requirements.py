@@ -24,17 +24,20 @@ from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from irkit.errors import DimensionError
 from lowering.capture.guards.assumed import asks_in_its_kernel, resizes
+from lowering.capture.guards.einsum_types import conditions as element_types
 from lowering.direct.expected import KNOWN
 from lowering.direct.points import (
     Meta,
     allowed,
     drawn_points,
+    is_symbol,
     made_of,
     number,
     on_cpu,
     order_of,
     plain_key,
     plain_number,
+    shapes_in,
     small_sizes,
     teller,
 )
@@ -47,11 +50,10 @@ REFUSED = (ArithmeticError, AssertionError, IndexError, RuntimeError, TypeError,
 Sizes = Mapping[str, Any]
 NEARBY = 8
 """How many sizes are tried one by one before the others are halved."""
-
+LARGE = 1_000_003
 
 INDEXING = frozenset(f"aten::{name}" for name in "index index_put index_put_ _unsafe_index_put".split())
 """Operators whose masks torch does not look at on the meta device."""
-LARGE = 1_000_003
 
 
 class Refused(Exception):
@@ -180,6 +182,7 @@ def require(
     tracer.required.add(key)
     met = Met(tracer, func, args, kwargs, results, device)
     require_masks(tracer, func, args)
+    require_element_type(met)
     try:
         compare(met, met.told(tracer.others), tracer.others)
     except Refused:
@@ -225,6 +228,13 @@ def require_again(
     around = ({**tracer.others, **(point or {})}, *({**hints, **some} for some in (least, *alone) if some))
     if point is None or any(met.broken(sizes) for sizes in around):
         require(tracer, func, args, kwargs, results, device)
+
+
+def require_element_type(met: Met) -> None:
+    """Keeps that an einsum has the element type that it has for the example."""
+    if met.func._schema.name == "aten::einsum":
+        for expr in element_types(met.args[0], met.args[1], met.told(met.tracer.asked.hints).dtype):
+            met.keep(expr)
 
 
 def require_masks(tracer: Tracer, func: Any, args: Sequence[Any]) -> None:
@@ -426,8 +436,17 @@ def at_least(met: Met, symbol: Any) -> None:
     while high - low > 1 and low >= first + NEARBY - 1:
         middle = (low + high) // 2
         low, high = (middle, high) if met.broken({**hints, name: middle}) else (low, middle)
-    met.keep(sympy.Ge(symbol, low + 1))
-    tracer.asked.refused.add(sympy.Ge(symbol, low + 1))
+    others = [s for s in met.symbols() if s is not symbol] if met.refuses_nothing else []
+    empty: list[Any] = [sympy.Eq(s, 0) for s in others if takes_nothing(met, s, name, refused)]
+    least = sympy.Or(sympy.Ge(symbol, low + 1), *empty)
+    met.keep(least)
+    tracer.asked.refused.add(least)
+
+
+def takes_nothing(met: Met, symbol: Any, name: str, refused: Sequence[int]) -> bool:
+    """Whether torch takes the sizes of a name that it refuses where another is 0."""
+    hints = {**met.tracer.asked.hints, symbol.name: 0}
+    return met.allowed(hints) and all(met.taken({**hints, name: size}) for size in refused)
 
 
 def elsewhere(met: Met, symbols: Sequence[Any]) -> None:
@@ -558,24 +577,6 @@ def candidates(tracer: Tracer, given: Any) -> Iterator[tuple[Any, Any]]:
                     yield other, d
                 elif is_symbol(d):
                     yield d, other
-
-
-def is_symbol(dim: Any) -> bool:
-    """Whether a dimension is a name by itself."""
-    return type(dim) is not int and dim.is_Symbol
-
-
-def shapes_in(tracer: Tracer, given: Any) -> list[Any]:
-    """The dimensions of the tensors among operands, and the sizes."""
-    found: list[Any] = []
-    for each in given:
-        if isinstance(each, torch.Tensor):
-            found += tracer.handle(each).value.shape
-        elif isinstance(each, torch.SymInt) and isinstance(each.node, SizeNode):
-            found.append(each.node.dim)
-        elif isinstance(each, list | tuple):
-            found += shapes_in(tracer, each)
-    return found
 
 
 def compare(met: Met, told: Any, sizes: Sizes) -> None:

@@ -42,6 +42,7 @@ from lowering.fold.facts import facts_of
 from lowering.fold.lower import Lowered, as_result, metadata_of, numbers_as_results
 from lowering.fold.result_names import output_names_of, unique
 from lowering.fold.scope import Check, Scope, stamp_origin
+from lowering.fold.simplified_sizes import relying_on, settled_sizes
 from lowering.records.pytrees import Definitions, Registrations, definitions
 from lowering.records.types import DTYPES, array_of, as_pairs
 from lowering.tensors.complex_pairs import boundary_type, from_real, is_complex, pair, parts, to_real
@@ -197,8 +198,10 @@ def lowered_run(
     ranges: Mapping[str, Range],
     names: Sequence[str] | None = None,
     fixed: Sequence[Fixed] = (),
+    settle: bool = False,
 ) -> Lowered:
-    """The graph of a run with its ports, facts and checks, under these guards and ranges."""
+    """The graph of a run with its ports, facts and checks, under these guards and ranges; with sizes as they read where
+    these hold, if they are to be settled: graphs of other runs have other guards."""
     tracer, scope, ranges = run.tracer, run.tracer.scope, narrowed(ranges, guards)
     truths = [guard for guard in guards if is_truth(tracer, guard)]
     guards = [guard for guard in guards if guard not in truths]
@@ -232,6 +235,10 @@ def lowered_run(
     checks = settled_checks(scope, [*scope.checks, *truths_told(scope, truths), *noted_checks(scope, guards)], told)
     if swaps:
         built = walk.rebuild([*values, *(c.condition for c in checks)], swaps)
+        values = [built[v] for v in values]
+        checks = [attrs.evolve(c, condition=built[c.condition]) for c in checks]
+    relied = relying_on(scope.sizes, guards, ranges).relied if settle else None
+    if relied and (built := settled_sizes([*values, *(c.condition for c in checks)], relied)):
         values = [built[v] for v in values]
         checks = [attrs.evolve(c, condition=built[c.condition]) for c in checks]
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]

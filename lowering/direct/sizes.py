@@ -26,7 +26,8 @@ from irkit.dims import Dim, Range
 from irkit.dims.algebra import line_of
 from irkit.dims.ranges import LEAST
 from irkit.errors import DimensionError
-from lowering.capture.guards.guards import Guard, closed
+from lowering.capture.guards.comparisons import closed, reduced
+from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
 
 RELATIONS: Mapping[str, tuple[Any, Callable[[Any, Any], bool], Any]] = {
@@ -114,6 +115,7 @@ class Questions:
 
 def as_said(condition: Any) -> Any:
     """A condition in the one way in which it is said: a name on the left, and by itself where one number is left."""
+    condition = reduced(condition)
     if not isinstance(condition, sympy.Eq) or condition.free_symbols & condition.atoms(sympy.Float):
         return closed(condition)
     sides: Any = condition.args
@@ -122,6 +124,7 @@ def as_said(condition: Any) -> Any:
         return condition
     if right.is_Symbol:
         return sympy.Eq(right, left, evaluate=False)
+    left, right = (right, left) if left.is_Integer else (left, right)
     if right.is_Integer and len(left.free_symbols) == 1 and line_of(left) is not None:
         try:
             ((symbol,), (_, number)) = left.free_symbols, dims.solve(left, int(right)) or ("", None)

@@ -21,6 +21,7 @@ from irkit.core.ir import Graph, Signature
 from irkit.dims import Range
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
+from lowering.capture.guards.comparisons import simplified
 from lowering.capture.guards.guards import Guard
 from lowering.capture.torch_export import STAND_INS
 from lowering.direct.repeats import Index
@@ -180,6 +181,7 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
     if any(guard.expr in asked.refused for guard in against):
         return found, False  # torch refuses an operator of this graph there
     alone = all(s.name in names for guard in against for s in guard.expr.free_symbols)
+    to_tell = len(point) == 1 and not any(is_equation(guard, names) for guard in against)
     try:
         there = {name: sizes[name] for name in request.hints}
         trial = Trial(found.run, point, alone)
@@ -191,10 +193,10 @@ def tried(found: Found, known: Registrations, graph: Graph, outputs: Sequence[An
         same = equal or (alike and same_numbers(graph, again, other))
     except Exception as error:
         said = error.what if isinstance(error, IrkitError) else first_line(error)
-        found = found.noting(point, f"is refused: {said}") if len(point) == 1 else found
+        found = found.noting(point, f"is refused: {said}") if to_tell else found
         return refused(found, point, error), False
     if not same:
-        if len(point) == 1:
+        if to_tell:
             found = found.noting(point, "is refused: the model computes something else then")
         return (refused(found, point, None) if not against else found), False
     took = "the graph is the same" if equal else "the model takes another way, and the results agree"
@@ -302,28 +304,6 @@ def widened(guard: Guard, or_else: Any) -> Guard:
     return attrs.evolve(guard, expr=expr, text=str(expr))
 
 
-def simplified(expr: Any) -> Any:
-    """The alternatives `n > 1` or `n == 1` and their like as one comparison of non-negative n."""
-    if not isinstance(expr, sympy.Or) or len(expr.args) != 2:
-        return expr
-    parts: Sequence[Any] = expr.args
-    equal = next((p for p in parts if isinstance(p, sympy.Eq)), None)
-    other = next((p for p in parts if p is not equal), None)
-    if equal is None or not isinstance(other, sympy.core.relational.Relational):
-        return expr
-    sides: Any = equal.args
-    symbol, number = sides
-    if not symbol.is_Symbol or other.free_symbols != {symbol} or not number.is_Integer:
-        return expr
-    if isinstance(other, sympy.Ne) and other.args == equal.args:
-        return sympy.true
-    if isinstance(other, sympy.Gt) and other.args == (symbol, number):
-        return sympy.true if number == 0 else sympy.Ge(symbol, number)
-    if isinstance(other, sympy.Ge) and other.args == (symbol, number + 1):
-        return sympy.true if number == 0 else sympy.Ge(symbol, number)
-    return expr
-
-
 def about(guard: Guard, names: set[str]) -> bool:
     """Whether a condition hangs on one of the names."""
     return any(s.name in names for s in getattr(guard.expr, "free_symbols", ()))
@@ -333,6 +313,12 @@ def is_fixing(guard: Guard) -> bool:
     """Whether a condition says that a name is a number."""
     sides: Any = guard.expr.args if isinstance(guard.expr, sympy.Eq) else ()
     return any(s.is_Symbol for s in sides) and any(s.is_Integer for s in sides)
+
+
+def is_equation(guard: Guard, names: set[str]) -> bool:
+    """Whether a condition says that a size of these names is what other sizes make it."""
+    equal = guard.expr.atoms(sympy.Eq) if guard.expr is not None else ()
+    return any(s.name not in names for each in equal for s in each.free_symbols)
 
 
 def bare(graph: Graph) -> Graph:

@@ -22,7 +22,8 @@ from irkit.contract.as_json import solved_symbol
 from irkit.core.ir import Fact, Graph, Port, Value
 from irkit.core.origins import Origin
 from irkit.core.types import DType, dims_of
-from lowering.capture.guards.guards import CONTENT, TRUTH, Guard, closed, is_truth
+from lowering.capture.guards.comparisons import closed
+from lowering.capture.guards.guards import CONTENT, TRUTH, Guard, is_truth
 from lowering.errors import LoweringError, Unsupported
 from lowering.fold.facts import is_of_range
 from lowering.fold.scope import Check, Scope, stamp_origin

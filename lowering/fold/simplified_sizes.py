@@ -1,18 +1,23 @@
 """Sizes as they read where what torch relied on holds: its guards, and the ranges of its symbols.
 
 A table of 128 positions that is sliced to `seq` of them is `min(128, seq)` long; where a guard says that `seq` is that,
-or a range that `seq` is no more, the size is `seq`. The graph refuses the sizes for which it is not.
+or a range that `seq` is no more, the size is `seq`. The graph refuses the sizes for which it is not. A run that learns
+of such guards after it has met the table has its sizes settled at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import sympy
 
 from irkit import dims
+from irkit.core.ir import Graph, Value
+from irkit.core.types import map_dims
+from irkit.core.vocabulary import PARAM, SHAPE_VECTOR
+from irkit.core.walk import post_order
 from irkit.dims import Dim, Range
 from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
@@ -77,3 +82,53 @@ class Relied:
     def expanded(gap: Any) -> Dim:
         """The canonical form of a difference, in which what is in both is gone."""
         return dims.canonical(sympy.sympify(gap))
+
+
+# ---------------------------------------------------------------------------------------------- sizes of a whole graph
+
+Settle = Callable[[Dim], Dim]
+
+
+def settled_sizes(roots: Sequence[Value], settle: Settle) -> dict[Value, Value]:
+    """Each value that the roots reach, over the sizes that `settle` gives; the same where it changes none. Parameters
+    stay as they are."""
+    known: dict[Dim, Dim] = {}
+
+    def size(dim: Dim) -> Dim:
+        if type(dim) is int:
+            return dim
+        found = known.get(dim)
+        if found is None:
+            found = known[dim] = settle(dim)
+        return found
+
+    order = post_order(roots)
+    return resized(order, size, {value: value for value in order if value.op == PARAM})
+
+
+def resized(order: Sequence[Value], size: Settle, params: Mapping[Value, Value]) -> dict[Value, Value]:
+    """`params`, and each value in order over these and over other sizes."""
+    new: dict[Value, Value] = dict(params)
+    for value in order:
+        if value in new:
+            continue
+        inputs = tuple(None if v is None else new[v] for v in value.inputs)
+        bodies = tuple(body_resized(body, size) for body in value.bodies)
+        type_, attributes = map_dims(value.type, size), value.attributes
+        if value.op == SHAPE_VECTOR:
+            attributes = (("dims", tuple(map(size, attributes[0][1]))), *attributes[1:])
+        kept = zip((*inputs, *bodies, type_), (*value.inputs, *value.bodies, value.type), strict=True)
+        if all(after is before for after, before in kept) and attributes == value.attributes:
+            new[value] = value
+        else:
+            new[value] = Value(value.op, inputs, attributes, bodies, type_, value.origin)
+    return new
+
+
+def body_resized(body: Graph, size: Settle) -> Graph:
+    """A body over other sizes, those of its parameters too; the same where none changes."""
+    params = {p: p.with_type(map_dims(p.type, size)) for p in body.params}
+    new = resized(body.order, size, {p: p if p.type == q.type else q for p, q in params.items()})
+    if all(after is before for before, after in new.items()):
+        return body
+    return attrs.evolve(body, params=tuple(new[p] for p in body.params), results=tuple(new[r] for r in body.results))

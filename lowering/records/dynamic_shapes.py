@@ -361,9 +361,11 @@ def with_names(found: Sequence[LeafStatement]) -> tuple[list[LeafStatement], tup
     plain = {name for name in names if name.isidentifier()}
     renamed: dict[str, str] = {}
     for text in dict.fromkeys(text for text in texts if isinstance(text, str) and not text.isidentifier()):
-        roots = [symbol.name for symbol in dims.symbols_of(expression(text))]
+        size = expression(text)
+        roots = [symbol.name for symbol in dims.symbols_of(size)]
         if len(roots) > 1 and plain.isdisjoint(roots):
-            renamed[text] = free_name(text, {*plain, *roots, *renamed.values()})
+            same = (name for other, name in renamed.items() if expression(other) == size)
+            renamed[text] = next(same, None) or free_name(text, {*plain, *roots, *renamed.values()})
     if not renamed:
         return list(found), ()
 

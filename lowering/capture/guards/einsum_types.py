@@ -12,7 +12,7 @@ from typing import Any
 
 import sympy
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule
 
 from lowering.capture.guards.guards import Guard, unsigned
 from lowering.records.source_lines import line_of, trace_of
@@ -26,17 +26,17 @@ def guards_of_element_types(module: GraphModule) -> Iterator[Guard]:
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target is torch.ops.aten.einsum.default:
             line = line_of(trace_of(node))
-            yield from (Guard(expr, str(expr), line) for expr in conditions(node))
+            given: Any = node.args[1]
+            operands = [each.meta["val"] for each in given]
+            for expr in conditions(str(node.args[0]), operands, node.meta["val"].dtype):
+                yield Guard(expr, str(expr), line)
 
 
-def conditions(node: Node) -> Iterator[Any]:
-    """The relations of sizes under which the node has the element type that torch recorded."""
-    given: Any = node.args[1]
-    operands: list[Any] = [each.meta["val"] for each in given]
-    recorded = node.meta["val"].dtype
+def conditions(equation: str, operands: Sequence[Any], recorded: torch.dtype) -> Iterator[Any]:
+    """Relations of sizes that hold where an einsum of tensors has the element type that was recorded."""
     if recorded.is_floating_point or recorded.is_complex or all(each.dtype is torch.int64 for each in operands):
         return
-    letters = summed(str(node.args[0]), [each.dim() for each in operands])
+    letters = summed(equation, [each.dim() for each in operands])
     sizes = [[each.shape[i] for i in axes] for each, axes in zip(operands, letters, strict=True)]
     varying = list(dict.fromkeys(s.node.expr for each in sizes for s in each if is_symbolic(s)))
     if len(varying) > MOST_SIZES:
@@ -44,7 +44,7 @@ def conditions(node: Node) -> Iterator[Any]:
         return
     for ones in itertools.product((True, False), repeat=len(varying)):
         at = dict(zip(varying, (1 if one else 2 for one in ones), strict=True))
-        if dtype_at(node, operands, letters, at) not in (None, recorded):
+        if dtype_at(equation, operands, letters, at) not in (None, recorded):
             parts: list[Any] = [
                 sympy.Ne(unsigned(expr), 1) if one else sympy.Eq(unsigned(expr), 1)
                 for expr, one in zip(varying, ones, strict=True)
@@ -72,7 +72,7 @@ def summed(equation: str, ranks: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def dtype_at(node: Node, operands: Sequence[Any], letters: Sequence[Sequence[int]], at: Any) -> torch.dtype | None:
+def dtype_at(equation: str, operands: Sequence[Any], letters: Sequence[Sequence[int]], at: Any) -> torch.dtype | None:
     """The element type that torch gives where the summed sizes are these numbers; None where torch raises. The sizes
     that the result keeps do not matter here, and are taken as 1."""
     made = [
@@ -83,6 +83,6 @@ def dtype_at(node: Node, operands: Sequence[Any], letters: Sequence[Sequence[int
         for each, axes in zip(operands, letters, strict=True)
     ]  # fmt: skip
     try:
-        return torch.einsum(str(node.args[0]), *made).dtype
+        return torch.einsum(equation, *made).dtype
     except RuntimeError:
         return None

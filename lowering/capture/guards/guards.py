@@ -24,6 +24,7 @@ from irkit import dims
 from irkit.dims import notation
 from irkit.dims.ranges import LEAST
 from irkit.dims.syntax import Conditions, Reader, tree_of
+from lowering.capture.guards.comparisons import closed
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import Leaf, Place, free_name, value_of
 from lowering.records.source_lines import line_of, trace_of
@@ -218,19 +219,6 @@ def is_truth(node: Any) -> bool:
         return False
     number = node.args[0]
     return isinstance(number, torch.fx.Node) and number.target is torch.sym_ite and number.args[1:] == (1, 0)
-
-
-def closed(expr: Any) -> Any:
-    """A comparison of an integer with a number, by <= or >= only: torch has several ways to say one thing."""
-    if not isinstance(expr, sympy.Lt | sympy.Gt | sympy.Le | sympy.Ge):
-        return expr
-    expr = expr.reversed if expr.args[0].is_number else expr
-    symbol, limit = expr.args
-    if not (symbol.is_Symbol and symbol.is_integer and limit.is_Integer):
-        return expr
-    if isinstance(expr, sympy.Lt):
-        return sympy.Le(symbol, limit - 1)
-    return sympy.Ge(symbol, limit + 1) if isinstance(expr, sympy.Gt) else expr
 
 
 def normal(expr: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+import sympy
 import torch
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
@@ -18,7 +19,9 @@ from torch.export import Dim
 from torch.utils.checkpoint import checkpoint
 
 import irkit
+from irkit import dims
 from lowering import lower
+from lowering.capture.guards.comparisons import reduced, simplified
 from lowering.errors import CaptureError, LoweringError
 from tests.tables.coverage import hop_programs as higher_order_programs
 from tests.zoo.cases import CASES
@@ -455,3 +458,61 @@ def test_direct_tells_how_many_bags_there_are_by_no_example() -> None:
     for shape in ((3, 8), (0, 4), (1, 1), (8, 3)):
         rows = torch.randint(0, 20, shape)
         torch.testing.assert_close(program(rows), bag(rows))
+
+
+def test_sizes_are_read_as_later_conditions_leave_them() -> None:
+    """A slice of one row is met before an operator asks that there is one; in bodies, too."""
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        first = torch.cond(x.sum() > 0, lambda a: a + 1, lambda a: a - 1, (x[:1],))
+        return first + x.amax(0)
+
+    program = irkit.to_onnx(model, (torch.randn(4, 3),), dynamic_shapes=({0: "n"},), capture="direct")
+    bodies = [inner for value in program.graph.order for body in value.bodies for inner in body.order]
+    assert not [value for value in (*program.graph.order, *bodies) if "min" in repr(value.type)]
+    assert program.check(3) and str(program.graph.symbols["n"]) == "[1, inf]"
+
+
+def test_what_a_reshape_fixes_is_listed_as_torch_export_lists_it() -> None:
+    def stubborn(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.reshape(4, 6) + y.reshape(5).sum()
+
+    given, said = (torch.randn(6, 4), torch.randn(5)), {"x": {0: "rows"}, "y": {0: Dim.AUTO}}
+    reports = [
+        irkit.to_onnx(stubborn, given, dynamic_shapes=said, specialization="report", capture=way).report
+        for way in ("direct", "torch.export")
+    ]
+    assert reports[0].fixed == reports[1].fixed and len(reports[0].fixed) == 2
+    with pytest.raises(CaptureError, match="dimension 0 of 'x' was to vary as 'rows', and the model works for 6 only"):
+        irkit.to_onnx(stubborn, given, dynamic_shapes=said, capture="direct")
+
+
+def test_a_strided_row_may_be_missing_with_those_that_it_is_added_to() -> None:
+    program = irkit.to_onnx(
+        lambda x, y: x + y[::2], (torch.randn(3, 4), torch.randn(5, 4)), dynamic_shapes=({0: "n"}, {0: "m"}),
+        capture="direct",
+    )  # fmt: skip
+    assert [text for text, _ in program.report.guards] == ["(m == 1) or (n == (m + 1) // 2)"]
+    assert program(torch.randn(0, 4), torch.randn(0, 4)).shape == (0, 4)
+
+
+def test_the_element_type_of_an_einsum_is_that_of_the_example() -> None:
+    given = torch.arange(12, dtype=torch.int32).reshape(3, 4)
+    program = irkit.to_onnx(
+        lambda x, y: torch.einsum("ij,k->ik", x, y[0]), (given, given), dynamic_shapes=({1: "n"}, {}), capture="direct"
+    )
+    assert [text for text, _ in program.report.guards] == ["n != 1"] and program.check(2)
+
+
+SIZE = dims.symbol("n")
+ALTERNATIVES: list[tuple[list[Any], Any]] = [
+    ([sympy.Eq(SIZE, 0), sympy.Eq(SIZE, 1), reduced(sympy.Ge(2 * SIZE, 4))], sympy.true),
+    ([sympy.Eq(SIZE, 1), sympy.Gt(SIZE, 1)], sympy.Ge(SIZE, 1)),
+    ([sympy.Eq(SIZE, 0), sympy.Ge(SIZE, 3)], sympy.Or(sympy.Eq(SIZE, 0), sympy.Ge(SIZE, 3))),
+    ([sympy.Eq(SIZE, 0), sympy.Ne(SIZE, 0)], sympy.true),
+]
+
+
+@pytest.mark.parametrize(("parts", "simple"), ALTERNATIVES, ids=str)
+def test_alternatives_are_said_as_one_comparison_where_they_are(parts: list[Any], simple: Any) -> None:
+    assert simplified(sympy.Or(*parts)) == simple

@@ -107,11 +107,11 @@ CASES: list[tuple[Callable[..., Any], str, list[tuple[Any, Any]], list[tuple[Any
     (at_least_four, "u0 <= 99", [(ints([2, 97]), FOUR)], [(ints([50, 50]), FOUR)]),
     (not_negative, "u0 >= 0", [(ints([2, -2]), FOUR)], [(ints([-2, 1]), FOUR)]),
     (two_numbers, "u0 > u1", [(ints([2, 3]), FOUR)], [(ints([3, 0]), FOUR)]),
-    (two_numbers, "2*u0 < 10*b", [(ints([9, 10]), FOUR)], [(ints([10, 10]), FOUR)]),
+    (two_numbers, "u0 < 5*b", [(ints([9, 10]), FOUR)], [(ints([10, 10]), FOUR)]),
     (three_places, "u0 >= 3", [(ints([0, 1, 1, 1]), FOUR)], [(ints([0, 0, 1, 1]), FOUR)]),
     (a_float, "2.0*zuf0 > 0.5", [(FOUR, FOUR), (FOUR * 0.3, FOUR)], [(FOUR * 0.25, FOUR)]),
     (content, "x must be positive", [(FOUR, FOUR)], [(FOUR - 1, FOUR)]),
-    (truth, "u0 != 0", [(FOUR, FOUR)], [(FOUR - 1, FOUR)]),
+    (truth, "a truth value", [(FOUR, FOUR)], [(FOUR - 1, FOUR)]),
     (in_a_branch, "x must be positive", [(FOUR, FOUR), (-FOUR, -FOUR)], [(-FOUR, FOUR)]),
     (number_in_a_branch, "u1 >= 5", [(ints([2, 3]), FOUR), (ints([1, 5]), FOUR)], [(ints([3, 3]), FOUR)]),
     (in_a_loop, "below 100", [(ints(0), FOUR), (ints(3), FOUR * 200)], [(ints(0), FOUR * 60)]),
@@ -153,7 +153,7 @@ def test_files_have_the_outputs_of_the_model_unless_checks_are_asked_for(tmp_pat
     for numbers, expected in (([2, 3], [True, True]), ([3, 0], [True, False]), ([10, 10], [False, True])):
         found = session.run([c["output"] for c in contract["checks"]], {"x": np.array(numbers), "y": np.ones(4, "f4")})
         told = {c["text"]: bool(f) for c, f in zip(contract["checks"], found, strict=True)}
-        assert [told["2*u0 < 10*b"], told["u0 > u1"]] == expected
+        assert [told["u0 < 5*b"], told["u0 > u1"]] == expected
 
 
 def test_what_results_and_inputs_tell_needs_no_output() -> None:
@@ -231,7 +231,7 @@ def test_a_number_that_a_loop_carries_is_checked_in_every_round() -> None:
         return while_loop(lambda i, x: i < 3, step, (0, x))
 
     assert irkit.to_onnx(limited, (FOUR, 3))(FOUR, 3)[1].tolist() == [8, 8, 8, 8]
-    with pytest.raises(irkit.ContractError, match="in every round: u1 <= 1"):
+    with pytest.raises(irkit.ContractError, match="in every round: u2 <= 1"):
         irkit.to_onnx(limited, (FOUR, 2))(FOUR, 2)
 
 
@@ -284,5 +284,5 @@ def test_the_condition_of_a_loop_is_checked_with_the_numbers_after_a_round() -> 
         return while_loop(more, step, (0, x))
 
     program = irkit.to_onnx(limited, (FOUR,))
-    with pytest.raises(irkit.ContractError, match="in every round: u1 <= 2"):
+    with pytest.raises(irkit.ContractError, match="in every round: u2 <= 2"):
         program(FOUR)

@@ -157,7 +157,7 @@ def test_an_image_without_places_is_refused() -> None:
     given = torch.randn(2, 3, 5, 6), torch.randn(2, 4, 4, 2)
     program = irkit.to_onnx(sampled, given, dynamic_shapes=({0: "b", 2: "h", 3: "w"}, {0: "b"}))
     assert [text for text, _ in program.report.guards] == ["h >= 1", "w >= 1"]
-    with pytest.raises(irkit.ContractError, match="the condition w >= 1"):
+    with pytest.raises(irkit.ContractError, match="dimension w is 0"):
         program(given[0][..., :0], given[1])
     assert program(given[0][:0], given[1][:0]).shape == (0, 3, 4, 4)
     x, grid = param(tensor("f32", 1, 2, "h", 4)), param(tensor("f32", 1, 3, 3, 2))

@@ -1,0 +1,56 @@
+"""Conditions on sizes in the one way in which they are said, however torch or a model puts them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import sympy
+
+
+def closed(expr: Any) -> Any:
+    """A comparison of an integer with a number, by <= or >= only: torch has several ways to say one thing."""
+    if not isinstance(expr, sympy.Lt | sympy.Gt | sympy.Le | sympy.Ge):
+        return expr
+    expr = expr.reversed if expr.args[0].is_number else expr
+    symbol, limit = expr.args
+    if not (symbol.is_Symbol and symbol.is_integer and limit.is_Integer):
+        return expr
+    if isinstance(expr, sympy.Lt):
+        return sympy.Le(symbol, limit - 1)
+    return sympy.Ge(symbol, limit + 1) if isinstance(expr, sympy.Gt) else expr
+
+
+def reduced(expr: Any) -> Any:
+    """A comparison of integers without a factor that is in all of its terms."""
+    if not isinstance(expr, sympy.core.relational.Relational) or not all(s.is_integer for s in expr.free_symbols):
+        return expr
+    sides: Any = expr.args
+    terms = [[term.as_coeff_Mul() for term in sympy.Add.make_args(side)] for side in sides]
+    factors = [factor for side in terms for factor, _ in side if factor != 0]
+    common = math.gcd(*map(int, factors)) if factors and all(f.is_Integer for f in factors) else 1
+    if common < 2:
+        return expr
+    return expr.func(*(sympy.Add(*(factor / common * rest for factor, rest in side)) for side in terms))
+
+
+def simplified(expr: Any) -> Any:
+    """The alternatives `n == 1` or `n >= 2` and their like as one comparison of non-negative n."""
+    if not isinstance(expr, sympy.Or):
+        return expr
+    parts: list[Any] = [closed(part) for part in expr.args]
+    symbol: Any = parts[0].args[0]
+    others: list[Any] = [part for part in parts if not isinstance(part, sympy.Eq)]
+    if not symbol.is_Symbol or len(others) != 1 or any(p.args[0] != symbol or not p.args[1].is_Integer for p in parts):
+        return expr
+    other: Any = others[0]
+    equal = {int(p.args[1]) for p in parts if p is not other}
+    limit = int(other.args[1])
+    if isinstance(other, sympy.Ne):
+        return sympy.true if limit in equal else expr
+    if not isinstance(other, sympy.Ge):
+        return expr
+    while limit - 1 in equal:
+        limit -= 1
+    left: list[Any] = [sympy.Eq(symbol, size) for size in sorted(equal) if size < limit]
+    return sympy.true if limit <= 0 else sympy.Or(*left, sympy.Ge(symbol, limit))
