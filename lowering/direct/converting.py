@@ -23,6 +23,7 @@ from lowering.fold.arguments import call_arguments
 from lowering.fold.asserted_operands import ARANGE
 from lowering.fold.complex_registry import complex_entry
 from lowering.fold.decompose import decomposition_of
+from lowering.fold.lower import with_domain
 from lowering.fold.registry import Entry, Registry, operator_of
 from lowering.fold.scope import bind_symbols, without_elements
 from lowering.records.types import DTYPES
@@ -162,6 +163,7 @@ def converted(
     """What the converter of an operator makes of its arguments; where there is none, what its decomposition does."""
     target = operator_of(func)
     registry = tracer.options.registry
+    tracer.domains = with_domain(tracer.domains, func, named)
     expected = expected_of(tracer, func, args, kwargs, twins)
     several = (*args, *kwargs.values())
     shown = twins if isinstance(twins, list) else [twins]

@@ -50,6 +50,7 @@ def directly(
         request = request_of(module, name_of(model), args, kwargs, options)
         with explaining(request):
             found = traced(request, known, options.widen)
+        refuse_what_is_empty(request)
         fixed = fixed_names(request, found)
         bound = {name: each for name, each in fixed.items() if specialization == "error" or name not in request.free}
         if bound and specialization != "report":
@@ -84,8 +85,22 @@ def explaining(request: Request) -> Iterator[None]:
         if own is None:
             what = f"direct capture of {request.name} fails with {type(error).__name__}: {first_line(error)}"
             raise LoweringError(what, source=line, hint="use capture='torch.export'") from error
-        what = f"{request.name} raises {type(own).__name__}: {first_line(own)}"
-        raise CaptureError(what, source=line, hint="the model must run on the example arguments") from own
+        raise raised_error(request, own, line) from own
+
+
+def raised_error(request: Request, own: Exception, line: str = "") -> CaptureError:
+    """The error for a model that itself raises for the example."""
+    what = f"{request.name} raises {type(own).__name__}: {first_line(own)}"
+    return CaptureError(what, source=line, hint="the model must run on the example arguments")
+
+
+def refuse_what_is_empty(request: Request) -> None:
+    """Raises CaptureError where the model raises for an example in which there is nothing: kernels refuse that, which
+    traced tensors have none of."""
+    if any(isinstance(leaf.value, torch.Tensor) and not leaf.value.numel() for leaf in request.leaves):
+        own = eager_error(request)
+        if own is not None:
+            raise raised_error(request, own, line_of_error(own)) from own
 
 
 def eager_error(request: Request) -> Exception | None:

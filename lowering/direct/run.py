@@ -244,7 +244,8 @@ def lowered_run(
     complex_results = [port.name for port, value in zip(ports, values, strict=True) if is_complex(value)]
     values = [stamp_origin(scope, to_real(v), Origin(target="complex")) if is_complex(v) else v for v in values]
     facts = as_facts(facts_of(found, scope.sizes, guards), checks)
-    metadata = metadata_of(found, [*run.inputs.complex_names, *complex_results])
+    complex_state = [name for name, first in state.items() if first.is_complex()]
+    metadata = metadata_of(found, [*run.inputs.complex_names, *complex_state, *complex_results], tracer.domains)
     signature = Signature(tuple(port for port, _ in params), tuple(ports), facts, metadata)
     graph = Graph(tuple(value for _, value in params), tuple(values), signature=signature, name=found.name)
     present = {s.name for s in symbols_in(graph)} | {port.binds for port, _ in params if port.binds}
@@ -359,11 +360,19 @@ def written_state(
     for memory, source in tracer.memories.values():
         if memory.version:
             first = memory.first
-            swaps[first] = param(first.type)
-            params.append((Port(memory.name, "state"), swaps[first]))
+            given = param(boundary_type(first.type) if isinstance(first.type, Tensor) else first.type)
+            swaps |= swaps_of_parts(first, given) if is_complex(first) else {first: given}
+            params.append((Port(memory.name, "state"), given))
             state[memory.name] = source.detach().clone()
             found.append((memory.name, memory.content))
     for given in run.inputs.given:
         if isinstance(given, Traced) and given.handle.memory.version:
             found.append((given.handle.memory.name, given.handle.memory.content))
     return found, state, swaps
+
+
+def swaps_of_parts(first: Value, given: Value) -> dict[Value, Value]:
+    """What stands for a complex constant and its two parts where a parameter gives it as pairs of real numbers."""
+    where = Origin(target="complex")
+    made = [part.with_origin(where) for part in parts(from_real(given))]
+    return {first: pair(*made).with_origin(where), **dict(zip(parts(first), made, strict=True))}

@@ -118,8 +118,7 @@ def as_said(condition: Any) -> Any:
     condition = reduced(condition)
     if not isinstance(condition, sympy.Eq) or condition.free_symbols & condition.atoms(sympy.Float):
         return closed(condition)
-    sides: Any = condition.args
-    left, right = sides
+    left, right = tuple[Any, Any](condition.args)
     if left.is_Symbol or not all(s.is_integer for s in condition.free_symbols):
         return condition
     if right.is_Symbol:

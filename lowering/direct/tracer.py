@@ -95,7 +95,8 @@ class Tracer:
     time, which `missed` counts.
     `unproven` says that some operator was not run at the smallest sizes, `unexplained` has the operators that fixed
     names in a way that was not understood. `found` has the symbols of how many places of a tensor are not 0, `counted`
-    is the tensor whose places the operator at hand counts; `wholes` has the symbols of numbers that were rounded,
+    is the tensor whose places the operator at hand counts; `domains` has the versions of domains that the model names,
+    `wholes` has the symbols of numbers that were rounded,
     `truths` those of truth values.
     `present` says that inputs have numbers, which tensors on the meta device do not.
     """
@@ -112,6 +113,7 @@ class Tracer:
     counted: Value | None = None
     found: dict[Value | None, Any] = attrs.field(factory=dict)
     truths: set[Any] = attrs.field(factory=set)
+    domains: dict[str, int] = attrs.field(factory=dict)
     wholes: dict[Any, Any] = attrs.field(factory=dict)
     own: dict[Any, bool] = attrs.field(factory=dict)
     lines: dict[Any, str] = attrs.field(factory=dict)

@@ -179,10 +179,13 @@ def number_asked(node: Node) -> str:
     return next((expr.name for expr in exprs if expr.is_Symbol), "")
 
 
-def metadata_of(captured: Captured, complex_names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """What the model file says of where it came from, and which inputs and outputs are complex."""
+def metadata_of(
+    captured: Captured, complex_names: Sequence[str], domains: Mapping[str, int] | None = None
+) -> tuple[tuple[str, str], ...]:
+    """What the model file says of where it came from, and which inputs and outputs are complex; with the versions of
+    `domains`, or those that the FX graph names."""
     found = (("irkit.capture", captured.how), ("irkit.torch", torch.__version__))
-    domains = domains_of(captured)
+    domains = domains_of(captured) if domains is None else domains
     found += ((DOMAINS_KEY, json.dumps(domains)),) if domains else ()
     return (*found, (COMPLEX_KEY, json.dumps(complex_names))) if complex_names else found
 
@@ -191,10 +194,17 @@ def domains_of(captured: Captured) -> dict[str, int]:
     """The versions of domains that the program itself names, by `torch.onnx.ops.symbolic` and its like."""
     found: dict[str, int] = {}
     for node in nodes_reached(captured.graph_module):
-        if getattr(node.target, "namespace", "") == "onnx_symbolic":
-            domain, version = (node.kwargs.get(key) for key in ("domain", "version"))
-            if isinstance(domain, str) and isinstance(version, int) and domain and version > found.get(domain, 1):
-                found[domain] = version
+        found = with_domain(found, node.target, node.kwargs)
+    return found
+
+
+def with_domain(found: dict[str, int], target: Any, given: Mapping[str, Any]) -> dict[str, int]:
+    """The versions of domains with that which a call of an operator names, where it does and is newer."""
+    if getattr(target, "namespace", "") != "onnx_symbolic":
+        return found
+    domain, version = (given.get(key) for key in ("domain", "version"))
+    if isinstance(domain, str) and isinstance(version, int) and domain and version > found.get(domain, 1):
+        return {**found, domain: version}
     return found
 
 

@@ -1,9 +1,9 @@
 """The sizes at which ONNX Runtime computes what the graph says: conditions that go into the contract.
 
-Three of its kernels leave some out. Attention refuses a batch, queries or keys of which there are none, GridSample an
-image without places. A sum over an axis that is not the last one adds row by row in float32, and stands still at 2**24,
-which 1 more does not change. To write these in other words takes time at every size, so a graph whose sizes do not rule
-this out says it instead.
+Four kinds of its kernels leave some out. Attention refuses a batch, queries or keys of which there are none, GridSample
+an image without places, pooling one without channels or places. A sum over an axis that is not the last one adds row by
+row in float32, and stands still at 2**24, which 1 more does not change. To write these in other words takes time at
+every size, so a graph whose sizes do not rule this out says it instead.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ ATTENTION = frozenset((
 GRID_SAMPLE = "GridSample"
 """The operator that wants places in an image."""
 
+POOLS = frozenset(("AveragePool", "MaxPool", "LpPool", "GlobalAveragePool", "GlobalMaxPool"))
+"""The operators that want channels and places, if not images."""
+
 SUMS = frozenset((
     "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp",
 ))  # fmt: skip
@@ -67,8 +70,9 @@ def conditions(graph: Graph, on_cpu: bool) -> Iterator[Fact]:
         if value.op in ATTENTION:
             for size in sizes_of_attention(value):
                 wanted.setdefault(size, value.origin.source)
-        elif value.op == GRID_SAMPLE:
-            for size in value.inputs[0].shape[2:] if value.inputs[0] is not None else ():
+        elif value.op == GRID_SAMPLE or value.op in POOLS:
+            first = 2 if value.op == GRID_SAMPLE else 1
+            for size in value.inputs[0].shape[first:] if value.inputs[0] is not None else ():
                 wanted.setdefault(size, value.origin.source)
         elif on_cpu and (value.op in SUMS or value.op == "CumSum"):
             count = added(value)
