@@ -162,6 +162,7 @@ def reshaped(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     plain = operator_of(func)
     if type(target) is not Traced:
         raise LoweringError(f"{func} gives a tensor of the model other dimensions", hint="use capture='torch.export'")
+    tracer.effects["write"] += 1
     shown = call(tracer, plain, args, kwargs)
     target.handle = shown.handle
     as_shown(target, shown)
@@ -329,7 +330,8 @@ def record(
     """Keeps what an operator gave under conditions, for trials."""
     if tracer.before is None:
         random = torch.Tag.nondeterministic_seeded in met.func.tags
-        tracer.record.outcomes.append((met, Outcome(values, results, conditions, name, random)))
+        kept = Met(met.func, (), (), met.plain, None)  # which keeps no tensor alive
+        tracer.record.outcomes.append((kept, Outcome(values, results, conditions, name, random)))
 
 
 def converted_again(

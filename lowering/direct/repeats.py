@@ -20,7 +20,7 @@ from irkit import dims
 from irkit.core import walk
 from irkit.core.blobs import Blob
 from irkit.core.ir import Value
-from irkit.core.types import Tensor, Type
+from irkit.core.types import Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
 from irkit.rewriting.numbering import is_random
 
@@ -269,7 +269,7 @@ class Index:
 
     def key(self, value: Value, inputs: Sequence[Value | None]) -> Any:
         """Equal for nodes that compute the same of the same operands at the point; None where that is not known."""
-        if value.op == PARAM or value.bodies or is_random(value) or not isinstance(value.type, Tensor):
+        if value.op == PARAM or value.bodies or is_random(value) or not isinstance(value.type, Tensor | Tuple):
             return None
         if value.op == CONSTANT:
             blob = value.blob
@@ -286,6 +286,8 @@ class Index:
         """Something with the numbers of the point in its sizes."""
         if isinstance(given, Tensor):
             return (given.dtype, self.at(given.shape))
+        if isinstance(given, Tuple):
+            return self.at(given.items)
         if not self.point:
             return given
         if isinstance(given, tuple):

@@ -80,29 +80,12 @@ class Met:
         """What torch gives on the meta device for these sizes of the names, and 0 for a dimension that is `nothing`;
         of what is empty on the CPU, where only the operator's kernel refuses that. It is asked once for equal numbers,
         also by trials. Raises Refused."""
-        tracer, name = self.tracer, self.func._schema.name
-
-        def sized(each: Any) -> Any:
-            if isinstance(each, torch.Tensor):
-                handle = tracer.handle(each)
-                shape = [
-                    0 if d is nothing else sizes[d] if d in sizes else number(d, sizes) for d in handle.value.shape
-                ]
-                on = "cpu" if 0 in shape and asks_in_its_kernel(name) else "meta"
-                return Meta(tuple(shape), order_of(handle.twin), handle.twin.dtype, on)
-            if isinstance(each, torch.SymInt):
-                return plain_number(each.node.expr, sizes) if isinstance(each.node, SizeNode) else int(each)
-            if isinstance(each, torch.SymFloat | torch.SymBool):
-                return each.node.hint
-            if isinstance(each, list | tuple):
-                return type(each)(map(sized, each))
-            return META if isinstance(each, torch.device) else each
-
+        tracer = self.tracer
         try:
-            given = {name: sized(each) for name, each in self.kwargs.items() if name != "pin_memory"}
+            given = {n: self.sized(each, sizes, nothing) for n, each in self.kwargs.items() if n != "pin_memory"}
             if self.device and all(a.name != "device" for a in self.func._schema.arguments[: len(self.args)]):
                 given["device"] = META
-            args = [*map(sized, self.args)]
+            args = [self.sized(each, sizes, nothing) for each in self.args]
         except DimensionError:
             raise Refused from None
         if any(isinstance(each, Meta) and each.on == "cpu" for each in pytree.tree_leaves((args, given))):
@@ -111,8 +94,24 @@ class Met:
         if key not in tracer.told:
             tracer.told[key] = self.carried_out(args, given)
         if isinstance(tracer.told[key], Refused):
-            raise tracer.told[key]
+            raise Refused(*tracer.told[key].args)  # anew: one that was raised holds on to all that ran then
         return tracer.told[key]
+
+    def sized(self, each: Any, sizes: Sizes, nothing: Any) -> Any:
+        """An argument for these sizes of the names, and 0 for a dimension that is `nothing`."""
+        tracer = self.tracer
+        if isinstance(each, torch.Tensor):
+            handle = tracer.handle(each)
+            shape = [0 if d is nothing else sizes[d] if d in sizes else number(d, sizes) for d in handle.value.shape]
+            on = "cpu" if 0 in shape and asks_in_its_kernel(self.func._schema.name) else "meta"
+            return Meta(tuple(shape), order_of(handle.twin), handle.twin.dtype, on)
+        if isinstance(each, torch.SymInt):
+            return plain_number(each.node.expr, sizes) if isinstance(each.node, SizeNode) else int(each)
+        if isinstance(each, torch.SymFloat | torch.SymBool):
+            return each.node.hint
+        if isinstance(each, list | tuple):
+            return type(each)(self.sized(one, sizes, nothing) for one in each)
+        return META if isinstance(each, torch.device) else each
 
     def carried_out(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What torch gives for arguments on the meta device; a Refused where it raises."""

@@ -30,6 +30,7 @@ from lowering.capture.inputs.calls import unchanged
 from lowering.capture.inputs.training import training_state_kept
 from lowering.capture.patches.table import Occasion, patched
 from lowering.capture.torch_export import Attempt
+from lowering.direct.equal_modules import likes_of, reusing
 from lowering.direct.modes import meeting
 from lowering.direct.modules import running
 from lowering.direct.request import Request
@@ -100,8 +101,12 @@ def run(
     the model raises, and LoweringError for what direct capture does not meet.
     """
     state: frozenset[int] = frozenset()
+    likes = likes_of(request.module) if trial is None else trial.before.tracer.likes
     while True:
-        found = run_once(request, sizes, known, state, keep_sizes, at_once, trial)
+        found = run_once(request, sizes, known, state, keep_sizes, at_once, trial, likes)
+        if found.tracer.unequal:
+            likes = {}
+            continue
         overlooked = found.tracer.overlooked() - state
         if not overlooked:
             return found
@@ -110,15 +115,15 @@ def run(
 
 def run_once(
     request: Request, sizes: Mapping[str, int], known: Registrations, state: frozenset[int], keep_sizes: bool,
-    at_once: bool, trial: Trial | None,
+    at_once: bool, trial: Trial | None, likes: Mapping[int, int],
 ) -> Run:  # fmt: skip
-    """One run, in which the memories in `state` are known to be written."""
+    """One run, in which the memories in `state` are known to be written, and modules are `likes` of one another."""
     module = request.module
     names = {id(t): n for n, t in (*module.named_buffers(), *module.named_parameters())}
     tracer = Tracer(request.options, names)
     at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
     tracer.begin(sizes, {**request.ranges, **at})
-    tracer.carried = state
+    tracer.carried, tracer.likes = state, likes
     tracer.asked.keeps, tracer.asked.at_once = keep_sizes, at_once
     if trial is not None:
         tracer.before, tracer.point = trial.before.tracer.record, trial.point if trial.apart else None
@@ -135,6 +140,7 @@ def run_once(
         blocks.enter_context(torch.no_grad())
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(running(tracer, module))
+        blocks.enter_context(reusing(tracer, module))
         blocks.enter_context(meeting(tracer))
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+import weakref
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -92,7 +93,9 @@ class Tracer:
     sizes in a way that no type rule tells. `met` has what is known of operators by what they are called with, `record`
     what this run has met. In a trial `before` is what the run before it has met, `index` its values as they are at the
     trial's sizes, `point` these sizes, if they have no say on other names and the trial has met little for the first
-    time, which `missed` counts.
+    time, which `missed` counts. `alive` has weak references to the tensors that were made, `effects` counts what
+    operators do beside making values, `likes` has the numbers of modules that are equal but for
+    their weights, `unequal` says that some were not.
     `unproven` says that some operator was not run at the smallest sizes, `unexplained` has the operators that fixed
     names in a way that was not understood. `found` has the symbols of how many places of a tensor are not 0, `counted`
     is the tensor whose places the operator at hand counts; `domains` has the versions of domains that the model names,
@@ -140,6 +143,10 @@ class Tracer:
     again: Counter[Any] = attrs.field(factory=Counter)
     answers: dict[Any, bool] = attrs.field(factory=dict)
     missed: int = 0
+    alive: list[Any] = attrs.field(factory=list)
+    effects: Counter[str] = attrs.field(factory=Counter)
+    likes: Mapping[int, int] = {}
+    unequal: bool = False
     examples: Examples = attrs.field(init=False)
     functions: Any = None
     above: Any = None
@@ -284,6 +291,7 @@ class Tracer:
 
     def write(self, handle: Handle, new: Value) -> None:
         """Puts a new content of the same type where a tensor lives."""
+        self.effects["write"] += 1
         memory = handle.memory
         for settle in memory.doubtful:
             settle()
@@ -317,11 +325,12 @@ class Tracer:
     def shown(self, handle: Handle) -> Traced:
         """A handle as torch sees it."""
         sizes = [size_of(self.asked, d) for d in handle.value.shape]
-        if all(type(size) is int for size in sizes):
-            return Traced(self, handle, sizes, None)
-        memory = handle.memory
-        room = RoomNode(self.asked, lambda: memory.content.shape, handle.twin.element_size())
-        return Traced(self, handle, sizes, torch.SymInt(room))
+        memory, room = handle.memory, None
+        if any(type(size) is not int for size in sizes):
+            room = torch.SymInt(RoomNode(self.asked, lambda: memory.content.shape, handle.twin.element_size()))
+        made = Traced(self, handle, sizes, room)
+        self.alive.append(weakref.ref(made))
+        return made
 
     # ------------------------------------------------------------------------------------------ values
 
@@ -405,10 +414,12 @@ class Tracer:
 
     def example(self, value: Value) -> Any:
         """What a value holds for the example, as an array."""
+        self.effects["content"] += 1
         return self.examples.of(value)
 
     def is_constant(self, value: Value) -> bool:
         """Whether a value hangs on no input, no size, no random number, and nothing that is known to be written."""
+        self.effects["content"] += 1
         answer = not reaches_parameter(value, self.constants)
         if answer:
             self.fixed.append(value)

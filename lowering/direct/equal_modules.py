@@ -1,0 +1,534 @@
+"""Modules that are equal but for their weights: the first is traced, the others are made of its values.
+
+Where a module is called as one before it of the same class, structure and attributes was, with arguments of equal types
+and layouts, torch would meet the same operators. So what the first call computed is taken over, with the weights and
+arguments of the second in place of the first's. That is right only where a call does nothing but compute its results,
+which is looked at as the first one runs: it draws no random numbers, asks nothing of data, writes nothing, keeps no
+tensor, changes no attribute, and reads none in which the two modules differ. Anything else is traced as it comes.
+
+What a model looks up by the identity of a module would not be noticed so. Therefore the last module of each kind is
+traced all the same, and where that gives something else than was taken over, the whole run is made anew without this.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false
+from torch.autograd import forward_ad
+
+from irkit import dims
+from irkit.core import walk
+from irkit.core.ir import Value
+from irkit.core.origins import Origin
+from irkit.core.types import Tensor
+from irkit.core.vocabulary import CONSTANT, PARAM
+from irkit.rewriting.numbering import is_random
+from lowering.direct.repeats import PLAIN, SIZES, SMALL, Index, recognized
+from lowering.direct.tensors import Handle, Memory, Traced
+from lowering.direct.tracer import Tracer
+
+INTERNAL = frozenset(torch.nn.Module().__dict__)
+SIMPLE = (bool, int, float, complex, str, bytes, type(None), *PLAIN)
+TRIES = 3
+"""How many calls with equal arguments are looked at before others like them are traced as they come."""
+
+
+class Unmatched(Exception):
+    """A call that is not compared with others."""
+
+
+@attrs.frozen(eq=False)
+class Fresh:
+    """A result of a call: a tensor of memory of its own."""
+
+    twin: torch.Tensor
+    value: Value
+    name: str
+
+
+@attrs.frozen(eq=False)
+class Given:
+    """A result of a call: its argument number `index`."""
+
+    index: int
+
+
+@attrs.frozen(eq=False)
+class Called:
+    """What a call of a module gave, of which tensors, with which weights; `state` is that of its attributes, `read`
+    those of them that it read among the ones that differ; `counts` are the names taken before it and by it."""
+
+    module: torch.nn.Module
+    path: str
+    inputs: tuple[Value, ...]
+    results: Any
+    weights: Mapping[Value, int]
+    state: tuple[Any, ...]
+    read: frozenset[tuple[int, str]]
+    before: Mapping[str, int]
+    counts: Mapping[str, int]
+    operators: int
+    decomposed: Mapping[str, int]
+
+
+@attrs.define(eq=False)
+class Calls:
+    """The calls that were met in a run, by what they are called with; and the attributes that were read so far of those
+    in which equal modules differ."""
+
+    tracer: Tracer
+    likes: Mapping[int, int]
+    paths: Mapping[int, str]
+    hooks: Mapping[int, Sequence[Mapping[Any, Any]]]
+    last: frozenset[int] = frozenset()
+    watched: set[tuple[type, str]] = attrs.field(factory=set)
+    known: dict[Any, list[Called | None]] = attrs.field(factory=dict)
+    reads: list[tuple[int, str]] = attrs.field(factory=list)
+
+    def called(self, module: torch.nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """What a module gives."""
+        if self.tracer.frames or any(self.hooks[id(module)]):
+            return forward(*args, **kwargs)
+        tensors: list[Traced] = []
+        with unmet():
+            try:
+                key = (self.likes[id(module)], surroundings(), self.key((args, kwargs), tensors))
+            except Unmatched:
+                key = None
+            tries = self.known.setdefault(key, []) if key is not None else []
+            likely = (each for each in tries if each is not None and self.is_like(each, module))
+            found = next((made for each in likely if (made := self.again(each, module, tensors))), None)
+            if found is not None and id(module) not in self.last:
+                return self.taken(found, module, tensors)
+        if found is None and key is not None and len(tries) < TRIES:
+            return self.traced(module, forward, args, kwargs, tensors, tries)
+        returned = forward(*args, **kwargs)
+        if found is not None:
+            with unmet():
+                self.compare(found, returned)
+        return returned
+
+    def key(self, given: Any, tensors: list[Traced]) -> Any:
+        """Equal for arguments of equal types and layouts, whose tensors are gathered. Raises Unmatched."""
+        kind = type(given)
+        if kind is Traced:
+            handle = self.tracer.handle(given)
+            twin, value = handle.twin, self.tracer.read(handle)
+            if twin.is_complex() or twin.is_neg() or given.requires_grad or not isinstance(value.type, Tensor):
+                raise Unmatched
+            same = next((i for i, each in enumerate(tensors) if each is given), -1)
+            tensors.append(given)
+            fixed = id(value) if value.op == CONSTANT else None
+            return (kind, value.type, twin.dtype, twin.stride(), twin.storage_offset(), same, fixed)
+        if kind is tuple or kind is list:
+            return (kind, *[self.key(each, tensors) for each in given])
+        if kind is dict:
+            return (kind, *[(name, self.key(each, tensors)) for name, each in given.items()])
+        if kind is float or kind is complex:
+            return (kind, repr(given))
+        if isinstance(given, SIMPLE):
+            return (kind, given)
+        if kind in SIZES:
+            return (kind, given.node.expr)
+        raise Unmatched
+
+    def is_like(self, other: Called, module: torch.nn.Module) -> bool:
+        """Whether a module has the attributes of one that was called, as far as that read them."""
+        for one, a, b in zip(other.module.modules(), other.state, state_of(module), strict=True):
+            if a.keys() != b.keys():
+                return False
+            for name in a:
+                unread = (type(one), name) in self.watched and (id(one), name) not in other.read
+                if not unread and a[name] != b[name]:
+                    return False
+        return True
+
+    # ------------------------------------------------------------------------------------------ the first call
+
+    def traced(
+        self, module: torch.nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any, given: list[Traced],
+        tries: list[Called | None],
+    ) -> Any:  # fmt: skip
+        """What a module gives where it runs, kept for others like it if it does nothing but compute that."""
+        tracer = self.tracer
+        inputs = tuple(tracer.read(tracer.handle(each)) for each in given)
+        state, effects, start = state_of(module), effects_of(tracer), len(self.reads)
+        before, calls, decomposed = Counter(tracer.counts), tracer.calls, Counter(tracer.scope.decomposed)
+        first = len(tracer.alive)
+        returned = forward(*args, **kwargs)
+        if effects != effects_of(tracer) or not same_state(state, state_of(module)):
+            tries.append(None)
+            return returned
+        with unmet():
+            outputs: list[Traced] = []
+            try:
+                results = self.results(returned, given, outputs)
+            except Unmatched:
+                tries.append(None)
+                return returned
+            alive = {id(made) for each in tracer.alive[first:] if (made := each()) is not None}
+            kept = Called(
+                module, self.paths[id(module)], inputs, results, {}, state, frozenset(self.reads[start:]), before,
+                tracer.counts - before, tracer.calls - calls, Counter(tracer.scope.decomposed) - decomposed,
+            )  # fmt: skip
+            tries.append(self.closed(kept) if alive == {id(each) for each in outputs} else None)
+        return returned
+
+    def results(self, returned: Any, given: Sequence[Traced], outputs: list[Traced]) -> Any:
+        """What a call returns, to be made again. Raises Unmatched."""
+        kind = type(returned)
+        if kind is Traced:
+            index = next((i for i, each in enumerate(given) if each is returned), None)
+            if index is not None:
+                return Given(index)
+            handle, taken = returned.handle, {each.handle.key for each in (*given, *outputs)}
+            memory = handle.memory
+            busy = memory.version or memory.name or memory.torn or memory.doubtful or memory.linked or memory.stale
+            part = bool(handle.lenses) and not self.is_whole(handle)
+            if busy or part or returned.requires_grad or handle.key in taken or handle.twin.is_complex():
+                raise Unmatched
+            outputs.append(returned)
+            return Fresh(handle.twin, self.tracer.read(handle), handle.name)
+        if kind is tuple or kind is list:
+            return kind([self.results(each, given, outputs) for each in returned])
+        if kind is dict:
+            return {name: self.results(each, given, outputs) for name, each in returned.items()}
+        if isinstance(returned, SIMPLE) or kind in SIZES:
+            return returned
+        raise Unmatched
+
+    def is_whole(self, handle: Handle) -> bool:
+        """Whether a view has all elements of its memory, in an order of its axes that its sizes tell."""
+        twin, shape = handle.twin, handle.value.shape
+        whole = dims.same(dims.product(shape), dims.product(handle.memory.content.shape)) is True
+        told = all(type(d) is int or self.tracer.asked.hint(d) > 1 for d in shape)
+        return whole and told and is_non_overlapping_and_dense_or_false(twin) and not twin.is_neg()
+
+    def closed(self, call: Called) -> Called | None:
+        """A call with the weights that it uses, by their numbers among those of its module; None where it reaches a
+        tensor that it was not given."""
+        tracer, weights = self.tracer, {}
+        for number, weight in enumerate(weights_of(call.module)):
+            held = tracer.handles.get(id(weight))
+            if held is not None:
+                if held[1].memory.version or held[1].memory.torn or held[1].lenses:
+                    return None
+                weights[held[1].value] = number
+        stop = {*call.inputs, *weights}
+        reached = walk.post_order(tuple(fresh_of(call.results)), stop=stop.__contains__)
+        if any(value.op == PARAM or is_random(value) for value in reached):
+            return None
+        return attrs.evolve(call, weights=weights)
+
+    # ------------------------------------------------------------------------------------------ the others
+
+    def again(self, call: Called, module: torch.nn.Module, given: Sequence[Traced]) -> Again | None:
+        """A call with the weights of another module, of other tensors; None where these are not as they were."""
+        tracer = self.tracer
+        theirs = list(weights_of(module))
+        swaps = {old: tracer.read(tracer.handle(each)) for old, each in zip(call.inputs, given, strict=True)}
+        for old, number in call.weights.items():
+            handle = tracer.handle(theirs[number])
+            new = tracer.read(handle)
+            if handle.memory.version or handle.memory.torn or new.type != old.type or new.op != old.op:
+                return None
+            swaps[old] = new
+        rename = functools.partial(renamed, call, self.paths[id(module)], Counter(tracer.counts))
+        values = rebuilt(fresh_of(call.results), swaps, rename)
+        return Again(call, values if tracer.before is None else recognized(tracer.index, values), rename)
+
+    def taken(self, found: Again, module: torch.nn.Module, given: Sequence[Traced]) -> Any:
+        """The results of a call as the model gets them, which count as met."""
+        tracer, call = self.tracer, found.call
+        own = dict(zip(map(id, call.module.modules()), map(id, module.modules()), strict=True))
+        self.reads += [(own[place], name) for place, name in call.read]
+        tracer.counts.update(call.counts)
+        tracer.calls += call.operators
+        tracer.scope.decomposed.update(call.decomposed)
+        tracer.first_met([found.values[value] for value in fresh_of(call.results)])
+        return self.shown(found, call.results, given)
+
+    def shown(self, found: Again, results: Any, given: Sequence[Traced]) -> Any:
+        """Results as the model gets them."""
+        if isinstance(results, Given):
+            return given[results.index]
+        if isinstance(results, Fresh):
+            twin, value = results.twin, found.values[results.value]
+            made = torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype, device="meta")
+            name = found.rename(Origin(results.name)).node
+            return self.tracer.shown(Handle(made, Memory(value, twin=made), (), value, 0, name))
+        if isinstance(results, list | tuple):
+            return type(results)([self.shown(found, each, given) for each in results])
+        if isinstance(results, dict):
+            return {name: self.shown(found, each, given) for name, each in results.items()}
+        return results
+
+    def compare(self, found: Again, returned: Any) -> None:
+        """Notes where a module gave something else than what was expected of it."""
+        expected = [found.values[value] for value in fresh_of(found.call.results)]
+        tensors = [each for each in tensors_of(returned) if self.tracer.handle(each).value not in found.call.inputs]
+        actual = [self.tracer.read(self.tracer.handle(each)) for each in tensors]
+        index = Index({})
+        index.include((*expected, *actual))
+        met = {index.same[value] for value in actual}
+        if not {index.same[value] for value in expected} <= met:
+            self.tracer.unequal = True
+
+
+@attrs.frozen(eq=False)
+class Again:
+    """A call that is taken over: what its values become, and their origins."""
+
+    call: Called
+    values: Mapping[Value, Value]
+    rename: Callable[[Origin], Origin]
+
+
+def tensors_of(returned: Any) -> list[Traced]:
+    """The tensors among results."""
+    if isinstance(returned, Traced):
+        return [returned]
+    each = returned.values() if isinstance(returned, dict) else returned if isinstance(returned, list | tuple) else ()
+    return [tensor for part in each for tensor in tensors_of(part)]
+
+
+def rebuilt(
+    roots: Sequence[Value], swaps: Mapping[Value, Value], rename: Callable[[Origin], Origin]
+) -> dict[Value, Value]:
+    """`swaps` grown to the values that roots reach, each with the origin that it has elsewhere."""
+    new = dict(swaps)
+    for value in walk.post_order(tuple(roots), stop=swaps.__contains__):
+        inputs = tuple([v and new[v] for v in value.inputs])
+        new[value] = value.with_inputs(inputs).with_origin(rename(value.origin))
+    return new
+
+
+def renamed(call: Called, path: str, taken: Mapping[str, int], origin: Origin) -> Origin:
+    """The origin of a value of a call in another module, where so many names were taken."""
+    name, base, number = origin.node, origin.node, 0
+    if base not in call.counts:
+        base, _, digits = name.rpartition("_")
+        number = int(digits) if digits.isdecimal() else 0
+    if base in call.counts:
+        place = number - call.before.get(base, 0) + taken.get(base, 0)
+        name = f"{base}_{place}" if place else base
+    inside = f"{origin.module}.".startswith(f"{call.path}.")
+    module = path + origin.module[len(call.path) :] if inside else origin.module
+    return Origin(name, origin.target, module, origin.source, origin.rules)
+
+
+def fresh_of(results: Any) -> list[Value]:
+    """The values among results."""
+    if isinstance(results, Fresh):
+        return [results.value]
+    each = results.values() if isinstance(results, dict) else results if isinstance(results, list | tuple) else ()
+    return [value for part in each for value in fresh_of(part)]
+
+
+def surroundings() -> Any:
+    """What of torch's own state tells how a module computes. Raises Unmatched where gradients are recorded."""
+    transforms = torch._C._functorch.maybe_current_level() is not None
+    if torch.is_grad_enabled() or forward_ad._current_level >= 0 or transforms:
+        raise Unmatched
+    return (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.get_default_dtype())
+
+
+def effects_of(tracer: Tracer) -> tuple[Any, ...]:
+    """What else than values a call may leave: numbers out of data, conditions on it, writes, new constants, and
+    what was asked of contents."""
+    scope, record = tracer.scope, tracer.record
+    return (
+        dict(tracer.symbols), len(scope.checks), len(scope.numbers), len(scope.binders), dict(tracer.effects),
+        len(tracer.unexplained), len(tracer.asked.fixed), len(record.small),
+    )  # fmt: skip
+
+
+@contextmanager
+def unmet() -> Iterator[None]:
+    """A block in which what torch does is not met."""
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        yield
+
+
+# ---------------------------------------------------------------------------------------------- equal modules
+
+
+def state_of(module: torch.nn.Module) -> tuple[dict[str, Any], ...]:
+    """The attributes of a module and of its children, each as it stands: simple ones themselves, others by identity."""
+    return tuple(
+        {name: each if isinstance(each, SIMPLE) else Same(each) for name, each in one.__dict__.items()
+         if name not in INTERNAL and name != "forward"}
+        for one in module.modules()
+    )  # fmt: skip
+
+
+@attrs.frozen(eq=False)
+class Same:
+    """An object that is equal to itself only, or to a list, tuple or dict of the same simple content."""
+
+    held: Any
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Same):
+            return False
+        return self.held is other.held or (is_plain(self.held) and is_plain(other.held) and self.held == other.held)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def is_plain(held: Any) -> bool:
+    """Whether a tuple, list or dict has simple content only."""
+    if type(held) is dict:
+        return all(isinstance(each, SIMPLE) for pair in held.items() for each in pair)
+    return type(held) in (tuple, list) and all(isinstance(each, SIMPLE) for each in held)
+
+
+def same_state(a: tuple[dict[str, Any], ...], b: tuple[dict[str, Any], ...]) -> bool:
+    """Whether attributes are the same."""
+    return len(a) == len(b) and all(x == y for x, y in zip(a, b, strict=True))
+
+
+def weights_of(module: torch.nn.Module) -> Iterator[torch.Tensor]:
+    """The parameters and buffers of a module, each as often as it is there."""
+    for one in module.modules():
+        yield from (each for each in one._parameters.values() if each is not None)
+        yield from (each for each in one._buffers.values() if each is not None)
+
+
+def looks_into_itself(cls: type) -> bool:
+    """Whether a class reads attributes in a way that is not noticed."""
+    own = (each for each in cls.__mro__ if not each.__module__.startswith("torch.nn.modules"))
+    functions = (each for one in own for each in vars(one).values() if inspect.isfunction(each))
+    return any(name in function.__code__.co_names for function in functions for name in ("__dict__", "vars"))
+
+
+def weight_like(weight: torch.Tensor) -> Any:
+    """Equal for weights of equal types and layouts, and small ones of equal content."""
+    if weight.layout is not torch.strided or type(weight) not in (torch.Tensor, torch.nn.Parameter):
+        return id(weight)
+    small = repr(weight.tolist()) if weight.numel() <= SMALL and weight.device.type == "cpu" else ""
+    whole = weight.untyped_storage().nbytes() == weight.nbytes
+    return (weight.dtype, weight.device, tuple(weight.shape), weight.stride(), small) if whole else id(weight)
+
+
+def likes_of(model: torch.nn.Module) -> dict[int, int]:
+    """A number of each module that is like another one and does more than one operator of torch's: equal for those of
+    the same class and structure, with weights of equal types."""
+    numbers: dict[Any, int] = {}
+    found: dict[int, int] = {}
+
+    def number(module: torch.nn.Module) -> int:
+        if id(module) not in found:
+            children = tuple((name, each and number(each)) for name, each in module._modules.items())
+            found[id(module)] = numbers.setdefault((*own_like(module), children), len(numbers))
+        return found[id(module)]
+
+    number(model)
+    chosen = {id(each): found[id(each)] for each in model.modules() if is_composite(each)}
+    often = Counter(chosen.values())
+    return {place: each for place, each in chosen.items() if often[each] > 1}
+
+
+def own_like(module: torch.nn.Module) -> tuple[Any, ...]:
+    """Equal for modules that may be equal but for their weights, apart from their children; by itself where a module is
+    like no other."""
+    if isinstance(module, torch.jit.ScriptModule) or "forward" in module.__dict__ or looks_into_itself(type(module)):
+        return (id(module),)
+    weights = [*module._parameters.items(), *module._buffers.items()]
+    shown = tuple((name, None if each is None else weight_like(each)) for name, each in weights)
+    simple = tuple((name, type(each)) for name, each in module.__dict__.items() if name not in INTERNAL)
+    return (type(module), module.training, shown, simple)
+
+
+def is_composite(module: torch.nn.Module) -> bool:
+    """Whether a module does more than call one operator."""
+    own = type(module).__module__.startswith("torch.nn.modules")
+    return bool(module._modules) or not own
+
+
+# ---------------------------------------------------------------------------------------------- while a model runs
+
+
+@contextmanager
+def reusing(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
+    """A block in which calls of modules that are like one before are made of what that computed."""
+    likes = tracer.likes
+    if not likes:
+        yield
+        return
+    chosen = [each for each in model.modules() if id(each) in likes]
+    hooks = {id(each): hooks_below(each) for each in chosen}
+    last = frozenset({likes[id(each)]: id(each) for each in chosen}.values()) if tracer.before is None else frozenset()
+    calls = Calls(tracer, likes, {id(module): path for path, module in model.named_modules()}, hooks, last)
+    watches = [(cls, name, Watch(name, calls)) for cls, name in different(chosen)]
+    calls.watched = {(cls, name) for cls, name, _ in watches}
+    try:
+        for cls, name, watch in watches:
+            setattr(cls, name, watch)
+        for module in chosen:
+            module.__dict__["forward"] = wrapped(calls, module, module.forward)
+        yield
+    finally:
+        for module in chosen:
+            module.__dict__.pop("forward", None)
+        for cls, name, _ in watches:
+            delattr(cls, name)
+
+
+def hooks_below(module: torch.nn.Module) -> list[Mapping[Any, Any]]:
+    """The tables of hooks of a module's children, which run while it does."""
+    below = [each for each in module.modules() if each is not module]
+    return [held for each in below for held in (each._forward_hooks, each._forward_pre_hooks)]
+
+
+def wrapped(calls: Calls, module: torch.nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """The forward of a module that looks for a call like it first."""
+
+    @functools.wraps(forward)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return calls.called(module, forward, args, kwargs)
+
+    return call
+
+
+class Watch:
+    """An attribute of instances of a class whose reads are noted."""
+
+    def __init__(self, name: str, calls: Calls) -> None:
+        self.name, self.calls = name, calls
+
+    def __get__(self, held: Any, cls: type) -> Any:
+        if held is None or self.name not in held.__dict__:
+            raise AttributeError(self.name)
+        self.calls.reads.append((id(held), self.name))
+        return held.__dict__[self.name]
+
+    def __set__(self, held: Any, value: Any) -> None:
+        held.__dict__[self.name] = value
+
+    def __delete__(self, held: Any) -> None:
+        del held.__dict__[self.name]
+
+
+def different(modules: Sequence[torch.nn.Module]) -> list[tuple[type, str]]:
+    """The simple attributes in which modules of one class differ."""
+    by_class: dict[type, list[dict[str, Any]]] = {}
+    for module in modules:
+        for one in module.modules():
+            by_class.setdefault(type(one), []).append(one.__dict__)
+    found = []
+    for cls, each in by_class.items():
+        names = {name for one in each for name in one if name not in INTERNAL and not hasattr(cls, name)}
+        for name in sorted(names):
+            held = [one.get(name) for one in each]
+            if all(isinstance(value, SIMPLE) for value in held) and any(value != held[0] for value in held):
+                found.append((cls, name))
+    return found

@@ -1,0 +1,209 @@
+"""Modules that are equal but for their weights are made of the first one's values, and of nothing that differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import irkit
+from lowering import lower
+from lowering.direct import equal_modules
+from lowering.direct import run as runs
+
+KEPT: list[Any] = []
+SCALES: dict[int, float] = {}
+
+
+class Block(torch.nn.Module):
+    """A layer of some operators, with a number of its own."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+        self.inner = torch.nn.Linear(80, 80)
+        self.shift = torch.nn.Parameter(torch.randn(80))
+        self.gate = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x: Any) -> Any:
+        return torch.relu(self.inner(x) + self.shift).view(x.shape[0], -1) + x
+
+
+class Reading(Block):
+    """Reads its number."""
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) * (self.number + 1)
+
+
+class ReadingAtTimes(Block):
+    """Reads its number where a weight says so."""
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) * (self.number if bool(self.gate > 1) else 1)
+
+
+class ReadingOtherwise(Block):
+    """Reads its number in a way that is not seen."""
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) + self.__dict__["number"]
+
+
+class Keeping(Block):
+    """Keeps what it computes in a list outside."""
+
+    def forward(self, x: Any) -> Any:
+        KEPT.append(x.sum())
+        return super().forward(x)
+
+
+class Counting(Block):
+    """Counts its calls and those of others."""
+
+    def forward(self, x: Any) -> Any:
+        KEPT.append(1)
+        self.number += len(KEPT)
+        return super().forward(x) * self.number
+
+
+class LookingUp(Block):
+    """Looks its number up by its identity."""
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) * SCALES[id(self)]
+
+
+class Branching(Block):
+    """Takes a branch on data."""
+
+    def forward(self, x: Any) -> Any:
+        return super().forward(x) * (2 if x.sum().item() > 0 else 3)
+
+
+class Writing(Block):
+    """Writes what it is given."""
+
+    def forward(self, x: Any) -> Any:
+        x += self.shift
+        return super().forward(x)
+
+
+class Passing(Block):
+    """Gives back what it is given, a view of it, and two tensors of one memory."""
+
+    def forward(self, x: Any) -> Any:
+        y = super().forward(x)
+        found: dict[str, Any] = {"x": x, "view": x[:, :3], "parts": [y[:, :3], y[:, 3:]], "y": y * 2}
+        return found["y"] + 0
+
+
+class Pair(Block):
+    """Results in a list and a dict."""
+
+    def forward(self, x: Any) -> Any:
+        return [super().forward(x), {"same": x, "number": x.shape[0]}]
+
+
+class Chain(torch.nn.Module):
+    """Layers of one class, one after the other."""
+
+    def __init__(self, cls: Callable[[int], Any], count: int = 4) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(cls(i) for i in range(count))
+        SCALES.update({id(layer): float(i // 2) for i, layer in enumerate(self.layers)})
+
+    def forward(self, x: Any) -> Any:
+        KEPT.clear()
+        x = x * 1
+        for layer in self.layers:
+            x = layer(x)
+            x = x[0] + x[1]["same"] * x[1]["number"] if isinstance(x, list) else x
+        return (x, *(each for each in KEPT if isinstance(each, torch.Tensor)))
+
+
+def tied(number: int) -> Block:
+    """A layer whose shift is a row of a table that all share."""
+    made = Block(number)
+    made.shift = torch.nn.Parameter(TABLE[number])
+    return made
+
+
+def hooked(number: int) -> Block:
+    """A layer whose child is hooked, one of them to another end."""
+    made = Block(number)
+    if number == 2:
+        made.inner.register_forward_hook(lambda *given: given[-1] * 2)
+    return made
+
+
+def gated(number: int) -> Block:
+    """A layer whose small weight is its own."""
+    made = ReadingAtTimes(number)
+    made.gate = torch.nn.Parameter(torch.tensor([float(number)]))
+    return made
+
+
+TABLE = torch.randn(4, 80)
+CHAINS: dict[str, tuple[Callable[[int], Any], bool]] = {
+    "unread": (Block, True), "read": (Reading, False), "read at times": (ReadingAtTimes, False),
+    "read otherwise": (ReadingOtherwise, False), "kept": (Keeping, False), "counted": (Counting, False),
+    "looked up": (LookingUp, True), "branching": (Branching, False), "written": (Writing, False),
+    "passed": (Passing, True), "pair": (Pair, True), "tied": (tied, False), "hooked": (hooked, True),
+    "gated": (gated, False), "dropout": (lambda i: torch.nn.Sequential(Block(i), torch.nn.Dropout()), True),
+    "batch norm": (lambda i: torch.nn.Sequential(Block(i), torch.nn.BatchNorm1d(80)), True),
+    "transformer": (lambda i: torch.nn.TransformerEncoderLayer(80, 2, 80, batch_first=True), True),
+}  # fmt: skip
+"""Layers, and whether some of them are expected to be taken over."""
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_equal_modules_are_taken_over_and_others_are_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cls, taken = CHAINS[name]
+    torch.manual_seed(0)
+    model, example = Chain(cls).eval(), torch.randn(3, 80)
+    found: list[Any] = []
+    again = equal_modules.Calls.taken
+
+    def noted(*args: Any) -> Any:
+        found.append(args)
+        return again(*args)
+
+    monkeypatch.setattr(equal_modules.Calls, "taken", noted)
+    program = irkit.to_onnx(model, (example,), dynamic_shapes=({0: "n"},), capture="direct")
+    ours = lower(model, (example,), dynamic_shapes=({0: "n"},), capture="direct")
+    assert bool(found) is taken
+    monkeypatch.setattr(runs, "likes_of", lambda _: {})
+    plain = lower(model, (example,), dynamic_shapes=({0: "n"},), capture="direct")
+    assert str(ours) == str(plain)
+    for size in (3, 1, 5) if name != "counted" else ():  # eager goes on counting
+        x = example[:1].expand(size, 80) if name == "branching" else torch.randn(size, 80)
+        torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_modules_in_training_draw_numbers_of_their_own() -> None:
+    model = Chain(lambda i: torch.nn.Sequential(Block(i), torch.nn.Dropout(0.5)), 3).train()
+    text = str(lower(model, (torch.randn(3, 80),), capture="direct"))
+    assert text.count("RandomUniform") + text.count("Dropout(") + text.count("Bernoulli") >= 3
+
+
+def test_a_model_is_as_before_after_its_equal_layers_were_traced() -> None:
+    model = Chain(Reading)
+    before = [dict(layer.__dict__) for layer in model.layers]
+    irkit.to_onnx(model, (torch.randn(3, 80),), capture="direct")
+    assert [layer.__dict__ for layer in model.layers] == before
+    assert not any("number" in vars(cls) for cls in (Block, Reading))
+
+
+def test_sixty_four_layers_are_traced_in_little_more_than_eight(monkeypatch: pytest.MonkeyPatch) -> None:
+    met: list[int] = []
+    for count in (8, 64):
+        kept: list[Any] = []
+        once = runs.run_once
+        monkeypatch.setattr(runs, "run_once", lambda *args, once=once, kept=kept: kept.append(once(*args)) or kept[-1])
+        irkit.to_onnx(Chain(Block, count), (torch.randn(3, 80),), capture="direct")
+        met.append(len(kept[0].tracer.record.outcomes))
+        monkeypatch.setattr(runs, "run_once", once)
+    assert met[0] == met[1]
