@@ -335,7 +335,7 @@ def fresh_of(results: Any) -> list[Value]:
 
 def surroundings() -> Any:
     """What of torch's own state tells how a module computes. Raises Unmatched where gradients are recorded."""
-    transforms = torch._C._functorch.maybe_current_level() is not None
+    transforms = torch._C._functorch.maybe_current_level() is not None  # type: ignore[attr-defined]
     if torch.is_grad_enabled() or forward_ad._current_level >= 0 or transforms:
         raise Unmatched
     return (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.get_default_dtype())

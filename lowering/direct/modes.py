@@ -1,7 +1,9 @@
-"""The modes through which torch hands over every operator of a model, before it takes composite ones apart."""
+"""The modes through which torch hands over every operator of a model, before it takes composite ones apart, and the
+module that is running then."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +13,7 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch.autograd_function import custom_function_call
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -24,6 +27,29 @@ from lowering.direct.tracer import Tracer, is_wrapped
 from lowering.errors import CaptureError
 
 SHARING = {torch.Tensor.data.__set__: "an assignment to Tensor.data"}  # type: ignore[attr-defined]
+
+
+@contextmanager
+def running(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
+    """A block in which the tracer knows the path of the module that is running, in this thread."""
+    paths = {id(module): path for path, module in model.named_modules()}
+    stack, own = tracer.modules, threading.get_ident()
+
+    def before(module: Any, _: Any) -> None:
+        if threading.get_ident() == own:
+            stack.append(paths.get(id(module), stack[-1] if stack else ""))
+
+    def after(module: Any, _: Any, __: Any) -> None:
+        if threading.get_ident() == own and stack:
+            stack.pop()
+
+    hooks = [register_module_forward_pre_hook(before), register_module_forward_hook(after, always_call=True)]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        stack.clear()
 
 
 @contextmanager

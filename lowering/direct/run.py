@@ -31,8 +31,7 @@ from lowering.capture.inputs.training import training_state_kept
 from lowering.capture.patches.table import Occasion, patched
 from lowering.capture.torch_export import Attempt
 from lowering.direct.equal_modules import likes_of, reusing
-from lowering.direct.modes import meeting
-from lowering.direct.modules import running
+from lowering.direct.modes import meeting, running
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced
