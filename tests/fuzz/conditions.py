@@ -25,6 +25,7 @@ import torch
 
 import irkit
 from lowering.errors import CaptureError
+from tests.support.sweeps import CODE, Found, Piece, options, resumed, summary
 
 Step = Callable[["State"], Any]
 
@@ -338,24 +339,41 @@ def faults(seed: int, tally: Counter[str], count: int = 12) -> Iterator[str]:
             yield f"seed {seed}, {how}: {fault}\n{function}\non {given}\nguards {program.report.guards}"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Runs as many programs as asked for; the number of faults."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("count", type=int, nargs="?", default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(arguments)
+LOT = 20
+"""Seeds of one piece of the sweep."""
+
+
+def lot(piece: Piece, tell: Callable[[str], None]) -> Found:
+    """What came of some seeds: how often what happened, and the first fault of each program."""
     logging.disable(logging.CRITICAL)  # torch logs what it meets while it traces
     tally: Counter[str] = Counter()
-    wrong = 0
-    for seed in range(given.seed, given.seed + given.count):
+    what: list[str] = []
+    for seed in range(int(piece[0]), int(piece[0]) + int(piece[1])):
+        tell(f"at seed {seed}")
         try:
             found = list(faults(seed, tally))
         except irkit.IrkitError as error:
             found = [f"seed {seed}: {error}"]
-        wrong += bool(found)
-        sys.stdout.writelines(f"{each}\n\n" for each in found[:1])
-    sys.stdout.write(f"{given.count} programs, {wrong} wrong; runs: {dict(tally)}\n")
-    return min(wrong, 1)
+        what += found[:1]
+    return {**tally, "programs": piece[1], "wrong": len(what), "what": what}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Draws as many as asked for, and prints what is wrong; 1 where something is."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int, nargs="?", default=1000)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    options("conditions", parser)
+    given = parser.parse_args(arguments)
+    end = given.seed + given.count
+    pieces: list[Piece] = [(first, min(LOT, end - first)) for first in range(given.seed, end, LOT)]
+    rows = resumed(given.results, lot, pieces, given.jobs, given.seconds, (*CODE, "lowering"))
+    done = [rows[piece] for piece in pieces if piece in rows]
+    for row in done:
+        print(*row.get("what", (row.get("ended"),)), sep="\n", end="\n" * bool(row.get("what", True)))
+    names = dict.fromkeys(name for row in done for name in row if isinstance(row[name], int))
+    print(summary(rows, pieces, *names))
+    return int(any(row.get("wrong", 1) for row in done))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import random
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -29,6 +29,7 @@ from irkit.errors import EvaluateError, IrkitError
 from lowering.records.types import array_of
 from tests.lowering.aten.oracle import OPS
 from tests.support.optimized_torch import NAMES, samples
+from tests.support.sweeps import CODE, Found, Piece, options, resumed, summary
 from tests.tables.coverage.measure import DTYPES, Key, clones
 
 BACKEND = "MKL FFT error"
@@ -134,20 +135,37 @@ def faults(seeds: Sequence[int], tally: Counter[str]) -> Iterator[str]:
             yield f"{found.text}: {wrong}"
 
 
+LOT = 20
+"""Seeds of one piece of the sweep."""
+
+
+def lot(piece: Piece, tell: Callable[[str], None]) -> Found:
+    """What came of some seeds: how often what happened, and what is wrong."""
+    logging.disable(logging.CRITICAL)
+    tally: Counter[str] = Counter()
+    what: list[str] = []
+    for seed in range(int(piece[0]), int(piece[0]) + int(piece[1])):
+        tell(f"at seed {seed}")
+        what += faults([seed], tally)
+    return {**tally, "draws": piece[1], "wrong": len(what), "what": what}
+
+
 def main(arguments: Sequence[str]) -> int:
     """Draws as many as asked for, and prints what is wrong; 1 where something is."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int, nargs="?", default=2000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    options("small_sizes", parser)
     given = parser.parse_args(arguments)
-    logging.disable(logging.CRITICAL)
-    tally: Counter[str] = Counter()
-    wrong = 0
-    for text in faults(range(given.seed, given.seed + given.count), tally):
-        wrong += 1
-        print(text, flush=True)
-    print(f"{given.count} draws, {wrong} wrong; {dict(tally)}")
-    return min(wrong, 1)
+    end = given.seed + given.count
+    pieces: list[Piece] = [(first, min(LOT, end - first)) for first in range(given.seed, end, LOT)]
+    rows = resumed(given.results, lot, pieces, given.jobs, given.seconds, (*CODE, "lowering"))
+    done = [rows[piece] for piece in pieces if piece in rows]
+    for row in done:
+        print(*row.get("what", (row.get("ended"),)), sep="\n", end="\n" * bool(row.get("what", True)))
+    names = dict.fromkeys(name for row in done for name in row if isinstance(row[name], int))
+    print(summary(rows, pieces, *names))
+    return int(any(row.get("wrong", 1) for row in done))
 
 
 if __name__ == "__main__":
