@@ -17,6 +17,7 @@ from lowering.aten.indexing.embedding import MAX
 from lowering.aten.linear_algebra.products import explicit
 from lowering.direct.tracer import Tracer
 from lowering.records.types import DTYPES
+from lowering.tensors.shaping import slice_bounds
 
 
 def axis_of(axis: int, rank: int) -> int:
@@ -204,6 +205,24 @@ def like_first(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> 
     return args[0].type if args[0].dtype is DTYPES[twins.dtype] else None
 
 
+def with_part(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """slice_scatter(x, part, dim, start, end, step), whose part is as long as the slice"""
+    given = {**dict(zip(("self", "src", "dim", "start", "end", "step"), args, strict=False)), **kwargs}
+    x, axis = args[0], axis_of(given.get("dim", 0), args[0].rank)
+    low, high = slice_bounds(given.get("start"), given.get("end"), x.shape[axis])
+    tracer.asked.equal(dims.ceildiv(dims.sub(high, low), given.get("step", 1)), given["src"].shape[axis])
+    return like_first(tracer, args, kwargs, twins)
+
+
+def with_row(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """select_scatter(x, row, dim, index), whose index lies within the dimension"""
+    given = {**dict(zip(("self", "src", "dim", "index"), args, strict=False)), **kwargs}
+    size, index = args[0].shape[axis_of(given["dim"], args[0].rank)], given["index"]
+    if type(index) is int and type(size) is not int:
+        tracer.asked.required(sympy.Ge(size, index + 1 if index >= 0 else -index))
+    return like_first(tracer, args, kwargs, twins)
+
+
 def wrapped_around(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """_pad_circular(x, pad): of what is left once it is cropped there must be something to repeat"""
     x, pad = args[:2]
@@ -253,7 +272,7 @@ def least_squares(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) 
     return tuple(Tensor(DTYPES[t.dtype], tuple(shape)) for t, shape in zip(twins, shapes, strict=True))
 
 
-SCATTERS = "slice_scatter select_scatter diagonal_scatter index_put index_copy index_add index_fill scatter scatter_add"
+SCATTERS = "diagonal_scatter index_put index_copy index_add index_fill scatter scatter_add"
 UPSAMPLES = "nearest1d nearest2d nearest3d linear1d bilinear2d trilinear3d bicubic2d".split()
 VIEWS = "view reshape _unsafe_view view_copy _reshape_copy view_as reshape_as".split()
 SPLITS = "split split_with_sizes unsafe_split unsafe_split_with_sizes split_copy".split()
@@ -267,6 +286,7 @@ KNOWN = {
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),
     **dict.fromkeys((f"aten::{name}" for name in SCATTERS.split()), like_first),
+    "aten::slice_scatter": with_part, "aten::select_scatter": with_row,
     **dict.fromkeys((f"aten::{name}" for name in SPLITS), split),
     **dict.fromkeys((f"aten::{name}" for name in BAGS), bags),
 }  # fmt: skip

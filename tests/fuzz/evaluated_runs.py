@@ -69,8 +69,9 @@ def apart(one: Content, other: Content) -> Difference | None:
 def is_known(value: Value) -> bool:
     """True where ONNX Runtime reads an operator otherwise, and irkit leaves that to it: corners of a Resize by factors
     whose size is no whole number; masked products of an Attention, which are its least number; halves that are
-    quantized, which it divides in float32; floats as integers below 8 bits, which it rounds and does not cut off; and
-    floats as bits, the last of which no kernel promises."""
+    quantized, which it divides in float32; floats as integers below 8 bits, which it rounds and does not cut off; what
+    a step of several in float16 gave, which it does not round; and floats as bits, the last of which no kernel
+    promises."""
     x = value.inputs[0] if value.inputs else None
     if value.op == "Resize":
         return value.attribute("coordinate_transformation_mode") == "align_corners" and len(value.inputs) == 3
@@ -78,7 +79,7 @@ def is_known(value: Value) -> bool:
         return isinstance(value.type, Tuple) and len(value.type.items) == 4
     if value.op not in ("QuantizeLinear", "Cast", "BitCast") or x is None or not x.dtype.is_float:
         return False
-    narrow = value.dtype.is_integer and value.dtype.bits < 8
+    narrow = value.dtype.bits < 8 if value.dtype.is_integer else x.dtype is DType.FLOAT16
     return narrow if value.op == "Cast" else value.op == "BitCast" or x.dtype in HALVES
 
 

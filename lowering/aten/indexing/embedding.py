@@ -11,7 +11,7 @@ from irkit.build import dim_scalar, op
 from irkit.core.ir import Value
 from irkit.core.types import DType, same_types
 from irkit.dims import Dim
-from lowering.errors import Unsupported
+from lowering.errors import LoweringError, Unsupported
 from lowering.tensors.pieces import full, p_norm, total, widen
 from lowering.tensors.promotion import cast, scalar
 from lowering.tensors.shaping import expand, flat, ints, iota, slice_axis, squeeze, unsqueeze
@@ -52,6 +52,8 @@ def aten_one_hot(self: Value, num_classes: int = -1, *, expected: Any = None) ->
         most = op.ReduceMax(flat(self), keepdims=0)
         depth = known if type(known) is int else op.Add(most, scalar(1, self.dtype))
     if isinstance(depth, int):
+        if not depth and all(type(n) is int and n > 0 for n in self.shape):
+            raise LoweringError("one_hot of an index has at least one class", hint="give a larger num_classes")
         depth = scalar(depth, DType.INT64)
     if self.rank == 0:
         return squeeze(op.OneHot(unsqueeze(self, 0), depth, ints(0, 1), axis=-1), 0)

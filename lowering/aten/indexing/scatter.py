@@ -12,6 +12,7 @@ from irkit.dims import Dim
 from lowering.aten.elementwise.arithmetic import choose, floor_divided
 from lowering.aten.indexing.indexing import index64, index_plan, mask_positions, stack_indices, within
 from lowering.aten.reduction.reduce import identity_of
+from lowering.errors import LoweringError
 from lowering.tensors.promotion import Number, cast, scalar, truth
 from lowering.tensors.shaping import (
     align_axis,
@@ -39,12 +40,20 @@ def written(x: Value, dim: int, index: Value, src: Value, reduction: str = "none
         return squeeze(written(vector(x), 0, vector(index), vector(src), reduction), 0)
     at = axis(dim, x.rank)
     where = index64(vector(index))
+    require_place(x.shape[at : at + 1], where.shape)
     part = cast(vector(src), x.dtype)
     for i in range(where.rank):
         if dims.same(part.shape[i], where.shape[i]) is not True:
             part = slice_axis(part, i, 0, where.shape[i])
     wide = x.dtype if reduction == "none" else WIDE.get(x.dtype, x.dtype)
     return cast(op.ScatterElements(cast(x, wide), where, cast(part, wide), axis=at, reduction=reduction), x.dtype)
+
+
+def require_place(sizes: Sequence[Dim], indices: Sequence[Dim]) -> None:
+    """Raises LoweringError for indices into dimensions of which one has no place: ONNX Runtime, which has nothing to
+    write then, looks at none of them."""
+    if 0 in sizes and all(type(n) is int and n > 0 for n in indices):
+        raise LoweringError("an index is out of bounds for a dimension of size 0", hint="give it elements to write to")
 
 
 WIDE: Mapping[DType, DType] = {DType.BOOL: DType.INT32, DType.FLOAT16: DType.FLOAT, DType.BFLOAT16: DType.FLOAT}
@@ -183,6 +192,8 @@ def aten_index_put(self: Value, indices: Sequence[Value | None], values: Value, 
 def put(x: Value, places: Value, new: Value, reduction: str) -> Value:
     """x with `new` written at, or reduced with what stands at, `places`; adding truth values is `or`."""
     wide = x.dtype if reduction == "none" else WIDE.get(x.dtype, x.dtype)
+    reach = places.shape[-1]
+    require_place(x.shape[:reach] if type(reach) is int else (), places.shape[:-1])
     return cast(op.ScatterND(cast(x, wide), places, cast(new, wide), reduction=reduction), x.dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ _SAMPLERS = ("aten::grid_sampler",)
 _LOSSES = frozenset(("aten::cross_entropy_loss", "aten::nll_loss", "aten::nll_loss_nd", "aten::nll_loss_forward"))
 _CONVOLUTIONS = ("aten::conv",)
 _ADAPTIVE = ("aten::adaptive_avg_pool", "aten::_adaptive_avg_pool", "aten::adaptive_max_pool")
+_WRITES = frozenset(("aten::slice_scatter", "aten::select_scatter"))
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
 
 
@@ -46,6 +48,8 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from kept_dimensions(node, recorded)
     elif target is torch.ops.aten.select.int:
         yield from place_within(node, recorded)
+    elif name in _WRITES:
+        yield from part_within(node, recorded, name == "aten::slice_scatter")
     elif name in _CHOICES:
         yield from something_to_choose(node, recorded, name == "aten::mode")
     elif name.startswith(_CONVOLUTIONS):
@@ -134,6 +138,31 @@ def place_within(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
         yield from of_sizes(place < size)
         if not sympy.expand(some).is_nonnegative:
             yield from of_sizes(place >= -size)
+
+
+def part_within(node: Node, recorded: torch.Tensor, is_slice: bool) -> Iterator[Any]:
+    """The conditions that a dimension reaches as far as the part of it that is replaced, by slice_scatter(x, part, dim,
+    start, end, step) or select_scatter(x, row, dim, index)."""
+    names = ("self", "src", "dim", *(("start", "end", "step") if is_slice else ("index",)))
+    given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    axis = given.get("dim", 0)
+    size = recorded.shape[axis]
+    if not isinstance(size, torch.SymInt):
+        return
+    if not is_slice:
+        index = given["index"]
+        if type(index) is int:
+            yield from of_sizes(expression(size) >= (index + 1 if index >= 0 else -index))
+        return
+    start, end, step, part = given.get("start"), given.get("end"), given.get("step", 1), given["src"].meta.get("val")
+    numbers = [n for n in (start, end) if n is not None]
+    if type(step) is int and isinstance(part, torch.Tensor) and all(type(n) is int for n in numbers):
+        whole = expression(size)
+        low, high = (at if type(at) is int else default for at, default in ((start, 0), (end, sys.maxsize)))
+        first = sympy.Min(low, whole) if low >= 0 else sympy.Max(low + whole, 0)
+        last = whole if high == sys.maxsize else sympy.Min(high, whole) if high >= 0 else sympy.Max(high + whole, 0)
+        length = sympy.ceiling(sympy.Max(last - first, 0) / step)
+        yield from of_sizes(sympy.Eq(length, expression(part.shape[axis])))
 
 
 def something_to_choose(node: Node, recorded: torch.Tensor, by_row: bool) -> Iterator[Any]:

@@ -3,16 +3,93 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+import torch
 
+import irkit
+from irkit.errors import IrkitError
 from tests.fuzz.small_sizes import faults
 from tests.support.draws import drawn
 
-FOUND = (44, 233)
-"""Draws that once went wrong: counts of nothing by weights, an adaptive pooling of nothing."""
+FOUND = (44, 81, 233, 1103)
+"""Draws that once went wrong: counts of nothing by weights, lengths beyond the frames of a loss, an adaptive pooling of
+nothing, indices into nothing."""
 
 
 @pytest.mark.parametrize("seed", drawn("small sizes", range(100_000), 12, FOUND))
 def test_sizes_0_and_1_are_eagers(seed: int) -> None:
     assert list(faults([seed], Counter())) == []
+
+
+INDEX, PLACES = torch.tensor([[0, 1]] * 3), torch.tensor([0, 1])
+WRITES: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "scatter_add": lambda x, s: x.scatter_add(1, INDEX, s),
+    "scatter": lambda x, s: x.scatter(1, INDEX, s),
+    "scatter_value": lambda x, s: x.scatter(1, INDEX, 1.0),
+    "scatter_reduce": lambda x, s: x.scatter_reduce(1, INDEX, s, "amax"),
+    "index_copy": lambda x, s: x.index_copy(1, PLACES, s),
+    "index_fill": lambda x, s: x.index_fill(1, PLACES, 1.0),
+    "index_reduce": lambda x, s: x.index_reduce(1, PLACES, s, "amax"),
+    "index_put": lambda x, s: x.index_put((torch.arange(3), INDEX[:, 0]), s[:, 0]),
+    "put": lambda x, s: x.put(PLACES, s[0]),
+    "slice_scatter": lambda x, s: x.slice_scatter(s, 1, 0, 2),
+    "slice_scatter, from the end": lambda x, s: x.slice_scatter(s, 1, -2),
+    "slice_scatter, every second": lambda x, s: x.slice_scatter(s, 1, 1, 5, 2),
+    "select_scatter": lambda x, s: x.select_scatter(s[:, 0], 1, 2),
+    "select_scatter, from the end": lambda x, s: x.select_scatter(s[:, 0], 1, -2),
+    "one_hot": lambda x, s: torch.nn.functional.one_hot(INDEX, x.shape[1]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce:UserWarning")
+@pytest.mark.parametrize("capture", ["torch.export", "direct"])
+@pytest.mark.parametrize("name", WRITES)
+def test_what_is_written_beyond_a_tensor_is_refused(name: str, capture: Any) -> None:
+    model, part = WRITES[name], torch.randn(3, 2)
+    try:
+        program = irkit.to_onnx(model, (torch.randn(3, 5), part), dynamic_shapes=({1: "n"}, None), capture=capture)
+    except IrkitError:
+        assert name == "one_hot"  # whose number of classes torch.export takes from the example
+        program = None
+    with pytest.raises(IrkitError):
+        irkit.to_onnx(model, (torch.randn(3, 0), part), capture=capture)
+    for count in (0, 1, 2, 3, 4, 5, 7):
+        x = torch.randn(3, count)
+        try:
+            expected = model(x, part)
+        except (RuntimeError, IndexError):
+            if program is not None:
+                with pytest.raises(IrkitError):
+                    program(x, part)
+            continue
+        assert program is None or torch.equal(program(x, part), expected)
+
+
+def test_lengths_beyond_the_frames_or_the_labels_are_refused() -> None:
+    scores, labels, joined = (
+        torch.randn(5, 2, 4).log_softmax(-1),
+        torch.randint(1, 4, (2, 3)),
+        torch.randint(1, 4, (5,)),
+    )
+    model = torch.nn.functional.ctc_loss
+    for targets in (labels, joined):
+        lengths = (torch.tensor([5, 4]), torch.tensor([3, 2]))
+        program = irkit.to_onnx(model, (scores, targets, *lengths))
+        for frames, counts in (
+            ([5, 5], [3, 2]),
+            ([6, 4], [3, 2]),
+            ([-1, 4], [3, 2]),
+            ([5, 4], [4, 2]),
+            ([5, 4], [3, -1]),
+        ):
+            given = scores, targets, torch.tensor(frames), torch.tensor(counts)
+            try:
+                expected = model(*given)
+            except RuntimeError:
+                with pytest.raises(IrkitError):
+                    program(*given)
+            else:
+                torch.testing.assert_close(program(*given), expected)
