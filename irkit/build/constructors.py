@@ -101,9 +101,9 @@ def custom(op: str, *inputs: Any, type: Type, **attributes: Any) -> Any:
     is inferred, so the type must be right. Raises TypeRuleError for an operator without a domain, and for one that has
     a schema.
     """
-    if not isinstance(type, Type):
+    if not isinstance(type, Type):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeRuleError(f"{op}: {type!r} is not a type", hint='write irkit.tensor("f32", "batch", 64), or x.type')
-    if not isinstance(op, str):
+    if not isinstance(op, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeRuleError(f"{op!r} is not an operator's name", hint='write it as text: "mydomain::Own"')
     for each in type.items if isinstance(type, Tuple) else (type,):
         require_type(each)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sympy
 
 from irkit import dims
@@ -57,7 +59,8 @@ def inferred_type(value: Value, inputs: Operands) -> Type:
         source = inputs[0]
         if source is None or not isinstance(source.type, Tuple):
             raise TypeRuleError(f"Item of {source!r}, which has one result")
-        return source.type.items[value.attributes[0][1]]
+        index: int = value.attributes[0][1]
+        return source.type.items[index]
     if op == CALL:
         return call_type(value.bodies[0], (v.type for v in inputs if v is not None))
     rule = None if op in (PARAM, CONSTANT, SHAPE_VECTOR) else type_rules.RULES.get(op) or runtime.RULES.get(op)
@@ -108,7 +111,7 @@ def is_unknown(dim: Dim) -> bool:
 
 def _named(inputs: Operands) -> frozenset[sympy.Symbol]:
     """The unknown dimensions that stand in the types and the contents of operands."""
-    found = set()
+    found: set[Any] = set()
     for value in inputs:
         if value is None:
             continue

@@ -155,7 +155,7 @@ def feeds(
     one. Numbers are `special`, or those of integers are, where `whole`; where `plain`, all are of moderate size (see
     `numbers`)."""
     chosen = assignment(params, rng, arrays) if chosen is None else chosen
-    found = []
+    found: list[np.ndarray] = []
     for value in params:
         if value in arrays:
             found.append(arrays[value])

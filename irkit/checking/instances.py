@@ -62,9 +62,9 @@ class Sampler:
     dtype: DType
     shape: tuple[Dim, ...]
     bound: Bound = attrs.field(factory=dict)
-    params: list[Value] = attrs.field(factory=list)
-    dims: dict[str, Dim] = attrs.field(factory=dict)
-    given: list[float] = attrs.field(factory=list)
+    params: list[Value] = attrs.field(factory=list[Value])
+    dims: dict[str, Dim] = attrs.field(factory=dict[str, Dim])
+    given: list[float] = attrs.field(factory=list[float])
 
     @classmethod
     def of(cls, rng: np.random.Generator, dtypes: tuple[DType, ...] = DTYPES) -> Sampler:

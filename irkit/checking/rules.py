@@ -65,7 +65,7 @@ class Tally:
     onnxruntime: bool
     declined: Counter[str] = attrs.field(factory=Counter)
     covered: Covered = attrs.field(factory=Covered)
-    ran: set[int] = attrs.field(factory=set)
+    ran: set[int] = attrs.field(factory=set[int])
     ends: tuple[tuple[int, str], ...] = attrs.field(default=attrs.Factory(_ends, takes_self=True))
     traced: int = 0
     on_runtime: int = 0
@@ -406,7 +406,7 @@ def _agree_here(
 
 def _above(order: tuple[Value, ...], below: Iterable[Value]) -> set[Value]:
     """The values of `order` that depend on one of `below`."""
-    marks, found = set(below), set()
+    marks, found = set(below), set[Value]()
     for value in order:
         if any(v in marks or v in found for v in value.inputs):
             found.add(value)

@@ -15,6 +15,9 @@ from irkit.core.types import Sequence as SequenceType
 from irkit.dims import Dim, Range, notation
 from irkit.errors import DimensionError
 
+Computed = np.ndarray | list[Any] | tuple[Any, ...] | None
+"""What a graph computes: an array, a list of them for a sequence, a tuple for several results, None for an optional."""
+
 
 @attrs.define(eq=False)
 class Binding:
@@ -24,11 +27,11 @@ class Binding:
     that is called twice may give the same symbol another number each time, its own arrays come first.
     """
 
-    values: dict[str, int] = attrs.field(factory=dict)
-    sources: dict[str, str] = attrs.field(factory=dict)
-    outer: Mapping[str, int] = attrs.field(factory=dict)
-    pending: list[tuple[Dim, int, str]] = attrs.field(factory=list)
-    memo: dict[Dim, int] = attrs.field(factory=dict)
+    values: dict[str, int] = attrs.field(factory=dict[str, int])
+    sources: dict[str, str] = attrs.field(factory=dict[str, str])
+    outer: Mapping[str, int] = attrs.field(factory=dict[str, int])
+    pending: list[tuple[Dim, int, str]] = attrs.field(factory=list[tuple[Dim, int, str]])
+    memo: dict[Dim, int] = attrs.field(factory=dict[Dim, int])
 
     def known(self) -> Mapping[str, int]:
         """All that is known here and around."""
@@ -109,7 +112,7 @@ class Binding:
 
     # ------------------------------------------------------------------------------------------ computed values
 
-    def result(self, type_: Type, value: Any) -> str:
+    def result(self, type_: Type, value: Computed) -> str:
         """What contradicts the type in a computed result, or nothing. Open symbols are bound by what is there."""
         if isinstance(type_, Tensor) and isinstance(value, np.ndarray):  # the common case, without detours
             if value.dtype != type_.dtype.numpy or value.ndim != len(type_.shape):
@@ -119,7 +122,7 @@ class Binding:
                     return f"the result is {complaint(value)}, where the type is {type_!r}{self._where(type_)}"
             return ""
         if isinstance(type_, Tuple):
-            problems = (self.result(t, v) for t, v in zip(type_.items, value, strict=True))
+            problems = (self.result(t, v) for t, v in zip(type_.items, () if value is None else value, strict=True))
             return next((p for p in problems if p), "")
         problem = kind_problem(type_, value)
         return f"the result is {problem}" if problem else ""
@@ -170,7 +173,7 @@ class Binding:
         return found
 
 
-def kind_problem(type_: Type, value: Any) -> str:
+def kind_problem(type_: Type, value: Computed) -> str:
     """What is wrong with the kind, element type or rank of a value; its dimensions are compared where they are ints."""
     if isinstance(type_, Tensor):
         if not isinstance(value, np.ndarray):
@@ -188,7 +191,7 @@ def kind_problem(type_: Type, value: Any) -> str:
     return ""
 
 
-def complaint(value: np.ndarray | None) -> str:
+def complaint(value: Computed) -> str:
     """A value as a type: `f32[2, 3]`, or what else it is."""
     if isinstance(value, np.ndarray):
         try:

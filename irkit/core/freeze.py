@@ -32,9 +32,9 @@ def freezer() -> Callable[[Graph], Graph]:
 class Frozen:
     """What one run has copied: contents, by themselves and by their storage, and bodies, each with its original."""
 
-    blobs: dict[int, tuple[Blob, Blob]] = attrs.field(factory=dict)
-    stored: dict[Hashable, tuple[Blob, Blob]] = attrs.field(factory=dict)
-    bodies: dict[int, tuple[Graph, Graph]] = attrs.field(factory=dict)
+    blobs: dict[int, tuple[Blob, Blob]] = attrs.field(factory=dict[int, tuple[Blob, Blob]])
+    stored: dict[Hashable, tuple[Blob, Blob]] = attrs.field(factory=dict[Hashable, tuple[Blob, Blob]])
+    bodies: dict[int, tuple[Graph, Graph]] = attrs.field(factory=dict[int, tuple[Graph, Graph]])
 
     def graph(self, graph: Graph) -> Graph:
         """A graph, or a body, with copies."""

@@ -148,10 +148,10 @@ class _Printer:
     hashes: bool
     blobs: Mapping[Hashable, str]
     shared: Mapping[int, str]
-    printed: set[int] = attrs.field(factory=set)
-    fresh: dict[sympy.Symbol, str] = attrs.field(factory=dict)
-    symbols: dict[sympy.Symbol, None] = attrs.field(factory=dict)
-    types: dict[Type, str] = attrs.field(factory=dict)
+    printed: set[int] = attrs.field(factory=set[int])
+    fresh: dict[sympy.Symbol, str] = attrs.field(factory=dict[sympy.Symbol, str])
+    symbols: dict[sympy.Symbol, None] = attrs.field(factory=dict[sympy.Symbol, None])
+    types: dict[Type, str] = attrs.field(factory=dict[Type, str])
 
     @classmethod
     def of(cls, graph: Graph, hashes: bool) -> _Printer:
@@ -200,7 +200,7 @@ class _Printer:
     def symbol_lines(self, graph: Graph, indent: str, everywhere: bool) -> list[str]:
         """The ranges that a graph knows; for the outermost also which symbols of the nest are signed."""
         known = {s.name: s for s in self.symbols} if everywhere else {}
-        lines = []
+        lines: list[str] = []
         for name, range_ in graph.symbols.items():
             sign = " signed" if name in known and not known[name].is_nonnegative else ""
             lines.append(f"{indent}symbol {name_text(name)} in {range_}{sign}")

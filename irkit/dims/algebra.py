@@ -10,6 +10,7 @@ Equality has three answers: `same` says True, False, or None where it cannot tel
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, reduce
 from typing import Any, cast
@@ -219,7 +220,7 @@ FUNCTIONS: Mapping[str, Any] = {
 
 
 def _rounded(x: sympy.Expr, rounding: Callable[[Any], int]) -> Any:
-    exact = x.xreplace({each: Integer(int(each)) for each in x.atoms(sympy.Float) if float(each).is_integer()})
+    exact: Any = x.xreplace({each: Integer(int(each)) for each in x.atoms(sympy.Float) if float(each).is_integer()})
     if signs.is_whole(exact):  # 1.0*n is torch's float of n
         return exact
     return Integer(rounding(x)) if x.is_number else None
@@ -568,7 +569,7 @@ def _exact_product(parts: tuple[sympy.Expr, ...], numbers: list[Any]) -> Any:
 
 
 _FOLD: dict[type[sympy.Basic], Callable[..., Any]] = {
-    FloorDiv: lambda a, b: a // b, Mod: lambda a, b: a % b, Max: max, Min: min,
+    FloorDiv: operator.floordiv, Mod: operator.mod, Max: max, Min: min,
     Trunc: math.trunc, Floor: math.floor, Ceil: math.ceil, Round: round,
 }  # fmt: skip
 
@@ -578,7 +579,7 @@ def line_of(expr: Dim) -> tuple[sympy.Symbol, int, int] | None:
     names, line = () if type(expr) is int else symbols_of(expr), cast(Any, expr)
     if len(names) != 1 or expr is names[0]:
         return (names[0], 1, 0) if len(names) == 1 else None
-    if not line.is_polynomial(names[0]) or sympy.degree(line, gen=names[0]) != 1:  # pyright: ignore
+    if not line.is_polynomial(names[0]) or sympy.degree(line, gen=names[0]) != 1:
         return None
     return names[0], int(line.coeff(names[0], 1)), int(line.coeff(names[0], 0))
 

@@ -153,7 +153,7 @@ def _moderate(found: Number) -> Number:
     return found
 
 
-_BINARY: Mapping[type, Callable[[Number, Number], Number]] = {
+_BINARY: Mapping[type, Any] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod, ast.Div: _ratio, ast.Pow: _power,
 }  # fmt: skip

@@ -6,7 +6,8 @@ import ast
 import json
 import keyword
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sympy
@@ -88,7 +89,7 @@ def _within(expr: Any, names: Mapping[sympy.Symbol, str], tight: int) -> str:
 
 
 def _sum(expr: Any, names: Mapping[sympy.Symbol, str]) -> str:
-    terms = []
+    terms: list[tuple[bool, bool, str, bool]] = []
     for term in expr.args:
         negative = term.could_extract_minus_sign()
         part = -term if negative else term
@@ -183,10 +184,16 @@ def _power(base: Any, exponent: Any) -> sympy.Expr:
 
 
 _BINARY: dict[type, Any] = {
-    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: dims.FloorDiv, ast.Mod: dims.Mod, ast.Div: lambda a, b: a / b, ast.Pow: _power,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.FloorDiv: dims.FloorDiv, ast.Mod: dims.Mod, ast.Div: operator.truediv, ast.Pow: _power,
 }  # fmt: skip
-_FUNCTIONS = {name: lambda parts, function=function: function(*parts) for name, function in FUNCTIONS.items()}
+
+
+def _of_parts(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    return lambda parts: function(*parts)
+
+
+_FUNCTIONS = {name: _of_parts(function) for name, function in FUNCTIONS.items()}
 
 
 def _reader(symbols: Mapping[str, sympy.Symbol]) -> Reader[Any]:

@@ -57,7 +57,7 @@ def _is_whole(term: sympy.Expr) -> bool:
     if isinstance(term, sympy.Mul):
         return all(map(_is_whole, term.args))
     if isinstance(term, sympy.Pow):
-        return bool(term.exp.is_Integer and term.exp >= 0) and _is_whole(term.base)
+        return bool(term.exp.is_Integer and term.exp.is_nonnegative) and _is_whole(term.base)
     return bool(term.is_integer) if not isinstance(term, sympy.Add) else is_whole(term)
 
 
@@ -102,7 +102,7 @@ def extent(expr: sympy.Expr) -> tuple[int, int]:
 def split_multiples(expr: sympy.Expr, divisor: int) -> tuple[sympy.Expr, sympy.Expr]:
     """(q, r) with expr = q * divisor + r, where q holds every term with a coefficient that `divisor` divides, and a
     constant is reduced to 0 <= c < divisor."""
-    whole, rest = [], []
+    whole, rest = list[sympy.Expr](), list[sympy.Expr]()
     for term in sympy.Add.make_args(expr):
         coefficient, factors = term.as_coeff_Mul()
         if not isinstance(coefficient, sympy.Integer) or not is_whole(factors):

@@ -193,7 +193,7 @@ def apart_at(pairs: Pairs, known: Known) -> tuple[tuple[tuple[str, int], ...], .
 def probes(known: Known) -> Iterator[dict[str, int]]:
     """Sizes within ranges: all small, all equal, all different."""
     for attempt in range(PROBED):
-        found = {}
+        found: dict[str, int] = {}
         for place, (name, allowed) in enumerate(known):
             alike = attempt if attempt < 4 else STEPS[(place * 5 + attempt) % len(STEPS)]
             size = max(allowed.lo, 0) + alike

@@ -392,7 +392,7 @@ def flags(value: Value, name: str, count: int) -> tuple[int, ...]:
 def run_sequence_map(run: Run, value: Value, operands: tuple[Content, ...], binding: Binding) -> tuple[Content, ...]:
     """The results of the body for each element, as sequences; tensor operands go to each step whole."""
     proper, captures = captured(value, operands)
-    found = []
+    found: list[Any] = []
     for index in range(len(proper[0])):
         given = [x[index] if isinstance(x, list) else x for x in proper]
         found.append(run.body(value.bodies[0], (*given, *captures), binding))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -145,7 +145,7 @@ def trace(
     given = tuple(instead.get(i, p) for i, p in enumerate(params))
     require_arguments(function, given)
     found = function(*given)
-    several = found if isinstance(found, tuple | list) else (found,)
+    several = cast("Sequence[Operand]", found if isinstance(found, tuple | list) else (found,))
     wanted = (*like, *(None for _ in range(len(several) - len(like))))
     return Trace(params, tuple(as_value(r, t) for r, t in zip(several, wanted, strict=False)))
 
@@ -171,7 +171,7 @@ def as_value(data: Operand, like: Type | None = None) -> Value:
         return data
     if isinstance(data, Blob):
         return constant(data)
-    array = data if isinstance(data, np.ndarray | np.generic) else np.array(data)
+    array: np.ndarray = np.asarray(data)
     if array.dtype == object:
         raise TypeRuleError(f"a body cannot give back a {type(data).__name__}", hint="give values, numbers or arrays")
     return constant(blob(data, like.dtype if isinstance(like, Tensor) else None))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import attrs
 
@@ -17,7 +16,10 @@ PLAIN = 12
 """Parts of the expressions that are kept as they are."""
 
 
-def inferred_or_coarser(rule: Callable[[Context], Type], context: Context) -> Any:
+Inferred = Type | tuple[Type, ...]
+
+
+def inferred_or_coarser(rule: Callable[[Context], Inferred], context: Context) -> Inferred:
     """What a type rule says, whose sizes may be such that no expression of moderate length says what comes of them."""
     try:
         return rule(context)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import sympy
@@ -87,6 +87,11 @@ def is_variadic(known: OpSpec) -> bool:
 # ---------------------------------------------------------------------------------------------- leaves
 
 
+def not_several(shape: object) -> bool:
+    """True for what is not a list of dimensions: one size, one value, a text."""
+    return isinstance(shape, str | int | Value) or not isinstance(shape, Iterable)
+
+
 def shape_vector(
     shape: Iterable[Dim | str], *binders: Value, scalars: Mapping[sympy.Symbol, Value] | None = None
 ) -> Value:
@@ -101,7 +106,7 @@ def shape_vector(
     Raises DimensionError for what is not a dimension, TypeRuleError for what is not a list of them, and for binders and
     scalars that are no values.
     """
-    if type(shape) not in (tuple, list) and (isinstance(shape, str | int | Value) or not isinstance(shape, Iterable)):
+    if type(shape) not in (tuple, list) and not_several(shape):
         raise TypeRuleError(f"{shape!r} is not a list of dimensions", hint=f"write shape_vector(({shape!r},))")
     sizes = tuple(map(number_of, shape))
     if dims.are_numbers(sizes):
@@ -163,9 +168,9 @@ def as_constant(op: str, known: OpSpec, index: int, inputs: Sequence[Operand]) -
     data, formal = inputs[index], known.formal(index)
     if isinstance(data, np.ndarray | np.generic):
         return const(data)
-    if isinstance(data, list | tuple) and Value in map(type, data):
+    if isinstance(data, list | tuple) and Value in map(type, cast("tuple[Any, ...]", data)):
         raise TypeRuleError(
-            f"{op}: operand {index} is a {type(data).__name__} of values",
+            f"{op}: operand {index} is a {'list' if isinstance(data, list) else 'tuple'} of values",
             hint=f"give each operand by itself: op.{op}(*values); one tensor of them is op.Concat(*values, axis=0)",
         )
     if not isinstance(data, int | float | complex | str | bytes | list | tuple):
@@ -213,7 +218,7 @@ def converted(op: str, index: int, data: Any, dtype: DType) -> np.ndarray:
 
 def normalized(op: str, known: OpSpec, given: AttributeMap) -> Attributes:
     """The attributes frozen, of the schema's kinds, without those that say what the default says."""
-    found = []
+    found: list[tuple[str, object]] = []
     for name in sorted(given) if len(given) > 1 else given:
         value = given[name]
         if value is None:
@@ -238,7 +243,7 @@ def required_attributes(known: OpSpec) -> tuple[str, ...]:
 def in_single(value: Any) -> Any:
     """An attribute with the floats in it as an f32, and so an ONNX file, holds them."""
     if isinstance(value, list | tuple):
-        return tuple(in_single(v) for v in value)
+        return tuple(in_single(v) for v in cast("tuple[Any, ...]", value))
     return single(value) if isinstance(value, float) else value
 
 

@@ -82,8 +82,8 @@ class Plan:
 
     location: str
     threshold: int | None
-    external: list[tuple[Blob, int]] = attrs.field(factory=list)
-    streamed: list[tuple[TensorProto, Blob]] = attrs.field(factory=list)
+    external: list[tuple[Blob, int]] = attrs.field(factory=list[tuple[Blob, int]])
+    streamed: list[tuple[TensorProto, Blob]] = attrs.field(factory=list[tuple[TensorProto, Blob]])
     end: int = len(MARK)
 
     def sink(self, blob: Blob, name: str) -> TensorProto | None:
@@ -129,7 +129,7 @@ def write_message(file: IO[bytes], model: ModelProto, streamed: list[tuple[Tenso
     graph = model.graph.SerializeToString(deterministic=True)
     model.ClearField("graph")
     rest = model.SerializeToString(deterministic=True)
-    openings, inside = [], len(graph)
+    openings, inside = list[bytes](), len(graph)
     for made, blob in streamed:
         size = blob.nbytes
         head = made.SerializeToString(deterministic=True) + _RAW_DATA + varint(size)

@@ -34,7 +34,7 @@ def heads(pattern: Pattern) -> frozenset[str | None] | None:
         return frozenset((*pattern.ops, None) if pattern.optional else pattern.ops)
     if isinstance(pattern, Either):
         sets = [heads(choice) for choice in pattern.choices]
-        return None if any(s is None for s in sets) else frozenset().union(*(s for s in sets if s is not None))
+        return None if any(s is None for s in sets) else frozenset[str]().union(*(s for s in sets if s is not None))
     if isinstance(pattern, Through):
         inner = heads(pattern.inner)
         return None if inner is None else inner | {CALL, ITEM}
@@ -192,7 +192,7 @@ def names_of(pattern: Pattern) -> frozenset[str]:
     """The names of the holes of a pattern, those of named operators left out."""
     if isinstance(pattern, Hole | Constant | Rest | Own):
         return frozenset((pattern.name,)) - {""}
-    return frozenset().union(*map(names_of, parts(pattern)))
+    return frozenset[str]().union(*map(names_of, parts(pattern)))
 
 
 def operators_named(pattern: Pattern) -> frozenset[str]:

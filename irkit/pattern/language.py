@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -225,7 +225,7 @@ def const(
     """
     tests = _conditions(where)
     if value is not None:
-        if not isinstance(value, int | float):
+        if not isinstance(value, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeRuleError(f"const(value={value!r}): {value!r} is not a number", hint="give a number, or where=")
         tests = (near(value, rtol, atol), *tests)
     return Constant(
@@ -350,7 +350,8 @@ def _pattern(given: object) -> Pattern:
 
 
 def _results(given: object) -> tuple[Pattern | None, ...]:
-    return tuple(None if g is None else _operand(g) for g in (given if isinstance(given, tuple) else (given,)))
+    several = cast("tuple[object, ...]", given) if isinstance(given, tuple) else (given,)
+    return tuple(None if g is None else _operand(g) for g in several)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 
@@ -116,7 +116,7 @@ def match(
 def _solve(goals: Goals, bound: Bound, search: Search) -> Bound | None:
     while goals is not None:
         pattern, value, path, goals = goals
-        kind = type(pattern)
+        kind = type(pattern)  # pyright: ignore[reportUnknownVariableType]
         if search.seen is not None:
             value = search.outside(value)
         if kind is Op:
@@ -124,7 +124,7 @@ def _solve(goals: Goals, bound: Bound, search: Search) -> Bound | None:
             if why is not None:
                 return search.missed(pattern, goals, path, value, why)
             if type(more) is list:
-                return _first(more, bound, search)
+                return _first(cast("list[Any]", more), bound, search)
             goals = more
         elif kind is Either:
             return _first([(choice, value, path, goals) for choice in pattern.choices], bound, search)
@@ -167,7 +167,8 @@ def _of_constants(value: Value | None) -> Why:
 
 def _leaf(pattern: Any, value: Any, bound: Bound, search: Search) -> Why:  # noqa: C901, PLR0912 - one branch for each kind of pattern
     """Binds a hole, a constant or a rest; the reason why it cannot be bound, or None."""
-    name, kind = pattern.name, type(pattern)
+    name = pattern.name
+    kind = type(pattern)  # pyright: ignore[reportUnknownVariableType]
     if name and name in bound:
         return None if bound[name] is value else (_another, name, value, bound[name])
     if kind is Rest:
@@ -367,7 +368,7 @@ def _at_once(
     most of what fails does so here."""
     part: Any
     for part, value in zip(reversed(wanted), reversed(given), strict=True):
-        kind = type(part)
+        kind = type(part)  # pyright: ignore[reportUnknownVariableType]
         if kind is Hole and part.is_free and value is not None:
             if bound.setdefault(part.name, value) is not value:
                 return (_another, part.name, value, bound[part.name]), None

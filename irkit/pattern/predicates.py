@@ -207,7 +207,7 @@ class Typed:
         return word or " or ".join(sorted(d.short for d in self.dtypes))
 
     def __str__(self) -> str:
-        parts = []
+        parts: list[str] = []
         if self.dtypes:
             parts.append("dtype=" + self._element_types().replace(" or ", "|"))
         if self.ranks:

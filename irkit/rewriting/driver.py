@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache, lru_cache, partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import sympy
@@ -316,7 +316,7 @@ class Sweep:
     def resolved(self, value: Any) -> Any:
         """The settled value, or tuple of values, that stands for `value`."""
         if type(value) is tuple:
-            return tuple(self.swaps.get(v, v) for v in value)
+            return tuple(self.swaps.get(v, v) for v in cast("tuple[Value, ...]", value))
         return self.swaps.get(value, value)
 
     def step(self, value: Value, trail: Trail) -> tuple[Value, Fired | None]:
@@ -478,9 +478,9 @@ class Sweep:
         return 1 in count.values()
 
 
-def may_use(user: Value, value: Value) -> bool:
+def may_use(user: Value | tuple[Value, ...], value: Value) -> bool:
     """False where `user`, or what it is made of, certainly does not use a value, which the next few operands show."""
-    if type(user) is tuple:
+    if isinstance(user, tuple):
         return True
     pending = [user]
     for _ in range(NEAR):

@@ -100,7 +100,7 @@ def explain(rule: Rule | Rules, value: Value | Graph, graph: Graph | None = None
     if isinstance(rule, Rule) and isinstance(value, Value):
         return explained(rule, value, graph)
     rules = rule_set(rule)
-    if not isinstance(value, Value | Graph):
+    if not isinstance(value, Value | Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise GraphError(f"{value!r} is neither a value nor a graph", hint="ask about graph.results[0], or the graph")
     places = _places(value) if isinstance(value, Graph) else ((value, graph),)
     found = [explained(each, v, g) for v, g in places for each in rules if _is_about(each, v)]

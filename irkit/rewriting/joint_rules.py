@@ -23,7 +23,7 @@ from irkit.errors import TypeRuleError
 from irkit.pattern import Constant, Hole, Op, Pattern, match
 from irkit.pattern.heads import root_ops
 from irkit.pattern.predicates import Bound
-from irkit.rewriting.rules import Decline, Match, Rule, Rules
+from irkit.rewriting.rules import Decline, Made, Match, Rule, Rules
 from irkit.rewriting.type_checks import contract_error, refuse_other_type
 
 Users = Callable[[Value], int]
@@ -166,7 +166,10 @@ def reaches(roots: tuple[Value, ...], made: tuple[Value, ...], places: Mapping[V
     """True where what is made needs one of the values that it is to replace."""
     replaced = {r for r, n in zip(roots, made, strict=True) if n is not r}
     changed = [n for r, n in zip(roots, made, strict=True) if n is not r]
-    stop = lambda v: v not in replaced and places.get(v, first + 1) <= first  # noqa: E731
+
+    def stop(value: Value) -> bool:
+        return value not in replaced and places.get(value, first + 1) <= first
+
     return any(v in replaced for v in walk.post_order(changed, stop=stop))
 
 
@@ -183,7 +186,7 @@ def placed(joint: Joint, places: Mapping[Value, int]) -> tuple[Value, ...]:
     return tuple(swaps.get(v, v) for v in joint.made)
 
 
-def one_for_each(rule: Rule, roots: tuple[Value, ...], made: object, graph: Graph) -> tuple[Value, ...]:
+def one_for_each(rule: Rule, roots: tuple[Value, ...], made: Made, graph: Graph) -> tuple[Value, ...]:
     """What a rule returned for its roots. Raises RewriteError where it is not one value of the right type for each."""
     if not isinstance(made, tuple) or len(made) != len(roots):
         raise contract_error(

@@ -41,7 +41,7 @@ def with_journal(rules: Rules | Rule, journal: list[Applied], most: int | None =
 
 
 def _journaled(rule: Rule, journal: list[Applied], most: int | None) -> Rule:
-    holes = frozenset().union(*map(names_of, (rule.pattern, *rule.others)))
+    holes = frozenset[str]().union(*map(names_of, (rule.pattern, *rule.others)))
 
     def function(m: Match) -> Made:
         if most is not None and len(journal) >= most:

@@ -76,7 +76,7 @@ class Bodies:
     """Which graph stands for each body, by its key, so that a body held in many places is worked on once. Bodies are
     kept beside what stands for them: keys are good for as long as they live."""
 
-    known: dict[Hashable, tuple[Graph, Graph]] = attrs.field(factory=dict)
+    known: dict[Hashable, tuple[Graph, Graph]] = attrs.field(factory=dict[Hashable, tuple[Graph, Graph]])
 
     def key(self, body: Graph) -> Hashable:
         """Equal for bodies that may stand for one another: same structure over the same dimension symbols."""
@@ -94,7 +94,7 @@ def share(graph: Graph) -> Graph:
 
 
 def _share(graph: Graph, bodies: Bodies) -> Graph:
-    table, swaps = Numbering(), {}
+    table, swaps = Numbering(), dict[Value | None, Value]()
     for value in graph.order:
         new = value
         if swaps and not swaps.keys().isdisjoint(value.inputs):

@@ -108,8 +108,11 @@ def graph_pass(function: Callable[..., Graph]) -> Pass:
         def body(graph: Graph, observe: Observer, depth: int) -> Graph:
             return function(graph, **given)
 
+        def again(**more: Any) -> Pass:
+            return made(**{**given, **more})
+
         changed = tuple(sorted((k, v) for k, v in given.items() if v != defaults[k]))
-        return Pass(function.__name__, changed, body, lambda **o: made(**{**given, **o}))
+        return Pass(function.__name__, changed, body, again)
 
     return made()
 

@@ -92,7 +92,7 @@ class Match:
         left = {s for d in sizes for s in dims.symbols_of(d)}
         if left:
             left -= self._symbols()
-        found = []
+        found: list[Value] = []
         for value in candidates if left else ():
             mine = {s for d in dims_of(value.type) for s in dims.symbols_of(d)} & left
             if mine:
@@ -133,7 +133,7 @@ def rule_set(rules: Rules | Rule) -> Rules:
     """The rules as a tuple. Raises RewriteError for what is not a rule."""
     found = tuple(rules) if isinstance(rules, list | tuple) else (rules,)
     for each in found:
-        if not isinstance(each, Rule):
+        if not isinstance(each, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise RewriteError(f"{each!r} is not a rule", hint="@rule(pattern) makes a rule of a function of the match")
     return found
 
@@ -191,15 +191,15 @@ def refuse_impossible(pattern: object) -> None:
 
 
 def _refuse_names(patterns: tuple[Pattern, ...]) -> None:
-    values = frozenset().union(*map(names_of, patterns))
+    values = frozenset[str]().union(*map(names_of, patterns))
     for kind, names in (("dimension", dims_named), ("attribute", attributes_named)):
-        both = values & frozenset().union(*map(names, patterns))
+        both = values & frozenset[str]().union(*map(names, patterns))
         if both:
             raise TypeRuleError(
                 f"{min(both)!r} names a value and {'an' if kind[0] == 'a' else 'a'} {kind}",
                 hint="give each its own name",
             )
-    taken = RESERVED & frozenset().union(*map(every_name, patterns))
+    taken = RESERVED & frozenset[str]().union(*map(every_name, patterns))
     if taken:
         raise TypeRuleError(
             f"a match has something else called {min(taken)!r}", hint=f"it has {', '.join(sorted(RESERVED))}"

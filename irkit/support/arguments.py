@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import cast
 
 from irkit.errors import IrkitError
 
 
 def path_of(given: object, error: type[IrkitError]) -> Path:
     """The path that a text or path object names. Raises `error` for anything else."""
-    if isinstance(given, str) or (isinstance(given, os.PathLike) and isinstance(os.fspath(given), str)):
-        return Path(given)
-    raise error(f"{brief(given)} is not a path", hint='give a text or a pathlib.Path: "model.onnx"')
+    if isinstance(given, str | os.PathLike):
+        path = os.fspath(cast("str | os.PathLike[str] | os.PathLike[bytes]", given))
+        if isinstance(path, str):
+            return Path(path)
+    raise error(f"{brief(cast(object, given))} is not a path", hint='give a text or a pathlib.Path: "model.onnx"')
 
 
 def require_texts(given: object, what: str, error: type[IrkitError]) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -26,7 +26,7 @@ MOST = 1000
 
 
 @contextlib.contextmanager
-def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path) -> Generator[IO[bytes]]:
     """A file to write that takes the place of `path` when the block ends well, and else leaves no trace.
 
     What a save that was killed has left under the names that are used meanwhile is removed. The file that is replaced

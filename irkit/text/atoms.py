@@ -35,10 +35,10 @@ class Atoms:
     """
 
     contents: Contents
-    signed: dict[str, sympy.Symbol] = attrs.field(factory=dict)
-    fresh: dict[str, sympy.Symbol] = attrs.field(factory=dict)
-    dims: dict[str, Dim] = attrs.field(factory=dict)
-    types: dict[str, Tensor] = attrs.field(factory=dict)
+    signed: dict[str, sympy.Symbol] = attrs.field(factory=dict[str, sympy.Symbol])
+    fresh: dict[str, sympy.Symbol] = attrs.field(factory=dict[str, sympy.Symbol])
+    dims: dict[str, Dim] = attrs.field(factory=dict[str, Dim])
+    types: dict[str, Tensor] = attrs.field(factory=dict[str, Tensor])
 
     def type(self, c: Cursor, depth: int = 0) -> Type:
         """f32[batch, 64], seq(...), opt(...), or several in parentheses."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -34,7 +34,7 @@ def contents_of(source: object) -> Contents:
     elif isinstance(source, Graph):
         find = of_graph(source)
     elif isinstance(source, Mapping):
-        find = of_mapping(source)
+        find = of_mapping(cast("Mapping[Any, Any]", source))
     else:
         find = of_mapping(read_side_file(path_of(source, ParseError)))
     found: dict[Hashable, Blob] = {}

@@ -47,7 +47,7 @@ class Token(NamedTuple):
 
 def tokens_of(line: str) -> list[Token]:
     """The tokens of a line, the comment left out; one of kind "bad" for a character that begins none."""
-    found = []
+    found: list[Token] = []
     for match in _TOKEN.finditer(line):
         kind = match.lastgroup
         if kind is None:
@@ -156,7 +156,7 @@ class Cursor:
 def show(lines: Sequence[str], number: int, column: int, length: int, around: int = 2) -> str:
     """Line `number` with `length` characters from `column` on underlined, between its neighbours."""
     start = max(0, column - WIDTH // 2) if len(lines[number]) > WIDTH else 0
-    out = []
+    out: list[str] = []
     for i in range(max(0, number - around), min(len(lines), number + around + 1)):
         text = lines[i].replace("\t", " ")
         cut = text[start : start + WIDTH] if i == number else text[:WIDTH]

@@ -42,7 +42,7 @@ def parse(text: str, blobs: object = None) -> Graph:
 
     Raises ParseError, with the line underlined, for anything else.
     """
-    if not isinstance(text, str):
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ParseError(
             f"the text of a graph is {brief(text)}, and must be a str",
             hint="irkit.load_text reads a file; bytes are decoded first",
@@ -67,14 +67,14 @@ class _Frame:
 
     name: str
     label: str = ""
-    names: dict[str, Value] = attrs.field(factory=dict)
-    params: list[Value] = attrs.field(factory=list)
-    ports: list[Port | None] = attrs.field(factory=list)
-    results: list[Value] = attrs.field(factory=list)
-    result_ports: list[Port | None] = attrs.field(factory=list)
-    symbols: dict[str, Range] = attrs.field(factory=dict)
-    facts: list[Fact] = attrs.field(factory=list)
-    metadata: list[tuple[str, str]] = attrs.field(factory=list)
+    names: dict[str, Value] = attrs.field(factory=dict[str, Value])
+    params: list[Value] = attrs.field(factory=list[Value])
+    ports: list[Port | None] = attrs.field(factory=list[Port | None])
+    results: list[Value] = attrs.field(factory=list[Value])
+    result_ports: list[Port | None] = attrs.field(factory=list[Port | None])
+    symbols: dict[str, Range] = attrs.field(factory=dict[str, Range])
+    facts: list[Fact] = attrs.field(factory=list[Fact])
+    metadata: list[tuple[str, str]] = attrs.field(factory=list[tuple[str, str]])
     pending: _Pending | None = None
     returned: bool = False
 
@@ -93,7 +93,7 @@ class _Pending:
     op: str
     inputs: tuple[Value | None, ...]
     attributes: Attributes
-    bodies: list[Graph] = attrs.field(factory=list)
+    bodies: list[Graph] = attrs.field(factory=list[Graph])
 
 
 def named(ports: list[Port | None]) -> tuple[Port, ...]:
@@ -107,10 +107,10 @@ class _Reader:
 
     lines: list[str]
     atoms: Atoms
-    frames: list[_Frame] = attrs.field(factory=list)
+    frames: list[_Frame] = attrs.field(factory=list[_Frame])
     done: Graph | None = None
     braces: bool = True
-    labels: dict[str, Graph] = attrs.field(factory=dict)
+    labels: dict[str, Graph] = attrs.field(factory=dict[str, Graph])
 
     # -- statements
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import sympy
@@ -44,6 +44,15 @@ from irkit.nodes.calls import call_type
 from irkit.ops.schemas import BODIES, OpSpec, spec, split_domain
 from irkit.support.arguments import require_texts
 
+
+def _is_single(value: Any) -> bool:
+    return type(value) is float and (value != value or single(value) == value)
+
+
+def _all(values: Any, test: Callable[[Any], bool]) -> bool:
+    return type(values) is tuple and all(map(test, cast("tuple[Any, ...]", values)))
+
+
 OWN: Mapping[str, frozenset[str]] = {
     PARAM: frozenset(), CONSTANT: frozenset(("value",)), ITEM: frozenset(("index",)),
     SHAPE_VECTOR: frozenset(("dims", "scalars")), CALL: frozenset(),
@@ -52,13 +61,13 @@ OWN: Mapping[str, frozenset[str]] = {
 
 KINDS: Mapping[str, Callable[[Any], bool]] = {
     "INT": lambda v: type(v) is int,
-    "FLOAT": lambda v: type(v) is float and (v != v or single(v) == v),
+    "FLOAT": _is_single,
     "STRING": lambda v: type(v) is str,
     "TENSOR": lambda v: type(v) is Blob,
-    "INTS": lambda v: type(v) is tuple and all(type(x) is int for x in v),
-    "FLOATS": lambda v: type(v) is tuple and all(type(x) is float and (x != x or single(x) == x) for x in v),
-    "STRINGS": lambda v: type(v) is tuple and all(type(x) is str for x in v),
-    "TENSORS": lambda v: type(v) is tuple and all(type(x) is Blob for x in v),
+    "INTS": lambda v: _all(v, lambda x: type(x) is int),
+    "FLOATS": lambda v: _all(v, _is_single),
+    "STRINGS": lambda v: _all(v, lambda x: type(x) is str),
+    "TENSORS": lambda v: _all(v, lambda x: type(x) is Blob),
     "TYPE_PROTO": lambda v: isinstance(v, Type),
 }
 """What an attribute of each ONNX kind is in Python."""
@@ -104,7 +113,7 @@ class _Verifier:
     """Visits each graph of the nest once."""
 
     vocabulary: frozenset[str] | None
-    free: dict[int, frozenset[sympy.Symbol]] = attrs.field(factory=dict)
+    free: dict[int, frozenset[sympy.Symbol]] = attrs.field(factory=dict[int, frozenset[sympy.Symbol]])
 
     def graph(self, graph: Graph, outermost: bool = False) -> frozenset[sympy.Symbol]:
         """The symbols that the graph's ShapeVectors take from outside, after all laws were found kept."""

@@ -181,5 +181,5 @@ def is_number_of_truth(expr: Any) -> bool:
     """True for 1 where `s == 1` holds and else 0: the content of a scalar of bool as a number, which is s."""
     if not isinstance(expr, sympy.Piecewise) or len(expr.args) != 2:
         return False
-    (one, holds), (zero, otherwise) = ((part.expr, part.cond) for part in expr.args)  # type: ignore[attr-defined]
+    (one, holds), (zero, otherwise) = ((part.expr, part.cond) for part in expr.args)
     return one == 1 and zero == 0 and otherwise == sympy.true and truth_symbol(holds) is not None

@@ -128,7 +128,7 @@ def _at_least(size: Dim, number: int) -> bool:
 
 
 def _concat(value: Value, depth: int) -> Counted | None:
-    axis = attribute_of(value, "axis") % value.rank
+    axis: int = attribute_of(value, "axis") % value.rank
     found: Counted | None = None
     before: Dim = 0
     for part in value.inputs:

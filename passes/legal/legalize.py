@@ -110,7 +110,7 @@ def legalize(graph: Graph, target: Target, *, observe: Observer = nobody) -> Gra
 
     Raises RewriteError that names the operators for which nothing helps, with the opset or the kernel that is missing.
     """
-    step = Pass("legalize", (("target", str(target)),), lambda before, *_: _legalized(before, target))
+    step = Pass("legalize", (("target", str(target)),), lambda before, _observe, _depth: _legalized(before, target))
     return step.run(graph, observe)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from irkit.checking.rules import guarded
 from irkit.core.ir import Graph, require_graph
@@ -118,7 +118,7 @@ def settled(name: str, rules: Rules, *after: Pass) -> Pass:
             return graph
         plan, graph = Plan(rules), share_contents.run(graph, observe, depth)
         graph = EARLY.run(graph, observe, depth)
-        simplify = Pass(name, (), lambda before, *_: plan.rewrite(before))
+        simplify = Pass(name, (), lambda before, _observe, _depth: plan.rewrite(before))
         for _ in range(ROUNDS):
             simplified = graph = simplify.run(graph, observe, depth)
             for each in MOVES:
@@ -195,7 +195,9 @@ def selected_fusions(text: str) -> Rules:
 
 def several(rules: Any) -> tuple[Rule | str, ...]:
     """Rules and texts as a tuple, of one too. Raises RewriteError for what is neither."""
-    found = tuple(rules) if isinstance(rules, Iterable) and not isinstance(rules, str) else (rules,)
+    found: tuple[Any, ...] = (
+        tuple(cast("Iterable[Any]", rules)) if isinstance(rules, Iterable) and not isinstance(rules, str) else (rules,)
+    )
     wrong = [each for each in found if not isinstance(each, Rule | str)]
     if wrong:
         raise RewriteError(

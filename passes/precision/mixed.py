@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -90,7 +91,7 @@ def patterns(keep: object) -> tuple[str, ...]:
     """The patterns of a keep-list. Raises RewriteError for what is not a list of texts."""
     if isinstance(keep, str | bytes) or not isinstance(keep, Iterable):
         raise RewriteError(f"keep is {keep!r}", hint='give a list: ["Softmax", "lm_head"]')
-    found = tuple(keep)
+    found: tuple[Any, ...] = tuple(cast("Iterable[Any]", keep))
     if not all(isinstance(each, str) for each in found):
         raise RewriteError(f"keep is {keep!r}, and patterns are texts", hint='give a list: ["Softmax", "lm_head"]')
     return found
@@ -163,7 +164,7 @@ def mixed_precision(
             f"graphs are converted to float16 or bfloat16, and not to {chosen.name.lower()}",
             hint='write precision="float16" or "bfloat16"',
         )
-    seen = {} if feeds is None else measure(graph, feeds, chosen)
+    seen: Mapping[Value, Measured] = {} if feeds is None else measure(graph, feeds, chosen)
     work = Conversion(graph, chosen, patterns(keep), seen, safety)
     made = work.graph_of(graph, keep_io)
     idle = [p for p in work.keep if p not in work.named]
@@ -174,7 +175,7 @@ def mixed_precision(
 def named_dtype(name: str) -> DType:
     """The type that a user calls float16, f16, bfloat16 or bf16. Raises RewriteError for anything else."""
     known = {n: d for d in HALVES for n in (d.name.lower(), d.short)}
-    if not isinstance(name, str) or name.lower() not in known:
+    if not isinstance(name, str) or name.lower() not in known:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise RewriteError(f"there is no precision {name!r}", hint=f"known: {', '.join(known)}")
     return known[name.lower()]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import cast
 
 import attrs
 import numpy as np
@@ -173,7 +174,8 @@ def measure(graph: Graph, feeds: Feeds | Sequence[Feeds], dtype: DType = DType.F
 
     def look(value: Value, result: Content) -> None:
         if isinstance(value.type, Tensor) and value.dtype is DType.FLOAT and isinstance(result, np.ndarray):
-            seen = Measured(largest_of(result), loss_of(result, dtype))
+            array = cast(np.ndarray, result)
+            seen = Measured(largest_of(array), loss_of(array, dtype))
             old = found.get(value, seen)
             found[value] = Measured(max(old.largest, seen.largest), max(old.loss, seen.loss))
 

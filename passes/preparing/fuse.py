@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import cast
 
 import attrs
 
@@ -41,7 +41,9 @@ def fuse(graph: Graph, target: Target, *, rules: str = "", observe: Observer = n
     whole, parts = (fusions(target, named(rules, each)) for each in (WHOLE, PARTS))
     if not whole and not parts:
         return graph
-    step = Pass("fuse", (("target", str(target)),), lambda before, *_: rewrite(rewrite(before, whole), parts))
+    step = Pass(
+        "fuse", (("target", str(target)),), lambda before, _observe, _depth: rewrite(rewrite(before, whole), parts)
+    )
     return step.run(graph, observe)
 
 
@@ -55,7 +57,9 @@ def hold(graph: Graph, target: Target, *, rules: str = "", observe: Observer = n
     held = fusions(target, named(rules, HELD))
     if not held:
         return graph
-    return Pass("hold", (("target", str(target)),), lambda before, *_: rewrite(before, held)).run(graph, observe)
+    return Pass("hold", (("target", str(target)),), lambda before, _observe, _depth: rewrite(before, held)).run(
+        graph, observe
+    )
 
 
 @lru_cache(maxsize=64)
@@ -81,7 +85,7 @@ def wanted_only(rule: Rule, target: Target) -> Rule:
 
     def function(m: Match) -> Made:
         found = rule.function(m)
-        if found is None or isinstance(found, Decline):
+        if isinstance(found, Decline):
             return found
         for value in fused(m, found):
             why = unwanted(value, target)
@@ -104,9 +108,9 @@ def unwanted(value: Value, target: Target) -> str:
     return "" if good else ratio
 
 
-def fused(m: Match, found: Any) -> Iterator[Value]:
+def fused(m: Match, found: Value | tuple[Value, ...]) -> Iterator[Value]:
     """The operators of ONNX Runtime's own that a replacement holds, down to what the match found in the graph."""
-    pending = list(found) if isinstance(found, tuple) else [found]
+    pending: list[Value | None] = list(found) if isinstance(found, tuple) else [found]
     seen = set(bound(m))
     for _ in range(NEAR):
         if not pending:
@@ -126,4 +130,4 @@ def bound(m: Match) -> Iterable[Value]:
         if isinstance(part, Value):
             yield part
         elif isinstance(part, tuple):
-            yield from (v for v in part if isinstance(v, Value))
+            yield from (v for v in cast("tuple[object, ...]", part) if isinstance(v, Value))

@@ -26,7 +26,7 @@ def group_products(graph: Graph, target: Target, *, observe: Observer = nobody) 
     targets, and where no matrix is copied."""
     if target.provider != "CPUExecutionProvider":
         return graph
-    step = Pass("group_products", (("target", str(target)),), lambda before, *_: _grouped(before))
+    step = Pass("group_products", (("target", str(target)),), lambda before, _observe, _depth: _grouped(before))
     return step.run(graph, observe)
 
 

@@ -15,7 +15,7 @@ biases 0.95 to 1.04, where nothing is fused but Reshapes are added.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import attrs
 import numpy as np
@@ -144,7 +144,7 @@ def form_of(value: Value, found: Mapping[Value, Form], alone: Callable[[Value], 
 def elementwise(value: Value, operands: Sequence[Value | None], linear: Linear | None = None) -> Form | None:
     """The form of an operator that computes each element by itself: its operands have its rows, or are the same for
     every row."""
-    lead, rows = value.shape[:-1], []
+    lead, rows = value.shape[:-1], list[Value]()
     for each in operands:
         if each is None or type(each.type) is not Tensor:
             return None
@@ -209,9 +209,9 @@ class Region:
 
     graph: Graph
     inside: dict[Value, Form]
-    owner: dict[Value, Value] = attrs.field(factory=dict)
+    owner: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
     results: frozenset[Value] = frozenset()
-    _users: dict[Value, tuple[list[Value], list[Value], bool]] = attrs.field(factory=dict)
+    _users: dict[Value, tuple[list[Value], list[Value], bool]] = attrs.field(factory=dict)  # pyright: ignore[reportUnknownVariableType]
     """What was found of the users of values; where the region changes, that of the operands it concerns is dropped."""
 
     @classmethod
@@ -332,8 +332,8 @@ class Builder:
     bound: frozenset[object]
     inside: dict[Value, Form]
     groups: dict[Value, list[Form]]
-    new: dict[Value, Value] = attrs.field(factory=dict)
-    flat: dict[Value, Value] = attrs.field(factory=dict)
+    new: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
+    flat: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
 
     def old(self, value: Value) -> Value:
         """A value with its own dimensions."""
@@ -432,7 +432,7 @@ def bias_of(layer: Linear) -> Blob:
     if layer.bias is not None and layer.bias.blob is not None:
         return layer.bias.blob
     size, dtype = layer.product.shape[-1], layer.product.dtype
-    return Blob(dtype, (size,), lambda: np.zeros(size, dtype.numpy))
+    return Blob(dtype, (size,), partial(np.zeros, size, dtype.numpy))
 
 
 # ---------------------------------------------------------------------------------------------- the pass
@@ -520,5 +520,5 @@ def rows(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     if target.provider != "CPUExecutionProvider":
         return graph
 
-    here = Pass("here", (), lambda given, *_: rows_here(given, target))
+    here = Pass("here", (), lambda given, _observe, _depth: rows_here(given, target))
     return Pass("rows", (("target", str(target)),), in_bodies(here).body).run(graph, observe)

@@ -79,5 +79,5 @@ def steer(graph: Graph, target: Target, *, observe: Observer = nobody) -> Graph:
     """The graph in words that ONNX Runtime on the CPU runs fastest; the very same object for other targets."""
     if target.provider != "CPUExecutionProvider":
         return graph
-    step = Pass("steer", (("target", str(target)),), lambda before, *_: rewrite(before, STEERING))
+    step = Pass("steer", (("target", str(target)),), lambda before, _observe, _depth: rewrite(before, STEERING))
     return step.run(graph, observe)

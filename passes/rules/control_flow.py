@@ -90,7 +90,7 @@ def is_plain(body: Graph, value: Value) -> bool:
 def _captured(rng: np.random.Generator) -> Value:
     """An If that captures one value twice, and another for nothing."""
     x, y, flag = param(Tensor(DType.FLOAT, (2,))), param(Tensor(DType.FLOAT, (2,))), param(Tensor(DType.BOOL, ()))
-    bodies = []
+    bodies: list[Graph] = []
     for _ in range(2):
         a, b, c = (param(x.type) for _ in range(3))
         bodies.append(Graph((a, b, c), ((op.Add if rng.random() < 0.5 else op.Sub)(a, c),)))
@@ -114,9 +114,9 @@ def plain_captures(m: Match) -> Made:
             first.setdefault(outer, index)
     if len(first) == count:
         return decline("each capture is needed")
-    bodies = []
+    bodies: list[Graph] = []
     for body, end in zip(value.bodies, ends, strict=True):
-        swaps = {}
+        swaps: dict[Value, Value] = {}
         for index, (outer, inside) in enumerate(zip(parts.captures, end, strict=True)):
             if used[index] and first.get(outer) != index:
                 swaps[inside] = outer if is_leaf(outer) else end[first[outer]]

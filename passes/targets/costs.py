@@ -67,7 +67,7 @@ TOKENS: Mapping[str, int] = MappingProxyType({"CausalConvWithState": 2, "LinearA
 def fusion_of(value: Value) -> str:
     """What a fused value is called in the table: its operator, and in brackets what makes a difference."""
     name = split_domain(value.op)[1]
-    found = []
+    found: list[str] = []
     for switch in SWITCHES.get(name, ()):
         given = value.attribute(switch)
         if given:

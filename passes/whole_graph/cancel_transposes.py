@@ -238,7 +238,7 @@ def _explored(graph: Graph, turn: Value, results: frozenset[Value]) -> tuple[Nod
     if source is None:
         return None
     root = Node(source, order(turn.attribute("perm"), source.rank))
-    nodes, inside = [root], []
+    nodes, inside = [root], list[Value]()
     for node in nodes:  # grows while it is walked: operands come after users
         value = node.value
         if len(nodes) > FARTHEST:
@@ -316,7 +316,8 @@ def _split_between(graph: Graph, split: Value, results: frozenset[Value]) -> dic
     perms = {order(u.attribute("perm"), turn.rank) for u in outer}
     if len(perms) != 1 or not _is_trivial(tuple(inner[i] for i in perms.pop())):
         return {}
-    axis = inner[attribute_of(split, "axis") % turn.rank]
+    place: int = attribute_of(split, "axis") % turn.rank
+    axis = inner[place]
     count = len(split.type.items) if isinstance(split.type, Tuple) else 1
     made = call("Split", [turn.inputs[0], *split.inputs[1:]], {**dict(split.attributes), "axis": axis}, outputs=count)
     return {u: made[u.inputs[0].attributes[0][1]] for u in outer if u.inputs[0] is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -79,7 +79,7 @@ def compared(value: Value, ranges: Mapping[str, Range]) -> bool | None:
     sides = [None if v is None else contents(v) for v in value.inputs]
     if any(side is None or len(side) != 1 for side in sides):
         return None
-    (a,), (b,) = sides  # type: ignore[misc]
+    (a,), (b,) = cast("list[tuple[Dim]]", sides)
     try:
         gap: Dim = dims.sub(a, b)
         found = dims.bounds(gap, ranges)

@@ -104,7 +104,7 @@ def hoisted(value: Value, table: Numbering, ranges: Mapping[str, Range]) -> Valu
     outer = dict.fromkeys(found[v] for found, values in zip(taken, edges, strict=True) for v in values)
     if not outer:
         return value
-    bodies = []
+    bodies: list[Graph] = []
     for body, found, values in zip(value.bodies, taken, edges, strict=True):
         extra = {image: param(image.type) for image in outer}
         results = rebuild_results(body.results, {v: extra[found[v]] for v in values})
@@ -185,8 +185,9 @@ def runs(value: Value, ranges: Mapping[str, Range]) -> bool:
             return False
         most = None if count is None else (contents(count) or (None,))[0]
         return count is None or (most is not None and dims.bounds(most, ranges).lo > 0)
-    first = own[len(own) - value.attribute("num_scan_inputs")]
-    axis = (value.attribute("scan_input_axes") or (0,))[0]
+    scanned: int = value.attribute("num_scan_inputs")
+    first = own[len(own) - scanned]
+    axis: int = (value.attribute("scan_input_axes") or (0,))[0]
     return first is not None and dims.bounds(first.shape[axis], ranges).lo > 0
 
 

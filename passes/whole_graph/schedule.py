@@ -79,7 +79,7 @@ def bytes_of(type: Type, graph: Graph, sizes: Mapping[str, int]) -> int:
 
 def number_of(size: Dim, graph: Graph, sizes: Mapping[str, int]) -> int:
     """A size under a binding of its symbols."""
-    values = {}
+    values: dict[str, int] = {}
     for symbol in dims.symbols_of(size):
         label = dims.label(symbol)
         known = graph.symbols.get(label)

@@ -30,7 +30,9 @@ CHUNK = 1 << 22
 class Contents:
     """The different contents that one run has met, each with the first blob that holds it."""
 
-    found: dict[Hashable, list[tuple[bytes | None, Blob]]] = attrs.field(factory=dict)
+    found: dict[Hashable, list[tuple[bytes | None, Blob]]] = attrs.field(
+        factory=dict[Hashable, list[tuple[bytes | None, Blob]]]
+    )
 
     def first(self, blob: Blob) -> Blob:
         """The first blob of the same content: `blob` itself where there is none."""
@@ -58,7 +60,7 @@ def sample(blob: Blob) -> bytes:
     except AbsentError:
         return repr(blob.key).encode()
     left = SAMPLES
-    places = []
+    places: list[slice] = []
     for size in reversed(array.shape):
         step = max(1, -(-size // left))
         places.append(slice(None, None, step))
@@ -102,7 +104,7 @@ def made(names: bool = True) -> Pass:
     def body(graph: Graph, observe: Observer, depth: int) -> Graph:
         table = Contents()
 
-        here = Pass("here", (), lambda inner, *_: share_contents_here(inner, table, names=names))
+        here = Pass("here", (), lambda inner, _observe, _depth: share_contents_here(inner, table, names=names))
         return in_bodies(here).run(graph)
 
     return Pass("share_contents", () if names else (("names", names),), body, made)

@@ -6,6 +6,7 @@ Who uses a result is a question about the graph around, and so this is a pass an
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, cast
 
 import attrs
 
@@ -74,7 +75,7 @@ def trimmed_if(value: Value, used: set[int]) -> dict[int, Value] | None:
     bodies = tuple(
         attrs.evolve(b, results=tuple(b.results[i] for i in kept), signature=Signature()) for b in value.bodies
     )
-    types = value.type.items  # type: ignore[union-attr]
+    types = cast(Tuple, value.type).items
     made = Value("If", value.inputs, value.attributes, bodies, Tuple(tuple(types[i] for i in kept)), value.origin)
     return {old: item(made, at) for at, old in enumerate(kept)}
 
@@ -144,12 +145,12 @@ def smaller(
     lead = 2 if value.op == "Loop" else 0
     own = (*parts.own[:lead], *(parts.own[lead + i] for i in kept), *parts.own[lead + count :])
     captures = (*parts.captures, *captured)
-    given = {**dict(value.attributes), "captures": len(captures)}
+    given: dict[str, Any] = {**dict(value.attributes), "captures": len(captures)}
     for name in ("scan_output_axes", "scan_output_directions"):
         if name in given:
             given[name] = tuple(given[name][i - count] for i in results if i >= count)
             if not any(given[name]):
                 del given[name]
-    types = value.type.items  # type: ignore[union-attr]
+    types = cast(Tuple, value.type).items
     type_ = Tuple(tuple(types[i] for i in results))
     return Value(value.op, (*own, *captures), tuple(sorted(given.items())), (body,), type_, value.origin)

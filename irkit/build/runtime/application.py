@@ -88,7 +88,7 @@ def bound_sizes(operands: Iterable[Value | None]) -> Sizes:
 
     def sizes(wanted: tuple[Dim, ...]) -> Value:
         left = {s for d in wanted for s in dims.symbols_of(d)}
-        binders = []
+        binders: list[Value] = []
         for value in given:
             mine = {s for d in dims_of(value.type) for s in dims.symbols_of(d)} & left
             if mine:

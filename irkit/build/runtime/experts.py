@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 from irkit.build.runtime.application import Application, narrow, number, op, vector, wide
@@ -134,7 +136,7 @@ def grouped(a: Application, x: Value, lengths: Value, weights: Value, bias: Valu
     """The rows of x, which are sorted by expert, each times the transposed matrix of its expert, plus its bias."""
     count = weights.shape[0]
     parts = op.Split(x, lengths, axis=0, outputs=count) if count > 1 else (x,)
-    made = []
+    made: list[Value] = []
     for index, part in enumerate(parts):
         matrix, row = (None if v is None else op.Gather(wide(v), np.int64(index)) for v in (weights, bias))
         made.append(op.Gemm(part, matrix, row, transB=1))
@@ -148,10 +150,11 @@ def activated(a: Application, x: Value, gate: Value | None) -> Value:
     kind = a.attr("activation_type")
     if kind == "swiglu":
         return gated(a, x, gate)
-    made = {
+    known: Mapping[str, Callable[[Value], Value]] = {
         "relu": op.Relu, "silu": op.Swish, "identity": lambda x: x,
         "gelu": lambda x: op.Gelu(x, approximate="tanh"),
-    }.get(kind)  # fmt: skip
+    }  # fmt: skip
+    made = known.get(kind)
     if made is None:
         raise a.fail(f"the activation {kind} is not defined")
     return made(x) if gate is None else op.Mul(made(x), gate)

@@ -75,6 +75,10 @@ def _with(name: str, *attributes: str) -> Callable[..., Value]:
     return made
 
 
+def _clipped(x: Value, low: float, high: float) -> Value:
+    return op.Clip(x, number(x, low), number(x, high))
+
+
 ACTIVATIONS: Mapping[str, tuple[Callable[..., Value], int]] = MappingProxyType(
     {
         **{name: (_plain(name), 0) for name in ("Relu", "Tanh", "Sigmoid", "HardSwish", "Softplus", "Softsign")},
@@ -82,7 +86,7 @@ ACTIVATIONS: Mapping[str, tuple[Callable[..., Value], int]] = MappingProxyType(
         "Elu": (_with("Elu", "alpha"), 1),
         "ThresholdedRelu": (_with("ThresholdedRelu", "alpha"), 1),
         "HardSigmoid": (_with("HardSigmoid", "alpha", "beta"), 2),
-        "Clip": (lambda x, low, high: op.Clip(x, number(x, low), number(x, high)), 2),
+        "Clip": (_clipped, 2),
     }
 )
 """What each activation is, and how many parameters it has."""

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from irkit import dims
 from irkit.build.runtime import (
@@ -96,7 +96,7 @@ def defined_results(
         if error.what.startswith(op):
             raise
         raise application.fail(error.what) from error
-    results = found if isinstance(found, tuple) else (found,)
+    results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
     if len(results) < outputs or any(r is None for r in results[:outputs]):
         raise application.fail(
             f"of its results only the first {len([r for r in results if r is not None])} are defined"

@@ -60,8 +60,8 @@ class Sampler:
 
     integer: Callable[[int, int], int]
     sizes: tuple[Dim, ...] = (2, 1, 3)
-    values: list[Value] = attrs.field(factory=list)
-    params: list[Value] = attrs.field(factory=list)
+    values: list[Value] = attrs.field(factory=list[Value])
+    params: list[Value] = attrs.field(factory=list[Value])
     outer: Sampler | None = None
     most_params: int = 6
     least: int = 0

@@ -228,7 +228,7 @@ def kernel_AffineGrid(node: Value, theta: Array, size: Array) -> Array:
     spatial = ints(size)[2:]
     if theta.shape[1:] != (len(spatial), len(spatial) + 1):
         raise fail(node, f"theta has the shape {theta.shape}, for {len(spatial)} axes")
-    lines = []
+    lines: list[Array] = []
     for count in spatial:
         if attr(node, "align_corners"):
             lines.append(np.linspace(-1, 1, count) if count > 1 else np.zeros(count))
@@ -269,7 +269,7 @@ def corner_taps(image: Array, rows: Array, columns: Array) -> Array:
     valid = ((rows >= -1) & (rows <= height))[:, None] & ((columns >= -1) & (columns <= width))[None, :]
     row, column = np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)
     top, left = np.floor(row).astype(np.int64), np.floor(column).astype(np.int64)
-    found = []
+    found: list[Array] = []
     for down, right in product((0, 1), (0, 1)):
         i, j = np.minimum(top + down, height - 1), np.minimum(left + right, width - 1)
         weight = (row - top if down else 1 - (row - top))[:, None] * (column - left if right else 1 - (column - left))
@@ -286,7 +286,7 @@ def kernel_MaxRoiPool(node: Value, x: Array, rois: Array) -> Array:
         corners = np.floor(roi[1:] * attr(node, "spatial_scale") + 0.5).astype(np.int64)
         first, last = (corners[1], corners[0]), (corners[3], corners[2])
         for bin_ in product(range(out[0]), range(out[1])):
-            cut = []
+            cut: list[slice] = []
             for i in range(2):
                 size = max(last[i] - first[i] + 1, 1) / out[i]
                 low, high = int(np.floor(bin_[i] * size)) + first[i], int(np.ceil((bin_[i] + 1) * size)) + first[i]
@@ -317,7 +317,7 @@ def kernel_NonMaxSuppression(
     """(count, 3): batch, class and box number of the best boxes that overlap no better one by more than `iou`."""
     most = 0 if limit is None else ints(limit)[0]
     threshold = 0.0 if iou is None else float(iou.reshape(()))
-    found = []
+    found: list[tuple[int, int, int]] = []
     for n, image in enumerate(boxes):
         if attr(node, "center_point_box"):
             corners = np.concatenate([image[:, :2] - image[:, 2:] / 2, image[:, :2] + image[:, 2:] / 2], axis=1)

@@ -40,7 +40,7 @@ def pool_of(node: Value, size: Sequence[int]) -> Pool:
     strides, dilations = numbers(node, "strides", rank, 1), numbers(node, "dilations", rank, 1)
     before, after = pads_of(node, size, kernel, strides, dilations)
     round_up = bool(attr(node, "ceil_mode")) and attr(node, "auto_pad") == "NOTSET"
-    out, beyond = [], []
+    out, beyond = list[int](), list[int]()
     for i in range(rank):
         reach = (kernel[i] - 1) * dilations[i] + 1
         full = size[i] + before[i] + after[i]
@@ -70,7 +70,7 @@ def places(node: Value, pool: Pool, best: Array, shape: Sequence[int]) -> Array:
     """The flat index into the input of tap number `best` of each window; column-major where `storage_order` is 1."""
     rank = len(pool.kernel)
     taps = np.unravel_index(best, pool.kernel)
-    spatial = []
+    spatial: list[Array] = []
     for i in range(rank):
         start = (np.arange(pool.out[i]) * pool.strides[i] - pool.before[i]).reshape((-1,) + (1,) * (rank - 1 - i))
         spatial.append(np.clip(start + taps[i] * pool.dilations[i], 0, shape[2 + i] - 1))

@@ -97,12 +97,12 @@ def read_body(
     if len(proto.input) != len(types):
         raise LoadError(f"the body {proto.name!r} takes {len(proto.input)} parameters, and is given {len(types)}")
     inner = Scope(outer=scope)
-    params = []
+    params: list[Value] = []
     for info, type_ in zip(proto.input, types, strict=True):
         params.append(param(type_).with_origin(Origin(node=info.name)))
         define(inner, info.name, (empties or {}).get(info.name) or params[-1])
     reader.fill(proto, inner, frame)
-    results = []
+    results: list[Value] = []
     for output in proto.output:
         found = reader.lookup(output.name, inner)
         if found is None:

@@ -83,7 +83,7 @@ def read_model(
         Files(folder, store), types, functions, Known(free), functools.partial(budget_of, model), noted=noted
     )
     reader.fill(proto, scope, Frame(opsets))
-    results = []
+    results: list[Value] = []
     for output in proto.output:
         found = reader.lookup(output.name, scope)
         if found is None:
@@ -153,7 +153,7 @@ def expanded(nodes: Iterable[NodeProto], sizes: Mapping[tuple[str, str, str], in
 def read_params(proto: GraphProto, types: Types, scope: Scope, weights: set[str]) -> list[Value]:
     """The parameters, defined in `scope`; inputs that have an initializer are left out."""
     taken = {d.dim_param for info in proto.input for d in info.type.tensor_type.shape.dim}
-    params = []
+    params: list[Value] = []
     for info in proto.input:
         if info.name in weights:
             continue
@@ -184,7 +184,7 @@ def unused(name: str, taken: set[str]) -> str:
 
 def read_ranges(metadata: Mapping[str, str]) -> PMap[str, Range]:
     """The ranges of symbols that irkit wrote; empty where it wrote none."""
-    found = {}
+    found: dict[str, Range] = {}
     for name, entry in from_json(metadata, RANGES_KEY, dict).items():
         good = isinstance(entry, list) and len(entry) == 2 and type(entry[0]) is int
         if not good or not (entry[1] is None or (type(entry[1]) is int and entry[0] <= entry[1])):

@@ -391,7 +391,7 @@ class Reader:
         attributes = {key: self.attribute(a) for key, a in given.items() if key not in BODIES[node.op_type]}
         if changed_since(node.op_type, frame.opsets[""]):
             upgraded_node(Old(node.op_type, frame.opsets[""], inputs, attributes, len(node.output)))
-        protos = []
+        protos: list[GraphProto] = []
         for name in BODIES[node.op_type]:
             if name not in given or given[name].type != AttributeProto.GRAPH:
                 raise LoadError(f"node {node.name!r} ({node.op_type}) has no graph {name}")

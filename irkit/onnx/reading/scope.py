@@ -25,9 +25,9 @@ class Scope:
     body: it is `open`, and uses outer values as they are."""
 
     outer: Scope | None = None
-    values: dict[str, Value | None] = attrs.field(factory=dict)
+    values: dict[str, Value | None] = attrs.field(factory=dict[str, Value | None])
     declarations: tuple[Sequence[ValueInfoProto], ...] = ()
-    captures: dict[str, tuple[Value, Value]] = attrs.field(factory=dict)
+    captures: dict[str, tuple[Value, Value]] = attrs.field(factory=dict[str, tuple[Value, Value]])
     open: bool = False
     _infos: dict[str, ValueInfoProto] | None = None
 

@@ -39,7 +39,7 @@ class _Copy:
     """One graph after the other, each body once, by identity."""
 
     opset: int
-    done: dict[int, tuple[Graph, Graph]] = attrs.field(factory=dict)
+    done: dict[int, tuple[Graph, Graph]] = attrs.field(factory=dict[int, tuple[Graph, Graph]])
 
     def graph(self, graph: Graph) -> Graph:
         """The graph in the words of the opset."""

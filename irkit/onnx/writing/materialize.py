@@ -51,10 +51,12 @@ class Sweep:
     sizes: Sizes
     ranges: Mapping[str, Range]
     opset: int = OPSET
-    done: dict[int, Graph] = attrs.field(factory=dict)
-    new: dict[Value, Value] = attrs.field(factory=dict)
-    squeezed: dict[Value, Value] = attrs.field(factory=dict)
-    targets: dict[Hashable, tuple[tuple[Dim, ...], bool]] = attrs.field(factory=dict)
+    done: dict[int, Graph] = attrs.field(factory=dict[int, Graph])
+    new: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
+    squeezed: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
+    targets: dict[Hashable, tuple[tuple[Dim, ...], bool]] = attrs.field(
+        factory=dict[Hashable, tuple[tuple[Dim, ...], bool]]
+    )
 
     def graph(self, graph: Graph) -> tuple[Value, ...]:
         """The new results of a graph."""
@@ -175,7 +177,7 @@ class Sweep:
             return attrs.evolve(value, bodies=(self.done[id(value.bodies[0])],))
         wanted: dict[Dim, None] = {}
         asked: list[dict[Dim, Value]] = []
-        results = []
+        results: list[tuple[Value, ...]] = []
         for body in value.bodies:
             own: dict[Dim, Value] = {}
             asked.append(own)

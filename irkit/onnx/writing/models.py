@@ -193,7 +193,7 @@ class Plan:
     explicit: tuple[tuple[str, str, Any], ...]
     required: tuple[str, ...]
     spelled: bool
-    checked: set[Hashable] = attrs.field(factory=set)
+    checked: set[Hashable] = attrs.field(factory=set[Hashable])
     """Element types of operands, and numbers of results, that the row was found to allow."""
 
 
@@ -339,10 +339,10 @@ class Writer:
     def attributes(self, value: Value, plan: Plan) -> list[AttributeProto]:
         """The attributes of a node, graphs left out. Raises SerializeError for one that the opset does not have."""
         key = (value.op, value.attributes) if hashable_exactly(value.attributes) else None
-        found = None if key is None else self._attributes.get(key)
-        if found is not None:
-            return found
-        found = []
+        known = None if key is None else self._attributes.get(key)
+        if known is not None:
+            return known
+        found: list[AttributeProto] = []
         given = {name for name, _ in value.attributes}
         for name, attribute in value.attributes:
             if name == "captures" and plan.bodies:

@@ -172,7 +172,7 @@ class Naming:
                 )
         finals = outputs or [""] * len(graph.results)
         produced = [wanted.get(r) for r in graph.results]
-        copies, public_names = [], []
+        copies, public_names = list[tuple[str, str]](), list[str]()
         seen: set[str] = set()
         for result, own, final in zip(graph.results, produced, finals, strict=True):
             kept = names[result] if own is not None else ""

@@ -216,7 +216,7 @@ def read_target(c: Context, source: tuple[Dim, ...], target: tuple[Dim, ...]) ->
 
 def cancelled(have: tuple[Dim, ...], taken: tuple[Dim, ...]) -> tuple[list[Dim], list[Dim]]:
     """Both without the dimensions that stand in both, and without 1: their products have the same quotient."""
-    left, rest = list(have), []
+    left, rest = list(have), list[Dim]()
     for d in taken:
         for i, other in enumerate(left):
             if other is d or (type(other) is type(d) and other == d):

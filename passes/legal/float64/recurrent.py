@@ -41,7 +41,7 @@ def recurrent(m: Match, value: Value) -> Expanded:
         if times is None:
             return None
         live = op.Unsqueeze(op.Less(op.Unsqueeze(times, vector([1])), op.Cast(lengths, to=DType.INT64)), vector([2]))
-    found = []
+    found: list[tuple[Value, ...]] = []
     for d in range(count):
         backwards = int(d == 1 or attribute_of(value, "direction") == "reverse")
         bias = operand(value, 3)

@@ -109,7 +109,7 @@ def laid_out(
 ) -> Value | None:
     """(n, c, *sizes) -> (n, c, *counts, *kernels), zero where a window reaches beyond the image"""
     rank = len(axes)
-    indices = []
+    indices: list[Value] = []
     for axis in axes:
         places, size = placed(m, axis, x, *binders), extent(m, axis.size, x)
         if places is None or size is None:
@@ -231,7 +231,7 @@ def col2im(m: Match, value: Value) -> Value | None:
         value.attribute(name) or default
         for name, default in (("strides", (1,) * rank), ("dilations", (1,) * rank), ("pads", (0,) * (2 * rank)))
     )
-    axes = []
+    axes: list[Axis] = []
     for i, (size, kernel) in enumerate(zip(value.shape[2:], block, strict=True)):
         reach = dims.sub(dims.add(size, pads[i] + pads[rank + i]), dilations[i] * (kernel - 1) + 1)
         windows = dims.add(dims.floordiv(reach, strides[i]), 1)

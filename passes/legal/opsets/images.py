@@ -221,7 +221,7 @@ def affine_grid(m: Match, value: Value) -> Value | None:
     theta, spatial = value.inputs[0], value.shape[1:-1]
     if theta is None or any(type(d) is not int for d in spatial):
         return None
-    lines = []
+    lines: list[np.ndarray] = []
     for count in spatial:
         if attribute_of(value, "align_corners"):
             lines.append(np.linspace(-1, 1, count) if count > 1 else np.zeros(count))
@@ -258,7 +258,7 @@ def deform_conv(m: Match, value: Value) -> Value | None:
     counts = [extent(m, size, x) for size in x.shape[2:]]
     if moved is None or image is None or any(c is None for c in counts):
         return None
-    read, sides = [], []
+    read, sides = list[Value](), list[Side]()
     places = np.stack(np.meshgrid(*(np.arange(k) for k in kernel), indexing="ij"), axis=-1).reshape(taps, 2)
     for i in range(2):
         steps = ordinals(m, out[i], offset)

@@ -199,7 +199,7 @@ def batch_normalization(m: Match, value: Value) -> Expanded:
     if not isinstance(value.type, Tuple):
         return found
     momentum = attribute_of(value, "momentum")
-    running = []
+    running: list[Value] = []
     for old, now in ((mean, center), (variance, spread)):
         flat = op.Cast(op.Squeeze(now, axes), to=old.dtype)
         running.append(op.Add(op.Mul(old, number(old, momentum)), op.Mul(flat, number(old, 1 - momentum))))
@@ -244,7 +244,7 @@ def max_pool(m: Match, value: Value) -> Expanded:
     axes = axes_of_windows(value.with_type(first), value.attribute("kernel_shape"))
     if axes is None or any(type(n) is not int for a in axes for n in (a.size, a.count)):
         return None
-    after = []
+    after: list[Dim] = []
     for a in axes:
         reach = a.dilation * (a.kernel - 1) + 1
         after.append(max(0, (a.count - 1) * a.stride + reach - a.size - a.before))
@@ -291,7 +291,7 @@ def scatter_elements(m: Match, value: Value) -> Value | None:
     if not is_known(indices.shape) or not is_bound(m, indices.shape, bound_by(indices)):
         return None
     shape = sizes_value(m, indices.shape, 1, bound_by(indices))
-    columns = []
+    columns: list[Value] = []
     for i, size in enumerate(indices.shape):
         along = op.Cast(indices, to=DType.INT64) if i == axis else ordinals(m, size, indices)
         if along is None:

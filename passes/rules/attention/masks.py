@@ -111,7 +111,7 @@ def without_causal(m: Match, mask: Value, past: Dim) -> tuple[Value | None] | No
     shape = mask.shape
     if mask.dtype is not DType.BOOL or len(shape) < 2:
         return None
-    terms, left, found = [mask], [], False
+    terms, left, found = [mask], list[Value](), False
     while terms:
         term = terms.pop()
         if term.op == "And":

@@ -206,7 +206,7 @@ def split_of_concat(m: Match) -> Made:
     if attribute_of(m.root, "axis") % rank != axis or not isinstance(m.root.type, Tuple):
         return decline("another axis is cut")
     offsets = _offsets(m.parts, axis)
-    found, at = [], offsets[0]
+    found, at = list[Value](), offsets[0]
     for each in m.root.type.items:
         stop = dims.add(at, each.shape[axis])  # type: ignore[union-attr]
         run = _run(offsets, at, stop)

@@ -153,7 +153,7 @@ def _rows(rng: np.random.Generator) -> Value:
 )
 def row_repeated(m: Match) -> Made:
     """f(Expand(constant)) -> Expand(f(constant)), where f does to each row of a batch the same"""
-    inputs, places, together = [], set(), m.root.op in (*BROADCASTING, "Concat")
+    inputs, places, together = list[Value | None](), set[int | None](), m.root.op in (*BROADCASTING, "Concat")
     for operand in m.root.inputs:
         here = operand is not None and operand.op == "Expand" and (together or operand is m.root.inputs[0])
         axis = row_axis(operand) if here else None  # type: ignore[arg-type]

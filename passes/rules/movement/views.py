@@ -94,7 +94,7 @@ def inserted_ones(small: tuple[Dim, ...], large: tuple[Dim, ...]) -> tuple[int, 
     """Where `large` has axes of size 1 that `small` has not; None where they differ in anything else."""
     if len(large) <= len(small):
         return None
-    found, at = [], 0
+    found, at = list[int](), 0
     for i, d in enumerate(large):
         if at < len(small) and (small[at] is d or dims.same(small[at], d) is True):
             at += 1

@@ -256,7 +256,7 @@ _operands = tuple(_projection(name) for name in "qkv")
 def _projected(rng: np.random.Generator) -> Value:
     batch, length = dims.symbol("batch"), dims.symbol("length")
     source = param(Tensor(DType.FLOAT, (batch, length, 6)))
-    parts = []
+    parts: list[Value] = []
     for _ in range(3):
         made = op.MatMul(source, const(rng.standard_normal((6, 8)).astype(np.float32)))
         parts.append(op.Add(made, const(rng.standard_normal(8).astype(np.float32))) if rng.random() < 0.7 else made)

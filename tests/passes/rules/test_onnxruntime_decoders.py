@@ -86,7 +86,7 @@ def on_runtime(graph: Graph, feeds: list[np.ndarray], target: Any) -> list[np.nd
 
     data = irkit.to_proto(prepare(graph, target)).SerializeToString()
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    return list(session.run(None, {i.name: x for i, x in zip(session.get_inputs(), feeds, strict=True)}))  # type: ignore[arg-type]
+    return list(session.run(None, {i.name: x for i, x in zip(session.get_inputs(), feeds, strict=True)}))
 
 
 SIZES = ({"batch": 2, "seq": 3, "past": 5}, {"batch": 1, "seq": 1, "past": 7}, {"batch": 2, "seq": 4, "past": 0})
