@@ -382,7 +382,9 @@ def _mul(a: Dim, b: Dim) -> Dim:
 
 
 def moderate(found: Dim) -> Dim:
-    """The expression, where an int64 holds its numbers and it is not vast. Raises DimensionError for others."""
+    """The size, where an int64 holds its numbers and it is no vast expression. Raises DimensionError for others."""
+    if type(found) is int and not LEAST <= found < -LEAST:
+        raise DimensionError("a size would be a number beyond 64 bits", hint="sizes are below 2**63")
     if isinstance(found, sympy.Expr):
         for term in sympy.Add.make_args(found):
             number: Any = term.args[0] if term.is_Mul else term  # a number stands first

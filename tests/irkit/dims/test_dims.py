@@ -286,3 +286,31 @@ def test_arithmetic_refuses_symbols_of_sympy_s_own(made: Callable[[], Any]) -> N
 def test_arithmetic_takes_unknown_and_signed_symbols() -> None:
     assert dims.add(dims.fresh(), 1) is not None
     assert dims.sub(symbol("n", signed=True), symbol("n", signed=True)) == 0
+
+
+NUMBERS = st.one_of(st.integers(-3, 9), st.sampled_from([2**31, 2**62, 2**63 - 1, 10**30, 1.5, 0.1, 1e19, 1.1e308]))
+WRITTEN = st.recursive(
+    st.one_of(st.sampled_from(["n", "m", '"odd name"', "max_"]), NUMBERS.map(str)),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "//", "%", "/"]), inner).map(
+            lambda t: f"({t[0]} {t[1]} {t[2]})"
+        ),
+        st.tuples(inner, st.integers(0, 70)).map(lambda t: f"({t[0]})**{t[1]}"),
+        st.tuples(st.sampled_from(["max", "min"]), inner, inner).map(lambda t: f"{t[0]}({t[1]}, {t[2]})"),
+        st.tuples(st.sampled_from(["floor", "ceil"]), inner).map(lambda t: f"{t[0]}({t[1]})"),
+        inner.map(lambda text: f"-{text}"),
+    ),
+    max_leaves=7,
+)
+
+
+@given(WRITTEN)
+def test_whatever_is_read_is_printed_as_what_reads_the_same(source: str) -> None:
+    try:
+        size = notation.parse(source)
+    except DimensionError:
+        return
+    text = notation.text(size)
+    again = notation.parse(text)
+    assert notation.text(again) == text
+    assert again == size or dims.same(again, size) is True or (not isinstance(size, int) and size.has(sympy.Float))
