@@ -13,6 +13,7 @@ import attrs
 import torch
 from torch.fx import GraphModule
 
+from irkit.core.ir import Graph
 from irkit.core.printer import nested_graphs, value_names
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
@@ -23,6 +24,7 @@ from lowering.dynamo.outputs import Parted, outputs_in_order, split_outputs
 from lowering.dynamo.runner import Entry, Exit, Runner, memory_order
 from lowering.dynamo.store import Kept
 from lowering.errors import CaptureError, LoweringError
+from lowering.program.finite_numbers import FINITE
 from lowering.program.program import Program
 from lowering.program.to_onnx import export_model
 from lowering.records.options import ExportOptions
@@ -125,12 +127,24 @@ def compiled(module: GraphModule, inputs: Sequence[Any], *, options: CompileOpti
             kept = prepared(parts.computed, options, keeps_layout)
     except IrkitError as error:
         return left_to_torch(module, error.what, options, error)
+    tell_assumptions(kept.graph)
     session_options = quiet_options()
     session_options.intra_op_num_threads = options.threads
     session = graph_session(kept.graph, ("CPUExecutionProvider",), session_options, kept.opset)
     runner = Runner(kept.graph, session.inner, kept.entries, kept.exits, kept.checks, parts.computed.forward)
     LOG.info("compiled %d operators in %.3f s", len(kept.graph), time.perf_counter() - start)
     return boxed(partial(called, parts, runner))
+
+
+def tell_assumptions(graph: Graph) -> None:
+    """Warns of what a compiled graph assumes of its data: that what ONNX Runtime compares is no NaN."""
+    facts = (fact for fact in graph.signature.facts if fact.kind == FINITE)
+    found = [f"{fact.text} ({fact.source})" if fact.source else fact.text for fact in facts]
+    if found:
+        LOG.warning(
+            "a graph assumes what torch does not: %s; options={'rules': 'default+nan'} makes it right for all numbers",
+            "; ".join(found[:3]) + (f"; and {len(found) - 3} more" if len(found) > 3 else ""),
+        )
 
 
 def called(parts: Parted, runner: Runner, *arguments: Any) -> list[Any]:

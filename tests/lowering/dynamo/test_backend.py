@@ -220,6 +220,20 @@ def test_the_backends_are_found_by_name() -> None:
     assert compiled(torch.ones(2)).tolist() == [2, 2]
 
 
+def test_what_a_graph_assumes_of_its_data_is_told(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    x = torch.tensor([[[[1.0, float("nan")], [2.0, 3.0]]]])
+    for _ in range(2):  # once lowered, once read from the folder
+        torch.compiler.reset()
+        with caplog.at_level(logging.WARNING, "irkit.compile"):
+            through(torch.nn.MaxPool2d(2), store=tmp_path)(torch.ones(1, 1, 2, 2))
+        assert "finite numbers in MaxPool" in caplog.text and "default+nan" in caplog.text
+        caplog.clear()
+    with caplog.at_level(logging.WARNING, "irkit.compile"):
+        assert through(torch.nn.MaxPool2d(2), rules="default+nan")(x).isnan().all()
+        through(torch.nn.ReLU())(x)
+    assert not caplog.text
+
+
 def test_sizes_that_the_contract_leaves_out_run_in_torch_and_are_told(caplog: pytest.LogCaptureFixture) -> None:
     given = param(Tensor(DType.FLOAT, (symbol("n"),)))
     facts = (Fact("guard", "n >= 2", ""),)
