@@ -162,9 +162,10 @@ class Calls:
         inputs = tuple(tracer.read(tracer.handle(each)) for each in given)
         state, effects, start = state_of(module), effects_of(tracer), len(self.reads)
         before, calls, decomposed = Counter(tracer.counts), tracer.calls, Counter(tracer.scope.decomposed)
-        first = len(tracer.alive)
+        first, writes = len(tracer.alive), len(tracer.written)
         returned = forward(*args, **kwargs)
-        if effects != effects_of(tracer) or not same_state(state, state_of(module)):
+        changed = effects != effects_of(tracer) or any(born < first for born in tracer.written[writes:])
+        if changed or not same_state(state, state_of(module)):
             tries.append(None)
             return returned
         with unmet():
@@ -191,7 +192,7 @@ class Calls:
                 return Given(index)
             handle, taken = returned.handle, {each.handle.key for each in (*given, *outputs)}
             memory = handle.memory
-            busy = memory.version or memory.name or memory.torn or memory.doubtful or memory.linked or memory.stale
+            busy = memory.name or memory.torn or memory.doubtful or memory.linked or memory.stale
             part = bool(handle.lenses) and not self.is_whole(handle)
             if busy or part or returned.requires_grad or handle.key in taken or handle.twin.is_complex():
                 raise Unmatched

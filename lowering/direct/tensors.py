@@ -23,7 +23,8 @@ class Memory:
 
     `name` is that of the input or buffer that it belongs to, empty for what the model made itself; `first` what it held
     at first. `shared` says that views of it were made, `torn` that tensors from outside share it in a way that is not
-    followed. `depth` says how many bodies of control flow it was made in; `twin` is that of its base. For other sizes
+    followed. `depth` says how many bodies of control flow it was made in; `twin` is that of its base, `born` how
+    many tensors the model had made before it, -1 for one from outside. For other sizes
     tensors that share it might be copies, and those that are `linked` might share it: what is `doubtful` keeps, where
     it is written, that sizes are not such, or refuses it; what is `stale`, since a linked one was written, does so
     where it is read.
@@ -39,6 +40,7 @@ class Memory:
     linked: list[tuple[Memory, Callable[[], None]]] = attrs.field(factory=list)
     stale: list[Callable[[], None]] = attrs.field(factory=list)
     twin: torch.Tensor | None = None
+    born: int = -1
     first: Value = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:

@@ -93,15 +93,14 @@ class Tracer:
     sizes in a way that no type rule tells. `met` has what is known of operators by what they are called with, `record`
     what this run has met. In a trial `before` is what the run before it has met, `index` its values as they are at the
     trial's sizes, `point` these sizes, if they have no say on other names and the trial has met little for the first
-    time, which `missed` counts. `alive` has weak references to the tensors that were made, `effects` counts what
-    operators do beside making values, `likes` has the numbers of modules that are equal but for
-    their weights, `unequal` says that some were not.
+    time, which `missed` counts. `alive` has weak references to the tensors that were made, `written` tells of each
+    write when its memory was made, `effects` counts what else operators do beside making values; `likes` has the
+    numbers of modules that are equal but for their weights, `unequal` says that some were not.
     `unproven` says that some operator was not run at the smallest sizes, `unexplained` has the operators that fixed
     names in a way that was not understood. `found` has the symbols of how many places of a tensor are not 0, `counted`
     is the tensor whose places the operator at hand counts; `domains` has the versions of domains that the model names,
-    `wholes` has the symbols of numbers that were rounded,
-    `truths` those of truth values.
-    `present` says that inputs have numbers, which tensors on the meta device do not.
+    `wholes` the symbols of numbers that were rounded, `truths` those of truth values. `present` says that inputs
+    have numbers, which tensors on the meta device do not.
     """
 
     options: Options
@@ -145,6 +144,7 @@ class Tracer:
     missed: int = 0
     alive: list[Any] = attrs.field(factory=list)
     effects: Counter[str] = attrs.field(factory=Counter)
+    written: list[int] = attrs.field(factory=list)
     likes: Mapping[int, int] = {}
     unequal: bool = False
     examples: Examples = attrs.field(init=False)
@@ -291,7 +291,7 @@ class Tracer:
 
     def write(self, handle: Handle, new: Value) -> None:
         """Puts a new content of the same type where a tensor lives."""
-        self.effects["write"] += 1
+        self.written.append(handle.memory.born)
         memory = handle.memory
         for settle in memory.doubtful:
             settle()
@@ -328,6 +328,7 @@ class Tracer:
         memory, room = handle.memory, None
         if any(type(size) is not int for size in sizes):
             room = torch.SymInt(RoomNode(self.asked, lambda: memory.content.shape, handle.twin.element_size()))
+        memory.born = len(self.alive) if memory.born < 0 else memory.born
         made = Traced(self, handle, sizes, room)
         self.alive.append(weakref.ref(made))
         return made

@@ -91,6 +91,16 @@ class Writing(Block):
         return super().forward(x)
 
 
+class WritingItsOwn(Block):
+    """Writes what it made itself."""
+
+    def forward(self, x: Any) -> Any:
+        y = self.inner(x).relu_()
+        y[:, 1:] += self.shift[1:]
+        y += x
+        return y
+
+
 class Passing(Block):
     """Gives back what it is given, a view of it, and two tensors of one memory."""
 
@@ -151,6 +161,7 @@ CHAINS: dict[str, tuple[Callable[[int], Any], bool]] = {
     "unread": (Block, True), "read": (Reading, False), "read at times": (ReadingAtTimes, False),
     "read otherwise": (ReadingOtherwise, False), "kept": (Keeping, False), "counted": (Counting, False),
     "looked up": (LookingUp, True), "branching": (Branching, False), "written": (Writing, False),
+    "written inside": (WritingItsOwn, True),
     "passed": (Passing, True), "pair": (Pair, True), "tied": (tied, False), "hooked": (hooked, True),
     "gated": (gated, False), "dropout": (lambda i: torch.nn.Sequential(Block(i), torch.nn.Dropout()), True),
     "batch norm": (lambda i: torch.nn.Sequential(Block(i), torch.nn.BatchNorm1d(80)), True),
