@@ -278,6 +278,8 @@ class Calls:
         tensors = [each for each in tensors_of(returned) if self.tracer.handle(each).value not in found.call.inputs]
         actual = [self.tracer.read(self.tracer.handle(each)) for each in tensors]
         index = Index({})
+        given = (*found.call.inputs, *found.call.weights)
+        index.same.update({found.values[value]: found.values[value] for value in given})  # the rest comes from these
         index.include((*expected, *actual))
         met = {index.same[value] for value in actual}
         if not {index.same[value] for value in expected} <= met:

@@ -208,13 +208,13 @@ class Index:
     outcomes: dict[Any, list[Outcome]] = attrs.field(factory=dict)
     contents: dict[Value | None, np.ndarray] = attrs.field(factory=dict)
     settled: dict[Any, Any] = attrs.field(factory=dict)
+    types: dict[int, tuple[Type, Any]] = attrs.field(factory=dict)
 
     def include(self, roots: Sequence[Value]) -> None:
         """Takes in what values are computed of."""
-        for value in walk.post_order(tuple(roots)):
-            if value not in self.same:
-                inputs = [v and self.same[v] for v in value.inputs]
-                self.same[value] = self.stand_in(value, inputs, value)
+        same = self.same
+        for value in walk.post_order(tuple(roots), stop=same.__contains__):
+            same[value] = self.stand_in(value, [v and same[v] for v in value.inputs], value)
 
     def stand_in(self, value: Value, inputs: Sequence[Value | None], otherwise: Value) -> Value:
         """The value that computes the same as one whose operands stand for all like them: one of them, one that is
@@ -223,7 +223,7 @@ class Index:
         if plain is not None:
             return plain
         content = self.content(value, inputs)
-        key = self.key(value, inputs) if content is None else (str(content.dtype), content.shape, content.tobytes())
+        key = self.key(value, inputs) if content is None else (content.dtype.num, content.shape, content.tobytes())
         if key is None:
             return otherwise
         found = self.nodes.setdefault(key, otherwise)
@@ -233,15 +233,18 @@ class Index:
 
     def operand_itself(self, value: Value, inputs: Sequence[Value | None]) -> Value | None:
         """The operand that an operator gives back at the point; None where it computes something."""
-        if value.op == "Concat":
+        op = value.op
+        if op == "Concat":
             whole = [v for v, own in zip(inputs, value.inputs, strict=True) if not self.is_empty(own)]
             return whole[0] if len(whole) == 1 and len(inputs) > 1 else None
-        first = value.inputs[0] if value.inputs else None
-        if first is None or not isinstance(value.type, Tensor) or self.at(value.type) != self.at(first.type):
+        unit = UNITS.get(op)
+        if unit is None and op not in RESHAPING and op != "Slice":
             return None
-        if value.op in RESHAPING or (value.op == "Slice" and self.goes_on(inputs)):
+        first = value.inputs[0]
+        if first is None or self.type_at(value.type) != self.type_at(first.type):
+            return None
+        if op in RESHAPING or (op == "Slice" and self.goes_on(inputs)):
             return inputs[0]
-        unit = UNITS.get(value.op)
         if unit is None or not value.dtype.is_integer or inputs[1] not in self.contents:
             return None
         return inputs[0] if bool((self.contents[inputs[1]] == unit).all()) else None
@@ -260,12 +263,12 @@ class Index:
             sizes = self.at(value.attributes[0][1])
             return np.array(sizes, np.int64) if dims.are_numbers(sizes) else None
         if value.op in MOVING and inputs[0] in self.contents:
-            return self.contents[inputs[0]].reshape(self.at(value.type)[1])
+            return self.contents[inputs[0]].reshape(self.type_at(value.type)[1])
         return None
 
     def is_empty(self, value: Value | None) -> bool:
         """Whether a tensor has no elements at the point."""
-        return value is not None and isinstance(value.type, Tensor) and 0 in self.at(value.type)[1]
+        return value is not None and isinstance(value.type, Tensor) and 0 in self.type_at(value.type)[1]
 
     def key(self, value: Value, inputs: Sequence[Value | None]) -> Any:
         """Equal for nodes that compute the same of the same operands at the point; None where that is not known."""
@@ -274,20 +277,26 @@ class Index:
         if value.op == CONSTANT:
             blob = value.blob
             return None if blob is None or blob.size > SMALL else (CONSTANT, *content_of(blob))  # a weight: by name
-        if any(isinstance(each, Blob) for _, each in value.attributes):
+        attributes = value.attributes
+        if attributes and any(isinstance(each, Blob) for _, each in attributes):
             return None
-        return (value.op, tuple(map(id, inputs)), self.at(value.attributes), self.at(value.type))
+        return (value.op, tuple(map(id, inputs)), attributes and self.at(attributes), self.type_at(value.type))
 
     def key_of(self, met: Met, values: Sequence[Value]) -> Any:
         """The key of an operator that is called with tensors which hold these values."""
         return met.content([self.same.get(v, v) for v in values], self.at(met.plain))
 
+    def type_at(self, type_: Type) -> Any:
+        """What a type is at the point; equal for equal types."""
+        known = self.types.get(id(type_))
+        if known is None:
+            parts = type_.items if isinstance(type_, Tuple) else ()
+            told = (type_.dtype, self.at(type_.shape)) if isinstance(type_, Tensor) else tuple(map(self.type_at, parts))
+            known = self.types[id(type_)] = (type_, told)
+        return known[1]
+
     def at(self, given: Any) -> Any:
         """Something with the numbers of the point in its sizes."""
-        if isinstance(given, Tensor):
-            return (given.dtype, self.at(given.shape))
-        if isinstance(given, Tuple):
-            return self.at(given.items)
         if not self.point:
             return given
         if isinstance(given, tuple):

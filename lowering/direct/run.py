@@ -14,6 +14,7 @@ import torch
 from pyrsistent import pmap
 from torch import compiler
 from torch.fx import GraphModule
+from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
 from irkit import dims
@@ -27,7 +28,7 @@ from irkit.dims import Range
 from lowering.capture.capture import Captured
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
 from lowering.capture.inputs.calls import unchanged
-from lowering.capture.inputs.training import training_state_kept
+from lowering.capture.inputs.training import optimizers_of, training_state_kept
 from lowering.capture.patches.table import Occasion, patched
 from lowering.capture.torch_export import Attempt
 from lowering.direct.equal_modules import likes_of, reusing
@@ -72,6 +73,7 @@ class Run:
     results: tuple[Any, ...]
     out_spec: pytree.TreeSpec
     registered: Definitions
+    optimizers: Sequence[Optimizer]
 
     @property
     def guards(self) -> tuple[Guard, ...]:
@@ -129,13 +131,14 @@ def run_once(
         tracer.index = tracer.before.index_at({dims.symbol(name): size for name, size in trial.point.items()})
         tracer.told = trial.before.tracer.told
     before = None if trial is None else trial.before.inputs
+    optimizers = optimizers_of(module) if trial is None else trial.before.optimizers
     examples = request.examples(sizes)
     tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
     inputs = inputs_of(tracer, request, examples, before)
     with ExitStack() as blocks:
         blocks.enter_context(patched(Occasion("direct", module, keeping=keep_sizes)))
         blocks.enter_context(unchanged(module))
-        blocks.enter_context(training_state_kept(module))
+        blocks.enter_context(training_state_kept(module, optimizers))
         blocks.enter_context(torch.no_grad())
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(running(tracer, module))
@@ -145,7 +148,7 @@ def run_once(
         returned = module(*args, **kwargs)
     known.include(returned)
     results, spec = pytree.tree_flatten(returned)
-    return Run(request, tracer, inputs, tuple(results), spec, definitions(request.spec, spec))
+    return Run(request, tracer, inputs, tuple(results), spec, definitions(request.spec, spec), optimizers)
 
 
 # ---------------------------------------------------------------------------------------------- inputs

@@ -220,7 +220,7 @@ def equal_at(point: Sizes, graph: Graph, other: Graph) -> bool:
     index = Index({dims.symbol(name): size for name, size in point.items()})
     index.include((*graph.results, *other.results))
     pairs = zip(graph.results, other.results, strict=True)
-    return all(index.same[a] is index.same[b] and index.at(a.type) == index.at(b.type) for a, b in pairs)
+    return all(index.same[a] is index.same[b] and index.type_at(a.type) == index.type_at(b.type) for a, b in pairs)
 
 
 def same_numbers(graph: Graph, other: Graph, at: Run) -> bool:

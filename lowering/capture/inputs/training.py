@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,11 +13,11 @@ from lowering.capture.inputs.calls import containers, restore
 
 
 @contextmanager
-def training_state_kept(module: torch.nn.Module) -> Iterator[None]:
-    """A block after which the gradients of parameters, and the optimizers that a module or function holds, are as they
-    were before."""
+def training_state_kept(module: torch.nn.Module, found: Sequence[Optimizer] | None = None) -> Iterator[None]:
+    """A block after which the gradients of parameters, and the optimizers that a module or function holds (`found`,
+    where that was looked up before), are as they were before."""
     parameters = [*module.parameters()]
-    found = optimizers_of(module)
+    found = optimizers_of(module) if found is None else found
     parameters += [p for each in found for group in each.param_groups for p in group["params"]]
     gradients = [(parameter, parameter.grad) for parameter in dict.fromkeys(parameters)]
     states = [(each.state, {key: dict(held) for key, held in each.state.items()}, dict(each.state)) for each in found]
