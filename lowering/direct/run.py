@@ -23,7 +23,7 @@ from irkit.core import walk
 from irkit.core.digest import symbols_in
 from irkit.core.ir import Graph, Port, Signature, Value, param
 from irkit.core.origins import Origin
-from irkit.core.types import DType, Tensor
+from irkit.core.types import DType, Tensor, same_types
 from irkit.dims import Range
 from lowering.capture.capture import Captured
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
@@ -36,7 +36,7 @@ from lowering.direct.modes import meeting, running
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced
-from lowering.direct.tracer import Tracer
+from lowering.direct.tracer import Outside, Tracer, refuse_layout
 from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import as_facts, goes_without_saying, noted_checks, settled_checks, told_by, truth_of
 from lowering.fold.facts import facts_of
@@ -65,7 +65,8 @@ class Inputs:
 
 @attrs.frozen(eq=False)
 class Run:
-    """One run: what the tracer met, the inputs, and the leaves and structure of the model's result."""
+    """One run: what the tracer met, the inputs, the leaves and structure of the model's result, and, in words, what the
+    model changed of itself that no call of a program does."""
 
     request: Request
     tracer: Tracer
@@ -74,6 +75,7 @@ class Run:
     out_spec: pytree.TreeSpec
     registered: Definitions
     optimizers: Sequence[Optimizer]
+    changed: tuple[str, ...] = ()
 
     @property
     def guards(self) -> tuple[Guard, ...]:
@@ -101,30 +103,32 @@ def run(
     answers every comparison; a `trial` takes the values of the run before it where it meets the same. Raises whatever
     the model raises, and LoweringError for what direct capture does not meet.
     """
-    state: frozenset[int] = frozenset()
+    outside = Outside()
+    runs: list[Run] = []
     likes = likes_of(request.module) if trial is None else trial.before.tracer.likes
     while True:
-        found = run_once(request, sizes, known, state, keep_sizes, at_once, trial, likes)
+        found = run_once(request, sizes, known, outside, keep_sizes, at_once, trial, likes)
+        runs.append(found)  # its tensors live on, so that no other has their identity
         if found.tracer.unequal:
             likes = {}
             continue
-        overlooked = found.tracer.overlooked() - state
-        if not overlooked:
+        seen = found.tracer.seen_outside()
+        if seen == outside:
             return found
-        state |= overlooked  # what it holds at first is no constant: a later call finds something else
+        outside = seen
 
 
 def run_once(
-    request: Request, sizes: Mapping[str, int], known: Registrations, state: frozenset[int], keep_sizes: bool,
+    request: Request, sizes: Mapping[str, int], known: Registrations, outside: Outside, keep_sizes: bool,
     at_once: bool, trial: Trial | None, likes: Mapping[int, int],
 ) -> Run:  # fmt: skip
-    """One run, in which the memories in `state` are known to be written, and modules are `likes` of one another."""
+    """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
     module = request.module
     names = {id(t): n for n, t in (*module.named_buffers(), *module.named_parameters())}
     tracer = Tracer(request.options, names)
     at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
     tracer.begin(sizes, {**request.ranges, **at})
-    tracer.carried, tracer.likes = state, likes
+    tracer.outside, tracer.likes = outside, likes
     tracer.asked.keeps, tracer.asked.at_once = keep_sizes, at_once
     if trial is not None:
         tracer.before, tracer.point = trial.before.tracer.record, trial.point if trial.apart else None
@@ -137,8 +141,9 @@ def run_once(
     inputs = inputs_of(tracer, request, examples, before)
     with ExitStack() as blocks:
         blocks.enter_context(patched(Occasion("direct", module, keeping=keep_sizes)))
-        blocks.enter_context(unchanged(module))
-        blocks.enter_context(training_state_kept(module, optimizers))
+        attributes = blocks.enter_context(unchanged(module))
+        begun = blocks.enter_context(training_state_kept(module, optimizers))
+        buffers = dict(module.named_buffers())
         blocks.enter_context(torch.no_grad())
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(running(tracer, module))
@@ -146,9 +151,39 @@ def run_once(
         blocks.enter_context(meeting(tracer))
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
+        for name, buffer in module.named_buffers():
+            if name in buffers and buffer is not buffers[name]:
+                rebind(tracer, name, buffers[name], buffer)
     known.include(returned)
     results, spec = pytree.tree_flatten(returned)
-    return Run(request, tracer, inputs, tuple(results), spec, definitions(request.spec, spec), optimizers)
+    changed = [SET.format(some_of(attributes))] if attributes else []
+    changed += [BEGUN.format(each) for each in begun]
+    return Run(
+        request, tracer, inputs, tuple(results), spec, definitions(request.spec, spec), optimizers, tuple(changed)
+    )
+
+
+def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor) -> None:
+    """Notes that a buffer is another tensor once the model was called: what it holds then is what the buffer holds when
+    it is called next."""
+    memory, content = tracer.handle(buffer).memory, tracer.read(tracer.handle(after))
+    if memory.torn or memory.name != name or same_types(content.type, memory.first.type) is not True:
+        raise LoweringError(
+            f"the buffer {name!r} of {memory.first.type!r} becomes another tensor, of {content.type!r}",
+            hint="write it in place: self.buffer.copy_(...)",
+        )
+    memory.last = content
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first names of several, and how many there are more."""
+    rest = [f"{len(names) - FEW} more"] if len(names) > FEW else []
+    return ", ".join([*names[:FEW], *rest])
+
+
+FEW = 4
+SET = "the model, when it is called, sets {}, and the program does not: each of its calls finds what was there at first"
+BEGUN = "each call of the program is the first step of {}: make a step before, so that what it keeps is there"
 
 
 # ---------------------------------------------------------------------------------------------- inputs
@@ -161,6 +196,7 @@ def inputs_of(tracer: Tracer, request: Request, examples: Sequence[Any], before:
     made = iter([]) if before is None else iter(value for _, value in before.params)
     for leaf, shape, value in zip(request.leaves, request.shapes, examples, strict=True):
         if isinstance(value, torch.Tensor):
+            refuse_layout(value)
             type_ = Tensor(DTYPES[value.dtype], shape)
             found.given.append(parameter(tracer, found, leaf.name, value, type_, next(made, None)))
         elif shape is not None and type(shape) is not int:
@@ -306,7 +342,7 @@ def captured_of(run: Run, guards: Sequence[Guard], ranges: Mapping[str, Range]) 
         name=request.name, program=None, graph_module=GraphModule(torch.nn.Module(), torch.fx.Graph()),
         input_specs=(), output_specs=(), state={}, in_spec=request.spec, out_spec=run.out_spec,
         arguments=request.call.arguments, leaves=request.leaves, scalars=baked(run), dim_names={},
-        equal=request.equal, notes=notes_of(request),
+        equal=request.equal, notes=(*notes_of(request), *run.changed),
         range_constraints={name: (r.lo, r.hi) for name, r in ranges.items()}, guards=tuple(guards),
         signed=frozenset(), registered=run.registered, attempts=(Attempt(HOW, 0.0),),
         numbers={request.leaves[i].name: kind for i, kind in request.numbers.items()},
@@ -366,13 +402,13 @@ def written_state(
     state: dict[str, torch.Tensor] = {}
     swaps: dict[Value, Value] = {}
     for memory, source in tracer.memories.values():
-        if memory.version:
+        if memory.is_state:
             first = memory.first
             given = param(boundary_type(first.type) if isinstance(first.type, Tensor) else first.type)
             swaps |= swaps_of_parts(first, given) if is_complex(first) else {first: given}
             params.append((Port(memory.name, "state"), given))
             state[memory.name] = source.detach().clone()
-            found.append((memory.name, memory.content))
+            found.append((memory.name, memory.content if memory.last is None else memory.last))
     for given in run.inputs.given:
         if isinstance(given, Traced) and given.handle.memory.version:
             found.append((given.handle.memory.name, given.handle.memory.content))

@@ -27,12 +27,14 @@ class Memory:
     many tensors the model had made before it, -1 for one from outside. For other sizes
     tensors that share it might be copies, and those that are `linked` might share it: what is `doubtful` keeps, where
     it is written, that sizes are not such, or refuses it; what is `stale`, since a linked one was written, does so
-    where it is read.
+    where it is read. `last` is what the buffer that it belongs to holds in the end, where that is another tensor.
+    `local` says that the model makes it anew in each call.
     """
 
     content: Value
     name: str = ""
     version: int = 0
+    local: bool = False
     torn: bool = False
     shared: bool = False
     doubtful: list[Callable[[], None]] = attrs.field(factory=list)
@@ -41,10 +43,16 @@ class Memory:
     stale: list[Callable[[], None]] = attrs.field(factory=list)
     twin: torch.Tensor | None = None
     born: int = -1
+    last: Value | None = None
     first: Value = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.first = self.content
+
+    @property
+    def is_state(self) -> bool:
+        """Whether the next call finds something else in it."""
+        return not self.local and (self.version > 0 or self.last is not None)
 
 
 @attrs.define(eq=False)

@@ -79,11 +79,21 @@ class Frame:
         return list(self.captured.values())
 
 
+@attrs.frozen
+class Outside:
+    """What earlier runs found of tensors from outside, by their memories: those that are `written`, whose content is no
+    constant, since a later call finds something else; and those that are `lasting`, all that are not being made anew
+    by each run, like `torch.tensor(0)`. That is None where it was not asked yet."""
+
+    written: frozenset[int] = frozenset()
+    lasting: frozenset[int] | None = None
+
+
 @attrs.define(eq=False)
 class Tracer:
     """The state of one run; seen by nobody else once it is over.
 
-    `carried` has the memories from outside that an earlier run was seen to write, `fixed` what was taken for constant.
+    `outside` is what is known of tensors from outside, `fixed` what was taken for constant.
     `asked` are the questions of the model, `scope` what a lowering knows beside its values. `handles` has the tensors
     from outside by identity, with the tensors themselves so that none dies; `memories` their storages. `names` are
     those of parameters and buffers, `modules` the path of the module that is running; `functions`, `above` and `below`
@@ -120,7 +130,7 @@ class Tracer:
     own: dict[Any, bool] = attrs.field(factory=dict)
     lines: dict[Any, str] = attrs.field(factory=dict)
     constants: dict[Value, bool] = attrs.field(factory=dict)
-    carried: frozenset[int] = frozenset()
+    outside: Outside = Outside()
     fixed: list[Value] = attrs.field(factory=list)
     frames: list[Frame] = attrs.field(factory=list)
     named: frozenset[str] = frozenset()
@@ -211,11 +221,7 @@ class Tracer:
                 hint="weights on the meta device have no numbers: load them, or look at the graph, with inputs of that "
                 "device",
             )
-        if tensor.layout is not torch.strided:
-            raise LoweringError(
-                f"a tensor of layout {tensor.layout} is not met by direct capture",
-                hint="make it dense, with to_dense(), or use capture='torch.export'",
-            )
+        refuse_layout(tensor)
         name = self.names.get(id(tensor)) or f"constant_{self.symbols['constant']}"
         if id(tensor) not in self.names:
             self.symbols["constant"] += 1
@@ -233,9 +239,11 @@ class Tracer:
             memory.torn = memory.torn or not (same and base.storage_offset() == tensor.storage_offset())
             value = memory.content if not memory.torn else value
         else:
-            memory = Memory(value, name)
+            lasting = self.outside.lasting
+            local = lasting is not None and key not in lasting and id(tensor) not in self.names
+            memory = Memory(value, name, local=local)
             self.memories[key] = (memory, tensor)
-            if key in self.carried:
+            if key in self.outside.written:
                 self.constants[value] = False
         twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
         found = Handle(twin, memory, (), value, memory.version, name)
@@ -427,10 +435,17 @@ class Tracer:
         return answer
 
     def overlooked(self) -> frozenset[int]:
-        """The memories from outside that were taken for constant, and written."""
-        written = {memory.first: key for key, (memory, _) in self.memories.items() if memory.version}
+        """The memories from outside that were taken for constant, and are state."""
+        written = {memory.first: key for key, (memory, _) in self.memories.items() if memory.is_state}
         met = walk.post_order(tuple(self.fixed)) if written and self.fixed else ()
         return frozenset(written[value] for value in met if value in written)
+
+    def seen_outside(self) -> Outside:
+        """What is known of tensors from outside once this run is over; the same where it found nothing new."""
+        unnamed = (memory for memory, tensor in self.memories.values() if id(tensor) not in self.names)
+        if self.outside.lasting is None and any(memory.is_state for memory in unnamed):
+            return attrs.evolve(self.outside, lasting=frozenset(self.memories))
+        return attrs.evolve(self.outside, written=self.outside.written | self.overlooked())
 
     # ------------------------------------------------------------------------------------------ modes
 
@@ -462,6 +477,15 @@ def next_prime(number: int) -> int:
     while any(found % divisor == 0 for divisor in range(2, int(found**0.5) + 1)):
         found += 1
     return found
+
+
+def refuse_layout(tensor: torch.Tensor) -> None:
+    """Raises LoweringError for a sparse tensor and its like."""
+    if tensor.layout is not torch.strided:
+        raise LoweringError(
+            f"a tensor of layout {tensor.layout} is not met by direct capture",
+            hint="make it dense, with to_dense(), or use capture='torch.export'",
+        )
 
 
 def is_wrapped(tensor: torch.Tensor) -> bool:

@@ -29,7 +29,7 @@ from lowering.direct.converting import (
 from lowering.direct.layouts import contiguous_to_all, keep_answer, replayed
 from lowering.direct.requirements import require
 from lowering.direct.sizes import dim_of, size_of
-from lowering.direct.tensors import Handle, Memory, Traced
+from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
 from lowering.errors import LoweringError
 from lowering.fold import storage
@@ -120,7 +120,7 @@ def renewed(tracer: Tracer, func: Any, target: torch.Tensor, result: Value, name
         for size, other in zip(old, value.shape, strict=True):
             tracer.asked.equal(size, other)
         return False
-    handle.memory = Memory(value, depth=len(tracer.frames), twin=handle.twin)
+    handle.memory = tracer.tensor(handle.twin, value, name).handle.memory
     handle.value, handle.version, handle.kind, handle.made = value, 0, 0, None
     as_shown(target, tracer.shown(handle))
     return True

@@ -129,19 +129,70 @@ def name_of(model: Any) -> str:
 
 
 @contextmanager
-def unchanged(module: torch.nn.Module) -> Iterator[None]:
+def unchanged(module: torch.nn.Module) -> Iterator[list[str]]:
     """A block after which the module and its children have the very attributes that they had before, and dicts, lists
-    and sets among these the very contents: parameters, hooks, what a model remembers.
+    and sets among these the very contents: parameters, hooks, what a model remembers. It is given the list of those
+    attributes in which tensors or numbers were others at its end, in words, which is empty before.
 
     Tracing may leave fake tensors in what a model uses to remember things. Models of transformers add hooks to
     themselves when they are first called, and an attribute that says so.
     """
     before = [(held, type(held)(held)) for each in module.modules() for held in containers(each.__dict__)]
+    changes: list[str] = []
     try:
-        yield
+        yield changes
     finally:
-        for held, contents in before:
-            restore(held, contents)
+        contents = {id(held): known for held, known in before}
+        changes += changed_attributes(module, contents)
+        for held, known in before:
+            restore(held, known)
+
+
+OWN = frozenset(torch.nn.Module().__dict__)
+"""The attributes of any module."""
+
+
+def changed_attributes(module: torch.nn.Module, before: Mapping[int, Any]) -> Iterator[str]:
+    """The attributes of a module and its children that hold other tensors or numbers than before; `before` has what
+    each dict, list and set held by its identity."""
+    for path, each in module.named_modules():
+        known = before.get(id(each.__dict__))
+        for name, value in each.__dict__.items() if known is not None else ():
+            inside = (differs(held, before[id(held)]) for held in containers(value) if id(held) in before)
+            if name not in OWN and (differs({name: value}, known) or any(inside)):
+                yield f"{path}.{name}" if path else name
+
+
+def differs(held: Any, before: Any) -> bool:
+    """Whether a dict, list or set has other tensors or numbers in it than before."""
+    known = keyed(before)
+    return any(not same_number(known.get(key), value) and counts(value) for key, value in keyed(held).items())
+
+
+def keyed(held: Any) -> Mapping[Any, Any]:
+    """What a dict, list or set holds, by its key, its place, or itself."""
+    return (
+        held
+        if isinstance(held, dict)
+        else {each: each for each in held}
+        if isinstance(held, set)
+        else dict(enumerate(held))
+    )
+
+
+def same_number(one: Any, other: Any) -> bool:
+    """Whether two values are the same object, or equal numbers."""
+    return one is other or (type(one) is type(other) and isinstance(one, int | float | complex) and one == other)
+
+
+def counts(value: Any) -> bool:
+    """Whether a value is a tensor or a number, or holds one."""
+    if type(value) in CONTAINERS:
+        return any(map(counts, keyed(value).values()))
+    return isinstance(value, NUMBERS) and not isinstance(value, bool)
+
+
+NUMBERS = (torch.Tensor, torch.SymInt, torch.SymFloat, int, float, complex)
 
 
 def containers(value: Any) -> Iterator[Any]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import irkit
+from lowering.errors import LoweringError
 
 
 class Step(torch.nn.Module):
@@ -76,3 +78,105 @@ def test_a_number_out_of_a_buffer_that_is_written_is_no_constant() -> None:
     for _ in range(3):
         found, state = program.run((torch.ones(3),), {}, state)
         torch.testing.assert_close(found, eager(torch.ones(3)))
+
+
+class First(Step):
+    """The same, without a step before."""
+
+    def __init__(self, kind: Any, **options: Any) -> None:
+        torch.nn.Module.__init__(self)
+        self.net = torch.nn.Linear(4, 2)
+        self.optimizer = kind(self.net.parameters(), **options)
+
+
+def test_a_first_step_of_an_optimizer_that_keeps_something_is_said() -> None:
+    given = torch.randn(5, 4), torch.randn(5, 2)
+    first = irkit.to_onnx(First(torch.optim.Adam), given, capture="direct").report.notes
+    assert [note.partition(":")[0] for note in first if "step" in note] == [
+        "each call of the program is the first step of Adam"
+    ]
+    assert not First(torch.optim.Adam).optimizer.state
+    plain = irkit.to_onnx(First(torch.optim.SGD), given, capture="direct").report.notes
+    assert not any("step" in note for note in plain)
+
+
+class Remembering(torch.nn.Module):
+    """A model whose buffers become other tensors, and that keeps tensors and numbers in its attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("sum", torch.zeros(3))
+        self.register_buffer("count", torch.tensor(0))
+        self.last, self.calls, self.scale, self.seen = torch.zeros(3), 0, 0.5, [1]
+
+    def forward(self, x: torch.Tensor) -> Any:
+        before = self.sum
+        self.sum = self.sum + x
+        times = self.count.item()  # type: ignore[operator]
+        self.count = self.count + 1
+        self.scale = 1 / 2
+        return before, self.sum * times
+
+
+class Noting(Remembering):
+    """The same, which also notes what it sees."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        self.last, self.calls = x, self.calls + 1
+        self.seen.append(x.shape[0])
+        return super().forward(x)
+
+
+def test_a_buffer_that_becomes_another_tensor_is_state() -> None:
+    model, eager = Remembering(), Remembering()
+    program = irkit.to_onnx(model, (torch.ones(3),), capture="direct")
+    state: Any = None
+    for _ in range(3):
+        x = torch.randn(3)
+        found, state = program.run((x,), {}, state)
+        torch.testing.assert_close(found, eager(x))
+    assert not any("sets" in note for note in program.report.notes)
+    assert model.count == 0 and model.sum.abs().sum() == 0
+
+
+def test_what_a_model_keeps_in_other_attributes_is_said_and_put_back() -> None:
+    model = Noting()
+    program = irkit.to_onnx(model, (torch.ones(3),), capture="direct")
+    assert [note for note in program.report.notes if "sets" in note] == [
+        "the model, when it is called, sets last, calls, seen, and the program does not: each of its calls finds what "
+        "was there at first"
+    ]
+    assert (model.calls, model.seen) == (0, [1]) and model.last.abs().sum() == 0
+
+
+def test_a_buffer_that_becomes_a_tensor_of_other_sizes_is_refused() -> None:
+    class Growing(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("all", torch.zeros(1, 3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.all = torch.cat([self.all, x])
+            return self.all
+
+    with pytest.raises(LoweringError, match="becomes another tensor"):
+        irkit.to_onnx(Growing(), (torch.ones(2, 3),), capture="direct")
+
+
+MADE: Any = {
+    "tensor": lambda x: torch.tensor(0.0).add_(x.sum()),
+    "item": lambda x: x * torch.tensor(2.0).add_(1).item(),
+    "of numpy": lambda x: torch.from_numpy(np.zeros(3, "f4")).add_(x),
+    "as_tensor": lambda x: torch.as_tensor([1.0, 2.0, 3.0]).mul_(x),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_tensor_that_each_call_makes_anew_is_no_state(name: str) -> None:
+    program = irkit.to_onnx(MADE[name], (torch.ones(3),), capture="direct")
+    assert not program.state
+    state: Any = None
+    for _ in range(2):
+        x = torch.randn(3)
+        found, state = program.run((x,), {}, state)
+        torch.testing.assert_close(found, MADE[name](x))
