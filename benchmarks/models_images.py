@@ -246,3 +246,75 @@ ORDERS: dict[str, Callable[[], Built]] = {
     "median": lambda: (Robust(), (ROWS[0],), {}, ({0: "batch"},)),
 }  # fmt: skip
 """Models that sort, and that find the largest of some numbers."""
+
+
+# ---------------------------------------------------------------------------------------------- what few models hold
+
+
+class Unpooled(nn.Module):
+    """SegNet: what is decoded is put back where the largest of each window was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.ModuleList([normed(3, 16), normed(16, 32)])
+        self.up = nn.ModuleList([normed(32, 16), normed(16, 16)])
+        self.head = nn.Conv2d(16, 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        taken = []
+        for part in self.down:
+            x, places = F.max_pool2d_with_indices(part(x), (2, 2))
+            taken.append(places)
+        for part, places in zip(self.up, reversed(taken), strict=True):
+            x = part(F.max_unpool2d(x, places, (2, 2)))
+        return self.head(x)
+
+
+class Binary(nn.Module):
+    """A net whose activations are signs."""
+
+    def __init__(self, width: int = 256) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(width, width) for _ in range(4)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x).sign()
+        return x
+
+
+class Bounded(nn.Module):
+    """A net whose activations are kept between bounds that were learnt."""
+
+    def __init__(self, width: int = 256) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(width, width) for _ in range(4)])
+        self.bounds = nn.Parameter(torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for i, layer in enumerate(self.layers):
+            x = layer(x).clamp(-self.bounds[i], self.bounds[i])
+        return x
+
+
+class Chosen(nn.Module):
+    """Convolutions whose activations are written by `where`."""
+
+    def __init__(self, widths: Sequence[int] = (16, 32, 32)) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Conv2d(a, b, 3, 1, 1) for a, b in zip((3, *widths), widths, strict=False)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+            x = torch.where(x > 0, x, 0)
+        return x.mean((2, 3))
+
+
+RARE: dict[str, Callable[[], Built]] = {
+    "segnet": lambda: (Unpooled(), (torch.randn(1, 3, 64, 64),), {}, ({0: "batch"},)),
+    "signs": lambda: (Binary(), (torch.randn(16, 256),), {}, ({0: "batch"},)),
+    "bounded": lambda: (Bounded(), (torch.randn(16, 256),), {}, ({0: "batch"},)),
+    "chosen": lambda: (Chosen(), (torch.randn(1, 3, 64, 64),), {}, ({0: "batch"},)),
+}
+"""Models of what is written right and takes time, which none of the others holds."""

@@ -27,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from torch.nn import functional as F
 
-from benchmarks.models_images import IMAGES, ORDERS
+from benchmarks.models_images import IMAGES, ORDERS, RARE
 from irkit import dims
 from irkit.build import const, op
 from irkit.core.ir import Graph, Value, param
@@ -186,15 +186,21 @@ NAN_ROWS: tuple[Construct, ...] = (
     Construct("searchsorted: an If on the last bound", "torch's search is led astray by rows that end in NaN; one look",
               partial(lowered, lambda x, y: torch.searchsorted(y, x), [torch.zeros(400), torch.zeros(64)], counted,
                       ("f32", 400), ("f32", 64)), lambda: [drawn(400), ordered(64)], KEPT),
-    Construct("sign: IsNaN, Where", "torch's sign of NaN is 0",
-              partial(lowered, torch.sign, [torch.zeros(64, 512)], op.Sign, ROWS), lambda: [drawn(64, 512)], KEPT),
+    Construct("sign: two comparisons in place of Sign", "torch's sign of NaN is 0",
+              partial(lowered, torch.sign, [torch.zeros(64, 512)], op.Sign, ROWS), lambda: [drawn(64, 512)], KEPT,
+              "signs"),
     Construct("clamp by tensors: Max and Min in place of Clip", "a Clip takes a bound of NaN for none",
               partial(lowered, torch.clamp, [torch.zeros(64, 512), torch.tensor(-1.0), torch.tensor(1.0)], op.Clip,
                       ROWS, ("f32",), ("f32",)),
-              lambda: [drawn(64, 512), np.array(-1, np.float32), np.array(1, np.float32)], KEPT),
-    Construct("places of max pooling: a pool of kinds, in float64", "torch names the last NaN of a window",
+              lambda: [drawn(64, 512), np.array(-1, np.float32), np.array(1, np.float32)], KEPT, "bounded"),
+    Construct("places of max pooling: an If on anything that is not finite, in it a pool of kinds",
+              "torch names the last NaN of a window",
               partial(lowered, lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), [torch.zeros(1, 32, 56, 56)],
-                      pooled_places, IMAGE), lambda: [drawn(1, 32, 56, 56)], KEPT),
+                      pooled_places, IMAGE), lambda: [drawn(1, 32, 56, 56)], KEPT, "segnet"),
+    Construct("`where(x > 0, x, 0)`: ThresholdedRelu in place of Relu, which goes into a Conv before it",
+              "a Relu keeps NaN, and `where` makes 0 of it",
+              partial(lowered, lambda x: torch.where(x > 0, x, 0), [torch.zeros(64, 512)], op.Relu, ROWS),
+              lambda: [drawn(64, 512)], "kept; `+finite` makes it a Relu", "chosen"),
     Construct("Attention with a mask that may hide all keys: ReduceMax, Equal, Where", "torch's softmax of -inf alone "
               "is NaN, ONNX Runtime's attention gives 0",
               lambda: (ready(graph_of(lambda q, m: attended(q, with_nan(m)), ("f32", 1, 4, 128, 32),
@@ -273,12 +279,32 @@ def times(graphs: Pair, arrays: Sequence[np.ndarray], rounds: int) -> tuple[floa
     return min(found[0]), min(found[1])
 
 
+def plain_pool(x: Value, size: Sequence[int], *more: Any) -> tuple[Value, Value]:
+    """The largest elements of windows that do not overlap, and their places in the image, as ONNX Runtime has them."""
+    values, places = op.MaxPool(x, kernel_shape=list(size), strides=list(size), outputs=2)
+    return values, op.Mod(places, const(np.array(x.shape[-1] * x.shape[-2])))
+
+
+PLAIN: Mapping[str, tuple[Any, Callable[..., Any]]] = {
+    "segnet": (torch.ops.aten.max_pool2d_with_indices, plain_pool),
+    "signs": (torch.ops.aten.sign, lambda self: op.Sign(self)),
+    "bounded": (torch.ops.aten.clamp, lambda self, min, max: op.Clip(self, min, max)),
+}
+"""Models with an operator of torch's, and what it would be without what is written for the sake of NaN."""
+
+
 def of_model(name: str, rounds: int) -> tuple[float, float]:
     """The times of a model that keeps NaN, and of one that does not."""
     torch.manual_seed(0)
-    model, args, kwargs, shapes = {**IMAGES, **ORDERS}[name]()
+    model, args, kwargs, shapes = {**IMAGES, **ORDERS, **RARE}[name]()
     given = [leaf for leaf in (*args, *kwargs.values()) if isinstance(leaf, torch.Tensor)]
-    rules = ("default+nan", "default") if name != "median" else ("default", "default+finite")  # its nodes are kept
+    if name in PLAIN:
+        asked: tuple[Mapping[Any, Any], ...] = ({}, dict([PLAIN[name]]))
+        made = [to_onnx(model.eval(), args, kwargs, dynamic_shapes=shapes, converters=c).ready for c in asked]
+        return times((made[0], made[1]), [leaf.numpy() for leaf in given], rounds)
+    rules = (
+        ("default+nan", "default") if name not in ("median", "chosen") else ("default", "default+finite")
+    )  # its nodes are kept
     pair = [to_onnx(model.eval(), args, kwargs, dynamic_shapes=shapes, rules=r).ready for r in rules]
     return times((pair[0], pair[1]), [leaf.numpy() for leaf in given], rounds)
 

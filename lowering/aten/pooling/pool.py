@@ -70,18 +70,33 @@ def max_pooled(
     size = dims.product(x.shape[2:])
     # ONNX counts through the whole batch, torch through one channel of one image.
     inside = op.Mod(indices[0], dim_scalar(size))
+    first = beginnings(values.shape[2:], x.shape[2:], attributes)
     if not self.dtype.is_float:
-        nothing = op.Equal(values, scalar(lowest(x.dtype), values.dtype))
-    else:
-        # The last NaN of a window is its largest element; -1 for -inf, 0 for numbers, 1 and on for the place of a NaN.
-        place = reshape(cast(iota(size), DType.DOUBLE), (1, 1, *x.shape[2:]))
-        kinds = cast(op.Greater(narrow, scalar(-np.inf, narrow.dtype)), DType.DOUBLE)
-        kinds = op.Where(op.IsNaN(narrow), op.Add(place, 1.0), op.Sub(kinds, 1.0))
-        kind = op.MaxPool(kinds, **attributes)
-        missing, nothing = op.Greater(kind, scalar(0, kind.dtype)), op.Less(kind, scalar(0, kind.dtype))
-        inside = op.Where(missing, cast(op.Sub(kind, 1.0), DType.INT64), inside)
-    inside = op.Where(nothing, beginnings(values.shape[2:], x.shape[2:], attributes), inside)
+        inside = op.Where(op.Equal(values, scalar(lowest(x.dtype), values.dtype)), first, inside)
+    elif void:
+        inside = odd_places(narrow, inside, first, attributes)
+    else:  # one look at the whole image tells whether there is anything odd: what is finite is 0 times 0
+        some = op.IsNaN(op.ReduceSum(op.Mul(narrow, scalar(0, narrow.dtype)), keepdims=0))
+        inside = op.If(
+            some,
+            then_branch=lambda: (odd_places(narrow, inside, first, attributes),),
+            else_branch=lambda: (op.Identity(inside),),
+        )[0]
     return drop_batch_axis(values, self), drop_batch_axis(inside, self)
+
+
+def odd_places(x: Value, inside: Value, first: Value, attributes: dict[str, Any]) -> Value:
+    """The positions `inside` the image, but that of the last NaN in windows that hold one, and the first place of those
+    that hold -inf alone, or nothing. The last NaN of a window is its largest element, says torch."""
+    size = dims.product(x.shape[2:])
+    # -1 for -inf, 0 for numbers, 1 and on for the place of a NaN.
+    kind_type = DType.FLOAT if type(size) is int and size < 2**24 else DType.DOUBLE  # which holds every place
+    place = reshape(cast(iota(size), kind_type), (1, 1, *x.shape[2:]))
+    kinds = cast(op.Greater(x, scalar(-np.inf, x.dtype)), kind_type)
+    kinds = op.Where(op.IsNaN(x), op.Add(place, 1.0), op.Sub(kinds, 1.0))
+    kind = op.MaxPool(kinds, **attributes)
+    missing, nothing = op.Greater(kind, scalar(0, kind.dtype)), op.Less(kind, scalar(0, kind.dtype))
+    return op.Where(nothing, first, op.Where(missing, cast(op.Sub(kind, 1.0), DType.INT64), inside))
 
 
 def may_be_void(sizes: Sequence[Dim], dilations: Sequence[int]) -> bool:
