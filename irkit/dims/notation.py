@@ -124,6 +124,8 @@ def parse(source: str, symbols: Mapping[str, sympy.Symbol] | None = None) -> Dim
         raise DimensionError(
             "a dimension of more than 10,000 characters is refused", hint="use a symbol of its own for the size"
         )
+    if source.isascii() and source.isidentifier() and not keyword.iskeyword(source):  # most are one name
+        return moderate(dims.dim((symbols or {}).get(source) or dims.symbol(source)))
     try:
         tree = tree_of(source, "dimension expression")
         _cost(tree)
