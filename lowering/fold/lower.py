@@ -194,7 +194,8 @@ def domains_of(captured: Captured) -> dict[str, int]:
     """The versions of domains that the program itself names, by `torch.onnx.ops.symbolic` and its like."""
     found: dict[str, int] = {}
     for node in nodes_reached(captured.graph_module):
-        found = with_domain(found, node.target, node.kwargs)
+        if getattr(node.target, "namespace", "") == "onnx_symbolic":
+            found = with_domain(found, node.target, node.kwargs)
     return found
 
 
@@ -256,8 +257,10 @@ class Inputs:
     def add_fetched(self, captured: Captured, sizes: Sizes, written: Set[Any]) -> None:
         """Adds parameters for the tensors that an FX graph fetches from its module by name, and writes."""
         for node in captured.graph_module.graph.nodes:
+            if node.op != "get_attr":
+                continue
             name = str(node.target)
-            tensor = captured.state.get(name) if node.op == "get_attr" else None
+            tensor = captured.state.get(name)
             if not isinstance(tensor, torch.Tensor) or storage.storage_of(node) not in written or name in self.state:
                 continue
             self.add(node, Port(name, "state"), type_of(node.meta["val"], sizes))

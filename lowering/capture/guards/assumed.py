@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -36,10 +37,20 @@ def resizes(name: str) -> bool:
     return name.startswith(_RESIZES)
 
 
+@lru_cache(maxsize=1 << 12)
+def takes_all_sizes(name: str) -> bool:
+    """True for an operator of which nothing here is asked, as of most."""
+    some = (_SQUEEZES, _WRITES, _CHOICES, _LOSSES, ("aten::select", "aten::ctc_loss", "aten::bincount"))
+    begins = (*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_ADAPTIVE)
+    return not any(name in each for each in some) and not name.startswith(begins)
+
+
 def taken_for_granted(node: Node) -> Iterator[Any]:
     """The conditions, in torch's symbols, under which the operator of a node gives what torch recorded for it."""
     target: Any = node.target
     name = target._schema.name if isinstance(target, OpOverload) else ""
+    if takes_all_sizes(name):
+        return
     operand = node.args[0] if node.args else None
     recorded = operand.meta.get("val") if isinstance(operand, Node) else None
     if not isinstance(recorded, torch.Tensor):
