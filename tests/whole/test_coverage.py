@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 
 from tests.support.draws import drawn
+from tests.support.rows import append, rows_in
+from tests.support.workers import Worker
 from tests.tables.coverage.databases import DATABASES, EVERY, cells, measured
 from tests.tables.coverage.measure import Found, Key, Undetermined, clean, reason_of
 from tests.tables.coverage.measure import measured as one_cell
 from tests.tables.coverage.page import page
-from tests.tables.coverage.sweep import Worker, answer, append, row_of, rows_in, swept
+from tests.tables.coverage.sweep import key_of, row_of, swept
 from tests.tables.coverage.table import json_text, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +37,7 @@ def passing() -> list[Key]:
     if not TABLE.exists():
         return []
     rows = rows_of(TABLE.read_text(encoding="utf-8"))
-    good = [Key(r["op"], r["dtype"], r["mode"]) for r in rows if r["outcome"] == "pass"]
+    good = [key_of(r) for r in rows if r["outcome"] == "pass"]
     found: list[Key] = []
     for database in EVERY:
         own = [key for key in good if (key.op.partition(":")[0] if ":" in key.op else "operators") == database]
@@ -52,7 +54,7 @@ def once_failed() -> list[tuple[Key, int | None]]:
 
 def title(key: Key) -> str:
     """The name of a test."""
-    return f"{key.op}-{key.dtype}-{key.mode}"
+    return f"{key.op}-{key.dtype}-{key.mode}-{key.capture}"
 
 
 @pytest.mark.parametrize("key", passing(), ids=title)
@@ -96,12 +98,11 @@ def test_what_takes_too_long_or_ends_without_an_answer_is_recorded() -> None:
     ours, theirs = multiprocessing.Pipe()
     ended: Any = SimpleNamespace(join=lambda seconds: None, exitcode=-11)
     worker = Worker(ended, ours, Key("abs", "float32", "static"), time.monotonic() - 9)
-    assert answer(worker, False, 60.0) is None
-    late = answer(worker, False, 5.0)
-    assert late is not None and late.reason == "time-out"
+    assert worker.answer(False, 60.0) is None
+    assert worker.answer(False, 5.0).reason == "time-out"
     theirs.close()
-    lost = answer(worker, True, 60.0)
-    assert lost is not None and (lost.reason, lost.detail) == ("crash", "the process ended with -11")
+    lost = worker.answer(True, 60.0)
+    assert (lost.reason, lost.detail) == ("crash", "the process ended with -11")
 
 
 def test_rows_survive_a_line_that_was_cut_short(tmp_path: Path) -> None:
@@ -111,7 +112,7 @@ def test_rows_survive_a_line_that_was_cut_short(tmp_path: Path) -> None:
     append(path, row_of(key, Found("pass", samples=1), "b"))
     with path.open("a", encoding="utf-8") as file:
         file.write('{"op": "ad')
-    (row,) = rows_in(path)
+    (row,) = rows_in(path, key_of)
     assert (row["outcome"], row["commit"]) == ("pass", "b")
     assert "| float32 | static | 1 | 1 | 100.0 | 0 | 0 |" in page([row])
 

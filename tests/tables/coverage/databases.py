@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from tests.tables.coverage import exportdb, hops, measure, modules
-from tests.tables.coverage.measure import DTYPES, MODES, Found, Key
+from tests.tables.coverage.measure import DTYPES, MODES, WAYS, Found, Key
 from tests.tables.coverage.subjects import outcome_of
 
 DATABASES: Mapping[str, ModuleType] = {"modules": modules, "hops": hops, "exportdb": exportdb}
@@ -15,15 +15,24 @@ EVERY = ("operators", *DATABASES)
 
 
 def cells(
-    dtypes: tuple[str, ...] = tuple(DTYPES), modes: tuple[str, ...] = MODES, names: tuple[str, ...] = EVERY
+    dtypes: Sequence[str] = tuple(DTYPES),
+    modes: Sequence[str] = MODES,
+    names: Sequence[str] = EVERY,
+    ways: Sequence[str] = WAYS,
 ) -> list[Key]:
-    """Every cell of the databases that are named, the operators' first."""
-    found = measure.cells(dtypes, modes) if "operators" in names else []
-    for space, database in DATABASES.items():
-        if space in names:
-            every = (Key(f"{space}:{name}", dtype, mode) for name, dtype, mode in database.cells())
-            found += [k for k in every if k.mode in modes and k.dtype in (*dtypes, "mixed")]
-    return found
+    """Every cell of the databases that are named, the operators' first, by each of the ways of capture."""
+    found = [
+        (f"{space}:{name}" if space in DATABASES else name, dtype, mode)
+        for space in EVERY
+        if space in names
+        for name, dtype, mode in DATABASES.get(space, measure).cells()
+    ]
+    return [
+        Key(name, dtype, mode, way)
+        for way in ways
+        for name, dtype, mode in found
+        if mode in modes and dtype in (*dtypes, "mixed")
+    ]
 
 
 def measured(key: Key, samples: int | None) -> Found:
@@ -31,4 +40,4 @@ def measured(key: Key, samples: int | None) -> Found:
     space, _, name = key.op.partition(":")
     if not name:
         return measure.measured(key, samples)
-    return outcome_of(DATABASES[space].subjects(name, key.dtype, key.mode), samples)
+    return outcome_of(DATABASES[space].subjects(name, key.dtype, key.mode), samples, key.capture)

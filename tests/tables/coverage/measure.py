@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 import warnings
@@ -23,6 +22,7 @@ from irkit.errors import ContractError, IrkitError
 from lowering.errors import CaptureError, LoweringError, MissingConverters
 from lowering.program.check import assignments, resized, run
 from lowering.program.program import Program
+from lowering.records.options import AUTO, DIRECT, TORCH_EXPORT
 from tests.lowering.aten.oracle import OPS, Case, array, rules_for, tensors_of
 from tests.lowering.aten.test_opinfo import function_of
 from tests.tables.coverage.verdicts import Sampled, sampled, verdict
@@ -42,8 +42,8 @@ DTYPES: Mapping[str, torch.dtype] = {
     )
 }
 MODES = ("static", "dynamic")
-CAPTURE = os.environ.get("IRKIT_CAPTURE", "torch.export")
-"""How modules are captured: the workers of a sweep are told by their environment."""
+WAYS = (DIRECT, TORCH_EXPORT)
+"""The ways of capture that have a column each."""
 
 NOT_DETERMINED: Mapping[str, str] = {
     **dict.fromkeys(
@@ -86,11 +86,13 @@ OTHERS = 20
 
 @attrs.frozen
 class Key:
-    """A cell: the operator as `oracle.OPS` calls it, the element type without `torch.`, static or dynamic."""
+    """A cell: the operator as `oracle.OPS` calls it, the element type without `torch.`, static or dynamic, and how it
+    is captured."""
 
     op: str
     dtype: str
     mode: str
+    capture: str = AUTO
 
 
 @attrs.frozen
@@ -121,15 +123,13 @@ class Undetermined(Exception):
     """Two runs of eager differ, or eager refuses the sample."""
 
 
-def cells(dtypes: tuple[str, ...], modes: tuple[str, ...]) -> list[Key]:
-    """Every cell of the database: each operator with the element types that it has on the CPU."""
-    return [
-        Key(name, dtype, mode)
-        for name, info in OPS.items()
-        for dtype in dtypes
-        if DTYPES[dtype] in info.dtypes
-        for mode in modes
-    ]
+def cells() -> Iterator[tuple[str, str, str]]:
+    """(name, element type, mode) of each cell: each operator with the element types that it has on the CPU."""
+    for name, info in OPS.items():
+        for dtype, kind in DTYPES.items():
+            if kind in info.dtypes:
+                for mode in MODES:
+                    yield name, dtype, mode
 
 
 def measured(key: Key, samples: int | None, first: int = 0) -> Found:
@@ -144,7 +144,7 @@ def measured(key: Key, samples: int | None, first: int = 0) -> Found:
         others = tuple(islice(cases_of(key), OTHERS)) if key.mode == "dynamic" else ()
         for case in islice(cases_of(key), first, None if samples is None else first + samples):
             try:
-                found = check(case, key.mode == "dynamic", others)
+                found = check(case, key, others)
                 compared += 1
                 shown = shown if shown[0] else (found[0], f"{clean(found[1])} [{clean(case.words)[:120]}]")
             except Failed as failed:
@@ -189,15 +189,15 @@ class Called:
     op: Callable[..., Any]
 
 
-def check(case: Case, dynamic: bool, others: Sequence[Case]) -> tuple[str, str]:
+def check(case: Case, key: Key, others: Sequence[Case]) -> tuple[str, str]:
     """(why, difference) where the exported sample differs from eager and is shown to be right, else two empty texts.
 
     Raises Failed where it differs, NotCaptured or Undetermined where nothing can be compared.
     """
     determined(case)
-    program = exported(case, dynamic)
+    program = exported(case, key.mode == "dynamic", key.capture)
     shown = compared_on(program, case, case.args, "")
-    for args in other_sizes(case, others, program) if dynamic else ():
+    for args in other_sizes(case, others, program) if key.mode == "dynamic" else ():
         found = compared_on(program, case, args, f"at {[list(a.shape) for a in args]}: ")
         shown = shown if shown[0] else found
     return shown
@@ -237,11 +237,11 @@ def determined(case: Case) -> None:
         raise Undetermined("random")
 
 
-def exported(case: Case, dynamic: bool) -> Program:
+def exported(case: Case, dynamic: bool, capture: str = AUTO) -> Program:
     """The sample as an ONNX program with a session."""
     model, args = case.model.eval(), case.args
     shapes, rules = dynamic_axes(case) if dynamic else None, rules_for(args)
-    return made(lambda: to_onnx(model, clones(args), dynamic_shapes=shapes, rules=rules, capture=CAPTURE))
+    return made(lambda: to_onnx(model, clones(args), dynamic_shapes=shapes, rules=rules, capture=capture))
 
 
 def dynamic_axes(case: Case) -> Any:

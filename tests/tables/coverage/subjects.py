@@ -23,7 +23,6 @@ from lowering.program.check import assignments, resized, run
 from lowering.program.program import Program
 from tests.lowering.aten.oracle import array, rules_for, tensors_of
 from tests.tables.coverage.measure import (
-    CAPTURE,
     Failed,
     Found,
     NotCaptured,
@@ -59,7 +58,7 @@ class Subject:
     converters: Mapping[Any, Any] = MappingProxyType({})
 
 
-def outcome_of(subjects: Iterable[Subject], samples: int | None) -> Found:
+def outcome_of(subjects: Iterable[Subject], samples: int | None, capture: str) -> Found:
     """The outcome over the first `samples` subjects (all of them where None); the first failure ends it."""
     start, compared, left_out, lacking, shown = time.perf_counter(), 0, Found("no samples"), 0, ("", "")
     torch.manual_seed(0)
@@ -67,7 +66,7 @@ def outcome_of(subjects: Iterable[Subject], samples: int | None) -> Found:
         warnings.simplefilter("ignore")
         for subject in islice(subjects, samples):
             try:
-                found = check(subject)
+                found = check(subject, capture)
                 compared += 1
                 shown = shown if shown[0] else (found[0], f"{clean(found[1])} [{clean(subject.words)[:120]}]")
             except Failed as failed:
@@ -85,13 +84,13 @@ def outcome_of(subjects: Iterable[Subject], samples: int | None) -> Found:
     return Found("pass", shown[0], shown[1] if shown[0] else apart, compared, since(start))
 
 
-def check(subject: Subject) -> tuple[str, str]:
+def check(subject: Subject, capture: str) -> tuple[str, str]:
     """(why, difference) where a result differs from eager and is shown to be right, else two empty texts.
 
     Raises Failed where the program differs, NotCaptured or Undetermined where nothing can be compared.
     """
     determined(subject, (subject.args, subject.kwargs))
-    program = exported(subject)
+    program = exported(subject, capture)
     shown = ("", "")
     for args, kwargs in calls_of(subject, program):
         problem = run(program, args, kwargs).problem
@@ -138,7 +137,7 @@ def determined(subject: Subject, arguments: Arguments) -> None:
         raise Undetermined("eager gives two results for two seeds")
 
 
-def exported(subject: Subject) -> Program:
+def exported(subject: Subject, capture: str) -> Program:
     """The subject as an ONNX program with a session."""
     shapes = subject.dynamic_shapes
     if isinstance(shapes, str):
@@ -151,7 +150,7 @@ def exported(subject: Subject) -> Program:
             dynamic_shapes=shapes,
             converters=subject.converters,
             rules=rules_for((subject.args, subject.kwargs)),
-            capture=CAPTURE,
+            capture=capture,
         )
     )
 

@@ -1,0 +1,119 @@
+"""Many jobs in worker processes: what crashes or hangs is told, and its worker replaced."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import attrs
+
+POLL = 0.5
+"""Seconds between two looks at the clocks of the workers."""
+
+
+@attrs.frozen
+class Lost:
+    """A job without an answer: its process ended ("crash"), it took too long ("time-out"), or it raised ("harness")."""
+
+    reason: str
+    detail: str
+    seconds: float = 0.0
+
+
+@attrs.define(eq=False)
+class Worker:
+    """A process that does one job after the other."""
+
+    process: Any
+    pipe: Connection
+    job: Any = None
+    since: float = 0.0
+
+    @classmethod
+    def started(cls, context: Any, work: Callable[[Any], Any]) -> Worker:
+        """A new worker, ready for a job."""
+        ours, theirs = context.Pipe()
+        process = context.Process(target=serve, args=(theirs, work), daemon=True)
+        process.start()
+        theirs.close()
+        return cls(process, ours)
+
+    def give(self, job: Any) -> None:
+        """Hands the worker a job."""
+        self.job, self.since = job, time.monotonic()
+        self.pipe.send(job)
+
+    def stop(self) -> None:
+        """Ends the process."""
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+    def answer(self, ready: bool, limit: float) -> Any:
+        """What became of the job; None while the worker is still at it."""
+        spent = time.monotonic() - self.since
+        if ready:
+            try:
+                return self.pipe.recv()
+            except (EOFError, OSError):
+                self.process.join(5)
+                return Lost("crash", f"the process ended with {self.process.exitcode}", round(spent, 2))
+        return Lost("time-out", f"more than {limit:g} seconds", round(spent, 2)) if spent > limit else None
+
+
+def serve(pipe: Connection, work: Callable[[Any], Any]) -> None:
+    """Does the jobs that come through the pipe until it closes."""
+    import torch
+
+    torch.set_num_threads(1)
+    while True:
+        try:
+            job = pipe.recv()
+        except EOFError:
+            return
+        try:
+            found = work(job)
+        except Exception as error:  # the harness itself
+            found = Lost("harness", f"{type(error).__name__}: {error}"[:300])
+        pipe.send(found)
+
+
+def worked(
+    jobs: Iterable[Any], work: Callable[[Any], Any], workers: int, limit: float, preload: Sequence[str] = ()
+) -> Iterator[tuple[Any, Any]]:
+    """(job, what `work` gives for it, or a `Lost`), as they finish, each within `limit` seconds.
+
+    Jobs, answers and `work` are pickled; `preload` names modules that workers import but once.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(preload))
+    todo = iter(jobs)
+    busy: list[Worker] = []
+    try:
+        for job in todo:
+            busy.append(Worker.started(context, work))
+            busy[-1].give(job)
+            if len(busy) >= workers:
+                break
+        while busy:
+            ready = set(wait([w.pipe for w in busy], POLL))
+            for worker in list(busy):
+                found = worker.answer(worker.pipe in ready, limit)
+                if found is None:
+                    continue
+                yield worker.job, found
+                busy.remove(worker)
+                lost = isinstance(found, Lost) and found.reason != "harness"
+                job = next(todo, None)
+                if lost or job is None:
+                    worker.stop()
+                if job is not None:
+                    worker = Worker.started(context, work) if lost else worker
+                    worker.give(job)
+                    busy.append(worker)
+    finally:
+        for worker in busy:
+            worker.stop()
