@@ -5,7 +5,8 @@
 #   make sweep     what `make test` takes a sample of, drawn afresh and ten times as much   (hours; SWEEP_SEED=n again)
 #   make bench     export speed, the IR's own costs, the optimizers over one set of files, latency   (an hour)
 #   make costs     passes/targets/costs.json: what fused operators cost on the installed ONNX Runtime   (minutes, on a quiet machine)
-#   make models    docs/measured/models.md from the sweep of models   (long; MODELS_ARGS="--capture direct" by direct capture)
+#   make models    docs/measured/models.md from the sweep of models, by both ways of capture   (ten minutes;
+#                  MODELS_ARGS="--resume --jobs 16" goes on, "--capture direct" measures one way, "--page-only" writes)
 #   make rules     docs/measured/rules.md from the rules
 #   make quirks    docs/measured/runtime_quirks.md from the table of ONNX Runtime's quirks
 #   make check-rules  docs/measured/rules_checked.md: every rule at 200 instances and ten seeds, and the wrong rules on five
@@ -18,8 +19,10 @@
 #   make fuzz-conditions  a thousand random programs that state conditions on their data, each against eager   (ten minutes)
 #   make fuzz-sizes  torch's database of operators at sizes 0 and 1, each against eager   (ten minutes for 2,000 draws)
 #   make fuzz-io   100,000 damaged files, texts, lines and arguments at every entrance   (ten minutes)
-#   make coverage  docs/measured/coverage.md from torch's database of operators   (long; COVERAGE_ARGS=--resume goes on,
-#                  "--capture direct" measures direct capture into build/coverage_direct.jsonl, without the page)
+#   make coverage  docs/measured/coverage.md from torch's database of operators, by both ways of capture   (hours;
+#                  COVERAGE_ARGS="--resume --jobs 16" goes on, "--capture direct" measures one way, "--page-only" writes)
+#   make both-ways  every program of the zoo and of torch's databases captured by both ways, and compared   (an hour;
+#                  BOTH_ARGS="--resume --jobs 16 zoo")
 #   make opsets    docs/measured/opsets.md from every ONNX node case at every opset   (minutes)
 #   make docs      the pages and the reference as a site, in build/site
 #   make gradients  torch's database with gradients, by torch.compile(backend="irkit"), against eager   (ten minutes)
@@ -42,13 +45,13 @@ FUZZ_SECONDS ?= 1800
 TIMEOUT := $(if $(shell command -v timeout),timeout --kill-after=30 $(SUITE_SECONDS))
 
 # One thread for each of the two test workers; property tests draw the same examples every time.
-test test-shuffled test-coverage coverage sweep fuzz-optimized fuzz-evaluated fuzz-conditions exact-rules fuzz-io fuzz-traced fuzz-sizes: export OMP_NUM_THREADS ?= 1
+test test-shuffled test-coverage coverage models sweep fuzz-optimized fuzz-evaluated fuzz-conditions exact-rules fuzz-io fuzz-traced fuzz-sizes: export OMP_NUM_THREADS ?= 1
 test test-shuffled test-coverage: export HYPOTHESIS_PROFILE ?= ci
 # Models are built from their configuration classes: nothing is fetched from a hub.
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs fuzz-conditions fuzz-sizes
+.PHONY: demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-sizes
 
 install: $(READY)
 
@@ -146,6 +149,10 @@ fuzz-io: $(READY)
 
 coverage: $(READY)
 	$(BIN)/python -m tests.tables.coverage $(COVERAGE_ARGS)
+
+both-ways: export OMP_NUM_THREADS ?= 1
+both-ways: $(READY)
+	$(BIN)/python -m tests.fuzz.both_ways $(BOTH_ARGS)
 
 opsets: $(READY)
 	$(BIN)/python -m tests.tables.opsets --page docs/measured/opsets.md

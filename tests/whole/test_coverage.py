@@ -18,7 +18,7 @@ from tests.support.draws import drawn
 from tests.support.rows import append, rows_in
 from tests.support.workers import Worker
 from tests.tables.coverage.databases import DATABASES, EVERY, cells, measured
-from tests.tables.coverage.measure import Found, Key, Undetermined, clean, reason_of
+from tests.tables.coverage.measure import WAYS, Found, Key, Undetermined, clean, reason_of
 from tests.tables.coverage.measure import measured as one_cell
 from tests.tables.coverage.page import page
 from tests.tables.coverage.sweep import key_of, row_of, swept
@@ -88,7 +88,7 @@ def test_what_once_failed_passes(key: Key, sample: int | None) -> None:
 
 
 def test_an_error_is_recorded_and_the_sweep_goes_on() -> None:
-    keys = [Key("no_such_operator", "float32", "static"), Key("abs", "float32", "static")]
+    keys = [Key("no_such_operator", "float32", "static"), Key("abs", "float32", "static", "direct")]
     found = dict(swept(keys, 1, 1, 200.0))
     assert found[keys[0]].reason == "harness"
     assert found[keys[1]].outcome == "pass"
@@ -97,7 +97,7 @@ def test_an_error_is_recorded_and_the_sweep_goes_on() -> None:
 def test_what_takes_too_long_or_ends_without_an_answer_is_recorded() -> None:
     ours, theirs = multiprocessing.Pipe()
     ended: Any = SimpleNamespace(join=lambda seconds: None, exitcode=-11)
-    worker = Worker(ended, ours, Key("abs", "float32", "static"), time.monotonic() - 9)
+    worker = Worker(ended, ours, Key("abs", "float32", "static", "direct"), time.monotonic() - 9)
     assert worker.answer(False, 60.0) is None
     assert worker.answer(False, 5.0).reason == "time-out"
     theirs.close()
@@ -107,21 +107,25 @@ def test_what_takes_too_long_or_ends_without_an_answer_is_recorded() -> None:
 
 def test_rows_survive_a_line_that_was_cut_short(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    key = Key("abs", "float32", "static")
+    key = Key("abs", "float32", "static", "direct")
     append(path, row_of(key, Found("fail", "value", "wrong"), "a"))
     append(path, row_of(key, Found("pass", samples=1), "b"))
     with path.open("a", encoding="utf-8") as file:
         file.write('{"op": "ad')
     (row,) = rows_in(path, key_of)
     assert (row["outcome"], row["commit"]) == ("pass", "b")
-    assert "| float32 | static | 1 | 1 | 100.0 | 0 | 0 |" in page([row])
+    assert "| float32 | static | direct | 1 | 1 | 100.0 | 0 | 0 |" in page([row])
 
 
 def test_the_table_is_read_as_it_was_written() -> None:
-    cells = [Key("b", "mixed", "dynamic"), Key("a", "int64", "static"), Key("a", "float32", "static")]
+    cells = [
+        Key("b", "mixed", "dynamic", "direct"),
+        Key("a", "int64", "static", "direct"),
+        Key("a", "float32", "static", "direct"),
+    ]
     outcomes = [Found("pass", samples=3), Found("fail", "value", "wrong", 1), Found("pass", "", "2 of 3", 2)]
     rows = [row_of(key, found, "c") for key, found in zip(cells, outcomes, strict=True)]
-    rows.append(row_of(Key("a", "bool", "static"), Found("random", "random", "wrong"), "d"))
+    rows.append(row_of(Key("a", "bool", "static", "direct"), Found("random", "random", "wrong"), "d"))
     kept = [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
     assert sorted(rows_of(json_text(rows)), key=repr) == sorted(kept, key=repr)
     assert json_text(rows_of(json_text(rows))) == json_text(rows)
@@ -162,16 +166,30 @@ def test_cells_of_a_database_are_named_after_it(database: str) -> None:
 
 def test_a_pass_that_had_to_be_shown_is_listed() -> None:
     rows = [
-        row_of(Key("diff", "float16", "static"), Found("pass", "torch is no nearer", "1 of 30 differs", 64), "a"),
-        row_of(Key("diff", "bfloat16", "static"), Found("pass", samples=64), "a"),
+        row_of(
+            Key("diff", "float16", "static", "direct"), Found("pass", "torch is no nearer", "1 of 30 differs", 64), "a"
+        ),
+        row_of(Key("diff", "bfloat16", "static", "direct"), Found("pass", samples=64), "a"),
     ]
     text = page(rows)
     assert "| diff | ok* | ok |" in text
-    assert "- torch is no nearer: diff float16 static: `1 of 30 differs`" in text and "diff bfloat16 static" not in text
+    assert (
+        "- torch is no nearer: diff float16 static, direct: `1 of 30 differs`" in text
+        and "diff bfloat16 static" not in text
+    )
+
+
+def test_a_cell_has_two_marks_where_the_ways_of_capture_differ() -> None:
+    rows = [row_of(Key("diff", "float32", "static", way), Found("pass", samples=2), "a") for way in WAYS]
+    assert "| diff | ok |" in page(rows)
+    rows[0] = row_of(Key("diff", "float32", "static", "direct"), Found("fail", "value", "wrong"), "a")
+    text = page(rows)
+    assert "| diff | value / ok |" in text and "- torch.export alone: diff (float32 static): `wrong`" in text
+    assert "| value | 1 | 0 |" in text
 
 
 def test_a_section_tells_of_its_own_database() -> None:
-    rows = [row_of(Key("hops:cond.simple", "float32", "static"), Found("fail", "value", "wrong"), "a")]
+    rows = [row_of(Key("hops:cond.simple", "float32", "static", "direct"), Found("fail", "value", "wrong"), "a")]
     text = page(rows)
-    assert "## Higher-order operators" in text and "- value: cond.simple float32 static: `wrong`" in text
+    assert "## Higher-order operators" in text and "- value: cond.simple float32 static, direct: `wrong`" in text
     assert "## Modules" not in text

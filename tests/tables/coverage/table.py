@@ -12,8 +12,9 @@ from tests.tables.coverage.measure import DTYPES, MODES, WAYS
 Row = Mapping[str, Any]
 
 READ = (
-    "cells: way of capture -> operator -> static or dynamic -> element type -> [samples compared, number of the commit], of what passes "
-    "without a remark; of all else [samples compared, number of the commit, outcome, reason, number of the text]"
+    "cells: way of capture -> operator -> static or dynamic -> element type -> [samples compared, number of the "
+    "commit], of what passes without a remark; of all else [samples compared, number of the commit, outcome, reason, "
+    "number of the text]"
 )
 """How the file says that it is to be read."""
 
@@ -21,9 +22,7 @@ READ = (
 def json_text(rows: Sequence[Row]) -> str:
     """The rows as JSON that `rows_of` reads, one operator a line, in a stable order; without the seconds they took."""
     order = {name: i for i, name in enumerate((*DTYPES, "mixed"))}
-    ordered = sorted(
-        rows, key=lambda r: (WAYS.index(r["capture"]), r["op"], MODES.index(r["mode"]), order[r["dtype"]])
-    )
+    ordered = sorted(rows, key=lambda r: (WAYS.index(r["capture"]), r["op"], MODES.index(r["mode"]), order[r["dtype"]]))
     commits = list(dict.fromkeys(r["commit"] for r in ordered))
     texts = list(dict.fromkeys(r["detail"] for r in ordered if not plain(r)))
     cells: dict[str, dict[str, dict[str, dict[str, list[Any]]]]] = {}
@@ -32,10 +31,10 @@ def json_text(rows: Sequence[Row]) -> str:
         cell += [] if plain(r) else [r["outcome"], r["reason"], texts.index(r["detail"])]
         cells.setdefault(r["capture"], {}).setdefault(r["op"], {}).setdefault(r["mode"], {})[r["dtype"]] = cell
     said = ",\n".join(json.dumps(text) for text in texts)
-    parts = (f"{json.dumps(way)}: {{\n{lines_of(of)}\n}}" for way, of in cells.items())
+    parts = ",\n".join(f"{json.dumps(way)}: {{\n{lines_of(of)}\n}}" for way, of in cells.items())
     return (
         f'{{\n"read": {json.dumps(READ)},\n"commits": {json.dumps(commits)},\n"texts": [\n{said}\n],\n'
-        f'"cells": {{\n{",\n".join(parts)}\n}}\n}}\n'
+        f'"cells": {{\n{parts}\n}}\n}}\n'
     )
 
 
@@ -62,9 +61,14 @@ def rows_of(text: str) -> list[dict[str, Any]]:
 
 
 def row_read(
-    said: Mapping[str, Any], where: tuple[str, str, str, str], samples: int, commit: int,
-    outcome: str = "pass", reason: str = "", text: int | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    said: Mapping[str, Any],
+    where: tuple[str, str, str, str],
+    samples: int,
+    commit: int,
+    outcome: str = "pass",
+    reason: str = "",
+    text: int | None = None,
+) -> dict[str, Any]:
     """One row of the file, from a cell and where it stands."""
     way, op, mode, dtype = where
     return {
