@@ -241,7 +241,8 @@ def has_overlap(twin: torch.Tensor) -> bool:
 
 
 def resized(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
-    """resize_ and resize_as_ to as many elements or fewer: the tensor becomes a view of its own elements, in order.
+    """resize_ and resize_as_ to as many elements or fewer: the tensor becomes a view of its own elements, in order; one
+    of nothing becomes a new tensor.
 
     Raises LoweringError for more elements, which would hold what the memory held before.
     """
@@ -252,6 +253,10 @@ def resized(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str,
         raise LoweringError(f"{func} of a tensor that the caller has", hint="clone() it before")
     contiguous_to_all(tracer, handle, torch.contiguous_format)
     held, wanted = dims.product(handle.value.shape), dims.product(dim_of(each) for each in size)
+    if held == 0 and not handle.lenses:
+        with tracer.resumed():
+            shown = torch.ops.aten.empty.memory_format(size, dtype=target.dtype)
+        return turned_into(tracer, target, shown)
     if not handle.twin.is_contiguous() or tracer.asked.hint(wanted) > tracer.asked.hint(held):
         raise LoweringError(
             f"{func} makes a tensor larger than it was, or of elements that lie in no order", source=tracer.line(),
@@ -262,6 +267,12 @@ def resized(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str,
     with tracer.resumed():
         flat = torch.ops.aten.view.default(target, [-1])
         shown = torch.ops.aten.view.default(flat.narrow(0, 0, size_of(tracer.asked, wanted)), size)
+    return turned_into(tracer, target, shown)
+
+
+def turned_into(tracer: Tracer, target: Traced, shown: Traced) -> Traced:
+    """A traced tensor that from now on is another one."""
+    tracer.effects["write"] += 1
     target.handle = shown.handle
     as_shown(target, shown)
     return target

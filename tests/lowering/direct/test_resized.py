@@ -50,6 +50,12 @@ def made_like(x: torch.Tensor) -> torch.Tensor:
     return (x * 1).resize_as_(x.new_zeros(x.shape[1], x.shape[0]))
 
 
+def of_nothing(x: torch.Tensor) -> torch.Tensor:
+    """A tensor of nothing, which becomes as large as another and is filled."""
+    out = x.new().resize_as_(x)
+    return torch.mul(x, 2, out=out)
+
+
 def in_parts_by_size(x: torch.Tensor) -> Any:
     return torch.tensor_split(x, x.shape[0] // 2 + 1, dim=1)
 
@@ -59,7 +65,7 @@ def wrapped_around(x: torch.Tensor) -> torch.Tensor:
 
 
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
-    into_nothing, into_other_sizes, several_out, made_flat, made_smaller, made_like, in_parts_by_size, wrapped_around,
+    into_nothing, into_other_sizes, several_out, made_flat, made_smaller, made_like, of_nothing, in_parts_by_size, wrapped_around,
 )  # fmt: skip
 
 
