@@ -191,6 +191,14 @@ def iota(size: Dim) -> Value:
     return op.Range(ints_scalar(0), dim_scalar(size), ints_scalar(1))
 
 
+def up_to(numbers: Value, most: Dim, wrong: Value | None = None) -> Value:
+    """Numbers of int64, looked up among 0 to `most`: the runtime refuses others, and those that are `wrong`, as eager
+    torch does."""
+    below, beyond = op.Less(numbers, ints_scalar(0)), dim_scalar(dims.add(most, 1))
+    refused = below if wrong is None else op.Or(below, wrong)
+    return op.Gather(iota(dims.add(most, 1)), op.Where(refused, beyond, numbers))
+
+
 def ints_scalar(number: int) -> Value:
     """A constant int64 without dimensions."""
     return const(np.array(number, dtype=np.int64))

@@ -14,7 +14,7 @@ from irkit.dims import Dim
 from lowering.errors import LoweringError, Unsupported
 from lowering.tensors.pieces import full, p_norm, total, widen
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import expand, flat, ints, iota, slice_axis, squeeze, unsqueeze
+from lowering.tensors.shaping import expand, flat, ints, iota, slice_axis, squeeze, unsqueeze, up_to
 from passes.rules.nan import may_be_nan
 
 SUM, MEAN, MAX = 0, 1, 2
@@ -85,8 +85,11 @@ def aten_embedding_bag(
         raise Unsupported("embedding_bag takes its indices in one dimension")
     # The number of bags is counted here: the type of a slice with a symbolic end does not say its length.
     count = dims.sub(offsets.shape[0], 1) if include_last_offset else offsets.shape[0]
+    # torch refuses a first bag that does not begin at 0, and one that begins beyond the indices.
+    late = op.Not(op.Equal(slice_axis(offsets, 0, 0, 1), scalar(0, offsets.dtype)))
+    offsets = up_to(cast(offsets, DType.INT64), indices.shape[0], late)
     starts = slice_axis(offsets, 0, 0, count) if include_last_offset else offsets
-    place = cast(iota(indices.shape[0]), starts.dtype)
+    place = iota(indices.shape[0])
     begun = op.GreaterOrEqual(unsqueeze(place, 1), unsqueeze(starts, 0))
     bag = op.Sub(total(cast(begun, DType.INT64), [1]), scalar(1, DType.INT64))
     kept = None

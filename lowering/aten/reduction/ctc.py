@@ -14,10 +14,9 @@ from irkit import dims
 from irkit.build import const, dim_scalar, op, shape_vector
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from irkit.dims import Dim
 from lowering.tensors.pieces import mean
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import iota
+from lowering.tensors.shaping import iota, up_to
 
 NEVER = float("-inf")
 
@@ -40,7 +39,10 @@ def aten_ctc_loss(
     if single:
         log_probs = op.Unsqueeze(log_probs, np.array([1]))
     frames = up_to(lengths_of(input_lengths), log_probs.shape[0])
-    labels = up_to(lengths_of(target_lengths), targets.shape[-1], joined=targets.rank == 1 and not single)
+    labels = lengths_of(target_lengths)
+    count = dim_scalar(targets.shape[-1])
+    wrong = op.Not(op.Equal(op.ReduceSum(labels), count)) if targets.rank == 1 and not single else None
+    labels = up_to(labels, targets.shape[-1], wrong)
     padded = padded_targets(targets, target_lengths, log_probs.shape[1])
     loss = op.Neg(log_likelihood(log_probs, padded, frames, labels, blank))
     if zero_infinity:
@@ -58,15 +60,6 @@ def lengths_of(lengths: Any) -> Value:
     if not isinstance(lengths, Value):
         return const(np.array(lengths, dtype=np.int64).reshape(-1))
     return op.Reshape(cast(lengths, DType.INT64), np.array([-1]))
-
-
-def up_to(lengths: Value, most: Dim, *, joined: bool = False) -> Value:
-    """The lengths, looked up among 0 to `most`: the runtime refuses others, as eager torch does, and all of them where
-    they are those of `joined` samples and their sum is another."""
-    wrong = op.Less(lengths, const(np.array(0)))
-    if joined:
-        wrong = op.Or(wrong, op.Not(op.Equal(op.ReduceSum(lengths), dim_scalar(most))))
-    return op.Gather(iota(dims.add(most, 1)), op.Where(wrong, dim_scalar(dims.add(most, 1)), lengths))
 
 
 def padded_targets(targets: Value, lengths: Any, batch: Any) -> Value:

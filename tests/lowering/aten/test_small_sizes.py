@@ -93,3 +93,23 @@ def test_lengths_beyond_the_frames_or_the_labels_are_refused() -> None:
                     program(*given)
             else:
                 torch.testing.assert_close(program(*given), expected)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_that_begin_beyond_the_indices_or_not_at_0_are_refused(mode: str, last: bool) -> None:
+    weight, indices = torch.randn(6, 3), torch.tensor([0, 2, 5, 1])
+
+    def model(indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.embedding_bag(indices, weight, offsets, mode=mode, include_last_offset=last)
+
+    program = irkit.to_onnx(model, (indices, torch.tensor([0, 2, 4])), dynamic_shapes=({0: "n"}, {0: "bags"}))
+    for offsets in ([0, 2, 4], [0, 4], [0, 5], [1, 3], [0, 0, 3], [0, 2, 5]):
+        given = indices, torch.tensor(offsets)
+        try:
+            expected = model(*given)
+        except RuntimeError:
+            with pytest.raises(IrkitError):
+                program(*given)
+        else:
+            torch.testing.assert_close(program(*given), expected)
