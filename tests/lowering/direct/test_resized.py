@@ -65,7 +65,8 @@ def wrapped_around(x: torch.Tensor) -> torch.Tensor:
 
 
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
-    into_nothing, into_other_sizes, several_out, made_flat, made_smaller, made_like, of_nothing, in_parts_by_size, wrapped_around,
+    into_nothing, into_other_sizes, several_out, made_flat, made_smaller, made_like, of_nothing, in_parts_by_size,
+    wrapped_around,
 )  # fmt: skip
 
 
