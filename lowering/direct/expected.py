@@ -214,6 +214,19 @@ def with_part(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> A
     return like_first(tracer, args, kwargs, twins)
 
 
+def sliced(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """slice(x, dim, start, end, step) with ends that are sizes"""
+    given = {**dict(zip(("self", "dim", "start", "end", "step"), args, strict=False)), **kwargs}
+    ends = [given.get("start"), given.get("end")]
+    if all(end is None or type(end) is int for end in ends):
+        return None  # the type rule tells
+    x, axis = args[0], axis_of(given.get("dim", 0), args[0].rank)
+    size = x.shape[axis]
+    low, high = slice_bounds(*ends, size)
+    length = dims.ceildiv(dims.sub(high, low), given.get("step", 1))
+    return Tensor(x.dtype, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
+
+
 def with_row(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """select_scatter(x, row, dim, index), whose index lies within the dimension"""
     given = {**dict(zip(("self", "src", "dim", "index"), args, strict=False)), **kwargs}
@@ -286,7 +299,7 @@ KNOWN = {
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),
     **dict.fromkeys((f"aten::{name}" for name in SCATTERS.split()), like_first),
-    "aten::slice_scatter": with_part, "aten::select_scatter": with_row,
+    "aten::slice": sliced, "aten::slice_scatter": with_part, "aten::select_scatter": with_row,
     **dict.fromkeys((f"aten::{name}" for name in SPLITS), split),
     **dict.fromkeys((f"aten::{name}" for name in BAGS), bags),
 }  # fmt: skip

@@ -142,3 +142,17 @@ def test_results_that_agree_for_the_example_only_are_not_taken_for_the_same() ->
     program = irkit.to_onnx(masked, given, dynamic_shapes=({0: "n"}, {0: "n"}), capture="direct")
     with pytest.raises(irkit.ContractError):
         program(torch.randn(1, 3), torch.ones(1, 3, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x, y: y[:, -x.shape[1] :], lambda x, y: y[:, : -x.shape[1]], lambda x, y: y[:, x.shape[1] - 5 :],
+     lambda x, y: y[:, -x.shape[1] : x.shape[1] : 2]],
+)  # fmt: skip
+def test_parts_whose_ends_are_sizes_have_sizes_that_are_told(function: Callable[..., Any]) -> None:
+    shapes = ({1: "seq"}, {1: "length"})
+    program = irkit.to_onnx(function, (torch.randn(2, 3), torch.randn(2, 8)), dynamic_shapes=shapes, capture="direct")
+    assert {s.name for s in dims.symbols_of(program.graph.results[0].shape[1])} == {"seq", "length"}
+    for seq, length in ((0, 3), (0, 0), (1, 8), (3, 3), (5, 2), (9, 11), (4, 0)):
+        x, y = torch.randn(2, seq), torch.randn(2, length)
+        torch.testing.assert_close(program(x, y), function(x, y))
