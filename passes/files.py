@@ -13,7 +13,7 @@ from irkit.rewriting.passes import Observer, nobody
 from irkit.rewriting.rules import Rule, Rules
 from irkit.support.uncollected import without_collector
 from passes.legal.definitions import written_out
-from passes.legal.runtime.limits import limited
+from passes.legal.runtime.limits import state_limits
 from passes.pipelines.rule_sets import text_of
 from passes.pipelines.standard import optimize, several
 from passes.precision import Precision
@@ -68,4 +68,4 @@ def optimized_for(
     shared = share_contents(names=not share_weights).run(written_out(graph, chosen), observe)
     better = optimize(shared, level, rules=rules, fold=fold, observe=observe)
     done = finish(better, chosen, free=opset is None, rules=text_of(rules), exact=level < 2, precision=precision)
-    return attrs.evolve(done, graph=limited(done.graph, done.target))
+    return attrs.evolve(done, graph=state_limits(done.graph, done.target))

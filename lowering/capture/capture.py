@@ -58,12 +58,12 @@ from lowering.capture.guards.guards import (
     shape_env_of,
 )
 from lowering.capture.guards.sparse import guards_of_stored
-from lowering.capture.inputs.calls import Parameters, as_module, bind, name_of, named_leaves, renamed
+from lowering.capture.inputs.calls import Parameters, as_module, bind, name_of, named_leaves, rename_leaves
 from lowering.capture.inputs.scalars import said_of_numbers, with_numbers
 from lowering.capture.patches.zero_questions import Heard
 from lowering.capture.torch_export import AnotherWay, Attempt, Request, exported_somehow
 from lowering.capture.transforms import carried_out
-from lowering.capture.widen import unwidened, widened
+from lowering.capture.widen import refuse_zeros, widen_sizes
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import (
     Leaf,
@@ -328,7 +328,7 @@ def traced(
         for kind in known_cache_types() if options.dynamo else ():
             known.add(kind)
         call, numbers = with_numbers(module, bind(module, args, kwargs), options.scalar_inputs)
-        leaves = renamed(named_leaves(call), options.input_names)
+        leaves = rename_leaves(named_leaves(call), options.input_names)
         dynamic_shapes = options.dynamic_shapes
         if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
             dynamic_shapes = dynamic_shapes.dynamic_shapes(module, call.args, call.kwargs)
@@ -347,7 +347,7 @@ def traced(
         found = with_notes(found, module, notes)
         found = with_lines(found, heard)
         asked = heard.questions
-        found = widened(found, request, asked) if options.widen else unwidened(found, asked)
+        found = widen_sizes(found, request, asked) if options.widen else refuse_zeros(found, asked)
         return with_settled(checked(found, metas_of_program(program)))
 
 
@@ -432,7 +432,7 @@ def of_given_program(
     """A program that is captured already, with the user's names for inputs and dimensions."""
     program = carried_out(program)
     arguments, leaves = leaves_of_program(program)
-    leaves = renamed(leaves, options.input_names)
+    leaves = rename_leaves(leaves, options.input_names)
     said, notes = with_names(statements(options.dynamic_shapes, leaves, {}))
     attempts, places = (Attempt(how, 0.0),), places_of(said)
     found = of_program(program, name, arguments, leaves, places, known, attempts, said, options.specialization)
@@ -546,7 +546,7 @@ def of_graph(
 ) -> Captured:
     """The record of an FX graph of ATen operators that knows its shapes, as it is."""
     leaves, metas, in_spec, out_spec = leaves_of_graph(module, args)
-    leaves = renamed(leaves, input_names)
+    leaves = rename_leaves(leaves, input_names)
     env = shape_env_of(metas)
     symbols = {symbol for meta in metas if isinstance(meta, torch.Tensor) for symbol in free_symbols(meta)}
     ranges = ranges_of({s: env.var_to_range[s] for s in symbols if s in env.var_to_range} if env else {}, env)

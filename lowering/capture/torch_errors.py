@@ -57,7 +57,7 @@ IN_A_BRANCH = (
 )
 
 
-def explained(name: str, error: Exception, places: Sequence[Place], leaves: Sequence[Leaf]) -> CaptureError:
+def explain_error(name: str, error: Exception, places: Sequence[Place], leaves: Sequence[Leaf]) -> CaptureError:
     """torch's error about the module of this name as a CaptureError: what is wrong, in the names of these places and
     leaves, the user's line, and what to try."""
     said = message(error, places, leaves)

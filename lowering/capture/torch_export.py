@@ -23,13 +23,13 @@ from lowering.capture.guards.guards import (
     is_small,
     shape_env_of,
 )
-from lowering.capture.inputs.calls import Call, flat_signature, unchanged
+from lowering.capture.inputs.calls import Call, flat_signature, keep_unchanged
 from lowering.capture.inputs.torch_dims import is_derived, promise, torch_tree
 from lowering.capture.patches.int_and_len import asks_for_sizes
 from lowering.capture.patches.set_data import Sharing
-from lowering.capture.patches.table import Occasion, patched
+from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.patches.zero_questions import Heard
-from lowering.capture.torch_errors import explained, message
+from lowering.capture.torch_errors import explain_error, message
 from lowering.capture.transforms import carried_out
 from lowering.errors import CaptureError
 from lowering.records.dynamic_shapes import (
@@ -152,7 +152,7 @@ def exported(request: Request) -> tuple[ExportedProgram, list[Attempt], Heard]:
         return program, [*attempts, attrs.evolve(attempts[-1], seconds=0.0, error="", oblivious=oblivious)], heard
     if isinstance(failures[0], CaptureError):
         raise failures[0]
-    raise explained(type(request.module).__name__, failures[0], request.places, request.leaves) from failures[0]
+    raise explain_error(type(request.module).__name__, failures[0], request.places, request.leaves) from failures[0]
 
 
 def plans(request: Request, failures: Sequence[Exception]) -> Iterator[tuple[str, list[Any], bool]]:
@@ -226,14 +226,14 @@ def export(request: Request, examples: Sequence[Any], oblivious: bool) -> tuple[
     """(program, heard): what torch.export makes of the module and these example leaves, and what was asked of sizes on
     the way. The module stays as it is."""
     call = request.call
-    flat = [copied(each) for each in examples]
+    flat = [copy_leaf(each) for each in examples]
     _, spec = pytree.tree_flatten((call.args, call.kwargs))
     args, kwargs = pytree.tree_unflatten(flat, spec)
     nested = TracingContext.try_get() is not None
     occasion = Occasion("torch.export", request.module, oblivious, request.keeping, request.strict, nested)
     with ExitStack() as stack:
-        stack.enter_context(patched(occasion))  # first: it lets one thread at a time at the module
-        stack.enter_context(unchanged(request.module))
+        stack.enter_context(patch_torch(occasion))  # first: it lets one thread at a time at the module
+        stack.enter_context(keep_unchanged(request.module))
         if call.is_variable:
             stack.enter_context(flat_signature(request.module, call))
         # Parameters are constants: what no_grad and detach say about gradients need not be in the graph.
@@ -264,7 +264,7 @@ def for_torch(request: Request) -> Any:
     return torch_tree(request.call.combined, iter(request.said), *options)
 
 
-def copied(leaf: Any) -> Any:
+def copy_leaf(leaf: Any) -> Any:
     """A tensor of its own, so that torch's marks on examples, views and tensors passed twice do not matter."""
     if type(leaf) not in (torch.Tensor, torch.nn.Parameter):
         return leaf
@@ -309,7 +309,7 @@ def enlarged(request: Request) -> list[Any] | None:
     tops = {place.expr.name: top_of(request.said[place.leaf], place.axis) for place in named}
     for name, size in zip(small, free, strict=False):
         sizes[name] = min(size, tops[name])
-    return resized(request, sizes)
+    return examples_at(request, sizes)
 
 
 def top_of(said: LeafStatement, axis: int) -> int:
@@ -318,7 +318,7 @@ def top_of(said: LeafStatement, axis: int) -> int:
     return 1 << 30 if top is None else top
 
 
-def resized(request: Request, sizes: dict[str, int]) -> list[Any]:
+def examples_at(request: Request, sizes: dict[str, int]) -> list[Any]:
     """The example leaves at these sizes of the named dimensions; a longer one repeats its last row."""
     examples = [leaf.value for leaf in request.leaves]
     for place in request.places:
@@ -328,11 +328,11 @@ def resized(request: Request, sizes: dict[str, int]) -> list[Any]:
         if place.axis < 0:
             examples[place.leaf] = size
             continue
-        examples[place.leaf] = stretched(examples[place.leaf], place.axis, size)
+        examples[place.leaf] = stretch_axis(examples[place.leaf], place.axis, size)
     return examples
 
 
-def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+def stretch_axis(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
     """The tensor with another size at one axis: cut off, or its last row repeated (zeros where it has none)."""
     if tensor.shape[axis] == size:
         return tensor

@@ -25,7 +25,7 @@ from lowering.capture.guards.guards import Guard, guards_of, line_at, number, sh
 from lowering.capture.patches.zero_questions import Question
 from lowering.capture.same_program import Change, Point, at_point, correspondence, same_graphs, same_numbers
 from lowering.capture.torch_errors import message, user_frames
-from lowering.capture.torch_export import Attempt, Request, export, resized
+from lowering.capture.torch_export import Attempt, Request, examples_at, export
 from lowering.records.dynamic_shapes import LeafStatement, Place, expression, hinted_places, range_of, value_of
 from lowering.records.programs import metas_of_program, quiet
 from lowering.records.torch_internals import LOGGER_OF_FAKE_TENSORS
@@ -39,7 +39,7 @@ SMALL = 4
 Found = TypeVar("Found", bound=Any)  # a lowering.capture.capture.Captured
 
 
-def widened(captured: Found, request: Request, asked: Sequence[Question]) -> Found:
+def widen_sizes(captured: Found, request: Request, asked: Sequence[Question]) -> Found:
     """The same program, which now also takes sizes 1 and 0 in each dimension where that is right. A guard refuses 0
     where the model does something else for it."""
     trial = Trial.of(captured, request)
@@ -61,7 +61,7 @@ def widened(captured: Found, request: Request, asked: Sequence[Question]) -> Fou
     return attrs.evolve(captured, guards=kept)
 
 
-def unwidened(captured: Found, asked: Sequence[Question]) -> Found:
+def refuse_zeros(captured: Found, asked: Sequence[Question]) -> Found:
     """The same program, with guards that refuse 0 wherever the model asks about it."""
     return attrs.evolve(captured, guards=(*captured.guards, *about_zero(asked, captured)))
 
@@ -150,7 +150,9 @@ class Trial:
                     {a: s for a, s in each.items() if a != place.axis} if isinstance(each, dict) else None
                 )
         whole = attrs.evolve(self.request, places=self.places)
-        examples = resized(whole, {p.expr.name: at(self.request, p) for p in self.places if p.is_plain} | dict(sizes))
+        examples = examples_at(
+            whole, {p.expr.name: at(self.request, p) for p in self.places if p.is_plain} | dict(sizes)
+        )
         names = tuple(said)
         places = tuple(
             attrs.evolve(place, text=text, expr=expression(text))

@@ -20,9 +20,9 @@ from irkit.errors import IrkitError
 from irkit.support.uncollected import without_collector
 from lowering.capture.capture import fixed_error
 from lowering.capture.guards.guards import Fixed
-from lowering.capture.inputs.calls import as_module, name_of, unchanged
+from lowering.capture.inputs.calls import as_module, keep_unchanged, name_of
 from lowering.capture.torch_errors import STDLIB
-from lowering.capture.torch_export import Attempt, copied
+from lowering.capture.torch_export import Attempt, copy_leaf
 from lowering.direct.request import Request, request_of
 from lowering.direct.run import HOW, lowered_run
 from lowering.direct.tracer import HERE, TORCH
@@ -107,9 +107,9 @@ def eager_error(request: Request) -> Exception | None:
     """What the model itself raises for the example; None where it runs. What it writes is put back."""
     module = request.module
     held = [(buffer, buffer._version, buffer.detach().clone()) for buffer in module.buffers()]
-    leaves = [copied(leaf.value) for leaf in request.leaves]
+    leaves = [copy_leaf(leaf.value) for leaf in request.leaves]
     args, kwargs = pytree.tree_unflatten(leaves, request.spec)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]), unchanged(module):
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), keep_unchanged(module):
         try:
             module(*args, **kwargs)
         except Exception as error:

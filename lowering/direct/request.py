@@ -17,9 +17,9 @@ from irkit.dims import Range
 from irkit.dims.algebra import line_of
 from irkit.errors import DimensionError
 from lowering.capture.guards.guards import Guard
-from lowering.capture.inputs.calls import Call, bind, named_leaves, renamed
+from lowering.capture.inputs.calls import Call, bind, named_leaves, rename_leaves
 from lowering.capture.inputs.scalars import said_of_numbers, with_numbers
-from lowering.capture.torch_export import stretched
+from lowering.capture.torch_export import stretch_axis
 from lowering.errors import CaptureError
 from lowering.fold.scope import Options
 from lowering.records.dynamic_shapes import (
@@ -71,10 +71,10 @@ class Request:
             if symbol.name in self.hints and last is not symbol:
                 known = {s: last if o is symbol else o for s, o in known.items()} | {symbol: last}
 
-        def renamed(dim: Any) -> Any:
+        def at(dim: Any) -> Any:
             return dims.substitute(dim, known)
 
-        shapes = tuple(tuple(map(renamed, s)) if isinstance(s, tuple) else s and renamed(s) for s in self.shapes)
+        shapes = tuple(tuple(map(at, s)) if isinstance(s, tuple) else s and at(s) for s in self.shapes)
         gone = {s.name for s in known}
         ranges = dict(self.ranges)
         for each, other in known.items():
@@ -125,7 +125,7 @@ class Request:
             value = leaf.value
             if isinstance(value, torch.Tensor):
                 for axis, dim in enumerate(shape):
-                    value = value if type(dim) is int else stretched(value, axis, dims.evaluate(dim, sizes))
+                    value = value if type(dim) is int else stretch_axis(value, axis, dims.evaluate(dim, sizes))
             elif shape is not None:
                 value = dims.evaluate(shape, sizes)
             yield value
@@ -140,7 +140,7 @@ def request_of(
 ) -> Request:
     """The request of a call. Raises CaptureError where arguments or `dynamic_shapes` do not fit."""
     call, numbers = with_numbers(module, bind(module, args, kwargs), asked.scalar_inputs)
-    leaves, dynamic_shapes = renamed(named_leaves(call), asked.input_names), asked.dynamic_shapes
+    leaves, dynamic_shapes = rename_leaves(named_leaves(call), asked.input_names), asked.dynamic_shapes
     if hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection and AdditionalInputs
         dynamic_shapes = dynamic_shapes.dynamic_shapes(module, call.args, call.kwargs)
     said, notes = with_names(statements(dynamic_shapes, leaves, call.groups))

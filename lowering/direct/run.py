@@ -27,9 +27,9 @@ from irkit.core.types import DType, Tensor, same_types
 from irkit.dims import Range
 from lowering.capture.capture import Captured
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
-from lowering.capture.inputs.calls import unchanged
+from lowering.capture.inputs.calls import keep_unchanged
 from lowering.capture.inputs.training import optimizers_of, training_state_kept
-from lowering.capture.patches.table import Occasion, patched
+from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
 from lowering.direct.equal_modules import likes_of, reusing
 from lowering.direct.modes import meeting, running
@@ -140,8 +140,8 @@ def run_once(
     tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
     inputs = inputs_of(tracer, request, examples, before)
     with ExitStack() as blocks:
-        blocks.enter_context(patched(Occasion("direct", module, keeping=keep_sizes)))
-        attributes = blocks.enter_context(unchanged(module))
+        blocks.enter_context(patch_torch(Occasion("direct", module, keeping=keep_sizes)))
+        attributes = blocks.enter_context(keep_unchanged(module))
         begun = blocks.enter_context(training_state_kept(module, optimizers))
         buffers = dict(module.named_buffers())
         blocks.enter_context(torch.no_grad())

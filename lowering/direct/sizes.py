@@ -26,7 +26,7 @@ from irkit.dims import Dim, Range
 from irkit.dims.algebra import line_of
 from irkit.dims.ranges import LEAST
 from irkit.errors import DimensionError
-from lowering.capture.guards.comparisons import closed, reduced
+from lowering.capture.guards.comparisons import closed, in_lowest_terms
 from lowering.capture.guards.guards import Guard
 from lowering.errors import LoweringError
 
@@ -115,7 +115,7 @@ class Questions:
 
 def as_said(condition: Any) -> Any:
     """A condition in the one way in which it is said: a name on the left, and by itself where one number is left."""
-    condition = reduced(condition)
+    condition = in_lowest_terms(condition)
     if not isinstance(condition, sympy.Eq) or condition.free_symbols & condition.atoms(sympy.Float):
         return closed(condition)
     left, right = tuple[Any, Any](condition.args)

@@ -21,7 +21,7 @@ from irkit.core.ir import Graph, Signature
 from irkit.dims import Range
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import evaluate
-from lowering.capture.guards.comparisons import simplified
+from lowering.capture.guards.comparisons import as_one_comparison
 from lowering.capture.guards.guards import Guard
 from lowering.capture.torch_export import STAND_INS
 from lowering.direct.repeats import Index
@@ -306,7 +306,7 @@ def only_at(guard: Guard, point: Sizes) -> Guard:
 
 def widened(guard: Guard, or_else: Any) -> Guard:
     """A condition that need not hold where another does."""
-    expr = simplified(sympy.Or(guard.expr, or_else))
+    expr = as_one_comparison(sympy.Or(guard.expr, or_else))
     return attrs.evolve(guard, expr=expr, text=str(expr))
 
 

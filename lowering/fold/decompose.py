@@ -15,7 +15,7 @@ from torch.fx.node import map_arg
 from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from lowering.capture.patches.shape_decompositions import WRITTEN
-from lowering.capture.patches.table import Occasion, patched
+from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.errors import LoweringError
 from lowering.fold.scope import Scope
 from lowering.records.source_lines import source_of
@@ -170,7 +170,7 @@ def traced(run: Callable[..., Any], inputs: list[Any], target: Any, node: Node) 
 def traced_generally(run: Callable[..., Any], inputs: list[Any]) -> GraphModule:
     """The graph as it is for sizes 0 and 1 as well, where torch can trace that; else as it is for the example's."""
     try:
-        with patched(Occasion("decomposition")):
+        with patch_torch(Occasion("decomposition")):
             return make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)
     except Exception:  # a size of 1 that is meant to broadcast, say
         return make_fx(run, tracing_mode="real", _allow_non_fake_inputs=True)(*inputs)

@@ -17,9 +17,9 @@ from irkit.contract.sizes import check_sizes
 from irkit.core.types import DType, Tensor
 from irkit.errors import ContractError, IrkitError
 from irkit.rewriting.numbering import is_random
-from lowering.capture.inputs.calls import as_module, unchanged
+from lowering.capture.inputs.calls import as_module, keep_unchanged
 from lowering.capture.inputs.scalars import as_numbers
-from lowering.capture.patches.table import Occasion, patched
+from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.errors import LoweringError
 from lowering.records.programs import first_line
 from lowering.records.pytrees import register_classes
@@ -78,7 +78,7 @@ class CheckReport:
         return "\n".join(str(run) for run in (*self.runs, *self.refused))
 
 
-def checked(program: Program, n: int, seed: int = 0) -> CheckReport:
+def check_program(program: Program, n: int, seed: int = 0) -> CheckReport:
     """The report over the traced sizes and `n` others. Raises LoweringError where no torch model is at hand, or `n`
     is no count."""
     if type(n) is not int or n < 0:
@@ -160,7 +160,7 @@ def reference(program: Program, args: Any, kwargs: dict[str, Any]) -> tuple[Any,
     written = {name: tensor for name, tensor in tensors_of(owner).items() if name in start}
     before = {name: tensor.detach().clone() for name, tensor in written.items()}
     leaves = program.lowered.captured.leaves_of(args, kwargs)
-    with unchanged(owner), torch.no_grad(), patched(Occasion("comparison")):
+    with keep_unchanged(owner), torch.no_grad(), patch_torch(Occasion("comparison")):
         for name, tensor in written.items():
             tensor.copy_(start[name])
         try:

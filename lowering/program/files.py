@@ -30,7 +30,7 @@ from lowering.errors import LoweringError
 from lowering.fold.assertions import Watched
 from lowering.fold.facts import facts_of, ranges_by_name
 from lowering.fold.lower import Inputs, Lowered, metadata_of
-from lowering.program.check import CheckReport, checked
+from lowering.program.check import CheckReport, check_program
 from lowering.program.program import Program
 from lowering.program.report import Report
 from lowering.records.programs import RESULTS, callable_of
@@ -63,7 +63,7 @@ def check_file(onnx_path: str | Path, pt2_path: str | Path, runs: int = 3, *, se
     model = callable_of(captured.program) if captured.program is not None else None
     program = FileProgram(contract, Watched(contract), low, 0, report_of(contract, file), model, file=file)
     program.require_fit()
-    return checked(program, runs, seed)
+    return check_program(program, runs, seed)
 
 
 @attrs.frozen(eq=False, repr=False)

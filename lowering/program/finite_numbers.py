@@ -41,7 +41,7 @@ def text_of(name: str) -> str:
     return f"finite numbers in {name}"
 
 
-def assuming(graph: Graph, target: Target) -> Graph:
+def state_finiteness(graph: Graph, target: Target) -> Graph:
     """The graph with a fact for each operator and line that relies on finite numbers; the same object where none does,
     or where it is not ONNX Runtime that runs it."""
     found = places(graph) if target.provider else {}
@@ -53,7 +53,7 @@ def assuming(graph: Graph, target: Target) -> Graph:
 
 
 def conditions(graph: Graph) -> tuple[Check, ...]:
-    """For each fact of `assuming` the condition, as a boolean scalar."""
+    """For each fact of `state_finiteness` the condition, as a boolean scalar."""
     if not any(fact.kind == FINITE for fact in graph.signature.facts):
         return ()
     return tuple(

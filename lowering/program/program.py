@@ -31,10 +31,10 @@ from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.fold.scope import Check
 from lowering.program.arguments import array_of_number, implied_arrays, require_tensor, sequence_of, signature_of
-from lowering.program.check import CheckReport, checked
+from lowering.program.check import CheckReport, check_program
 from lowering.program.failures import breach, refusal
 from lowering.program.finite_numbers import conditions
-from lowering.program.refusing import refusing
+from lowering.program.refusing import bind_conditions
 from lowering.program.report import Report
 from lowering.records.programs import callable_of
 from lowering.records.pytrees import Implied
@@ -110,7 +110,7 @@ class Program:
         form = Form(external, opset=self.opset)
         if conditions is None:
             conditions = "refuse" if self.lowered.captured.how == TRACED else False
-        graph = refusing(self.made) if conditions == "refuse" else self.watched if conditions else self.ready
+        graph = bind_conditions(self.made) if conditions == "refuse" else self.watched if conditions else self.ready
         write_model(graph, path, form)
         return Path(path)
 
@@ -302,7 +302,7 @@ class Program:
         """Runs the torch model and the ONNX model on the traced sizes and on `n` other assignments of the dimensions,
         and compares structure, element types, shapes and values. The report is true where all agree; printing it shows
         the largest error at each assignment. Raises LoweringError where no torch model is at hand."""
-        return checked(self, n, seed)
+        return check_program(self, n, seed)
 
     def __copy__(self) -> Program:
         return self

@@ -11,7 +11,7 @@ from irkit.core.types import DType, Tensor
 from lowering.fold.assertions import Watched, all_of
 
 
-def refusing(watched: Watched) -> Graph:
+def bind_conditions(watched: Watched) -> Graph:
     """The graph without its conditions, whose results no runtime gives where one of them does not hold; the very graph
     where there is none.
 

@@ -20,7 +20,7 @@ from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.program.clock import Clock
-from lowering.program.finite_numbers import FINITE, assuming
+from lowering.program.finite_numbers import FINITE, state_finiteness
 from lowering.program.program import Program
 from lowering.program.report import Report
 from lowering.program.ways import lower_model
@@ -28,7 +28,7 @@ from lowering.records.options import ExportOptions
 from lowering.records.types import DTYPES
 from lowering.tensors.complex_pairs import boundary_text
 from passes import optimize
-from passes.legal.runtime.limits import limited
+from passes.legal.runtime.limits import state_limits
 from passes.pipelines.rule_sets import text_of
 from passes.pipelines.standard import several
 from passes.precision import Precision
@@ -105,7 +105,7 @@ def finished(low: Lowered, better: Watched, goal: Goal, clock: Clock, model: Any
     )
     mixed, target, written = done.mixed, done.target, better.with_whole(done.graph)
     better = better if mixed is None else better.with_whole(mixed.graph)
-    ready = written.with_facts(limited(assuming(written.graph, target), target).signature.facts)
+    ready = written.with_facts(state_limits(state_finiteness(written.graph, target), target).signature.facts)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better.graph), "ONNX": len(ready.graph)}
     report = report_of(low, ready.graph, target, counts, clock.seconds)
     if mixed is None:

@@ -52,7 +52,7 @@ from passes.legal.runtime.empty import WITHOUT_ELEMENTS, empty_rules
 from passes.legal.runtime.expansions import EXPANSIONS, Expansion, group_normalization
 from passes.legal.runtime.long_sums import LONG_SUMS
 from passes.legal.runtime.misfused import fusion_rules
-from passes.legal.runtime.quirks import ROUNDED_ATTENTION, refused
+from passes.legal.runtime.quirks import ROUNDED_ATTENTION, refusal_of
 from passes.legal.runtime.refusals import is_of, misread
 from passes.legal.runtime.slices import SLICES
 from passes.rules.arithmetic.algebra import ALGEBRA
@@ -228,7 +228,7 @@ def trouble(value: Value, target: Target) -> str:
     """Why the target cannot run a value; empty where it can, be it by ONNX's definition of the operator."""
     if value.op in OURS:
         return ""
-    if target.provider and (quirk := refused(value)):
+    if target.provider and (quirk := refusal_of(value)):
         return quirk
     why = target.problem(value) or misread(value, target.opset)
     if value.op == "Attention" and target.provider == CPU and is_of(value, DType.FLOAT16):

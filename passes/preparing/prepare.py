@@ -7,7 +7,7 @@ from irkit.onnx.writing.materialize import ALLOWZERO, materialize_dims
 from irkit.rewriting.driver import Plan
 from passes.legal.legalize import legalize
 from passes.legal.opsets.operators import plain_reshapes
-from passes.legal.runtime.limits import limited
+from passes.legal.runtime.limits import state_limits
 from passes.preparing.fuse import fuse, hold
 from passes.preparing.group_products import group_products
 from passes.preparing.linear_rows import rows
@@ -35,7 +35,7 @@ def prepare(
     """
     require_graph(graph)
     chosen = target_of(target, opset)
-    return limited(materialize_dims(fit_to_target(graph, chosen, rules, exact), chosen.opset), chosen)
+    return state_limits(materialize_dims(fit_to_target(graph, chosen, rules, exact), chosen.opset), chosen)
 
 
 def fit_to_target(graph: Graph, target: Target, rules: str = "", exact: bool = False) -> Graph:

@@ -11,7 +11,7 @@ import sympy
 import torch
 from torch.fx import Node
 
-from lowering.capture.guards.guards import unsigned
+from lowering.capture.guards.guards import over_sizes
 from lowering.records.sizes import is_unbacked
 from lowering.records.torch_internals import OpOverload
 
@@ -77,17 +77,17 @@ def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[A
     """The conditions that an operand is not empty, or not along some dimensions, where eager torch would raise."""
     if name.startswith(_SAMPLERS):
         for size in dict.fromkeys(map(expression, recorded.shape[2:])):
-            yield from of_sizes(unsigned(size) >= 1)
+            yield from of_sizes(over_sizes(size) >= 1)
     elif name == "aten::ctc_loss":
         for size in recorded.shape:
-            yield from of_sizes(unsigned(expression(size)) >= 1)
+            yield from of_sizes(over_sizes(expression(size)) >= 1)
         yield from frames_enough(node, recorded)
     elif name.startswith(_ADAPTIVE):
         for size in dict.fromkeys(map(expression, recorded.shape[1:])):
-            yield from of_sizes(unsigned(size) >= 1)
+            yield from of_sizes(over_sizes(size) >= 1)
     elif name == "aten::bincount" and len(node.args) > 1 and isinstance(node.args[1], Node):
         # Of nothing, torch counts in integers whatever the weights are.
-        yield from of_sizes(unsigned(expression(recorded.shape[0])) >= 1) if is_dynamic(recorded) else ()
+        yield from of_sizes(over_sizes(expression(recorded.shape[0])) >= 1) if is_dynamic(recorded) else ()
 
 
 def is_dynamic(recorded: torch.Tensor) -> bool:
@@ -101,23 +101,23 @@ def frames_enough(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     lengths = node.args[2] if len(node.args) > 2 else None
     if isinstance(lengths, list | tuple) and lengths and all(type(each) is int for each in lengths):
         most = max(each for each in lengths if type(each) is int)
-        yield from of_sizes(unsigned(expression(recorded.shape[0])) >= most)
+        yield from of_sizes(over_sizes(expression(recorded.shape[0])) >= most)
 
 
 def something_to_weigh(node: Node) -> Iterator[Any]:
     """The conditions that the weight of a convolution is not empty, where it is not a constant."""
     weight = node.args[1].meta.get("val") if len(node.args) > 1 and isinstance(node.args[1], Node) else None
     for size in dict.fromkeys(map(expression, weight.shape)) if isinstance(weight, torch.Tensor) else ():
-        yield from of_sizes(unsigned(size) >= 1)
+        yield from of_sizes(over_sizes(size) >= 1)
 
 
 def some_class(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     """The condition that there is at least one class, or no item that would need one."""
     target = node.args[1].meta.get("val") if len(node.args) > 1 and isinstance(node.args[1], Node) else None
     if isinstance(target, torch.Tensor) and not target.is_floating_point() and recorded.dim():
-        some = unsigned(expression(recorded.shape[min(1, recorded.dim() - 1)])) >= 1
+        some = over_sizes(expression(recorded.shape[min(1, recorded.dim() - 1)])) >= 1
         for condition in of_sizes(some):
-            nothing: list[Any] = [sympy.Eq(unsigned(expression(size)), 0) for size in target.shape]
+            nothing: list[Any] = [sympy.Eq(over_sizes(expression(size)), 0) for size in target.shape]
             either = sympy.Or(condition, *nothing)
             yield from of_sizes(either) if either is not sympy.false else ()
 
@@ -127,7 +127,7 @@ def something_to_resize(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     made = node.meta.get("val")
     sizes = [*recorded.shape[2:], *(made.shape[2:] if isinstance(made, torch.Tensor) else ())]
     for size in dict.fromkeys(expression(size) for size in sizes):
-        yield from of_sizes(unsigned(size) >= 1)
+        yield from of_sizes(over_sizes(size) >= 1)
 
 
 def kept_dimensions(node: Node, recorded: torch.Tensor) -> Iterator[Any]:

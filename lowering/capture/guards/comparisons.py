@@ -21,7 +21,7 @@ def closed(expr: Any) -> Any:
     return sympy.Ge(symbol, limit + 1) if isinstance(expr, sympy.Gt) else expr
 
 
-def reduced(expr: Any) -> Any:
+def in_lowest_terms(expr: Any) -> Any:
     """A comparison of integers without a factor that is in all of its terms."""
     if not isinstance(expr, sympy.core.relational.Relational) or not all(s.is_integer for s in expr.free_symbols):
         return expr
@@ -34,7 +34,7 @@ def reduced(expr: Any) -> Any:
     return expr.func(*(sympy.Add(*(factor / common * rest for factor, rest in side)) for side in terms))
 
 
-def simplified(expr: Any) -> Any:
+def as_one_comparison(expr: Any) -> Any:
     """The alternatives `n == 1` or `n >= 2` and their like as one comparison of non-negative n."""
     if not isinstance(expr, sympy.Or):
         return expr

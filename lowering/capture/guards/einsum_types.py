@@ -14,7 +14,7 @@ import sympy
 import torch
 from torch.fx import GraphModule
 
-from lowering.capture.guards.guards import Guard, unsigned
+from lowering.capture.guards.guards import Guard, over_sizes
 from lowering.records.source_lines import line_of, trace_of
 
 MOST_SIZES = 6
@@ -40,13 +40,13 @@ def conditions(equation: str, operands: Sequence[Any], recorded: torch.dtype) ->
     sizes = [[each.shape[i] for i in axes] for each, axes in zip(operands, letters, strict=True)]
     varying = list(dict.fromkeys(s.node.expr for each in sizes for s in each if is_symbolic(s)))
     if len(varying) > MOST_SIZES:
-        yield from (sympy.Ne(unsigned(expr), 1) for expr in varying)
+        yield from (sympy.Ne(over_sizes(expr), 1) for expr in varying)
         return
     for ones in itertools.product((True, False), repeat=len(varying)):
         at = dict(zip(varying, (1 if one else 2 for one in ones), strict=True))
         if dtype_at(equation, operands, letters, at) not in (None, recorded):
             parts: list[Any] = [
-                sympy.Ne(unsigned(expr), 1) if one else sympy.Eq(unsigned(expr), 1)
+                sympy.Ne(over_sizes(expr), 1) if one else sympy.Eq(over_sizes(expr), 1)
                 for expr, one in zip(varying, ones, strict=True)
             ]
             yield sympy.Or(*parts)

@@ -109,13 +109,13 @@ def guards_of(env: Any, code: Sequence[str], leaves: Sequence[Leaf], metas: Meta
     found = guards_of_env(env) if getattr(env, "guards", None) else guards_of_code(code, leaves, metas)
     unique: dict[Any, Guard] = {}
     for guard in found:
-        guard = attrs.evolve(guard, expr=unsigned(guard.expr))
+        guard = attrs.evolve(guard, expr=over_sizes(guard.expr))
         if guard.expr not in (sympy.true, True):
             unique.setdefault(guard.text if guard.expr is None else guard.expr, guard)
     return list(unique.values())
 
 
-def unsigned(expr: Any) -> Any:
+def over_sizes(expr: Any) -> Any:
     """The relation over symbols that may be 0. sympy takes those of torch for positive."""
     found = getattr(expr, "free_symbols", ())
     return expr.xreplace({s: number(s.name) for s in found if s.is_positive and s.is_integer}) if found else expr
@@ -308,7 +308,7 @@ def names_of(places: Sequence[Place], leaves: Sequence[Leaf], metas: Metas, defa
 
 def limits(place: Place, size: Any) -> list[Guard]:
     """What the range of a `Dim` says of the size that its dimension has in the program."""
-    size = unsigned(size)
+    size = over_sizes(size)
     ends = [(sympy.Ge(size, place.least), f"{place.text} >= {place.least}")] if place.least else []
     ends += [(sympy.Le(size, place.most), f"{place.text} <= {place.most}")] if place.most is not None else []
     return [Guard(end, text, kind="promise") for end, text in ends if getattr(end, "free_symbols", ())]

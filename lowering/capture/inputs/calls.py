@@ -129,7 +129,7 @@ def name_of(model: Any) -> str:
 
 
 @contextmanager
-def unchanged(module: torch.nn.Module) -> Iterator[list[str]]:
+def keep_unchanged(module: torch.nn.Module) -> Iterator[list[str]]:
     """A block after which the module and its children have the very attributes that they had before, and dicts, lists
     and sets among these the very contents: parameters, hooks, what a model remembers. It is given the list of those
     attributes in which tensors or numbers were others at its end, in words, which is empty before.
@@ -392,7 +392,7 @@ def flat_signature(module: torch.nn.Module, call: Call) -> Iterator[None]:
         restore(module.__dict__, before)
 
 
-def renamed(leaves: Sequence[Leaf], input_names: Sequence[str] | Mapping[str, str] | None) -> tuple[Leaf, ...]:
+def rename_leaves(leaves: Sequence[Leaf], input_names: Sequence[str] | Mapping[str, str] | None) -> tuple[Leaf, ...]:
     """The leaves under the user's names, given in order for those that become inputs, or as a mapping.
 
     Raises CaptureError for too many names, a name twice, or a mapping from a name that no input has.

@@ -51,7 +51,7 @@ def without_questions_of_masks() -> Iterator[None]:
 
 
 @contextmanager
-def asserting() -> Iterator[None]:
+def write_assertions() -> Iterator[None]:
     """A block in which dynamo writes what it defers to run time into the graph.
 
     torch.export in strict mode leaves that to a later step, by which dynamo has dropped every `torch._check` that holds

@@ -23,7 +23,7 @@ from lowering.capture.patches.open_conditions import conditions_left_open
 from lowering.capture.patches.packed_sequences import packed_sequences
 from lowering.capture.patches.regions import regions_run_in_place
 from lowering.capture.patches.shape_kernels import shape_kernels
-from lowering.capture.patches.zero_questions import Heard, listening
+from lowering.capture.patches.zero_questions import Heard, hear_questions
 
 Deed = Literal["torch.export", "direct", "decomposition", "comparison"]
 LOCK = threading.RLock()
@@ -165,7 +165,7 @@ TABLE: tuple[Patch, ...] = (
         "in strict mode torch.export drops conditions on numbers that it has replaced",
         "2.13",
         lambda at: at.exports and at.dynamo,
-        lambda at: settings.asserting(),
+        lambda at: settings.write_assertions(),
     ),
     Patch(
         "compiled_afresh",
@@ -197,14 +197,14 @@ TABLE: tuple[Patch, ...] = (
         "torch answers questions about size 0 without a trace, and notes its own lines rather than the model's",
         "2.13",
         lambda at: at.exports,
-        lambda at: listening(at.heard),
+        lambda at: hear_questions(at.heard),
     ),
 )  # fmt: skip
 """The patches, in the order in which they are made."""
 
 
 @contextmanager
-def patched(occasion: Occasion) -> Iterator[None]:
+def patch_torch(occasion: Occasion) -> Iterator[None]:
     """A block in which torch has the patches that an occasion calls for; one thread at a time is in one."""
     with LOCK, ExitStack() as blocks:
         for patch in TABLE:

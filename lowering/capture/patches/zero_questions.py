@@ -67,7 +67,7 @@ class Heard:
 
 
 @contextmanager
-def listening(heard: Heard) -> Iterator[None]:
+def hear_questions(heard: Heard) -> Iterator[None]:
     """A block in which models may be traced; `heard` is filled with what they ask.
 
     In it, torch notes the model's own line for guards, not its own.

@@ -15,7 +15,7 @@ from irkit.rewriting.face import Match
 from passes.analysis.expansions import Expansion
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_value
 from passes.analysis.questions import number, vector
-from passes.legal.runtime.expansions import ordinals, reshaped
+from passes.legal.runtime.expansions import ordinals, reshape_if_bound
 
 
 def determinant(m: Match, value: Value) -> Value | None:
@@ -26,7 +26,7 @@ def determinant(m: Match, value: Value) -> Value | None:
     size = x.shape[-1]
     stack = dims.product(x.shape[:-2])
     matrices, rows, count = (
-        reshaped(m, x, (stack, size, size)),
+        reshape_if_bound(m, x, (stack, size, size)),
         ordinals(m, size, x),
         sizes_value(m, (size,), 0, bound_by(x)),
     )
@@ -53,7 +53,7 @@ def determinant(m: Match, value: Value) -> Value | None:
         return go, a, left, op.Mul(signed, op.Squeeze(pivot, vector([1])))
 
     found = op.Loop(count, np.array(True), matrices, left, ones, body=step)[2]
-    return reshaped(m, found, value.shape, x)
+    return reshape_if_bound(m, found, value.shape, x)
 
 
 DETERMINANTS: Mapping[str, Expansion] = MappingProxyType({"Det": determinant})

@@ -18,7 +18,7 @@ from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from passes.analysis.questions import number, operand, small, vector
 from passes.legal.float64.windows import cubic_far, cubic_near, extent
-from passes.legal.runtime.expansions import ordinals, reshaped
+from passes.legal.runtime.expansions import ordinals, reshape_if_bound
 
 CUBIC = -0.75
 """The coefficient of GridSample's cubic."""
@@ -230,7 +230,7 @@ def affine_grid(m: Match, value: Value) -> Value | None:
     axes = np.meshgrid(*lines, indexing="ij")
     places = np.stack([*reversed(axes), np.ones(spatial)], axis=-1).reshape(-1, len(spatial) + 1)
     moved = op.MatMul(number(theta, places), op.Transpose(theta, perm=(0, 2, 1)))
-    return reshaped(m, moved, value.shape, theta)
+    return reshape_if_bound(m, moved, value.shape, theta)
 
 
 def deform_conv(m: Match, value: Value) -> Value | None:
@@ -253,8 +253,8 @@ def deform_conv(m: Match, value: Value) -> Value | None:
     )
     channels, taps = x.shape[1], kernel[0] * kernel[1]
     batch, out = x.shape[0], value.shape[2:]
-    moved = reshaped(m, offset, (batch, shared, taps, 2, *out), x, weight)
-    image = reshaped(m, x, (batch, shared, channels // shared, *x.shape[2:]), offset)
+    moved = reshape_if_bound(m, offset, (batch, shared, taps, 2, *out), x, weight)
+    image = reshape_if_bound(m, x, (batch, shared, channels // shared, *x.shape[2:]), offset)
     counts = [extent(m, size, x) for size in x.shape[2:]]
     if moved is None or image is None or any(c is None for c in counts):
         return None
@@ -276,15 +276,15 @@ def deform_conv(m: Match, value: Value) -> Value | None:
         part = op.GatherND(last, index, batch_dims=2)
         part = part if share is None else op.Mul(part, op.Unsqueeze(share, vector([-1])))
         total = part if total is None else op.Add(total, part)
-    weights = None if mask is None else reshaped(m, mask, (batch, shared, taps, *out, 1), x)
+    weights = None if mask is None else reshape_if_bound(m, mask, (batch, shared, taps, *out, 1), x)
     if total is None or (mask is not None and weights is None):
         return None
     sampled = total if weights is None else op.Mul(total, weights)
     # (n, shared, taps, h, w, c) -> (n, groups, each * taps, h * w), times (groups, outputs / groups, each * taps)
     turned = op.Transpose(sampled, perm=(0, 1, 5, 2, 3, 4))
-    rows = reshaped(m, turned, (batch, groups, each * taps, dims.product(out)), x, offset)
+    rows = reshape_if_bound(m, turned, (batch, groups, each * taps, dims.product(out)), x, offset)
     kernels = op.Reshape(weight, vector([groups, outputs // groups, each * taps]))
-    found = None if rows is None else reshaped(m, op.MatMul(kernels, rows), value.shape, x, offset)
+    found = None if rows is None else reshape_if_bound(m, op.MatMul(kernels, rows), value.shape, x, offset)
     if found is None or bias is None:
         return found
     return op.Add(found, op.Unsqueeze(bias, vector([1, 2])))

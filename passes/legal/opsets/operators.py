@@ -27,7 +27,7 @@ from passes.legal.opsets.images import affine_grid, deform_conv, grid_sample, re
 from passes.legal.opsets.mel import mel_in_float, mel_weights
 from passes.legal.opsets.onnx_functions import inline_body
 from passes.legal.opsets.signals import dft, stft
-from passes.legal.runtime.expansions import Expansion, ordinals, pad_all_axes, reshaped
+from passes.legal.runtime.expansions import Expansion, ordinals, pad_all_axes, reshape_if_bound
 from passes.legal.runtime.refusals import may_be_empty
 
 # ---------------------------------------------------------------------------------------------- shapes
@@ -268,7 +268,7 @@ def scatter_nd(m: Match, value: Value) -> Value | None:
     if type(depth) is not int or not (data.dtype.is_integer or data.dtype.is_float):
         return None
     places = op.Reshape(indices, vector([-1, depth]))
-    parts = reshaped(m, updates, (dims.product(indices.shape[:-1]), *data.shape[depth:]), data, indices)
+    parts = reshape_if_bound(m, updates, (dims.product(indices.shape[:-1]), *data.shape[depth:]), data, indices)
     count = sizes_value(m, (dims.product(indices.shape[:-1]),), 0, bound_by(indices))
     if parts is None:
         return None
@@ -350,7 +350,7 @@ def beside(m: Match, value: Value, v: Value) -> Value | None:
         return None
     repeated = op.Expand(op.Unsqueeze(v, vector([axis + 1])), sizes_value(m, wide, 1, sources))
     joined = (*v.shape[:axis], dims.mul(v.shape[axis], block), *v.shape[axis + 1 :])
-    flat = reshaped(m, repeated, joined, x)
+    flat = reshape_if_bound(m, repeated, joined, x)
     return (
         None
         if flat is None

@@ -12,7 +12,7 @@ from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
 from passes.analysis.known_sizes import Sizes, bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import axes_of, is_known, number, operand, vector
-from passes.legal.runtime.expansions import ordinals, reshaped
+from passes.legal.runtime.expansions import ordinals, reshape_if_bound
 
 LARGEST = 1 << 22
 """Matrices of more numbers than this are not written."""
@@ -38,11 +38,11 @@ def dft(m: Match, value: Value) -> Value | None:
     matrix = evaluate(Graph((), (op.DFT(const(units), length, const(np.array(1)), **given),)), [])[0]
     order = [i for i in range(x.rank - 1) if i != axis] + [axis, x.rank - 1]
     turned = op.Transpose(x, perm=order)
-    flat = reshaped(m, turned, (*turned.shape[:-2], size * parts), x)
+    flat = reshape_if_bound(m, turned, (*turned.shape[:-2], size * parts), x)
     if flat is None:
         return None
     made = op.MatMul(flat, number(x, np.asarray(matrix).reshape(size * parts, count * results)))
-    found = reshaped(m, made, (*turned.shape[:-2], count, results), x)
+    found = reshape_if_bound(m, made, (*turned.shape[:-2], count, results), x)
     return None if found is None else op.Transpose(found, perm=[order.index(i) for i in range(x.rank)])
 
 

@@ -44,7 +44,7 @@ from passes.legal.runtime.refusals import (
 Expansion = Callable[[Match, Value], Any]
 
 
-def reshaped(m: Match, x: Value, shape: tuple[Dim, ...], *binders: Value) -> Value | None:
+def reshape_if_bound(m: Match, x: Value, shape: tuple[Dim, ...], *binders: Value) -> Value | None:
     """x under other dimensions; None where one of them is not bound."""
     sources = bound_by(x, *binders)
     if not is_known(shape) or not is_bound(m, shape, sources):
@@ -88,7 +88,7 @@ def attention_written_out(m: Match, value: Value) -> Value | None:
     found = scored(m, value, q, k, v)
     if found is None or given[0].rank == 4:
         return found
-    return reshaped(m, op.Transpose(found, perm=(0, 2, 1, 3)), value.shape, *given)
+    return reshape_if_bound(m, op.Transpose(found, perm=(0, 2, 1, 3)), value.shape, *given)
 
 
 def attention_of_scaled(m: Match, value: Value) -> Any:
@@ -167,7 +167,7 @@ def attention_with_past(m: Match, value: Value) -> Any:
         return None
     found = call("Attention", [heads, *present, operand(value, 3)], given)
     if q.rank == 3:
-        found = reshaped(m, op.Transpose(found, perm=(0, 2, 1, 3)), value.type.items[0].shape, q)  # type: ignore[union-attr]
+        found = reshape_if_bound(m, op.Transpose(found, perm=(0, 2, 1, 3)), value.type.items[0].shape, q)  # type: ignore[union-attr]
     return None if found is None else (found, *present)
 
 
@@ -176,7 +176,7 @@ def heads_of(m: Match, x: Value, count: int | None) -> Value | None:
     if x.rank == 4:
         return x
     batch, length, width = x.shape
-    split = reshaped(m, x, (batch, length, count, dims.floordiv(width, count)))  # type: ignore[arg-type]
+    split = reshape_if_bound(m, x, (batch, length, count, dims.floordiv(width, count)))  # type: ignore[arg-type]
     return None if split is None else op.Transpose(split, perm=(0, 2, 1, 3))
 
 
@@ -193,7 +193,7 @@ def scored(m: Match, value: Value, q: Value, k: Value, v: Value) -> Value | None
     if grouped:
         if mask is not None and mask.rank > 2 and not (mask.rank == 4 and mask.shape[1] == 1):
             return None
-        split = reshaped(m, q, (batch, shared, dims.floordiv(heads, shared), length, size))
+        split = reshape_if_bound(m, q, (batch, shared, dims.floordiv(heads, shared), length, size))
         if split is None:
             return None
         q, k, v = split, op.Unsqueeze(k, vector([2])), op.Unsqueeze(v, vector([2]))
@@ -220,7 +220,7 @@ def scored(m: Match, value: Value, q: Value, k: Value, v: Value) -> Value | None
     found = op.MatMul(op.Softmax(scores, axis=-1), v)
     if may_be_blind(total):  # a query that sees no key attends to nothing
         found = op.Where(op.Equal(op.ReduceMax(total, vector([-1])), low), number(found, 0), found)
-    return reshaped(m, found, (batch, heads, length, v.shape[-1]), q) if grouped else found
+    return reshape_if_bound(m, found, (batch, heads, length, v.shape[-1]), q) if grouped else found
 
 
 def root_of_size(m: Match, q: Value) -> Value | None:
@@ -259,12 +259,12 @@ def group_normalization(m: Match, value: Value) -> Value | None:
     groups = value.attribute("num_groups")
     if x is None or scale is None or bias is None or not x.dtype.is_float:
         return None
-    grouped = reshaped(m, x, (x.shape[0], groups, dims.floordiv(dims.product(x.shape[1:]), groups)))
+    grouped = reshape_if_bound(m, x, (x.shape[0], groups, dims.floordiv(dims.product(x.shape[1:]), groups)))
     if grouped is None:
         return None
     ones, zeros = (const(np.full(groups, n).astype(x.dtype.numpy)) for n in (1, 0))
     normed = op.InstanceNormalization(grouped, ones, zeros, epsilon=attribute_of(value, "epsilon"))
-    flat = reshaped(m, normed, x.shape, x)
+    flat = reshape_if_bound(m, normed, x.shape, x)
     if flat is None:
         return None
     axes = vector(range(1, x.rank - 1))

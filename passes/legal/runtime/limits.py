@@ -48,7 +48,7 @@ TRUTHS = frozenset(("Cast", "Greater", "Equal"))
 """What asks of a sum of truths whether there is one: it may stand still."""
 
 
-def limited(graph: Graph, target: Target) -> Graph:
+def state_limits(graph: Graph, target: Target) -> Graph:
     """The graph with a fact for each condition under which ONNX Runtime computes it, which its ranges do not imply; the
     same object where there is none, or where it is not ONNX Runtime that runs it."""
     if not target.provider:

@@ -212,7 +212,7 @@ _BY_OPERATOR: Mapping[str, tuple[Quirk, ...]] = {
 }
 
 
-def refused(value: Value) -> str:
+def refusal_of(value: Value) -> str:
     """Why ONNX Runtime refuses a value, or gets it wrong, although it has the kernel; empty where it does not."""
     first = value if not isinstance(value.type, Tuple) else item(value, 0)
     for row in _BY_OPERATOR.get(value.op, ()):

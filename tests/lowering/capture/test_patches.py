@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from lowering.capture.patches.table import TABLE, Occasion, Patch, patched
+from lowering.capture.patches.table import TABLE, Occasion, Patch, patch_torch
 from lowering.records import torch_internals
 
 PAGE = Path(__file__).parents[3] / "docs" / "understand" / "capture.md"
@@ -50,13 +50,13 @@ def test_what_the_table_names_is_other_inside_the_block_and_the_same_after_it(oc
     made = [patch for patch in TABLE if patch.when(occasion)]
     before, set_before = [held(patch) for patch in TABLE], settings()
     kernels = dict(torch_internals.fake_impls.op_implementations_dict)
-    with patched(occasion):
+    with patch_torch(occasion):
         for patch, known in zip(TABLE, before, strict=True):
             now = held(patch)
             changed = [path for path, value in known.items() if now[path] is not value]
             assert changed == (list(known) if patch in made else []), patch.name
     assert [held(patch) for patch in TABLE] == before and settings() == set_before
-    with pytest.raises(KeyError), patched(occasion):
+    with pytest.raises(KeyError), patch_torch(occasion):
         raise KeyError
     assert [held(patch) for patch in TABLE] == before and settings() == set_before
     assert dict(torch_internals.fake_impls.op_implementations_dict) == kernels
@@ -75,7 +75,7 @@ def test_one_thread_at_a_time_is_in_the_block_and_may_enter_it_again() -> None:
     most: list[int] = []
 
     def run() -> None:
-        with patched(Occasion("direct")), patched(Occasion("decomposition")):
+        with patch_torch(Occasion("direct")), patch_torch(Occasion("decomposition")):
             inside.append(1)
             most.append(len(inside))
             inside.pop()

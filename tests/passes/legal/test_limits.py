@@ -17,7 +17,7 @@ from irkit.core.ir import Graph, param
 from irkit.core.types import tensor
 from irkit.onnx.sessions import session
 from passes import prepare
-from passes.legal.runtime.limits import MOST, limited
+from passes.legal.runtime.limits import MOST, state_limits
 from passes.legal.runtime.long_sums import RUN
 from passes.targets import target_of
 
@@ -74,10 +74,10 @@ def test_attention_of_nothing_at_fixed_sizes(sizes: tuple[int, ...]) -> None:
 def test_other_runtimes_have_no_such_conditions() -> None:
     q, k = (param(tensor("f32", "b", 2, size, 8)) for size in ("s", "t"))
     graph = Graph((q, k), (op.Attention(q, k, k), op.ReduceSum(q, np.array([0]))))
-    assert limited(graph, target_of("onnx")) is graph
-    told = [fact.text for fact in limited(graph, target_of("onnxruntime-cpu")).signature.facts]
+    assert state_limits(graph, target_of("onnx")) is graph
+    told = [fact.text for fact in state_limits(graph, target_of("onnxruntime-cpu")).signature.facts]
     assert told == ["b >= 1", "s >= 1", "t >= 1", f"b <= {MOST}"]
-    assert [fact.text for fact in limited(graph, target_of("onnxruntime-cuda")).signature.facts] == told[:3]
+    assert [fact.text for fact in state_limits(graph, target_of("onnxruntime-cuda")).signature.facts] == told[:3]
     once = prepare(graph)
     assert [fact.text for fact in once.signature.facts] == told
     assert prepare(once).signature.facts == once.signature.facts

@@ -25,7 +25,7 @@ from passes.legal.runtime.expansions import EXPANSIONS
 from passes.legal.runtime.limits import ATTENTION, GRID_SAMPLE, SUMS
 from passes.legal.runtime.long_sums import LONG_SUMS
 from passes.legal.runtime.misfused import fusion_rules
-from passes.legal.runtime.quirks import QUIRKS, REFUSED, ROUNDED_ATTENTION, refused
+from passes.legal.runtime.quirks import QUIRKS, REFUSED, ROUNDED_ATTENTION, refusal_of
 from passes.legal.runtime.slices import SLICES
 from passes.preparing.prepare import prepare
 from passes.rules.nan import KEPT_BY_DEFAULT
@@ -71,11 +71,11 @@ def test_reasons_stand_in_the_table_alone() -> None:
 
 def test_a_reason_names_operator_and_type() -> None:
     x, y = param(tensor("f32", "n")), param(tensor("f32", "n"))
-    assert refused(op.Mod(x, y)) == "ONNX Runtime computes Mod of floating-point numbers only with fmod=1"
+    assert refusal_of(op.Mod(x, y)) == "ONNX Runtime computes Mod of floating-point numbers only with fmod=1"
     data, index = param(tensor("f16", 4)), const(np.array([[0]]))
     written = op.ScatterND(data, index, param(tensor("f16", 1)), reduction="add")
-    assert refused(written) == "ONNX Runtime has ScatterND with a reduction for no f16"
-    assert refused(op.ScatterND(data, index, param(tensor("f16", 1)))) == "" == refused(op.Neg(x))
+    assert refusal_of(written) == "ONNX Runtime has ScatterND with a reduction for no f16"
+    assert refusal_of(op.ScatterND(data, index, param(tensor("f16", 1)))) == "" == refusal_of(op.Neg(x))
 
 
 @pytest.mark.parametrize("varies", (False, True), ids=("constant", "computed"))
