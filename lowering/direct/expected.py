@@ -222,7 +222,7 @@ def sliced(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
         return None  # the type rule tells
     x, axis = args[0], axis_of(given.get("dim", 0), args[0].rank)
     size = x.shape[axis]
-    low, high = slice_bounds(*ends, size)
+    low, high = slice_bounds(ends[0], ends[1], size)
     length = dims.ceildiv(dims.sub(high, low), given.get("step", 1))
     return Tensor(x.dtype, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
 
