@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from tests.support.draws import drawn
-from tests.tables.coverage import measure, subjects
 from tests.tables.coverage.databases import cells, measured
 from tests.tables.coverage.measure import DTYPES, Key
 
@@ -31,7 +31,7 @@ FEW = 3
 
 def pinned() -> list[Key]:
     """The cells that once failed."""
-    return [Key(*line.split()) for line in ONCE_FAILED.strip().splitlines()]
+    return [Key(*line.split(), capture="direct") for line in ONCE_FAILED.strip().splitlines()]
 
 
 def text_of(key: Key) -> str:
@@ -41,13 +41,11 @@ def text_of(key: Key) -> str:
 
 def chosen() -> list[Key]:
     """The pinned cells and some of the others."""
-    every = cells(tuple(DTYPES), names=("operators", "modules"))
-    return drawn("cells captured directly", every, 16, pinned(), text_of)
+    every = (attrs.evolve(key, capture="direct") for key in cells(tuple(DTYPES), names=("operators", "modules")))
+    return drawn("cells captured directly", list(dict.fromkeys(every)), 16, pinned(), text_of)
 
 
 @pytest.mark.parametrize("key", chosen(), ids=text_of)
-def test_operators_of_torchs_database_are_captured_directly(key: Key, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "CAPTURE", "direct")
-    monkeypatch.setattr(subjects, "CAPTURE", "direct")
+def test_operators_of_torchs_database_are_captured_directly(key: Key) -> None:
     found = measured(key, FEW)
     assert found.outcome != "fail", found
