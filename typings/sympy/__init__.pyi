@@ -30,8 +30,5 @@ from sympy.core.relational import StrictGreaterThan as StrictGreaterThan
 from sympy.core.relational import StrictLessThan as StrictLessThan
 from sympy.core.symbol import Dummy as Dummy
 from sympy.core.symbol import Symbol as Symbol
-from sympy.logic.boolalg import And as And
-from sympy.logic.boolalg import Not as Not
-from sympy.logic.boolalg import Or as Or
 
 def __getattr__(name: str) -> Any: ...  # functions and numbers: sympify, expand, cancel, oo, true ...
