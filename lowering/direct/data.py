@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import sympy
 import torch
 
@@ -74,12 +73,8 @@ def equal(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, A
             tracer.asked.condition(sympy.Eq(sympy.sympify(mine), sympy.sympify(other)), same)
         if not same:
             return False
-    answer = bool(np.array_equal(tracer.example(a), tracer.example(b)))
-    if not (tracer.is_constant(a) and tracer.is_constant(b)):
-        same = op.ReduceMin(cast(op.Equal(a, b), DType.INT64), keepdims=0)
-        flag = cast(same, DType.BOOL)
-        keep(tracer, flag if answer else op.Not(flag), answer)
-    return answer
+    with tracer.resumed():
+        return bool(torch.eq(args[0], args[1]).all())
 
 
 def close(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from irkit.core import walk
 from irkit.core.ir import Value
 from irkit.core.vocabulary import PARAM, SHAPE_VECTOR
 from irkit.evaluation.interpreter import KERNELS, Run
+from lowering.tensors.complex_pairs import PAIR
 
 
 @attrs.define(eq=False)
@@ -37,8 +38,9 @@ class Examples:
                     whole, first = self.later[each]
                     self.known[each] = self.of(whole)[0] if first else self.of(whole)
                     continue
-                operands = tuple(None if v is None else self.known[v] for v in each.inputs)
-                self.known[each] = run.value(each, operands, binding)
+                operands: Any = tuple(None if v is None else self.known[v] for v in each.inputs)
+                pair = each.op == PAIR
+                self.known[each] = operands[0] + 1j * operands[1] if pair else run.value(each, operands, binding)
         return self.known[value]
 
 

@@ -200,6 +200,12 @@ def resized(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any
     return Tensor(x.dtype, (*x.shape[:2], *sizes))
 
 
+def put_there(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
+    """put(x, index, source): as many elements as places"""
+    tracer.asked.equal(*(dims.product(each.shape) for each in args[1:3]))
+    return like_first(tracer, args, kwargs, twins)
+
+
 def like_first(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
     """An operator that puts elements into its first operand"""
     return args[0].type if args[0].dtype is DTYPES[twins.dtype] else None
@@ -295,7 +301,7 @@ KNOWN = {
     "aten::squeeze": squeezed, "aten::chunk": chunked, "aten::unsafe_chunk": chunked, "aten::unbind": unbound,
     "aten::pad": padded, "aten::_pad_circular": wrapped_around, "aten::lu_unpack": unpacked,
     "aten::linalg_lstsq": least_squares, "aten::einsum": summed, "aten::unflatten": unflattened,
-    "aten::expand": spread, "aten::broadcast_to": spread,
+    "aten::expand": spread, "aten::broadcast_to": spread, "aten::put": put_there,
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),
     **dict.fromkeys((f"aten::{name}" for name in SCATTERS.split()), like_first),

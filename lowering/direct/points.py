@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, product
 from typing import Any
@@ -81,6 +81,14 @@ def small_sizes(asked: Questions, dim: Any, size: int) -> dict[str, int] | None:
 
 SMALL = 16
 """Sizes below this are tried to make a computed dimension small."""
+
+
+def last_taken(broken: Callable[[int], bool], low: int, high: int) -> int:
+    """The greatest size from `low` on before torch refuses one; `high` is refused."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if broken(middle) else (middle, high)
+    return low
 
 
 def number(dim: Any, sizes: Mapping[str, Any]) -> int:

@@ -10,7 +10,7 @@ compared, too, so that no dimension is told wrongly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -25,12 +25,14 @@ from irkit.core.types import Tensor
 from irkit.errors import DimensionError
 from lowering.capture.guards.assumed import asks_in_its_kernel, resizes
 from lowering.capture.guards.einsum_types import conditions as element_types
+from lowering.direct.converting import QUICK
 from lowering.direct.expected import KNOWN
 from lowering.direct.points import (
     Meta,
     allowed,
     drawn_points,
     is_symbol,
+    last_taken,
     made_of,
     number,
     on_cpu,
@@ -182,6 +184,7 @@ def require(
     met = Met(tracer, func, args, kwargs, results, device)
     require_masks(tracer, func, args)
     require_element_type(met)
+    refuse_untaken(met)
     try:
         compare(met, met.told(tracer.others), tracer.others)
     except Refused:
@@ -195,9 +198,9 @@ def require(
     if met.hangs_on_others():
         tracer.unproven = True
         return
-    elsewhere(met, symbols)
     for dim in computed_dims(met):
         at_least_in_all(met, dim)
+    elsewhere(met, symbols)
     least = {s.name: lowest(met, s.name) for s in symbols}
     alone = ({name: size} for name, size in least.items())
     if any(met.broken({**tracer.asked.hints, **some}) for some in (least, *alone)) and met.taken(tracer.asked.hints):
@@ -219,8 +222,8 @@ def require_again(
 ) -> None:
     """Keeps what an operator requires in a trial, where the run before kept what it requires anywhere else: looks
     whether torch takes it at the point of the trial with other sizes of the other names, and with the smallest."""
-    met = Met(tracer, func, args, kwargs, results, device)
-    hints, point = tracer.asked.hints, tracer.point
+    met, hints, point = Met(tracer, func, args, kwargs, results, device), tracer.asked.hints, tracer.point
+    refuse_untaken(met)
     rest = [s.name for s in met.symbols() if s.name not in point] if point is not None else []
     least = {name: lowest(met, name) for name in rest}
     alone = ({name: size} for name, size in least.items())
@@ -234,6 +237,12 @@ def require_element_type(met: Met) -> None:
     if met.func._schema.name == "aten::einsum":
         for expr in element_types(met.args[0], met.args[1], met.told(met.tracer.asked.hints).dtype):
             met.keep(expr)
+
+
+def refuse_untaken(met: Met) -> None:
+    """Raises LoweringError where torch, which was not asked for results, refuses an operator for the example."""
+    if met.func._schema.name.removeprefix("aten::") in QUICK and not met.taken(met.tracer.asked.hints):
+        raise LoweringError(f"torch refuses {met.func} at these sizes", source=met.tracer.line())
 
 
 def require_masks(tracer: Tracer, func: Any, args: Sequence[Any]) -> None:
@@ -363,12 +372,14 @@ def ordered(met: Met, symbols: Sequence[Any]) -> None:
 
 
 def order_matters(met: Met, less: Any, more: Any, symbols: Sequence[Any], sizes: Sizes) -> bool:
-    """Whether torch refuses the opposite order of two sizes also where all others are larger than these: else one of
-    those is what it asks for."""
+    """Whether torch refuses the opposite order of two sizes also where all others are larger than these, and where
+    both are larger than all: else something else is what it asks for."""
     top = max(sizes[s.name] for s in symbols)
     larger = {s.name: next_prime(top) for s in symbols if s is not less and s is not more}
     turned = {**sizes, **larger, less.name: sizes[more.name], more.name: sizes[less.name]}
-    return not met.allowed(turned) or not met.taken(turned)
+    most = next_prime(max(top, *met.tracer.asked.hints.values(), *numbers_in(met)))
+    above = {**turned, less.name: next_prime(most), more.name: most}
+    return not any(met.allowed(each) and met.taken(each) for each in (turned, above))
 
 
 def keep_order(met: Met, less: Any, more: Any, sizes: Sizes) -> bool:
@@ -414,14 +425,6 @@ def of_one(met: Met, symbol: Any, other: int) -> None:
     if not holes and all(broken(size) for size in (last + 1, last + 2, other)):
         met.keep(sympy.Le(symbol, last))
         tracer.others[name] = min(last, tracer.others[name])
-
-
-def last_taken(broken: Callable[[int], bool], low: int, high: int) -> int:
-    """The greatest size from `low` on before torch refuses one; `high` is refused."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if broken(middle) else (middle, high)
-    return low
 
 
 def at_least(met: Met, symbol: Any) -> None:
@@ -567,8 +570,7 @@ def equal_sizes(met: Met, numbers: bool) -> bool:
 
 def candidates(tracer: Tracer, given: Any) -> Iterator[tuple[Any, Any]]:
     """(symbol, dimension) for each symbol among operands and a dimension that it equals in the example."""
-    every: list[Any] = list(dict.fromkeys(shapes_in(tracer, given)))
-    hints: list[tuple[Any, int]] = [(d, tracer.asked.hint(d)) for d in every]
+    hints: list[tuple[Any, int]] = [(d, tracer.asked.hint(d)) for d in dict.fromkeys(shapes_in(tracer, given))]
     for i, (d, size) in enumerate(hints):
         for other, theirs in hints[i + 1 :]:
             if size == theirs and d != other:

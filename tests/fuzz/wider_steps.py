@@ -326,7 +326,6 @@ def ranged(rng: random.Random, state: State) -> Offer:
         ("pad to 6 rows", lambda t, s: torch.nn.functional.pad(t, (0, 0, 0, max(6 - t.shape[0], 0)))),
         ("stack of rows", lambda t, s: torch.stack([t[k] * k for k in range(t.shape[0])])),
         ("tensor of a range", lambda t, s: torch.tensor(range(t.shape[0])) * 1.0),
-        ("isinstance int", lambda t, s: t if isinstance(t.shape[0], int) else t * 2),
         ("hash of its length", lambda t, s: t * {2: 2.0, 3: 3.0}.get(t.shape[0], 4.0)),
     ]
     text, _, function = several(rng, offers, i)

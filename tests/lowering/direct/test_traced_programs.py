@@ -24,6 +24,17 @@ def test_random_programs_answer_as_eager_or_refuse(seed: int) -> None:
     assert list(traced_programs.faults(seed, tally, 8)) == []
 
 
+WIDE_FAILED = (1017, 1053, 1178, 1241, 1303, 1374, 1430)
+"""Seeds of wider programs that once found a fault."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", drawn("wider traced programs", range(6000), 16, WIDE_FAILED))
+def test_random_programs_of_more_kinds_answer_as_eager_or_refuse(seed: int) -> None:
+    tally: Counter[str] = Counter()
+    assert list(traced_programs.faults(seed, tally, 6, wide=True)) == []
+
+
 REQUIRED = {
     "multiples": (lambda x: torch.nn.functional.pixel_unshuffle(x[None], 2), (4, 6), "n % 2 == 0", (5, 6)),
     "windows": (lambda x: x.unfold(0, 4, 1), (9, 3), "n >= 4", (3, 3)),
@@ -36,6 +47,8 @@ REQUIRED = {
         (3, 2), "max(0, n - 2*(n // 3)) == 1", (4, 2),
     ),
     "a length out of sizes": (lambda x: x.narrow(1, 0, x.shape[0]), (3, 4), "n <= 4", (5, 4)),
+    "a width that is cut": (lambda x: torch.nn.functional.linear(x.t()[..., :3], torch.ones(2, 3)), (4, 2),
+                            "min(3, n) >= 3", (2, 2)),
     "rows": (lambda x: x[2] + x[5], (6, 4), "n >= 6", (5, 4)),
     "a narrowed width": (lambda x: torch.ones(5).narrow(0, 0, x.shape[0]), (3, 2), "n <= 5", (6, 2)),
 }  # fmt: skip
