@@ -21,6 +21,7 @@ from irkit.support.uncollected import without_collector
 from lowering.capture.capture import fixed_error
 from lowering.capture.guards.guards import Fixed
 from lowering.capture.inputs.calls import as_module, keep_unchanged, name_of
+from lowering.capture.inputs.training import training_state_kept
 from lowering.capture.torch_errors import STDLIB
 from lowering.capture.torch_export import Attempt, copy_leaf
 from lowering.direct.request import Request, request_of
@@ -109,14 +110,15 @@ def eager_error(request: Request) -> Exception | None:
     held = [(buffer, buffer._version, buffer.detach().clone()) for buffer in module.buffers()]
     leaves = [copy_leaf(leaf.value) for leaf in request.leaves]
     args, kwargs = pytree.tree_unflatten(leaves, request.spec)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]), keep_unchanged(module):
+    random, own = torch.random.fork_rng(devices=[]), keep_unchanged(module)
+    with torch.no_grad(), random, own, training_state_kept(module):
         try:
             module(*args, **kwargs)
         except Exception as error:
             return error
         finally:
             for buffer, version, content in held:
-                if buffer._version != version:
+                if buffer._version != version or not torch.equal(buffer, content):  # batch norms write on the quiet
                     buffer.copy_(content)
     return None
 
