@@ -43,10 +43,10 @@ class Stopped(torch.nn.Module):
 def states() -> list[Any]:
     """What torch, numpy and Python keep for all."""
     return [
-        torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist(), torch.is_grad_enabled(),
+        torch.get_rng_state().tolist(), random.getstate(), str(np.random.get_state()), torch.is_grad_enabled(),
         torch.is_autocast_enabled("cpu"), len(_get_current_dispatch_mode_stack()), torch.get_default_dtype(),
         torch._C._len_torch_function_stack(), torch.compiler.is_compiling(), torch.compiler.is_exporting(),
-        torch.backends.mha.get_fastpath_enabled(), torch._C._functorch.maybe_current_level(),
+        torch.backends.mha.get_fastpath_enabled(),
         torch.nn.Module._apply, torch.are_deterministic_algorithms_enabled(),
     ]  # fmt: skip
 
