@@ -5,7 +5,7 @@ The example tells how many parts a split gives and which dimensions a squeeze dr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -15,7 +15,8 @@ from irkit.core.ir import Value
 from irkit.core.types import Tensor
 from lowering.aten.indexing.embedding import MAX
 from lowering.aten.linear_algebra.products import explicit
-from lowering.direct.tracer import Tracer
+from lowering.direct.sizes import as_said
+from lowering.direct.tracer import Alike, Tracer
 from lowering.records.types import DTYPES
 from lowering.tensors.shaping import slice_bounds
 
@@ -228,9 +229,73 @@ def sliced(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
         return None  # the type rule tells
     x, axis = args[0], axis_of(given.get("dim", 0), args[0].rank)
     size = x.shape[axis]
-    low, high = slice_bounds(ends[0], ends[1], size)
+    low, high = told_place(tracer, ends[0], size, 0), told_place(tracer, ends[1], size, size)
+    if low is None or high is None or not tracer.asked.decided("le", low, high):
+        low, high = slice_bounds(ends[0], ends[1], size)
     length = dims.ceildiv(dims.sub(high, low), given.get("step", 1))
     return Tensor(x.dtype, (*x.shape[:axis], length, *x.shape[axis + 1 :]))
+
+
+def convolved(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
+    """conv1d and its like: the channels that torch wants of weights and bias, which it does not ask for on the meta
+    device"""
+    given = {**dict(zip(CONVOLUTION, args, strict=False)), **kwargs}
+    match_channels(tracer, given, 1, 0)
+
+
+def convolved_back(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
+    """conv_transpose1d and its like, as `convolved`"""
+    given = {**dict(zip(TRANSPOSED_CONVOLUTION, args, strict=False)), **kwargs}
+    match_channels(tracer, given, 0, 1)
+
+
+CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+TRANSPOSED_CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
+
+
+def match_channels(tracer: Tracer, given: Mapping[str, Any], within: int, out: int) -> None:
+    """Keeps that the channels of images are those of weights, along the axis `within`, and that there is a bias for
+    each channel `out`; the axis 1 of weights has those of one group."""
+    weight, bias, groups = given["weight"], given.get("bias"), given.get("groups", 1)
+    of_weight = [dims.mul(weight.shape[0], 1), dims.mul(weight.shape[1], groups)]
+    same_size(tracer, given["input"].shape[1 - weight.rank], of_weight[within])
+    if isinstance(bias, Value) and bias.rank:
+        same_size(tracer, bias.shape[0], of_weight[out])
+
+
+def same_size(tracer: Tracer, one: Any, other: Any) -> None:
+    """Keeps that two dimensions are equal. Raises Alike where both are names, LoweringError where the example's are
+    not."""
+    named = all(type(d) is not int and d.is_Symbol and d.name in tracer.named for d in (one, other))
+    if named and one != other and tracer.asked.hint(one) == tracer.asked.hint(other):
+        raise Alike({one: other}, tracer.line())
+    tracer.asked.equal(one, other)
+
+
+def aligned(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
+    """ctc_loss of lengths in tensors: one of each for a batch"""
+    batch = args[0].shape[1] if args[0].rank == 3 else 1
+    for lengths in args[2:4]:
+        if isinstance(lengths, Value) and lengths.rank:
+            same_size(tracer, lengths.shape[0], batch)
+
+
+def told_place(tracer: Tracer, index: Any, size: Any, otherwise: Any) -> Any:
+    """An end of a part as a place between the front and the back, where that is known; else None."""
+    asked = tracer.asked
+    if index is None:
+        return otherwise
+    if type(index) is int and (index == 0 or index >= 1 << 31):
+        return index and size
+    if asked.decided("ge", index, 0) or is_kept(tracer, sympy.Ge(index, 0), sympy.Gt(index, 0)):
+        return index if asked.decided("le", index, size) else None
+    place = dims.add(index, size)
+    return place if asked.decided("lt", index, 0) and asked.decided("ge", place, 0) else None
+
+
+def is_kept(tracer: Tracer, *conditions: Any) -> bool:
+    """Whether one of these conditions is kept."""
+    return any(as_said(each) in tracer.asked.kept for each in conditions)
 
 
 def with_row(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> Any:
@@ -305,6 +370,8 @@ KNOWN = {
     **dict.fromkeys((f"aten::{name}" for name in VIEWS), viewed),
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),
     **dict.fromkeys((f"aten::{name}" for name in SCATTERS.split()), like_first),
+    **{f"aten::conv{n}d": convolved for n in (1, 2, 3)}, "aten::ctc_loss": aligned,
+    **{f"aten::conv_transpose{n}d": convolved_back for n in (1, 2, 3)},
     "aten::slice": sliced, "aten::slice_scatter": with_part, "aten::select_scatter": with_row,
     **dict.fromkeys((f"aten::{name}" for name in SPLITS), split),
     **dict.fromkeys((f"aten::{name}" for name in BAGS), bags),

@@ -12,13 +12,25 @@ def closed(expr: Any) -> Any:
     """A comparison of an integer with a number, by <= or >= only: torch has several ways to say one thing."""
     if not isinstance(expr, sympy.Lt | sympy.Gt | sympy.Le | sympy.Ge):
         return expr
-    expr = expr.reversed if expr.args[0].is_number else expr
+    expr = alone_on_the_left(expr.reversed if expr.args[0].is_number else expr)
+    if expr in (sympy.true, sympy.false):
+        return expr
     symbol, limit = expr.args
     if not (symbol.is_Symbol and symbol.is_integer and limit.is_Integer):
         return expr
     if isinstance(expr, sympy.Lt):
         return sympy.Le(symbol, limit - 1)
     return sympy.Ge(symbol, limit + 1) if isinstance(expr, sympy.Gt) else expr
+
+
+def alone_on_the_left(expr: Any) -> Any:
+    """`16 - n > 0` as `n < 16`: one integer, plus or minus a number, compared with a number."""
+    side, limit = expr.args
+    number, rest = side.as_coeff_Add()
+    factor, symbol = rest.as_coeff_Mul()
+    if not (symbol.is_Symbol and number.is_Integer and limit.is_Integer and factor in (1, -1)) or side.is_Symbol:
+        return expr
+    return expr.func(symbol, limit - number) if factor == 1 else expr.reversed.func(symbol, number - limit)
 
 
 def in_lowest_terms(expr: Any) -> Any:
@@ -30,8 +42,26 @@ def in_lowest_terms(expr: Any) -> Any:
     factors = [factor for side in terms for factor, _ in side if factor != 0]
     common = math.gcd(*map(int, factors)) if factors and all(f.is_Integer for f in factors) else 1
     if common < 2:
-        return expr
+        return with_whole_limit(expr)
     return expr.func(*(sympy.Add(*(factor / common * rest for factor, rest in side)) for side in terms))
+
+
+ROUNDING = {sympy.Ge: sympy.ceiling, sympy.Lt: sympy.ceiling, sympy.Le: sympy.floor, sympy.Gt: sympy.floor}
+
+
+def with_whole_limit(expr: Any) -> Any:
+    """`3*n >= 1` as `n >= 1`: a multiple of an integer compared with a number, as that integer with a number."""
+    expr = expr.reversed if expr.args[0].is_number and type(expr) in ROUNDING else expr
+    side, limit = expr.args
+    terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(side)]
+    factors = [factor for factor, _ in terms]
+    if type(expr) not in ROUNDING or not limit.is_Integer or not all(f.is_Integer and f != 0 for f in factors):
+        return expr
+    common = math.gcd(*map(int, factors))
+    if common < 2 or any(rest == 1 for _, rest in terms):
+        return expr
+    least = ROUNDING[type(expr)](limit / common)
+    return expr.func(sympy.Add(*(factor / common * rest for factor, rest in terms)), least)
 
 
 def as_one_comparison(expr: Any) -> Any:

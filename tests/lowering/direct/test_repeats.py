@@ -156,3 +156,17 @@ def test_parts_whose_ends_are_sizes_have_sizes_that_are_told(function: Callable[
     for seq, length in ((0, 3), (0, 0), (1, 8), (3, 3), (5, 2), (9, 11), (4, 0)):
         x, y = torch.randn(2, seq), torch.randn(2, length)
         torch.testing.assert_close(program(x, y), function(x, y))
+
+
+def biased(x: torch.Tensor) -> torch.Tensor:
+    """A table's last places, as many as there are rows."""
+    table = torch.arange(16.0)
+    return x + table[max(0, table.shape[0] - x.shape[0]) :, None]
+
+
+def test_a_part_that_begins_where_the_model_has_made_sure_is_as_long_as_sizes_say() -> None:
+    program = irkit.to_onnx(biased, (torch.randn(3, 4),), dynamic_shapes=({0: "n"},), capture="direct")
+    assert [text for text, _ in program.report.guards] == ["n <= 15"]
+    for n in (0, 1, 3, 15):
+        x = torch.randn(n, 4)
+        torch.testing.assert_close(program(x), biased(x))
