@@ -109,7 +109,7 @@ def main() -> int:
     console, good = Console(), True
     title = "PyTorch to ONNX with irkit, checked on ONNX Runtime"
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)  # fits into 80 columns
-    titles = ("model", "FX\ncalls", "ONNX\nnodes", "torch\nexport", "irkit", "file", "sizes", "largest\nerror", "same")
+    titles = ("model", "torch\ncalls", "ONNX\nnodes", "capture", "irkit", "file", "sizes", "largest\nerror", "same")
     for title in titles:
         table.add_column(title, justify="left" if title in ("model", "same") else "right", no_wrap=title != "same")
     with tempfile.TemporaryDirectory() as folder, console.status("exporting"):
