@@ -70,7 +70,7 @@ class Called:
     path: str
     inputs: tuple[Value, ...]
     results: Any
-    weights: Mapping[Value, int]
+    weights: Mapping[Value, Sequence[int]]
     state: tuple[Any, ...]
     read: frozenset[tuple[int, str]]
     before: Mapping[str, int]
@@ -124,7 +124,8 @@ class Calls:
             twin, value = handle.twin, self.tracer.read(handle)
             if twin.is_complex() or twin.is_neg() or given.requires_grad or not isinstance(value.type, Tensor):
                 raise Unmatched
-            same = next((i for i, each in enumerate(tensors) if each is given), -1)
+            held = [self.tracer.read(self.tracer.handle(each)) for each in tensors]
+            same = next((i for i, each in enumerate(held) if each is value), -1)
             tensors.append(given)
             fixed = id(value) if value.op == CONSTANT else None
             return (kind, value.type, twin.dtype, twin.stride(), twin.storage_offset(), same, fixed)
@@ -142,7 +143,10 @@ class Calls:
 
     def is_like(self, other: Called, module: torch.nn.Module) -> bool:
         """Whether a module has the attributes of one that was called, as far as that read them."""
-        for one, a, b in zip(other.module.modules(), other.state, state_of(module), strict=True):
+        state = state_of(module)
+        if len(state) != len(other.state):
+            return False
+        for one, a, b in zip(other.module.modules(), other.state, state, strict=True):
             if a.keys() != b.keys():
                 return False
             for name in a:
@@ -216,13 +220,14 @@ class Calls:
     def closed(self, call: Called) -> Called | None:
         """A call with the weights that it uses, by their numbers among those of its module; None where it reaches a
         tensor that it was not given."""
-        tracer, weights = self.tracer, {}
+        tracer = self.tracer
+        weights: dict[Value, list[int]] = {}
         for number, weight in enumerate(weights_of(call.module)):
             held = tracer.handles.get(id(weight))
             if held is not None:
                 if held[1].memory.version or held[1].memory.torn or held[1].lenses:
                     return None
-                weights[held[1].value] = number
+                weights.setdefault(held[1].value, []).append(number)
         stop = {*call.inputs, *weights}
         reached = walk.post_order(tuple(fresh_of(call.results)), stop=stop.__contains__)
         if any(value.op == PARAM or is_random(value) for value in reached):
@@ -236,10 +241,12 @@ class Calls:
         tracer = self.tracer
         theirs = list(weights_of(module))
         swaps = {old: tracer.read(tracer.handle(each)) for old, each in zip(call.inputs, given, strict=True)}
-        for old, number in call.weights.items():
-            handle = tracer.handle(theirs[number])
-            new = tracer.read(handle)
-            if handle.memory.version or handle.memory.torn or new.type != old.type or new.op != old.op:
+        for old, numbers in call.weights.items():
+            handles = [tracer.handle(theirs[number]) for number in numbers]
+            new = tracer.read(handles[0])
+            tied = all(tracer.read(each) is new for each in handles)  # what was one tensor there is one here
+            written = any(each.memory.version or each.memory.torn for each in handles)
+            if written or not tied or new.type != old.type or new.op != old.op:
                 return None
             swaps[old] = new
         rename = functools.partial(renamed, call, self.paths[id(module)], Counter(tracer.counts))
@@ -431,13 +438,19 @@ def likes_of(model: torch.nn.Module) -> dict[int, int]:
     def number(module: torch.nn.Module) -> int:
         if id(module) not in found:
             children = tuple((name, each and number(each)) for name, each in module._modules.items())
-            found[id(module)] = numbers.setdefault((*own_like(module), children), len(numbers))
+            found[id(module)] = numbers.setdefault((*own_like(module), children, sharing(module)), len(numbers))
         return found[id(module)]
 
     number(model)
     chosen = {id(each): found[id(each)] for each in model.modules() if is_composite(each)}
     often = Counter(chosen.values())
     return {place: each for place, each in chosen.items() if often[each] > 1}
+
+
+def sharing(module: torch.nn.Module) -> tuple[int, ...]:
+    """Which children are one module: of each the place of the first that is the same; nothing where all differ."""
+    below = [id(each) for _, each in module.named_modules(remove_duplicate=False)]
+    return () if len(set(below)) == len(below) else tuple(map(below.index, below))
 
 
 def own_like(module: torch.nn.Module) -> tuple[Any, ...]:

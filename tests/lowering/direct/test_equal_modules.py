@@ -117,6 +117,51 @@ class Pair(Block):
         return [super().forward(x), {"same": x, "number": x.shape[0]}]
 
 
+class Twice(Block):
+    """Two weights and two children, of which some are one in some layers."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.other = self.inner if number == 0 else torch.nn.Linear(80, 80)
+        self.third = self.other if number == 2 else torch.nn.Linear(80, 80)
+        self.scale = self.shift if number % 2 == 0 else torch.nn.Parameter(torch.randn(80))
+
+    def forward(self, x: Any) -> Any:
+        return self.third(self.other(self.inner(x))) * self.scale + self.shift
+
+
+class Tied(Block):
+    """Two weights, which are one in the first layer only."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.scale = self.shift if number == 0 else torch.nn.Parameter(torch.randn(80))
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(x) * self.scale + self.shift
+
+
+class OfTwo(Block):
+    """A layer of two arguments, which the first one is given as one."""
+
+    def forward(self, x: Any, y: Any = None) -> Any:
+        return self.inner(x) * y if y is not None else super().forward(x)
+
+
+class ChainOfTwo(torch.nn.Module):
+    """Layers of two arguments: of one tensor, then of several."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(OfTwo(i) for i in range(4))
+
+    def forward(self, x: Any) -> Any:
+        y = x * 1
+        for i, layer in enumerate(self.layers):
+            x, y = layer(x, x.detach() if i == 0 else y), x
+        return x
+
+
 class Chain(torch.nn.Module):
     """Layers of one class, one after the other."""
 
@@ -163,6 +208,7 @@ CHAINS: dict[str, tuple[Callable[[int], Any], bool]] = {
     "looked up": (LookingUp, True), "branching": (Branching, False), "written": (Writing, False),
     "written inside": (WritingItsOwn, True),
     "passed": (Passing, True), "pair": (Pair, True), "tied": (tied, False), "hooked": (hooked, True),
+    "twice": (Twice, False), "tied weights": (Tied, True),
     "gated": (gated, False), "dropout": (lambda i: torch.nn.Sequential(Block(i), torch.nn.Dropout()), True),
     "batch norm": (lambda i: torch.nn.Sequential(Block(i), torch.nn.BatchNorm1d(80)), True),
     "transformer": (lambda i: torch.nn.TransformerEncoderLayer(80, 2, 80, batch_first=True), True),
@@ -218,3 +264,13 @@ def test_sixty_four_layers_are_traced_in_little_more_than_eight(monkeypatch: pyt
         met.append(len(kept[0].tracer.record.outcomes))
         monkeypatch.setattr(runs, "run_once", once)
     assert met[0] == met[1]
+
+
+def test_arguments_that_are_one_tensor_are_told_from_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    model, x = ChainOfTwo().eval(), torch.randn(3, 80)
+    ours = lower(model, (x,), capture="direct")
+    program = irkit.to_onnx(model, (x,), capture="direct")
+    torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr(runs, "likes_of", lambda _: {})
+    assert str(ours) == str(lower(model, (x,), capture="direct"))
