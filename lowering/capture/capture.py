@@ -113,6 +113,7 @@ class Captured:
     are the Python numbers that are inputs of the program, `fixed` what was to vary and does not. `parameters` says how
     a call of the module gives its arguments, None for a program that was given; `settled` which of torch's symbols
     can be one number only; `dropped` are conditions on numbers that torch.export left out, for lowering to state again.
+    `records` says that the program asks for gradients, so that it runs with these recorded.
     """
 
     name: str
@@ -139,6 +140,7 @@ class Captured:
     parameters: Parameters | None = None
     settled: Mapping[str, int] = {}
     dropped: tuple[Dropped, ...] = ()
+    records: bool = False
 
     @property
     def how(self) -> str:

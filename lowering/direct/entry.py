@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import PurePath
 from typing import Any
 
@@ -21,7 +21,7 @@ from irkit.support.uncollected import without_collector
 from lowering.capture.capture import fixed_error
 from lowering.capture.guards.guards import Fixed
 from lowering.capture.inputs.calls import as_module, keep_unchanged, name_of
-from lowering.capture.inputs.training import training_state_kept
+from lowering.capture.inputs.training import Training, asks_for_gradients, contents_kept, training_state_kept
 from lowering.capture.torch_errors import STDLIB
 from lowering.capture.torch_export import Attempt, copy_leaf
 from lowering.direct.request import Request, request_of
@@ -106,18 +106,27 @@ def refuse_what_is_empty(request: Request) -> None:
 
 def eager_error(request: Request) -> Exception | None:
     """What the model itself raises for the example; None where it runs. What it writes is put back."""
+    error = eager_error_of(request, Training())
+    if error is None or not (torch.is_grad_enabled() and asks_for_gradients(error)):
+        return error
+    return eager_error_of(request, Training.of(request.module).recording())
+
+
+def eager_error_of(request: Request, training: Training) -> Exception | None:
+    """The same, with gradients recorded or not."""
     module = request.module
     held = [(buffer, buffer._version, buffer.detach().clone()) for buffer in module.buffers()]
     leaves = [copy_leaf(leaf.value) for leaf in request.leaves]
     args, kwargs = pytree.tree_unflatten(leaves, request.spec)
     random, own = torch.random.fork_rng(devices=[]), keep_unchanged(module)
-    with torch.no_grad(), random, own, training_state_kept(module):
+    all_kept = contents_kept(module, training) if training.records else nullcontext()
+    with all_kept, torch.set_grad_enabled(training.records), random, own, training_state_kept(module):
         try:
             module(*args, **kwargs)
         except Exception as error:
             return error
         finally:
-            for buffer, version, content in held:
+            for buffer, version, content in held if not training.records else ():
                 if buffer._version != version or not torch.equal(buffer, content):  # batch norms write on the quiet
                     buffer.copy_(content)
     return None

@@ -178,12 +178,13 @@ class Outcome:
 @attrs.define(eq=False, slots=False)
 class Record:
     """What a run has met: what its operators gave, in order; what tensors from outside held, by identity or, where they
-    are small, by content; and what was written."""
+    are small, by content; what was written; and the parameters that stand for state, by its first content."""
 
     outcomes: list[tuple[Met, Outcome]] = attrs.field(factory=list)
     outside: dict[int, Value] = attrs.field(factory=dict)
     small: dict[Any, Value] = attrs.field(factory=dict)
     written: list[Value] = attrs.field(factory=list)
+    states: dict[Value, Value] = attrs.field(factory=dict)
 
     def index_at(self, point: Mapping[Any, int]) -> Index:
         """The values of the run, for a trial at a point to find its own among."""

@@ -14,7 +14,6 @@ import torch
 from pyrsistent import pmap
 from torch import compiler
 from torch.fx import GraphModule
-from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
 from irkit import dims
@@ -28,7 +27,8 @@ from irkit.dims import Range
 from lowering.capture.capture import Captured
 from lowering.capture.guards.guards import FALSEHOOD, TRUTH, Fixed, Guard
 from lowering.capture.inputs.calls import keep_unchanged
-from lowering.capture.inputs.training import optimizers_of, training_state_kept
+from lowering.capture.inputs.schedules import begin_schedules
+from lowering.capture.inputs.training import Training, asks_for_gradients, training_state_kept
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
 from lowering.direct.equal_modules import likes_of, reusing
@@ -74,7 +74,7 @@ class Run:
     results: tuple[Any, ...]
     out_spec: pytree.TreeSpec
     registered: Definitions
-    optimizers: Sequence[Optimizer]
+    training: Training
     changed: tuple[str, ...] = ()
 
     @property
@@ -106,8 +106,15 @@ def run(
     outside = Outside()
     runs: list[Run] = []
     likes = likes_of(request.module) if trial is None else trial.before.tracer.likes
+    training = Training.of(request.module) if trial is None else trial.before.training
     while True:
-        found = run_once(request, sizes, known, outside, keep_sizes, at_once, trial, likes)
+        try:
+            found = run_once(request, sizes, known, outside, keep_sizes, at_once, trial, likes, training)
+        except RuntimeError as error:
+            if training.records or not (torch.is_grad_enabled() and asks_for_gradients(error)):
+                raise
+            training = training.recording()
+            continue
         runs.append(found)  # its tensors live on, so that no other has their identity
         if found.tracer.unequal:
             likes = {}
@@ -120,12 +127,12 @@ def run(
 
 def run_once(
     request: Request, sizes: Mapping[str, int], known: Registrations, outside: Outside, keep_sizes: bool,
-    at_once: bool, trial: Trial | None, likes: Mapping[int, int],
+    at_once: bool, trial: Trial | None, likes: Mapping[int, int], training: Training,
 ) -> Run:  # fmt: skip
     """One run, with what is known of tensors from outside, in which modules are `likes` of one another."""
     module = request.module
     names = {id(t): n for n, t in (*module.named_buffers(), *module.named_parameters())}
-    tracer = Tracer(request.options, names)
+    tracer = Tracer(request.options, {**names, **training.names(names, names)})
     at = {} if trial is None else {name: Range(size, size) for name, size in trial.point.items()}
     tracer.begin(sizes, {**request.ranges, **at})
     tracer.outside, tracer.likes = outside, likes
@@ -135,20 +142,20 @@ def run_once(
         tracer.index = tracer.before.index_at({dims.symbol(name): size for name, size in trial.point.items()})
         tracer.told = trial.before.tracer.told
     before = None if trial is None else trial.before.inputs
-    optimizers = optimizers_of(module) if trial is None else trial.before.optimizers
     examples = request.examples(sizes)
     tracer.present = any(isinstance(each, torch.Tensor) and each.device.type != "meta" for each in examples)
     inputs = inputs_of(tracer, request, examples, before)
     with ExitStack() as blocks:
         blocks.enter_context(patch_torch(Occasion("direct", module, keeping=keep_sizes)))
         attributes = blocks.enter_context(keep_unchanged(module))
-        begun = blocks.enter_context(training_state_kept(module, optimizers))
+        begun = blocks.enter_context(training_state_kept(module, training))
         buffers = dict(module.named_buffers())
-        blocks.enter_context(torch.no_grad())
+        blocks.enter_context(torch.set_grad_enabled(training.records))
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
         blocks.enter_context(running(tracer, module))
         blocks.enter_context(reusing(tracer, module))
         blocks.enter_context(meeting(tracer))
+        begin_schedules(training.schedules)
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)
         for name, buffer in module.named_buffers():
@@ -158,9 +165,7 @@ def run_once(
     results, spec = pytree.tree_flatten(returned)
     changed = [SET.format(some_of(attributes))] if attributes else []
     changed += [BEGUN.format(each) for each in begun]
-    return Run(
-        request, tracer, inputs, tuple(results), spec, definitions(request.spec, spec), optimizers, tuple(changed)
-    )
+    return Run(request, tracer, inputs, tuple(results), spec, definitions(request.spec, spec), training, tuple(changed))
 
 
 def rebind(tracer: Tracer, name: str, buffer: torch.Tensor, after: torch.Tensor) -> None:
@@ -346,7 +351,7 @@ def captured_of(run: Run, guards: Sequence[Guard], ranges: Mapping[str, Range]) 
         range_constraints={name: (r.lo, r.hi) for name, r in ranges.items()}, guards=tuple(guards),
         signed=frozenset(), registered=run.registered, attempts=(Attempt(HOW, 0.0),),
         numbers={request.leaves[i].name: kind for i, kind in request.numbers.items()},
-        parameters=request.call.parameters,
+        parameters=request.call.parameters, records=run.training.records,
     )  # fmt: skip
 
 
@@ -404,7 +409,11 @@ def written_state(
     for memory, source in tracer.memories.values():
         if memory.is_state:
             first = memory.first
-            given = param(boundary_type(first.type) if isinstance(first.type, Tensor) else first.type)
+            known = (tracer.before or tracer.record).states  # a trial is compared over the same parameters
+            given = known.get(first) or param(
+                boundary_type(first.type) if isinstance(first.type, Tensor) else first.type
+            )
+            known[first] = given
             swaps |= swaps_of_parts(first, given) if is_complex(first) else {first: given}
             params.append((Port(memory.name, "state"), given))
             state[memory.name] = source.detach().clone()

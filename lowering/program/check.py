@@ -19,6 +19,12 @@ from irkit.errors import ContractError, IrkitError
 from irkit.rewriting.numbering import is_random
 from lowering.capture.inputs.calls import as_module, keep_unchanged
 from lowering.capture.inputs.scalars import as_numbers
+from lowering.capture.inputs.training import (
+    Training,
+    contents_kept,
+    tensors_kept,
+    training_state_kept,
+)
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.errors import LoweringError
 from lowering.records.programs import first_line
@@ -155,28 +161,25 @@ def reference(program: Program, args: Any, kwargs: dict[str, Any]) -> tuple[Any,
 
     The buffers hold at first what they held at capture; the model itself is left as it was.
     """
-    owner = as_module(program.reference)
-    start = program.lowered.initial_state
-    written = {name: tensor for name, tensor in tensors_of(owner).items() if name in start}
-    before = {name: tensor.detach().clone() for name, tensor in written.items()}
-    leaves = program.lowered.captured.leaves_of(args, kwargs)
-    with keep_unchanged(owner), torch.no_grad(), patch_torch(Occasion("comparison")):
-        for name, tensor in written.items():
-            tensor.copy_(start[name])
-        try:
-            result = program.reference(*args, **kwargs)
-            result = copied(result) if written else result  # it may be a buffer
-            found = {name: tensor.detach().clone() for name, tensor in tensors_of(owner).items() if name in start}
-        finally:
+    owner, captured = as_module(program.reference), program.lowered.captured
+    start, held = program.lowered.initial_state, Training.present(owner)
+    written = {name: tensor for name, tensor in held.named_tensors(owner).items() if name in start}
+    leaves = captured.leaves_of(args, kwargs)
+    own = contents_kept(owner, held) if captured.records or held.optimizers else tensors_kept(written.values())
+    with own, keep_unchanged(owner), training_state_kept(owner), patch_torch(Occasion("comparison")):
+        with torch.no_grad():
             for name, tensor in written.items():
-                tensor.copy_(before[name])
-    inputs = dict(zip(program.lowered.captured.input_names, leaves, strict=True))
+                tensor.copy_(start[name])
+        with torch.set_grad_enabled(captured.records):
+            result = program.reference(*args, **kwargs)
+        if captured.records:
+            with captured.pytrees():
+                result = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
+        result = copied(result) if written else result  # it may be a buffer
+        after = held.named_tensors(owner).items()
+        found = {name: tensor.detach().clone() for name, tensor in after if name in start}
+    inputs = dict(zip(captured.input_names, leaves, strict=True))
     return result, found | {name: leaf for name, leaf in inputs.items() if isinstance(leaf, torch.Tensor)}
-
-
-def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The buffers and parameters of a module by name."""
-    return {**dict(module.named_buffers()), **dict(module.named_parameters())}
 
 
 def compared(program: Program, expected: Any, actual: Any, sizes: Any, rtol: float | None) -> SizeReport:

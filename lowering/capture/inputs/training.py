@@ -2,67 +2,272 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import inspect
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
+import attrs
 import torch
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from lowering.capture.inputs.calls import containers, differs, restore
+from lowering.capture.inputs.schedules import Schedule
+
+State = Mapping[Any, Mapping[str, Any]]
+"""What an optimizer keeps, by parameter and name."""
+
+
+@attrs.frozen(eq=False)
+class Training:
+    """The optimizers that a module or function holds, and what each begins with for parameters that it has made no step
+    of yet: what it would keep of these at the beginning of its first step.
+
+    `schedules` are its schedulers. `records` says that the model is run with gradients recorded: it asks for them
+    outside of `torch.enable_grad()`.
+    """
+
+    optimizers: tuple[Optimizer, ...] = ()
+    starts: tuple[State, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
+    records: bool = False
+
+    @classmethod
+    def of(cls, module: torch.nn.Module) -> Training:
+        """The optimizers of a module, with what they begin with."""
+        held = list(dict.fromkeys(v for v in held_by(module) if isinstance(v, Optimizer | LRScheduler)))
+        schedulers = [each for each in held if isinstance(each, LRScheduler)]
+        parts = [part for each in schedulers for part in getattr(each, "_schedulers", ())]
+        schedulers = [each for each in schedulers if not any(each is part for part in parts)]
+        steered = [getattr(each, "optimizer", None) for each in schedulers]
+        found = tuple(dict.fromkeys(v for v in (*held, *steered) if isinstance(v, Optimizer)))
+        return cls(found, tuple(map(first_state, found)), tuple(map(Schedule.of, schedulers)))
+
+    @classmethod
+    def present(cls, module: torch.nn.Module) -> Training:
+        """The optimizers of a module, with nothing but what they keep already."""
+        found = tuple(optimizers_of(module))
+        return cls(found, tuple({} for _ in found))
+
+    def recording(self) -> Training:
+        """The same, of a model that is run with gradients recorded."""
+        return attrs.evolve(self, records=True)
+
+    @property
+    def kept(self) -> tuple[State, ...]:
+        """What each optimizer keeps when the program begins."""
+        pairs = zip(self.optimizers, self.starts, strict=True)
+        return tuple({**each.state, **start} for each, start in pairs)
+
+    def names(self, parameters: Mapping[int, str], taken: Mapping[int, str]) -> dict[int, str]:
+        """What the tensors are called that optimizers keep, by identity: `0.weight.exp_avg`, `lr`. `parameters` has the
+        names of parameters by identity, `taken` all names that there are."""
+        free, found = set(taken.values()), {}
+        for each in self.schedules:
+            found |= {id(tensor): name for name, tensor in each.names().items()}
+        for each, state in zip(self.optimizers, self.kept, strict=True):
+            held = [(key, group[key]) for group in each.param_groups for key in group if key != "params"]
+            for number, (parameter, contents) in enumerate(state.items()):
+                whose = parameters.get(id(parameter), f"parameter_{number}")
+                held += [(f"{whose}.{key}", value) for key, value in contents.items()]
+            for name, value in held:
+                if type(value) is torch.Tensor and id(value) not in taken and id(value) not in found:
+                    count = next(n for n in range(len(free) + 1) if numbered(name, n) not in free)
+                    found[id(value)] = numbered(name, count)
+                    free.add(found[id(value)])
+        return found
+
+    def named_tensors(self, module: torch.nn.Module) -> dict[str, torch.Tensor]:
+        """All that a step writes, by name: parameters, buffers, and what optimizers keep now."""
+        own = {**dict(module.named_buffers()), **dict(module.named_parameters())}
+        names = {id(tensor): name for name, tensor in own.items()}
+        kept = self.names(names, names)
+        return own | {kept[key]: tensor for key, tensor in self.tensors(module).items() if key in kept}
+
+    def tensors(self, module: torch.nn.Module) -> dict[int, torch.Tensor]:
+        """All that a step writes, by identity: parameters, buffers, and what optimizers keep."""
+        found = [*module.parameters(), *module.buffers()]
+        for each in self.optimizers:
+            held = [*each.state.values(), *each.param_groups]
+            found += [p for group in each.param_groups for p in group["params"]]
+            found += [v for inside in held for v in inside.values() if isinstance(v, torch.Tensor)]
+        return {id(each): each for each in found}
+
+
+def numbered(name: str, count: int) -> str:
+    """A name, with a number behind it from the second of that name on."""
+    return f"{name}_{count}" if count else name
 
 
 @contextmanager
-def training_state_kept(module: torch.nn.Module, found: Sequence[Optimizer] | None = None) -> Iterator[list[str]]:
-    """A block after which the gradients of parameters, and the optimizers that a module or function holds (`found`,
-    where that was looked up before), are as they were before. It is given the list of those optimizers, in words, that
-    began to keep tensors or numbers in it."""
+def training_state_kept(module: torch.nn.Module, training: Training | None = None) -> Iterator[list[str]]:
+    """A block after which the gradients of parameters, and the optimizers that a module or function holds, are as they
+    were before. With `training`, what was found of them before, optimizers are in it as they begin. It is given the
+    list of those optimizers, in words, that began to keep tensors or numbers in it that are no part of that."""
     parameters = [*module.parameters()]
-    found = optimizers_of(module) if found is None else found
+    held: list[Any] = (
+        list(held_by(module))
+        if training is None
+        else [*training.optimizers, *(s.scheduler for s in training.schedules)]
+    )
+    found = list(dict.fromkeys(v for v in held if isinstance(v, Optimizer)))
+    counting = [(each.__dict__, dict(each.__dict__)) for each in with_parts(held)]
     parameters += [p for each in found for group in each.param_groups for p in group["params"]]
     gradients = [(parameter, parameter.grad) for parameter in dict.fromkeys(parameters)]
-    states = [(each.state, {key: dict(held) for key, held in each.state.items()}, dict(each.state)) for each in found]
+    before = [dict(each.state) for each in found]
+    for each, start in zip(found, () if training is None else training.starts, strict=False):
+        for parameter, contents in start.items():
+            each.state[parameter] = dict(contents)
+    states = [{key: dict(held) for key, held in each.state.items()} for each in found]
     groups = [(held, type(held)(held)) for each in found for held in containers(each.param_groups)]
     begun: list[str] = []
     try:
         yield begun
     finally:
-        begun += [
-            type(each).__name__ for each, (_, contents, _) in zip(found, states, strict=True) if begins(each, contents)
-        ]
+        begun += [type(each).__name__ for each, known in zip(found, states, strict=True) if begins(each, known)]
         for parameter, gradient in gradients:
             if parameter.grad is not gradient:
                 parameter.grad = gradient
-        for state, contents, before in states:
-            for key in [key for key in state if key not in before]:
-                del state[key]
-            for key, held in before.items():
+        for each, contents, first in zip(found, states, before, strict=True):
+            for key in [key for key in each.state if key not in first]:
+                del each.state[key]
+            for key, held in first.items():
                 restore(held, contents[key])
-        for held, contents in groups:
+        for held, contents in (*groups, *counting):
             restore(held, contents)
 
 
-def begins(optimizer: Optimizer, before: Mapping[Any, Mapping[str, Any]]) -> bool:
+def contents_kept(module: torch.nn.Module, training: Training) -> AbstractContextManager[None]:
+    """A block after which parameters, buffers, and what optimizers keep hold the numbers that they held before."""
+    return tensors_kept(training.tensors(module).values())
+
+
+@contextmanager
+def tensors_kept(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """A block after which tensors hold the numbers that they held before."""
+    before = [(tensor, tensor.detach().clone()) for tensor in tensors]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, content in before:
+                tensor.copy_(content)
+
+
+def with_parts(held: Iterable[Any]) -> Iterator[Any]:
+    """The schedulers among some objects, and those that they are made of."""
+    for each in held:
+        if isinstance(each, LRScheduler):
+            yield each
+            yield from with_parts(getattr(each, "_schedulers", ()))
+
+
+def begins(optimizer: Optimizer, before: State) -> bool:
     """Whether an optimizer keeps tensors or numbers, of some parameter, that it did not keep before, or others."""
     return any(differs(held, before.get(key, {})) for key, held in optimizer.state.items())
 
 
+def asks_for_gradients(error: Exception) -> bool:
+    """Whether an error says that gradients were asked for where none were recorded."""
+    return isinstance(error, RuntimeError) and "does not require grad" in str(error)
+
+
+# ---------------------------------------------------------------------------------------------- first steps
+
+
+class Recording(dict[str, Any]):
+    """What an optimizer keeps of one parameter; `first` has each tensor as it was when it was put in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: dict[str, Any] = {}
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.first.setdefault(key, value.detach().clone() if isinstance(value, torch.Tensor) else value)
+        super().__setitem__(key, value)
+
+
+def first_state(optimizer: Optimizer) -> State:
+    """What an optimizer would begin to keep of parameters that it keeps nothing of; empty where that hangs on the
+    gradients, other than as a sum that begins with 0, and where a step of it takes more than gradients."""
+    lacking = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+    lacking = [p for p in lacking if not optimizer.state.get(p)]
+    if not lacking:
+        return {}
+    zero, one = (state_begun(optimizer, gradient) for gradient in (0.0, 1.0))
+    if zero is None or one is None:
+        return {}
+    plain = type(optimizer) is SGD and not any(group["dampening"] for group in optimizer.param_groups)
+    return {p: zero[p] for p in lacking if zero[p] and (plain or same_contents(zero[p], one[p]))}
+
+
+def same_contents(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two states hold equal tensors and numbers under the same names."""
+    return one.keys() == other.keys() and all(
+        torch.equal(value, other[key]) if isinstance(value, torch.Tensor) else value == other[key]
+        for key, value in one.items()
+    )
+
+
+def state_begun(optimizer: Optimizer, gradient: float) -> State | None:
+    """What a first step, on copies and with all gradients alike, puts into an optimizer's state, by parameter; None
+    where that step cannot be made."""
+    copies = {p: torch.zeros_like(p).requires_grad_() for group in optimizer.param_groups for p in group["params"]}
+    for each in copies.values():
+        each.grad = torch.full_like(each, gradient)
+    twin: Any = object.__new__(type(optimizer))
+    twin.__dict__.update(optimizer.__dict__)
+    twin.__dict__.update({name: OrderedDict() for name in optimizer.__dict__ if name.endswith("_hooks")})
+    twin.__dict__.pop("step", None)  # a scheduler's, which makes a step of the optimizer itself
+    twin.state = defaultdict(Recording)
+    twin.param_groups = [
+        {key: copied(value) for key, value in group.items()} | {"params": [copies[p] for p in group["params"]]}
+        for group in optimizer.param_groups
+    ]
+    try:
+        with torch.no_grad():
+            twin.step()
+    except Exception:  # of an optimizer that wants a function, or more of its user's
+        return None
+    return {p: dict(getattr(twin.state[twice], "first", {})) for p, twice in copies.items()}
+
+
+def copied(value: Any) -> Any:
+    """A tensor of its own; anything else as it is."""
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+# ---------------------------------------------------------------------------------------------- optimizers
+
+
 def optimizers_of(module: torch.nn.Module) -> list[Optimizer]:
-    """The optimizers among the attributes of a module and its children, and among what a wrapped function holds."""
-    found: list[Any] = []
+    """The optimizers that a module or a wrapped function holds."""
+    return list(dict.fromkeys(v for v in held_by(module) if isinstance(v, Optimizer)))
+
+
+def held_by(module: torch.nn.Module) -> Iterator[Any]:
+    """The attributes of a module and its children, and what a wrapped function uses: of the variables around it, of the
+    module that it is in, and of the object whose method it is."""
     for each in module.modules():
         for held in containers(each.__dict__):
-            values = list(held.values()) if isinstance(held, dict) else list(held)
+            values: Sequence[Any] = list(held.values()) if isinstance(held, dict) else list(held)
             for value in values:
-                found.append(value)
-                cells = getattr(value, "__closure__", None) or ()
-                found += [cell.cell_contents for cell in cells if holds_something(cell)]
-    return list(dict.fromkeys(v for v in found if isinstance(v, Optimizer)))
+                yield value
+                yield from used_by(value)
 
 
-def holds_something(cell: Any) -> bool:
-    """Whether a cell of a closure was given its content already."""
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
+def used_by(function: Any) -> Iterator[Any]:
+    """What a function uses without taking it as an argument."""
+    owner = getattr(function, "__self__", None) if inspect.ismethod(function) else None
+    if owner is not None and not isinstance(owner, torch.nn.Module | Optimizer):
+        yield from getattr(owner, "__dict__", {}).values()
+    inner = getattr(function, "__func__", function)
+    if inspect.isfunction(inner):
+        for cell in inner.__closure__ or ():
+            with suppress(ValueError):  # a variable that was not given anything yet
+                yield cell.cell_contents
+        for name in inner.__code__.co_names:
+            if name in inner.__globals__:
+                yield inner.__globals__[name]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import irkit
-from lowering.errors import LoweringError
+from lowering.errors import CaptureError, LoweringError
 
 
 class Step(torch.nn.Module):
@@ -80,24 +80,118 @@ def test_a_number_out_of_a_buffer_that_is_written_is_no_constant() -> None:
         torch.testing.assert_close(found, eager(torch.ones(3)))
 
 
-class First(Step):
-    """The same, without a step before."""
+class Model(torch.nn.Module):
+    """A net with an optimizer that has made no step yet, and a schedule where one is given; its step is a method."""
 
-    def __init__(self, kind: Any, **options: Any) -> None:
-        torch.nn.Module.__init__(self)
-        self.net = torch.nn.Linear(4, 2)
+    def __init__(self, kind: Any, schedule: Any = None, **options: Any) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Tanh(), torch.nn.Linear(3, 2))
         self.optimizer = kind(self.net.parameters(), **options)
+        self.schedule: Any = None if schedule is None else schedule(self.optimizer)
 
 
-def test_a_first_step_of_an_optimizer_that_keeps_something_is_said() -> None:
+def stepping(model: Model) -> Any:
+    """A step as one writes it, of an optimizer and a schedule around it."""
+    optimizer, schedule, net = model.optimizer, model.schedule, model.net
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> Any:
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(net(x), y)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(net.parameters(), 0.7)
+        optimizer.step()
+        if schedule is not None:
+            schedule.step()
+        return loss.detach(), norm
+
+    return step
+
+
+SCHEDULES: Any = {
+    "none": None,
+    "steps": lambda o: torch.optim.lr_scheduler.StepLR(o, 3, 0.5),
+    "cosine": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 6),
+    "one cycle": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.2, total_steps=12),
+    "warm up": lambda o: torch.optim.lr_scheduler.SequentialLR(
+        o,
+        [torch.optim.lr_scheduler.LinearLR(o, 0.1, total_iters=2), torch.optim.lr_scheduler.ExponentialLR(o, 0.9)],
+        [2],
+    ),
+}
+KINDS: Any = {
+    "sgd": (torch.optim.SGD, {"lr": 0.1}),
+    "nesterov": (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
+    "adam": (torch.optim.Adam, {"lr": 0.05, "amsgrad": True}),
+    "adamw": (torch.optim.AdamW, {"lr": 0.05}),
+    "nadam": (torch.optim.NAdam, {"lr": 0.05}),
+    "adagrad": (torch.optim.Adagrad, {"lr": 0.05}),
+    "rmsprop": (torch.optim.RMSprop, {"lr": 0.01, "momentum": 0.5}),
+}
+PAIRS = [("sgd", "none"), ("nesterov", "one cycle"), ("adam", "none"), ("adamw", "warm up"), ("nadam", "cosine")]
+PAIRS += [("adagrad", "steps"), ("rmsprop", "none")]
+
+
+@pytest.mark.parametrize(("kind", "schedule"), PAIRS)
+def test_the_first_step_begins_with_what_the_optimizer_begins_with(kind: str, schedule: str) -> None:
+    """One program makes the first step, too: nothing was called before, and nothing is left behind."""
+    made, options = KINDS[kind]
+    step, eager = Model(made, SCHEDULES[schedule], **options), stepping(Model(made, SCHEDULES[schedule], **options))
+    weights = copy.deepcopy(step.state_dict())
+    held = {} if step.schedule is None else dict(step.schedule.__dict__)
+    free: dict[str, Any] = {"dynamic_shapes": ({0: "n"}, {0: "n"})} if kind == "adamw" else {}
+    program = irkit.to_onnx(stepping(step), (torch.randn(5, 4), torch.randn(5, 2)), **free)
+    assert program.report.capture == "traced directly" and not any("step" in note for note in program.report.notes)
+    assert not step.optimizer.state or kind == "adagrad"  # which keeps its sums from the beginning on
+    assert all(p.grad is None for p in step.parameters()) and (step.schedule is None or step.schedule.__dict__ == held)
+    assert all(torch.equal(weights[name], now) for name, now in step.state_dict().items())
+    state: Any = None
+    for size in (3, 5, 4, 1, 6) if free else (5,) * 5:
+        x, y = torch.randn(size, 4), torch.randn(size, 2)
+        found, state = program.run((x, y), {}, state)
+        torch.testing.assert_close(found, eager(x, y), rtol=1e-4, atol=1e-5)
+
+
+def test_a_step_is_checked_with_what_it_writes() -> None:
+    step = Model(torch.optim.AdamW, SCHEDULES["steps"], lr=0.1)
+    weights = copy.deepcopy(step.state_dict())
+    program = irkit.to_onnx(stepping(step), (torch.randn(5, 4), torch.randn(5, 2)), dynamic_shapes=({0: "n"}, {0: "n"}))
+    assert program.check(n=1)
+    assert {"net.0.weight", "net.0.weight.exp_avg", "net.0.weight.step", "schedule"} <= program.state.keys()
+    assert all(torch.equal(weights[name], now) for name, now in step.state_dict().items())
+    assert not step.optimizer.state and step.schedule.last_epoch == 0
+
+
+def test_a_start_that_hangs_on_the_gradients_is_said() -> None:
     given = torch.randn(5, 4), torch.randn(5, 2)
-    first = irkit.to_onnx(First(torch.optim.Adam), given, capture="direct").report.notes
-    assert [note.partition(":")[0] for note in first if "step" in note] == [
-        "each call of the program is the first step of Adam"
+    step = Model(torch.optim.SGD, lr=0.1, momentum=0.9, dampening=0.5)
+    notes = irkit.to_onnx(stepping(step), given).report.notes
+    assert [note.partition(":")[0] for note in notes if "step" in note] == [
+        "each call of the program is the first step of SGD"
     ]
-    assert not First(torch.optim.Adam).optimizer.state
-    plain = irkit.to_onnx(First(torch.optim.SGD), given, capture="direct").report.notes
-    assert not any("step" in note for note in plain)
+    assert not step.optimizer.state
+
+
+def test_a_schedule_that_hangs_on_the_loss_is_refused() -> None:
+    step = Model(torch.optim.SGD, torch.optim.lr_scheduler.ReduceLROnPlateau, lr=0.1)
+    with pytest.raises(CaptureError, match="a step of ReduceLROnPlateau cannot be part of a program"):
+        irkit.to_onnx(stepping(step), (torch.randn(5, 4), torch.randn(5, 2)), capture="direct")
+
+
+def test_a_step_without_gradients_says_what_torch_says() -> None:
+    step = stepping(Model(torch.optim.SGD, lr=0.1))
+    with torch.no_grad(), pytest.raises(CaptureError, match="does not require grad"):
+        irkit.to_onnx(step, (torch.randn(5, 4), torch.randn(5, 2)), capture="direct")
+
+
+def test_gradients_are_results() -> None:
+    def slopes(x: torch.Tensor) -> Any:
+        y = x.detach().requires_grad_()
+        return torch.autograd.grad((y**3).sum(), y)
+
+    program = irkit.to_onnx(slopes, (torch.randn(3),), dynamic_shapes=({0: "n"},), capture="direct")
+    x = torch.randn(7)
+    torch.testing.assert_close(program(x)[0], 3 * x**2)
 
 
 class Remembering(torch.nn.Module):

@@ -1,0 +1,117 @@
+"""Schedulers of learning rates inside a training step: what they do at each step as a table, looked up by a count.
+
+A scheduler is Python code that counts its own steps, so a step that was captured once would use one rate for ever. What
+it sets in the groups of its optimizer hangs on the count alone: it is computed beforehand, and the count becomes state.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import torch
+from torch.optim import Optimizer
+
+from lowering.errors import CaptureError
+
+STEPS = 10_000
+"""So many steps of a scheduler are computed beforehand; a program refuses one more."""
+
+
+@attrs.frozen(eq=False)
+class Schedule:
+    """A scheduler with what it sets after each number of steps: `tables` has these numbers by group, name, and place
+    in a tuple (-1 for a number by itself). `count` is how many steps were made, as a tensor. `refusal` says why there
+    is no table; empty where there is one."""
+
+    scheduler: Any
+    count: torch.Tensor
+    tables: Mapping[tuple[int, str, int], torch.Tensor]
+    refusal: str = ""
+
+    @classmethod
+    def of(cls, scheduler: Any) -> Schedule:
+        """The next steps of a scheduler, from where it is."""
+        count = torch.tensor(0)
+        try:
+            rows = rates(scheduler)
+        except Exception as error:  # of a scheduler that wants a loss, or anything else
+            return cls(scheduler, count, {}, f"{type(error).__name__}: {error}")
+        changing = [key for key, first in rows[0].items() if any(row[key] != first for row in rows)]
+        tables = {key: torch.tensor([row[key] for row in rows], dtype=torch.float64) for key in changing}
+        return cls(scheduler, count, tables)
+
+    def names(self, taken: str = "schedule") -> dict[str, torch.Tensor]:
+        """The tensors that it is made of, by what they are called."""
+        return {taken: self.count, **{f"{taken}.{key[1]}": table for key, table in self.tables.items()}}
+
+    def set_rates(self) -> None:
+        """Puts what the table says at the count into the groups of the optimizer."""
+        groups = self.scheduler.optimizer.param_groups
+        for (number, key, place), table in self.tables.items():
+            rate = table.index_select(0, self.count.reshape(1)).item()
+            if place < 0:
+                groups[number][key] = rate
+            else:
+                held = list(groups[number][key])
+                held[place] = rate
+                groups[number][key] = tuple(held)
+
+    def step(self, *args: Any, **kwargs: Any) -> None:
+        """A step of the scheduler. Raises CaptureError for one that is no matter of counting."""
+        name = type(self.scheduler).__name__
+        if self.refusal or args or kwargs:
+            why = self.refusal or "it is given arguments"
+            raise CaptureError(
+                f"a step of {name} cannot be part of a program: {why}",
+                hint="make the steps of the scheduler outside, and give the learning rate as an argument: "
+                "optimizer.param_groups[0]['lr'] = rate",
+            )
+        self.count.add_(1)
+        self.set_rates()
+        self.scheduler._last_lr = [group["lr"] for group in self.scheduler.optimizer.param_groups]
+
+
+def begin_schedules(schedules: Sequence[Schedule]) -> None:
+    """Makes the steps of schedulers be looked up, and the numbers of the first one stand where they belong."""
+    for each in schedules:
+        each.set_rates()
+        each.scheduler.step = each.step
+
+
+def rates(scheduler: Any) -> list[dict[tuple[int, str, int], float]]:
+    """What stands in the groups of a scheduler's optimizer now, and after each of its next steps, made on copies."""
+    optimizer: Any = object.__new__(type(scheduler.optimizer))
+    optimizer.__dict__.update(scheduler.optimizer.__dict__)
+    optimizer.param_groups = [
+        {**{key: copy.deepcopy(value) for key, value in group.items() if key != "params"}, "params": []}
+        for group in scheduler.optimizer.param_groups
+    ]
+    twin = copy.deepcopy(scheduler, {id(scheduler.optimizer): optimizer})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no step of the optimizer goes before, and some schedules are shorter
+        found = [numbers(optimizer)]
+        for _ in range(STEPS):
+            try:
+                twin.step()
+            except ValueError:  # OneCycleLR knows how many steps there are
+                if len(found) == 1:
+                    raise
+                break
+            found.append(numbers(optimizer))
+    return found
+
+
+def numbers(optimizer: Optimizer) -> dict[tuple[int, str, int], float]:
+    """The numbers in the groups of an optimizer, by group, name, and place in a tuple."""
+    found: dict[tuple[int, str, int], float] = {}
+    for number, group in enumerate(optimizer.param_groups):
+        for key, value in group.items():
+            if isinstance(value, tuple) and all(isinstance(each, float) for each in value):
+                found |= {(number, key, place): each for place, each in enumerate(value)}
+            elif isinstance(value, float) or (isinstance(value, torch.Tensor) and value.numel() == 1):
+                found[number, key, -1] = float(value)
+    return found
