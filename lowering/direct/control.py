@@ -120,6 +120,7 @@ def conditions_within(tracer: Tracer, before: Set[Any]) -> list[Check]:
                 f"a body of control flow asks {each}, of numbers in it and around it", source=kept[each].source,
                 hint="use capture='torch.export'",
             )  # fmt: skip
+    tracer.allowed.clear()
     return list(noted_checks(scope, [kept.pop(each) for each in asked]))
 
 

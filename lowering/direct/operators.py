@@ -34,8 +34,16 @@ from lowering.direct.converting import (
 from lowering.direct.data import DATA, nothing
 from lowering.direct.expected import KNOWN
 from lowering.direct.layouts import QUESTIONS, settle_sharing
+from lowering.direct.points import FREE
 from lowering.direct.repeats import Entry, Met, Outcome, as_met, entry_of
-from lowering.direct.requirements import require, require_again, require_broadcast, require_masks
+from lowering.direct.requirements import (
+    Elsewhere,
+    refuse_untaken,
+    require,
+    require_again,
+    require_broadcast,
+    require_masks,
+)
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
 from lowering.direct.writes import MAYBE_COPIES, as_shown, batch_norm, lens_of, written
@@ -108,7 +116,7 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     refuse_other_count(tracer, func, made, flat if several else None)
     raw = list(made) if isinstance(made, tuple | list) else [made]
     results = settled(tracer, func, raw, flat, name, value_args)
-    require(tracer, func, args, kwargs, results, info.device)
+    require_sizes(tracer, func, info, args, kwargs, results)
     keep_asserted(tracer, func, value_args, value_kwargs, results[0])
     if met is not None and len(results) == len(flat):
         remember(tracer, met, info, twins, raw, results, name, state)
@@ -186,14 +194,35 @@ def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Map
     twin = torch.empty(sizes, dtype=TORCH[made.dtype], device=META)
     name = tracer.name(func)
     (value,) = settled(tracer, func, [made], [twin], name, value_args)
-    if info_of(func).pointwise:
-        require_broadcast(tracer, flattened((*value_args, *value_kwargs.values())))
-    else:
-        require(tracer, func, args, kwargs, [value], False)
+    require_sizes(tracer, func, info_of(func), args, kwargs, [value])
     keep_asserted(tracer, func, value_args, value_kwargs, value)
     if met is not None:
         remember(tracer, met, info_of(func), twin, [made], [value], name, tracer.state)
     return tracer.tensor(twin, value, name)
+
+
+def require_sizes(
+    tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any], results: Sequence[Any],
+    keep: Callable[..., None] = require,
+) -> None:  # fmt: skip
+    """Keeps what an operator requires of sizes; it is run at others only where that does not go without saying."""
+    if info.pointwise or func._schema.name in MASKS:
+        given, named = operands(tracer, func, args, kwargs)
+        require_broadcast(tracer, flattened((*given, *named.values())))
+    elif takes_any_size(tracer, func, args, kwargs):
+        refuse_untaken(Elsewhere(tracer, func, args, kwargs, results, info.device))
+    else:
+        keep(tracer, func, args, kwargs, results, info.device)
+
+
+MASKS = frozenset(("aten::__and__", "aten::__or__", "aten::__xor__"))
+"""Operators on elements, too, which torch does not tag so."""
+
+
+def takes_any_size(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether torch takes an operator whatever the sizes are that vary, where it takes it for the example."""
+    told = FREE.get(func._schema.name)
+    return told is not None and told(*operands(tracer, func, args, kwargs))
 
 
 def keep_asserted(tracer: Tracer, func: Any, args: list[Any], kwargs: dict[str, Any], result: Any) -> None:
@@ -410,7 +439,7 @@ def laid_out(
     if found is not None:
         tracer.met[met.layout] = found
         if not info.pointwise:
-            require_again(tracer, met.func, args, kwargs, results, info.device)
+            require_sizes(tracer, met.func, info, args, kwargs, results, require_again)
     return found
 
 

@@ -13,6 +13,7 @@ import sympy
 import torch
 
 from irkit import dims
+from irkit.core.ir import Value
 from irkit.errors import DimensionError
 from lowering.capture.patches.shape_kernels import linalg_lstsq
 from lowering.direct.sizes import Questions, SizeNode, holds
@@ -156,7 +157,22 @@ def pooled(x: torch.Tensor, kernel: Any, output: Any, samples: torch.Tensor) -> 
     return torch.ops.aten.fractional_max_pool3d.default(x, kernel, output, samples)
 
 
+def attended(q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, causal: bool = False, **rest: Any) -> Any:
+    """What scaled_dot_product_attention gives, by the two products that it is made of; torch's own way takes forty
+    times as long."""
+    own = (*(each.dtype for each in (q, k, v)), *(() if mask is None or mask.dtype is torch.bool else (mask.dtype,)))
+    plain = min(q.dim(), k.dim(), v.dim()) > 2 and len({*own}) == 1 and 0 not in (*q.shape, *k.shape, *v.shape)
+    if not plain or dropout or rest.get("enable_gqa"):
+        return ATTENTION(q, k, v, mask, dropout, causal, **rest)
+    scores = q @ k.transpose(-2, -1)
+    if mask is not None:
+        torch._check(not causal, lambda: "a mask is given, and is_causal")
+        mask.expand(scores.shape)
+    return scores @ v
+
+
 aten = torch.ops.aten
+ATTENTION = aten.scaled_dot_product_attention.default
 STATISTICS = {
     aten.native_batch_norm.default: 4, aten._native_batch_norm_legit.default: 4,
     aten._native_batch_norm_legit_functional.default: 4, aten._native_batch_norm_legit.no_stats: None,
@@ -165,7 +181,7 @@ STATISTICS = {
 }  # fmt: skip
 TOLD = {
     **{func: partial(with_statistics, func, place) for func, place in STATISTICS.items()},
-    aten.fractional_max_pool3d.default: pooled,
+    aten.fractional_max_pool3d.default: pooled, ATTENTION: attended,
     aten.multilabel_margin_loss.default: margins, aten.linalg_lstsq.default: linalg_lstsq,
 }  # fmt: skip
 """Operators whose results torch does not tell on the meta device, or wrongly, and what tells them there."""
@@ -213,3 +229,50 @@ def shapes_in(tracer: Any, given: Any) -> list[Any]:
         elif isinstance(each, list | tuple):
             found += shapes_in(tracer, each)
     return found
+
+
+# ---------------------------------------------------------------------------------------------- where any size will do
+
+
+def are_rows(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """linear(x, weight, bias): any rows"""
+    x, *weights = (each for each in (*args, *kwargs.values()) if isinstance(each, Value))
+    return dims.are_numbers(x.shape[-1:]) and known_sizes(weights)
+
+
+def are_outside(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """layer_norm(x, shape, weight, bias) and rms_norm: anything around the shape that is normalized"""
+    x, shape, *rest = (*args, *kwargs.values())
+    inside = x.shape[-len(shape) :] if len(shape) else ()
+    return dims.are_numbers((*inside, *shape)) and known_sizes(rest)
+
+
+def are_places(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """embedding(weight, indices): any number of indices"""
+    return known_sizes(args[:1])
+
+
+def are_tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """An operator that takes all sizes, where none of its other arguments is a size"""
+    rest = (*args[1:], *kwargs.values())
+    return not any(isinstance(each, sympy.Basic) for part in rest for each in (part if is_list(part) else (part,)))
+
+
+def is_list(given: Any) -> bool:
+    """Whether an argument is a list."""
+    return isinstance(given, list | tuple)
+
+
+def known_sizes(given: Sequence[Any]) -> bool:
+    """Whether no tensor among arguments has a dimension that varies."""
+    return all(dims.are_numbers(each.shape) for each in given if isinstance(each, Value))
+
+
+ANY_SIZE = (
+    "unsqueeze transpose permute t to contiguous clone detach alias dropout softmax log_softmax mean sum lift_fresh"
+)
+FREE: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any]], bool]] = {
+    "aten::linear": are_rows, "aten::layer_norm": are_outside, "aten::rms_norm": are_outside,
+    "aten::embedding": are_places, **dict.fromkeys((f"aten::{name}" for name in ANY_SIZE.split()), are_tensors),
+}  # fmt: skip
+"""By operator: whether torch takes it whatever the sizes are that vary, where it takes it for the example."""

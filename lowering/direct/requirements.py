@@ -63,7 +63,7 @@ class Refused(Exception):
 
 
 @attrs.frozen(eq=False)
-class Met:
+class Elsewhere:
     """An operator as it was met: with its arguments, its results, and whether it takes a device."""
 
     tracer: Tracer
@@ -90,7 +90,9 @@ class Met:
             args = [self.sized(each, sizes, nothing) for each in self.args]
         except DimensionError:
             raise Refused from None
-        if any(isinstance(each, Meta) and each.on == "cpu" for each in pytree.tree_leaves((args, given))):
+        if self.refuses_nothing and any(
+            isinstance(each, Meta) and each.on == "cpu" for each in pytree.tree_leaves((args, given))
+        ):
             args, given = on_cpu(args), {name: on_cpu(each) for name, each in given.items()}
         key = (self.func, plain_key(args), plain_key(list(given.items())))
         if key not in tracer.told:
@@ -142,7 +144,11 @@ class Met:
 
     def allowed(self, sizes: Sizes) -> bool:
         """Whether the conditions that were kept so far allow these sizes."""
-        return allowed(self.tracer.asked, sizes)
+        asked, known = self.tracer.asked, self.tracer.allowed
+        key = (len(asked.kept), tuple(sizes.items()))
+        if key not in known:
+            known[key] = allowed(asked, sizes)
+        return known[key]
 
     def broken(self, sizes: Sizes) -> bool:
         """Whether torch refuses the operator at sizes that no condition excludes."""
@@ -181,7 +187,7 @@ def require(
     if key is None or key in tracer.required:
         return
     tracer.required.add(key)
-    met = Met(tracer, func, args, kwargs, results, device)
+    met = Elsewhere(tracer, func, args, kwargs, results, device)
     require_masks(tracer, func, args)
     require_element_type(met)
     refuse_untaken(met)
@@ -222,7 +228,7 @@ def require_again(
 ) -> None:
     """Keeps what an operator requires in a trial, where the run before kept what it requires anywhere else: looks
     whether torch takes it at the point of the trial with other sizes of the other names, and with the smallest."""
-    met, hints, point = Met(tracer, func, args, kwargs, results, device), tracer.asked.hints, tracer.point
+    met, hints, point = Elsewhere(tracer, func, args, kwargs, results, device), tracer.asked.hints, tracer.point
     refuse_untaken(met)
     rest = [s.name for s in met.symbols() if s.name not in point] if point is not None else []
     least = {name: lowest(met, name) for name in rest}
@@ -232,14 +238,14 @@ def require_again(
         require(tracer, func, args, kwargs, results, device)
 
 
-def require_element_type(met: Met) -> None:
+def require_element_type(met: Elsewhere) -> None:
     """Keeps that an einsum has the element type that it has for the example."""
     if met.func._schema.name == "aten::einsum":
         for expr in element_types(met.args[0], met.args[1], met.told(met.tracer.asked.hints).dtype):
             met.keep(expr)
 
 
-def refuse_untaken(met: Met) -> None:
+def refuse_untaken(met: Elsewhere) -> None:
     """Raises LoweringError where torch, which was not asked for results, refuses an operator for the example."""
     if met.func._schema.name.removeprefix("aten::") in QUICK and not met.taken(met.tracer.asked.hints):
         raise LoweringError(f"torch refuses {met.func} at these sizes", source=met.tracer.line())
@@ -272,7 +278,7 @@ def require_broadcast(tracer: Tracer, operands: Sequence[Any]) -> None:
                 tracer.asked.required(sympy.Or(*either))
 
 
-def something(met: Met) -> None:
+def something(met: Elsewhere) -> None:
     """Keeps that dimensions are not 0 of which torch refuses that, where what is computed of sizes may be so."""
     tracer, hints = met.tracer, met.tracer.asked.hints
     computed = [d for each in met.tensors for d in tracer.handle(each).value.shape if not dims.are_numbers((d,))]
@@ -288,13 +294,13 @@ def something(met: Met) -> None:
                     met.keep(sympy.Ge(dim, 1))
 
 
-def greatest(met: Met, name: str) -> int:
+def greatest(met: Elsewhere, name: str) -> int:
     """A size of a name that is greater than what tables and buffers have."""
     known = met.tracer.asked.ranges.get(name)
     return LARGE if known is None or known.hi is None else min(LARGE, known.hi)
 
 
-def lowest(met: Met, name: str) -> int:
+def lowest(met: Elsewhere, name: str) -> int:
     """The smallest size that is allowed of a name, as far as that is found among the first; else the example's."""
     known, hints = met.tracer.asked.ranges.get(name), met.tracer.asked.hints
     first = 0 if known is None else max(known.lo, 0)
@@ -327,7 +333,7 @@ def key_of(tracer: Tracer, func: Any, given: Any) -> Any:
 # ---------------------------------------------------------------------------------------------- what explains a refusal
 
 
-def relate(met: Met) -> None:
+def relate(met: Elsewhere) -> None:
     """Keeps what explains that torch refuses the other sizes: the order of two, equal ones, what is required of a size
     by itself, or else that all are as in the example."""
     tracer = met.tracer
@@ -347,13 +353,13 @@ def relate(met: Met) -> None:
             tracer.others[symbol.name] = tracer.asked.hints[symbol.name]
 
 
-def alone(met: Met, symbols: Sequence[Any]) -> None:
+def alone(met: Elsewhere, symbols: Sequence[Any]) -> None:
     """Keeps what torch requires of each size by itself."""
     for symbol in symbols:
         of_one(met, symbol, met.tracer.others[symbol.name])
 
 
-def ordered(met: Met, symbols: Sequence[Any]) -> None:
+def ordered(met: Elsewhere, symbols: Sequence[Any]) -> None:
     """Keeps that two sizes are in the order in which torch takes the others, where it takes none in the opposite."""
     tracer = met.tracer
     for i, one in enumerate(symbols):
@@ -371,7 +377,7 @@ def ordered(met: Met, symbols: Sequence[Any]) -> None:
                 return
 
 
-def order_matters(met: Met, less: Any, more: Any, symbols: Sequence[Any], sizes: Sizes) -> bool:
+def order_matters(met: Elsewhere, less: Any, more: Any, symbols: Sequence[Any], sizes: Sizes) -> bool:
     """Whether torch refuses the opposite order of two sizes also where all others are larger than these, and where
     both are larger than all: else something else is what it asks for."""
     top = max(sizes[s.name] for s in symbols)
@@ -382,7 +388,7 @@ def order_matters(met: Met, less: Any, more: Any, symbols: Sequence[Any], sizes:
     return not any(met.allowed(each) and met.taken(each) for each in (turned, above))
 
 
-def keep_order(met: Met, less: Any, more: Any, sizes: Sizes) -> bool:
+def keep_order(met: Elsewhere, less: Any, more: Any, sizes: Sizes) -> bool:
     """Keeps that a size is less than another, or at most that where torch takes equal ones; False where that is not so
     for the example."""
     equal = {**sizes, less.name: sizes[more.name]}
@@ -393,7 +399,7 @@ def keep_order(met: Met, less: Any, more: Any, sizes: Sizes) -> bool:
     return True
 
 
-def of_one(met: Met, symbol: Any, other: int) -> None:
+def of_one(met: Elsewhere, symbol: Any, other: int) -> None:
     """Keeps what torch requires of one size by itself where it refuses an `other`: a multiple, or a greatest size."""
     tracer, name = met.tracer, symbol.name
     hints, hint = tracer.asked.hints, tracer.asked.hints[symbol.name]
@@ -427,7 +433,7 @@ def of_one(met: Met, symbol: Any, other: int) -> None:
         tracer.others[name] = min(last, tracer.others[name])
 
 
-def at_least(met: Met, symbol: Any) -> None:
+def at_least(met: Elsewhere, symbol: Any) -> None:
     """Keeps the least size that torch takes of a name, where it refuses smaller ones that are allowed."""
     tracer, name = met.tracer, symbol.name
     hints, hint, first = tracer.asked.hints, tracer.asked.hints[name], lowest(met, name)
@@ -445,13 +451,13 @@ def at_least(met: Met, symbol: Any) -> None:
     tracer.asked.refused.add(least)
 
 
-def takes_nothing(met: Met, symbol: Any, name: str, refused: Sequence[int]) -> bool:
+def takes_nothing(met: Elsewhere, symbol: Any, name: str, refused: Sequence[int]) -> bool:
     """Whether torch takes the sizes of a name that it refuses where another is 0."""
     hints = {**met.tracer.asked.hints, symbol.name: 0}
     return met.allowed(hints) and all(met.taken({**hints, name: size}) for size in refused)
 
 
-def elsewhere(met: Met, symbols: Sequence[Any]) -> None:
+def elsewhere(met: Elsewhere, symbols: Sequence[Any]) -> None:
     """Keeps what torch requires of dimensions that are computed of names, where these might agree by chance."""
     tracer, found = met.tracer, computed_dims(met)
     if not found or met.func._schema.name in KNOWN:
@@ -473,13 +479,13 @@ POINTS = 6
 """At how many other sizes an operator is run whose operands have computed dimensions that hang together."""
 
 
-def computed_dims(met: Met) -> list[Any]:
+def computed_dims(met: Elsewhere) -> list[Any]:
     """The dimensions of operands that are computed of names."""
     shapes = shapes_in(met.tracer, [each for each in met.args if isinstance(each, torch.Tensor)])
     return [d for d in dict.fromkeys(shapes) if type(d) is not int and not d.is_Symbol]
 
 
-def at_least_in_all(met: Met, dim: Any) -> None:
+def at_least_in_all(met: Elsewhere, dim: Any) -> None:
     """Keeps the least size that torch takes of a dimension that is computed of names."""
     hints, known = met.tracer.asked.hints, met.tracer.asked.ranges
     first, top = max(dims.bounds(dim, known).lo, 0), met.tracer.asked.hint(dim)
@@ -494,7 +500,7 @@ def at_least_in_all(met: Met, dim: Any) -> None:
             met.keep(sympy.Ge(dim, last))
 
 
-def above_negative(met: Met, symbol: Any, symbols: Sequence[Any]) -> None:
+def above_negative(met: Elsewhere, symbol: Any, symbols: Sequence[Any]) -> None:
     """Keeps how far below 0 torch takes a number: not at all, or down to the opposite of a size."""
     hints = met.tracer.asked.hints
     if met.broken({**hints, symbol.name: -1}) and hints[symbol.name] >= 0:
@@ -508,12 +514,12 @@ def above_negative(met: Met, symbol: Any, symbols: Sequence[Any]) -> None:
             return
 
 
-def numbers_in(met: Met) -> list[int]:
+def numbers_in(met: Elsewhere) -> list[int]:
     """The sizes of operands that do not vary."""
     return [d for d in dict.fromkeys(shapes_in(met.tracer, met.given)) if type(d) is int]
 
 
-def in_order(met: Met, symbols: Sequence[Any]) -> None:
+def in_order(met: Elsewhere, symbols: Sequence[Any]) -> None:
     """Keeps which of two sizes is the greater where torch refuses the opposite."""
     tracer = met.tracer
     turned = opposite(met, symbols)
@@ -532,7 +538,7 @@ def in_order(met: Met, symbols: Sequence[Any]) -> None:
         met.fix(symbol)
 
 
-def opposite(met: Met, symbols: Sequence[Any]) -> dict[str, Any]:
+def opposite(met: Elsewhere, symbols: Sequence[Any]) -> dict[str, Any]:
     """Sizes in the opposite order of the others: greater than all of these where that is allowed."""
     others = met.tracer.others
     by_size = sorted((s.name for s in symbols), key=lambda name: others[name])
@@ -545,7 +551,7 @@ def opposite(met: Met, symbols: Sequence[Any]) -> dict[str, Any]:
     return {**others, **dict(zip(by_size, sorted((others[name] for name in by_size), reverse=True), strict=True))}
 
 
-def equal_sizes(met: Met, numbers: bool) -> bool:
+def equal_sizes(met: Elsewhere, numbers: bool) -> bool:
     """Keeps the sizes that must be equal for torch to take an operator, or be `numbers`; False where that does not
     explain it."""
     tracer = met.tracer
@@ -580,7 +586,7 @@ def candidates(tracer: Tracer, given: Any) -> Iterator[tuple[Any, Any]]:
                     yield d, other
 
 
-def compare(met: Met, told: Any, sizes: Sizes) -> None:
+def compare(met: Elsewhere, told: Any, sizes: Sizes) -> None:
     """Raises LoweringError where torch gives other sizes than the types of the results say."""
     tracer = met.tracer
     twins = list(told) if isinstance(told, tuple | list) else [told]

@@ -1,0 +1,90 @@
+"""Operators that torch takes at any size, so that they are not run at others, and attention by its two products."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import irkit
+from lowering.direct.points import ATTENTION, FREE, attended
+
+OPERATORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "linear": lambda x: F.linear(x, torch.zeros(5, 4), torch.zeros(5)),
+    "layer_norm": lambda x: F.layer_norm(x, (4,), torch.ones(4), torch.zeros(4)),
+    "rms_norm": lambda x: F.rms_norm(x, (4,), torch.ones(4)),
+    "embedding": lambda x: F.embedding(x.long(), torch.zeros(3, 2)),
+    "unsqueeze": lambda x: x.unsqueeze(-1),
+    "transpose": lambda x: x.transpose(0, -1),
+    "permute": lambda x: x.permute(2, 0, 1),
+    "t": lambda x: x[0].t(),
+    "to": lambda x: x.to(torch.float16),
+    "contiguous": lambda x: x.transpose(0, 1).contiguous(),
+    "clone": torch.clone,
+    "detach": torch.detach,
+    "alias": torch.ops.aten.alias,
+    "dropout": lambda x: F.dropout(x, training=False),
+    "softmax": lambda x: F.softmax(x, 0),
+    "log_softmax": lambda x: F.log_softmax(x, 1),
+    "mean": lambda x: x.mean((0, 2)),
+    "sum": lambda x: x.sum(1),
+}
+
+
+def test_each_operator_that_takes_any_size_is_among_those_below() -> None:
+    assert {f"aten::{name}" for name in OPERATORS} == FREE.keys()
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_torch_takes_any_size(name: str) -> None:
+    for rows in (0, 1, 2, 7):
+        for columns in (0, 1, 3):
+            OPERATORS[name](torch.zeros(rows + 1 if name == "t" else rows, columns, 4))
+
+
+@pytest.mark.parametrize("wrong", [torch.zeros(2, 5), torch.zeros(2, 4, dtype=torch.float16)])
+def test_what_torch_refuses_for_the_example_is_refused(wrong: torch.Tensor) -> None:
+    with pytest.raises(irkit.IrkitError):
+        irkit.to_onnx(torch.nn.Linear(4, 3), (wrong,), dynamic_shapes=({0: "n"},), capture="direct")
+
+
+def drawn(draw: random.Random) -> list[Any]:
+    """Queries, keys, values and a mask of sizes that mostly fit."""
+
+    def size() -> int:
+        return draw.choice((0, 1, 1, 2, 3, 5))
+
+    def made(shape: list[int]) -> torch.Tensor:
+        shape = [each if draw.random() < 0.9 else size() for each in shape]
+        turned = len(shape) > 2 and draw.random() < 0.5
+        made = torch.zeros([*shape[:-3], shape[-2], shape[-3], shape[-1]] if turned else shape)
+        return made.transpose(-2, -3) if turned else made
+
+    lead, (rows, width, columns, last) = [size() for _ in range(draw.randint(0, 3))], [size() for _ in range(4)]
+    mask = None
+    if draw.random() < 0.5:
+        mask = made([*lead, rows, columns][draw.randint(0, 1) :]).to(draw.choice((torch.bool, torch.float32)))
+    return [made([*lead, rows, width]), made([*lead, columns, width]), made([*lead, columns, last]), mask]
+
+
+def outcome(function: Callable[..., torch.Tensor], given: list[Any], device: str) -> Any:
+    """The shape and strides of what an operator gives on a device; None where it refuses."""
+    try:
+        found = function(*(each.to(device) if isinstance(each, torch.Tensor) else each for each in given))
+    except RuntimeError:
+        return None
+    return found.shape, found.stride()
+
+
+def test_attention_is_told_as_torch_tells_it() -> None:
+    draw, taken = random.Random(0), 0
+    for _ in range(150):
+        given = [*drawn(draw), 0.0, draw.random() < 0.2]
+        theirs, ours = outcome(ATTENTION, given, "meta"), outcome(attended, given, "meta")
+        assert ours == theirs or (ours is None and outcome(ATTENTION, given, "cpu") is None)
+        taken += ours is not None
+    assert taken > 50
