@@ -268,11 +268,9 @@ def known_sizes(given: Sequence[Any]) -> bool:
     return all(dims.are_numbers(each.shape) for each in given if isinstance(each, Value))
 
 
-ANY_SIZE = (
-    "unsqueeze transpose permute t to contiguous clone detach alias dropout softmax log_softmax mean sum lift_fresh"
-)
+ANY_SIZE = "unsqueeze transpose permute t to contiguous clone detach alias dropout softmax log_softmax mean sum".split()
 FREE: Mapping[str, Callable[[Sequence[Any], Mapping[str, Any]], bool]] = {
     "aten::linear": are_rows, "aten::layer_norm": are_outside, "aten::rms_norm": are_outside,
-    "aten::embedding": are_places, **dict.fromkeys((f"aten::{name}" for name in ANY_SIZE.split()), are_tensors),
+    "aten::embedding": are_places, **dict.fromkeys((f"aten::{name}" for name in ANY_SIZE), are_tensors),
 }  # fmt: skip
 """By operator: whether torch takes it whatever the sizes are that vary, where it takes it for the example."""
