@@ -87,7 +87,7 @@ def test_fifty_steps_of_one_program_are_those_of_eager(name: str) -> None:
 
     Losses and norms agree to 1e-3, weights to 2e-3 of their size: rounding in float32 is not the same in other kernels,
     and each step goes on from where the last one ended. Adam divides by the root of what gradients were, so that the
-    smallest of these say most.
+    smallest of these say most: the bias of the keys of attention has no gradient but rounding, and moves by 1e-6.
     """
     torch.manual_seed(0)
     make, kind = CASES[name]
@@ -103,4 +103,4 @@ def test_fifty_steps_of_one_program_are_those_of_eager(name: str) -> None:
     written = {each: after[each].detach() for each in after if each in state}
     assert len(written) >= len(list(ours.parameters())) - 1 and not program.checks
     for each, tensor in written.items():
-        torch.testing.assert_close(state[each], tensor, rtol=2e-3, atol=2e-3 * float(tensor.abs().max()))
+        torch.testing.assert_close(state[each], tensor, rtol=2e-3, atol=1e-5 + 2e-3 * float(tensor.abs().max()))
