@@ -213,6 +213,28 @@ def plain_key(given: Any) -> Any:
     return given if isinstance(given, Meta) else (type(given), repr(given))
 
 
+def key_of(tracer: Any, func: Any, given: Any) -> Any:
+    """What an operator is called with, as far as sizes go; None where none varies, or data is asked for."""
+    varying = False
+
+    def plain(each: Any) -> Any:
+        nonlocal varying
+        if isinstance(each, torch.Tensor):
+            handle = tracer.handle(each)
+            shape = handle.value.shape
+            varying = varying or not dims.are_numbers(shape)
+            return (*shape, handle.twin.stride(), handle.twin.dtype)
+        if isinstance(each, torch.SymInt | torch.SymFloat | torch.SymBool):
+            varying = True
+            return str(each.node.expr)
+        if isinstance(each, list | tuple):
+            return tuple(map(plain, each))
+        return repr(each)
+
+    key = (func, plain(given))
+    return key if varying else None
+
+
 def is_symbol(dim: Any) -> bool:
     """Whether a dimension is a name by itself."""
     return type(dim) is not int and dim.is_Symbol

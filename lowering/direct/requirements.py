@@ -32,6 +32,7 @@ from lowering.direct.points import (
     allowed,
     drawn_points,
     is_symbol,
+    key_of,
     last_taken,
     made_of,
     number,
@@ -306,28 +307,6 @@ def lowest(met: Elsewhere, name: str) -> int:
     first = 0 if known is None else max(known.lo, 0)
     sizes = range(first, min(first + NEARBY, hints[name]))
     return next((size for size in sizes if met.allowed({**hints, name: size})), hints[name])
-
-
-def key_of(tracer: Tracer, func: Any, given: Any) -> Any:
-    """What an operator is called with, as far as sizes go; None where none varies, or data is asked for."""
-    varying = False
-
-    def plain(each: Any) -> Any:
-        nonlocal varying
-        if isinstance(each, torch.Tensor):
-            handle = tracer.handle(each)
-            shape = handle.value.shape
-            varying = varying or not dims.are_numbers(shape)
-            return (*shape, handle.twin.stride(), handle.twin.dtype)
-        if isinstance(each, torch.SymInt | torch.SymFloat | torch.SymBool):
-            varying = True
-            return str(each.node.expr)
-        if isinstance(each, list | tuple):
-            return tuple(map(plain, each))
-        return repr(each)
-
-    key = (func, plain(given))
-    return key if varying else None
 
 
 # ---------------------------------------------------------------------------------------------- what explains a refusal
