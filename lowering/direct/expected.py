@@ -12,7 +12,7 @@ import sympy
 
 from irkit import dims
 from irkit.core.ir import Value
-from irkit.core.types import Tensor
+from irkit.core.types import DType, Tensor
 from lowering.aten.indexing.embedding import MAX
 from lowering.aten.linear_algebra.products import explicit
 from lowering.direct.sizes import as_said
@@ -272,6 +272,15 @@ def same_size(tracer: Tracer, one: Any, other: Any) -> None:
     tracer.asked.equal(one, other)
 
 
+def by_trapezoids(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
+    """trapezoid(y): of no integers torch gives integers, of some floats, so that there must be some"""
+    y = args[0]
+    if y.dtype.is_integer or y.dtype is DType.BOOL:
+        size = y.shape[axis_of(kwargs.get("dim", -1), y.rank)]
+        if type(size) is not int:
+            tracer.asked.required(sympy.Ge(size, 1))
+
+
 def aligned(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
     """ctc_loss of lengths in tensors: one of each for a batch"""
     batch = args[0].shape[1] if args[0].rank == 3 else 1
@@ -371,6 +380,7 @@ KNOWN = {
     **dict.fromkeys((f"aten::upsample_{name}" for name in UPSAMPLES), resized),
     **dict.fromkeys((f"aten::{name}" for name in SCATTERS.split()), like_first),
     **{f"aten::conv{n}d": convolved for n in (1, 2, 3)}, "aten::ctc_loss": aligned,
+    "aten::trapz": by_trapezoids, "aten::trapezoid": by_trapezoids,
     **{f"aten::conv_transpose{n}d": convolved_back for n in (1, 2, 3)},
     "aten::slice": sliced, "aten::slice_scatter": with_part, "aten::select_scatter": with_row,
     **dict.fromkeys((f"aten::{name}" for name in SPLITS), split),

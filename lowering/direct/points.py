@@ -135,10 +135,14 @@ def laid_out(twin: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 def with_statistics(func: Any, training: int | None, x: torch.Tensor, *rest: Any) -> Any:
     """What a normalization gives on a CPU: (result, mean, spread, ...), the two of the type of the parameters, and
     empty where the model does not train, while on the meta device they are not; `training` is where that stands among
-    the other arguments, None for an operator that always computes them."""
-    result, *found = func(x, *rest)
+    the other arguments, None for an operator that always computes them, -1 for one that never does."""
+    try:
+        result, *found = func(x, *rest)
+    except ZeroDivisionError:  # the meta device divides by the one number of a channel less 1
+        numbers = (torch.zeros_like(t, device="cpu") if isinstance(t, torch.Tensor) else t for t in (x, *rest))
+        result, *found = (each.to(x.device) for each in func(*numbers))
     kind = next((each.dtype for each in rest if isinstance(each, torch.Tensor)), x.dtype)
-    empty = training is not None and not rest[training]
+    empty = training is not None and (training < 0 or not rest[training])
     learnt = (x.new_empty((0,) if empty else each.shape, dtype=kind) for each in found[:2])
     return result, *learnt, *found[2:]
 
@@ -147,6 +151,16 @@ def margins(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.
     """What multilabel_margin_loss gives on a CPU, of one row without an axis, while on the meta device it has one."""
     result = torch.ops.aten.multilabel_margin_loss.default(x, target, reduction)
     return result.new_empty(()) if target.dim() < 2 else result
+
+
+def convolved_back(func: Any, x: torch.Tensor, weight: torch.Tensor, *rest: Any, **named: Any) -> Any:
+    """What a transposed convolution gives on a CPU, which refuses to make an image without rows or columns, while the
+    meta device does not."""
+    result = func(x, weight, *rest, **named)
+    transposed = "transpose" in func._schema.name or bool(rest[4])
+    some = not transposed or all(size > 0 for size in result.shape[2 - weight.dim() :])
+    torch._check(some, lambda: f"what a transposed convolution gives is {tuple(result.shape)}: too small")
+    return result
 
 
 def pooled(x: torch.Tensor, kernel: Any, output: Any, samples: torch.Tensor) -> Any:
@@ -177,9 +191,15 @@ STATISTICS = {
     aten.native_batch_norm.default: 4, aten._native_batch_norm_legit.default: 4,
     aten._native_batch_norm_legit_functional.default: 4, aten._native_batch_norm_legit.no_stats: None,
     aten._batch_norm_with_update.default: None, aten._batch_norm_with_update_functional.default: None,
+    aten._native_batch_norm_legit_no_training.default: -1, aten._batch_norm_no_update.default: -1,
     aten.native_layer_norm.default: None, aten.native_group_norm.default: None,
 }  # fmt: skip
+TRANSPOSED = (
+    aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input, aten.convolution.default,
+    aten._convolution.default,
+)  # fmt: skip
 TOLD = {
+    **{func: partial(convolved_back, func) for func in TRANSPOSED},
     **{func: partial(with_statistics, func, place) for func, place in STATISTICS.items()},
     aten.fractional_max_pool3d.default: pooled, ATTENTION: attended,
     aten.multilabel_margin_loss.default: margins, aten.linalg_lstsq.default: linalg_lstsq,

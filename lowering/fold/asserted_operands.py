@@ -11,14 +11,15 @@ from irkit.core.types import DType
 from lowering.aten.reduction.loss import has_no_class, has_no_item
 from lowering.fold.scope import Check
 from lowering.tensors.promotion import cast, scalar
-from lowering.tensors.shaping import binders, ints
+from lowering.tensors.shaping import binders, ints, slice_axis
 from passes.legal.runtime.division import is_kept_off, is_size
 
 ARANGE = "aten::arange"
 DIVISIONS = frozenset(f"aten::{name}" for name in "div divide floor_divide true_divide remainder fmod __mod__".split())
 GROUPED = frozenset(("aten::_grouped_mm", "transformers::grouped_mm_fallback"))
 LOSSES = frozenset(f"aten::{name}" for name in "cross_entropy_loss nll_loss nll_loss_nd nll_loss2d".split())
-ASSERTING = DIVISIONS | GROUPED | LOSSES | {ARANGE}
+SEGMENTS = "aten::segment_reduce"
+ASSERTING = DIVISIONS | GROUPED | LOSSES | {ARANGE, SEGMENTS}
 """The operators that assert something of what their operands hold."""
 
 
@@ -28,6 +29,8 @@ def asserted_conditions(
     """The conditions on the operands of a call of one of ASSERTING, asked in this line of the model."""
     if name == ARANGE:
         yield from bounds_asserted(args, line)
+    elif name == SEGMENTS:
+        yield from segments_asserted(line, *args, **kwargs)
     elif name in LOSSES:
         yield from items_ignored(args[0], args[1], args[4] if len(args) > 4 else kwargs.get("ignore_index", -100), line)
     elif name in GROUPED:
@@ -69,6 +72,41 @@ def ends_asserted(line: str, rows: Value, matrices: Value, offs: Value | None = 
     wrong = op.ReduceSum(cast(op.Less(after, before), DType.INT64), keepdims=0)
     text = "the groups of grouped_mm end in order, and none after the last row"
     yield Check(op.Equal(wrong, const(0, "i64")), text, line)
+
+
+def segments_asserted(
+    line: str,
+    data: Value,
+    reduce: str,
+    *,
+    lengths: Value | None = None,
+    offsets: Value | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    **_: Any,
+) -> Iterator[Check]:
+    """What segment_reduce asserts of lengths: that none is below 0, and that they add up to what there is, where it is
+    not `unsafe`; then torch does not look, and reads what lies beyond. So it does where it is told offsets: that they
+    are in order and within is asserted, too."""
+    at = axis % data.rank
+    end = shape_vector((data.shape[at],), *binders((data.shape[at],), data))
+    text = "the stretches of segment_reduce have no length below 0"
+    if lengths is not None:
+        sizes = cast(lengths, DType.INT64)
+        total = op.ReduceSum(sizes, ints(at), keepdims=0)
+        beyond = op.Greater(total, end) if unsafe else op.Not(op.Equal(total, end))
+        wrong = (op.Less(sizes, const(0)), beyond)
+        text += ", and end with the last row" if not unsafe else ", and none ends beyond the last row"
+    elif offsets is not None:
+        places = cast(offsets, DType.INT64)
+        before, after = slice_axis(places, at, 0, -1), slice_axis(places, at, 1, None)
+        wrong = (op.Less(after, before), op.Less(places, const(0)), op.Greater(places, end))
+        text += ", and lie within the rows"
+    else:
+        return
+    broken = op.Concat(*(op.Reshape(each, ints(-1)) for each in wrong), axis=0)
+    none = op.ReduceSum(cast(broken, DType.INT64), keepdims=0)
+    yield Check(op.Equal(none, const(0, "i64")), text, line)
 
 
 def divisor_asserted(divisor: Any, line: str) -> Iterator[Check]:

@@ -146,8 +146,10 @@ def call_function(scope: Scope, node: Node) -> None:
         raise LoweringError(f"the call of {target} is no ATen operator", hint="capture the model by torch.export")
     elif storage.silent_writes(node):
         call_norm(scope, node)
+        scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
     elif storage.written_arguments(target):
         call_inplace(scope, node)
+        scope.guards.extend((condition, source_of(node)) for condition in taken_for_granted(node))
     else:
         call_operator(scope, node)
 

@@ -21,6 +21,7 @@ from lowering.tensors.shaping import (
     broadcast_shape,
     expand,
     flat,
+    may_be_empty,
     permute,
     slice_axis,
     squeeze,
@@ -103,16 +104,32 @@ def _of(index: Value | None) -> Value:
 
 def aten__unsafe_masked_index(self: Value, mask: Value, indices: Sequence[Value | None], fill: Number) -> Value:
     """self[indices] where the mask holds, else `fill`; the indices are only within bounds where it does."""
-    return choose(mask, aten_index(self, within(self, indices)), scalar(fill, self.dtype))
+    filled = scalar(fill, self.dtype)
+    return choose(mask, aten_index(with_place(self, indices, filled), within(self, indices)), filled)
+
+
+def with_place(x: Value, indices: Sequence[Value | None], fill: Value) -> Value:
+    """x with one more element, which is `fill`, at the end of each indexed dimension that may be empty: what `within`
+    gives of such a dimension is its place."""
+    for i, index in enumerate(indices):
+        if index is not None and may_be_empty(x.shape[i]):
+            x = op.Concat(x, expand(fill, (*x.shape[:i], 1, *x.shape[i + 1 :]), x), axis=i)
+    return x
 
 
 def within(x: Value, indices: Sequence[Value | None]) -> list[Value | None]:
-    """The indices clipped to the bounds of x, counted from the end where they are negative."""
-    sizes = [dim_scalar(d) for d in x.shape]
-    return [
-        None if v is None else op.Clip(cast(v, DType.INT64), op.Neg(sizes[i]), op.Sub(sizes[i], const(1)))
-        for i, v in enumerate(indices)
-    ]
+    """The indices clipped to the bounds of x, counted from the end where they are negative; 0 into a dimension that is
+    empty, and from the front into one that may be."""
+
+    def clipped(index: Value, dim: Dim) -> Value:
+        size = dim_scalar(dim)
+        v = cast(index, DType.INT64)
+        if not may_be_empty(dim):
+            return op.Clip(v, op.Neg(size), op.Sub(size, const(1)))
+        from_front = op.Where(op.Less(v, const(0)), op.Add(v, size), v)
+        return op.Max(op.Min(from_front, op.Sub(size, const(1))), const(0))
+
+    return [None if v is None else clipped(v, x.shape[i]) for i, v in enumerate(indices)]
 
 
 def aten_index_select(self: Value, dim: int, index: Value) -> Value:

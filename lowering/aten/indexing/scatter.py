@@ -10,7 +10,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.aten.elementwise.arithmetic import choose, floor_divided
-from lowering.aten.indexing.indexing import index64, index_plan, mask_positions, stack_indices, within
+from lowering.aten.indexing.indexing import index64, index_plan, mask_positions, stack_indices, with_place, within
 from lowering.aten.reduction.reduce import identity_of
 from lowering.errors import LoweringError
 from lowering.tensors.promotion import Number, cast, scalar, truth
@@ -215,7 +215,11 @@ def aten__unsafe_masked_index_put_accumulate(
 ) -> Value:
     """self with `values` added at self[indices] where the mask holds; elsewhere the indices may be out of bounds."""
     new = choose(mask, cast(values, self.dtype), scalar(0, self.dtype))
-    return aten_index_put(self, within(self, indices), new, accumulate=True)
+    whole = with_place(self, indices, scalar(0, self.dtype))
+    made = aten_index_put(whole, within(self, indices), new, accumulate=True)
+    for i, size in enumerate(self.shape):
+        made = made if made.shape[i] == size else slice_axis(made, i, 0, size)
+    return made
 
 
 def aten_put(self: Value, index: Value, source: Value, accumulate: bool = False) -> Value:

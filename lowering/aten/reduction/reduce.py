@@ -239,13 +239,16 @@ def variance(x: Value, dim: Axes, correction: Number | None, keepdim: bool) -> t
 
 
 def divisor(count: Dim, correction: Number, dtype: DType) -> Value:
-    """max(count - correction, 0) as a number of that type."""
+    """max(count - correction, 0) as a number of that type; of nothing it is 0, also by a correction below 0."""
     if is_static(count, correction):
-        return scalar(max(float(count) - float(correction), 0.0), dtype)  # type: ignore[arg-type]
+        freedom = float(count) - float(correction) if count != 0 else 0.0  # type: ignore[arg-type]
+        return scalar(max(freedom, 0.0), dtype)
+    above = is_static(correction) and correction >= 0  # type: ignore[operator]
+    some = 1 if above or not may_be_empty(count) else dims.minimum(count, 1)
     if isinstance(correction, float) and correction != int(correction):
-        return op.Max(op.Sub(scalar(count, dtype), correction), 0)
+        return op.Mul(op.Max(op.Sub(scalar(count, dtype), correction), 0), scalar(some, dtype))
     whole = int(correction) if isinstance(correction, float) else correction
-    return scalar(dims.maximum(dims.sub(count, whole), 0), dtype)  # type: ignore[arg-type]
+    return scalar(dims.mul(dims.maximum(dims.sub(count, whole), 0), some), dtype)  # type: ignore[arg-type]
 
 
 def _dropped(x: Value, dim: Axes, rank: int) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +20,11 @@ _RESIZES = ("aten::upsample_", "aten::_upsample_")
 _SAMPLERS = ("aten::grid_sampler",)
 _LOSSES = frozenset(("aten::cross_entropy_loss", "aten::nll_loss", "aten::nll_loss_nd", "aten::nll_loss_forward"))
 _CONVOLUTIONS = ("aten::conv",)
+_MARGINS = ("aten::multilabel_margin_loss", "aten::multi_margin_loss")
+_NORMS = tuple(f"aten::{name}" for name in "batch_norm native_batch_norm _native_batch_norm_legit".split())
+_NORMS += ("aten::_batch_norm_with_update",)
 _ADAPTIVE = ("aten::adaptive_avg_pool", "aten::_adaptive_avg_pool", "aten::adaptive_max_pool")
+_TRAPEZOIDS = frozenset(("aten::trapz", "aten::trapezoid"))
 _WRITES = frozenset(("aten::slice_scatter", "aten::select_scatter"))
 _CHOICES = frozenset(f"aten::{name}" for name in "max min amax amin aminmax argmax argmin mode".split())
 
@@ -29,7 +33,7 @@ def asks_in_its_kernel(name: str) -> bool:
     """True for an operator that refuses a size of 0 only while it computes. The meta device, which computes nothing,
     lets it through."""
     some = name in _CHOICES or name in _LOSSES or name == "aten::ctc_loss"
-    return some or name.startswith((*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS))
+    return some or name.startswith((*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_MARGINS, *_NORMS))
 
 
 def resizes(name: str) -> bool:
@@ -40,8 +44,8 @@ def resizes(name: str) -> bool:
 @lru_cache(maxsize=1 << 12)
 def takes_all_sizes(name: str) -> bool:
     """True for an operator of which nothing here is asked, as of most."""
-    some = (_SQUEEZES, _WRITES, _CHOICES, _LOSSES, ("aten::select", "aten::ctc_loss", "aten::bincount"))
-    begins = (*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_ADAPTIVE)
+    some = (_SQUEEZES, _WRITES, _CHOICES, _LOSSES, _TRAPEZOIDS, ("aten::select", "aten::ctc_loss", "aten::bincount"))
+    begins = (*_CONVOLUTIONS, *_RESIZES, *_SAMPLERS, *_ADAPTIVE, *_MARGINS, *_NORMS)
     return not any(name in each for each in some) and not name.startswith(begins)
 
 
@@ -65,6 +69,7 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
         yield from something_to_choose(node, recorded, name == "aten::mode")
     elif name.startswith(_CONVOLUTIONS):
         yield from something_to_weigh(node)
+        yield from something_transposed(name, node)
     elif name.startswith(_RESIZES):
         yield from something_to_resize(node, recorded)
     elif name in _LOSSES:
@@ -75,7 +80,12 @@ def taken_for_granted(node: Node) -> Iterator[Any]:
 
 def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     """The conditions that an operand is not empty, or not along some dimensions, where eager torch would raise."""
-    if name.startswith(_SAMPLERS):
+    if name.startswith(_MARGINS):
+        yield from of_sizes(over_sizes(expression(recorded.shape[-1])) >= 1) if recorded.ndim else ()
+    elif name.startswith(_NORMS):
+        for size in dict.fromkeys(map(expression, normed_sizes(name, node, recorded))):
+            yield from of_sizes(over_sizes(size) >= 1)
+    elif name.startswith(_SAMPLERS):
         for size in dict.fromkeys(map(expression, recorded.shape[2:])):
             yield from of_sizes(over_sizes(size) >= 1)
     elif name == "aten::ctc_loss":
@@ -85,6 +95,11 @@ def something_there(name: str, node: Node, recorded: torch.Tensor) -> Iterator[A
     elif name.startswith(_ADAPTIVE):
         for size in dict.fromkeys(map(expression, recorded.shape[1:])):
             yield from of_sizes(over_sizes(size) >= 1)
+    elif name in _TRAPEZOIDS:
+        # Of no integers torch gives integers, of some floats.
+        size: Any = recorded.shape[node.kwargs.get("dim", -1)]  # type: ignore[index]
+        floats = recorded.is_floating_point() or recorded.is_complex() or type(size) is int
+        yield from of_sizes(over_sizes(expression(size)) >= 1) if not floats else ()
     elif name == "aten::bincount" and len(node.args) > 1 and isinstance(node.args[1], Node):
         # Of nothing, torch counts in integers whatever the weights are.
         yield from of_sizes(over_sizes(expression(recorded.shape[0])) >= 1) if is_dynamic(recorded) else ()
@@ -102,6 +117,27 @@ def frames_enough(node: Node, recorded: torch.Tensor) -> Iterator[Any]:
     if isinstance(lengths, list | tuple) and lengths and all(type(each) is int for each in lengths):
         most = max(each for each in lengths if type(each) is int)
         yield from of_sizes(over_sizes(expression(recorded.shape[0])) >= most)
+
+
+def normed_sizes(name: str, node: Node, recorded: torch.Tensor) -> Sequence[Any]:
+    """The sizes that must not be 0 for a batch to be normalized: all of one that is learnt from by the kernel itself;
+    of others, the channels."""
+    if name == "aten::batch_norm":
+        return recorded.shape[1:2]
+    target: Any = node.target
+    given = {**dict(zip((a.name for a in target._schema.arguments), node.args, strict=False)), **node.kwargs}
+    return recorded.shape if given.get("training", not name.endswith("no_training")) else ()
+
+
+def something_transposed(name: str, node: Node) -> Iterator[Any]:
+    """The conditions that what a transposed convolution gives has rows and columns. torch checks that they are not
+    below 0 while it traces."""
+    transposed = "transpose" in name or (len(node.args) > 6 and node.args[6] is True and "convolution" in name)
+    weight, made = node.args[1] if len(node.args) > 1 else None, node.meta.get("val")
+    if not transposed or not isinstance(weight, Node) or not isinstance(made, torch.Tensor):
+        return
+    for size in dict.fromkeys(map(expression, made.shape[2 - weight.meta["val"].ndim :])):
+        yield from of_sizes(over_sizes(size) >= 1)
 
 
 def something_to_weigh(node: Node) -> Iterator[Any]:

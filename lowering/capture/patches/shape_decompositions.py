@@ -78,7 +78,13 @@ def uneven(x: Tensor, coordinates: Tensor, axis: int, order: int) -> Tensor:
 
 
 def trapezoids(y: Tensor, gaps: Any, dim: int, reduced: Callable[..., Tensor]) -> Tensor:
-    """Means of neighbours along a dimension, summed up, times the gaps between them: numbers or differences of x."""
+    """Means of neighbours along a dimension, summed up, times the gaps between them: numbers or differences of x. Of
+    nothing, the sum has the element type of y."""
+    size = y.shape[dim]
+    if reduced is torch.sum and type(size) is int and size == 0:
+        return torch.sum(y, dim, dtype=y.dtype)
+    kinds = [each.dtype for each in (y, gaps) if isinstance(each, Tensor)]
+    torch._check(torch.bool not in kinds, lambda: "trapezoid: numbers are wanted")
     pairs = torch.ops.aten.slice(y, dim, 0, -1) + torch.ops.aten.slice(y, dim, 1)
     if isinstance(gaps, Tensor):
         return reduced(pairs * gaps, dim) / 2.0
@@ -155,6 +161,8 @@ WRITTEN: Mapping[Any, Callable[..., Any]] = MappingProxyType(
         aten.cov.default: cov,
         aten.trapezoid.x: trapezoid_x,
         aten.trapezoid.dx: trapezoid_dx,
+        aten.trapz.x: trapezoid_x,
+        aten.trapz.dx: trapezoid_dx,
         aten.cumulative_trapezoid.x: cumulative_trapezoid_x,
         aten.cumulative_trapezoid.dx: cumulative_trapezoid_dx,
     }

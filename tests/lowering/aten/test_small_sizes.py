@@ -10,18 +10,20 @@ import pytest
 import torch
 
 import irkit
-from irkit.errors import IrkitError
-from tests.fuzz.small_sizes import faults
+from irkit.errors import ContractError, IrkitError
+from tests.fuzz.small_sizes import WAYS, faults
 from tests.support.draws import drawn
 
-FOUND = (44, 81, 233, 1103)
+FOUND = (44, 81, 233, 306, 503, 605, 983, 1103, 1309, 1355, 1697, 1906, 1962)
 """Draws that once went wrong: counts of nothing by weights, lengths beyond the frames of a loss, an adaptive pooling of
-nothing, indices into nothing."""
+nothing, trapezoids of no integers, a batch of one number, and of none, that is learnt from, lengths of segments that do
+not add up, indices into nothing (three), a deviation of nothing whose count has 1 added, classes of a loss that are
+none, an image without rows."""
 
 
 @pytest.mark.parametrize("seed", drawn("small sizes", range(100_000), 12, FOUND))
 def test_sizes_0_and_1_are_eagers(seed: int) -> None:
-    assert list(faults([seed], Counter())) == []
+    assert list(faults([seed], Counter(), WAYS if seed in FOUND else ())) == []
 
 
 INDEX, PLACES = torch.tensor([[0, 1]] * 3), torch.tensor([0, 1])
@@ -113,3 +115,70 @@ def test_bags_that_begin_beyond_the_indices_or_not_at_0_are_refused(mode: str, l
                 program(*given)
         else:
             torch.testing.assert_close(program(*given), expected)
+
+
+ATEN = torch.ops.aten
+WEIGHT, PLACE = torch.randn(3), torch.tensor([-7, -1, 0, 2, 9])
+TAKEN, ONES = torch.tensor([True, True, False, True, True]), torch.ones(5)
+BATCHES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "a batch that is learnt from": lambda x: ATEN._native_batch_norm_legit.no_stats(x, None, None, True, 0.5, 1e-5),
+    "a batch that is not": lambda x: ATEN._native_batch_norm_legit_no_training(x, None, None, WEIGHT, ONES[:3], 0, 1),
+    "deviations, 2 added": lambda x: torch.std_mean(x, dim=0, correction=-2),
+    "variances, a half added": lambda x: torch.var(x, dim=(0, 2), correction=-0.5),
+    "what lies within": lambda x: ATEN._unsafe_masked_index(x, TAKEN, [None, PLACE % 3, PLACE], 3.0),
+    "added within": lambda x: ATEN._unsafe_masked_index_put_accumulate(x.mT, TAKEN, [None, PLACE, PLACE % 2], ONES),
+    "margins": lambda x: torch.nn.functional.multi_margin_loss(x[:, :, 0], x[:, 0, 0].long() * 0),
+    "an image": lambda x: torch.nn.functional.conv_transpose1d(x, torch.ones(3, 2, 2), padding=2, stride=2),
+    "trapezoids of integers": lambda x: torch.trapezoid(x.long(), dim=0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("capture", ["torch.export", "direct"])
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches_of_nothing_and_of_one_are_eagers(name: str, capture: Any) -> None:
+    model = BATCHES[name]
+    program = irkit.to_onnx(model, (torch.randn(4, 3, 5),), dynamic_shapes=({0: "n", 2: "length"},), capture=capture)
+    for shape in ((4, 3, 5), (0, 3, 5), (2, 3, 0), (1, 3, 1), (2, 3, 2), (3, 3, 3), (0, 3, 0)):
+        x = torch.randn(shape)
+        try:
+            expected = model(x)
+        except (RuntimeError, IndexError):
+            with pytest.raises(IrkitError):
+                program(x)
+            continue
+        try:
+            found = program(x)
+        except ContractError:  # of no integers torch gives others than of some
+            assert name == "trapezoids of integers" or (name in ("margins", "an image") and expected.numel() == 0)
+            continue
+        if name != "margins" or shape[0]:  # of no items, torch gives what memory held
+            torch.testing.assert_close(found, expected, equal_nan=True, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+@pytest.mark.parametrize("capture", ["torch.export", "direct"])
+def test_segments_that_do_not_fit_are_refused(unsafe: bool, capture: Any) -> None:
+    def by_lengths(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        return torch.segment_reduce(x, "max", lengths=lengths, axis=0, unsafe=unsafe)
+
+    def by_offsets(x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return torch.segment_reduce(x, "sum", offsets=offsets, axis=0, unsafe=unsafe)
+
+    x = torch.randn(5, 2)
+    varying = {0: "n"}, {0: "segments"}
+    program = irkit.to_onnx(by_lengths, (x, torch.tensor([2, 3])), dynamic_shapes=varying, capture=capture)
+    for lengths, fits in (([5], True), ([0, 5, 0], True), ([2, 2], unsafe), ([6], False), ([-1, 6], False)):
+        given = x, torch.tensor(lengths)
+        if fits:
+            torch.testing.assert_close(program(*given), by_lengths(*given))
+        else:
+            with pytest.raises(ContractError, match="stretches"):
+                program(*given)
+    program = irkit.to_onnx(by_offsets, (x, torch.tensor([0, 2, 5])), dynamic_shapes=varying, capture=capture)
+    for offsets, fits in (([0, 5], True), ([1, 2, 2], True), ([0, 6], False), ([-1, 5], False), ([3, 1], False)):
+        given = x, torch.tensor(offsets)
+        if fits:
+            torch.testing.assert_close(program(*given), by_offsets(*given))
+        else:
+            with pytest.raises(ContractError, match="stretches"):
+                program(*given)
