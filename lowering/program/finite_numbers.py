@@ -3,6 +3,9 @@
 Its kernels of max pooling, of the largest and smallest of some elements, and of sorts do so (`passes.rules.nan`), and
 to keep NaN beside them takes time. So a program says where it relies on numbers, in its report, its contract and its
 file; `Program.refusing_nan` checks it, and an export with `rules="default+nan"` keeps NaN and relies on nothing.
+
+So it is with `where(x > 0, x, 0)` behind a convolution, which makes 0 of NaN: written as a Relu, which keeps NaN, it
+goes into the convolution.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ import numpy as np
 from irkit.build import const, op
 from irkit.core.ir import Fact, Graph, Value
 from irkit.core.origins import Origin
-from irkit.core.types import DType
+from irkit.core.types import DType, Tensor
+from irkit.pattern import hole
+from irkit.rewriting.face import Made, Match, Rule, decline, rewrite
 from lowering.fold.scope import Check
 from lowering.tensors.promotion import cast
-from passes.rules.nan import POOLS, compared_operands, nan_assumptions
+from passes.rules.nan import ORDERED, POOLS, compared_operands, is_choice, nan_assumptions
 from passes.targets import Target
 
 FINITE = "finite"
@@ -41,6 +46,48 @@ def text_of(name: str) -> str:
     return f"finite numbers in {name}"
 
 
+def free_choices(graph: Graph, target: Target) -> Graph:
+    """The graph in which each `where(x > 0, x, 0)` behind a convolution is a Relu, with a fact for each line that has
+    one; the same object where there is none, or where it is not ONNX Runtime that runs it. In bodies, which nothing
+    outside can check, they stay."""
+    found = [value for value in graph.order if is_choice(value)] if target.provider else []
+    if not found or any(holds_choice(body) for value in graph.order for body in value.bodies):
+        return graph
+    lines = dict.fromkeys(value.origin.source for value in found)
+    freed = rewrite(graph, CHOICE)
+    facts = (*freed.signature.facts, *(Fact(FINITE, text_of(CHOSEN), line) for line in lines))
+    return attrs.evolve(freed, signature=attrs.evolve(freed.signature, facts=facts))
+
+
+def holds_choice(body: Graph) -> bool:
+    """Whether a body, or one in it, holds such a choice."""
+    return any(is_choice(value) or any(map(holds_choice, value.bodies)) for value in body.order)
+
+
+def _freed(m: Match) -> Made:
+    return op.Relu(m.root.inputs[0]) if is_choice(m.root) else decline("no convolution is before it")
+
+
+CHOSEN = "Relu"
+CHOICE = Rule("choice_freed", hole("value", ops=("ThresholdedRelu",)), _freed, False, "where(x > 0, x, 0) -> Relu(x)")
+
+
+def freed_choices(graph: Graph) -> Mapping[tuple[str, str], tuple[Value, ...]]:
+    """What stands for the choices that `free_choices` took for Relu, by operator and line of the user's model: the Relu
+    of that line, or what it went into."""
+    found: dict[tuple[str, str], tuple[Value, ...]] = {}
+    for fact in graph.signature.facts:
+        if fact.kind == FINITE and fact.text == text_of(CHOSEN):
+            there = [v for v in graph.order if v.origin.source == fact.source and is_of_floats(v)]
+            found[CHOSEN, fact.source] = tuple([v for v in there if v.op == CHOSEN] or there)
+    return found
+
+
+def is_of_floats(value: Value) -> bool:
+    """Whether a value is a tensor of floats that is computed."""
+    return value.blob is None and isinstance(value.type, Tensor) and value.dtype.is_float
+
+
 def state_finiteness(graph: Graph, target: Target) -> Graph:
     """The graph with a fact for each operator and line that relies on finite numbers; the same object where none does,
     or where it is not ONNX Runtime that runs it."""
@@ -56,15 +103,17 @@ def conditions(graph: Graph) -> tuple[Check, ...]:
     """For each fact of `state_finiteness` the condition, as a boolean scalar."""
     if not any(fact.kind == FINITE for fact in graph.signature.facts):
         return ()
+    told = {**freed_choices(graph), **places(graph)}
     return tuple(
         Check(holds(values).with_origin(Origin(source=line, target=FINITE)), text_of(name), line, HINT)
-        for (name, line), values in places(graph).items()
+        for (name, line), values in told.items()
     )
 
 
 def holds(values: tuple[Value, ...]) -> Value:
     """Whether what some values compare is no NaN, and no pooling found a window of -inf alone."""
-    odd = [op.IsNaN(x) for value in values for x in compared_operands(value) if x.dtype.is_float]
+    looked = [x for value in values for x in ((value,) if value.op not in ORDERED else compared_operands(value))]
+    odd = [op.IsNaN(x) for x in looked if x.dtype.is_float]
     pools = [cast(value, DType.DOUBLE) for value in values if value.op in POOLS]
     lows = [float(np.finfo(value.dtype.numpy).min) for value in values if value.op in POOLS]
     odd += [op.LessOrEqual(x, const(np.float64(low))) for x, low in zip(pools, lows, strict=True)]

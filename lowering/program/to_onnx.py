@@ -20,7 +20,7 @@ from lowering.errors import CaptureError, LoweringError
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.program.clock import Clock
-from lowering.program.finite_numbers import FINITE, state_finiteness
+from lowering.program.finite_numbers import FINITE, free_choices, state_finiteness
 from lowering.program.program import Program
 from lowering.program.report import Report
 from lowering.program.ways import lower_model
@@ -100,6 +100,7 @@ def optimized(watched: Watched, goal: Goal, clock: Clock) -> Watched:
 def finished(low: Lowered, better: Watched, goal: Goal, clock: Clock, model: Any) -> Program:
     """The program of an optimized graph: brought to the precision that is asked for, legalized and materialized for its
     target."""
+    better = better.then(partial(free_choices, target=goal.target))
     done = finish(
         better.whole, goal.target, free=goal.free, rules=text_of(goal.rules), precision=goal.precision, stage=clock
     )

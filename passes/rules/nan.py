@@ -332,6 +332,46 @@ def _scattered(rng: np.random.Generator) -> Value:
     return op.ScatterElements(x, where, part, axis=0, reduction=("max", "min")[int(rng.integers(2))])
 
 
+def is_choice(value: Value) -> bool:
+    """True for `where(x > 0, x, 0)` of what a convolution may have made NaN, which it makes 0 of: a Relu, which keeps
+    NaN, would go into the convolution, and leave the image as it lies in memory."""
+    if value.op != "ThresholdedRelu" or attribute_of(value, "alpha") != 0 or value.inputs[0] is None:
+        return False
+    return may_be_nan(value.inputs[0]) and follows_convolution(value.inputs[0])
+
+
+def follows_convolution(x: Value) -> bool:
+    """Whether x is what a convolution gives, or comes of one by what keeps images as convolutions lay them out."""
+    pending, seen = [x], 0
+    while pending and seen < LOOKS:
+        v, seen = pending.pop(), seen + 1
+        if v.op in CONVOLUTIONS:
+            return True
+        if v.op in BESIDE:
+            pending += [o for o in v.inputs if o is not None]
+    return False
+
+
+CONVOLUTIONS = frozenset(("Conv", "FusedConv"))
+BESIDE = frozenset((
+    "Add", "Sum", "Mul", "BatchNormalization", "Concat", "MaxPool", "AveragePool", "GlobalAveragePool", "Clip", "Relu",
+))  # fmt: skip
+"""What ONNX Runtime computes of images in blocks of channels, or joins to a convolution."""
+
+
+def chosen(m: Match) -> Made:
+    """ThresholdedRelu(x, 0) -> Where(IsNaN(y), 0, y) of y = Relu(x), behind a convolution"""
+    if not is_choice(m.root):
+        return decline("no convolution is before it, or no NaN can be there")
+    y = op.Relu(m.root.inputs[0])
+    return op.Where(op.IsNaN(y), number(y, 0), y)
+
+
+def _chosen(rng: np.random.Generator) -> Value:
+    weight = const(rng.standard_normal((3, 2, 1, 1)).astype(np.float32))
+    return op.ThresholdedRelu(op.Conv(param(tensor("f32", "batch", 2, 2, 3)), weight), alpha=0.0)
+
+
 NAN: tuple[Rule, ...] = (
     keeping("extreme_with_nan", EXTREMES, extreme,
             "ReduceMax(x) -> Where(ReduceMax(IsNaN(x)), NaN, ReduceMax(Where(IsNaN(x), -inf, x)))", _extreme),
@@ -346,6 +386,7 @@ NAN: tuple[Rule, ...] = (
     keeping("scatter_with_nan", ("ScatterElements",), scattered,
             "ScatterElements(x, i, y) -> Where(ScatterElements(IsNaN(x), i, IsNaN(y)), NaN, ...), of max and min",
             _scattered),
+    Rule("choice_with_nan", hole("value", ops=("ThresholdedRelu",)), chosen, True, str(chosen.__doc__), sample=_chosen),
 )  # fmt: skip
 """Rules by which NaN is kept."""
 
