@@ -311,7 +311,117 @@ class Chosen(nn.Module):
         return x.mean((2, 3))
 
 
+class Masked(nn.Module):
+    """Two layers of attention written out, whose mask may hide all keys of a query."""
+
+    def __init__(self, width: int = 256, heads: int = 4) -> None:
+        super().__init__()
+        self.heads, self.ins = heads, nn.ModuleList([nn.Linear(width, 3 * width) for _ in range(2)])
+        self.outs = nn.ModuleList([nn.Sequential(nn.Linear(width, width), nn.LayerNorm(width)) for _ in range(2)])
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        batch, size, width = x.shape
+        for project, finish in zip(self.ins, self.outs, strict=True):
+            q, k, v = project(x).view(batch, size, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+            scores = (q @ k.transpose(-1, -2)) * (width // self.heads) ** -0.5
+            found = scores.masked_fill(~mask, float("-inf")).softmax(-1) @ v
+            x = x + finish(found.transpose(1, 2).reshape(batch, size, width))
+        return x
+
+
+class Words(nn.Module):
+    """A bag of words: an embedding, a net of three layers, and what `of` does with the numbers of words."""
+
+    def __init__(self, of: Callable[[torch.Tensor, torch.Tensor], tuple[Any, Any]], width: int = 128) -> None:
+        super().__init__()
+        self.table, self.of = nn.Embedding(5000, width), of
+        self.layers = nn.Sequential(
+            nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.Linear(width, width)
+        )
+
+    def forward(self, words: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        taken, weights = self.of(words, lengths)
+        return (self.layers(self.table(taken)) * weights).sum(1)
+
+
+def first_words(words: torch.Tensor, lengths: torch.Tensor) -> tuple[Any, Any]:
+    """The words, of which as many count as are there."""
+    count = lengths.clamp(max=words.shape[1])
+    return words, (torch.arange(words.shape[1]) < count[:, None])[..., None]
+
+
+def most_of_words(words: torch.Tensor, lengths: torch.Tensor) -> tuple[Any, Any]:
+    """The words, each weighed by the greatest of them."""
+    return words, words.amax(1)[:, None, None] + lengths[:, None, None]
+
+
+class Joined(nn.Module):
+    """Attention by einsum."""
+
+    def __init__(self, width: int = 128) -> None:
+        super().__init__()
+        self.project, self.finish = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, size, width = x.shape
+        q, k, v = self.project(x).view(batch, size, 3, 4, width // 4).unbind(2)
+        shares = torch.einsum("bihd,bjhd->bhij", q, k).softmax(-1)
+        return self.finish(torch.einsum("bhij,bjhd->bihd", shares, v).reshape(batch, size, width))
+
+
+class Bands(nn.Module):
+    """A spectrogram put together to bands by one matrix, and a convolution of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bands, self.conv = nn.Parameter(torch.rand(1, 80, 201)), nn.Conv1d(80, 64, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv((self.bands @ x).clamp(min=1e-5).log()).relu().mean(-1)
+
+
+class Binned(nn.Module):
+    """Numbers embedded by the bin that they fall into."""
+
+    def __init__(self, width: int = 128) -> None:
+        super().__init__()
+        self.table, self.finish = nn.Embedding(65, width), nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor, bounds: torch.Tensor) -> torch.Tensor:
+        return self.finish(self.table(torch.searchsorted(bounds, x)))
+
+
+def words(of: Callable[[torch.Tensor, torch.Tensor], tuple[Any, Any]]) -> Built:
+    """A bag of words and a batch for it."""
+    given = torch.randint(0, 5000, (8, 128)), torch.randint(1, 128, (8,))
+    return Words(of), given, {}, ({0: "batch", 1: "size"}, {0: "batch"})
+
+
 RARE: dict[str, Callable[[], Built]] = {
+    "masked": lambda: (
+        Masked(),
+        (torch.randn(1, 128, 256), torch.rand(1, 1, 1, 128) > 0.3),
+        {},
+        ({0: "batch", 1: "size"}, {0: "batch", 3: "size"}),
+    ),
+    "known words": lambda: words(lambda words, lengths: (words.clamp(0, 4999), lengths[:, None, None])),
+    "first words": lambda: words(first_words),
+    "signed words": lambda: words(lambda words, lengths: (words, words.sign()[..., None])),
+    "most of words": lambda: words(most_of_words),
+    "joined": lambda: (Joined(), (torch.randn(4, 64, 128),), {}, ({0: "batch"},)),
+    "bands": lambda: (Bands(), (torch.rand(4, 201, 100),), {}, ({0: "batch", 2: "size"},)),
+    "wide": lambda: (
+        nn.Sequential(*(nn.Linear(128, 128) for _ in range(3)), nn.LogSoftmax(-1)).double(),
+        (torch.randn(64, 128, dtype=torch.float64),),
+        {},
+        ({0: "batch"},),
+    ),
+    "cut in bins": lambda: (
+        Binned(),
+        (torch.randn(400), torch.sort(torch.randn(64)).values),
+        {},
+        ({0: "batch"}, {0: "bounds"}),
+    ),
     "segnet": lambda: (Unpooled(), (torch.randn(1, 3, 64, 64),), {}, ({0: "batch"},)),
     "signs": lambda: (Binary(), (torch.randn(16, 256),), {}, ({0: "batch"},)),
     "bounded": lambda: (Bounded(), (torch.randn(16, 256),), {}, ({0: "batch"},)),

@@ -10,7 +10,7 @@ goes into the convolution.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -23,7 +23,8 @@ from irkit.pattern import hole
 from irkit.rewriting.face import Made, Match, Rule, decline, rewrite
 from lowering.fold.scope import Check
 from lowering.tensors.promotion import cast
-from passes.rules.nan import ORDERED, POOLS, compared_operands, is_choice, nan_assumptions
+from passes.pipelines.standard import rules_named
+from passes.rules.nan import NAN, ORDERED, POOLS, compared_operands, is_choice, nan_assumptions
 from passes.targets import Target
 
 FINITE = "finite"
@@ -46,17 +47,23 @@ def text_of(name: str) -> str:
     return f"finite numbers in {name}"
 
 
-def free_choices(graph: Graph, target: Target) -> Graph:
+def free_choices(graph: Graph, target: Target, rules: Sequence[str | Rule] = ()) -> Graph:
     """The graph in which each `where(x > 0, x, 0)` behind a convolution is a Relu, with a fact for each line that has
-    one; the same object where there is none, or where it is not ONNX Runtime that runs it. In bodies, which nothing
-    outside can check, they stay."""
+    one; the same object where there is none, where `rules` ask for NaN to be kept, or where it is not ONNX Runtime that
+    runs it. In bodies, which nothing outside can check, they stay."""
     found = [value for value in graph.order if is_choice(value)] if target.provider else []
-    if not found or any(holds_choice(body) for value in graph.order for body in value.bodies):
+    if not found or keeps_nan(rules) or any(holds_choice(body) for value in graph.order for body in value.bodies):
         return graph
     lines = dict.fromkeys(value.origin.source for value in found)
     freed = rewrite(graph, CHOICE)
     facts = (*freed.signature.facts, *(Fact(FINITE, text_of(CHOSEN), line) for line in lines))
     return attrs.evolve(freed, signature=attrs.evolve(freed.signature, facts=facts))
+
+
+def keeps_nan(rules: Sequence[str | Rule]) -> bool:
+    """Whether rules by which NaN is kept are among those that were asked for."""
+    named = rules_named("+".join(each for each in rules if isinstance(each, str)))
+    return any(rule in NAN for rule in (*named, *(each for each in rules if isinstance(each, Rule))))
 
 
 def holds_choice(body: Graph) -> bool:

@@ -100,7 +100,7 @@ def optimized(watched: Watched, goal: Goal, clock: Clock) -> Watched:
 def finished(low: Lowered, better: Watched, goal: Goal, clock: Clock, model: Any) -> Program:
     """The program of an optimized graph: brought to the precision that is asked for, legalized and materialized for its
     target."""
-    better = better.then(partial(free_choices, target=goal.target))
+    better = better.then(partial(free_choices, target=goal.target, rules=goal.rules))
     done = finish(
         better.whole, goal.target, free=goal.free, rules=text_of(goal.rules), precision=goal.precision, stage=clock
     )

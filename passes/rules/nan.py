@@ -359,19 +359,6 @@ BESIDE = frozenset((
 """What ONNX Runtime computes of images in blocks of channels, or joins to a convolution."""
 
 
-def chosen(m: Match) -> Made:
-    """ThresholdedRelu(x, 0) -> Where(IsNaN(y), 0, y) of y = Relu(x), behind a convolution"""
-    if not is_choice(m.root):
-        return decline("no convolution is before it, or no NaN can be there")
-    y = op.Relu(m.root.inputs[0])
-    return op.Where(op.IsNaN(y), number(y, 0), y)
-
-
-def _chosen(rng: np.random.Generator) -> Value:
-    weight = const(rng.standard_normal((3, 2, 1, 1)).astype(np.float32))
-    return op.ThresholdedRelu(op.Conv(param(tensor("f32", "batch", 2, 2, 3)), weight), alpha=0.0)
-
-
 NAN: tuple[Rule, ...] = (
     keeping("extreme_with_nan", EXTREMES, extreme,
             "ReduceMax(x) -> Where(ReduceMax(IsNaN(x)), NaN, ReduceMax(Where(IsNaN(x), -inf, x)))", _extreme),
@@ -386,7 +373,6 @@ NAN: tuple[Rule, ...] = (
     keeping("scatter_with_nan", ("ScatterElements",), scattered,
             "ScatterElements(x, i, y) -> Where(ScatterElements(IsNaN(x), i, IsNaN(y)), NaN, ...), of max and min",
             _scattered),
-    Rule("choice_with_nan", hole("value", ops=("ThresholdedRelu",)), chosen, True, str(chosen.__doc__), sample=_chosen),
 )  # fmt: skip
 """Rules by which NaN is kept."""
 

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from typer.testing import CliRunner
 
 import irkit
+import passes
 from irkit.contract.as_json import contract_of
 from irkit.doors.cli import app
 from irkit.onnx.sessions import session
@@ -185,3 +186,71 @@ def test_a_shell_asks_for_outputs_that_tell(tmp_path: Any) -> None:
     found = CliRunner().invoke(app, ["export", str(source), "-o", str(output), "--finite"])
     assert found.exit_code == 0 and "finite numbers in MaxPool" in found.output
     assert len(contract_of(irkit.load(output))["checks"]) == 2
+
+
+# ---------------------------------------------------------------------------------------------- where(x > 0, x, 0)
+
+
+class Chosen(torch.nn.Module):
+    """A convolution, and what makes 0 of NaN."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Conv2d(2, 3, 3), torch.nn.Conv2d(3, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x)
+        y = torch.where(y > 0, y, 0)
+        return self.second(y).relu()
+
+
+@pytest.mark.parametrize("target", ["onnxruntime-cpu", "onnxruntime-cpu+com.microsoft"])
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_a_choice_behind_a_convolution_is_a_relu_and_said(capture: Any, target: str, tmp_path: Any) -> None:
+    model = Chosen().eval()
+    program = irkit.to_onnx(model, (IMAGE,), dynamic_shapes=({0: "n"},), capture=capture, target=target)
+    assert not ops(program) & {"ThresholdedRelu", "Where"}
+    ((text, line),) = program.report.assumed
+    assert text == "finite numbers in Relu" and "torch.where(y > 0, y, 0)" in line
+    assert [entry["text"] for entry in program.contract()["assumptions"]] == [text]
+    torch.testing.assert_close(program(IMAGE), model(IMAGE))
+    refusing = program.refusing_nan()
+    torch.testing.assert_close(refusing(IMAGE), model(IMAGE))
+    with pytest.raises(irkit.ContractError, match="assumes: finite numbers in Relu") as error:
+        refusing(BROKEN)
+    assert "torch.where(y > 0, y, 0)" in error.value.source
+    assert [fact.text for fact in irkit.load(program.save(tmp_path / "model.onnx")).signature.facts] == [text]
+
+
+@pytest.mark.parametrize("capture", ["direct", "torch.export"])
+def test_a_choice_is_kept_where_it_is_asked_for(capture: Any) -> None:
+    model = Chosen().eval()
+    program = irkit.to_onnx(model, (IMAGE,), rules="default+nan", capture=capture)
+    assert program.report.assumed == () and "ThresholdedRelu" in ops(program)
+    for x in (IMAGE, BROKEN):
+        torch.testing.assert_close(program(x), model(x), equal_nan=True)
+    assert not model(BROKEN).isnan().any()
+    assert "ThresholdedRelu" not in ops(irkit.to_onnx(model, (IMAGE,), rules="default+finite", capture=capture))
+
+
+def test_a_choice_stays_where_it_costs_nothing_or_nothing_could_check_it() -> None:
+    """Without a convolution before it; in the body of a loop; in a graph that is prepared without a report."""
+    conv = torch.nn.Conv1d(2, 2, 1).eval()
+
+    def alone(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x > 0, x, 0)
+
+    def looped(x: torch.Tensor) -> torch.Tensor:
+        def step(i: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = conv(y)
+            return i + 1, torch.where(y > 0, y, 0)
+
+        return torch._higher_order_ops.while_loop(lambda i, y: i < 2, step, (torch.tensor(0), x))[1]
+
+    x = torch.tensor([[[1.0, NANS, -2.0], [0.5, 1.0, -0.0]]])
+    for model in (alone, looped):
+        program = irkit.to_onnx(model, (x,))
+        assert program.report.assumed == ()
+        torch.testing.assert_close(program(x), model(x), equal_nan=True)
+    graph = passes.prepare(optimize(lower(Chosen().eval(), (IMAGE,))))
+    assert "ThresholdedRelu" in {value.op for value in graph.order}
