@@ -141,10 +141,11 @@ def faults(seeds: Sequence[int], tally: Counter[str], ways: Sequence[str] = ()) 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = drawn(seed)
-            for way in () if found is None else ways or (found.capture,):
-                wrong = fault(attrs.evolve(found, capture=way), tally)
+            each = [attrs.evolve(found, capture=way) for way in ways or (found.capture,)] if found is not None else []
+            for one in each:
+                wrong = fault(one, tally)
                 if wrong:
-                    yield f"{found.text}, by {way}: {wrong}"
+                    yield f"{one.text}, by {one.capture}: {wrong}"
 
 
 LOT = 20

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch._higher_order_ops import while_loop
 from torch.nn import functional as F
 from typer.testing import CliRunner
 
@@ -245,7 +246,7 @@ def test_a_choice_stays_where_it_costs_nothing_or_nothing_could_check_it() -> No
             y = conv(y)
             return i + 1, torch.where(y > 0, y, 0)
 
-        return torch._higher_order_ops.while_loop(lambda i, y: i < 2, step, (torch.tensor(0), x))[1]
+        return while_loop(lambda i, y: i < 2, step, (torch.tensor(0), x))[1]
 
     x = torch.tensor([[[1.0, NANS, -2.0], [0.5, 1.0, -0.0]]])
     for model in (alone, looped):
