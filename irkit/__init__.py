@@ -37,7 +37,9 @@ from irkit.errors import (
     VerifyError,
 )
 from irkit.evaluation.interpreter import trace
+from irkit.onnx.bind import bind
 from irkit.onnx.evaluate import evaluate
+from irkit.onnx.functions import as_function, call_function
 from irkit.onnx.load import load
 from irkit.onnx.writing.models import to_proto
 from irkit.pattern import hole, p
@@ -84,6 +86,8 @@ __all__ = [  # by what one wants to do
     "print_graph",
     "load_text",
     "save_text",
+    "bind",
+    "as_function",
     # what a graph is made of
     "Graph",
     "Value",
@@ -111,6 +115,7 @@ __all__ = [  # by what one wants to do
     "const",
     "constant",
     "call",
+    "call_function",
     "call_graph",
     "closed",
     "custom",

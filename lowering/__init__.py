@@ -11,14 +11,24 @@ from lowering.errors import CaptureError, LoweringError, MissingConverters, Unsu
 if TYPE_CHECKING:
     from lowering.program.program import Program
     from lowering.program.ways import lower, trace
+    from lowering.records.options import Functions
 
-__all__ = ["CaptureError", "LoweringError", "MissingConverters", "Program", "Unsupported", "lower", "trace"]
+__all__ = ["CaptureError", "Functions", "LoweringError", "MissingConverters", "Program", "Unsupported", "lower"]
+__all__ += ["trace"]
+
+PLACES = {
+    "Functions": "lowering.records.options",
+    "Program": "lowering.program.program",
+    "lower": "lowering.program.ways",
+    "trace": "lowering.program.ways",
+}
+"""Where what brings in torch stands."""
 
 
 def __getattr__(name: str) -> Any:
-    """`lower`, `trace` and `Program`, and with them torch."""
-    if name not in ("lower", "trace", "Program"):
+    """What stands in the modules of `PLACES`, and with it torch."""
+    if name not in PLACES:
         raise AttributeError(f"module 'lowering' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module("lowering.program.program" if name == "Program" else "lowering.program.ways"), name)
+    return getattr(import_module(PLACES[name]), name)

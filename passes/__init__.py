@@ -7,6 +7,7 @@ from passes.precision import Precision, mixed_precision, overflowing, to_precisi
 from passes.preparing.prepare import prepare
 from passes.targets import Target, target_of
 from passes.whole_graph.hoist import hoist
+from passes.whole_graph.outline import inline, outline
 from passes.whole_graph.schedule import scheduled
 from passes.whole_graph.seeded import seeded
 
@@ -27,6 +28,8 @@ __all__ = [
     "overflowing",
     # passes by themselves
     "hoist",
+    "inline",
+    "outline",
     "scheduled",
     "seeded",
 ]

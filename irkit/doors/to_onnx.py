@@ -81,7 +81,7 @@ def to_onnx(
     target: str | Target = "onnxruntime-cpu",
     input_names: Sequence[str] | Mapping[str, str] | None = None,
     output_names: Sequence[str] | None = None,
-    converters: Mapping[Any, Callable[..., Any]] | None = None,
+    converters: Mapping[Any, Any] | None = None,
     strict: bool = False,
     optimize: bool = True,
     rules: Rules | Rule | str | tuple[Rule | str, ...] = (),
@@ -94,6 +94,7 @@ def to_onnx(
     capture: str = "auto",
     data: str | None = None,
     copy: bool = False,
+    functions: Any = None,
 ) -> Program:
     """An ONNX program for a torch model; docs/guide/export_a_model.md has an example of each argument.
 
@@ -106,7 +107,8 @@ def to_onnx(
         target: what will run the model: "onnxruntime-cpu", "onnxruntime-cuda", "onnx", each with "+com.microsoft" if
             ONNX Runtime's own operators may be used, or a `passes.targets.Target`.
         input_names, output_names: names in order; for inputs also a mapping from names to new ones.
-        converters: converters of your own by torch operator, which win over irkit's.
+        converters: converters of your own by torch operator, which win over irkit's: functions from values to values,
+            functions of ONNX or onnxscript, or graphs.
         strict: refuse operators that only torch's decomposition can express.
         optimize: False leaves the graph as it was lowered, but for what the target needs.
         rules: rules of your own, which go first, or a text that chooses among irkit's: "default-attention".
@@ -119,6 +121,8 @@ def to_onnx(
         capture: "direct", "torch.export", or "auto": the first, then the second (docs/understand/capture.md).
         data: "refuse" refuses a model that is right for some data only: one that asks for numbers in tensors.
         copy: True copies weights; otherwise large ones stay the model's, and raise StaleError once written into.
+        functions: True keeps each submodule as a local function of the ONNX model, a set of classes those of them, a
+            predicate of path and module those of which it is true; a `lowering.Functions` says where weights are.
 
     Returns the program, called as the model is and computed by ONNX Runtime. Raises CaptureError where it cannot be
     captured, MissingConverters and LoweringError where not lowered, RewriteError or SerializeError for opset or target.
@@ -128,6 +132,7 @@ def to_onnx(
         "output_names": output_names, "converters": converters, "strict": strict, "optimize": optimize, "rules": rules,
         "precision": precision, "seed": seed, "copy": copy, "progress": progress, "scalar_inputs": scalar_inputs,
         "specialization": specialization, "widen": widen, "capture": capture, "data": data,
+        "functions": functions,
     }  # fmt: skip
     chosen = upstairs("lowering.records.options").ExportOptions(**options)
     return upstairs("lowering.program.to_onnx").export_model(model, args, kwargs, chosen)

@@ -12,6 +12,7 @@ from irkit.core.ir import Graph
 from irkit.errors import LoadError
 from irkit.onnx.onnx_ir import from_onnx_ir
 from irkit.onnx.reading.models import no_model, parsed_model, read_model
+from irkit.onnx.reading.nodes import PLAIN, LoadForm
 from irkit.onnx.reading.wire import split_message
 from irkit.support.stored_files import opened_file
 from irkit.support.uncollected import without_collector
@@ -27,7 +28,7 @@ LARGE = 1 << 20
 
 
 @without_collector
-def load(source: object) -> Graph:
+def load(source: object, *, inline: bool = True, notes: bool = False) -> Graph:
     """The graph of an ONNX model.
 
     Args:
@@ -35,27 +36,32 @@ def load(source: object) -> Graph:
             only from the folder of the path (or, where the path is a link, from the folder that it leads to). Large
             weights are read when they are asked for. A file that another program writes from then on is noticed, and
             refused with StaleError; one that takes its place leaves the graph as it is.
+        inline: False keeps each call of a local function as a Call, whose body is the function for operands of those
+            types, with the attributes of the call; `irkit.save(functions=True)` writes them as functions again. A
+            function is written out all the same where types of its results hang on more than those of its operands.
+        notes: True keeps the names, texts and metadata of nodes, which are written again by `irkit.save`.
 
     Operators of older opsets are upgraded, local functions written out, bodies closed, and sizes that the model
     computes folded into dimensions. An initializer that is also an input is a weight. Dimensions keep their names; one
     without a name gets `<input>_dim<axis>`. Raises LoadError for what is no such model, or cannot be held by a Graph.
     """
+    form = LoadForm(inline, notes)
     if isinstance(source, ModelProto):
-        return read_model(source, None, noted=source.producer_name != TORCH)
+        return read_model(source, None, noted=source.producer_name != TORCH, form=form)
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
         model = parsed_model(data, "the bytes")
-        return read_model(model, None, noted=marked(model, data))
+        return read_model(model, None, noted=marked(model, data), form=form)
     if isinstance(source, (str, os.PathLike)):
-        return read_file(Path(source))
+        return read_file(Path(source), form)
     if type(source).__module__.partition(".")[0] == "onnx_ir":
-        return from_onnx_ir(source)
+        return from_onnx_ir(source, form)
     raise LoadError(
         f"irkit cannot load a {type(source).__name__}", hint="give a path, a ModelProto, bytes or an onnx_ir.Model"
     )
 
 
-def read_file(path: Path) -> Graph:
+def read_file(path: Path, form: LoadForm = PLAIN) -> Graph:
     """The graph of a model file. Raises LoadError for what cannot be read or is not a model."""
     try:
         size = path.stat().st_size
@@ -77,7 +83,7 @@ def read_file(path: Path) -> Graph:
     except LoadError as error:
         raise hinted(error, path) from error
     store = real.parent if linked else None
-    return read_model(model, path.absolute().parent, blobs, store=store, noted=marked(model, data))
+    return read_model(model, path.absolute().parent, blobs, store=store, noted=marked(model, data), form=form)
 
 
 def hinted(error: LoadError, path: Path) -> LoadError:

@@ -16,6 +16,7 @@ from irkit.core.ir import Graph, require_graph
 from irkit.core.types import DType
 from irkit.errors import LoadError
 from irkit.onnx.reading.models import read_model
+from irkit.onnx.reading.nodes import PLAIN, LoadForm
 from irkit.onnx.reading.tensors import stored_blob
 from irkit.onnx.writing.models import skeleton
 from irkit.onnx.writing.tensors import header, tensor_proto
@@ -51,7 +52,7 @@ def to_onnx_ir(graph: Graph, *, opset: int | None = None, ir_version: int | None
     return model
 
 
-def from_onnx_ir(model: Any) -> Graph:
+def from_onnx_ir(model: Any, form: LoadForm = PLAIN) -> Graph:
     """The graph of an `onnx_ir.Model`, whose large initializers are read when asked for; the model is left as it is.
 
     Raises LoadError as `irkit.load` does, and ImportError where onnx_ir is not installed.
@@ -75,7 +76,7 @@ def from_onnx_ir(model: Any) -> Graph:
             blobs[name] = foreign_blob(tensor, name)
     for name in blobs:
         del copy.graph.initializers[name]
-    return read_model(onnx_ir.to_proto(copy), None, blobs)
+    return read_model(onnx_ir.to_proto(copy), None, blobs, form=form)
 
 
 def foreign_blob(tensor: Any, name: str) -> Blob:

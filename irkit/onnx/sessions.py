@@ -110,16 +110,23 @@ class Session:
             raise ContractError(f"{name} is {dtype.short}{list(array.shape)}, and the model takes {takes}", hint=hint)
 
 
-def session(model: Any, providers: Sequence[str] = CPU, *, options: Any = None, opset: int | None = None) -> Session:
+def session(
+    model: Any,
+    providers: Sequence[str] = CPU,
+    *,
+    options: Any = None,
+    opset: int | None = None,
+    functions: bool = False,
+) -> Session:
     """A session for a graph, a ModelProto, its bytes or the path of a file.
 
-    `options` are `onnxruntime.SessionOptions`; `opset` is the one to write a graph at. The large weights of a graph are
-    read by the session where they lie.
+    `options` are `onnxruntime.SessionOptions`; `opset` is the one to write a graph at, with its Calls as `functions` or
+    written out. The large weights of a graph are read by the session where they lie.
     Raises what ONNX Runtime raises for a model that it cannot run.
     """
     chosen = options or quiet_options()
     if isinstance(model, Graph):
-        return graph_session(model, providers, chosen, opset)
+        return graph_session(model, providers, chosen, opset, functions)
     data = model.SerializeToString() if isinstance(model, ModelProto) else model
     data = os.fspath(data) if isinstance(data, os.PathLike) else data
     return Session(onnxruntime.InferenceSession(data, chosen, providers=list(providers)))
@@ -132,7 +139,9 @@ def quiet_options() -> Any:
     return options
 
 
-def graph_session(graph: Graph, providers: Sequence[str], options: Any, opset: int | None = None) -> Session:
+def graph_session(
+    graph: Graph, providers: Sequence[str], options: Any, opset: int | None = None, functions: bool = False
+) -> Session:
     """A session for a graph, whose large weights stay outside the message."""
     names: list[str] = []
     values: list[Any] = []
@@ -154,7 +163,7 @@ def graph_session(graph: Graph, providers: Sequence[str], options: Any, opset: i
             made.external_data.add(key=key, value=value)
         return made
 
-    model = skeleton(graph, opset=opset, ir_version=None, sink=sink)
+    model = skeleton(graph, opset=opset, ir_version=None, sink=sink, functions=functions)
     if names:
         options.add_external_initializers(names, values)
     inner = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=list(providers))

@@ -86,7 +86,6 @@ class Calls:
 
     tracer: Tracer
     likes: Mapping[int, int]
-    paths: Mapping[int, str]
     hooks: Mapping[int, Sequence[Mapping[Any, Any]]]
     last: frozenset[int] = frozenset()
     watched: set[tuple[type, str]] = attrs.field(factory=set)
@@ -181,7 +180,7 @@ class Calls:
                 return returned
             alive = {id(made) for each in tracer.alive[first:] if (made := each()) is not None}
             kept = Called(
-                module, self.paths[id(module)], inputs, results, {}, state, frozenset(self.reads[start:]), before,
+                module, tracer.modules[-1], inputs, results, {}, state, frozenset(self.reads[start:]), before,
                 tracer.counts - before, tracer.calls - calls, Counter(tracer.scope.decomposed) - decomposed,
             )  # fmt: skip
             tries.append(self.closed(kept) if alive == {id(each) for each in outputs} else None)
@@ -249,7 +248,7 @@ class Calls:
             if written or not tied or new.type != old.type or new.op != old.op:
                 return None
             swaps[old] = new
-        rename = functools.partial(renamed, call, self.paths[id(module)], Counter(tracer.counts))
+        rename = functools.partial(renamed, call, tracer.modules[-1], Counter(tracer.counts))
         values = rebuilt(fresh_of(call.results), swaps, rename)
         return Again(call, values if tracer.before is None else recognized(tracer.index, values), rename)
 
@@ -483,7 +482,7 @@ def reusing(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
     chosen = [each for each in model.modules() if id(each) in likes]
     hooks = {id(each): hooks_below(each) for each in chosen}
     last = frozenset({likes[id(each)]: id(each) for each in chosen}.values()) if tracer.before is None else frozenset()
-    calls = Calls(tracer, likes, {id(module): path for path, module in model.named_modules()}, hooks, last)
+    calls = Calls(tracer, likes, hooks, last)
     watches = [(cls, name, Watch(name, calls)) for cls, name in different(chosen)]
     calls.watched = {(cls, name) for cls, name, _ in watches}
     try:

@@ -4,6 +4,7 @@ module that is running then."""
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from irkit.core.origins import REPEAT, plain
 from irkit.errors import IrkitError
 from lowering.direct.control import higher_order
 from lowering.direct.layouts import contiguous_to_all, strides_to_all
@@ -30,13 +32,23 @@ SHARING = {torch.Tensor.data.__set__: "an assignment to Tensor.data"}  # type: i
 
 @contextmanager
 def running(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
-    """A block in which the tracer knows the path of the module that is running, in this thread."""
+    """A block in which the tracer knows the path of the module that is running, in this thread.
+
+    From its second call on the path has the number of the call: `layer@1`, and of what that calls `layer@1.linear`."""
     paths = {id(module): path for path, module in model.named_modules()}
     stack, own = tracer.modules, threading.get_ident()
+    calls: Counter[str] = Counter()
 
     def before(module: Any, _: Any) -> None:
         if threading.get_ident() == own:
-            stack.append(paths.get(id(module), stack[-1] if stack else ""))
+            above, path = stack[-1] if stack else "", paths.get(id(module))
+            if path is None:
+                stack.append(above)
+                return
+            path = below(above, path) if REPEAT in above else path
+            number = calls[path]
+            calls[path] = number + 1
+            stack.append(f"{path}{REPEAT}{number}" if number else path)
 
     def after(module: Any, _: Any, __: Any) -> None:
         if threading.get_ident() == own and stack:
@@ -49,6 +61,12 @@ def running(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
         for hook in hooks:
             hook.remove()
         stack.clear()
+
+
+def below(above: str, path: str) -> str:
+    """The path of a module as one below `above`, which has numbers of calls in it, where it is that."""
+    outer = plain(above)
+    return above + path[len(outer) :] if path.startswith(f"{outer}.") else path
 
 
 @contextmanager

@@ -8,14 +8,9 @@ from typing import Any
 import torch
 
 from lowering.errors import Unsupported
+from lowering.fold.function_converters import MEANINGLESS
 from lowering.fold.registry import Entry
 from lowering.records.types import DTYPES
-
-MEANINGLESS = frozenset(
-    "device layout pin_memory memory_format non_blocking generator requires_grad copy is_coalesced "
-    "cudnn_enable cudnn_enabled benchmark deterministic allow_tf32".split()
-)
-"""Arguments that change nothing that ONNX could say; a converter that names one gets it all the same."""
 
 
 def call_arguments(

@@ -19,6 +19,7 @@ from lowering.aten.aliases import ALIASES
 from lowering.aten.further.prims import AS_ATEN
 from lowering.errors import LoweringError
 from lowering.fold import storage
+from lowering.fold.function_converters import function_converter
 from lowering.records.torch_internals import OpOverload, OpOverloadPacket
 
 Converter = Callable[..., Any]
@@ -101,8 +102,9 @@ LOADED_LATE = frozenset(
 when an operator is asked for that no other module serves."""
 
 
-def by_operator(converters: Mapping[Any, Converter]) -> dict[Any, Converter]:
-    """The caller's converters by operator or overload; what `torch.library.custom_op` made counts as its overload.
+def by_operator(converters: Mapping[Any, Any]) -> dict[Any, Converter]:
+    """The caller's converters by operator or overload; what `torch.library.custom_op` made counts as its overload, and
+    a function of ONNX or onnxscript, or a graph, as the converter that applies it.
 
     Raises LoweringError for a key that is not an operator, and for a value that cannot be called.
     """
@@ -119,12 +121,13 @@ def by_operator(converters: Mapping[Any, Converter]) -> dict[Any, Converter]:
                 f"converters has the key {key!r}, which is not a torch operator",
                 hint="give an operator, torch.ops.mylib.op, or an overload of it, torch.ops.mylib.op.default",
             )
-        if not callable(function):
+        converter = function_converter(operator, function) or function
+        if not callable(converter):
             raise LoweringError(
                 f"the converter of {operator} is {function!r}, which cannot be called",
                 hint="give a function from its arguments to values: def convert(self, ...)",
             )
-        found[operator] = function
+        found[operator] = converter
     return found
 
 

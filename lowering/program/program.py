@@ -21,9 +21,11 @@ from irkit.core.ir import Graph
 from irkit.core.types import DType, Tensor, dims_of
 from irkit.dims import symbols_of
 from irkit.errors import ContractError, IrkitError
+from irkit.onnx.functions import INSIDE, as_function
 from irkit.onnx.save import Form, write_model
 from irkit.onnx.sessions import session
-from irkit.onnx.writing.models import to_proto
+from irkit.onnx.writing.inlining import has_calls
+from irkit.onnx.writing.models import FUNCTIONS, to_proto
 from lowering.capture.guards.sparse import HINT, lines_that_count, stores_zero
 from lowering.direct.run import HOW as TRACED
 from lowering.errors import CaptureError
@@ -96,7 +98,7 @@ class Program:
     @property
     def proto(self) -> onnx.ModelProto:
         """The ONNX model, weights inside: a new message each time. Models above 2 GB have no such form: save them."""
-        return to_proto(self.ready, opset=self.opset)
+        return to_proto(self.ready, opset=self.opset, functions=has_calls(self.ready))
 
     def save(self, path: str | Path, *, external: Any = "auto", conditions: bool | str | None = None) -> Path:
         """Writes the model, with weights beside it where they are large or `external` asks for it; returns the path.
@@ -107,12 +109,23 @@ class Program:
         followed. With False it has neither. Raises SerializeError where no file can be written there.
         `irkit.save(program.ready, ...)` has more options.
         """
-        form = Form(external, opset=self.opset)
+        form = Form(external, opset=self.opset, functions=has_calls(self.ready))
+        write_model(self.written(conditions), path, form)
+        return Path(path)
+
+    def written(self, conditions: bool | str | None = None) -> Graph:
+        """The graph that `save` writes, with such conditions on the data."""
         if conditions is None:
             conditions = "refuse" if self.lowered.captured.how == TRACED else False
-        graph = bind_conditions(self.made) if conditions == "refuse" else self.watched if conditions else self.ready
-        write_model(graph, path, form)
-        return Path(path)
+        return bind_conditions(self.made) if conditions == "refuse" else self.watched if conditions else self.ready
+
+    def as_function(
+        self, name: str = "", domain: str = FUNCTIONS, *, weights: str = INSIDE, conditions: bool | str | None = None
+    ) -> onnx.FunctionProto:
+        """The program as a function of ONNX, to be called in other models, or to serve as a converter: see
+        `irkit.as_function`. `conditions` are as in `save`; other conditions stand in its metadata only."""
+        graph = self.written(conditions)
+        return as_function(graph, name=name, domain=domain, opset=self.opset, weights=weights)
 
     def refusing_nan(self) -> Program:
         """The same program, which also refuses data that break what `report.assumed` says, finite numbers: a call
@@ -126,7 +139,7 @@ class Program:
     @cached_property
     def session(self) -> Any:
         """The ONNX Runtime session that a call runs, on the CPU."""
-        return session(self.watched, opset=self.opset)
+        return session(self.watched, opset=self.opset, functions=has_calls(self.watched))
 
     @property
     def state(self) -> dict[str, torch.Tensor]:

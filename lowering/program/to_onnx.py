@@ -21,10 +21,11 @@ from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.program.clock import Clock
 from lowering.program.finite_numbers import FINITE, free_choices, state_finiteness
+from lowering.program.functions import with_functions
 from lowering.program.program import Program
 from lowering.program.report import Report
 from lowering.program.ways import lower_model
-from lowering.records.options import ExportOptions
+from lowering.records.options import ExportOptions, Functions
 from lowering.records.types import DTYPES
 from lowering.tensors.complex_pairs import boundary_text
 from passes import optimize
@@ -84,7 +85,14 @@ def export_model(
             f"the model is right for some data only: {first.text}", source=first.source,
             hint="compute with torch.where or torch.cond what a branch on data computes, or leave data='refuse' out",
         )  # fmt: skip
-    better = optimized(low.watched, goal, clock)
+    watched, notes = low.watched, list[str]()
+    asked = Functions.of(options.functions)
+    if asked is not None:
+        step, notes = with_functions(low, model, asked)
+        watched = watched.then(step)
+    better = optimized(watched, goal, clock)
+    if notes:
+        low = attrs.evolve(low, captured=attrs.evolve(low.captured, notes=(*low.captured.notes, *notes)))
     return finished(low, better, goal, clock, model)
 
 

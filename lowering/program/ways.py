@@ -34,7 +34,7 @@ def lower(
     dynamic_shapes: Any = None,
     input_names: Sequence[str] | Mapping[str, str] | None = None,
     output_names: Sequence[str] | None = None,
-    converters: Mapping[Any, Callable[..., Any]] | None = None,
+    converters: Mapping[Any, Any] | None = None,
     strict: bool = False,
     progress: Callable[[int, int], None] | None = None,
     scalar_inputs: Sequence[str] = (),

@@ -37,6 +37,35 @@ def known_specialization(_: Any, __: Any, asked: Any) -> None:
         raise CaptureError(f"specialization is {asked!r}", hint="write 'report', 'error' or None")
 
 
+ARGUMENTS, INSIDE = "arguments", "inside"
+
+
+def known_weights(_: Any, __: Any, asked: Any) -> None:
+    """Raises CaptureError for what is no place of the weights of functions."""
+    if asked not in (ARGUMENTS, INSIDE):
+        raise CaptureError(f"weights is {asked!r}", hint="write 'arguments' or 'inside'")
+
+
+@attrs.frozen(eq=False)
+class Functions:
+    """Which submodules become local functions of the ONNX model, and where their weights are.
+
+    `modules` is True for all of them, classes (or names of classes, as of a program whose classes are not at hand) in
+    any collection, or a predicate of the path of a module and the module. `weights` is "arguments", so that layers that
+    are equal but for their weights share one body, or "inside". Raises CaptureError for anything else.
+    """
+
+    modules: Any = True
+    weights: str = attrs.field(default=ARGUMENTS, validator=known_weights)
+
+    @classmethod
+    def of(cls, asked: Any) -> Functions | None:
+        """What `to_onnx(functions=...)` asks for; None for no functions."""
+        if asked is None or asked is False:
+            return None
+        return asked if isinstance(asked, cls) else cls(asked)
+
+
 @attrs.frozen(kw_only=True, eq=False)
 class ExportOptions:
     """What `irkit.to_onnx` takes beside the model and its arguments, each under the name and with the default that it
@@ -59,7 +88,7 @@ class ExportOptions:
     dynamo: bool = False
     # how it is lowered
     output_names: Sequence[str] | None = None
-    converters: Mapping[Any, Callable[..., Any]] | None = None
+    converters: Mapping[Any, Any] | None = None
     strict: bool = False
     copy: bool = False
     progress: Callable[[str, int, int], None] | None = None
@@ -70,6 +99,7 @@ class ExportOptions:
     rules: Rules | Rule | str | tuple[Rule | str, ...] = ()
     precision: Precision | DType | torch.dtype | str | None = None
     seed: int | None = None
+    functions: Any = None
 
 
 DEFAULTS = ExportOptions()

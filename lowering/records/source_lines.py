@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any
 
 import torch
 
-from irkit.core.origins import Origin
+from irkit.core.origins import REPEAT, Origin, plain
 
 TORCH = str(Path(torch.__file__).parent)
 GENERATED = "<eval_with_key>"  # what torch calls code that it wrote itself
@@ -25,12 +26,35 @@ def origin_of(node: Any) -> Origin:
 
 
 def module_of(node: Any) -> str:
-    """The dotted path of the innermost torch module that a node was traced in."""
+    """The dotted path of the innermost torch module that a node was traced in: with the number of the call of each that
+    was called before, as in `layer@1.linear`."""
     stack = node.meta.get("nn_module_stack")
     if not stack:
         return ""
     path, _ = next(reversed(stack.values()))
+    if any(REPEAT in key for key in stack):
+        return below_all([f"{own_path(each)}{number_in(key)}" for key, (each, _) in stack.items()])
+    return own_path(path)
+
+
+def number_in(key: str) -> str:
+    """The number of a call in the key of a module, with what stands before it; empty for the first."""
+    return "".join(key.rpartition(REPEAT)[1:]) if REPEAT in key else ""
+
+
+def own_path(path: str) -> str:
+    """The path of a module, of what torch calls it."""
     return "" if path.startswith("_empty") else path.removeprefix("L['self'].").removeprefix("L__self__")
+
+
+def below_all(paths: Sequence[str]) -> str:
+    """The last of some paths, each below the one before, with the numbers of calls of all of them."""
+    found = ""
+    for path in paths:
+        outer = plain(found)
+        inside = path.startswith(f"{outer}.") if outer else False
+        found = found + path[len(outer) :] if inside else path
+    return found
 
 
 def trace_of(node: Any) -> str:

@@ -21,7 +21,7 @@ from irkit.core.origins import Origin
 from irkit.core.types import Tensor, Type
 from irkit.dims import Dim, Range
 from irkit.errors import DimensionError, LoadError
-from irkit.onnx.reading.nodes import Reader, opsets_of
+from irkit.onnx.reading.nodes import PLAIN, LoadForm, Reader, opsets_of
 from irkit.onnx.reading.scope import Frame, Scope, define, readable
 from irkit.onnx.reading.sizes import Known
 from irkit.onnx.reading.tensors import Files
@@ -61,6 +61,7 @@ def read_model(
     *,
     store: Path | None = None,
     noted: bool = True,
+    form: LoadForm = PLAIN,
 ) -> Graph:
     """The graph of a model whose weights beside it lie in `folder`; `blobs` are further initializers, by name. `store`
     is where the model itself lies, where the folder holds a link to it. Where it is known that no node has metadata of
@@ -80,7 +81,7 @@ def read_model(
     for name, blob in blobs.items():
         define(scope, name, constant(blob))
     reader = Reader(
-        Files(folder, store), types, functions, Known(free), functools.partial(budget_of, model), noted=noted
+        Files(folder, store), types, functions, Known(free), functools.partial(budget_of, model), noted=noted, form=form
     )
     reader.fill(proto, scope, Frame(opsets))
     results: list[Value] = []

@@ -17,12 +17,13 @@ from irkit.build import call
 from irkit.build.runtime import RULES
 from irkit.core.attributes import Given, freeze
 from irkit.core.blobs import Blob, blob, whole
-from irkit.core.ir import Value, constant, item, param, vertex
-from irkit.core.origins import NOWHERE, Origin, provenance
+from irkit.core.ir import Graph, Value, constant, item, param, vertex
+from irkit.core.origins import DOC_NOTE, NAME_NOTE, NOWHERE, Origin, provenance
 from irkit.core.types import DType, Tensor, Tuple, Type, dims_of, map_dims, same_types
 from irkit.core.vocabulary import CONSTANT, ITEM, SHAPE_VECTOR
 from irkit.errors import IrkitError, LoadError, TypeRuleError
 from irkit.onnx.reading.bodies import read_control
+from irkit.onnx.reading.functions import called_function
 from irkit.onnx.reading.repeats import LONG, Repeats
 from irkit.onnx.reading.scope import Frame, Scope, define, readable, require_sizes
 from irkit.onnx.reading.sizes import Known
@@ -51,6 +52,17 @@ _TENSORS, _SPARSE_TENSOR, _TYPE_PROTO = AttributeProto.TENSORS, AttributeProto.S
 Attributes = dict[str, AttributeProto]
 
 
+@attrs.frozen
+class LoadForm:
+    """What `irkit.load` takes beside the model."""
+
+    inline: bool = True
+    notes: bool = False
+
+
+PLAIN = LoadForm()
+
+
 class Reader:
     """Reads the nodes of one model. Where it is not `noted`, no node has metadata of irkit's. `budget` says how many
     nodes of functions and bodies may be read; it is asked where the first of them are met."""
@@ -64,8 +76,10 @@ class Reader:
         budget: Callable[[], int],
         *,
         noted: bool = True,
+        form: LoadForm = PLAIN,
     ) -> None:
         self.files, self.types, self.functions, self.known = files, types, functions, known
+        self.form, self.bodies = form, dict[tuple[Any, ...], list[Graph | None]]()
         self.budget, self.noted, self.repeats = budget, noted, Repeats(known)
         self.left: int | None = None
         self.constants: dict[bytes, Value] = {}
@@ -139,6 +153,10 @@ class Reader:
             define(scope, node.output[0], self.lookup(node.input[0], scope))
             return
         op, domain, names = node.op_type, node.domain, node.output[:]
+        if self.form.notes:
+            notes = {p.key: p.value for p in node.metadata_props} | {NAME_NOTE: node.name, DOC_NOTE: node.doc_string}
+            if node.name in names:
+                del notes[NAME_NOTE]
         if domain == "ai.onnx":
             domain = ""
         function = self.functions.get((domain, op, node.overload)) if self.functions else None
@@ -157,7 +175,7 @@ class Reader:
         except KeyError:
             inputs = tuple([self.lookup(n, scope) if n else None for n in given])
         if function is not None:
-            self.call(function, node, inputs, scope, frame)
+            self.call(function, node, inputs, scope, frame, notes)
             return
         while inputs and inputs[-1] is None:
             inputs = inputs[:-1]
@@ -358,26 +376,42 @@ class Reader:
     # ------------------------------------------------------------------------------------------ functions
 
     def call(
-        self, function: FunctionProto, node: NodeProto, inputs: tuple[Any, ...], scope: Scope, frame: Frame
+        self,
+        function: FunctionProto,
+        node: NodeProto,
+        inputs: tuple[Any, ...],
+        scope: Scope,
+        frame: Frame,
+        notes: Mapping[str, str] | None,
     ) -> None:
-        """Reads the body of a local function in place of a node that calls it."""
+        """Reads the body of a local function in place of a node that calls it, or makes a Call of it."""
         if frame.depth > _DEEP:
             raise LoadError(f"the function {function.name!r} calls itself, or functions are nested too deep")
         if len(inputs) > len(function.input):
             raise LoadError(f"the function {function.name!r} takes {len(function.input)} operands, not {len(inputs)}")
-        inner = Scope()
-        for index, name in enumerate(function.input):
-            define(inner, name, inputs[index] if index < len(inputs) else None)
-        inner.declarations += (function.value_info,)
         given = {a.name: a for a in node.attribute}
         if frame.attributes is not None:
             given = resolved(given, frame.attributes)
         given = {**{a.name: a for a in function.attribute_proto}, **given}
         opsets = {**frame.opsets, **opsets_of(function.opset_import)}
-        self.nodes(function.node, inner, Frame(opsets, given, frame.depth + 1))
-        for name, outer in zip(function.output, node.output, strict=False):
+        within = Frame(opsets, given, frame.depth + 1)
+        if not self.form.inline:
+            found = called_function(self, function, inputs, within)
+            if found is not None:
+                self.bind(node, found, node.output[:], origin_of(node.output[:], notes), scope)
+                return
+        for result, outer in zip(self.inlined(function, inputs, within), node.output, strict=False):
             if outer:
-                define(scope, outer, self.lookup(name, inner))
+                define(scope, outer, result)
+
+    def inlined(self, function: FunctionProto, inputs: Sequence[Value | None], frame: Frame) -> list[Value | None]:
+        """The results of a function over operands."""
+        inner = Scope()
+        for index, name in enumerate(function.input):
+            define(inner, name, inputs[index] if index < len(inputs) else None)
+        inner.declarations += (function.value_info,)
+        self.nodes(function.node, inner, frame)
+        return [self.lookup(name, inner) for name in function.output]
 
     # ------------------------------------------------------------------------------------------ control flow
 
@@ -476,4 +510,5 @@ def origin_of(names: list[str], notes: Mapping[str, str] | None) -> Origin:
         return Origin(first)
     fields = {_NODE_KEYS[key]: readable(text) for key, text in notes.items() if key in _NODE_KEYS}
     rules = tuple(readable(notes[NODE_KEYS[4]]).split(",")) if NODE_KEYS[4] in notes else ()
-    return Origin(**{"node": first, **fields}, rules=rules)
+    others = tuple((readable(key), readable(text)) for key, text in notes.items() if key not in NODE_KEYS and text)
+    return Origin(**{"node": first, **fields}, rules=rules, notes=others)

@@ -16,10 +16,15 @@ from irkit.dims import Dim
 from irkit.nodes.calls import substitution
 
 
-def expand_calls(graph: Graph) -> Graph:
-    """The graph without Call, in bodies of control flow too; itself where there is none. A body held in many places is
-    expanded once and copied for each."""
-    return _expanded(graph, {})
+def expand_calls(graph: Graph, chosen: Callable[[Value], bool] | None = None) -> Graph:
+    """The graph without Call, or without those that are `chosen`, in bodies of control flow and of other Calls too;
+    itself where there is none. A body held in many places is expanded once and copied for each."""
+    return _expanded(graph, {}, chosen)
+
+
+def has_calls(graph: Graph) -> bool:
+    """Whether a Call stands in a graph or in a body of it."""
+    return any(value.op == CALL or any(map(has_calls, value.bodies)) for value in graph.order)
 
 
 def called_bodies(graph: Graph) -> tuple[Graph, ...]:
@@ -48,20 +53,20 @@ def map_bodies(value: Value, function: Callable[[Graph], Graph]) -> Value:
     return attrs.evolve(value, bodies=bodies)
 
 
-def _expanded(graph: Graph, memo: dict[int, Graph]) -> Graph:
+def _expanded(graph: Graph, memo: dict[int, Graph], chosen: Callable[[Value], bool] | None) -> Graph:
     """`graph` expanded; `memo` holds bodies that were, by identity."""
     if next(walk.bodies(graph.order), None) is None:
         return graph
 
     def inner(body: Graph) -> Graph:
         if id(body) not in memo:
-            memo[id(body)] = _expanded(body, memo)
+            memo[id(body)] = _expanded(body, memo, chosen)
         return memo[id(body)]
 
     new: dict[Value, Value] = {}
     parts: dict[Value, tuple[Value, ...]] = {}
     for value in graph.order:
-        if value.op == CALL:
+        if value.op == CALL and (chosen is None or chosen(value)):
             operands = [None if v is None else new[v] for v in value.inputs]
             parts[value] = inlined(inner(value.bodies[0]), operands)
             new[value] = parts[value][0] if parts[value] else value

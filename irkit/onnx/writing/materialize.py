@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -46,12 +46,12 @@ def has_vectors(graph: Graph) -> bool:
 @attrs.define(eq=False)
 class Sweep:
     """One graph being rewritten, operands before users: `new` maps each old value to its new one, and `done` the bodies
-    of Calls, which all Calls share, by identity."""
+    of Calls, which all Calls share, by identity, with the sizes that they need from outside."""
 
     sizes: Sizes
     ranges: Mapping[str, Range]
     opset: int = OPSET
-    done: dict[int, Graph] = attrs.field(factory=dict[int, Graph])
+    done: dict[int, tuple[Graph, tuple[Dim, ...]]] = attrs.field(factory=dict[int, tuple[Graph, tuple[Dim, ...]]])
     new: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
     squeezed: dict[Value, Value] = attrs.field(factory=dict[Value, Value])
     targets: dict[Hashable, tuple[tuple[Dim, ...], bool]] = attrs.field(
@@ -174,7 +174,8 @@ class Sweep:
     def bodies(self, value: Value) -> Value:
         """A value with its bodies rewritten, and further captures for the sizes that they need from outside."""
         if value.op == CALL and id(value.bodies[0]) in self.done:
-            return attrs.evolve(value, bodies=(self.done[id(value.bodies[0])],))
+            body, needed = self.done[id(value.bodies[0])]
+            return self.captured(value, (body,), needed)
         wanted: dict[Dim, None] = {}
         asked: list[dict[Dim, Value]] = []
         results: list[tuple[Value, ...]] = []
@@ -194,13 +195,19 @@ class Sweep:
             attrs.evolve(body, params=(*body.params, *(own.get(size) or param(ONE) for size in wanted)), results=found)
             for body, own, found in zip(value.bodies, asked, results, strict=True)
         )
+        if value.op == CALL:
+            self.done[id(value.bodies[0])] = bodies[0], tuple(wanted)
+        return self.captured(value, bodies, tuple(wanted))
+
+    def captured(self, value: Value, bodies: tuple[Graph, ...], wanted: Sequence[Dim]) -> Value:
+        """A value over bodies that take some sizes from outside as their last parameters. For a Call these are operands
+        like all others."""
         if not wanted:
-            if value.op == CALL:
-                self.done[id(value.bodies[0])] = bodies[0]
             return attrs.evolve(value, bodies=bodies)
         self.sizes.origin = value.origin
         attributes: Given = dict(value.attributes)
-        attributes["captures"] = attributes.get("captures", 0) + len(wanted)
+        if value.op != CALL:
+            attributes["captures"] = attributes.get("captures", 0) + len(wanted)
         inputs = (*value.inputs, *(self.sizes.expression(size) for size in wanted))
         return attrs.evolve(value, inputs=inputs, attributes=tuple(sorted(attributes.items())), bodies=bodies)
 

@@ -15,7 +15,7 @@ from irkit.build import dtype_complaint, required_attributes
 from irkit.core.blobs import SMALL, Blob
 from irkit.core.digest import symbols_in
 from irkit.core.ir import Graph, Value, require_graph
-from irkit.core.origins import NOWHERE
+from irkit.core.origins import DOC_NOTE, NAME_NOTE, NOWHERE, Origin
 from irkit.core.types import Tensor
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM
 from irkit.dims import is_fresh
@@ -47,6 +47,8 @@ DOC_KEY = "irkit.doc_string"
 NODE_KEYS = ("irkit.node", "irkit.target", "irkit.module", "irkit.source", "irkit.rules")
 """Keys of a node's metadata, in the order of the fields of `Origin`; `irkit.rules` is joined by commas."""
 _UNWRITTEN = (CONSTANT, PARAM, ITEM)
+DOMAIN_KEY = "irkit.domain"
+"""Key of the metadata of a body of a Call for the domain of the function that it is."""
 COPY_KEY = "irkit.copy"
 """Marks an Identity that is only there to give a result its name; the loader leaves it out again."""
 EMPTY = "SequenceEmpty"
@@ -206,15 +208,22 @@ class Writer:
         self.domains: dict[str, int] = {}
         self._plans: dict[str, Plan] = {}
         self._attributes: dict[tuple[Hashable, ...], list[AttributeProto]] = {}
-        self._functions: dict[int, str] = {}
+        self._functions: dict[int, tuple[str, str]] = {}
+        self._node_names: set[str] = set()
 
     def functions(self, model: ModelProto, graph: Graph) -> None:
-        """Writes the bodies of Calls, in the graph and in one another, as functions: callees first, each once."""
-        pool = Names()
+        """Writes the bodies of Calls, in the graph and in one another, as functions: callees first, each once, in the
+        domain and with the text and metadata that it had in the file it came from."""
+        pools: dict[str, Names] = {}
         for body in called_bodies(graph):
-            made = model.functions.add(domain=FUNCTIONS, name=pool.claim(encodable(body.name) or "function"))
-            self._functions[id(body)] = made.name
-            self.domains[FUNCTIONS] = 1
+            said = dict(body.signature.metadata)
+            domain = said.pop(DOMAIN_KEY, FUNCTIONS)
+            name = pools.setdefault(domain, Names()).claim(encodable(body.name) or "function")
+            made = model.functions.add(domain=domain, name=name, doc_string=said.pop(DOC_KEY, ""))
+            for key, text in said.items() if self.ir_version >= NODE_METADATA else ():
+                made.metadata_props.add(key=key, value=text)
+            self._functions[id(body)] = made.name, domain
+            self.domains[domain] = max(1, self.domains.get(domain, 1))
             scope = assign(body)
             made.input.extend(scope.inputs)
             made.output.extend(scope.outputs)
@@ -285,7 +294,7 @@ class Writer:
     def fill(self, node: NodeProto, value: Value, scope: Scope) -> None:
         """Operator, attributes, bodies and metadata of one node, checked against the operator's row."""
         if value.op == CALL and id(value.bodies[0]) in self._functions:
-            node.op_type, node.domain = self._functions[id(value.bodies[0])], FUNCTIONS
+            node.op_type, node.domain = self._functions[id(value.bodies[0])]
             self.provenance(node, value)
             return
         plan = self._plans.get(value.op) or self.plan(value)
@@ -312,7 +321,11 @@ class Writer:
     def provenance(self, node: NodeProto, value: Value) -> None:
         """Where a node comes from, as its metadata."""
         origin = value.origin
-        if origin is NOWHERE or self.ir_version < NODE_METADATA:
+        if origin is NOWHERE:
+            return
+        if origin.notes:
+            self.noted(node, origin)
+        if self.ir_version < NODE_METADATA:
             return
         add = node.metadata_props.add
         fields = (origin.node, origin.target, origin.module, origin.source, ",".join(origin.rules))
@@ -320,6 +333,18 @@ class Writer:
             if text:
                 entry = add()  # set one by one: given by name they take twice as long
                 entry.key, entry.value = key, encodable(text)
+
+    def noted(self, node: NodeProto, origin: Origin) -> None:
+        """What else the file that a node came from said of it: its name, if no other node has it, text, metadata."""
+        for key, text in origin.notes:
+            if key == NAME_NOTE:
+                if text not in self._node_names:
+                    self._node_names.add(text)
+                    node.name = encodable(text)
+            elif key == DOC_NOTE:
+                node.doc_string = encodable(text)
+            elif self.ir_version >= NODE_METADATA:
+                node.metadata_props.add(key=encodable(key), value=encodable(text))
 
     def plan(self, value: Value) -> Plan:
         """How nodes of an operator are written. Raises SerializeError where the opset does not have it."""
