@@ -127,12 +127,6 @@ def to_onnx(
     Returns the program, called as the model is and computed by ONNX Runtime. Raises CaptureError where it cannot be
     captured, MissingConverters and LoweringError where not lowered, RewriteError or SerializeError for opset or target.
     """
-    options: dict[str, Any] = {
-        "dynamic_shapes": dynamic_shapes, "opset": opset, "target": target, "input_names": input_names,
-        "output_names": output_names, "converters": converters, "strict": strict, "optimize": optimize, "rules": rules,
-        "precision": precision, "seed": seed, "copy": copy, "progress": progress, "scalar_inputs": scalar_inputs,
-        "specialization": specialization, "widen": widen, "capture": capture, "data": data,
-        "functions": functions,
-    }  # fmt: skip
+    options = {name: given for name, given in locals().items() if name not in ("model", "args", "kwargs")}
     chosen = upstairs("lowering.records.options").ExportOptions(**options)
     return upstairs("lowering.program.to_onnx").export_model(model, args, kwargs, chosen)

@@ -39,7 +39,8 @@ def call_function(
     functions = (function,) if isinstance(function, FunctionProto) else tuple(function)
     first = functions[0]
     if len(inputs) > len(first.input):
-        raise TypeRuleError(f"the function {first.name} takes {len(first.input)} operands, and was given {len(inputs)}")
+        what = f"the function {first.name} takes {len(first.input)} operands, and was given {len(inputs)}"
+        raise TypeRuleError(what, hint=f"they are: {', '.join(first.input) or 'none'}")
     given = {a.name: a for a in first.attribute_proto}
     unknown = [name for name in attributes or {} if name not in given and name not in first.attribute]
     if unknown:
@@ -48,7 +49,8 @@ def call_function(
     given |= {name: helper.make_attribute(name, each) for name, each in (attributes or {}).items()}
     missing = [name for name in first.attribute if name not in given]
     if missing:
-        raise TypeRuleError(f"the function {first.name} needs the attribute {missing[0]}")
+        what = f"the function {first.name} needs the attribute {missing[0]}"
+        raise TypeRuleError(what, hint="it has no default: give it among the attributes")
     operands = [v if v is None or isinstance(v, Value) else const(v) for v in inputs]
     frame = Frame(opsets_of(first.opset_import), given, 1)
     results = reader_of(functions).inlined(first, operands, frame)

@@ -76,15 +76,14 @@ def test_inline_writes_out_what_the_predicate_asks_for() -> None:
 def as_function(model: ModelProto) -> ModelProto:
     """The model whose graph is a function, called once."""
     graph = model.graph
-    function = onnx.FunctionProto(
-        name="whole", domain="case", input=[i.name for i in graph.input], output=[o.name for o in graph.output],
-        node=graph.node, opset_import=model.opset_import, value_info=graph.value_info,
-    )  # fmt: skip
+    names = [i.name for i in graph.input], [o.name for o in graph.output]
+    function = onnx.FunctionProto(name="whole", domain="case", input=names[0], output=names[1], node=graph.node)
+    function.opset_import.extend(model.opset_import)
+    function.value_info.extend(graph.value_info)
     made = onnx.ModelProto()
     made.CopyFrom(model)
     del made.graph.node[:]
     del made.graph.value_info[:]
-    names = [i.name for i in graph.input], [o.name for o in graph.output]
     made.graph.node.append(helper.make_node("whole", *names, domain="case", name="call"))
     made.functions.append(function)
     made.opset_import.append(helper.make_opsetid("case", 1))
