@@ -99,7 +99,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", drawn("functions", CASES, 40, key=lambda c: c.name), ids=str)
+SOME = drawn("functions", CASES, 40, key=lambda case: case.name)
+
+
+@pytest.mark.parametrize("case", SOME, ids=[case.name for case in SOME])
 def test_node_cases_as_functions_give_what_they_say(case: Case) -> None:
     """The same numbers with the function kept as with it written out; where its types need more, it is written out."""
     flat = irkit.load(case.model)

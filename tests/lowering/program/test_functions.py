@@ -149,9 +149,10 @@ def test_a_module_whose_work_is_interrupted_is_left_as_it_is_and_named(tmp_path:
     assert "parts is no function" in " ".join(program.report.notes)
 
 
-@pytest.mark.parametrize(
-    "case", drawn("functions", TRANSFORMERS, 1, key=lambda case: case.name), ids=lambda case: getattr(case, "name", "")
-)
+SOME = drawn("functions", TRANSFORMERS, 1, key=lambda case: case.name)
+
+
+@pytest.mark.parametrize("case", SOME, ids=[case.name for case in SOME])
 def test_models_of_transformers_agree_with_all_their_modules_as_functions(case: Case) -> None:
     model, args, kwargs = case.build()
     program = irkit.to_onnx(model, args, kwargs, dynamic_shapes=case.dynamic_shapes, functions=True)
@@ -173,19 +174,14 @@ def test_a_program_is_a_function_that_another_model_calls(weights: str) -> None:
     assert set(function.input[1:]) == rest
     state = dict(model.state_dict())
     arrays = [helper.make_tensor(n, TensorProto.FLOAT, t.shape, t.numpy().ravel()) for n, t in state.items()]
-    made = helper.make_model(
-        helper.make_graph(
-            [helper.make_node("Gelus", ["x", *function.input[1:]], ["y"], domain="my.domain")], "outer",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 300])],
-            arrays if weights == "arguments" else [],
-        ),
-        functions=[function], opset_imports=[*function.opset_import, helper.make_opsetid("my.domain", 1)],
-        ir_version=10,
-    )  # fmt: skip
+    node = helper.make_node("Gelus", ["x", *function.input[1:]], ["y"], domain="my.domain")
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", w]) for n, w in (("x", 4), ("y", 300)))
+    graph = helper.make_graph([node], "outer", [x], [y], arrays if weights == "arguments" else [])
+    opsets = [*function.opset_import, helper.make_opsetid("my.domain", 1)]
+    made = helper.make_model(graph, functions=[function], opset_imports=opsets, ir_version=10)
     onnx.checker.check_model(made, full_check=True)
-    x = torch.randn(6, 4)
-    assert irkit.compare(model(x).detach().numpy(), sessions.run(made, [x.numpy()])[0]) is None
+    data = torch.randn(6, 4)
+    assert irkit.compare(model(data).detach().numpy(), sessions.run(made, [data.numpy()])[0]) is None
 
 
 # ---------------------------------------------------------------------------------------------- converters
@@ -224,8 +220,8 @@ def converters_of_every_kind() -> dict[str, Any]:
     own = Opset("my.domain", 1)
 
     @script(own, default_opset=op)
-    def scaled(x, l):
-        return op.Mul(x, l)
+    def scaled(x, limit):
+        return op.Mul(x, limit)
 
     @script(own, default_opset=op)
     def clamp(x, limit: float = 1.0):
@@ -253,10 +249,7 @@ def test_functions_of_onnx_of_onnxscript_and_graphs_are_converters(kind: str, ca
 
 def test_a_function_that_does_not_fit_its_operator_is_named() -> None:
     with pytest.raises(LoweringError, match=r"irkit_functions\.soft_clamp.*operands"):
-        irkit.to_onnx(
-            lambda x: soft_clamp(x, 2.0), (X,),
-            converters={soft_clamp: RELU},
-        )  # fmt: skip
+        irkit.to_onnx(lambda x: soft_clamp(x, 2.0), (X,), converters={soft_clamp: RELU})
 
 
 def test_call_function_applies_defaults_and_refuses_what_it_does_not_take() -> None:
