@@ -1,4 +1,5 @@
-"""README.md and docs/ keep their word: every `python` block runs, and so does every `irkit` line of a `sh` block.
+"""README.md and docs/ keep their word: every `python` block runs, and so does every `irkit` line of a `sh` block, and
+the second cell of every row of a table that begins `| there | here |`.
 
 The blocks of one file share a namespace and a folder of their own, so a page reads as one session. A block that cannot
 run here says why on the line before it:
@@ -53,6 +54,24 @@ def blocks_of(text: str) -> list[Block]:
         code = "".join(line.removeprefix(indent) + "\n" for line in lines[start:number])
         found.append(Block(language, start + 1, code, _reason_before(lines[: start - 1])))
         number += 1
+    return found
+
+
+def calls_of(text: str) -> list[Block]:
+    """The code in the second cell of each row of the tables headed `| there | here |`, in order."""
+    found: list[Block] = []
+    heading = False
+    for number, line in enumerate(text.splitlines(), start=1):
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] if line.startswith("|") else []
+        if cells[:2] == ["there", "here"]:
+            heading = True
+        elif not cells:
+            heading = False
+        elif heading and not re.fullmatch(r"-+", cells[0]):
+            code = re.fullmatch(r"`([^`]+)`", cells[1])
+            if code is None:
+                raise ValueError(f"line {number}: the second cell is no code between backticks: {cells[1]}")
+            found.append(Block("python", number, code[1].replace(r"\|", "|") + "\n", None))
     return found
 
 
@@ -118,7 +137,7 @@ def run_page(text: str, page: str, folder: Path, monkeypatch: pytest.MonkeyPatch
     module.__file__ = page
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.chdir(folder)
-    for block in blocks_of(text):
+    for block in sorted([*blocks_of(text), *calls_of(text)], key=lambda block: block.line):
         if block.not_run is None and block.language == "python":
             run_python(block, page, module)
         elif block.not_run is None and block.language == "sh":
@@ -185,6 +204,17 @@ def test_run_page_leaves_out_a_marked_block_only(tmp_path: Path, monkeypatch: py
 def test_run_page_finds_classes_by_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "```python\nimport pickle\nclass A: pass\nb = pickle.loads(pickle.dumps(A()))\n```\n"
     assert type(run_page(text, "page.md", tmp_path, monkeypatch).__dict__["b"]).__name__ == "A"
+
+
+TABLE = "```python\nx = 1\n```\n\n| there | here |\n| --- | --- |\n| `a` | `y = x \\| 2` |\n| `b` | `{code}` |\n"
+
+
+def test_run_page_runs_the_calls_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_page(TABLE.format(code="z = y"), "page.md", tmp_path, monkeypatch).__dict__["z"] == 3
+    with pytest.raises(NameError):
+        run_page(TABLE.format(code="nothing"), "page.md", tmp_path, monkeypatch)
+    with pytest.raises(ValueError, match="line 8: the second cell is no code"):
+        calls_of(TABLE.format(code="").replace("``", "words"))
 
 
 @pytest.mark.parametrize("mark", ["<!-- not run -->", "<!-- not run: -->"])
