@@ -5,6 +5,7 @@ from passes.legal.legalize import legalize
 from passes.pipelines.standard import optimize, rules_named
 from passes.precision import Precision, mixed_precision, overflowing, to_precision
 from passes.preparing.prepare import prepare
+from passes.quantization import Quantization, Quantized, quantize
 from passes.targets import Target, target_of
 from passes.whole_graph.hoist import hoist
 from passes.whole_graph.outline import inline, outline
@@ -26,6 +27,10 @@ __all__ = [
     "to_precision",
     "mixed_precision",
     "overflowing",
+    # integers
+    "Quantization",
+    "Quantized",
+    "quantize",
     # passes by themselves
     "hoist",
     "inline",

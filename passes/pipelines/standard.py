@@ -45,6 +45,7 @@ from passes.rules.onnxruntime import CONTRIB
 from passes.rules.weights.affine import AFFINE
 from passes.rules.weights.convolution import CONVOLUTION
 from passes.rules.weights.products import PRODUCTS
+from passes.rules.weights.quantized import QUANTIZED
 from passes.rules.weights.weights import WEIGHTS
 from passes.whole_graph.cancel_transposes import cancel_transposes
 from passes.whole_graph.decide import decide
@@ -67,6 +68,7 @@ SHARED = (
     + CASTS
     + AROUND
     + MOVEMENT
+    + QUANTIZED
     + REDUCED
     + SCATTERS
     + SEQUENCES

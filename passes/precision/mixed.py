@@ -180,6 +180,18 @@ def named_dtype(name: str) -> DType:
     return known[name.lower()]
 
 
+def pattern_of(keep: Sequence[str], value: Value, name: str = "") -> str:
+    """The first pattern that matches an operator, its module or one around it, its FX node or the `name` that the graph
+    has for it; empty where none does."""
+    if not keep:
+        return ""
+    origin = value.origin
+    module = origin.module.split(".") if origin.module else []
+    paths = (".".join(module[: i + 1]) for i in range(len(module)))
+    names = (value.op, origin.node, origin.target, name, *paths)
+    return next((p for p in keep if any(n and fnmatchcase(n, p) for n in names)), "")
+
+
 class Conversion:
     """What one conversion knows and finds out. Bodies are converted as graphs whose inputs and outputs stay."""
 
@@ -239,13 +251,7 @@ class Conversion:
 
     def asked(self, value: Value) -> str:
         """The pattern of the keep-list that names a value; empty where none does."""
-        if not self.keep:
-            return ""
-        origin = value.origin
-        module = origin.module.split(".") if origin.module else []
-        paths = (".".join(module[: i + 1]) for i in range(len(module)))
-        names = (value.op, origin.node, origin.target, self.names.get(value, ""), *paths)
-        found = next((p for p in self.keep if any(n and fnmatchcase(n, p) for n in names)), "")
+        found = pattern_of(self.keep, value, self.names.get(value, ""))
         self.named.add(found)
         return found
 

@@ -1,0 +1,271 @@
+"""`quantize`: a graph's weights, and its activations where asked, as integers; with a report by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+import numpy as np
+
+from irkit.build import const, op
+from irkit.core import walk
+from irkit.core.ir import Graph, Value
+from irkit.errors import EvaluateError
+from irkit.evaluation.interpreter import Feeds, evaluate
+from passes.precision import Kept
+from passes.quantization.forms import dynamic, scaled_weight, static, weight_only
+from passes.quantization.integers import Scaled, scale_of
+from passes.quantization.layers import Layer, is_float, layer_of, layers_of
+from passes.quantization.observed import Seen, moments_of, ranges_of
+from passes.quantization.request import Quantization
+from passes.quantization.smooth import smoothed
+from passes.targets import Target, target_of
+
+FOLLOWING = frozenset((
+    "Add", "Mul", "Relu", "Clip", "LeakyRelu", "Sigmoid", "HardSwish", "MaxPool", "AveragePool", "GlobalAveragePool",
+    "Concat", "Resize", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Pad",
+))  # fmt: skip
+"""Operators that are computed on integers beside products and convolutions."""
+
+BOUNDED = frozenset(("Clip", "Resize", "Pad"))
+"""Operators of one tensor whose other operands may be constants in float32."""
+
+SAME = frozenset(("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice"))
+"""Operators whose result has its operand's scale, for it holds no other numbers."""
+
+SLOW = "convolutions by a range of their own at each call are slower than in floating point"
+
+BYTE = (0, 255)
+"""The ends of activations' integers."""
+
+
+@attrs.frozen
+class LayerReport:
+    """What became of a layer: its name, its operator, the bytes of its weight before and after, and how far what the
+    integers stand for is from the weight, as a part of the weight's norm."""
+
+    name: str
+    op: str
+    bytes: int
+    bytes_now: int
+    error: float
+    value: Value = attrs.field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.name}: {self.bytes:,} -> {self.bytes_now:,} bytes, error {self.error:.2%}"
+
+
+@attrs.frozen(eq=False)
+class Quantized:
+    """A quantized graph: the graph, what was asked, its layers, what stays as it is and why."""
+
+    graph: Graph
+    request: Quantization
+    layers: tuple[LayerReport, ...]
+    kept: tuple[Kept, ...]
+    notes: tuple[str, ...]
+    original: Graph = attrs.field(repr=False)
+    standing: Mapping[Value, Value] = attrs.field(repr=False)
+
+    def __str__(self) -> str:
+        before, now = sum(each.bytes for each in self.layers), sum(each.bytes_now for each in self.layers)
+        how = self.request.activations or "none"
+        lines = [
+            f"{len(self.layers)} weights as {self.request.weights}, activations {how}: {before:,} -> {now:,} bytes",
+            *(f"  {each}" for each in self.layers),
+            *(f"  as it was: {each}" for each in self.kept),
+            *(f"  {note}" for note in self.notes),
+        ]
+        return "\n".join(lines)
+
+    def accuracy(self, feeds: Feeds) -> tuple[tuple[str, float], ...]:
+        """(layer, relative error of what it gives) for sample inputs, in order: the norm of the difference between the
+        quantized graph's value and the original's, as a part of the original's norm. What was lost before a layer
+        counts in it. Raises EvaluateError for feeds that do not fit."""
+        pairs = [(each.name, each.value, self.standing[each.value]) for each in self.layers]
+        exact = contents(self.original, feeds, [old for _, old, _ in pairs])
+        found = contents(self.graph, feeds, [new for _, _, new in pairs])
+        return tuple((name, distance(exact[old], found[new])) for name, old, new in pairs)
+
+
+def contents(graph: Graph, feeds: Feeds, values: Sequence[Value]) -> Mapping[Value, np.ndarray]:
+    """The arrays of some values of a graph."""
+    wanted = frozenset(values)
+    found: dict[Value, np.ndarray] = {}
+
+    def look(value: Value, result: object) -> None:
+        if value in wanted and isinstance(result, np.ndarray):
+            found[value] = result
+
+    evaluate(graph, feeds, every=look)
+    lost = [v for v in values if v not in found]
+    if lost:
+        raise EvaluateError(f"{lost[0]!r} is not computed by the graph", hint="give inputs that reach it")
+    return found
+
+
+def distance(exact: np.ndarray, found: np.ndarray) -> float:
+    """The norm of the difference as a part of the norm of what is exact; the norm itself where that is 0."""
+    size = float(np.linalg.norm(exact.astype(np.float64)))
+    return float(np.linalg.norm(found.astype(np.float64) - exact)) / (size or 1.0)
+
+
+def quantize(
+    graph: Graph,
+    wanted: Quantization | str = "int8",
+    *,
+    target: str | Target = "onnxruntime-cpu",
+    feeds: Feeds | Sequence[Feeds] | None = None,
+) -> Quantized:
+    """The graph with weights, and activations where asked, as integers.
+
+    MatMul, Gemm and Conv with constant float32 weights are quantized; a body of If, Loop or Scan stays as it is.
+
+    Args:
+        wanted: "int4" (weights by blocks of 32, with zero points), "int8" (weights by output channel), "dynamic" (int8,
+            and the operands of products by their own range at each call), or a `Quantization`.
+        target: decides the form: with "+com.microsoft", weights by blocks go into ONNX Runtime's MatMulNBits.
+        feeds: sample inputs, where the request has none.
+
+    Raises RewriteError for another name, and EvaluateError for feeds that do not fit.
+    """
+    request = Quantization.of(wanted)
+    if feeds is not None:
+        request = attrs.evolve(request, feeds=feeds)
+    layers, left = layers_of(graph, request)
+    chosen = tuple(each for each in layers if each.is_product or request.activations != "dynamic")
+    left = {**left, **{each.value: SLOW for each in layers if each not in chosen}}
+    start, moved = graph, dict[Value, Value]()
+    if request.smooth > 0:
+        start, moved = smoothed(graph, chosen, request.samples, request.smooth)
+    now = {each.value: again(moved.get(each.value, each.value), each) for each in chosen}
+    scaled = scaled_weights(start, tuple(now.values()), request)
+    swaps = swaps_of(start, scaled, request, target_of(target).domains)
+    built = walk.rebuild_through(start.results, swaps)
+    idle = [p for p in request.keep if not any(f"{p!r} is on" in why for why in left.values())]
+    return Quantized(
+        start.with_results(built[r] for r in start.results),
+        request,
+        tuple(report(old, each, scaled[each], request) for old, each in now.items()),
+        tuple(Kept(value, why) for value, why in left.items()),
+        tuple(f"{p!r} of the keep-list names nothing that is quantized" for p in idle),
+        graph,
+        {old: built[each.value] for old, each in now.items()},
+    )
+
+
+def again(value: Value, layer: Layer) -> Layer:
+    """The layer of a value that stands for another layer's."""
+    return layer if value is layer.value else layer_of(value) or layer
+
+
+def scaled_weights(graph: Graph, layers: Sequence[Layer], request: Quantization) -> Mapping[Layer, Scaled]:
+    """The integers of each layer's weight."""
+    moments: Mapping[Value, np.ndarray] = {}
+    if request.rounding == "gptq":
+        inputs = tuple({layer.x for layer in layers if layer.is_product})
+        moments = moments_of(graph, request.samples, inputs)
+    return {
+        layer: scaled_weight(layer, request, moments.get(layer.x) if layer.is_product else None) for layer in layers
+    }
+
+
+def report(old: Value, layer: Layer, scaled: Scaled, request: Quantization) -> LayerReport:
+    """What became of a layer."""
+    rows = layer.rows()
+    stands = scaled.numbers.reshape(len(rows), -1)[:, : rows.shape[1]]
+    zeros = 0 if request.is_symmetric else scaled.zeros.size
+    now = (rows.size + zeros) * request.bits // 8 + scaled.scales.nbytes
+    return LayerReport(layer.name, old.op, rows.size * 4, now, distance(rows, stands), old)
+
+
+# ---------------------------------------------------------------------------------------------- what is replaced
+
+
+def swaps_of(
+    graph: Graph, scaled: Mapping[Layer, Scaled], request: Quantization, domains: tuple[str, ...]
+) -> Mapping[Value, Value]:
+    """What stands for each layer, and for each activation that is quantized by a range."""
+    if request.activations is None:
+        return {each.value: placed(weight_only(each, s, request, domains), each.value) for each, s in scaled.items()}
+    if request.activations == "dynamic":
+        return {each.value: placed(dynamic(each, s, request), each.value) for each, s in scaled.items()}
+    steps = activation_steps(graph, tuple(scaled), request)
+    scales = {value: float(scale) for value, (scale, _) in steps.items()}
+    made = {each.value: placed(static(each, s, request, scales), each.value) for each, s in scaled.items()}
+    return {**made, **{v: through_integers(made.get(v, v), *steps[v]) for v in steps}}
+
+
+def placed(new: Value, old: Value) -> Value:
+    """The new value with the old one's origin."""
+    return new.with_origin(old.origin.after("quantize"))
+
+
+def through_integers(value: Value, scale: np.ndarray, zero: np.ndarray) -> Value:
+    """A value, rounded to what integers stand for."""
+    step, point = const(np.float32(scale)), const(np.uint8(zero))
+    return op.DequantizeLinear(op.QuantizeLinear(value, step, point), step, point).with_origin(value.origin)
+
+
+def activation_steps(
+    graph: Graph, layers: Sequence[Layer], request: Quantization
+) -> Mapping[Value, tuple[np.ndarray, np.ndarray]]:
+    """(scale, zero point) of each activation that is quantized by what the samples show of it."""
+    wanted, alike = quantized_activations(graph, layers)
+    seen = ranges_of(graph, request.samples, wanted)
+    steps: dict[Value, tuple[np.ndarray, np.ndarray]] = {}
+    for value in wanted:  # in order: what has the scale of its operand comes after it
+        found: Seen | None = seen.get(value)
+        if alike.get(value) in steps:
+            steps[value] = steps[alike[value]]
+        elif found is not None:
+            low, high = found.range(request.ranges, BYTE)
+            scale, zero = scale_of(np.asarray(low), np.asarray(high), BYTE, symmetric=False)
+            steps[value] = scale, zero
+    return steps
+
+
+def quantized_activations(graph: Graph, layers: Sequence[Layer]) -> tuple[tuple[Value, ...], Mapping[Value, Value]]:
+    """(the activations that become integers, those that have the scale of another one).
+
+    They are what layers take and give, and what operators give that can be computed on integers alone. Of a layer and
+    an activation function or a bias right behind it, the last one's result is taken.
+    """
+    at = {layer.value for layer in layers}
+    needed = {layer.x for layer in layers}
+    uses = walk.users(graph.order)
+    taken: dict[Value, None] = {}
+    open_: set[Value] = set()  # layers whose result is taken behind the operator that uses it
+    alike: dict[Value, Value] = {}
+    for value in graph.order:
+        given = [v for v in value.inputs if is_float(v) and v is not None and v.blob is None]
+        whole = value.op in BOUNDED or len(given) == len([v for v in value.inputs if is_float(v)])
+        on_integers = value.op in FOLLOWING and whole and given and all(v in taken or v in open_ for v in given)
+        behind = any(v in open_ for v in given)
+        if (
+            not is_float(value)
+            or value.blob is not None
+            or not (value in at or value in needed or on_integers or behind)
+        ):
+            continue
+        after = uses.get(value, ())
+        if (
+            value not in needed
+            and len(after) == 1
+            and (value in at or on_integers)
+            and ends(after[0], value, value in at)
+        ):
+            open_.add(value)
+        elif value in needed or value not in graph.results:
+            taken[value] = None
+            if value.op in SAME and given and given[0] in taken:
+                alike[value] = given[0]
+    return tuple(taken), alike
+
+
+def ends(user: Value, value: Value, is_layer: bool) -> bool:
+    """True for an operator that is computed with the one before it: what cuts off, and the bias of a layer."""
+    if user.op in ("Relu", "Clip"):
+        return True
+    others = [v for v in user.inputs if v is not None and v is not value]
+    return is_layer and user.op == "Add" and bool(others) and all(v.blob is not None for v in others)

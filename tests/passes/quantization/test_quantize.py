@@ -1,0 +1,185 @@
+"""Quantized graphs: every form by the evaluator and by ONNX Runtime, how far off they are, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import irkit
+import passes
+from irkit import op
+from irkit.errors import RewriteError
+from passes import Quantization, quantize
+
+CONTRIB = "onnxruntime-cpu+com.microsoft"
+
+
+def random(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def mlp(k: int = 80, bias: bool = True) -> irkit.Graph:
+    """A product, a norm, and a Gemm with its weight turned: 80 is no multiple of 32."""
+    x = irkit.param(irkit.tensor("f32", "n", k))
+    hidden = op.MatMul(x, irkit.const(random(k, 64) / 8, name="up"))
+    hidden = op.Relu(op.Add(hidden, irkit.const(random(64, seed=1))) if bias else hidden)
+    hidden = op.LayerNormalization(
+        hidden, irkit.const(random(64, seed=2) + 2), irkit.const(random(64, seed=3)), axis=-1
+    )
+    y = op.Gemm(hidden, irkit.const(random(48, 64, seed=4), name="down"), irkit.const(random(48, seed=5)), transB=1)
+    return irkit.Graph((x,), (y,))
+
+
+def cnn() -> irkit.Graph:
+    x = irkit.param(irkit.tensor("f32", "n", 3, 16, 16))
+    a = op.Relu(
+        op.Conv(x, irkit.const(random(16, 3, 3, 3) / 5, name="first"), irkit.const(random(16)), pads=[1, 1, 1, 1])
+    )
+    b = op.Conv(
+        op.MaxPool(a, kernel_shape=[2, 2], strides=[2, 2]),
+        irkit.const(random(16, 16, 3, 3, seed=1) / 12),
+        pads=[1, 1, 1, 1],
+    )
+    c = op.Add(
+        b, op.Conv(op.MaxPool(a, kernel_shape=[2, 2], strides=[2, 2]), irkit.const(random(16, 16, 1, 1, seed=2) / 4))
+    )
+    y = op.Gemm(op.Reshape(op.GlobalAveragePool(op.Relu(c)), [-1, 16]), irkit.const(random(16, 10, seed=3)))
+    return irkit.Graph((x,), (y,))
+
+
+def ran(graph: irkit.Graph, x: np.ndarray, target: str, tmp_path, nodes: bool = False):
+    """What ONNX Runtime gives for the graph, and the operators that it ran."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    irkit.save(passes.prepare(graph, target), tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", options, providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {session.get_inputs()[0].name: x})
+    if not nodes:
+        return found
+    import onnx
+
+    return found, [node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node]
+
+
+FEEDS = [[random(32, 80, seed=seed)] for seed in (7, 8)]
+FORMS = {
+    "int4": ("int4", 0.15), "int8": ("int8", 0.02), "dynamic": ("dynamic", 0.03),
+    "symmetric": (Quantization(weights="int4", block=16), 0.15),
+    "bytes": (Quantization(weights="uint8", block=64), 0.02),
+    "tensor": (Quantization(per_channel=False), 0.03), "unsigned": (Quantization(weights="uint8"), 0.02),
+    "mse": (Quantization(weights="uint4", block=32, ranges="mse"), 0.15),
+    "gptq": (Quantization(weights="uint4", block=32, rounding="gptq", feeds=FEEDS), 0.2),
+    "static": (Quantization(activations="static", feeds=FEEDS), 0.04),
+    "percentile": (Quantization(activations="static", ranges="percentile", feeds=FEEDS), 0.06),
+    "unsigned dynamic": (Quantization(weights="uint8", activations="dynamic"), 0.03),
+    "smooth": (Quantization(activations="static", smooth=0.5, feeds=FEEDS), 0.08),
+    "fast": (Quantization(weights="uint4", block=32, accuracy="int8"), 0.15),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["onnxruntime-cpu", CONTRIB])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_near_and_the_same_in_both_machines(form, target, tmp_path):
+    wanted, bound = FORMS[form]
+    graph, x = mlp(), random(9, 80, seed=11)
+    (exact,) = irkit.evaluate(graph, [x])
+    made = quantize(graph, wanted, target=target)
+    (found,) = irkit.evaluate(made.graph, [x])
+    size = np.linalg.norm(exact)
+    assert 0 < np.linalg.norm(found - exact) / size < bound
+    # By blocks of int8 activations ("fast") ONNX Runtime rounds more than irkit's definition of the operator says.
+    near = bound if form == "fast" else 1e-2 if "dynamic" in form or "static" in form else 1e-5
+    assert np.linalg.norm(ran(made.graph, x, target, tmp_path) - found) / size < near
+    assert ran(made.graph, x[:0], target, tmp_path).shape == (0, 48)
+    assert len(made.layers) == 2
+    assert all(each.bytes_now < each.bytes / 3 for each in made.layers)
+    layers = made.accuracy([x])
+    assert [name for name, _ in layers] == ["up", "down"]
+    assert layers[-1][1] == pytest.approx(np.linalg.norm(found - exact) / size, rel=1e-3)
+
+
+def test_static_convolutions_run_on_integers(tmp_path):
+    graph, x = cnn(), random(2, 3, 16, 16, seed=9)
+    made = quantize(graph, Quantization(activations="static", smallest=100, feeds=[random(8, 3, 16, 16, seed=10)]))
+    (exact,) = irkit.evaluate(graph, [x])
+    found, nodes = ran(made.graph, x, "onnxruntime-cpu", tmp_path, nodes=True)
+    assert np.linalg.norm(found - exact) / np.linalg.norm(exact) < 0.05
+    assert nodes.count("QLinearConv") == 3
+    assert not {"Conv", "MaxPool", "Add", "Gemm", "Relu"} & set(nodes)
+
+
+def test_optimizing_keeps_integers():
+    for wanted in ("int4", "int8", Quantization(activations="static", smallest=100, feeds=FEEDS)):
+        graph = quantize(mlp(), wanted).graph
+        kept = [v for v in passes.optimize(graph).order if v.op == "DequantizeLinear"]
+        assert len(kept) == len([v for v in graph.order if v.op == "DequantizeLinear"])
+
+
+def test_smoothing_helps_against_outliers():
+    rng = np.random.default_rng(0)
+    factors = np.where(np.arange(80) % 20 == 0, 50.0, 1.0).astype(np.float32)
+    feeds = [[(rng.normal(size=(64, 80)) * factors).astype(np.float32)]]
+    graph = mlp(bias=False)
+    errors = [
+        quantize(graph, Quantization(activations="static", smooth=smooth, feeds=feeds)).accuracy(feeds[0])[0][1]
+        for smooth in (0.0, 0.5)
+    ]
+    assert errors[1] < 0.5 * errors[0]
+
+
+def test_what_stays_is_told():
+    made = quantize(mlp(), Quantization(keep=["up", "nothing"], smallest=10))
+    assert [each.name for each in made.layers] == ["down"]
+    assert "'up' is on the keep-list" in str(made)
+    assert "'nothing' of the keep-list names nothing that is quantized" in str(made)
+    small = quantize(mlp(), Quantization(smallest=10**6))
+    assert not small.layers
+    assert small.graph == mlp()
+    bad = irkit.param(irkit.tensor("f32", 2, 64))
+    weight = random(64, 64)
+    weight[3, 3] = np.nan
+    assert "NaN" in str(quantize(irkit.Graph((bad,), (op.MatMul(bad, irkit.const(weight)),))))
+
+
+def test_a_graph_without_layers_is_itself():
+    x = irkit.param(irkit.tensor("f32", "n"))
+    graph = irkit.Graph((x,), (op.Relu(x),))
+    assert quantize(graph, "int4").graph == graph
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"weights": "int2"}, "weights of a quantization is 'int2'"),
+        ({"activations": "static"}, "static activations cannot be had without sample inputs"),
+        ({"rounding": "gptq"}, "without sample inputs"),
+        ({"smooth": 0.5}, "without sample inputs"),
+        ({"smooth": 2}, "smooth of a quantization is 2"),
+        ({"block": 24}, "blocks of 24 numbers"),
+        ({"weights": "int4", "activations": "dynamic"}, "weights of 4 bits"),
+        ({"block": 32, "activations": "dynamic"}, "scales by blocks"),
+        ({"keep": "Conv"}, "keep is 'Conv'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_had_is_refused(asked, said):
+    with pytest.raises(RewriteError, match=said):
+        Quantization(**asked)
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(RewriteError, match="there is no quantization 'int3'"):
+        quantize(mlp(), "int3")
+
+
+def test_files_are_smaller(tmp_path):
+    graph = mlp()
+    irkit.save(graph, tmp_path / "full.onnx")
+    sizes = {}
+    for name in ("int4", "int8", "dynamic"):
+        irkit.save(quantize(graph, name).graph, tmp_path / f"{name}.onnx")
+        sizes[name] = (tmp_path / f"{name}.onnx").stat().st_size / (tmp_path / "full.onnx").stat().st_size
+    assert sizes["int4"] < 0.25
+    assert sizes["int8"] < 0.35
+    assert sizes["dynamic"] < 0.4
