@@ -18,6 +18,7 @@ from passes.pipelines.rule_sets import text_of
 from passes.pipelines.standard import optimize, several
 from passes.precision import Precision
 from passes.preparing.finish import Finished, finish
+from passes.quantization import Quantization
 from passes.targets import Target, target_of
 from passes.whole_graph.share_contents import share_contents
 
@@ -58,6 +59,7 @@ def optimized_for(
     fold: int | None = None,
     share_weights: bool = True,
     precision: Precision | None = None,
+    quantization: Quantization | None = None,
     observe: Observer = nobody,
 ) -> Finished:
     """The graph of a file, optimized and finished for a target: what `optimize_file` and `irkit optimize` write.
@@ -67,5 +69,8 @@ def optimized_for(
     chosen, rules = target_of(target, opset), several(rules)
     shared = share_contents(names=not share_weights).run(written_out(graph, chosen), observe)
     better = optimize(shared, level, rules=rules, fold=fold, observe=observe)
-    done = finish(better, chosen, free=opset is None, rules=text_of(rules), exact=level < 2, precision=precision)
+    done = finish(
+        better, chosen, free=opset is None, rules=text_of(rules), exact=level < 2,
+        precision=precision, quantization=quantization,
+    )  # fmt: skip
     return attrs.evolve(done, graph=state_limits(done.graph, done.target))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from zipfile import BadZipFile
 
+import attrs
 import numpy as np
 import typer
 from rich.console import Console
@@ -43,12 +44,19 @@ Chosen = Annotated[
 Half = Annotated[str | None, typer.Option(help="compute in float16 or bfloat16 as far as that is safe")]
 Keep = Annotated[
     list[str] | None,
-    typer.Option(help="with --precision: an operator, module or result that stays in float32; may be repeated"),
+    typer.Option(
+        help="with --precision or --quantize: an operator, module or result that stays in float32; may be repeated"
+    ),
+]
+Integers = Annotated[
+    str | None, typer.Option(help="keep weights as integers: int4, int8, dynamic, or static, which takes a --sample")
 ]
 KeepIO = Annotated[bool, typer.Option(help="with --precision: inputs and outputs stay in float32")]
 Samples = Annotated[
     Path | None,
-    typer.Option(exists=True, dir_okay=False, help="with --precision: inputs by name, .npz, to see what overflows"),
+    typer.Option(
+        exists=True, dir_okay=False, help="inputs by name, .npz: to see what overflows, and ranges for integers"
+    ),
 ]
 Target = Annotated[
     str,
@@ -127,6 +135,7 @@ def export(
     ] = False,
     rules: Chosen = "",
     precision: Half = None,
+    quantize: Integers = None,
     keep: Keep = None,
     keep_io: KeepIO = True,
     sample: Samples = None,
@@ -146,7 +155,8 @@ def export(
             dynamic_shapes=named(dim or ()),
             specialization=specialization,
             rules=rules,
-            precision=half(precision, keep, keep_io, sample),
+            precision=half(precision, keep, keep_io, sample, quantize),
+            quantize=integers(quantize, keep, sample),
         )
     report = program.check() if check else None
     if report is None or report:  # before anything is printed: a closed pipe shall not keep the file from being written
@@ -176,6 +186,7 @@ def optimize(
     ] = None,
     share_weights: Annotated[bool, typer.Option(help="hold weights of equal content once, under one name")] = True,
     precision: Half = None,
+    quantize: Integers = None,
     keep: Keep = None,
     keep_io: KeepIO = True,
     sample: Samples = None,
@@ -191,10 +202,11 @@ def optimize(
         rules=rules,
         fold=fold,
         share_weights=share_weights,
-        precision=half(precision, keep, keep_io, sample),
+        precision=half(precision, keep, keep_io, sample, quantize),
+        quantization=integers(quantize, keep, sample),
         observe=done.append,
     )
-    lines = changes_of(done) + ([str(ready.mixed)] if ready.mixed else [])
+    lines = changes_of(done) + [str(each) for each in (ready.quantized, ready.mixed) if each]
     before = nodes_of(model, graph)
     write(ready.graph, output, ready.target.opset)
     console = Console(highlight=False, markup=False, soft_wrap=True)
@@ -202,14 +214,27 @@ def optimize(
         console.print(line)
 
 
-def half(name: str | None, keep: Sequence[str] | None, keep_io: bool, sample: Path | None) -> Any:
+def half(
+    name: str | None, keep: Sequence[str] | None, keep_io: bool, sample: Path | None, quantize: str | None = None
+) -> Any:
     """The precision that the options ask for; None for that of the model."""
     if name is None:
-        if keep or sample or not keep_io:
+        if not keep_io or (quantize is None and (keep or sample)):
             raise IrkitError("--keep, --no-keep-io and --sample go with --precision", hint="add --precision float16")
         return None
     asked = upstairs("passes.precision").Precision
     return asked.of(asked(name, keep or (), keep_io, None if sample is None else arrays_in(sample)))
+
+
+def integers(name: str | None, keep: Sequence[str] | None, sample: Path | None) -> Any:
+    """The quantization that the options ask for; None for none."""
+    if name is None:
+        return None
+    asked = upstairs("passes.quantization").Quantization
+    feeds = None if sample is None else arrays_in(sample)
+    if name == "static":
+        return asked(activations="static", keep=keep or (), feeds=feeds)
+    return attrs.evolve(asked.of(name), keep=keep or (), feeds=feeds)
 
 
 def arrays_in(path: Path) -> dict[str, Any]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from irkit.rewriting.rules import Rule, Rules
     from lowering.program.program import Program
     from passes.precision import Precision
+    from passes.quantization import Quantization
     from passes.targets import Target
 
 
@@ -86,6 +87,7 @@ def to_onnx(
     optimize: bool = True,
     rules: Rules | Rule | str | tuple[Rule | str, ...] = (),
     precision: Precision | DType | torch.dtype | str | None = None,
+    quantize: Quantization | str | None = None,
     seed: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     scalar_inputs: Sequence[str] = (),
@@ -113,6 +115,7 @@ def to_onnx(
         optimize: False leaves the graph as it was lowered, but for what the target needs.
         rules: rules of your own, which go first, or a text that chooses among irkit's: "default-attention".
         precision: "float16", "bfloat16" or a `passes.precision.Precision`: compute in it as far as that is safe.
+        quantize: "int4", "int8", "dynamic" or a `passes.Quantization`: keep weights as integers, and compute on them.
         seed: makes random draws repeatable (see `passes.seeded`); without it each session draws other numbers.
         progress: called with (stage, done, in all) as long stages go on.
         scalar_inputs: names of Python ints and floats among the arguments that shall be inputs, not constants.

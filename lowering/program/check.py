@@ -211,13 +211,21 @@ HALF: Mapping[DType, float] = {DType.FLOAT16: 2e-2, DType.BFLOAT16: 6e-2}
 """How far a model that computes in 16 bits may be off, relative to the largest number of a result."""
 
 
+INTEGERS: Mapping[int, float] = {8: 0.1, 4: 0.5}
+"""The same for a model with weights of so many bits. `program.quantized.accuracy` says how far each layer is off."""
+
+
 def half_way(program: Program, expected: torch.Tensor) -> dict[str, float]:
-    """The tolerances for a result of a program in half precision; none of its own for others."""
-    if program.precision is None or not expected.is_floating_point():
+    """The tolerances for a result of a program in half precision or with integers; none of its own for others."""
+    off = max(
+        0.0 if program.precision is None else HALF[program.precision],
+        0.0 if program.quantized is None else INTEGERS[program.quantized.request.bits],
+    )
+    if not off or not expected.is_floating_point():
         return {}
     finite = expected.double()[torch.isfinite(expected)].abs()
     scale = float(finite.max()) if finite.numel() else 1.0
-    return {"rtol": HALF[program.precision], "atol": HALF[program.precision] * max(scale, 1e-3)}
+    return {"rtol": off, "atol": off * max(scale, 1e-3)}
 
 
 def largest_error(expected: torch.Tensor, actual: torch.Tensor) -> tuple[float, float]:

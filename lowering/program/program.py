@@ -42,6 +42,7 @@ from lowering.records.programs import callable_of
 from lowering.records.pytrees import Implied
 from lowering.records.types import array_of, as_pairs, from_pairs, tensor_of
 from lowering.tensors.complex_pairs import WHOLES, complex_names
+from passes.quantization import Quantized
 
 
 class Described:
@@ -57,8 +58,9 @@ class Program:
 
     `graph` is the graph as lowered, `made` the same optimized, legalized and materialized for its target, together with
     the conditions that only the data decides; `lowered` the record of capture and lowering; `report` what an export
-    says about itself; `precision` is float16 or bfloat16 for a program that computes in it; `model` what it was
-    exported from. A call takes and gives the element types of the torch model in any case.
+    says about itself; `precision` is float16 or bfloat16 for a program that computes in it, `quantized` tells of one
+    with weights of integers; `model` is what it was exported from. A call takes and gives the element types of the
+    torch model in any case.
     """
 
     graph: Graph
@@ -68,6 +70,7 @@ class Program:
     report: Report
     model: Any = None
     precision: DType | None = None
+    quantized: Quantized | None = None
 
     @property
     def ready(self) -> Graph:

@@ -40,6 +40,7 @@ class Report:
     fixed: tuple[tuple[str, str], ...] = ()
     assumed: tuple[tuple[str, str], ...] = ()
     precision: str = ""
+    quantization: str = ""
 
     def asdict(self) -> dict[str, Any]:
         """The report as plain data, ready for JSON."""
@@ -73,6 +74,7 @@ class Report:
             ("fixed", tuple(f"{t}  ({s})" if s else t for t, s in self.fixed)),
             ("decomposed", tuple(f"{n} x {op}" for op, n in self.decomposed.items())),
             *((("precision", tuple(self.precision.splitlines())),) if self.precision else ()),
+            *((("integers", tuple(self.quantization.splitlines())),) if self.quantization else ()),
             ("upcasts", tuple(f"{n} x {what}" for what, n in self.upcasts.items())),
             ("weights", (f"{count} tensors, {size / 2**20:.1f} MiB",)),
             ("nodes", tuple(f"{n:6d} {stage}" for stage, n in self.nodes.items())),

@@ -34,6 +34,7 @@ from passes.pipelines.rule_sets import text_of
 from passes.pipelines.standard import several
 from passes.precision import Precision
 from passes.preparing.finish import finish
+from passes.quantization import Quantization
 from passes.targets import Target, target_of
 from passes.whole_graph.seeded import seeded
 
@@ -50,6 +51,7 @@ class Goal:
     optimize: bool = True
     rules: tuple[Rule | str, ...] = ()
     precision: Precision | None = None
+    quantization: Quantization | None = None
     seed: int | None = None
 
     @classmethod
@@ -63,6 +65,7 @@ class Goal:
             optimize=options.optimize,
             rules=several(options.rules),
             precision=None if half is None else Precision.of(half),
+            quantization=None if options.quantize is None else Quantization.of(options.quantize),
             seed=options.seed,
         )
 
@@ -110,17 +113,21 @@ def finished(low: Lowered, better: Watched, goal: Goal, clock: Clock, model: Any
     target."""
     better = better.then(partial(free_choices, target=goal.target, rules=goal.rules))
     done = finish(
-        better.whole, goal.target, free=goal.free, rules=text_of(goal.rules), precision=goal.precision, stage=clock
-    )
+        better.whole, goal.target, free=goal.free, rules=text_of(goal.rules),
+        precision=goal.precision, quantization=goal.quantization, stage=clock,
+    )  # fmt: skip
     mixed, target, written = done.mixed, done.target, better.with_whole(done.graph)
-    better = better if mixed is None else better.with_whole(mixed.graph)
+    last = mixed or done.quantized
+    better = better if last is None else better.with_whole(last.graph)
     ready = written.with_facts(state_limits(state_finiteness(written.graph, target), target).signature.facts)
     counts = {"FX": low.fx_nodes, "lowered": len(low.graph), "optimized": len(better.graph), "ONNX": len(ready.graph)}
     report = report_of(low, ready.graph, target, counts, clock.seconds)
-    if mixed is None:
-        return Program(low.graph, ready, low, target.opset, report, model)
-    report = attrs.evolve(report, precision=str(mixed))
-    return Program(low.graph, ready, low, target.opset, report, model, mixed.dtype)
+    if mixed is not None:
+        report = attrs.evolve(report, precision=str(mixed))
+    if done.quantized is not None:
+        report = attrs.evolve(report, quantization=str(done.quantized))
+    half = None if mixed is None else mixed.dtype
+    return Program(low.graph, ready, low, target.opset, report, model, half, done.quantized)
 
 
 def report_of(

@@ -12,6 +12,7 @@ from irkit.core.types import DType
 from irkit.rewriting.rules import Rule, Rules
 from lowering.errors import CaptureError
 from passes.precision import Precision
+from passes.quantization import Quantization
 from passes.targets import Target
 
 AUTO, DIRECT, TORCH_EXPORT = "auto", "direct", "torch.export"
@@ -98,6 +99,7 @@ class ExportOptions:
     optimize: bool = True
     rules: Rules | Rule | str | tuple[Rule | str, ...] = ()
     precision: Precision | DType | torch.dtype | str | None = None
+    quantize: Quantization | str | None = None
     seed: int | None = None
     functions: Any = None
 

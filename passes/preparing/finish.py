@@ -1,4 +1,4 @@
-"""The tail of every way from a graph to a model: precision, opset, what the target runs, and sizes as nodes."""
+"""The tail of every way from a graph to a model: integers, precision, opset, what the target runs, sizes as nodes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from irkit.onnx.writing.materialize import materialize_dims
 from passes.legal.legalize import newest_for
 from passes.precision import Mixed, Precision
 from passes.preparing.prepare import fit_to_target
+from passes.quantization import Quantization, Quantized, quantize
 from passes.targets import Target
 
 Stage = Callable[[str], AbstractContextManager[object]]
@@ -20,11 +21,13 @@ Stage = Callable[[str], AbstractContextManager[object]]
 
 @attrs.frozen
 class Finished:
-    """A graph that its target runs, with every size as nodes, and how it was brought to another precision."""
+    """A graph that its target runs, with every size as nodes, and how it was brought to another precision and to
+    integers."""
 
     graph: Graph
     target: Target
     mixed: Mixed | None = None
+    quantized: Quantized | None = None
 
 
 def finish(
@@ -35,13 +38,20 @@ def finish(
     rules: str = "",
     exact: bool = False,
     precision: Precision | None = None,
+    quantization: Quantization | None = None,
     stage: Stage = nullcontext,
 ) -> Finished:
     """An optimized graph, finished for its target; with `free` for an older opset of it, where only that runs all.
 
-    `rules` and `exact` are those of `passes.prepare`. `stage` is told of "precision", "legalize" and "materialize".
+    `rules` and `exact` are those of `passes.prepare`. `stage` is told of "quantize",
+    "precision", "legalize" and "materialize".
     Raises RewriteError for what the target cannot run.
     """
+    quantized = None
+    if quantization is not None:
+        with stage("quantize"):
+            quantized = quantize(graph, quantization, target=target)
+        graph = quantized.graph
     mixed = None
     if precision is not None:
         with stage("precision"):
@@ -51,4 +61,4 @@ def finish(
     with stage("legalize"):
         legal = fit_to_target(graph, target, rules, exact)
     with stage("materialize"):
-        return Finished(materialize_dims(legal, target.opset), target, mixed)
+        return Finished(materialize_dims(legal, target.opset), target, mixed, quantized)

@@ -183,3 +183,45 @@ def test_files_are_smaller(tmp_path):
     assert sizes["int4"] < 0.25
     assert sizes["int8"] < 0.35
     assert sizes["dynamic"] < 0.4
+
+
+def test_programs_and_files_are_quantized_in_one_call(tmp_path):
+    import torch
+    from typer.testing import CliRunner
+
+    from irkit.doors.cli import app
+
+    torch.manual_seed(0)
+    model, x = (
+        torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 32)).eval(),
+        torch.randn(3, 64),
+    )
+    program = irkit.to_onnx(model, (x,), quantize="int8")
+    assert program.check()
+    assert "2 weights as int8" in program.report.quantization
+    plain = irkit.to_onnx(model, (x,))
+    plain.save(tmp_path / "full.onnx")
+    np.savez(tmp_path / "x.npz", **plain.feeds((x,), {}))
+    for name, more in (
+        ("int4", []),
+        ("static", ["--sample", str(tmp_path / "x.npz")]),
+        ("dynamic", ["--keep", "1.weight"]),
+    ):
+        arguments = [
+            "optimize",
+            str(tmp_path / "full.onnx"),
+            "-o",
+            str(tmp_path / f"{name}.onnx"),
+            "--quantize",
+            name,
+            *more,
+        ]
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.output
+        assert "2 weights as" in done.output
+        assert (tmp_path / f"{name}.onnx").stat().st_size < 0.5 * (tmp_path / "full.onnx").stat().st_size
+    refused = CliRunner().invoke(
+        app, ["optimize", str(tmp_path / "full.onnx"), "-o", str(tmp_path / "a.onnx"), "--quantize", "static"]
+    )
+    assert refused.exit_code == 1
+    assert "without sample inputs" in refused.output
