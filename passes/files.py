@@ -70,7 +70,12 @@ def optimized_for(
     shared = share_contents(names=not share_weights).run(written_out(graph, chosen), observe)
     better = optimize(shared, level, rules=rules, fold=fold, observe=observe)
     done = finish(
-        better, chosen, free=opset is None, rules=text_of(rules), exact=level < 2,
-        precision=precision, quantization=quantization,
-    )  # fmt: skip
+        better,
+        chosen,
+        free=opset is None,
+        rules=text_of(rules),
+        exact=level < 2,
+        precision=precision,
+        quantization=quantization,
+    )
     return attrs.evolve(done, graph=state_limits(done.graph, done.target))

@@ -113,9 +113,14 @@ def finished(low: Lowered, better: Watched, goal: Goal, clock: Clock, model: Any
     target."""
     better = better.then(partial(free_choices, target=goal.target, rules=goal.rules))
     done = finish(
-        better.whole, goal.target, free=goal.free, rules=text_of(goal.rules),
-        precision=goal.precision, quantization=goal.quantization, stage=clock,
-    )  # fmt: skip
+        better.whole,
+        goal.target,
+        free=goal.free,
+        rules=text_of(goal.rules),
+        precision=goal.precision,
+        quantization=goal.quantization,
+        stage=clock,
+    )
     mixed, target, written = done.mixed, done.target, better.with_whole(done.graph)
     last = mixed or done.quantized
     better = better if last is None else better.with_whole(last.graph)

@@ -9,7 +9,7 @@ import numpy as np
 from irkit.build import call, const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
-from passes.quantization.integers import Scaled, ends_of, fitted, gptq, packed
+from passes.quantization.integers import Scaled, ends_of, gptq, packed_bytes, scaled_rows
 from passes.quantization.layers import Layer, dequantized_weight
 from passes.quantization.request import Quantization
 
@@ -23,11 +23,11 @@ def scaled_weight(layer: Layer, request: Quantization, moments: np.ndarray | Non
     block = request.block if layer.is_product else None
     symmetric, search = request.is_symmetric, request.ranges == "mse"
     if not request.per_channel and block is None:
-        whole = fitted(
+        whole = scaled_rows(
             rows.reshape(1, -1), request.dtype, symmetric=symmetric, block=None, reduced=request.reduced, search=search
         )
         return Scaled(whole.integers.reshape(len(rows), 1, -1), whole.scales, whole.zeros)
-    found = fitted(rows, request.dtype, symmetric=symmetric, block=block, reduced=request.reduced, search=search)
+    found = scaled_rows(rows, request.dtype, symmetric=symmetric, block=block, reduced=request.reduced, search=search)
     if moments is None:
         return found
     return gptq(rows, moments, found, ends_of(request.dtype, symmetric=symmetric, reduced=request.reduced))
@@ -49,11 +49,11 @@ def few_bits(layer: Layer, scaled: Scaled, request: Quantization) -> Value:
     name = layer.weight.blob.name if layer.weight.blob is not None else ""
     operands: list[Value | None] = [
         layer.x,
-        const(packed(scaled.integers + middle, bits), name=name and f"{name}.quantized"),
+        const(packed_bytes(scaled.integers + middle, bits), name=name and f"{name}.quantized"),
         const(scaled.scales, name=name and f"{name}.scale"),
     ]
     if not request.is_symmetric:
-        operands.append(const(packed(scaled.zeros, bits), name=name and f"{name}.zero_point"))
+        operands.append(const(packed_bytes(scaled.zeros, bits), name=name and f"{name}.zero_point"))
     attributes = {
         "K": layer.weight.shape[0 if layer.turned else 1], "N": rows, "bits": bits, "block_size": block,
         "accuracy_level": 4 if request.accuracy == "int8" else 1,

@@ -60,7 +60,7 @@ def scale_of(low: np.ndarray, high: np.ndarray, ends: tuple[int, int], *, symmet
     return scale, zero
 
 
-def rounded(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, ends: tuple[int, int]) -> np.ndarray:
+def nearest_integers(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, ends: tuple[int, int]) -> np.ndarray:
     """The integers next to numbers, ties to even, as int32."""
     return np.clip(np.rint(x / scale) + zero, *ends).astype(np.int32)
 
@@ -75,7 +75,7 @@ def in_blocks(rows: np.ndarray, block: int | None) -> np.ndarray:
     return filled.reshape(count, blocks, block)
 
 
-def fitted(
+def scaled_rows(
     rows: np.ndarray, dtype: DType, *, symmetric: bool, block: int | None, reduced: bool = False, search: bool = False
 ) -> Scaled:
     """The rows of a matrix as integers, rounded to the nearest.
@@ -89,7 +89,7 @@ def fitted(
     least = np.full(low.shape, np.inf)
     for part in SHRUNK if search else (1.0,):
         scales, zeros = scale_of(low * part, high * part, ends, symmetric=symmetric)
-        found = Scaled(rounded(x, scales[..., None], zeros[..., None], ends), scales, zeros)
+        found = Scaled(nearest_integers(x, scales[..., None], zeros[..., None], ends), scales, zeros)
         if not search:
             return found
         error = np.square(found.numbers - x, dtype=np.float64).sum(-1)
@@ -128,7 +128,7 @@ def gptq(rows: np.ndarray, moments: np.ndarray, plain: Scaled, ends: tuple[int, 
     left[:, dead] = 0.0
     found = np.zeros(rows.shape, np.int32)
     for i in range(size):
-        found[:, i] = rounded(left[:, i], scales[:, i], zeros[:, i], ends)
+        found[:, i] = nearest_integers(left[:, i], scales[:, i], zeros[:, i], ends)
         error = (left[:, i] - (found[:, i] - zeros[:, i]) * scales[:, i].astype(np.float64)) / spread[i, i]
         left[:, i + 1 :] -= np.outer(error, spread[i, i + 1 :])
     filled = np.pad(found, ((0, 0), (0, plain.integers.shape[1] * block - size)))
@@ -140,7 +140,7 @@ def gptq(rows: np.ndarray, moments: np.ndarray, plain: Scaled, ends: tuple[int, 
     return Scaled(shaped, plain.scales, plain.zeros)
 
 
-def packed(integers: np.ndarray, bits: int) -> np.ndarray:
+def packed_bytes(integers: np.ndarray, bits: int) -> np.ndarray:
     """Unsigned integers as bytes: two of 4 bits in one, the first in the lower half, along the last axis."""
     small = integers.astype(np.uint8)
     if bits == 8:

@@ -10,7 +10,7 @@ import numpy as np
 
 from irkit.core.ir import Graph, Value
 from irkit.evaluation.interpreter import Content, Feeds, evaluate
-from passes.quantization.integers import SHRUNK, rounded, scale_of
+from passes.quantization.integers import SHRUNK, nearest_integers, scale_of
 
 TAIL = 1e-4
 """The part of the numbers beyond a percentile, half on each side."""
@@ -46,7 +46,7 @@ class Seen:
     def error(self, pair: tuple[float, float], ends: tuple[int, int]) -> float:
         """The square error of the sample, rounded to integers that span a range."""
         scale, zero = scale_of(np.asarray(pair[0]), np.asarray(pair[1]), ends, symmetric=False)
-        held = (rounded(self.sample, scale, zero, ends) - zero) * scale
+        held = (nearest_integers(self.sample, scale, zero, ends) - zero) * scale
         return float(np.square(held - self.sample, dtype=np.float64).sum())
 
 

@@ -18,7 +18,7 @@ from passes.quantization.integers import Scaled, scale_of
 from passes.quantization.layers import Layer, is_float, layer_of, layers_of
 from passes.quantization.observed import Seen, moments_of, ranges_of
 from passes.quantization.request import Quantization
-from passes.quantization.smooth import smoothed
+from passes.quantization.smooth import smooth_outliers
 from passes.targets import Target, target_of
 
 FOLLOWING = frozenset((
@@ -137,7 +137,7 @@ def quantize(
     left = {**left, **{each.value: SLOW for each in layers if each not in chosen}}
     start, moved = graph, dict[Value, Value]()
     if request.smooth > 0:
-        start, moved = smoothed(graph, chosen, request.samples, request.smooth)
+        start, moved = smooth_outliers(graph, chosen, request.samples, request.smooth)
     now = {each.value: again(moved.get(each.value, each.value), each) for each in chosen}
     scaled = scaled_weights(start, tuple(now.values()), request)
     swaps = swaps_of(start, scaled, request, target_of(target).domains)

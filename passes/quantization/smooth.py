@@ -17,7 +17,7 @@ NORMS = ("LayerNormalization", "RMSNormalization")
 """Operators whose scale takes a factor for each channel."""
 
 
-def smoothed(
+def smooth_outliers(
     graph: Graph, layers: Sequence[Layer], samples: Sequence[Feeds], strength: float
 ) -> tuple[Graph, Mapping[Value, Value]]:
     """(the graph with each product's activation divided by a factor for each channel and its weight multiplied by it,

@@ -109,7 +109,7 @@ fold_constants = folding_rule("fold_constants", LIMIT, OPERANDS)
 # ---------------------------------------------------------------------------------------------- views of weights
 
 
-def seen(value: Value, shape: tuple[int, ...], view: Callable[[np.ndarray], np.ndarray]) -> Value:
+def viewed_constant(value: Value, shape: tuple[int, ...], view: Callable[[np.ndarray], np.ndarray]) -> Value:
     """A constant that reads another one through `view`, when it is loaded."""
     blob = value.blob
     if blob is None:
@@ -131,14 +131,14 @@ def turn_weight(m: Match) -> Made:
     perm = m.root.attribute("perm") or tuple(reversed(range(m.c.rank)))
     if tuple(perm) == (1, 0):
         return transposed_constant(m.c)
-    return seen(m.c, m.root.shape, lambda array: np.transpose(array, perm))
+    return viewed_constant(m.c, m.root.shape, lambda array: np.transpose(array, perm))
 
 
 @rule(one_of("Reshape", "Squeeze", "Unsqueeze", "Flatten")(constant("c").once(), constant("axes", optional=True)))
 def view_weight(m: Match) -> Made:
     """Reshape(weight) -> a constant that reads the weight in the other shape, if nothing else uses the weight"""
     shape = m.root.shape
-    return seen(m.c, shape, lambda array: array.reshape(shape))
+    return viewed_constant(m.c, shape, lambda array: array.reshape(shape))
 
 
 EXACT_FOLDING: tuple[Rule, ...] = (*CONTROL, turn_weight, view_weight, fold_exact)

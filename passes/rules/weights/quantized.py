@@ -9,7 +9,7 @@ from irkit.core.ir import Value
 from irkit.pattern import attr, p
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, rule
-from passes.rules.constants import seen
+from passes.rules.constants import viewed_constant
 
 
 def _sample(rng: np.random.Generator) -> Value:
@@ -36,7 +36,7 @@ def transpose_of_integers(m: Match) -> Made:
 
     def moved(value: Value) -> Value:
         shape = tuple(value.shape[i] for i in perm)
-        return seen(value, shape, lambda array: np.transpose(array, perm))
+        return viewed_constant(value, shape, lambda array: np.transpose(array, perm))
 
     def along(value: Value | None) -> Value | None:
         return moved(value) if value is not None and value.rank == m.q.rank else value
