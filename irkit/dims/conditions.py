@@ -107,8 +107,8 @@ def _compared(relations: Sequence[type], sides: Sequence[Size]) -> Truth:
 
 def _side(node: ast.expr, source: str) -> Size:
     """The value of an expression over dimensions; None where a symbol has no value."""
-    names, value = names_in(node), _SIZES.read(node, source)
-    return lambda sizes: value(sizes) if all(name in sizes for name in names) else None
+    names, value = frozenset(names_in(node)), _SIZES.read(node, source)
+    return lambda sizes: value(sizes) if names <= sizes.keys() else None
 
 
 def _chain(first: Size, steps: Sequence[tuple[Callable[[Number, Number], Number], Size]]) -> Size:

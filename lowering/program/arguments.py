@@ -117,3 +117,8 @@ def array_of_number(name: str, number: Any, wanted: DType) -> np.ndarray:
             hint="give it in that form, or capture the model again with an example like it",
         )
     return np.array(number, dtype=wanted.numpy)
+
+
+def same_scalar(a: Any, b: Any) -> bool:
+    """True where two constants are the same, type included (1 is not True, nor 1.0)."""
+    return type(a) is type(b) and (a == b or (a != a and b != b))

@@ -32,7 +32,15 @@ from lowering.errors import CaptureError
 from lowering.fold.assertions import Watched
 from lowering.fold.lower import Lowered
 from lowering.fold.scope import Check
-from lowering.program.arguments import array_of_number, implied_arrays, require_tensor, sequence_of, signature_of
+from lowering.program.arguments import (
+    array_of_number,
+    implied_arrays,
+    require_tensor,
+    same_scalar,
+    sequence_of,
+    signature_of,
+)
+from lowering.program.bound import Bound
 from lowering.program.check import CheckReport, check_program
 from lowering.program.failures import breach, refusal
 from lowering.program.finite_numbers import conditions
@@ -148,6 +156,16 @@ class Program:
     def state(self) -> dict[str, torch.Tensor]:
         """The initial content of the buffers that the model writes, by name; `run(state=...)` goes on from another."""
         return {name: tensor.detach().clone() for name, tensor in self.lowered.initial_state.items()}
+
+    def bound(self, keep: str | Sequence[str] = (), *, in_place: bool = False) -> Bound:
+        """The program made ready for many calls: the same checks, laid out once, and results that are not copied.
+
+        `bound(...)` is called as the program is. `bound.run(args, kwargs, kept)` gives (result, kept): the arguments
+        and the buffers that `keep` names stay in ONNX Runtime's hands from one run to the next, a cache for instance.
+        With `in_place` they are written where they lie, if the operator that writes them can. Raises LoweringError for
+        something to keep that the model does not give back under the same name, and does not write.
+        """
+        return Bound.of(self, keep, in_place)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The model's result, in its own structure, computed by ONNX Runtime.
@@ -338,8 +356,3 @@ def wide(array: Any, type_: Any) -> Any:
     if not isinstance(array, np.ndarray) or not isinstance(type_, Tensor) or array.dtype == type_.dtype.numpy:
         return array
     return array.astype(type_.dtype.numpy)
-
-
-def same_scalar(a: Any, b: Any) -> bool:
-    """True where two constants are the same, type included (1 is not True, nor 1.0)."""
-    return type(a) is type(b) and (a == b or (a != a and b != b))

@@ -40,6 +40,8 @@ from torch.utils._sympy import functions as torch_functions
 
 C: Any = torch._C
 """torch's own extension module: dispatch keys and their tables."""
+to_dlpack: Any = C._to_dlpack
+"""The DLPack capsule of a tensor, which torch.utils.dlpack offers without naming it."""
 constrain_range_for_size = _constrain_range_for_size
 MADE_OF_OTHERS, MADE_OF_OTHERS_BUT_FOR_GRADIENTS = (
     C.DispatchKey.CompositeImplicitAutograd,

@@ -12,9 +12,11 @@ import attrs
 import torch
 
 from irkit.doors.to_onnx import to_onnx
+from irkit.rewriting.numbering import is_random
 from lowering.program.check import SizeReport, run
 from lowering.program.program import Program
 from tests.support.retargeted import retargeted
+from tests.support.same_results import is_same
 from tests.zoo.case import Case
 
 
@@ -79,6 +81,8 @@ def outcome_at(
     try:
         program = made()
         runs = [measured(program, case, dims) for dims in (case.traced, *case.assignments[:sizes])]
+        if sizes is None and (problem := bound_problem(program, case)):
+            runs.append((dict(case.traced), 0.0, problem))
     except Exception as error:
         return failed(case, error)
     report = program.report
@@ -93,6 +97,15 @@ def outcome_at(
         tuple(report.decomposed),
         note=case.note,
     )
+
+
+def bound_problem(program: Program, case: Case) -> str:
+    """What is wrong with a call of the bound program, which shall give what the program gives."""
+    if any(is_random(value) for value in program.ready.order):
+        return ""
+    args, kwargs = case.inputs(case.traced)
+    same = is_same(program.bound()(*args, **kwargs), program(*args, **kwargs))
+    return "" if same else "the bound program gives another result than the program"
 
 
 def failed(case: Case, error: Exception) -> Outcome:

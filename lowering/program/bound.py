@@ -1,0 +1,271 @@
+"""A program made ready for many calls: arguments are checked by rows that were laid out once, and nothing is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import torch
+
+from irkit.contract.flat_sizes import FlatSizes
+from irkit.contract.sizes import check_sizes, sizes_after
+from irkit.errors import ContractError, IrkitError
+from irkit.onnx.bound_runs import BoundRun, array_held, held_values
+from lowering.program.arguments import same_scalar, sequence_of
+from lowering.program.bound_parts import (
+    Argument,
+    Entry,
+    Exit,
+    Kept,
+    arguments_of,
+    entries_of,
+    exits_of,
+    is_plain,
+    is_written_in_place,
+    kept_inputs,
+    paths_out,
+    put,
+    tensor_held,
+)
+from lowering.program.failures import breach, refusal
+from lowering.records.flat_structures import Builder, builder_of, nodes_of
+from lowering.records.types import as_pairs, from_pairs, tensor_of
+
+if TYPE_CHECKING:
+    from lowering.program.program import Program
+
+MISSING = object()
+
+
+@attrs.frozen(eq=False, repr=False)
+class Bound:
+    """What `program.bound()` returns: called as the program is, with the same checks and the same answers.
+
+    Results are torch tensors in the memory of ONNX Runtime; one that is an input unchanged is in the memory of that
+    input. `run` keeps what `keep` names between calls. `following` says for each input that is kept which result comes
+    next, and `overwritten` has those that are written where they lie.
+    """
+
+    program: Program
+    entries: tuple[Entry, ...]
+    exits: tuple[Exit, ...]
+    arguments: tuple[Argument, ...]
+    baked: tuple[tuple[int, Any], ...]
+    following: Mapping[str, int]
+    overwritten: frozenset[str]
+    build: Builder
+    left_out: frozenset[int]
+    sizes: FlatSizes | None
+    direct: BoundRun
+    state: Mapping[str, torch.Tensor]
+
+    @classmethod
+    def of(cls, program: Program, keep: Sequence[str] = (), in_place: bool = False) -> Bound:
+        """A program made ready. Raises LoweringError for something to keep that the model does not give back."""
+        keep = (keep,) if isinstance(keep, str) else tuple(keep)
+        captured, entries = program.lowered.captured, entries_of(program)
+        arguments = arguments_of(program, keep)
+        following = kept_inputs(program, arguments, keep)
+        kept = {".".join(leaf.path) for leaf in captured.leaves if leaf.name in following}
+        left_out = frozenset(i for i, path in enumerate(paths_out(program)) if path in kept)
+        needed = {what for i, (kind, what) in enumerate(program.lowered.outputs) if kind != "constant"} - {
+            what for i, (kind, what) in enumerate(program.lowered.outputs) if kind != "constant" and i in left_out
+        }
+        exits, asked = exits_of(program, sorted({*needed, *following.values()}))
+        outputs = program.session.outputs
+        asked += range(len(exits), len(outputs))  # the conditions that only the data decides
+        scalars = captured.scalars
+        return cls(
+            program, entries, exits, arguments,
+            tuple((i, scalars[name]) for i, name in enumerate(captured.input_names) if name in scalars),
+            following,
+            frozenset(n for n, i in following.items() if in_place and is_written_in_place(program, n, i)),
+            builder(program, left_out), left_out,
+            FlatSizes.of(program.graph, program.ready),
+            BoundRun(program.session, [entry.name for entry in entries], [outputs[i] for i in asked]),
+            {name: tensor_of(program.array(name, each)) for name, each in program.lowered.initial_state.items()},
+        )  # fmt: skip
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's result, in its own structure. Raises what a call of the program raises."""
+        return self.run(args, kwargs)[0]
+
+    def run(
+        self, args: Any = (), kwargs: Mapping[str, Any] | None = None, kept: Kept | None = None
+    ) -> tuple[Any, Kept]:
+        """(result, kept): the model's result, in which what is kept is None, and what the next run shall be given.
+
+        With `kept`, of an earlier run, the arguments that are kept are left out of the call. Raises what a call of the
+        program raises, and ContractError for what a run in place has used up already.
+        """
+        args, kwargs = sequence_of(args), kwargs or {}
+        if kept is not None and self.overwritten and not kept.unused.acquire(blocking=False):
+            raise ContractError(
+                "what this call was given to go on from was overwritten by an earlier one",
+                hint="go on from what that call returned, or bind the program without in_place",
+            )
+        leaves = self.leaves(args, kwargs, kept)
+        given = None if leaves is None else self.given(leaves, kept)
+        vector, sizes = self.checked(args, kwargs, kept) if given is None else given
+        return self.computed(vector, sizes, kept is not None)
+
+    # ------------------------------------------------------------------------------------------------- Arguments
+
+    def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any], kept: Kept | None) -> list[Any] | None:
+        """The leaves of a call, in order, `MISSING` for what is kept; None for what needs a closer look."""
+        called = self.program.lowered.captured.called
+        if args:
+            if len(args) > len(called.by_position) or any(n in kwargs for n in called.by_position[: len(args)]):
+                return None
+            kwargs = {**dict(zip(called.by_position, args, strict=False)), **kwargs}
+        leaves, seen = list[Any](), 0
+        for argument in self.arguments:
+            value = kwargs.get(argument.name, MISSING)
+            if value is MISSING:
+                if argument.is_kept and kept is not None:
+                    leaves += [MISSING] * len(argument.leaves)
+                    continue
+                if not argument.is_none:
+                    return None
+                value = None
+            else:
+                seen += 1
+            if not argument.opener(value, leaves):
+                return None
+        if seen == len(kwargs):
+            return leaves
+        names = {argument.name for argument in self.arguments}
+        known = all(name in names or called.goes_without_saying(name, each) for name, each in kwargs.items())
+        return leaves if known else None
+
+    def given(self, leaves: Sequence[Any], kept: Kept | None) -> tuple[Any, Mapping[str, int]] | None:
+        """(inputs, sizes): the inputs as ONNX Runtime holds them, and the dimensions; None for what needs a closer
+        look, because it is not allowed, or not plain."""
+        if self.sizes is None:
+            return None
+        for i, value in self.baked:
+            if leaves[i] is not MISSING and not same_scalar(leaves[i], value):
+                return None
+        vector, shapes, numbers = held_values(), list[tuple[int, ...]](), dict[int, int]()
+        for i, entry in enumerate(self.entries):
+            held = None if kept is None else kept.values.get(entry.name)
+            if held is not None:
+                if entry.leaf >= 0 and leaves[entry.leaf] is not MISSING:
+                    return None
+                vector.push_back(held)
+                shapes.append(tuple(held.shape()))
+                if entry.is_number:
+                    numbers[i] = int(held.numpy())
+                continue
+            tensor = self.state[entry.name] if entry.leaf < 0 else self.crossing(entry, leaves[entry.leaf])
+            if tensor is None:
+                return None
+            if entry.is_number:
+                numbers[i] = leaves[entry.leaf]
+            put(vector, tensor)
+            shapes.append(tensor.shape)
+        sizes = self.sizes.sizes(shapes, numbers)
+        return None if sizes is None else (vector, sizes)
+
+    def crossing(self, entry: Entry, leaf: Any) -> torch.Tensor | None:
+        """An argument as the tensor that the session takes for it; None for what is not plainly that."""
+        if entry.is_number:
+            return torch.tensor(leaf) if type(leaf) is int and entry.taken is torch.int64 else None
+        if not is_plain(leaf, entry.given):
+            return None
+        tensor: torch.Tensor = as_pairs(leaf) if entry.is_complex else leaf.detach() if leaf.requires_grad else leaf
+        return tensor if tensor.dtype is entry.taken else tensor.to(entry.taken)
+
+    def checked(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], kept: Kept | None
+    ) -> tuple[Any, Mapping[str, int]]:
+        """The same by the program's own way, which takes more forms, and says what is wrong with the others."""
+        program, known = self.program, {} if kept is None else kept.tensors()
+        states = program.lowered.initial_state
+        whole = dict(kwargs)
+        for argument in self.arguments:
+            if kept is not None and argument.is_kept and argument.name not in kwargs:
+                whole[argument.name] = argument.builder([self.leaf_kept(name, known) for name in argument.leaves])
+        feeds = program.feeds(args, whole, {name: each for name, each in known.items() if name in states})
+        vector, narrowed = held_values(), program.narrowed(feeds)
+        for entry in self.entries:
+            put(vector, tensor_of(narrowed[entry.name]))
+        return vector, program.sizes_of(feeds)
+
+    def leaf_kept(self, name: str, known: Mapping[str, torch.Tensor]) -> Any:
+        """A leaf of an argument that is kept, as a caller would give it."""
+        if name not in known:
+            return self.program.lowered.captured.scalars.get(name)
+        return known[name].item() if name in self.program.numbers else known[name]
+
+    # ------------------------------------------------------------------------------------------------- Results
+
+    def computed(self, vector: Any, sizes: Mapping[str, int], goes_on: bool) -> tuple[Any, Kept]:
+        """(result, kept) of a run; `goes_on` where what is kept is of an earlier run, and may be overwritten."""
+        program = self.program
+        program.watched.check_contents(closely=False)
+        try:
+            if goes_on and self.overwritten:
+                found = self.direct.into(vector, self.places(vector))
+            else:
+                found = self.direct(vector)
+        except IrkitError:
+            raise
+        except Exception as error:  # ONNX Runtime's own classes have no common base
+            feeds = {entry.name: array_held(vector[i]) for i, entry in enumerate(self.entries)}
+            raise refusal(error, program.ready, program.checks, program.opset, feeds) from error
+        checks = program.checks
+        for i, check in enumerate(checks, len(found) - len(checks)):
+            if not found[i].numpy():
+                raise breach(check)
+        held = [
+            found[exit_.output] if exit_.output >= 0 else vector[exit_.unchanged] if exit_.unchanged >= 0 else None
+            for exit_ in self.exits
+        ]
+        if program.is_sized_by_data:
+            self.check_sizes_after(sizes, held)
+        leaves = [
+            what
+            if kind == "constant"
+            else None
+            if i in self.left_out
+            else self.leaf(kind, self.exits[what], held[what])
+            for i, (kind, what) in enumerate(program.lowered.outputs)
+        ]
+        return self.build(leaves), Kept({name: held[i] for name, i in self.following.items()})
+
+    def places(self, vector: Any) -> Mapping[str, Any]:
+        """The values that are overwritten, by the name of the output that is written there."""
+        at = {entry.name: i for i, entry in enumerate(self.entries)}
+        outputs = self.direct.outputs
+        return {outputs[self.exits[self.following[name]].output]: vector[at[name]] for name in self.overwritten}
+
+    def check_sizes_after(self, sizes: Mapping[str, int], held: Sequence[Any]) -> None:
+        """Raises ContractError where a size that only the data decides breaks what the model asserts of it."""
+        graph = self.program.graph
+        shown = [i for i, value in enumerate(held) if value is not None]
+        seen = attrs.evolve(
+            graph, results=tuple(graph.results[i] for i in shown), signature=attrs.evolve(graph.signature, results=())
+        )
+        check_sizes(self.program.ready, sizes_after(seen, sizes, [tuple(held[i].shape()) for i in shown]))
+
+    def leaf(self, kind: str, exit_: Exit, value: Any) -> Any:
+        """A leaf of the result, of a value that ONNX Runtime holds."""
+        made = tensor_held(value, exit_.given)
+        if kind == "number":
+            return made.item()
+        if exit_.is_complex:
+            return from_pairs(made)
+        return made if made.dtype is exit_.dtype else made.to(exit_.dtype)
+
+    def __repr__(self) -> str:
+        return f"<Bound {self.program.report.model}: keeps {', '.join(self.following) or 'nothing'}>"
+
+
+def builder(program: Program, left_out: frozenset[int]) -> Builder:
+    """What puts the model's result together."""
+    captured = program.lowered.captured
+    if captured.out_spec is None:
+        return lambda leaves: leaves[0] if len(leaves) == 1 else tuple(leaves)
+    return builder_of(captured.out_spec, nodes_of(captured.registered), left_out)
