@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import transformers
 
 
 def is_same(a: Any, b: Any) -> bool:
@@ -14,7 +13,7 @@ def is_same(a: Any, b: Any) -> bool:
         return False
     if isinstance(a, torch.Tensor):
         return a.dtype is b.dtype and a.shape == b.shape and torch.equal(a.nan_to_num(), b.nan_to_num())
-    if isinstance(a, transformers.Cache) or (hasattr(a, "keys") and not isinstance(a, dict)):
+    if type(a).__module__.startswith("transformers.cache_utils"):
         return is_same(vars(a), vars(b))
     if isinstance(a, dict):
         return list(a) == list(b) and all(is_same(a[key], b[key]) for key in a)
