@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         Precision,
         Program,
         Target,
+        compile,
         save,
         to_onnx,
     )
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
 __all__ = [  # by what one wants to do
     # torch in, a checked ONNX program out
     "to_onnx",
+    "compile",
     "Program",
     "Target",
     "Precision",

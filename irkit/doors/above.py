@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from irkit.doors.compile import compile
     from irkit.doors.to_onnx import save, to_onnx
     from lowering.errors import CaptureError, LoweringError, MissingConverters
     from lowering.program.program import Program
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
     from passes.targets import Target
 
 __all__ = ["ABOVE", "CaptureError", "LoweringError", "MissingConverters", "Precision", "Program", "Target"]
-__all__ += ["found_above", "save", "to_onnx"]
+__all__ += ["compile", "found_above", "save", "to_onnx"]
 
 ABOVE: Mapping[str, str] = MappingProxyType(
     {
         "to_onnx": "irkit.doors.to_onnx",
+        "compile": "irkit.doors.compile",
         "save": "irkit.doors.to_onnx",
         "Program": "lowering.program.program",
         "Target": "passes.targets",

@@ -299,8 +299,18 @@ def lowered_run(
     graph = Graph(tuple(value for _, value in params), tuple(values), signature=signature, name=found.name)
     present = {s.name for s in symbols_in(graph)} | {port.binds for port, _ in params if port.binds}
     graph = attrs.evolve(graph, symbols=pmap({name: ranges[name] for name in sorted(present) if name in ranges}))
-    count = tracer.calls
-    return Lowered(graph, found, tuple(outputs), Counter(scope.decomposed), state, count, 0.0, tuple(checks))
+    return record_of(run, graph, found, outputs, state, checks)
+
+
+def record_of(
+    run: Run, graph: Graph, found: Captured, outputs: Sequence[Any], state: Mapping[str, torch.Tensor],
+    checks: Sequence[Check],
+) -> Lowered:  # fmt: skip
+    """The graph of a run with what is known of how it came to be."""
+    tracer = run.tracer
+    met = {memory.name: source for memory, source in tracer.memories.values() if not memory.local}
+    decomposed = Counter(tracer.scope.decomposed)
+    return Lowered(graph, found, tuple(outputs), decomposed, state, tracer.calls, 0.0, tuple(checks), met, run.training)
 
 
 def refuse_unsaid(tracer: Tracer, guards: Sequence[Guard]) -> None:
@@ -407,7 +417,10 @@ def written_state(
     state: dict[str, torch.Tensor] = {}
     swaps: dict[Value, Value] = {}
     for memory, source in tracer.memories.values():
-        if memory.is_state:
+        lives = tracer.options.live and not memory.local
+        if lives and memory.torn:
+            raise LoweringError(f"{memory.name} shares its memory with another tensor in a way that is not followed")
+        if memory.is_state or lives:
             first = memory.first
             known = (tracer.before or tracer.record).states  # a trial is compared over the same parameters
             given = known.get(first) or param(
@@ -416,8 +429,9 @@ def written_state(
             known[first] = given
             swaps |= swaps_of_parts(first, given) if is_complex(first) else {first: given}
             params.append((Port(memory.name, "state"), given))
-            state[memory.name] = source.detach().clone()
-            found.append((memory.name, memory.content if memory.last is None else memory.last))
+            state[memory.name] = source.detach() if tracer.options.live else source.detach().clone()
+            if memory.is_state:
+                found.append((memory.name, memory.content if memory.last is None else memory.last))
     for given in run.inputs.given:
         if isinstance(given, Traced) and given.handle.memory.version:
             found.append((given.handle.memory.name, given.handle.memory.content))

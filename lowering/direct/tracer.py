@@ -245,7 +245,7 @@ class Tracer:
             local = lasting is not None and key not in lasting and id(tensor) not in self.names
             memory = Memory(value, name, local=local)
             self.memories[key] = (memory, tensor)
-            if key in self.outside.written:
+            if key in self.outside.written or (self.options.live and not local):
                 self.constants[value] = False
         twin = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
         found = Handle(twin, memory, (), value, memory.version, name)
@@ -445,7 +445,7 @@ class Tracer:
     def seen_outside(self) -> Outside:
         """What is known of tensors from outside once this run is over; the same where it found nothing new."""
         unnamed = (memory for memory, tensor in self.memories.values() if id(tensor) not in self.names)
-        if self.outside.lasting is None and any(memory.is_state for memory in unnamed):
+        if self.outside.lasting is None and any(memory.is_state or self.options.live for memory in unnamed):
             return attrs.evolve(self.outside, lasting=frozenset(self.memories))
         return attrs.evolve(self.outside, written=self.outside.written | self.overlooked())
 

@@ -129,13 +129,17 @@ def value_of(tensor: torch.Tensor) -> onnxruntime.OrtValue:
     return ort_value(ours_of(tensor))
 
 
+def tensor_in(value: Any) -> torch.Tensor:
+    """What ONNX Runtime gave as a tensor, in the memory that it has there where that can be."""
+    theirs = TORCH[DType(value.element_type())]
+    return torch.from_dlpack(value) if theirs in SHARED and all(value.shape()) else tensor_of(array_of(value))
+
+
 def left(exit_: Exit, value: Any) -> Any:
     """A result as torch expects it: a tensor, or a number."""
-    kind = DType(value.element_type())
     if exit_.kind == "number":
         return value.numpy().item()
-    theirs = TORCH[kind]
-    made = torch.from_dlpack(value) if theirs in SHARED and all(value.shape()) else tensor_of(array_of(value))
+    made = tensor_in(value)
     if exit_.is_complex:
         made = from_pairs(made)
     wanted: torch.dtype = getattr(torch, exit_.dtype)

@@ -53,7 +53,8 @@ class Lowered:
     `outputs` says for each leaf of the model's result which result of the graph it is, as a tensor ("result") or as a
     Python number ("number"), or the constant it always is ("constant").
     `checks` are the conditions that only the data decides, as boolean scalars beside the results of the graph.
-    `state` names, for each result that carries state on, the state it is the new content of.
+    `state` names, for each result that carries state on, the state it is the new content of. `outside` has the tensors
+    that a direct capture met outside of its inputs, by name, and `training` the optimizers among what it captured.
     """
 
     graph: Graph
@@ -64,6 +65,8 @@ class Lowered:
     fx_nodes: int
     seconds: float
     checks: tuple[Check, ...] = ()
+    outside: Mapping[str, torch.Tensor] = {}
+    training: Any = None
 
     @cached_property
     def watched(self) -> Watched:

@@ -72,7 +72,8 @@ class ExportOptions:
     """What `irkit.to_onnx` takes beside the model and its arguments, each under the name and with the default that it
     has there, where it is described; `lowering.lower` and `capture` take some of them.
 
-    `dynamo` is not an option of an export: torch.export shall trace by TorchDynamo instead of Python itself.
+    `dynamo` and `live` are not options of an export: torch.export shall trace by TorchDynamo instead of Python itself;
+    all that a direct capture meets from outside shall be state, weights among it, of which nothing is copied.
 
     Raises CaptureError for a way of capture that there is none of, and for a `specialization` or `data` that says
     nothing.
@@ -92,6 +93,7 @@ class ExportOptions:
     converters: Mapping[Any, Any] | None = None
     strict: bool = False
     copy: bool = False
+    live: bool = False
     progress: Callable[[str, int, int], None] | None = None
     # what becomes of the graph
     opset: int | None = None

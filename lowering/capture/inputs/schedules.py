@@ -25,12 +25,13 @@ STEPS = 10_000
 class Schedule:
     """A scheduler with what it sets after each number of steps: `tables` has these numbers by group, name, and place
     in a tuple (-1 for a number by itself). `count` is how many steps were made, as a tensor. `refusal` says why there
-    is no table; empty where there is one."""
+    is no table; empty where there is one. `first` is where the scheduler itself was."""
 
     scheduler: Any
     count: torch.Tensor
     tables: Mapping[tuple[int, str, int], torch.Tensor]
     refusal: str = ""
+    first: Any = None
 
     @classmethod
     def of(cls, scheduler: Any) -> Schedule:
@@ -39,10 +40,15 @@ class Schedule:
         try:
             rows = rates(scheduler)
         except Exception as error:  # of a scheduler that wants a loss, or anything else
-            return cls(scheduler, count, {}, f"{type(error).__name__}: {error}")
+            return cls(scheduler, count, {}, f"{type(error).__name__}: {error}", last_epoch(scheduler))
         changing = [key for key, first in rows[0].items() if any(row[key] != first for row in rows)]
         tables = {key: torch.tensor([row[key] for row in rows], dtype=torch.float64) for key in changing}
-        return cls(scheduler, count, tables)
+        return cls(scheduler, count, tables, first=last_epoch(scheduler))
+
+    def is_followed(self) -> bool:
+        """Whether the scheduler itself has made as many steps since as are counted."""
+        now = last_epoch(self.scheduler)
+        return now is None or self.first is None or now == self.first + int(self.count)
 
     def names(self, taken: str = "schedule") -> dict[str, torch.Tensor]:
         """The tensors that it is made of, by what they are called."""
@@ -73,6 +79,12 @@ class Schedule:
         self.count.add_(1)
         self.set_rates()
         self.scheduler._last_lr = [group["lr"] for group in self.scheduler.optimizer.param_groups]
+
+
+def last_epoch(scheduler: Any) -> int | None:
+    """How many steps a scheduler has made; None where it does not say."""
+    found = getattr(scheduler, "last_epoch", None)
+    return found if isinstance(found, int) else None
 
 
 def begin_schedules(schedules: Sequence[Schedule]) -> None:

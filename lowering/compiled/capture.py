@@ -1,0 +1,117 @@
+"""One capture of a compiled callable: a program, what it took for granted, and a call of it without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import torch
+
+from irkit.contract.sizes import check_sizes, sizes_after
+from irkit.errors import EvaluateError
+from irkit.onnx.sessions import CPU, graph_session, ort_value, quiet_options
+from irkit.rewriting.numbering import is_random
+from lowering.capture.inputs.calls import as_module
+from lowering.capture.inputs.schedules import Schedule
+from lowering.compiled.snapshot import Snapshot, Weights
+from lowering.dynamo.runner import tensor_in
+from lowering.program.failures import breach
+from lowering.program.program import Program
+from lowering.records.types import TORCH
+
+
+@attrs.frozen(eq=False)
+class Capture:
+    """A program of a model, with the session that runs it. `snapshot` is what the model was made of, `weights` are
+    those whose numbers are in the graph, `live` the tensors that are its state, by name: they are read at each call,
+    and what is written goes into them."""
+
+    program: Program
+    session: Any
+    snapshot: Snapshot
+    weights: Weights
+    live: Mapping[str, torch.Tensor]
+    schedules: tuple[Schedule, ...]
+    is_random: bool
+
+    @classmethod
+    def of(cls, model: Any, program: Program, threads: int) -> Capture:
+        """The capture of a program that was just made of a model."""
+        options = quiet_options()
+        options.intra_op_num_threads = threads
+        session = graph_session(program.watched, CPU, options, program.opset)
+        met = program.lowered.outside
+        live = {name: met[name] for name in program.lowered.initial_state}
+        inside = [tensor for name, tensor in met.items() if name not in live]
+        begin(program.lowered.training)
+        training = program.lowered.training
+        looked_up = {
+            (id(s.scheduler.optimizer.param_groups[number]), key)
+            for s in training.schedules
+            for number, key, _ in s.tables
+        }
+        snapshot = Snapshot.of(as_module(model), training.optimizers, looked_up)
+        is_drawn = any(map(is_random, program.graph.order))
+        return cls(program, session, snapshot, Weights.of(inside), live, training.schedules, is_drawn)
+
+    def holds(self) -> bool:
+        """Whether the model is what it was, its weights where they are in the graph, and its schedulers as far as the
+        captures of it have brought them."""
+        counted = all(each.is_followed() for each in self.schedules)
+        return counted and self.snapshot.holds() and self.weights.hold()
+
+    @property
+    def trained(self) -> tuple[torch.Tensor, ...]:
+        """The tensors from outside whose gradients a caller may ask for."""
+        return tuple(t for t in self.program.lowered.outside.values() if t.requires_grad)
+
+    @property
+    def writes(self) -> bool:
+        """Whether a call writes anything."""
+        return any(port.role == "state" for port in self.program.graph.signature.results)
+
+    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The model's result. Raises ContractError for a call that the program is not right for; nothing is written
+        then."""
+        program = self.program
+        feeds = program.feeds(tuple(args), dict(kwargs), self.live)
+        values = {name: ort_value(array) for name, array in program.narrowed(feeds).items()}
+        try:
+            found = self.session.inner.run_with_ort_values(None, values)
+        except Exception as error:  # ONNX Runtime's own classes have no common base
+            raise EvaluateError(f"ONNX Runtime cannot run {program.graph.name}: {error}") from error
+        count = len(found) - len(program.checks)
+        for check, holds in zip(program.checks, found[count:], strict=True):
+            if not holds.numpy():
+                raise breach(check)
+        tensors = [tensor_in(value) for value in found[:count]]
+        if program.is_sized_by_data:
+            sizes = sizes_after(program.graph, program.sizes_of(feeds), [tuple(t.shape) for t in tensors])
+            check_sizes(program.ready, sizes)
+        if program.precision is not None:
+            results_of: Any = program.graph.results
+            tensors = [t.to(TORCH[v.type.dtype]) for t, v in zip(tensors, results_of, strict=True)]
+        ports = program.graph.signature.results
+        results = [program.leaf(port.name, t) for port, t in zip(ports, tensors, strict=True)]
+        self.write(args, kwargs, {p.binds: r for p, r in zip(ports, results, strict=True) if p.role == "state"})
+        return program.lowered.captured.result_of(program.lowered.leaves_from(results))
+
+    def write(self, args: Sequence[Any], kwargs: Mapping[str, Any], after: Mapping[str, torch.Tensor]) -> None:
+        """Puts new contents where they belong: into state, and into arguments."""
+        if not after:
+            return
+        captured = self.program.lowered.captured
+        targets = dict(self.live)
+        if any(name not in targets for name in after):
+            targets |= dict(zip(captured.input_names, captured.leaves_of(tuple(args), kwargs), strict=True))
+        with torch.no_grad():
+            for name, content in after.items():
+                targets[name].copy_(content)
+
+
+def begin(training: Any) -> None:
+    """Gives optimizers what they begin with: the program writes it."""
+    for optimizer, start in zip(training.optimizers, training.starts, strict=True):
+        for parameter, contents in start.items():
+            optimizer.state[parameter] = dict(contents)
