@@ -362,6 +362,21 @@ def scan(rng: np.random.Generator) -> Instance:
     return Instance((whole(outs),), {x: data, start: np.ones(data.shape[1 - axis % 2], np.float32)})
 
 
+def loop(rng: np.random.Generator) -> Instance:
+    """Rows of a size that varies, of as many rounds as a number, a condition or both allow, if any."""
+    x, most, flag = param(tensor("f32", "n")), param(tensor("i64")), param(tensor("bool"))
+    kind = int(rng.integers(3))
+    _, rows = op.Loop(
+        None if kind == 0 else most,
+        True if kind == 1 else flag,
+        np.float32(1),
+        body=lambda i, c, s: (op.Less(s, 4.0) if kind == 0 else c, op.Add(s, 1.0), op.Mul(x, s)),
+    )
+    fed = {x: rng.normal(size=int(rng.integers(3))).astype(np.float32)}
+    fed |= {} if kind == 0 else {most: np.array(rng.integers(-1, 4))}
+    return Instance((whole(rows),), fed if kind == 1 else {**fed, flag: np.array(rng.random() < 0.5)})
+
+
 def rough_factor(rng: np.random.Generator, name: str) -> Instance:
     """A product of float64 matrices times, or divided by, a number that float32 does not hold."""
     a, b = (param(tensor("f64", "n", "n")) for _ in range(2))
@@ -425,7 +440,8 @@ def mel_weights(rng: np.random.Generator) -> Instance:
 
 
 OF_RULES: Mapping[str, Callable[[np.random.Generator], Instance]] = {
-    "scan_of_other_axes": scan, "scan_of_nothing": scan, "expand Mul": lambda rng: rough_factor(rng, "Mul"),
+    "scan_of_other_axes": scan, "scan_of_nothing": scan, "loop_of_no_rounds": loop,
+    "expand Mul": lambda rng: rough_factor(rng, "Mul"),
     "expand Div": lambda rng: rough_factor(rng, "Div"), "product_of_no_batch": turned_product,
     "plain_reshapes": turned_sizes, "expand Add": linear_of_halves, "expand DFT": cut_spectrum,
     "older Col2Im": columns, "older MelWeightMatrix": mel_weights,

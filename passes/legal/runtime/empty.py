@@ -16,6 +16,7 @@ from irkit.build import call, const, op
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor, Tuple, tensor
 from irkit.dims import Dim, Range
+from irkit.ops.types.contents import contents
 from irkit.pattern import hole, p
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline
 from passes.analysis.known_sizes import Sizes, bound_by, is_bound, sizes_value
@@ -32,6 +33,8 @@ def empty_rules(ranges: Ranges) -> Rules:
              "Scan along an axis -> Scan along the first one between Transposes"),
         Rule("scan_of_nothing", hole("scan", ops=("Scan",)), lambda m: scanned(m, ranges), True,
              "Scan -> If(n > 0, Scan, start)"),
+        Rule("loop_of_no_rounds", hole("loop", ops=("Loop",)), lambda m: looped(m, ranges), True,
+             "Loop -> If(m > 0 and condition, Loop, start), where rows have a size that varies"),
         Rule("product_of_no_batch", p.MatMul(hole("a", ops=("Transpose",)), hole("b")), lambda m: product(m, ranges),
              False, "MatMul(Transpose(x), y) -> Reshape(MatMul(Reshape(Transpose(x)), y))"),
         Rule("product_of_nothing", p.MatMul(hole("a", where=has_no_columns), hole("b")), zero_product, True,
@@ -156,6 +159,50 @@ def scanned(m: Match, ranges: Ranges) -> Made:
         made = begin()
         return made if isinstance(value.type, Tuple) else made[0]
     return op.If(op.Greater(sizes_value(m, (size,), 0, sources), const(0)), then_branch=steps, else_branch=begin)
+
+
+def looped(m: Match, ranges: Ranges) -> Made:
+    """The Loop where there is a round; else the states as they began, and no rows: ONNX Runtime, which has seen no row
+    then, takes each of their sizes that varies for 0"""
+    value = m.root
+    most, flag, *rest = value.inputs
+    count = len(rest) - value.attribute("captures", 0)
+    states, types = rest[:count], value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    rows = [t for t in types[count:] if isinstance(t, Tensor)]
+    if all(type(d) is int for t in rows for d in t.shape[1:]):
+        return decline("no row has a size that varies")
+    asked = [] if most is None or is_some(most, ranges) else [op.Greater(most, const(0))]
+    asked += [] if flag is None or (flag.blob is not None and bool(flag.blob.array.all())) else [flag]
+    if not asked:
+        return decline("there is a round")
+    sources = bound_by(*(v for v in value.inputs if v is not None))
+
+    def begin() -> tuple[Value, ...]:
+        shapes = [[d if is_bound(m, (d,), sources) else 0 for d in t.shape[1:]] for t in rows]
+        none = (
+            op.Expand(const(0, t.dtype), sizes_value(m, (0, *s), 1, sources)) for t, s in zip(rows, shapes, strict=True)
+        )
+        return (*(op.Identity(v) for v in states if v is not None), *none)
+
+    def steps() -> tuple[Value, ...]:
+        some = None if most is None else op.Where(op.Greater(most, const(0)), most, const(1))
+        found = call("Loop", [some, const(True), *rest], {**dict(value.attributes), "body": value.bodies[0]})
+        return found if isinstance(found, tuple) else (found,)
+
+    if most is not None and contents(most) == (0,):
+        made = begin()
+        return made if isinstance(value.type, Tuple) else made[0]
+    whole = [op.Reshape(each, []) for each in asked]
+    return op.If(whole[0] if len(whole) == 1 else op.And(*whole), then_branch=steps, else_branch=begin)
+
+
+def is_some(most: Value, ranges: Ranges) -> bool:
+    """True for a number of rounds that is certainly above 0."""
+    known = contents(most)
+    if known is not None:
+        return is_positive(known[0], ranges)
+    other = most.inputs[2] if most.op == "Where" else None
+    return other is not None and contents(other) == (1,)
 
 
 def parted(value: Value) -> tuple[list[Value], list[Value]]:

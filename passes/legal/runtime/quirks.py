@@ -152,6 +152,8 @@ KEPT_AWAY: tuple[Quirk, ...] = (
           "Scan along the first axis between Transposes", rules=("scan_of_other_axes",)),
     Quirk("scan_of_nothing", ("Scan",), "a length that may be 0", "it fails", "If(n > 0, Scan, start)",
           rules=("scan_of_nothing",)),
+    Quirk("loop_of_no_rounds", ("Loop",), "no round, and rows of a size that varies", "the size is 0",
+          "If(m > 0 and condition, Loop, start)", rules=("loop_of_no_rounds",)),
     Quirk("product_of_no_batch", ("MatMul",), "a transposed batch that may be empty", "it fails",
           "a product of matrices between Reshapes", rules=("product_of_no_batch",)),
     Quirk("product_with_a_vector", ("MatMul",), "a vector, a size that may be 0", "another shape, or it fails",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from pyrsistent import pmap
@@ -17,6 +18,7 @@ from irkit.evaluation.interpreter import evaluate
 from irkit.onnx.sessions import session
 from passes import optimize
 from passes.legal.legalize import legalize
+from passes.preparing.prepare import prepare
 from passes.targets import target_of
 
 N, B = dims.symbol("n"), dims.symbol("b")
@@ -203,3 +205,30 @@ def test_a_row_becomes_none(m: int) -> None:
     graph = optimize(Graph((x,), (op.Reshape(op.Add(nothing, const(np.float32(1))), [-1]),)))
     (found,) = ran(graph, np.ones((1, m), np.float32))
     assert found.shape == (0,)
+
+
+ROUNDS = ("i64",), ("bool",), ("f32", "n", 2)
+
+
+@pytest.mark.parametrize("kind", ["both", "number", "condition"])
+def test_a_loop_of_no_rounds_has_rows_of_their_size(kind: str) -> None:
+    """ONNX Runtime, which has seen no row, takes a size that varies for 0."""
+    most, flag, x = (param(tensor(*each)) for each in ROUNDS)
+    last, rows = op.Loop(
+        None if kind == "condition" else most,
+        True if kind == "number" else flag,
+        np.float32(1),
+        body=lambda i, c, s: (op.Less(s, 3.0) if kind == "condition" else c, op.Add(s, 1.0), op.Mul(x, s)),
+    )
+    graph = Graph((most, flag, x), (last, rows))
+    graph = attrs.evolve(graph, symbols=graph.symbols.set("n", Range(0)))
+    ready = prepare(graph)
+    assert prepare(ready) is ready or len(prepare(ready)) == len(ready)
+    runs = session(ready)
+    for count in (-1, 0, 1, 3):
+        for holds in (True, False):
+            for size in (0, 1, 4):
+                fed = [np.array(count), np.array(holds), np.ones((size, 2), np.float32)]
+                for found, expected in zip(runs.run(fed), evaluate(graph, fed), strict=True):
+                    np.testing.assert_array_equal(found, expected)
+                    assert np.shape(found) == np.shape(expected)

@@ -12,12 +12,14 @@ import torch
 import torch.nn.functional as F
 
 import irkit
-from irkit.build import op
+from irkit.build import call, op
 from irkit.core.ir import Graph, param
 from irkit.core.types import tensor
 from irkit.onnx.sessions import session
+from irkit.rewriting.face import rewrite
 from passes import prepare
-from passes.legal.runtime.limits import MOST, state_limits
+from passes.legal.runtime import long_sums
+from passes.legal.runtime.limits import MOST, SUMS, state_limits
 from passes.legal.runtime.long_sums import RUN
 from passes.targets import target_of
 
@@ -183,6 +185,30 @@ def test_log_sum_exp_of_many_rows_is_right() -> None:
     (found,) = session(ready).run((np.full((LONG, 1), 2.0, np.float32),))
     np.testing.assert_allclose(found, 2 + np.log(LONG), rtol=1e-6)
     assert "ReduceLogSumExp" not in {value.op for value in ready.order}
+
+
+@pytest.mark.parametrize("name", sorted(SUMS))
+def test_sums_in_steps_are_sums(name: str, monkeypatch: Any) -> None:
+    """The same steps where few numbers count as many: of numbers far apart, of infinities, and of NaN."""
+    monkeypatch.setattr(long_sums, "MOST", 8)
+    monkeypatch.setattr(long_sums, "RUN", 4)
+    x = param(tensor("f32", 23, 7, 2))
+    for axes, keep in (([0], 1), ([0, 1], 0), ([1, 0], 1)):
+        graph = Graph((x,), (call(name, [x, np.array(axes)], {"keepdims": keep}),))
+        stepped = rewrite(graph, long_sums.LONG_SUMS)
+        assert name == "ReduceSum" or name not in {value.op for value in stepped.order}
+        rng = np.random.default_rng(0)
+        numbers = (
+            rng.normal(size=(23, 7, 2)).astype(np.float32) * np.array([1, 1e3, 80, 1, 1, 1, 1], np.float32)[:, None]
+        )
+        odd = numbers.copy()
+        odd[3, 3], odd[4, 4], odd[5, 5], odd[:, 6] = np.inf, -np.inf, np.nan, -np.inf
+        for fed in (numbers, np.abs(numbers), odd, np.full_like(numbers, -np.inf), np.full_like(numbers, np.inf)):
+            with np.errstate(all="ignore"):
+                (expected,) = irkit.evaluate(graph, (fed,))
+            (found,) = session(prepare(stepped, "onnxruntime-cpu")).run((fed,))
+            scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=1.0))
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * scale)
 
 
 @pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
