@@ -40,6 +40,7 @@ from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.support.uncollected import without_collector
 from passes.analysis.expansions import Expanded
+from passes.legal.copies import with_cast_copies
 from passes.legal.definitions import by_definition
 from passes.legal.float64.determinants import DETERMINANTS
 from passes.legal.float64.functions import DOUBLES
@@ -111,7 +112,17 @@ def legalize(graph: Graph, target: Target, *, observe: Observer = nobody) -> Gra
     Raises RewriteError that names the operators for which nothing helps, with the opset or the kernel that is missing.
     """
     step = Pass("legalize", (("target", str(target)),), lambda before, _observe, _depth: _legalized(before, target))
-    return step.run(graph, observe)
+    return with_copies(step.run(graph, observe), target)
+
+
+def with_copies(graph: Graph, target: Target) -> Graph:
+    """The graph, whose results that are parameters or constants can be written, too. Raises RewriteError."""
+    if not target.provider:
+        return graph
+    copied, failed = with_cast_copies(graph, lambda value: trouble(value, target))
+    if failed is not None:
+        raise _unrunnable([(failed, trouble(failed, target))], target)
+    return copied
 
 
 def _legalized(graph: Graph, target: Target) -> Graph:
