@@ -128,8 +128,8 @@ def reason(layer: Layer, request: Quantization, name: str) -> str:
     if pattern:
         return f"{pattern!r} is on the keep-list"
     blob = layer.weight.blob
-    if blob is None or blob.size < request.smallest:
-        return f"its weight has fewer than {request.smallest} numbers"
+    if blob is None or blob.size < request.least:
+        return f"its weight has fewer than {request.least} numbers"
     if not np.isfinite(blob.read()).all():
         return "its weight holds NaN or infinity"
     return ""

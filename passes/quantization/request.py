@@ -69,7 +69,8 @@ class Quantization:
         accuracy: what ONNX Runtime computes products with weights of few bits in, where its own operator is used:
             "float32", or "int8", which is faster and rounds activations to 8 bits by blocks.
         keep: patterns of what stays as it is, as in `passes.mixed_precision`.
-        smallest: weights of fewer numbers stay as they are.
+        smallest: weights of fewer numbers stay as they are: 1024 if not given, and 64 with static activations, where
+            an operator in floating point would part stretches of integers.
         feeds: sample inputs of the graph, or a list of them.
 
     Raises RewriteError for what none of these is, and where `feeds` is missing.
@@ -85,7 +86,7 @@ class Quantization:
     reduced: bool = False
     accuracy: str = attrs.field(default="float32", validator=among(("float32", "int8")))
     keep: tuple[str, ...] = attrs.field(default=(), converter=patterns)
-    smallest: int = 1024
+    smallest: int | None = None
     feeds: Feeds | Sequence[Feeds] | None = attrs.field(default=None, eq=False)
 
     def __attrs_post_init__(self) -> None:
@@ -127,6 +128,11 @@ class Quantization:
     def is_symmetric(self) -> bool:
         """Whether weights have no zero points."""
         return not self.weights.startswith("u")
+
+    @property
+    def least(self) -> int:
+        """The least size of a weight that is quantized."""
+        return self.smallest if self.smallest is not None else 64 if self.activations == "static" else 1024
 
     @property
     def samples(self) -> list[Feeds]:
