@@ -48,10 +48,18 @@ def subjects() -> list[Subject]:
     layer = torch.nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True, activation="gelu")
     encoder = torch.nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
     net = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.BatchNorm2d(32), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
-        torch.nn.Conv2d(32, 64, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(64, 128, 3, stride=2), torch.nn.ReLU(),
-        torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(128, 100),
-    )  # fmt: skip
+        torch.nn.Conv2d(3, 32, 3, padding=1),
+        torch.nn.BatchNorm2d(32),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Conv2d(32, 64, 3, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(64, 128, 3, stride=2),
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d(1),
+        torch.nn.Flatten(),
+        torch.nn.Linear(128, 100),
+    )
     wide = torch.nn.Sequential(torch.nn.Linear(512, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 512))
     outliers = torch.where(torch.arange(512) % 64 == 0, 30.0, 1.0)
     return [
@@ -89,10 +97,15 @@ def by_runtime(way: str, source: Path, output: Path, name: str, arrays: Sequence
         raise ValueError("onnxruntime's needs neural-compressor")
     else:
         quantize_static(
-            source, output, Reader(name, arrays), quant_format=QuantFormat.QDQ, per_channel=True,
-            activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
+            source,
+            output,
+            Reader(name, arrays),
+            quant_format=QuantFormat.QDQ,
+            per_channel=True,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
             extra_options={"SmoothQuant": True} if way == "smooth" else {},
-        )  # fmt: skip
+        )
 
 
 def by_irkit(way: str, source: Path, output: Path, name: str, arrays: Sequence[np.ndarray]) -> None:

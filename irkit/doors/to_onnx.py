@@ -124,8 +124,7 @@ def to_onnx(
         capture: "direct", "torch.export", or "auto": the first, then the second (docs/understand/capture.md).
         data: "refuse" refuses a model that is right for some data only: one that asks for numbers in tensors.
         copy: True copies weights; otherwise large ones stay the model's, and raise StaleError once written into.
-        functions: True keeps each submodule as a local function of the ONNX model, a set of classes those of them, a
-            predicate of path and module those of which it is true; a `lowering.Functions` says where weights are.
+        functions: True, a set of classes, or a predicate of path and module: submodules that stay local functions.
 
     Returns the program, called as the model is and computed by ONNX Runtime. Raises CaptureError where it cannot be
     captured, MissingConverters and LoweringError where not lowered, RewriteError or SerializeError for opset or target.
