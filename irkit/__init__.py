@@ -8,7 +8,8 @@ program = irkit.to_onnx(model, args)        # all of it in one call
 
 from typing import TYPE_CHECKING, Any
 
-import irkit_command  # first: `python -m irkit` can be interrupted from here on  # noqa: F401
+# First: `python -m irkit` can be interrupted from here on, which is all that this import is for.
+import irkit_command  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from irkit.build import call, call_graph, closed, const, custom, dim_scalar, op, shape_vector
 from irkit.checking.comparison import Difference, Tolerance, compare
 from irkit.checking.rules import check_rule

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import cast
 
 import attrs
 import ml_dtypes
@@ -20,7 +20,7 @@ import numpy as np
 from irkit.build import const
 from irkit.checking.comparison import Difference
 from irkit.checking.instances import Retry
-from irkit.checking.near_misses import Instead, again, rebuild_over
+from irkit.checking.near_misses import Instead, over, rebuild_over
 from irkit.core.attributes import Given
 from irkit.core.blobs import Blob, blob
 from irkit.core.ir import Graph, Value, param
@@ -29,7 +29,7 @@ from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.core.walk import post_order
 from irkit.errors import EvaluateError, IrkitError
 from irkit.evaluation.interpreter import evaluate, trace
-from irkit.evaluation.kernels.common import Content, Kernel
+from irkit.evaluation.kernels.common import Content, Kernel, is_array
 from irkit.evaluation.kernels.table import KERNELS
 
 ROUNDINGS = 8
@@ -103,7 +103,7 @@ def widened(
         else:
             attributes = _wide_attributes(value)
             if attributes is not None:
-                instead[value] = lambda operands, v=value, a=attributes: again(v, v.op, operands, a)
+                instead[value] = over(value, value.op, attributes)
     try:
         built = rebuild_over(order, instead)
         return Graph(tuple(built[p] for p in params), tuple(built[v] for v in old))
@@ -181,7 +181,7 @@ class Reference:
     @property
     def longest(self) -> int:
         """The largest size of an operand: of so many numbers there may be a sum."""
-        arrays = [a for a in self.fed if isinstance(a, np.ndarray)]
+        arrays = [a for a in self.fed if is_array(a)]
         arrays += [v.blob.array for v in post_order(self.old) if v.op == CONSTANT and v.blob is not None]
         return max((n for a in arrays for n in a.shape), default=1)
 
@@ -200,7 +200,7 @@ class Reference:
         what they differ from: the results for what is hardly moved that way, so that a jump at the very numbers that
         are fed, as Round has it at a half, is no difference."""
         for _ in range(TRIES):
-            seed = int(rng.integers(2**32))
+            seed = int(rng.integers(1 << 32))
             found = self.moved(np.random.default_rng(seed), self.step)
             hardly = self.moved(np.random.default_rng(seed), HARDLY) if self.is_wide else self.results
             if found is not None and hardly is not None:
@@ -248,7 +248,7 @@ def _are_finite(value: Value, found: Mapping[Value, Content]) -> bool:
 
 
 def _is_finite(array: Content) -> bool:
-    if not isinstance(array, np.ndarray) or not DType.of(array.dtype).is_float:
+    if not is_array(array) or not DType.of(array.dtype).is_float:
         return True
     return bool(np.isfinite(array.astype(np.float64)).all())
 
@@ -270,28 +270,28 @@ class Rounding(Mapping[str, Kernel]):
     def __len__(self) -> int:
         return len(KERNELS)
 
-    def rounded(self, result: np.ndarray) -> Any:
+    def rounded(self, result: Content) -> Content:
         """What a kernel gave, its floats rounded once more."""
         if isinstance(result, tuple):
-            return tuple(map(self.rounded, result))
-        if not isinstance(result, np.ndarray | np.generic) or result.dtype.kind not in "fV":
+            return tuple(map(self.rounded, cast("tuple[Content, ...]", result)))
+        if result is None or isinstance(result, list):
+            return cast(Content, result)
+        array = np.asarray(result)
+        if array.dtype.kind not in "fV":
             return result
-        kind = DType.of(result.dtype)
-        return nudged_numbers(np.asarray(result).astype(np.float64), kind, self.rng).astype(result.dtype)
+        return nudged_numbers(array.astype(np.float64), DType.of(array.dtype), self.rng).astype(array.dtype)
 
 
 def _has_constants(old: Sequence[Value]) -> bool:
     return any(v.op == CONSTANT and isinstance(v.type, Tensor) and v.dtype.is_float for v in post_order(old))
 
 
-def _is_floats(array: np.ndarray, value: Value) -> bool:
-    return isinstance(array, np.ndarray) and isinstance(value.type, Tensor) and value.dtype.is_float
+def _is_floats(array: Content, value: Value) -> bool:
+    return is_array(array) and isinstance(value.type, Tensor) and value.dtype.is_float
 
 
 def _wide_arrays(arrays: Sequence[Content]) -> tuple[Content, ...]:
-    return tuple(
-        a.astype(np.float64) if isinstance(a, np.ndarray) and DType.of(a.dtype).is_float else a for a in arrays
-    )
+    return tuple(a.astype(np.float64) if is_array(a) and DType.of(a.dtype).is_float else a for a in arrays)
 
 
 def _computed(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -15,7 +15,7 @@ from irkit.checking.comparison import Difference, compare
 from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.draws import NOTHING, assignment, feeds
 from irkit.checking.instances import Retry, results_of
-from irkit.checking.near_misses import rebuild_over
+from irkit.checking.near_misses import Instead, rebuild_over
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor, same_types
 from irkit.core.vocabulary import CONSTANT, PARAM
@@ -23,7 +23,7 @@ from irkit.core.walk import post_order
 from irkit.doors.to_onnx import upstairs
 from irkit.errors import EvaluateError, IrkitError, TypeRuleError
 from irkit.evaluation.interpreter import evaluate, trace
-from irkit.evaluation.kernels.common import Content
+from irkit.evaluation.kernels.common import Array, Content, is_array
 
 TRIES = 4
 """How many assignments of the symbols are tried until the left side has a value."""
@@ -151,18 +151,17 @@ def count_agreeing(
         if difference is not None:
             place = None if difference.index is None else (i, unlike(one, other) if limits.exact else difference.index)
             raise failed(f"differs: {difference.what}", actual, place)
-    return sum(np.size(each) for each in expected if isinstance(each, np.ndarray)) + sum(
-        isinstance(each, list) for each in expected
-    )
+    return sum(np.size(each) for each in expected if is_array(each)) + sum(isinstance(each, list) for each in expected)
 
 
-def is_real(one: np.ndarray, other: np.ndarray) -> bool:
+def is_real(one: Content, other: Content) -> bool:
     """True for arrays of one shape and one element type, of real floats."""
-    both = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
-    return both and one.dtype == other.dtype and one.shape == other.shape and DType.of(one.dtype).is_float
+    if not is_array(one) or not is_array(other):
+        return False
+    return one.dtype == other.dtype and one.shape == other.shape and DType.of(one.dtype).is_float
 
 
-def apart(one: np.ndarray, other: np.ndarray, limits: Limits) -> Difference | None:
+def apart(one: Content, other: Content, limits: Limits) -> Difference | None:
     """How two results differ, to the bit where that is asked for, else beyond the tolerance; None where they do not."""
     if limits.exact:
         if is_real(one, other):
@@ -171,16 +170,20 @@ def apart(one: np.ndarray, other: np.ndarray, limits: Limits) -> Difference | No
         return compare(one, other, rtol=0.0, atol=0.0)
     if limits.rtol is None and limits.atol is None:
         return difference_of(one, other, False)
-    if isinstance(one, np.ndarray) and is_real(one, other):
-        real = np.isfinite(one.astype(np.float64))
-        zero = one.dtype.type(0)
-        one, other = np.where(real, one, zero), np.where(real, other, zero).astype(other.dtype)
+    if is_real(one, other):
+        one, other = _where(np.isfinite(one.astype(np.float64)), one, other)
     return compare(one, other, rtol=limits.rtol, atol=limits.atol)
 
 
-def unlike(one: np.ndarray, other: np.ndarray) -> tuple[int, ...] | None:
+def _where(real: Array, one: Array, other: Array) -> tuple[Array, Array]:
+    """Two results with 0 in both where a mark is False."""
+    zero = one.dtype.type(0)
+    return np.where(real, one, zero), np.where(real, other, zero).astype(other.dtype)
+
+
+def unlike(one: Content, other: Content) -> tuple[int, ...] | None:
     """The first place where two arrays are not the same to the bit; None where there is none, or they are no arrays."""
-    if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)) or one.shape != other.shape:
+    if not is_array(one) or not is_array(other) or one.shape != other.shape:
         return None
     pairs = zip(one.reshape(-1), other.reshape(-1), strict=True)
     flat = next((i for i, (a, b) in enumerate(pairs) if not same_bits(np.asarray(a), np.asarray(b))), None)
@@ -189,7 +192,7 @@ def unlike(one: np.ndarray, other: np.ndarray) -> tuple[int, ...] | None:
 
 def is_allowed(old: tuple[Value, ...], params: Sequence[Value], arrays: Sequence[Content]) -> bool:
     """False where the type rules refuse the values with sizes as in the arrays: kernels may let more pass."""
-    sized = {
+    sized: Instead = {
         p: param(Tensor(p.dtype, np.shape(a)))
         for p, a in zip(params, arrays, strict=True)
         if isinstance(p.type, Tensor)
@@ -207,7 +210,8 @@ def is_allowed(old: tuple[Value, ...], params: Sequence[Value], arrays: Sequence
 def sides(roots: Value | Sequence[Value], found: Any) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
     """The results of both sides: what a rule is to replace, and what it made, one value for each."""
     if isinstance(roots, Value):
-        return results_of(roots), (tuple(found) if isinstance(found, tuple) else results_of(found))
+        several = isinstance(found, tuple)
+        return results_of(roots), cast("tuple[Value, ...]", found) if several else results_of(found)
     return tuple(roots), tuple(found)
 
 
@@ -215,20 +219,19 @@ NARROW = {DType.FLOAT16: 1e-2, DType.BFLOAT16: 2e-2}
 """What a rounding or two in a narrow type may cost, of the largest number that is summed."""
 
 
-def difference_of(expected: np.ndarray, actual: np.ndarray, exact: bool) -> Difference | None:
+def difference_of(expected: Content, actual: Content, exact: bool) -> Difference | None:
     """The difference of two results, None where there is none.
 
     Where a rule is not exact, it speaks of real numbers: what is none on the left side is left out. Sums of narrow
     numbers cancel, and so they are compared relative to the largest of them.
     """
-    kind = DType.of(expected.dtype) if isinstance(expected, np.ndarray) else None
+    kind = DType.of(expected.dtype) if is_array(expected) else None
     if exact or kind is None or not kind.is_float or np.shape(expected) != np.shape(actual):
         return compare(expected, actual)
     wide = expected.astype(np.float64)
     real = np.isfinite(wide)
     if not real.all():
-        zero = expected.dtype.type(0)
-        expected, actual = np.where(real, expected, zero), np.where(real, actual, zero).astype(actual.dtype)
+        expected, actual = _where(real, expected, actual)
     if kind not in NARROW:
         return compare(expected, actual)
     return compare(expected, actual, atol=NARROW[kind] * max(1.0, float(np.abs(wide[real]).max(initial=0.0))))
@@ -272,11 +275,12 @@ def has_value(
     return any(computed_results(Graph(params, results), arrays) is not None for arrays in tried)
 
 
-def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+def same_bits(a: Content, b: Content) -> bool:
     """True for arrays, or lists of them, that are equal to the bit, all NaN being one."""
     if isinstance(a, list):
-        return len(a) == len(b) and all(map(same_bits, a, b))
-    if not isinstance(a, np.ndarray) or a.dtype.kind not in "fcV":
+        parts = cast("list[Content]", a)
+        return len(parts) == len(b) and all(map(same_bits, parts, b))
+    if not is_array(a) or a.dtype.kind not in "fcV":
         return bool(np.array_equal(a, b))
     if a.dtype.kind == "c":
         return same_bits(np.real(a), np.real(b)) and same_bits(np.imag(a), np.imag(b))
@@ -284,9 +288,9 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return bool(np.array_equal(x, y, equal_nan=True) and np.array_equal(np.signbit(x[x == 0]), np.signbit(y[y == 0])))
 
 
-def same_marks(a: np.ndarray, b: np.ndarray) -> bool:
+def same_marks(a: Content, b: Content) -> bool:
     """True for arrays that have NaN and infinities at the same places, and for all that are no arrays of floats."""
-    if not isinstance(a, np.ndarray) or not DType.of(a.dtype).is_float:
+    if not is_array(a) or not DType.of(a.dtype).is_float:
         return True
     x, y = a.astype(np.float64), b.astype(np.float64)
     odd = ~np.isfinite(x) | ~np.isfinite(y)
@@ -438,8 +442,8 @@ def plainly(graph: Graph, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...
     return tuple(found[r] for r in graph.results)
 
 
-def _is_plain(array: np.ndarray) -> bool:
-    if not isinstance(array, np.ndarray):
+def _is_plain(array: Content) -> bool:
+    if not is_array(array):
         return True
     if not array.size:
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TypeGuard
 
 import attrs
 import numpy as np
@@ -99,20 +100,18 @@ def tolerance(dtype: DType | str, *, rtol: float | None = None, atol: float | No
 def _compare(expected: object, actual: object, rtol: float | None, atol: float | None, path: str) -> Difference | None:
     if expected is None or actual is None:
         return None if expected is actual else Difference(f"expected {_kind(expected)}, got {_kind(actual)}", path)
-    if isinstance(expected, Mapping) or isinstance(actual, Mapping):
-        if not (isinstance(expected, Mapping) and isinstance(actual, Mapping)):
-            return Difference(f"expected {_kind(expected)}, got {_kind(actual)}", path)
+    if not any(_is_mapping(each) or _is_list(each) for each in (expected, actual)):
+        return _arrays(np.asarray(expected), np.asarray(actual), rtol, atol, path)
+    if _is_mapping(expected) and _is_mapping(actual):
         if set(expected) != set(actual):
             return Difference(f"expected the keys {sorted(map(str, expected))}, got {sorted(map(str, actual))}", path)
         pairs = [(f"{path}[{key!r}]", expected[key], actual[key]) for key in expected]
-    elif isinstance(expected, list | tuple) or isinstance(actual, list | tuple):
-        if not (isinstance(expected, list | tuple) and isinstance(actual, list | tuple)):
-            return Difference(f"expected {_kind(expected)}, got {_kind(actual)}", path)
+    elif _is_list(expected) and _is_list(actual):
         if len(expected) != len(actual):
             return Difference(f"expected {len(expected)} results, got {len(actual)}", path)
         pairs = [(f"{path}[{i}]", e, a) for i, (e, a) in enumerate(zip(expected, actual, strict=True))]
     else:
-        return _arrays(np.asarray(expected), np.asarray(actual), rtol, atol, path)
+        return Difference(f"expected {_kind(expected)}, got {_kind(actual)}", path)
     for where, left, right in pairs:
         found = _compare(left, right, rtol, atol, where)
         if found is not None:
@@ -120,10 +119,18 @@ def _compare(expected: object, actual: object, rtol: float | None, atol: float |
     return None
 
 
+def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
+    return isinstance(value, Mapping)
+
+
+def _is_list(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
+    return isinstance(value, list | tuple)
+
+
 def _kind(value: object) -> str:
     if value is None:
         return "nothing"
-    if isinstance(value, Mapping | list | tuple):
+    if _is_mapping(value) or _is_list(value):
         return f"a {type(value).__name__} of {len(value)}"
     array = np.asarray(value)
     return f"a {array.dtype} array of shape {array.shape}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -18,7 +18,7 @@ from irkit.core.printer import large_blobs, value_names
 from irkit.core.types import DType, Tensor
 from irkit.core.walk import post_order
 from irkit.errors import RewriteError, indent
-from irkit.evaluation.kernels.common import Content
+from irkit.evaluation.kernels.common import Content, is_array
 
 MANY = 60
 """More elements than this are shown as numpy shows them."""
@@ -207,16 +207,16 @@ def settled(array: np.ndarray) -> np.ndarray:
 
 def element(number: Any) -> str:
     """One element of an array, as short as it can be told."""
-    if isinstance(number, np.ndarray):
+    if is_array(number):
         number = number[()]
     return repr(number) if isinstance(number, str) else str(number)
 
 
-def shown(array: np.ndarray) -> str:
+def shown(array: Content) -> str:
     """An array as nested lists, long ones as numpy shows them; lists of arrays likewise."""
     if isinstance(array, list | tuple):
-        return f"[{', '.join(map(shown, array))}]"
-    if not isinstance(array, np.ndarray):
+        return f"[{', '.join(map(shown, cast('list[Content]', array)))}]"
+    if not is_array(array):
         return str(array)
     if array.size > MANY:
         return f"{DType.of(array.dtype).short} {list(array.shape)} {np.array2string(array, threshold=20)}".replace(
@@ -227,11 +227,11 @@ def shown(array: np.ndarray) -> str:
     return _nested([element(n) for n in array.reshape(-1)], array.shape)
 
 
-def source(array: np.ndarray) -> str:
+def source(array: Content) -> str:
     """Python that makes the array, bit for bit where it holds no NaN; lists of arrays likewise."""
     if isinstance(array, list | tuple):
-        return f"[{', '.join(map(source, array))}]"
-    if not isinstance(array, np.ndarray):
+        return f"[{', '.join(map(source, cast('list[Content]', array)))}]"
+    if not is_array(array):
         return repr(array)
     kind = DType.of(array.dtype)
     plain = array.dtype.kind in "fiubc" and array.dtype.isbuiltin

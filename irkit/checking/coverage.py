@@ -6,7 +6,7 @@ import dis
 import linecache
 import sys
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
@@ -19,7 +19,7 @@ from irkit.core.ir import Value
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.core.walk import post_order
-from irkit.evaluation.kernels.common import Content
+from irkit.evaluation.kernels.common import Content, is_array
 
 TraceFunction = Callable[[FrameType, str, Any], Any]
 """What `sys.settrace` takes, and what such a function returns."""
@@ -97,11 +97,11 @@ def counted(counts: Counts) -> str:
 class Covered:
     """What has been covered so far."""
 
-    types: Counter[str] = attrs.field(factory=Counter)
-    ranks: Counter[int] = attrs.field(factory=Counter)
-    axes: Counter[str] = attrs.field(factory=Counter)
-    sizes: Counter[str] = attrs.field(factory=Counter)
-    numbers: Counter[str] = attrs.field(factory=Counter)
+    types: Counter[str] = attrs.field(factory=Counter[str])
+    ranks: Counter[int] = attrs.field(factory=Counter[int])
+    axes: Counter[str] = attrs.field(factory=Counter[str])
+    sizes: Counter[str] = attrs.field(factory=Counter[str])
+    numbers: Counter[str] = attrs.field(factory=Counter[str])
     reused: int = 0
 
     def note(self, roots: Sequence[Value], params: Sequence[Value], feeds: Iterable[Sequence[Content]]) -> None:
@@ -113,11 +113,11 @@ class Covered:
         self.axes.update({each for v in post_order(roots) for each in axes_of(v)})
         uses = Counter(id(v) for user in post_order(roots) for v in user.inputs if v is not None and v.op != CONSTANT)
         self.reused += any(n > 1 for n in uses.values())
-        found = {"symbol"} if any(type(d) is not int for v in leaves for d in v.shape) else set()
+        found = {"symbol"} if any(type(d) is not int for v in leaves for d in v.shape) else set[str]()
         marks: set[str] = set()
         for arrays in feeds:
             for value, array in zip(params, arrays, strict=True):
-                if isinstance(value.type, Tensor) and isinstance(array, np.ndarray):
+                if isinstance(value.type, Tensor) and is_array(array):
                     found.update("larger" if n > 1 else str(n) for n in array.shape)
                     marks.update(marks_of(array, value.dtype))
         self.sizes.update(found)
@@ -170,7 +170,7 @@ def _limits(dtype: DType) -> tuple[float, float]:
 
 
 @contextmanager
-def record_lines(function: Callable[..., object], seen: set[int]) -> Iterator[None]:
+def record_lines(function: Callable[..., object], seen: set[int]) -> Generator[None]:
     """Within it, the lines of the function that run are added to `seen`; what else is traced goes on afterwards."""
     code = getattr(function, "__code__", None)
     before = sys.gettrace()
@@ -197,7 +197,7 @@ def ends_of(function: Callable[..., object]) -> tuple[tuple[int, str], ...]:
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None:
         return ()
-    own = {line for _, line in dis.findlinestarts(code) if line is not None and line != code.co_firstlineno}
+    own = {line for _, line in dis.findlinestarts(code) if line and line != code.co_firstlineno}  # None: of no line
     texts = {n: linecache.getline(code.co_filename, n).strip() for n in sorted(own)}
     return tuple((n, text) for n, text in texts.items() if text.startswith(("return", "raise")))
 

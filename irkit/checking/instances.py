@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -61,7 +61,7 @@ class Sampler:
     rng: np.random.Generator
     dtype: DType
     shape: tuple[Dim, ...]
-    bound: Bound = attrs.field(factory=dict)
+    bound: Bound = attrs.field(factory=dict[str, Any])
     params: list[Value] = attrs.field(factory=list[Value])
     dims: dict[str, Dim] = attrs.field(factory=dict[str, Dim])
     given: list[float] = attrs.field(factory=list[float])
@@ -71,7 +71,8 @@ class Sampler:
         """A sampler with an element type, one of `dtypes`, and a shape that most of the instance will have."""
         dtype = dtypes[rng.integers(len(dtypes))]
         rank = int(rng.choice([0, 1, 2, 2, 3, 3, 4]))
-        sizes = [0 if rng.random() < EMPTY else SIZES[i] for i in rng.integers(0, len(SIZES), rank)]
+        drawn = map(int, rng.integers(0, len(SIZES), rank))
+        sizes = [0 if rng.random() < EMPTY else SIZES[i] for i in drawn]
         return cls(rng, dtype, tuple(dims.symbol(s) if isinstance(s, str) else s for s in sizes))
 
     def pick(self, *choices: Any) -> Any:
@@ -149,7 +150,7 @@ def _taken(pattern: Pattern) -> list[frozenset[DType]]:
         if isinstance(part, Hole | Constant) and part is not ABSENT and rows:
             kinds = [_kinds(row, index) for row in rows]
             if all(len(each) > 1 for each in kinds):  # where there is but one, the instance's own is not asked for
-                found.append(frozenset().union(*kinds))
+                found.append(frozenset[DType]().union(*kinds))
     return found
 
 
@@ -191,7 +192,7 @@ def _value(s: Sampler, pattern: Pattern, place: _Place) -> Any:
     return _bound(s, pattern.name, lambda: _leaf(s, pattern, place))
 
 
-def _called(s: Sampler, value: Value) -> Any:
+def _called(s: Sampler, value: Value | None) -> Any:
     """The value, or a call of a function that computes it."""
     if not isinstance(value, Value) or s.chance(0.4):
         return value
@@ -374,11 +375,11 @@ def _count(pattern: Op, known: OpSpec) -> int | None:
     return None if known.outputs and known.outputs[-1].option == "variadic" else wanted
 
 
-def _applied(pattern: Op, found: Value) -> Value:
+def _applied(pattern: Op, found: Value | tuple[Value, ...]) -> Value:
     """The result that the pattern means, of an operator that may have several."""
     if not isinstance(found, tuple):
         return found
-    return found[0].inputs[0] if pattern.item is None else found[pattern.item]
+    return cast(Value, found[0].inputs[0]) if pattern.item is None else found[pattern.item]
 
 
 SWITCHES = frozenset(
@@ -422,8 +423,8 @@ def _attribute(s: Sampler, attribute: AttributeSpec, wanted: Any, operands: list
     raise Retry(f"nothing found for attribute {wanted.name}")
 
 
-def _random_attribute(s: Sampler, attribute: AttributeSpec, operands: list[Value]) -> Any:
-    rank = operands[0].rank if operands and isinstance(operands[0], Value) else 0
+def _random_attribute(s: Sampler, attribute: AttributeSpec, operands: Sequence[Value | None]) -> Any:
+    rank = operands[0].rank if operands and operands[0] is not None else 0
     name, default = attribute.name, attribute.default
     if name == "perm":
         return permutation(s.rng, rank)
@@ -512,7 +513,8 @@ def _starts(s: Sampler, place: _Place) -> np.ndarray:
     rank = len(_shape(place))
     if not rank:
         raise Retry("nothing to slice")
-    return s.rng.integers(-2, 2, s.pick(1, min(2, rank))).astype(np.int64) * s.pick(0, 1)
+    count: int = s.pick(1, min(2, rank))
+    return s.rng.integers(-2, 2, count).astype(np.int64) * s.pick(0, 1)
 
 
 def _ends(s: Sampler, place: _Place) -> np.ndarray:

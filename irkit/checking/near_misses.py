@@ -7,7 +7,7 @@ condition that was forgotten would let through.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -18,14 +18,18 @@ from irkit.checking.draws import numbers
 from irkit.checking.instances import DTYPES, SIGNED, Retry, permutation
 from irkit.core.attributes import Given
 from irkit.core.ir import Value, item, param
-from irkit.core.types import DType, Tensor, Tuple, dims_of
+from irkit.core.types import DType, Tensor, Tuple, dims_of, types_of
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.core.walk import post_order
 from irkit.dims import Dim
 from irkit.errors import IrkitError
 from irkit.ops.schemas import BODIES, AttributeSpec, has_schema, spec
+from irkit.support.results import as_tuple
 
-Instead = dict[Value, Any]
+Made = Callable[[Sequence[Value | None]], Value | tuple[Value, ...]]
+"""A value out of the operands that it would get."""
+
+Instead = dict[Value, Value | Made]
 """What stands for some values: others, or functions from the operands that they would get to the value."""
 
 Change = Callable[[tuple[Value, ...], np.random.Generator], Instead]
@@ -76,7 +80,7 @@ def changed(roots: Sequence[Value], rng: np.random.Generator, change: Change) ->
     except (IrkitError, ValueError, IndexError, ZeroDivisionError, OverflowError, KeyError, TypeError) as error:
         raise Retry(str(error)) from error
     found = tuple(built[r] for r in roots)
-    if not all(isinstance(v, Value) for v in found) or all(a is b for a, b in zip(found, roots, strict=True)):
+    if any(type(v) is not Value for v in found) or all(a is b for a, b in zip(found, roots, strict=True)):
         raise Retry("nothing changed")
     return found
 
@@ -106,15 +110,24 @@ def again(value: Value, op: str, given: Sequence[Any], attributes: Given) -> Val
         if any(a.type != b.type for a, b in zip(given, value.inputs, strict=True) if a is not None and b is not None):
             raise Retry("a body over operands of other types")
         return value.with_inputs(tuple(given))
-    count = len(value.type.items) if isinstance(value.type, Tuple) else 1
+    count = len(types_of(value.type))
     return _whole(value, call(op, list(given), attributes, outputs=count))
 
 
-def _whole(value: Value, made: Value) -> Value:
+def over(value: Value, op: str, attributes: Given, leaving_out: int = 0) -> Made:
+    """`again`, over all operands but so many of the last."""
+    return lambda operands: again(value, op, operands[: len(operands) - leaving_out], attributes)
+
+
+def vector_over(sizes: tuple[Dim, ...]) -> Made:
+    """A vector of sizes, which its operands bind."""
+    return lambda operands: shape_vector(sizes, *(v for v in operands if v is not None))
+
+
+def _whole(value: Value, made: Value | tuple[Value, ...]) -> Value:
     """The operator itself, where several results were made of it."""
-    if isinstance(made, tuple):
-        return made[0].inputs[0] if isinstance(value.type, Tuple) else made[0]
-    return made
+    first = as_tuple(made)[0]
+    return cast(Value, first.inputs[0]) if isinstance(made, tuple) and isinstance(value.type, Tuple) else first
 
 
 def _pick(rng: np.random.Generator, choices: Sequence[Any]) -> Any:
@@ -137,7 +150,7 @@ def another_attribute(order: tuple[Value, ...], rng: np.random.Generator) -> Ins
     value, attribute = _pick(rng, known)
     given = dict(value.attributes)
     found = _other(rng, attribute, given.get(attribute.name, attribute.default), value)
-    return {value: lambda operands: again(value, value.op, operands, {**given, attribute.name: found})}
+    return {value: over(value, value.op, {**given, attribute.name: found})}
 
 
 def _other(rng: np.random.Generator, attribute: AttributeSpec, now: Any, value: Value) -> Any:
@@ -204,7 +217,7 @@ def _resized(order: tuple[Value, ...], change: Callable[[Dim], Dim]) -> Instead:
             sizes = tuple(change(d) for d in value.attributes[0][1])
             if any(type(d) is not int for d in sizes) and len(value.attributes) > 1:
                 raise Retry("sizes out of data")
-            found[value] = lambda operands, sizes=sizes: shape_vector(sizes, *operands)
+            found[value] = vector_over(sizes)
     return found
 
 
@@ -248,7 +261,7 @@ def another_dtype(order: tuple[Value, ...], rng: np.random.Generator) -> Instead
             found[value] = const(numbers(rng, new, value.blob.shape))
         elif value.op in ("Cast", "CastLike") and value.attribute("to") == int(old):
             attributes = {**dict(value.attributes), "to": int(new)}
-            found[value] = lambda operands, v=value, a=attributes: again(v, v.op, operands, a)
+            found[value] = over(value, value.op, attributes)
     return found
 
 
@@ -257,7 +270,7 @@ def swapped(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
     value = _pick(rng, [v for v in _operators(order) if len(v.inputs) > 1])
     first = int(rng.integers(len(value.inputs) - 1))
 
-    def made(operands: tuple[Value, ...]) -> Value:
+    def made(operands: Sequence[Value | None]) -> Value:
         changed = list(operands)
         changed[first], changed[first + 1] = changed[first + 1], changed[first]
         return again(value, value.op, changed, dict(value.attributes))
@@ -273,9 +286,9 @@ def stranger(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
     if there is None or not isinstance(there.type, Tensor) or there.op in (CONSTANT, SHAPE_VECTOR):
         raise Retry("it says where or how much")
 
-    def made(operands: tuple[Value, ...]) -> Value:
+    def made(operands: Sequence[Value | None]) -> Value:
         changed = list(operands)
-        changed[at] = param(changed[at].type)
+        changed[at] = param(cast(Value, changed[at]).type)
         return again(value, value.op, changed, dict(value.attributes))
 
     return {value: made}
@@ -284,7 +297,7 @@ def stranger(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
 def without(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
     """The last operand of one operator is left out"""
     value = _pick(rng, [v for v in _operators(order) if len(v.inputs) > spec(v.op).min_inputs])
-    return {value: lambda operands: again(value, value.op, operands[:-1], dict(value.attributes))}
+    return {value: over(value, value.op, dict(value.attributes), leaving_out=1)}
 
 
 def one_more(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
@@ -292,7 +305,7 @@ def one_more(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
     value = _pick(rng, [v for v in _operators(order) if v.inputs])
     extra = _pick(rng, [v for v in value.inputs if v is not None])
 
-    def made(operands: tuple[Value, ...]) -> Value:
+    def made(operands: Sequence[Value | None]) -> Value:
         return again(value, value.op, [*operands, param(extra.type)], dict(value.attributes))
 
     return {value: made}
@@ -334,7 +347,7 @@ def sibling(order: tuple[Value, ...], rng: np.random.Generator) -> Instead:
     pairs = [(v, family) for v in _operators(order) for family in FAMILIES if v.op in family]
     value, family = _pick(rng, pairs)
     other = _pick(rng, [op for op in family if op != value.op])
-    return {value: lambda operands: again(value, other, operands, dict(value.attributes))}
+    return {value: over(value, other, dict(value.attributes))}
 
 
 CHANGES: tuple[Change, ...] = (

@@ -30,6 +30,7 @@ from irkit.pattern.predicates import Bound
 from irkit.rewriting.driver import bound_by
 from irkit.rewriting.face import Made
 from irkit.rewriting.rules import Decline, Match, Rule, Rules
+from irkit.support.results import as_tuple
 
 PATIENCE = 300
 """How many instances are tried for each that is wanted."""
@@ -47,8 +48,8 @@ class Misses:
 
     made: int = 0
     fired: int = 0
-    kinds: Counter[str] = attrs.field(factory=Counter)
-    fired_kinds: Counter[str] = attrs.field(factory=Counter)
+    kinds: Counter[str] = attrs.field(factory=Counter[str])
+    fired_kinds: Counter[str] = attrs.field(factory=Counter[str])
 
 
 def _ends(tally: Tally) -> tuple[tuple[int, str], ...]:
@@ -63,7 +64,7 @@ class Tally:
     rng: np.random.Generator
     limits: Limits
     onnxruntime: bool
-    declined: Counter[str] = attrs.field(factory=Counter)
+    declined: Counter[str] = attrs.field(factory=Counter[str])
     covered: Covered = attrs.field(factory=Covered)
     ran: set[int] = attrs.field(factory=set[int])
     ends: tuple[tuple[int, str], ...] = attrs.field(default=attrs.Factory(_ends, takes_self=True))
@@ -115,7 +116,8 @@ class Tally:
     def operands(self, m: Match) -> tuple[Value, ...]:
         """The values that the holes of the patterns stand for, those left out that the patterns say more of."""
         patterns = (self.rule.pattern, *self.rule.others)
-        names = frozenset().union(*map(names_of, patterns)) - frozenset().union(*map(operators_named, patterns))
+        operators = frozenset[str]().union(*map(operators_named, patterns))
+        names = frozenset[str]().union(*map(names_of, patterns)) - operators
         return tuple(v for v in _flat(m.get(name) for name in sorted(names)) if isinstance(v, Value))
 
     def unseen(self) -> tuple[tuple[int, str], ...]:
@@ -174,7 +176,7 @@ class Tally:
         if found is m.root or found == m.roots:
             self.declined["it returned its own root"] += 1
             return False
-        if not all(isinstance(each, Value) for each in (found if isinstance(found, tuple) else (found,))):
+        if not all(isinstance(each, Value) for each in as_tuple(found)):
             raise RewriteError(
                 f"the rule {rule.name} returned {found!r}", ir=text(*roots), hint="return a Value, or decline('why')"
             )
@@ -271,7 +273,7 @@ def check_rule(
     on which the rule fires and there is something to compare (give it a `sample` then: a function from a random
     generator to an instance; see `irkit.rule`).
     """
-    if not isinstance(rule, Rule):
+    if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
         raise RewriteError(f"{rule!r} is not a rule", hint="check one rule at a time, made by @irkit.rule(pattern)")
     tally = Tally(rule, np.random.default_rng(seed), Limits(rule.exact, rtol, atol, measured), onnxruntime)
     fired, misses = 0, Misses()
@@ -335,7 +337,7 @@ def random_instance(rule: Rule, rng: np.random.Generator) -> Instance | None:
         return None
     if isinstance(found, Instance):
         return found
-    return Instance(found if isinstance(found, tuple) else (found,))
+    return Instance(as_tuple(found))
 
 
 def match_of(rule: Rule, roots: tuple[Value, ...], symbols: Callable[[], frozenset[sympy.Symbol]]) -> Match | None:
@@ -385,7 +387,7 @@ def _flat(values: Iterable[Value | None]) -> Iterable[Value | None]:
 def _agree_here(
     rule: Rule, root: Value, found: Value | tuple[Value, ...], holes: frozenset[Value], rng: np.random.Generator
 ) -> None:
-    new = found if isinstance(found, tuple) else (found,)
+    new = as_tuple(found)
     order = post_order([root])
     below = set(order)
     shared = {v for v in post_order(new, stop=below.__contains__) for v in v.inputs if v in below}

@@ -12,10 +12,10 @@ import numpy as np
 import sympy
 
 from irkit import dims
-from irkit.build import const, shape_vector
+from irkit.build import const
 from irkit.checking.counterexamples import Counterexample
 from irkit.checking.instances import Retry
-from irkit.checking.near_misses import Instead, rebuild_over
+from irkit.checking.near_misses import Instead, Made, rebuild_over, vector_over
 from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT, PARAM, SHAPE_VECTOR
@@ -23,7 +23,7 @@ from irkit.core.walk import post_order
 from irkit.dims import Dim
 from irkit.errors import IrkitError
 from irkit.evaluation.interpreter import trace
-from irkit.evaluation.kernels.common import Content
+from irkit.evaluation.kernels.common import Content, is_array
 
 MOST = 400
 """How many smaller instances are tried."""
@@ -105,7 +105,7 @@ def candidates(found: Smaller) -> Iterator[Smaller]:
         yield from (candidate for candidate in step(found) if candidate is not None)
 
 
-def changed(found: Smaller, instead: Mapping[Value, Value], arrays: Mapping[Value, Content]) -> Smaller | None:
+def changed(found: Smaller, instead: Mapping[Value, Value | Made], arrays: Mapping[Value, Content]) -> Smaller | None:
     """The instance with other values for some; `arrays` are the numbers of new parameters. None where that cannot be
     built."""
     try:
@@ -113,7 +113,7 @@ def changed(found: Smaller, instead: Mapping[Value, Value], arrays: Mapping[Valu
     except (IrkitError, Retry, ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError):
         return None
     roots = tuple(built[r] for r in found.roots)
-    if not all(isinstance(r, Value) for r in roots):
+    if any(type(r) is not Value for r in roots):
         return None
     if found.arrays is None:
         return Smaller(roots, None)
@@ -181,14 +181,14 @@ def resized(found: Smaller, dim: Callable[[Dim], Dim], cut: Callable[[np.ndarray
     arrays: dict[Value, Content] = {}
     for value in post_order(found.roots):
         if value.op == PARAM and isinstance(value.type, Tensor):
-            instead[value] = param(Tensor(value.dtype, tuple(dim(d) for d in value.shape)))
+            own = instead[value] = param(Tensor(value.dtype, tuple(dim(d) for d in value.shape)))
             if found.arrays is not None:
-                arrays[instead[value]] = cut(found.arrays[value])
+                arrays[own] = cut(found.arrays[value])
         elif value.op == CONSTANT and value.blob is not None and value.rank:
             instead[value] = const(np.ascontiguousarray(cut(value.blob.array)))
         elif value.op == SHAPE_VECTOR and len(value.attributes) == 1:
             sizes = tuple(dim(d) for d in value.attributes[0][1])
-            instead[value] = lambda operands, sizes=sizes: shape_vector(sizes, *operands)
+            instead[value] = vector_over(sizes)
     return changed(found, instead, arrays)
 
 
@@ -196,12 +196,13 @@ def fewer_dimensions(found: Smaller) -> Iterator[Smaller | None]:
     """The first or the last dimension left out, of all parameters and constants or of one"""
     leaves = [v for v in post_order(found.roots) if v.op in (PARAM, CONSTANT) and isinstance(v.type, Tensor) and v.rank]
     groups = [leaves, *([v] for v in leaves)] if len(leaves) > 1 else [leaves]
+    given: Mapping[Value, Content] = found.arrays or {}
     for group in groups:
         for last in (False, True):
             instead: Instead = {}
             arrays: dict[Value, Content] = {}
             for value in group:
-                array = value.blob.array if value.blob is not None else (found.arrays or {}).get(value)
+                array: Content = value.blob.array if value.blob is not None else given.get(value)
                 if array is not None and not np.shape(array)[-1 if last else 0]:
                     break
                 less = None if array is None else np.asarray(array[..., 0] if last else array[0])
@@ -227,9 +228,9 @@ def single_precision(found: Smaller) -> Iterator[Smaller | None]:
                 continue
             with np.errstate(all="ignore"):
                 if value.op == PARAM:
-                    instead[value] = param(Tensor(DType.FLOAT, value.shape))
+                    own = instead[value] = param(Tensor(DType.FLOAT, value.shape))
                     if found.arrays is not None:
-                        arrays[instead[value]] = _narrowed(found.arrays[value])
+                        arrays[own] = _narrowed(found.arrays[value])
                 elif value.op == CONSTANT and value.blob is not None:
                     instead[value] = const(_narrowed(value.blob.array))
         yield changed(found, instead, arrays)
@@ -248,14 +249,14 @@ def plainer_numbers(found: Smaller) -> Iterator[Smaller | None]:
                 yield changed(found, {value: const(plain)}, {})
     yield from plainer_everywhere(found)
     for value, array in (found.arrays or {}).items():
-        if isinstance(array, np.ndarray):
+        if is_array(array):
             for plain in _plainer(array):
                 yield Smaller(found.roots, {**(found.arrays or {}), value: plain})
 
 
 def plainer_everywhere(found: Smaller) -> Iterator[Smaller]:
     """1, 0 or 2 for a number, wherever parameters hold it"""
-    arrays = {v: a for v, a in (found.arrays or {}).items() if isinstance(a, np.ndarray) and a.dtype.kind in "fiuV"}
+    arrays = {v: a for v, a in (found.arrays or {}).items() if is_array(a) and a.dtype.kind in "fiuV"}
     wide = {v: a.astype(np.float64) for v, a in arrays.items() if 0 < a.size <= FEW}
     for number in sorted({n for a in wide.values() for n in np.abs(a).reshape(-1).tolist() if np.isfinite(n)})[:FEW]:
         for other in (1.0, 0.0, 2.0):

@@ -21,6 +21,7 @@ from irkit.core.types import DType, Optional, Tensor, Tuple, Type, dims_of
 from irkit.dims import Dim, Range
 from irkit.errors import GraphError
 from irkit.evaluation.interpreter import evaluate
+from irkit.support.results import as_tuple
 from irkit.text.parser import parse
 
 if TYPE_CHECKING:
@@ -115,8 +116,7 @@ def grown_graph(
     s.parameter(DType.FLOAT, s.shape(0, 2))
     for _ in range(integer(1, max_ops)):
         s.sample = s.choose(names)
-        found = SAMPLES[s.sample](s)
-        s.add(*(found if isinstance(found, tuple) else (found,)))
+        s.add(*as_tuple(SAMPLES[s.sample](s)))
     results = [s.values[-1]]
     for _ in range(integer(0, 3)):
         results.append(s.choose(list(reversed(s.values))))
@@ -142,7 +142,11 @@ def feeds(graph: Graph, binding: Mapping[str, int] | None = None) -> SearchStrat
     from hypothesis import strategies as st
 
     given = bindings(graph) if binding is None else st.just(dict(binding))
-    return st.builds(lambda b, seed: random_feeds(graph, b, np.random.default_rng(seed)), given, st.integers(0, 999))
+
+    def feeds_of(sizes: Mapping[str, int], seed: int) -> tuple[Any, ...]:
+        return random_feeds(graph, sizes, np.random.default_rng(seed))
+
+    return st.builds(feeds_of, given, st.integers(0, 999))
 
 
 def choices(graph: Graph) -> dict[str, tuple[int, ...]]:

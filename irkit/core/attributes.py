@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from ctypes import c_float
 from operator import index
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import sympy
@@ -38,7 +38,7 @@ def freeze(values: AttributeMap) -> Attributes:
 
 def freeze_attribute(name: str, value: Any) -> Attribute:
     """One attribute value: lists become tuples, numpy scalars Python numbers, arrays blobs, bools ints."""
-    kind = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]  # the type of Any
     if kind is int or kind is float or kind is str:
         return value
     if kind is bool:
@@ -58,7 +58,7 @@ def freeze_attribute(name: str, value: Any) -> Attribute:
     if isinstance(value, float):
         return float(value)
     if isinstance(value, Iterable) and not isinstance(value, Mapping | Set):
-        return tuple(freeze_attribute(name, item) for item in value)
+        return tuple(freeze_attribute(name, item) for item in cast("Iterable[Any]", value))
     raise TypeRuleError(f"attribute {name} cannot hold a {kind.__name__}", hint="numbers, strings, arrays, or lists")
 
 
@@ -74,7 +74,7 @@ _ONLY_INTS = frozenset((int,))
 def integer(value: Any) -> int:
     """A Python int for an int, a bool, an element type or an integer of numpy. Raises TypeError for anything else, a
     float with an integral value too."""
-    return int(value) if isinstance(value, np.bool_) else int(index(value))
+    return int(bool(cast(object, value))) if isinstance(value, np.bool_) else int(index(value))
 
 
 def integers(values: Any) -> tuple[int, ...]:
@@ -112,7 +112,7 @@ CASTS: Mapping[str, Callable[[Any], Any]] = {
 def key(attributes: Attributes) -> Hashable:
     """A hashable that is equal just for attributes that mean the same: by content for blobs, telling -0.0 from 0.0."""
     for _, value in attributes:
-        kind = type(value)
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]  # the type of Any
         if kind is int or kind is str or (kind is tuple and _APART.isdisjoint(map(type, value))):
             continue
         if (kind is float and value == 0.0) or kind is Blob or kind is tuple:
@@ -125,7 +125,7 @@ _APART = frozenset((float, Blob, tuple))
 
 
 def _key(value: Any) -> Hashable:
-    kind = type(value)
+    kind = type(value)  # pyright: ignore[reportUnknownVariableType]  # the type of Any
     if kind is tuple:
         return tuple(_key(item) for item in value)
     if kind is float and value == 0.0:

@@ -10,10 +10,11 @@ import hashlib
 import math
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from irkit.core.types import DType, Tensor, element_type
 from irkit.errors import AbsentError, TypeRuleError
@@ -204,6 +205,7 @@ def blob(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) -> 
     `COPIED` bytes is not copied: the caller lets it be from then on, and a sample of it is compared when it is read.
     Raises TypeRuleError for what is not an array of numbers or strings, for what is not an element type, and for
     numbers that a type of integers does not hold."""
+    array: NDArray[Any]
     if not isinstance(data, np.ndarray) and not isinstance(data, np.generic):
         try:
             array = np.array(data)
@@ -214,7 +216,7 @@ def blob(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) -> 
         if array.size == 0 and dtype is None:
             array = array.astype(np.int64)
     else:
-        array = np.asarray(data)
+        array = np.asarray(cast("NDArray[Any]", data))
     if array.dtype.kind in "US":
         array = array.astype(object)
     if array.dtype.byteorder == ">":
@@ -293,7 +295,7 @@ def beside(parts: Sequence[Blob], name: str = "") -> Blob:
 def blobs_in(attribute: object) -> tuple[Blob, ...]:
     """The contents that an attribute holds."""
     if type(attribute) is tuple:
-        return tuple([each for each in attribute if type(each) is Blob])
+        return tuple([each for each in cast("tuple[object, ...]", attribute) if type(each) is Blob])
     return (attribute,) if type(attribute) is Blob else ()
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import sympy
 
 from irkit.core.blobs import Blob
 from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type, dims_of
 from irkit.dims import Dim, is_fresh, notation, symbols_of
+from irkit.support.results import as_tuple
 
 if TYPE_CHECKING:
     from irkit.core.ir import Graph
@@ -91,7 +92,7 @@ def attribute_key(value: Any, names: dict[sympy.Symbol, str], contents: bool = T
     if isinstance(value, Blob):
         return "blob", value.digest if contents else value.key
     if type(value) is tuple:
-        return "list", *(attribute_key(v, names, contents) for v in value)
+        return "list", *(attribute_key(v, names, contents) for v in cast("tuple[Any, ...]", value))
     if hasattr(value, "free_symbols"):
         return "dim", dim_key(value, names)
     if isinstance(value, Tensor | Sequence | Optional | Tuple):
@@ -116,7 +117,7 @@ def symbols_in(graph: Graph) -> tuple[sympy.Symbol, ...]:
         for _, attribute in value.attributes:
             if type(attribute) in _PLAIN:
                 continue
-            for part in attribute if type(attribute) is tuple else (attribute,):
+            for part in as_tuple(attribute):
                 if hasattr(part, "free_symbols"):
                     found.update(dict.fromkeys(symbols_of(part)))
     return tuple(found)

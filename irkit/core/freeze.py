@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -59,7 +59,7 @@ class Frozen:
         """An attribute with copies of the contents in it; the same object where there is none."""
         if not any(blob.watched for blob in blobs_in(value)):
             return value
-        return tuple(map(self.attribute, value)) if type(value) is tuple else self.blob(value)
+        return tuple(map(self.attribute, cast("tuple[Any, ...]", value))) if type(value) is tuple else self.blob(value)
 
     def blob(self, blob: Blob) -> Blob:
         """A content with memory of its own. What is known to be the transpose of another, or to be made of parts, is so

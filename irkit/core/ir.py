@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import attrs
 import numpy as np
@@ -196,7 +196,8 @@ def require_role(name: str, role: object) -> None:
 
 def values(given: Iterable[Value]) -> tuple[Value, ...]:
     """The same as a tuple. Raises GraphError where something else than a Value is among them."""
-    found: tuple[Any, ...] = tuple(given) if isinstance(given, Iterable) else (given,)
+    # A caller may give anything.
+    found: tuple[Any, ...] = tuple(given) if isinstance(given, Iterable) else (given,)  # pyright: ignore[reportUnnecessaryIsInstance]
     if isinstance(given, Value) or any(type(each) is not Value for each in found):
         raise GraphError(
             f"parameters and results are a tuple of values, and {given!r} was given",
@@ -218,7 +219,9 @@ def parameters(given: Iterable[Value]) -> tuple[Value, ...]:
 
 def ranges(given: Mapping[str, Range]) -> PMap[str, Range]:
     """The same as a persistent map. Raises GraphError for what is not a mapping from names to ranges."""
-    found: Any = given if isinstance(given, PMap) else pmap(given) if isinstance(given, Mapping) else None
+    # A caller may give anything.
+    named = isinstance(given, Mapping)  # pyright: ignore[reportUnnecessaryIsInstance]
+    found: Any = given if isinstance(given, PMap) else pmap(given) if named else None
     if found is None or (found is not given and not all(isinstance(r, Range) for r in found.values())):
         raise GraphError(f"{given!r} gives no ranges of symbols", hint='write {"batch": irkit.Range(1, 64)}')
     return found
@@ -241,9 +244,10 @@ class Graph:
     name: str = "graph"
 
     def __attrs_post_init__(self) -> None:
-        if not isinstance(self.signature, Signature) or not isinstance(self.name, str):
-            wrong = self.name if isinstance(self.signature, Signature) else self.signature
-            raise GraphError(f"{wrong!r} is not the {'name' if wrong is self.name else 'signature'} of a graph")
+        signature, name = cast(object, self.signature), cast(object, self.name)  # a caller may give anything
+        if not isinstance(signature, Signature) or not isinstance(name, str):
+            wrong = name if isinstance(signature, Signature) else signature
+            raise GraphError(f"{wrong!r} is not the {'name' if wrong is name else 'signature'} of a graph")
         loose = [v for v in self.canonical[len(self.params) :] if v.op == PARAM]
         if loose:
             users = walk.users(self.canonical).get(loose[0], ())
@@ -401,7 +405,8 @@ def substitute(graph: Graph, swaps: Mapping[Value, Value]) -> Graph:
     another's keys in any other circle.
     """
     require_graph(graph)
-    if not isinstance(swaps, Mapping) or not all(isinstance(v, Value) for pair in swaps.items() for v in pair):
+    given = cast(object, swaps)
+    if not isinstance(given, Mapping) or not all(type(v) is Value for pair in swaps.items() for v in pair):
         raise GraphError(
             "what is substituted must be a mapping from values to values", hint="irkit.substitute(graph, {old: new})"
         )
@@ -458,6 +463,6 @@ def param(type: Type) -> Value:
 
 def constant(blob: Blob) -> Value:
     """The value that holds a blob; `const` makes one of numbers and arrays. Raises TypeRuleError for what is none."""
-    if not isinstance(blob, Blob):
+    if type(blob) is not Blob:
         raise TypeRuleError(f"{blob!r} is not a blob", hint="irkit.const(data) makes a constant of numbers and arrays")
     return vertex(CONSTANT, (), (("value", blob),), (), blob.type)

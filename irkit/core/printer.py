@@ -9,7 +9,7 @@ import attrs
 import sympy
 
 from irkit import dims
-from irkit.core.blobs import Blob
+from irkit.core.blobs import Blob, blobs_in
 from irkit.core.literals import array_text, float_text, is_large, name_text, op_text, quoted_bytes, quoted_text
 from irkit.core.types import Optional, Sequence, Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT
@@ -121,8 +121,8 @@ def large_blobs(graph: Graph) -> dict[str, Blob]:
     for nested, first in nested_graphs(graph):
         for value in nested.order if first else ():
             for _, attribute in value.attributes:
-                for part in attribute if type(attribute) is tuple else (attribute,):
-                    if type(part) is Blob and is_large(part):
+                for part in blobs_in(attribute):
+                    if is_large(part):
                         found.setdefault(blob_key(part), part)
     holders: dict[str, int] = {}
     for blob in found.values():
@@ -262,7 +262,7 @@ class _Printer:
 
     def attribute(self, value: Any) -> str:
         """An attribute as text."""
-        kind = type(value)
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]  # the type of Any
         if kind is int:
             return str(value)
         if kind is float:

@@ -84,7 +84,7 @@ class DType(enum.IntEnum):
         Raises KeyError for anything else.
         """
         if isinstance(dtype, np.dtype):
-            return _of_numpy(dtype)
+            return _of_numpy(dtype)  # pyright: ignore[reportUnknownArgumentType]  # of any element type
         if isinstance(dtype, cls):
             return dtype
         if isinstance(dtype, int):
@@ -228,6 +228,11 @@ def _all(answers: Iterable[bool | None]) -> bool | None:
         if answer is None:
             verdict = None
     return verdict
+
+
+def types_of(type_: Type) -> tuple[Type, ...]:
+    """The types of the results: those of a Tuple, or the one type itself."""
+    return type_.items if isinstance(type_, Tuple) else (type_,)
 
 
 def dims_of(type_: Type) -> tuple[Dim, ...]:

@@ -112,9 +112,10 @@ class FloorDiv(_IntegerFunction):
             if isinstance(a, cls) and isinstance(a.args[1], Integer) and a.args[1] > 0:
                 return cls(a.args[0], a.args[1] * b)
             return None
-        short = signs.is_small(b) and len(sympy.Add.make_args(a)) <= PARTS and not b.has(_IntegerFunction)
+        # sympy has no types for what it says of an expression.
+        short = signs.is_small(b) and len(sympy.Add.make_args(a)) <= PARTS and not b.has(_IntegerFunction)  # pyright: ignore[reportUnknownMemberType]
         quotient = sympy.cancel(a / b) if short else a / b
-        return quotient if signs.is_whole(quotient) and quotient.is_polynomial() else None
+        return quotient if signs.is_whole(quotient) and quotient.is_polynomial() else None  # pyright: ignore[reportUnknownMemberType]
 
     def _eval_is_nonnegative(self) -> bool | None:
         a, b = self.args
@@ -185,7 +186,7 @@ class Floor(_IntegerFunction):
 
     @classmethod
     def eval(cls, x: sympy.Expr) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if x.is_Rational or not x.is_rational_function():
+        if x.is_Rational or not x.is_rational_function():  # pyright: ignore[reportUnknownMemberType]  # sympy has no types
             return _rounded(x, math.floor)
         numerator, denominator = x.as_numer_denom()
         if denominator != 1 and signs.is_whole(numerator) and signs.is_whole(denominator):
@@ -220,7 +221,8 @@ FUNCTIONS: Mapping[str, Any] = {
 
 
 def _rounded(x: sympy.Expr, rounding: Callable[[Any], int]) -> Any:
-    exact: Any = x.xreplace({each: Integer(int(each)) for each in x.atoms(sympy.Float) if float(each).is_integer()})
+    swaps = {each: Integer(int(each)) for each in x.atoms(sympy.Float) if float(each).is_integer()}
+    exact = cast(Any, x).xreplace(swaps)
     if signs.is_whole(exact):  # 1.0*n is torch's float of n
         return exact
     return Integer(rounding(x)) if x.is_number else None
@@ -299,7 +301,8 @@ def canonical(expr: sympy.Expr) -> Dim:
         return expr
     if isinstance(expr, Integer):
         return int(expr)
-    if any(isinstance(node, (sympy.Mul, sympy.Pow)) and node.has(sympy.Add) for node in sympy.preorder_traversal(expr)):
+    products = (node for node in sympy.preorder_traversal(expr) if isinstance(node, (sympy.Mul, sympy.Pow)))
+    if any(node.has(sympy.Add) for node in products):  # pyright: ignore[reportUnknownMemberType]  # sympy has no types
         expr = sympy.expand(expr)
     if isinstance(expr, Integer):
         return int(expr)
@@ -571,7 +574,8 @@ def _exact_product(parts: tuple[sympy.Expr, ...], numbers: list[Any]) -> Any:
 
 
 _FOLD: dict[type[sympy.Basic], Callable[..., Any]] = {
-    FloorDiv: operator.floordiv, Mod: operator.mod, Max: max, Min: min,
+    FloorDiv: operator.floordiv,  # pyright: ignore[reportUnknownMemberType]  # it has no types
+    Mod: operator.mod, Max: max, Min: min,
     Trunc: math.trunc, Floor: math.floor, Ceil: math.ceil, Round: round,
 }  # fmt: skip
 

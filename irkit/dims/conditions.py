@@ -154,7 +154,8 @@ def _moderate(found: Number) -> Number:
 
 
 _BINARY: Mapping[type, Any] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,  # pyright: ignore[reportUnknownMemberType]  # it has no types
     ast.Mod: operator.mod, ast.Div: _ratio, ast.Pow: _power,
 }  # fmt: skip
 _SIZES: Reader[Size] = Reader(

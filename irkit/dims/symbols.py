@@ -16,7 +16,7 @@ def symbol(name: str, signed: bool = False) -> sympy.Symbol:
 
     Raises DimensionError for what is not text, or an empty one.
     """
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
         raise DimensionError(
             f"a dimension symbol needs a name, and {name!r} is not one", hint="leave it an int, or name it"
         )

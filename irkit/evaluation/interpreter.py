@@ -6,8 +6,8 @@ What each operator does stands in `irkit.evaluation.kernels`; here are feeds, sy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -23,6 +23,7 @@ from irkit.errors import DimensionError, EvaluateError
 from irkit.evaluation.kernels.common import Array, Content, Kernel, attr
 from irkit.evaluation.kernels.table import DRAWS, KERNELS
 from irkit.support.arguments import brief
+from irkit.support.results import as_tuple
 
 Feeds = Mapping[Any, Any] | Sequence[Any]
 Watch = Callable[[Value, Content], None]
@@ -64,9 +65,9 @@ def evaluate(
 
 def trace(graph: Graph, feeds: Feeds, *, seed: int = 0, kernels: Mapping[str, Kernel] = KERNELS) -> Mapping[Value, Any]:
     """The result of every value of the graph (not of its bodies), parameters and constants among them."""
-    own, found = set(graph.order), {}
+    own, found = set(graph.order), dict[Value, Content]()
 
-    def keep(value: Value, result: np.ndarray) -> None:
+    def keep(value: Value, result: Content) -> None:
         if value in own:
             found[value] = result
 
@@ -133,13 +134,17 @@ def settled(type_: Type, value: Content) -> Content:
         array = np.asarray(value)
         return array.astype(object) if array.dtype.kind in "US" else array
     if isinstance(type_, SequenceType) and isinstance(value, list | tuple):
-        return [settled(type_.element, v) for v in value]
+        return [settled(type_.element, v) for v in cast("Iterable[Content]", value)]
     if isinstance(type_, Optional) and value is not None:
         return settled(type_.element, value)
     return value
 
 
 # ---------------------------------------------------------------------------------------------- the run
+
+
+Plans = dict[int, tuple[tuple[Value, tuple[Value, ...]], ...]]
+"""By graph: each value in order, and those that nobody needs after it."""
 
 
 @attrs.frozen(eq=False)
@@ -149,7 +154,7 @@ class Run:
     kernels: Mapping[str, Kernel]
     rng: np.random.Generator | None
     every: Watch | None
-    plans: dict[int, tuple[tuple[Value, tuple[Value, ...]], ...]] = attrs.field(factory=dict)
+    plans: Plans = attrs.field(factory=Plans)
 
     def graph(self, graph: Graph, arrays: Sequence[Content], binding: Binding) -> tuple[Content, ...]:
         """The results of a graph whose parameters hold `arrays`, of which `binding` knows the symbols."""
@@ -258,7 +263,7 @@ def stand(array: Array) -> runtime.StandIn:
 def conformed(value: Value, found: Content) -> Content:
     """A kernel's result in the form that the value's type asks for: results that nobody asked for are left out."""
     if isinstance(value.type, Tuple):
-        items = found if isinstance(found, tuple) else (found,)
+        items: tuple[Content, ...] = as_tuple(found)
         if len(items) < len(value.type.items):
             raise EvaluateError(f"{value.op} gave {len(items)} results, where {len(value.type.items)} are asked for")
         return tuple(settled(t, v) for t, v in zip(value.type.items, items, strict=False))
@@ -392,9 +397,9 @@ def flags(value: Value, name: str, count: int) -> tuple[int, ...]:
 def run_sequence_map(run: Run, value: Value, operands: tuple[Content, ...], binding: Binding) -> tuple[Content, ...]:
     """The results of the body for each element, as sequences; tensor operands go to each step whole."""
     proper, captures = captured(value, operands)
-    found: list[Any] = []
+    found: list[tuple[Content, ...]] = []
     for index in range(len(proper[0])):
-        given = [x[index] if isinstance(x, list) else x for x in proper]
+        given: list[Content] = [x[index] if isinstance(x, list) else x for x in proper]
         found.append(run.body(value.bodies[0], (*given, *captures), binding))
     return tuple([step[i] for step in found] for i in range(len(value.bodies[0].results)))
 

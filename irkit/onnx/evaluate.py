@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import attrs
 import numpy as np
@@ -18,7 +18,7 @@ from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.errors import EvaluateError
 from irkit.evaluation import interpreter
 from irkit.evaluation.interpreter import Feeds, Watch
-from irkit.evaluation.kernels.common import Array, Kernel
+from irkit.evaluation.kernels.common import Array, Content, Kernel
 from irkit.evaluation.kernels.table import KERNELS
 from irkit.onnx.load import load
 
@@ -115,17 +115,18 @@ class Printed:
             self.then(value, result)
 
 
-def summary(result: Any, elements: bool, call: str) -> str:
+def summary(result: Content, elements: bool, call: str) -> str:
     """A result in one line: its type, what computed it, the range of its numbers, and its first elements."""
     if isinstance(result, tuple | list):
         kind = "a sequence" if isinstance(result, list) else "results"
-        return f"{len(result)} {kind} = {call}"
+        return f"{len(cast('Sized', result))} {kind} = {call}"
     if not isinstance(result, np.ndarray):
         return f"nothing = {call}"
-    text = f"{DType.of(result.dtype).short}{list(result.shape)} = {call}{spread(result)}"
-    if elements and result.size:
-        first = ", ".join(f"{v:.6g}" if type(v) is float else str(v) for v in result.ravel()[:SHOWN].tolist())
-        text += f"  {first}{', ...' if result.size > SHOWN else ''}"
+    array = cast("Array", result)
+    text = f"{DType.of(array.dtype).short}{list(array.shape)} = {call}{spread(array)}"
+    if elements and array.size:
+        first = ", ".join(f"{v:.6g}" if type(v) is float else str(v) for v in array.ravel()[:SHOWN].tolist())
+        text += f"  {first}{', ...' if array.size > SHOWN else ''}"
     return text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import cast
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
@@ -49,11 +50,11 @@ def load(source: object, *, inline: bool = True, notes: bool = False) -> Graph:
     if isinstance(source, ModelProto):
         return read_model(source, None, noted=source.producer_name != TORCH, form=form)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        data = bytes(source)
+        data = bytes(cast("bytes | bytearray | memoryview[int]", source))
         model = parsed_model(data, "the bytes")
         return read_model(model, None, noted=marked(model, data), form=form)
     if isinstance(source, (str, os.PathLike)):
-        return read_file(Path(source), form)
+        return read_file(Path(cast("str | os.PathLike[str]", source)), form)
     if type(source).__module__.partition(".")[0] == "onnx_ir":
         return from_onnx_ir(source, form)
     raise LoadError(

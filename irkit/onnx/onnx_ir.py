@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from onnx import TensorProto
@@ -15,6 +15,7 @@ from irkit.core.blobs import COPIED, SMALL, Blob, owned_blob
 from irkit.core.ir import Graph, require_graph
 from irkit.core.types import DType
 from irkit.errors import LoadError
+from irkit.evaluation.kernels.common import Array
 from irkit.onnx.reading.models import read_model
 from irkit.onnx.reading.nodes import PLAIN, LoadForm
 from irkit.onnx.reading.tensors import stored_blob
@@ -83,15 +84,15 @@ def foreign_blob(tensor: Any, name: str) -> Blob:
     """The blob of a tensor of onnx_ir: small ones copied, arrays watched, and what lies in a file read from there."""
     import onnx_ir
 
-    dtype, shape = DType(int(tensor.dtype)), tuple(tensor.shape.numpy())
-    if isinstance(tensor, onnx_ir.ExternalTensor) and tensor.location:
+    dtype, shape, given = DType(int(tensor.dtype)), tuple(tensor.shape.numpy()), cast(object, tensor)
+    if isinstance(given, onnx_ir.ExternalTensor) and tensor.location:
         file = opened_file(Path(tensor.path).resolve(), f"the initializer {name!r}")
         if (tensor.offset or 0) + tensor.nbytes > file.size:
             raise LoadError(f"the initializer {name!r} ends beyond the file {file.path.name!r}")
         return stored_blob(Place(file, tensor.offset or 0), dtype, shape, name, tensor)
-    if not isinstance(tensor, onnx_ir.Tensor):
+    if not isinstance(given, onnx_ir.Tensor):
         return Blob(dtype, shape, tensor.numpy, name, tensor)
-    array = tensor.numpy()
+    array: Array = tensor.numpy()
     if array.nbytes <= COPIED:
         return owned_blob(np.array(array), dtype, name, tensor)
     return Blob(

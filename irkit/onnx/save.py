@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, cast
 
 import attrs
 from onnx import ModelProto, StringStringEntryProto, TensorProto
@@ -60,7 +60,8 @@ def write_model(graph: Graph, path: str | os.PathLike[str], form: Form) -> None:
     target = path_of(path, SerializeError)
     if not target.name:
         raise SerializeError(f"{str(path)!r} names no file", hint="give the name of a file")
-    if not (isinstance(external, bool) or (isinstance(external, str) and external == "auto")):
+    given = cast(object, external)
+    if not isinstance(given, bool) and given != "auto":
         raise SerializeError(f"external is {external!r}", hint='give True, False or "auto"')
     target = replaceable(target)
     total = sum(blob.nbytes for blob in weights_of(graph))

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -71,7 +71,9 @@ class Session:
         values = {name: ort_value(value) for name, value in given.items()}
         tensors = all(o.type.startswith("tensor") for o in self.inner.get_outputs())
         if not tensors or any(isinstance(v, (list, type(None))) for v in values.values()):
-            plain = {name: v if isinstance(v, list) or v is None else given[name] for name, v in values.items()}
+            plain: dict[str, Any] = {
+                name: v if isinstance(v, list | None) else given[name] for name, v in values.items()
+            }
             return tuple(self.inner.run(None, plain))
         return tuple(array_of(found) for found in self.inner.run_with_ort_values(None, values))
 
@@ -128,7 +130,7 @@ def session(
     if isinstance(model, Graph):
         return graph_session(model, providers, chosen, opset, functions)
     data = model.SerializeToString() if isinstance(model, ModelProto) else model
-    data = os.fspath(data) if isinstance(data, os.PathLike) else data
+    data = os.fspath(cast("os.PathLike[str]", data)) if isinstance(data, os.PathLike) else data
     return Session(onnxruntime.InferenceSession(data, chosen, providers=list(providers)))
 
 
@@ -181,7 +183,7 @@ def ort_value(value: Any) -> Any:
     if value is None or isinstance(value, onnxruntime.OrtValue):
         return value
     if isinstance(value, list):
-        return [np.asarray(part) for part in value]
+        return [np.asarray(part) for part in cast("list[Any]", value)]
     array = np.asarray(value)
     if array.dtype.kind in "US":
         array = array.astype(object)
@@ -216,7 +218,7 @@ def check_model(model: Any) -> None:
     proto = to_proto(model) if isinstance(model, Graph) else model
     path = isinstance(proto, (str, Path))
     try:
-        onnx.checker.check_model(os.fspath(proto) if path else proto, full_check=True)
+        cast(Any, onnx.checker).check_model(os.fspath(proto) if path else proto, full_check=True)
         session(proto)
     except Exception as error:
         raise SerializeError(

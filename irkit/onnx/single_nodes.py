@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -13,9 +13,12 @@ from irkit.core.ir import Graph, Value, item, param
 from irkit.core.types import DType, Tensor, Tuple, Type
 from irkit.core.vocabulary import CONSTANT
 from irkit.errors import EvaluateError, IrkitError
-from irkit.evaluation.kernels.common import Kernel
+from irkit.evaluation.kernels.common import Array, Kernel
 from irkit.evaluation.kernels.table import KERNELS
 from irkit.onnx.sessions import CPU, Session, graph_session, quiet_options
+
+Sessions = dict[tuple[Value, tuple[Type | None, ...]], Session]
+"""By a node, and the types that its operands have."""
 
 
 @attrs.frozen(eq=False)
@@ -30,7 +33,7 @@ class SingleNodes(Mapping[str, Kernel]):
     providers: Sequence[str] = CPU
     opset: int | None = None
     own: Mapping[str, Kernel] = {}
-    _sessions: dict[tuple[Value, tuple[Type | None, ...]], Session] = attrs.field(factory=dict, init=False)
+    _sessions: Sessions = attrs.field(factory=Sessions, init=False)
 
     def __getitem__(self, op: str) -> Kernel:
         return self.own[op] if op in self.own else partial(self.run)
@@ -70,7 +73,8 @@ def type_of(value: Value | None, held: Any) -> Type | None:
     """The type of an operand with the sizes that it has."""
     if value is None:
         return None
-    return Tensor(DType.of(held.dtype), held.shape) if isinstance(held, np.ndarray) else value.type
+    array: Array | None = cast("Array", held) if isinstance(held, np.ndarray) else None
+    return value.type if array is None else Tensor(DType.of(array.dtype), array.shape)
 
 
 def alone(node: Value, types: Sequence[Type | None]) -> Graph:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -29,7 +29,7 @@ _SMALL = 1 << 20
 
 
 @contextlib.contextmanager
-def beside(target: Path) -> Iterator[IO[bytes]]:
+def beside(target: Path) -> Generator[IO[bytes]]:
     """A new file of weights for the model that `target` will be, locked while it is open, gone where the block fails.
 
     Where the block ends well, what held the weights of the model that was replaced is removed. Raises SerializeError
@@ -52,7 +52,7 @@ def beside(target: Path) -> Iterator[IO[bytes]]:
 
 
 @contextlib.contextmanager
-def inside(target: Path) -> Iterator[None]:
+def inside(target: Path) -> Generator[None]:
     """A block that writes the model that `target` will be, with its weights inside; ends as `beside` does."""
     named = named_in(target)
     yield

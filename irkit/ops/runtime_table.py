@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnxruntime.capi.onnxruntime_pybind11_state import OpSchema
 
 CONTRIB = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
@@ -20,7 +23,7 @@ def is_contrib(op: str) -> bool:
     return op.startswith("com.microsoft::") or op in STOWAWAYS
 
 
-def runtime_schema(op: str) -> Any:
+def runtime_schema(op: str) -> OpSchema | None:
     """ONNX Runtime's schema of an operator of its own; None where the installed one has none, or none is installed."""
     return _schemas().get(op) if is_contrib(op) else None
 
@@ -31,12 +34,12 @@ def contrib_names() -> tuple[str, ...]:
 
 
 @cache
-def _schemas() -> Mapping[str, Any]:
+def _schemas() -> Mapping[str, OpSchema]:
     try:
         from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
     except ImportError:
         return MappingProxyType({})
-    found: dict[str, Any] = {}
+    found: dict[str, OpSchema] = {}
     for schema in sorted(get_all_operator_schema(), key=lambda s: s.since_version):
         name = f"{schema.domain}::{schema.name}" if schema.domain else schema.name
         if is_contrib(name):

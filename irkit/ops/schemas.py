@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 import onnx
@@ -17,6 +17,9 @@ from irkit.core.blobs import blob
 from irkit.core.types import DType
 from irkit.errors import TypeRuleError
 from irkit.ops.runtime_table import is_contrib, runtime_schema
+
+if TYPE_CHECKING:
+    from onnxruntime.capi.onnxruntime_pybind11_state import OpSchema as RuntimeSchema
 
 OPSET = 26
 """The opset of the IR: the newest that onnx 1.23 defines and ONNX Runtime 1.31 runs."""
@@ -94,7 +97,7 @@ def spec(op: str) -> OpSpec:
 
     Raises TypeRuleError for a name that neither has.
     """
-    if not isinstance(op, str):
+    if not isinstance(op, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
         raise TypeRuleError(f"{op!r} is not an operator's name", hint='write it as text: "Relu"')
     domain, name = split_domain(op)
     try:
@@ -126,7 +129,7 @@ def names() -> tuple[str, ...]:
     return tuple(name for name in sorted(found) if not onnx.defs.get_schema(name, OPSET).deprecated)
 
 
-def row(schema: onnx.defs.OpSchema) -> OpSpec:
+def row(schema: onnx.defs.OpSchema | RuntimeSchema) -> OpSpec:
     """The row that a schema becomes: an onnx.defs.OpSchema, or one of ONNX Runtime, with other names for its fields."""
     formal_options = {0: "single", 1: "optional", 2: "variadic"}
 
@@ -168,7 +171,7 @@ def default_of(attribute: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, list) and value and isinstance(value[0], bytes):
-        return tuple(each.decode() for each in value)
+        return tuple(each.decode() for each in cast("list[bytes]", value))
     if isinstance(value, onnx.TensorProto):
         return blob(onnx.numpy_helper.to_array(value))
     return freeze_attribute(attribute.name, value)

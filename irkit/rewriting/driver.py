@@ -14,7 +14,7 @@ from irkit import dims
 from irkit.build import retyping
 from irkit.core.ir import Graph, Value
 from irkit.core.origins import NOWHERE, Origin
-from irkit.core.types import Tuple, dims_of
+from irkit.core.types import dims_of, types_of
 from irkit.core.vocabulary import CONSTANT, ITEM, PARAM
 from irkit.errors import AbsentError, DimensionError, RewriteError, TypeRuleError
 from irkit.pattern import Pattern, match
@@ -435,7 +435,7 @@ class Sweep:
 
     def checked_results(self, rule: Rule, value: Value, found: tuple[Any, ...]) -> Any:
         """The tuple of values that stands for the results of an operator with several."""
-        wanted = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+        wanted = types_of(value.type)
         if len(wanted) != len(found):
             raise contract_error(
                 rule,

@@ -14,6 +14,7 @@ from irkit.pattern.heads import names_of
 from irkit.rewriting.explanations import line_of, source_comment
 from irkit.rewriting.face import Made, rewrite
 from irkit.rewriting.rules import Decline, Match, Rule, Rules, decline
+from irkit.support.results import as_tuple
 
 
 @attrs.frozen(eq=False)
@@ -59,7 +60,7 @@ def _journaled(rule: Rule, journal: list[Applied], most: int | None) -> Rule:
 
 
 def _values(found: Made) -> Iterable[Value]:
-    return [v for v in (found if isinstance(found, tuple) else (found,)) if isinstance(v, Value)]
+    return [v for v in as_tuple(found) if isinstance(v, Value)]
 
 
 def _count(roots: Iterable[Value], given: frozenset[Value]) -> int:

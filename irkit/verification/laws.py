@@ -35,7 +35,7 @@ from irkit.core.attributes import single
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Port, Value, require_graph
 from irkit.core.printer import excerpt
-from irkit.core.types import DType, Tensor, Tuple, Type, dims_of, same_types
+from irkit.core.types import DType, Tensor, Tuple, Type, dims_of, same_types, types_of
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.dims import notation
 from irkit.dims.ranges import LEAST
@@ -175,7 +175,7 @@ def law_1_arity(scope: Scope, value: Value) -> str:
         check_arity(op, known, value.inputs, value.bodies)
     except TypeRuleError as error:
         return error.what
-    results = len(value.type.items) if isinstance(value.type, Tuple) else 1
+    results = len(types_of(value.type))
     if not known.min_outputs <= results <= known.max_outputs:
         return f"{op} has {results} results, where {known.min_outputs} to {known.max_outputs} are possible"
     return ""

@@ -7,7 +7,7 @@ from operator import attrgetter
 from irkit.build.runtime import DEFINITIONS, defined_results
 from irkit.core import walk
 from irkit.core.ir import Graph, Value
-from irkit.core.types import Tuple
+from irkit.core.types import Tuple, types_of
 from irkit.dims import Dim
 from irkit.errors import TypeRuleError
 from irkit.pattern import Hole
@@ -38,7 +38,7 @@ def by_definition(m: Match, value: Value) -> Expanded:
         return sizes_value(m, wanted, 1, sources)
 
     several = isinstance(value.type, Tuple)
-    count = len(value.type.items) if isinstance(value.type, Tuple) else 1
+    count = len(types_of(value.type))
     try:
         found = defined_results(value.op, value.inputs, value.attributes, count, sizes)
     except TypeRuleError:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import product, zip_longest
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from pyrsistent import PMap
@@ -28,7 +28,7 @@ from irkit.build import call, dtype_complaint, op
 from irkit.core.blobs import SMALL
 from irkit.core.ir import Graph, Value, item, param, require_graph
 from irkit.core.origins import Origin
-from irkit.core.types import DType, Tensor, Tuple
+from irkit.core.types import DType, Tensor, Tuple, types_of
 from irkit.dims import Range
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.onnx.writing.downgrade import respelled_value
@@ -38,6 +38,7 @@ from irkit.pattern import Hole
 from irkit.rewriting.driver import Plan
 from irkit.rewriting.face import Match, Rule, Rules, decline, rewrite
 from irkit.rewriting.passes import Observer, Pass, nobody
+from irkit.support.results import as_tuple
 from irkit.support.uncollected import without_collector
 from passes.analysis.expansions import Expanded
 from passes.legal.copies import with_cast_copies
@@ -295,9 +296,8 @@ def _definition_runs(node: _Node, target: Target) -> bool:
     found = by_function(Match(value, {}), value)
     if found is None:
         return False
-    results = found if isinstance(found, tuple) else (found,)
     params = tuple(v for v in value.inputs if v is not None)
-    return not any(trouble(v, target) for v in _between(results, frozenset(params)))
+    return not any(trouble(v, target) for v in _between(as_tuple(found), frozenset(params)))
 
 
 def _between(results: Iterable[Value], stop: frozenset[Value]) -> list[Value]:
@@ -425,7 +425,7 @@ def _recast(value: Value, target: Target, rounding: bool) -> Value | tuple[Value
 
 
 def _result_kinds(value: Value) -> tuple[Kind, ...]:
-    types = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    types = types_of(value.type)
     return tuple(t.dtype if isinstance(t, Tensor) else None for t in types)
 
 
@@ -452,12 +452,12 @@ def _mark(old: DType, new: DType) -> str:
     return f"{kind}[{old.short}->{new.short}]"
 
 
-def _back(value: Value, made: Value, origin: Origin) -> Value | tuple[Value | None, ...] | None:
+def _back(value: Value, made: Value | tuple[Value, ...], origin: Origin) -> Value | tuple[Value | None, ...] | None:
     """The results cast back to the types of the value's own; the operator carries `origin`."""
     if not isinstance(made, tuple):
         return _cast(made.with_origin(origin), value.dtype)
-    node = made[0].inputs[0].with_origin(origin)
-    wanted = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    node = cast(Value, made[0].inputs[0]).with_origin(origin)
+    wanted = types_of(value.type)
     return tuple(_cast(item(node, i), t.dtype if isinstance(t, Tensor) else None) for i, t in enumerate(wanted))
 
 

@@ -21,12 +21,12 @@ import numpy as np
 from irkit.build import op
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value, constant, param
-from irkit.core.types import HALVES, DType, Tensor, Tuple, Type
+from irkit.core.types import HALVES, DType, Tensor, Tuple, Type, types_of
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM, SHAPE_VECTOR
 from irkit.errors import RewriteError, TypeRuleError
 from irkit.evaluation.interpreter import Feeds
 from irkit.ops.schemas import TYPE_STRINGS, OpSpec, spec, split_domain
-from passes.precision.risks import Measured, has_floats, limits, measure, result_types, risk
+from passes.precision.risks import Measured, has_floats, limits, measure, risk
 
 COMPUTED = frozenset((
     "MatMul", "Gemm", "Conv", "ConvTranspose", "DeformConv", "Attention", "LSTM", "GRU", "RNN", "Einsum",
@@ -361,7 +361,7 @@ class Sweep:
         operands = [self.dtype if row.formal(i).type in kinds else DType.FLOAT for i in range(len(value.inputs))]
         types = [
             lower_type(t, self.dtype) if row.outputs[min(i, len(row.outputs) - 1)].type in kinds else t
-            for i, t in enumerate(result_types(value))
+            for i, t in enumerate(types_of(value.type))
         ]
         self.over(value, operands, Tuple(tuple(types)) if isinstance(value.type, Tuple) else types[0])
 
@@ -427,7 +427,7 @@ def is_float(value: Value) -> bool:
 
 def has_float_results(value: Value) -> bool:
     """True where some result is a tensor of float32."""
-    return any(isinstance(t, Tensor) and t.dtype is DType.FLOAT for t in result_types(value))
+    return any(isinstance(t, Tensor) and t.dtype is DType.FLOAT for t in types_of(value.type))
 
 
 def is_far_below(value: Value, dtype: DType) -> bool:
@@ -443,7 +443,9 @@ def row_of(value: Value) -> OpSpec | None:
     """The row of an operator on tensors that ONNX or ONNX Runtime knows; None for all others."""
     if value.op == CALL:
         return None
-    if not all(isinstance(t, Tensor) for t in (*(v.type for v in value.inputs if v is not None), *result_types(value))):
+    if not all(
+        isinstance(t, Tensor) for t in (*(v.type for v in value.inputs if v is not None), *types_of(value.type))
+    ):
         return None
     try:
         return spec(value.op)

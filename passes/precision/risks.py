@@ -12,7 +12,7 @@ import numpy as np
 from irkit import dims
 from irkit.core.blobs import Blob
 from irkit.core.ir import Graph, Value
-from irkit.core.types import DType, Tensor, Tuple, Type
+from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
 from irkit.evaluation.interpreter import Feeds, evaluate
 from irkit.evaluation.kernels.common import Content
@@ -192,11 +192,6 @@ def overflowing(
     """The values of the graph that come too near the end of the type's range for the feeds, or lose too much in it,
     with what was seen of them. `safety` is the factor that is kept free above what was seen."""
     return {v: seen for v, seen in measure(graph, feeds, dtype).items() if seen.risk(dtype, safety)}
-
-
-def result_types(value: Value) -> tuple[Type, ...]:
-    """The types of a value's results."""
-    return value.type.items if isinstance(value.type, Tuple) else (value.type,)
 
 
 def has_floats(values: Iterable[Value | None]) -> bool:

@@ -21,6 +21,7 @@ from irkit.ops.runtime_table import is_contrib
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline, rewrite
 from irkit.rewriting.passes import Observer, Pass, nobody
 from irkit.rewriting.rules import Decline
+from irkit.support.results import as_tuple
 from irkit.support.uncollected import without_collector
 from passes.pipelines.standard import selected_fusions
 from passes.rules.onnxruntime import CONTRIB, HELD, PARTS, WHOLE
@@ -110,7 +111,7 @@ def unwanted(value: Value, target: Target) -> str:
 
 def fused(m: Match, found: Value | tuple[Value, ...]) -> Iterator[Value]:
     """The operators of ONNX Runtime's own that a replacement holds, down to what the match found in the graph."""
-    pending: list[Value | None] = list(found) if isinstance(found, tuple) else [found]
+    pending: list[Value | None] = list(as_tuple(found))
     seen = set(bound(m))
     for _ in range(NEAR):
         if not pending:

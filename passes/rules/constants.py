@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from irkit.core.ir import Value
 from irkit.core.types import Tensor, Tuple, Type
 from irkit.errors import EvaluateError
 from irkit.evaluation.interpreter import apply
+from irkit.evaluation.kernels.common import Content
 from irkit.evaluation.kernels.table import DRAWS
 from irkit.pattern import const as constant
 from irkit.pattern import one_of
@@ -66,7 +68,7 @@ def folding_rule(name: str, limit: int, operands: int, ops: frozenset[str] | Non
         except EvaluateError as error:
             return decline(f"it cannot be computed: {error.what}")
         if isinstance(found, tuple):
-            return tuple(const(np.asarray(each)) for each in found)
+            return tuple(const(np.asarray(each)) for each in cast("tuple[Content, ...]", found))
         made = const(np.asarray(found))
         return made if _is_small(made.type, max(limit, given)) else decline("the constant would be large")
 

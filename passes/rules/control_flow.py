@@ -15,7 +15,7 @@ from irkit.build import const, op, retyping
 from irkit.core import walk
 from irkit.core.attributes import AttributeMap
 from irkit.core.ir import Graph, Value, item, param
-from irkit.core.types import DType, Tensor, Tuple, Type
+from irkit.core.types import DType, Tensor, Tuple, Type, types_of
 from irkit.core.vocabulary import CONSTANT, SHAPE_VECTOR
 from irkit.dims import Dim, is_fresh
 from irkit.nodes.calls import applied_body
@@ -211,7 +211,7 @@ def short_loop(m: Match) -> Made:
         found = applied_body(body, operands, value.origin)[1:]
         carried = found[: len(carried)]
         rows.append(found[len(carried) :])
-    types = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    types = types_of(value.type)
     stacked = [joined([row[i] for row in rows], t, 0) for i, t in enumerate(types[len(carried) :])]
     if any(v is None for v in stacked):
         return decline("the size of an empty result is not known")
@@ -266,7 +266,7 @@ def short_scan(m: Match) -> Made:
     parts = parts_of(value)
     at = len(parts.own) - value.attribute("num_scan_inputs")
     states, sequences = tuple(v for v in parts.own[:at] if v), [v for v in parts.own[at:] if v is not None]
-    results = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    results = types_of(value.type)
     rows = results[len(states) :]
     axes = scan_axes(value, "scan_input_axes", [v.rank for v in sequences])
     steps: Dim = sequences[0].shape[axes[0]]

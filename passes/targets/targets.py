@@ -246,7 +246,7 @@ def runtime_schemas() -> Mapping[tuple[str, str], tuple[tuple[int, frozenset[str
 def runtime_version(op: str, opset: int) -> tuple[int, frozenset[str]]:
     """(version, attributes) of an operator in the installed ONNX Runtime at an opset; (0, none) where it has none."""
     rows = runtime_schemas().get(split_domain(op), ())
-    return next((r for r in rows if r[0] <= opset or "::" in op), (0, frozenset()))
+    return next((r for r in rows if r[0] <= opset or "::" in op), (0, frozenset[str]()))
 
 
 def kernels_fitting(target: Target, op: str, since: int) -> tuple[Kernel, ...]:

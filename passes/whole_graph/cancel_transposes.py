@@ -16,7 +16,7 @@ import attrs
 from irkit import dims
 from irkit.build import call, op, shape_vector
 from irkit.core.ir import Graph, Value
-from irkit.core.types import Tuple
+from irkit.core.types import types_of
 from irkit.core.vocabulary import CONSTANT, ITEM
 from irkit.dims import Dim
 from irkit.pattern import attribute_of
@@ -318,7 +318,7 @@ def _split_between(graph: Graph, split: Value, results: frozenset[Value]) -> dic
         return {}
     place: int = attribute_of(split, "axis") % turn.rank
     axis = inner[place]
-    count = len(split.type.items) if isinstance(split.type, Tuple) else 1
+    count = len(types_of(split.type))
     made = call("Split", [turn.inputs[0], *split.inputs[1:]], {**dict(split.attributes), "axis": axis}, outputs=count)
     return {u: made[u.inputs[0].attributes[0][1]] for u in outer if u.inputs[0] is not None}
 

@@ -18,7 +18,7 @@ import attrs
 from irkit import dims
 from irkit.build import retyping
 from irkit.core.ir import Graph, Value, param
-from irkit.core.types import DType, Tensor, Tuple, Type, dims_of
+from irkit.core.types import DType, Tensor, Type, dims_of, types_of
 from irkit.core.vocabulary import ITEM, PARAM, SHAPE_VECTOR
 from irkit.dims import Range
 from irkit.errors import TypeRuleError
@@ -216,7 +216,7 @@ def cannot_fail(value: Value) -> bool:
     operands = [v for v in value.inputs if v is not None]
     if value.op == "Div" and not operands[0].dtype.is_float and uniform(operands[1]) in (None, 0, -1):
         return False
-    types = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    types = types_of(value.type)
     if all(map(is_static, (*types, *(v.type for v in operands)))):
         return True
     if any(not isinstance(t, Tensor) or t.dtype is DType.STRING for t in (*types, *(v.type for v in operands))):

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 from irkit import dims
 from irkit.build.runtime import (
@@ -30,6 +30,7 @@ from irkit.nodes import construct
 from irkit.ops.schemas import spec
 from irkit.ops.types.contents import contents
 from irkit.ops.types.context import Context
+from irkit.support.results import as_tuple
 
 Definition = Callable[..., Any]
 """From an Application and its operands, None where one is left out, to a value, or a tuple of values: those that are
@@ -96,7 +97,7 @@ def defined_results(
         if error.what.startswith(op):
             raise
         raise application.fail(error.what) from error
-    results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
+    results = as_tuple(found)
     if len(results) < outputs or any(r is None for r in results[:outputs]):
         raise application.fail(
             f"of its results only the first {len([r for r in results if r is not None])} are defined"

@@ -14,6 +14,7 @@ from irkit.core.ir import Graph, Value, param
 from irkit.core.types import DType, Tensor
 from irkit.dims import Dim
 from irkit.nodes.bodies import entries, sealed_graph
+from irkit.support.results import as_tuple
 
 INNER = (
     elementwise.sample_Add, activations.sample_Relu, elementwise.sample_Mul, elementwise.sample_Where,
@@ -26,8 +27,7 @@ INNER = (
 def grown(s: Sampler) -> Sampler:
     """The sampler of a body after a few operators were added to it."""
     for _ in range(s.integer(0, 2)):
-        found = s.choose(INNER)(s)
-        s.add(*(found if isinstance(found, tuple) else (found,)))
+        s.add(*as_tuple(s.choose(INNER)(s)))
     return s
 
 
@@ -114,4 +114,4 @@ def sample_SequenceMap(s: Sampler) -> Value:
     """One operator of each element."""
     x = s.tensor((F32,))
     found = op.SequenceMap(op.SequenceConstruct(x, s.of(F32, x.shape)), body=op.Neg)
-    return op.SequenceAt(found[0] if isinstance(found, tuple) else found, s.integer(0, 1))
+    return op.SequenceAt(as_tuple(found)[0], s.integer(0, 1))

@@ -7,6 +7,7 @@ import numpy as np
 from irkit.build import op, shape_vector
 from irkit.checking.samples.sampler import ANY, F32, FLOATS, NUMBERS, Sampler
 from irkit.core.ir import Value
+from irkit.support.results import as_tuple
 
 
 def sample_Range(s: Sampler) -> Value:
@@ -64,8 +65,7 @@ def sample_Multinomial(s: Sampler) -> Value:
 
 def sample_Dropout(s: Sampler) -> Value:
     """Which does nothing outside of training."""
-    found = op.Dropout(s.tensor(FLOATS), outputs=1)
-    return found[0] if isinstance(found, tuple) else found
+    return as_tuple(op.Dropout(s.tensor(FLOATS), outputs=1))[0]
 
 
 DRAWN = frozenset(

@@ -9,9 +9,10 @@ import numpy as np
 from irkit.build import call, const, op
 from irkit.checking.samples.sampler import ANY, BOOL, F32, F64, FLOATS, INTEGERS, NUMBERS, U8, Sampler
 from irkit.core.ir import Value
+from irkit.core.types import DType
 
 
-def unary(name: str, kinds: tuple = FLOATS) -> Callable[[Sampler], Value]:
+def unary(name: str, kinds: tuple[DType, ...] = FLOATS) -> Callable[[Sampler], Value]:
     """The sample of an operator of one tensor."""
 
     def sample(s: Sampler) -> Value:
@@ -20,7 +21,7 @@ def unary(name: str, kinds: tuple = FLOATS) -> Callable[[Sampler], Value]:
     return sample
 
 
-def binary(name: str, kinds: tuple = NUMBERS) -> Callable[[Sampler], Value]:
+def binary(name: str, kinds: tuple[DType, ...] = NUMBERS) -> Callable[[Sampler], Value]:
     """The sample of an operator of two tensors that broadcast."""
 
     def sample(s: Sampler) -> Value:

@@ -7,6 +7,7 @@ from irkit.checking.samples.movement import indices
 from irkit.checking.samples.sampler import ANY, F32, I64, NUMBERS, Sampler, has_static_axis, static_axis
 from irkit.core.ir import Value
 from irkit.core.types import DType
+from irkit.support.results import as_tuple
 
 
 def sample_Gather(s: Sampler) -> Value:
@@ -71,5 +72,4 @@ def sample_Compress(s: Sampler) -> Value:
 
 def sample_Unique(s: Sampler) -> Value:
     """Sorted, of all elements: a size that depends on data."""
-    found = op.Unique(s.of(s.choose(NUMBERS), (s.integer(1, 4),)), outputs=1)
-    return found[0] if isinstance(found, tuple) else found
+    return as_tuple(op.Unique(s.of(s.choose(NUMBERS), (s.integer(1, 4),)), outputs=1))[0]

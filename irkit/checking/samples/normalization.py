@@ -6,11 +6,12 @@ from irkit.build import call, op
 from irkit.checking.samples.convolution import image, of_image
 from irkit.checking.samples.sampler import F32, Sampler
 from irkit.core.ir import Value
+from irkit.support.results import as_tuple
 
 
 def sample_LayerNormalization(s: Sampler) -> Value:
     """Over the last axis."""
-    x = s.tensor((F32,), 1, 4, lambda t: type(t.shape[-1]) is int and t.shape[-1] > 0)
+    x = normed(s)
     return op.LayerNormalization(x, s.of(F32, (x.shape[-1],)), s.of(F32, (x.shape[-1],)) if s.flag() else None)
 
 
@@ -38,8 +39,7 @@ def sample_BatchNormalization(s: Sampler) -> Value:
     """By numbers that are given."""
     x = image(s)
     given = [s.of(F32, (x.shape[1],)) for _ in range(3)]
-    found = call("BatchNormalization", [x, *given, op.Abs(s.of(F32, (x.shape[1],)))], {}, outputs=1)
-    return found[0] if isinstance(found, tuple) else found
+    return as_tuple(call("BatchNormalization", [x, *given, op.Abs(s.of(F32, (x.shape[1],)))], {}, outputs=1))[0]
 
 
 def sample_InstanceNormalization(s: Sampler) -> Value:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from irkit.build import call
 from irkit.checking.samples.sampler import F32, Sampler
 from irkit.core.ir import Value
+from irkit.support.results import as_tuple
 
 
 def layer(name: str, gates: int) -> Callable[[Sampler], Value]:
@@ -15,8 +16,7 @@ def layer(name: str, gates: int) -> Callable[[Sampler], Value]:
     def sample(s: Sampler) -> Value:
         x = s.of(F32, (s.integer(1, 3), s.integer(1, 2), 2))
         w, r = s.of(F32, (1, gates * 2, 2)), s.of(F32, (1, gates * 2, 2))
-        found = call(name, [x, w, r], {"hidden_size": 2}, outputs=1)
-        return found[0] if isinstance(found, tuple) else found
+        return as_tuple(call(name, [x, w, r], {"hidden_size": 2}, outputs=1))[0]
 
     return sample
 

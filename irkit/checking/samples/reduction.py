@@ -8,9 +8,11 @@ from irkit.build import call, const, op
 from irkit.checking.samples.movement import indices
 from irkit.checking.samples.sampler import F32, FLOATS, NUMBERS, Sampler, has_static_axis, is_static, static_axis
 from irkit.core.ir import Value
+from irkit.core.types import DType
+from irkit.support.results import as_tuple
 
 
-def reduction(name: str, kinds: tuple = NUMBERS, empty: bool = False) -> Callable[[Sampler], Value]:
+def reduction(name: str, kinds: tuple[DType, ...] = NUMBERS, empty: bool = False) -> Callable[[Sampler], Value]:
     """The sample of a reduction over one axis, or all where the tensor is known not to be empty."""
 
     def sample(s: Sampler) -> Value:
@@ -67,5 +69,4 @@ def sample_NegativeLogLikelihoodLoss(s: Sampler) -> Value:
 
 def sample_SoftmaxCrossEntropyLoss(s: Sampler) -> Value:
     """In every reduction."""
-    found = op.SoftmaxCrossEntropyLoss(*labels(s), reduction=s.choose(("mean", "sum", "none")), outputs=1)
-    return found[0] if isinstance(found, tuple) else found
+    return as_tuple(op.SoftmaxCrossEntropyLoss(*labels(s), reduction=s.choose(("mean", "sum", "none")), outputs=1))[0]

@@ -24,6 +24,9 @@ F32, F64, F16, I64, I32, U8, BOOL = (
     DType.FLOAT, DType.DOUBLE, DType.FLOAT16, DType.INT64, DType.INT32, DType.UINT8, DType.BOOL,
 )  # fmt: skip
 
+Where = Callable[[Tensor], bool]
+"""A condition on the type of a value that is looked for."""
+
 FLOATS = (F32, F32, F32, F64)
 INTEGERS = (I64, I64, I32)
 NUMBERS = (*FLOATS, I64, I32)
@@ -100,7 +103,7 @@ class Sampler:
         """Makes values available."""
         self.values.extend(values)
 
-    def tensor(self, kinds: Sequence[DType] = ANY, low: int = 0, high: int = 4, where: Any = None) -> Value:
+    def tensor(self, kinds: Sequence[DType] = ANY, low: int = 0, high: int = 4, where: Where | None = None) -> Value:
         """A tensor of one of the element types, with `low` to `high` dimensions; `where` is a condition on its type."""
         kinds = self.widened(kinds, self.sample)
         fitting = [v for v in reversed(self.values) if fits(v.type, kinds, low, high, where)]
@@ -125,7 +128,7 @@ class Sampler:
         fitting = [v for v in reversed(self.values) if v.type == wanted]
         if fitting and not self.rarely():
             return self.choose(fitting[:4])
-        ways = []
+        ways: list[Callable[[DType, tuple[Dim, ...]], Value]] = []
         if self.binders(shape) is not None and kind in taken("Expand"):
             ways.append(self.expanded)
         if not any(dims.is_fresh(d) for d in shape) and (not ways or self.can_take_params()):
@@ -202,7 +205,7 @@ class Sampler:
         return Sampler(self.integer, self.sizes, list(self.values), [], self, self.most_params, self.least, self.wide)
 
 
-def fits(type_: Type, kinds: Sequence[DType], low: int, high: int, where: Any) -> bool:
+def fits(type_: Type, kinds: Sequence[DType], low: int, high: int, where: Where | None) -> bool:
     """Whether a value of that type will do."""
     if not isinstance(type_, Tensor) or type_.dtype not in kinds or not low <= len(type_.shape) <= high:
         return False

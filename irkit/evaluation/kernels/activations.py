@@ -69,19 +69,39 @@ def shrink(x: Array, bias: float, lambd: float) -> Array:
     return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0))
 
 
-kernel_Relu = unary(lambda x: np.maximum(x, 0))
+def relu(x: Array) -> Array:
+    """x where it is above 0, else 0."""
+    return np.maximum(x, 0)
+
+
+def thresholded_relu(x: Array, alpha: float) -> Array:
+    """x where it is above alpha, else 0."""
+    return np.where(x > alpha, x, 0)
+
+
+def softsign(x: Array) -> Array:
+    """x / (1 + |x|)."""
+    return x / (1 + np.abs(x))
+
+
+def swish(x: Array, alpha: float) -> Array:
+    """x * sigmoid(alpha * x)."""
+    return x * sigmoid(alpha * x)
+
+
+kernel_Relu = unary(relu)
 kernel_Sigmoid = unary(sigmoid)
 kernel_Softplus = unary(softplus)
-kernel_Softsign = unary(lambda x: x / (1 + np.abs(x)))
+kernel_Softsign = unary(softsign)
 kernel_Mish = unary(lambda x: x * np.tanh(softplus(x)))
 kernel_HardSwish = unary(lambda x: x * np.clip(x / 6 + 0.5, 0, 1))
 kernel_Elu = with_attributes(elu, "alpha")
 kernel_Selu = with_attributes(selu, "alpha", "gamma")
 kernel_Celu = with_attributes(celu, "alpha")
 kernel_LeakyRelu = with_attributes(leaky_relu, "alpha")
-kernel_ThresholdedRelu = with_attributes(lambda x, alpha: np.where(x > alpha, x, 0), "alpha")
+kernel_ThresholdedRelu = with_attributes(thresholded_relu, "alpha")
 kernel_HardSigmoid = with_attributes(hard_sigmoid, "alpha", "beta")
-kernel_Swish = with_attributes(lambda x, alpha: x * sigmoid(alpha * x), "alpha")
+kernel_Swish = with_attributes(swish, "alpha")
 kernel_Gelu = with_attributes(gelu, "approximate")
 kernel_Shrink = with_attributes(shrink, "bias", "lambd")
 

@@ -51,7 +51,7 @@ def masked_softmax(x: Array) -> Array:
     """The softmax of the last dimension, and zeros for a row that is -inf throughout."""
     if x.shape[-1] == 0:
         return x
-    top = x.max(axis=-1, keepdims=True)
+    top: Array = x.max(axis=-1, keepdims=True)
     shares = np.exp(x - np.where(np.isneginf(top), 0, top))
     total = shares.sum(axis=-1, keepdims=True)
     return shares / np.where(total == 0, 1, total)

@@ -66,13 +66,12 @@ def strings(x: Array) -> Array:
     return np.array(flat, dtype=object).reshape(x.shape)
 
 
+_NOT_FINITE = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
+
+
 def _text(value: object) -> str:
-    if isinstance(value, np.floating):
-        if np.isnan(value):
-            return "NaN"
-        if np.isinf(value):
-            return "INF" if value > 0 else "-INF"
-    return str(value)
+    text = str(value)
+    return _NOT_FINITE.get(text, text) if isinstance(value, np.floating) else text
 
 
 def parsed(x: Array, to: DType) -> Array:
@@ -110,7 +109,7 @@ def spread(node: Value, x: Array, parameter: Array) -> Array:
 
 def kernel_QuantizeLinear(node: Value, x: Array, scale: Array, zero_point: Array | None = None) -> Array:
     """saturate(round(x / scale) + zero_point), rounding halves to even."""
-    to: DType = node.type.dtype  # type: ignore[union-attr]
+    to = node.dtype
     precision = DType(attr(node, "precision")) if attr(node, "precision") else DType.of(scale.dtype)
     zero = 0 if zero_point is None else spread(node, x, wide(zero_point))
     # The quotient is rounded to the precision asked for, whatever it was computed in.
@@ -150,7 +149,7 @@ def kernel_DynamicQuantizeLinear(node: Value, x: Array) -> tuple[Array, Array, A
 
 def kernel_BitCast(node: Value, x: Array) -> Array:
     """The same bits under another element type of the same width."""
-    target = node.type.dtype.numpy  # type: ignore[union-attr]
+    target = node.dtype.numpy
     if x.dtype == np.object_:
         raise fail(node, "strings have no bits to reinterpret")
     if is_integer(x.dtype) and target.itemsize == 1 and x.dtype.itemsize == 1:

@@ -10,20 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.core.types import DType, Tuple
+from irkit.core.types import DType, types_of
 from irkit.errors import EvaluateError
 from irkit.ops.schemas import spec
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 Kernel = Callable[..., Any]
 
 Content = Any
 """What a value holds: an array, a list for a sequence, None for an empty optional. Its type says which: hence Any."""
+
+
+def is_array(content: Content) -> TypeGuard[Array]:
+    """True for what a tensor holds; a sequence is a list of them."""
+    return isinstance(content, np.ndarray)
 
 
 def attr(node: Value, name: str) -> Any:
@@ -34,7 +39,7 @@ def attr(node: Value, name: str) -> Any:
 
 def results(node: Value) -> int:
     """How many results are asked for."""
-    return len(node.type.items) if isinstance(node.type, Tuple) else 1
+    return len(types_of(node.type))
 
 
 def fail(node: Value, what: str) -> EvaluateError:

@@ -242,13 +242,13 @@ def kernel_AffineGrid(node: Value, theta: Array, size: Array) -> Array:
 def kernel_RoiAlign(node: Value, x: Array, rois: Array, batch: Array) -> Array:
     """(regions, C, output_height, output_width): the mean, or the maximum, of the points sampled in each bin."""
     half = 0.5 if attr(node, "coordinate_transformation_mode") == "half_pixel" else 0.0
-    out = (attr(node, "output_height"), attr(node, "output_width"))
+    out: tuple[int, int] = (attr(node, "output_height"), attr(node, "output_width"))
     value, boxes = wide(x), wide(rois) * attr(node, "spatial_scale") - half
     found = np.zeros((len(rois), x.shape[1], *out), dtype=value.dtype)
     for r, (x1, y1, x2, y2) in enumerate(boxes):
         extent = [y2 - y1, x2 - x1] if half else [max(y2 - y1, 1.0), max(x2 - x1, 1.0)]
         bins = [extent[i] / out[i] for i in range(2)]
-        counts = [attr(node, "sampling_ratio") or max(int(np.ceil(bins[i])), 1) for i in range(2)]
+        counts: list[int] = [attr(node, "sampling_ratio") or max(int(np.ceil(bins[i])), 1) for i in range(2)]
         rows, columns = (
             first + bins[i] * (np.arange(out[i])[:, None] + (np.arange(counts[i]) + 0.5)[None, :] / counts[i])
             for i, first in enumerate((y1, x1))

@@ -38,7 +38,7 @@ def kernel_GatherElements(node: Value, x: Array, indices: Array) -> Array:
 
 def kernel_GatherND(node: Value, x: Array, indices: Array) -> Array:
     """The slices of x at the index tuples in the last dimension, the first `batch_dims` dimensions in step."""
-    batch = attr(node, "batch_dims")
+    batch: int = attr(node, "batch_dims")
     depth = indices.shape[-1]
     tuples = [checked(node, indices[..., i], x.shape[batch + i]) for i in range(depth)]
     shape = indices.shape[:-1]
@@ -142,9 +142,10 @@ def kernel_OneHot(node: Value, indices: Array, depth: Array, values: Array) -> A
     """A new dimension `axis` of `depth` places: values[1] at the index, values[0] elsewhere and for indices outside."""
     size = ints(depth)[0]
     axis = axis_of(node, attr(node, "axis"), indices.ndim + 1)
-    index = np.expand_dims(indices.astype(np.int64), axis)
+    index: Array = np.expand_dims(indices.astype(np.int64), axis)
     place = np.arange(size).reshape([-1 if i == axis else 1 for i in range(indices.ndim + 1)])
-    return np.where(np.where(index < 0, index + size, index) == place, values[1], values[0])
+    off, on = np.asarray(values[0]), np.asarray(values[1])
+    return np.where(np.where(index < 0, index + size, index) == place, on, off)
 
 
 def kernel_TopK(node: Value, x: Array, k: Array) -> tuple[Array, Array]:

@@ -7,24 +7,37 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from irkit.core.ir import Value
-from irkit.evaluation.kernels.activations import elu, hard_sigmoid, leaky_relu, sigmoid, softplus
+from irkit.evaluation.kernels.activations import elu, hard_sigmoid, leaky_relu, relu, sigmoid, softplus, softsign
 from irkit.evaluation.kernels.common import Array, attr, narrowed_to, wide
 
 Step = Callable[[Array, tuple[Array, ...]], tuple[Array, ...]]
 """One step: (x at t, states) -> new states, the first of which is the hidden state."""
 
+
+def _thresholded(x: Array, alpha: float) -> Array:
+    return np.where(x >= alpha, x, 0)
+
+
+def _affine(x: Array, alpha: float, beta: float) -> Array:
+    return alpha * x + beta
+
+
+def _scaled_tanh(x: Array, alpha: float, beta: float) -> Array:
+    return alpha * np.tanh(beta * x)
+
+
 # Name: (function of x and of as many parameters as there are defaults, the defaults).
 _ACTIVATIONS: Mapping[str, tuple[Callable[..., Array], tuple[float, ...]]] = {
-    "relu": (lambda x: np.maximum(x, 0), ()),
+    "relu": (relu, ()),
     "tanh": (np.tanh, ()),
     "sigmoid": (sigmoid, ()),
-    "softsign": (lambda x: x / (1 + np.abs(x)), ()),
+    "softsign": (softsign, ()),
     "softplus": (softplus, ()),
     "leakyrelu": (leaky_relu, (0.01,)),
-    "thresholdedrelu": (lambda x, alpha: np.where(x >= alpha, x, 0), (1.0,)),
+    "thresholdedrelu": (_thresholded, (1.0,)),
     "elu": (elu, (1.0,)),
-    "affine": (lambda x, alpha, beta: alpha * x + beta, (1.0, 0.0)),
-    "scaledtanh": (lambda x, alpha, beta: alpha * np.tanh(beta * x), (1.0, 1.0)),
+    "affine": (_affine, (1.0, 0.0)),
+    "scaledtanh": (_scaled_tanh, (1.0, 1.0)),
     "hardsigmoid": (hard_sigmoid, (0.2, 0.5)),
 }
 
@@ -36,7 +49,7 @@ def activations(node: Value, defaults: tuple[str, ...], direction: int) -> list[
     alphas: Iterator[float] = iter(attr(node, "activation_alpha") or ())
     betas: Iterator[float] = iter(attr(node, "activation_beta") or ())
     clip = attr(node, "clip")
-    found = []
+    found: list[Callable[[Array], Array]] = []
     for name in names:
         function, parameters = _ACTIVATIONS[name.lower()]
         chosen = tuple(next(source, p) for p, source in zip(parameters, (alphas, betas), strict=False))

@@ -6,7 +6,7 @@ Their node becomes an ONNX model of one node, which `onnx.reference.ReferenceEva
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,16 +14,16 @@ from irkit.core.blobs import Blob
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from irkit.errors import EvaluateError
-from irkit.evaluation.kernels.common import Array, results
+from irkit.evaluation.kernels.common import Array, Content, results
 from irkit.ops.schemas import OPSET, split_domain
 
 
-def run_reference(node: Value, *operands: Array) -> tuple[np.ndarray, ...]:
+def run_reference(node: Value, *operands: Array | None) -> tuple[np.ndarray, ...]:
     """The node's results by onnx's reference implementation: an array, or a tuple where there are several."""
     import onnx
     from onnx.reference import ReferenceEvaluator
 
-    if node.op == "MelWeightMatrix" and any(np.size(x) and not np.all(x >= 0) for x in operands):
+    if node.op == "MelWeightMatrix" and any(np.size(x) and not np.all(x >= 0) for x in operands if x is not None):
         raise EvaluateError("MelWeightMatrix: counts and frequencies are not below 0")  # it would write from the end
     domain, name = split_domain(node.op)
     inputs = ["" if x is None else f"x{i}" for i, x in enumerate(operands)]
@@ -36,7 +36,8 @@ def run_reference(node: Value, *operands: Array) -> tuple[np.ndarray, ...]:
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, OPSET if not domain else 1)])
     feeds = {f"x{i}": x for i, x in enumerate(operands) if x is not None}
     try:
-        return tuple(_strings(y) for y in ReferenceEvaluator(model).run(None, feeds))
+        evaluator: Any = ReferenceEvaluator(model)
+        return tuple(_strings(y) for y in evaluator.run(None, feeds))
     except RuntimeError as error:  # an attribute that no operator has
         raise EvaluateError(f"{node.op} cannot be computed: {error}") from error
 
@@ -47,10 +48,9 @@ def to_onnx(value: Any) -> Any:
         import onnx
 
         return onnx.numpy_helper.from_array(value.array)
-    return list(value) if isinstance(value, tuple) else value
+    return list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
 
 
-def _strings(value: Any) -> np.ndarray:
-    if isinstance(value, np.ndarray) and value.dtype.kind in "US":
-        return value.astype(DType.STRING.numpy)
-    return value
+def _strings(value: Content) -> Content:
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return value.astype(DType.STRING.numpy) if kind in ("U", "S") else value

@@ -18,7 +18,7 @@ def joined(x: Array) -> Array:
 
 def split(x: Array) -> Array:
     """(...) complex numbers as (..., 2)."""
-    return np.stack([x.real, x.imag], axis=-1)
+    return np.stack([np.real(x), np.imag(x)], axis=-1)
 
 
 def resized(x: Array, axis: int, size: int) -> Array:

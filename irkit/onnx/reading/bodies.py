@@ -150,7 +150,7 @@ def settled(
         types, empties = wider, {}
 
 
-def scanned(value: Value, axis: int) -> Type:
+def scanned(value: Value | None, axis: int) -> Type:
     """The type of one element of what is scanned."""
     if value is None or not isinstance(value.type, Tensor) or not value.type.shape:
         raise LoadError("a Scan scans a value that has no axes")

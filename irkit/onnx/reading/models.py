@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import onnx
 import sympy
@@ -187,11 +187,16 @@ def read_ranges(metadata: Mapping[str, str]) -> PMap[str, Range]:
     """The ranges of symbols that irkit wrote; empty where it wrote none."""
     found: dict[str, Range] = {}
     for name, entry in from_json(metadata, RANGES_KEY, dict).items():
-        good = isinstance(entry, list) and len(entry) == 2 and type(entry[0]) is int
-        if not good or not (entry[1] is None or (type(entry[1]) is int and entry[0] <= entry[1])):
+        low, high = list_of(entry) if len(list_of(entry)) == 2 else ("", "")
+        if type(low) is not int or not (high is None or (type(high) is int and low <= high)):
             raise LoadError(f"the metadata {RANGES_KEY} gives {entry!r} for the range of {name!r}")
-        found[name] = Range(entry[0], entry[1])
+        found[name] = Range(low, high)
     return pmap(found)
+
+
+def list_of(entry: Any) -> list[Any]:
+    """A list out of JSON as it is; an empty one for anything else."""
+    return cast("list[Any]", entry) if isinstance(entry, list) else []
 
 
 def read_signature(params: list[str], results: list[str], metadata: Mapping[str, str]) -> Signature:
@@ -201,12 +206,11 @@ def read_signature(params: list[str], results: list[str], metadata: Mapping[str,
     numbered: list[tuple[int, Fact]] = []
     for key in (GUARDS_KEY, BAKED_KEY):
         for entry in from_json(metadata, key, list):
-            if not isinstance(entry, dict) or not all(
-                isinstance(entry.get(k), str) for k in ("kind", "text", "source")
-            ):
-                raise LoadError(f"the metadata {key} holds {str(entry)[:80]}, which is not a fact")
-            at = entry.get("at")
-            numbered.append((at if type(at) is int else 0, Fact(entry["kind"], entry["text"], entry["source"])))
+            fact: Mapping[str, Any] = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+            if not all(isinstance(fact.get(k), str) for k in ("kind", "text", "source")):
+                raise LoadError(f"the metadata {key} holds {str(cast(object, entry))[:80]}, which is not a fact")
+            at = fact.get("at")
+            numbered.append((at if type(at) is int else 0, Fact(fact["kind"], fact["text"], fact["source"])))
     numbered.sort(key=lambda pair: pair[0])
     return Signature(
         read_ports(params, ports.get("params"), "input"),
@@ -218,8 +222,9 @@ def read_signature(params: list[str], results: list[str], metadata: Mapping[str,
 
 def read_ports(names: list[str], written: Any, role: str) -> tuple[Port, ...]:
     """One port for each name, with role and binding as they were written, where as many were."""
-    rows = written if isinstance(written, list) and len(written) == len(names) else []
-    if not all(isinstance(row, list) and len(row) == 3 and all(isinstance(x, str) for x in row) for row in rows):
+    given = list_of(written)
+    rows = [list_of(row) for row in given] if len(given) == len(names) else []
+    if not all(len(row) == 3 and all(isinstance(x, str) for x in row) for row in rows):
         raise LoadError(f"the metadata {SIGNATURE_KEY} does not say names, roles and bindings")
     unknown = [row[1] for row in rows if row[1] not in ROLES]
     if unknown:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import onnx
@@ -19,7 +19,7 @@ from irkit.core.attributes import Given, freeze
 from irkit.core.blobs import Blob, blob, whole
 from irkit.core.ir import Graph, Value, constant, item, param, vertex
 from irkit.core.origins import DOC_NOTE, NAME_NOTE, NOWHERE, Origin, provenance
-from irkit.core.types import DType, Tensor, Tuple, Type, dims_of, map_dims, same_types
+from irkit.core.types import DType, Tensor, Tuple, Type, dims_of, map_dims, same_types, types_of
 from irkit.core.vocabulary import CONSTANT, ITEM, SHAPE_VECTOR
 from irkit.errors import IrkitError, LoadError, TypeRuleError
 from irkit.onnx.reading.bodies import read_control
@@ -33,6 +33,7 @@ from irkit.onnx.reading.upgrade import Old, is_upgraded, upgraded_node
 from irkit.onnx.writing.models import COPY_KEY, NODE_KEYS
 from irkit.ops.runtime_table import STOWAWAYS
 from irkit.ops.schemas import BODIES, OPSET, names
+from irkit.support.results import as_tuple
 
 _DEEP = 64
 _WRONG = (
@@ -281,12 +282,12 @@ class Reader:
 
     def bind(self, node: NodeProto, found: Any, names: list[str], origin: Origin, scope: Scope) -> None:
         """Gives the results of a node their names, origins, and what the model declares of their sizes."""
-        values = found if isinstance(found, tuple) else (found,)
+        values: tuple[Value, ...] = as_tuple(found)
         if len(values) < len(names) and any(names[len(values) :]):
             raise LoadError(f"node {node.name!r} ({node.op_type}) names {len(names)} results, and has {len(values)}")
-        parent = found[0].inputs[0] if isinstance(found, tuple) and found and found[0].op == ITEM else None
+        parent = values[0].inputs[0] if isinstance(found, tuple) and values and values[0].op == ITEM else None
         if parent is not None and parent.origin is NOWHERE:
-            parts = list(parent.type.items)
+            parts = list(types_of(parent.type))
             for index, name in enumerate(names):
                 if name and index < len(parts):
                     parts[index] = self.refined(parts[index], name, scope)
@@ -367,11 +368,11 @@ class Reader:
         if isinstance(found, Blob):
             return found
         if (name, proto.type) in (("value_ints", _INTS), ("value_int", _INT)):
-            return whole(found, 1) if type(found) is tuple else whole((found,), 0)
+            return whole(as_tuple(found), 1 if type(found) is tuple else 0)
         kinds = {"value_int": "i64", "value_ints": "i64", "value_float": "f32", "value_floats": "f32"}
         if name not in kinds and name not in ("value_string", "value_strings"):
             raise LoadError(f"a Constant cannot have the attribute {name!r}")
-        return blob(list(found) if isinstance(found, tuple) else found, kinds.get(name, "str"))
+        return blob(list(cast("tuple[Any, ...]", found)) if isinstance(found, tuple) else found, kinds.get(name, "str"))
 
     # ------------------------------------------------------------------------------------------ functions
 

@@ -142,8 +142,8 @@ def external_blob(
     length = whole_number(entries.get("length", str(expected)), where)
     if length != expected:
         raise LoadError(f"{where} says that it has {length} bytes, where its shape and type say {expected}")
-    location = entries.get("location", "")
-    if not isinstance(location, str):  # what is no UTF-8, protobuf gives as bytes
+    location: Any = entries.get("location", "")  # what is no UTF-8, protobuf gives as bytes
+    if not isinstance(location, str):
         raise LoadError(f"{where} has its content in {location!r}, which is no text")
     file = files.file(location, where)
     if offset + length > file.size:

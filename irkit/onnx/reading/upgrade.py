@@ -181,21 +181,22 @@ def like(value: float, x: Value) -> Value:
 
 def broadcast(old: Old) -> None:
     """opset 6 and before broadcast one way only, from an axis"""
-    axis = old.attributes.pop("axis", None)
+    axis: int | None = old.attributes.pop("axis", None)
     allowed = old.attributes.pop("broadcast", 0)
     a, b = old.inputs
     if not allowed or axis is None or not isinstance(b.type, Tensor):
         return
-    after = a.rank - (axis if axis >= 0 else axis + a.rank) - b.rank
+    rank = int(b.rank)
+    after = int(a.rank) - (axis if axis >= 0 else axis + int(a.rank)) - rank
     if after > 0:
-        old.inputs[1] = op.Unsqueeze(b, np.arange(b.rank, b.rank + after))
+        old.inputs[1] = op.Unsqueeze(b, np.arange(rank, rank + after))
 
 
 def prelu(old: Old) -> None:
     """opset 6 and before: one slope for each channel"""
     x, slope = old.inputs
     if slope.rank == 1 and slope.shape != (1,) and x.rank > 2:
-        old.inputs[1] = op.Unsqueeze(slope, np.arange(1, x.rank - 1))
+        old.inputs[1] = op.Unsqueeze(slope, np.arange(1, int(x.rank) - 1))
 
 
 def old_cast(old: Old) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -106,5 +106,5 @@ def inlined(body: Graph, operands: Iterable[Any]) -> tuple[Value, ...]:
 def _attribute(attribute: Any, resized: Callable[[Dim], Dim]) -> Any:
     """An attribute with the dimensions in it replaced."""
     if type(attribute) is tuple:
-        return tuple(_attribute(part, resized) for part in attribute)
+        return tuple(_attribute(part, resized) for part in cast("tuple[Any, ...]", attribute))
     return resized(attribute) if hasattr(attribute, "free_symbols") else attribute

@@ -399,7 +399,7 @@ _INT = frozenset((int,))
 def hashable_exactly(attributes: tuple[Any, ...]) -> bool:
     """True where equal attributes are written alike: no floats, of which 0.0 and -0.0 are equal, and 1.0 and 1."""
     for _, value in attributes:
-        kind = type(value)
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]  # the type of Any
         if kind is not int and kind is not str and not (kind is tuple and _INT.issuperset(map(type, value))):
             return False
     return True

@@ -20,7 +20,7 @@ import attrs
 
 from irkit.core.blobs import SMALL, Blob
 from irkit.core.ir import Graph, Port, Value
-from irkit.core.types import Tuple, Type
+from irkit.core.types import Tuple, types_of
 from irkit.core.vocabulary import CALL, CONSTANT, ITEM, PARAM
 from irkit.errors import SerializeError, TypeRuleError
 from irkit.ops.schemas import spec
@@ -198,7 +198,7 @@ class Naming:
     ) -> tuple[str, ...]:
         """The name of each result of a value that has several; the first one is the node's own where it fits."""
         optional = optional_results(value.op)
-        parts: tuple[Type, ...] = value.type.items  # type: ignore[union-attr]
+        parts = types_of(value.type)
         found: list[str] = []
         spare = base
         for index in range(len(parts)):

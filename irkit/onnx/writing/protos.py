@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import onnx
 import onnx.defs
@@ -86,8 +86,8 @@ class Types:
             for symbol in symbols_of(size):
                 if dims.is_fresh(symbol) and symbol not in self._names:
                     self._names[symbol] = self._fresh()
-            bare = isinstance(size, sympy.Symbol) and not dims.is_fresh(size)
-            found = self._texts[size] = size.name if bare else notation.text(size, self._names)  # type: ignore[union-attr]
+            bare = size.name if isinstance(size, sympy.Symbol) and not dims.is_fresh(size) else None
+            found = self._texts[size] = bare or notation.text(size, self._names)
         return found
 
     def _fresh(self) -> str:
@@ -130,7 +130,7 @@ def as_bytes(text: str | bytes) -> bytes:
 def kind_of(value: object) -> str:
     """The kind of attribute that a frozen value is by itself: what an operator without a row goes by."""
     if type(value) is tuple:
-        return (kind_of(value[0]) if value else "INT") + "S"
+        return (kind_of(cast("tuple[object, ...]", value)[0]) if value else "INT") + "S"
     for kind, name in ((int, "INT"), (float, "FLOAT"), ((str, bytes), "STRING"), (Blob, "TENSOR")):
         if isinstance(value, kind):
             return name
@@ -181,7 +181,7 @@ def explicit_defaults(op: str, opset: int) -> tuple[tuple[str, str, Any], ...]:
     if old is None or new is None or is_contrib(op):
         return ()
     schema: Any = onnx.defs.get_schema(op, opset, "")
-    found = []
+    found: list[tuple[str, str, Any]] = []
     for name, attribute in old.attributes.items():
         default = new.attributes[name].default if name in new.attributes else None
         spelled = schema.has_function or op in SPELLED

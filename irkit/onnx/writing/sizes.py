@@ -32,6 +32,14 @@ PARTIAL = 15
 PLACES = 4
 """So many places of one dimension are remembered: each is tried where a run of dimensions is looked for."""
 
+_ROUNDINGS: Mapping[type[sympy.Expr], str] = {
+    dims.Floor: "Floor",
+    dims.Ceil: "Ceil",
+    dims.Round: "Round",
+    dims.Trunc: "",
+}
+"""The operator of ONNX for each way to round; a Cast alone rounds towards zero."""
+
 Segment = tuple[int, int, Any]
 """Where a run of sizes starts and stops, and what gives it."""
 
@@ -111,7 +119,7 @@ class Sizes:
         runs = self._runs(sizes)
         best: list[tuple[float, list[Segment]]] = [(0, [])]
         for stop in range(1, len(sizes) + 1):
-            options = []
+            options: list[tuple[float, list[Segment]]] = []
             for start in range(stop):
                 cost, source = self._segment(sizes, start, stop, runs)
                 if cost is not None:
@@ -338,9 +346,9 @@ class Sizes:
 
     # ------------------------------------------------------------------------------------------ real numbers
 
-    def _rounded(self, size: Any) -> Value:
+    def _rounded(self, size: sympy.Expr) -> Value:
         """floor, ceil, round or trunc of a real expression, computed in double precision."""
-        name = {dims.Floor: "Floor", dims.Ceil: "Ceil", dims.Round: "Round", dims.Trunc: ""}.get(type(size))
+        name = _ROUNDINGS.get(type(size))
         if name is None:
             raise SerializeError(
                 f"the dimension {size} cannot be written as ONNX arithmetic",

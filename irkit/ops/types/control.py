@@ -39,7 +39,7 @@ def check_body(c: Context, body: Graph, operands: Iterable[Any], name: str) -> N
             raise c.fail(f"parameter {index} of {name} is a {param.type!r}, and is given a {type_!r}")
 
 
-def is_empty(value: Value, wanted: Type) -> bool:
+def is_empty(value: Value | None, wanted: Type) -> bool:
     """True for an empty sequence, which has no element that could be of the wrong type."""
     return value is not None and value.op == EMPTY and isinstance(wanted, Sequence)
 

@@ -223,6 +223,18 @@ def _equal(a: Dim, b: Dim) -> Dim | None:
     return None if answer is None else int(answer)
 
 
+def _negative(a: Dim) -> Dim:
+    return dims.mul(a, -1)
+
+
+def _opposite(a: Dim) -> Dim | None:
+    return 1 - a if type(a) is int else None
+
+
+def _chosen(flag: Dim, a: Dim, b: Dim) -> Dim | None:
+    return (a if flag else b) if type(flag) is int else None
+
+
 def _reduced(function: Callable[..., Dim]) -> Rule:
     """The rule of a reduction of a whole vector, which is not empty."""
 
@@ -248,10 +260,9 @@ RULES: Mapping[str, Rule] = {
     "Identity": _same, "Cast": _cast, "Gather": _gather, "Slice": _slice, "Concat": _concat, "Unsqueeze": _split_axes,
     "Squeeze": _squeeze, "Reshape": _reshape, "Expand": _expand, "ConstantOfShape": _filled, "Range": _range,
     "Add": _elementwise(dims.add), "Sub": _elementwise(dims.sub), "Mul": _elementwise(dims.mul),
-    "Div": _elementwise(_quotient), "Mod": _elementwise(_remainder), "Neg": _elementwise(lambda a: dims.mul(a, -1)),
+    "Div": _elementwise(_quotient), "Mod": _elementwise(_remainder), "Neg": _elementwise(_negative),
     "Max": _elementwise(dims.maximum), "Min": _elementwise(dims.minimum), "Equal": _elementwise(_equal),
-    "Not": _elementwise(lambda a: 1 - a if type(a) is int else None),
-    "Where": _elementwise(lambda flag, a, b: (a if flag else b) if type(flag) is int else None),
+    "Not": _elementwise(_opposite), "Where": _elementwise(_chosen),
     "ReduceProd": _reduced(lambda *parts: dims.product(parts)), "ReduceSum": _reduced(_sum),
     "ReduceMax": _reduced(dims.maximum), "ReduceMin": _reduced(dims.minimum),
 }  # fmt: skip

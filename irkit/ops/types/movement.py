@@ -14,7 +14,7 @@ from irkit.ops.types.creation import shape_of
 def infer_Transpose(c: Context) -> Type:
     """x[...] -> x with its axes in the order `perm`, else reversed"""
     x = c.tensor(0)
-    perm = c.attr("perm")
+    perm: tuple[int, ...] | None = c.attr("perm")
     if perm is None:
         return Tensor(x.dtype, x.shape[::-1])
     shape = x.shape
@@ -144,7 +144,8 @@ def infer_ReverseSequence(c: Context) -> Type:
     x = c.tensor(0)
     if len(x.shape) < 2:
         raise c.fail(f"the operand must have rank 2 or more, and has {len(x.shape)}")
-    c.unify(c.ranked(1, 1).shape[0], x.shape[c.attr("batch_axis")], "the batch sizes")
+    batch: int = c.attr("batch_axis")
+    c.unify(c.ranked(1, 1).shape[0], x.shape[batch], "the batch sizes")
     return x
 
 

@@ -104,7 +104,7 @@ def split_part(c: Context, whole: Dim) -> Dim:
     if sizes is None or not sizes:
         return dims.fresh()
     if c.rank(1) == 0:
-        even = type(sizes[0]) is int and sizes[0] > 0 and dims.mod(whole, sizes[0]) == 0
+        even = type(sizes[0]) is int and sizes[0] > 0 and dims.same(dims.mod(whole, sizes[0]), 0) is True
         return sizes[0] if even else dims.fresh()
     if dims.same(sum_of(sizes), whole) is False:
         raise c.fail(f"the sizes {list(sizes)} do not add up to {whole}")

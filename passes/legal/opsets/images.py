@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from irkit import dims
 from irkit.build import call, const, op
@@ -218,10 +219,10 @@ def picked(sides: list[Side], taps: Any) -> tuple[Value, Value | None]:
 
 def affine_grid(m: Match, value: Value) -> Value | None:
     """An even grid over -1 to 1, a constant, times the matrices"""
-    theta, spatial = value.inputs[0], value.shape[1:-1]
-    if theta is None or any(type(d) is not int for d in spatial):
+    theta, spatial = value.inputs[0], [d for d in value.shape[1:-1] if type(d) is int]
+    if theta is None or len(spatial) != value.rank - 2:
         return None
-    lines: list[np.ndarray] = []
+    lines: list[NDArray[np.float64]] = []
     for count in spatial:
         if attribute_of(value, "align_corners"):
             lines.append(np.linspace(-1, 1, count) if count > 1 else np.zeros(count))
@@ -259,7 +260,7 @@ def deform_conv(m: Match, value: Value) -> Value | None:
     if moved is None or image is None or any(c is None for c in counts):
         return None
     read, sides = list[Value](), list[Side]()
-    places = np.stack(np.meshgrid(*(np.arange(k) for k in kernel), indexing="ij"), axis=-1).reshape(taps, 2)
+    places = np.stack(np.meshgrid(*(np.arange(int(k)) for k in kernel), indexing="ij"), axis=-1).reshape(taps, 2)
     for i in range(2):
         steps = ordinals(m, out[i], offset)
         if steps is None:

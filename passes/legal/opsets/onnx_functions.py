@@ -17,7 +17,7 @@ from irkit.build import call
 from irkit.core.attributes import Attributes
 from irkit.core.ir import Graph, Value
 from irkit.core.origins import NOWHERE
-from irkit.core.types import DType, Tensor, Tuple, Type, dims_of, map_dims
+from irkit.core.types import DType, Tensor, Tuple, Type, dims_of, map_dims, types_of
 from irkit.core.vocabulary import PARAM, SHAPE_VECTOR
 from irkit.dims import Dim
 from irkit.errors import IrkitError, LoadError
@@ -89,7 +89,7 @@ def by_function(m: Match, value: Value) -> Any:
     names: dict[Dim, Dim] = {}
     types = tuple(None if v is None else map_dims(v.type, lambda d: _named(d, names)) for v in value.inputs)
     several = isinstance(value.type, Tuple)
-    count = len(value.type.items) if isinstance(value.type, Tuple) else 1
+    count = len(types_of(value.type))
     body = body_of(value.op, value.attributes, types, count)
     if body is None:
         return None

@@ -11,7 +11,7 @@ import numpy as np
 from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Graph, Value
-from irkit.core.types import HALVES, DType, Optional, Sequence, Tensor, Tuple
+from irkit.core.types import HALVES, DType, Optional, Sequence, Tensor, Tuple, types_of
 from irkit.core.vocabulary import SHAPE_VECTOR
 from irkit.dims import Dim, Range
 from irkit.evaluation.interpreter import evaluate
@@ -86,8 +86,8 @@ def split(m: Match, value: Value) -> Expanded:
     x, count = value.inputs[0], value.attribute("num_outputs")
     if x is None or count is None:
         return None
-    parts = value.type.items if isinstance(value.type, Tuple) else (value.type,)
-    axis = attribute_of(value, "axis")
+    parts = types_of(value.type)
+    axis: int = attribute_of(value, "axis")
     sizes = tuple(t.shape[axis % x.rank] for t in parts if isinstance(t, Tensor))
     if not is_known(sizes) or not is_bound(m, sizes, bound_by(x)):
         return None
@@ -377,7 +377,7 @@ def sequence_map(m: Match, value: Value) -> tuple[Value, ...] | None:
     """A Loop over the elements of the sequences"""
     cut = len(value.inputs) - int(value.attribute("captures", 0))
     operands, outer = value.inputs[:cut], value.inputs[cut:]
-    types: Any = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    types: Any = types_of(value.type)
     if any(not isinstance(t, Sequence) or not isinstance(t.element, Tensor) for t in types):
         return None
 

@@ -14,11 +14,12 @@ import numpy as np
 from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Value, param
-from irkit.core.types import DType, Tensor, Tuple, tensor
+from irkit.core.types import DType, Tensor, Tuple, tensor, types_of
 from irkit.dims import Dim, Range
 from irkit.ops.types.contents import contents
 from irkit.pattern import hole, p
 from irkit.rewriting.face import Made, Match, Rule, Rules, decline
+from irkit.support.results import as_tuple
 from passes.analysis.known_sizes import Sizes, bound_by, is_bound, sizes_value
 from passes.analysis.questions import scan_axes
 from passes.legal.runtime.expansions import softmax_cross_entropy
@@ -97,7 +98,7 @@ def scanned_first(m: Match, ranges: Ranges) -> Made:
     value = m.root
     operands, captures = parted(value)
     count = len(operands) - value.attribute("num_scan_inputs")
-    sequences, results = operands[count:], value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    sequences, results = operands[count:], types_of(value.type)
     rows = [t for t in results[count:] if isinstance(t, Tensor)]
     starts = scan_axes(value, "scan_input_axes", [len(v.shape) for v in sequences])
     ends = scan_axes(value, "scan_output_axes", [len(t.shape) for t in rows])
@@ -106,8 +107,7 @@ def scanned_first(m: Match, ranges: Ranges) -> Made:
         return decline("nothing is moved, or there is something to move")
     turned = [to_front(v, axis) for v, axis in zip(sequences, starts, strict=True)]
     left = {k: a for k, a in value.attributes if k not in ("scan_input_axes", "scan_output_axes")}
-    found = call("Scan", [*operands[:count], *turned, *captures], {**left, "body": value.bodies[0]})
-    parts = found if isinstance(found, tuple) else (found,)
+    parts = as_tuple(call("Scan", [*operands[:count], *turned, *captures], {**left, "body": value.bodies[0]}))
     made = (*parts[:count], *(from_front(v, axis) for v, axis in zip(parts[count:], ends, strict=True)))
     return made if isinstance(value.type, Tuple) else made[0]
 
@@ -132,7 +132,7 @@ def scanned(m: Match, ranges: Ranges) -> Made:
     size = sequences[0].shape[axes[0]]
     if is_positive(size, ranges):
         return decline("there is something to scan")
-    types = [t for t in (value.type.items if isinstance(value.type, Tuple) else (value.type,)) if isinstance(t, Tensor)]
+    types = [t for t in types_of(value.type) if isinstance(t, Tensor)]
     sources = bound_by(*sequences, *states)
     if not is_bound(m, (size,), sources):
         return decline("nothing tells the size")
@@ -148,8 +148,7 @@ def scanned(m: Match, ranges: Ranges) -> Made:
 
     def steps() -> tuple[Value, ...]:
         some = [filled(m, v, axis) for v, axis in zip(sequences, axes, strict=True)]
-        found = call("Scan", [*states, *some, *captures], {**dict(value.attributes), "body": value.bodies[0]})
-        parts = found if isinstance(found, tuple) else (found,)
+        parts = as_tuple(call("Scan", [*states, *some, *captures], {**dict(value.attributes), "body": value.bodies[0]}))
         rows = parts[len(states) :]
         ends = scan_axes(value, "scan_output_axes", [v.rank for v in rows])
         made = (sized(m, v, size, axis, sources) for v, axis in zip(rows, ends, strict=True))

@@ -12,10 +12,11 @@ import numpy as np
 from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Value
-from irkit.core.types import HALVES, DType, Tensor, Tuple
+from irkit.core.types import HALVES, DType, Tensor, Tuple, types_of
 from irkit.dims import Dim
 from irkit.pattern import attribute_of
 from irkit.rewriting.face import Match
+from irkit.support.results import as_tuple
 from passes.analysis.known_sizes import bound_by, is_bound, sizes_held, sizes_value
 from passes.analysis.questions import axes_of, is_known, number, operand, vector
 from passes.analysis.reach import LEAST, may_be_blind
@@ -140,10 +141,9 @@ def attention_with_numbers(value: Value) -> Any:
 def attention_in_float(value: Value) -> Any:
     """The attention in float32, rounded once, where there is no kernel for a half type"""
     inputs = [v if v is None or v.dtype not in HALVES else op.Cast(v, to=DType.FLOAT) for v in value.inputs]
-    types = value.type.items if isinstance(value.type, Tuple) else (value.type,)
+    types = types_of(value.type)
     count = len(types) if isinstance(value.type, Tuple) else None
-    made = call("Attention", inputs, dict(value.attributes), outputs=count)
-    parts = made if isinstance(made, tuple) else (made,)
+    parts = as_tuple(call("Attention", inputs, dict(value.attributes), outputs=count))
     back = tuple(op.Cast(v, to=t.dtype) if isinstance(t, Tensor) and v.dtype is not t.dtype else v
                  for v, t in zip(parts, types, strict=True))  # fmt: skip
     return back if isinstance(value.type, Tuple) else back[0]
@@ -391,9 +391,8 @@ def recurrent(m: Match, value: Value) -> Any:
         return None
     inputs = [None if v is None else op.Transpose(v, perm=(1, 0, 2)) if i in (0, 5, 6) else v
               for i, v in enumerate(value.inputs)]  # fmt: skip
-    count = len(value.type.items) if isinstance(value.type, Tuple) else 1
-    found = call(value.op, inputs, given, outputs=count)
-    parts = found if isinstance(found, tuple) else (found,)
+    count = len(types_of(value.type))
+    parts = as_tuple(call(value.op, inputs, given, outputs=count))
     turned = tuple(op.Transpose(v, perm=(2, 0, 1, 3) if i == 0 else (1, 0, 2)) for i, v in enumerate(parts))
     return turned if isinstance(value.type, Tuple) else turned[0]
 

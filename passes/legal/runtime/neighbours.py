@@ -76,7 +76,7 @@ def max_unpool(m: Match, value: Value) -> Value | None:
     flat = (op.Reshape(v, vector([-1])) for v in (places, x))
     found = op.Reshape(op.ScatterElements(ground, *flat, axis=0), sizes_value(m, shape, 1, bound_by(x)), allowzero=1)
     more = [dims.sub(wanted, there) for wanted, there in zip(value.shape, shape, strict=True)]
-    if all(d == 0 for d in more):
+    if all(type(d) is int and d == 0 for d in more):
         return found
     return op.Pad(found, sizes_value(m, (*(0 for _ in more), *more), 1, bound_by(x)))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from irkit import dims
 from irkit.core.ir import Value
-from irkit.core.types import HALVES, DType, Tensor, Tuple
+from irkit.core.types import HALVES, DType, Tensor, Tuple, types_of
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Dim
 from irkit.onnx.writing.downgrade import respelled_value
@@ -107,7 +107,7 @@ def lacks_bound(value: Value) -> bool:
 
 def results_of(value: Value) -> int:
     """How many results are asked for."""
-    return len(value.type.items) if isinstance(value.type, Tuple) else 1
+    return len(types_of(value.type))
 
 
 def has_many(value: Value, index: int) -> bool:

@@ -16,6 +16,7 @@ from irkit.pattern import const as constant
 from irkit.pattern.language import Pattern
 from irkit.pattern.predicates import Is
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
+from irkit.support.results import as_tuple
 from passes.analysis.questions import axes_of, holds_digits, is_float, same_type
 from passes.rules.arithmetic.fusions import about
 
@@ -310,10 +311,11 @@ def cross_entropy(m: Match) -> Made:
         return decline("not over the classes")
     if m.x.dtype is not DType.FLOAT:
         return decline("no kernel for the element type")
-    found = op.SoftmaxCrossEntropyLoss(
-        m.x, m.labels, m.weight, ignore_index=m.ignore_index, reduction=m.reduction, outputs=1
-    )
-    return found[0] if isinstance(found, tuple) else found
+    return as_tuple(
+        op.SoftmaxCrossEntropyLoss(
+            m.x, m.labels, m.weight, ignore_index=m.ignore_index, reduction=m.reduction, outputs=1
+        )
+    )[0]
 
 
 ACTIVATIONS: tuple[Rule, ...] = (

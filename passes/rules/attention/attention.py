@@ -34,9 +34,9 @@ def unary_of_doubled(m: Match) -> Made:
 def unsqueeze_of_doubled(m: Match) -> Made:
     """Unsqueeze(Concat(x, x)) -> Concat of Unsqueeze(x), twice"""
     axes, rank = axes_of(m.axes) or (), m.root.rank
-    kept = [i for i in range(rank) if i not in positive(axes, rank)]
+    kept, axis = [i for i in range(rank) if i not in positive(axes, rank)], int(m.axis % m.x.rank)
     inner = op.Unsqueeze(m.x, m.axes)
-    return op.Concat(inner, inner, axis=kept[m.axis % m.x.rank])
+    return op.Concat(inner, inner, axis=kept[axis])
 
 
 @rule(p.Mul(p.Concat(x, x, axis=attr("axis")), constant("c")))

@@ -11,13 +11,14 @@ import numpy as np
 from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Value, param
-from irkit.core.types import DType, Tensor, Tuple, Type, same_types
+from irkit.core.types import DType, Tensor, Tuple, Type, same_types, types_of
 from irkit.core.vocabulary import ITEM
 from irkit.dims import Dim, signs
 from irkit.ops.types.context import contents
 from irkit.pattern import attr, attribute_of, hole, one_of, p, rest, uniform
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
+from irkit.support.results import as_tuple
 from passes.analysis.questions import axes_of, same_type, small, vector
 
 x, y = hole("x"), hole("y")
@@ -47,7 +48,7 @@ def _of_split(value: Value) -> Part | None:
     if split is None or split.op != "Split" or split.inputs[0] is None or not isinstance(split.type, Tuple):
         return None
     source = split.inputs[0]
-    axis = attribute_of(split, "axis") % source.rank
+    axis: int = attribute_of(split, "axis") % source.rank
     start: Dim = 0
     for each in split.type.items[: value.attributes[0][1]]:
         if not isinstance(each, Tensor):
@@ -88,15 +89,14 @@ def same(a: Dim, b: Dim) -> bool:
 def _not_split(rng: np.random.Generator) -> Value:
     x = param(Tensor(DType.FLOAT, (dims.symbol("batch"), 4)))
     sizes, given = ([const(np.array([4]))], {"axis": 1}) if rng.random() < 0.5 else ([], {"num_outputs": 1})
-    found: Any = call("Split", [x, *sizes], given)
-    parts: list[Any] = list(found) if isinstance(found, tuple) else [found]
+    parts = as_tuple(call("Split", [x, *sizes], given))
     return parts[0].inputs[0] if parts[0].op == ITEM else parts[0]
 
 
 @rule(one_of("Split")(x, hole("sizes", optional=True)), sample=_not_split)
 def split_of_one(m: Match) -> Made:
     """Split(x) into one part -> x"""
-    types: tuple[Type, ...] = m.root.type.items if isinstance(m.root.type, Tuple) else (m.root.type,)
+    types: tuple[Type, ...] = types_of(m.root.type)
     if len(types) != 1 or same_types(types[0], m.x.type) is not True:
         return decline("there are several parts, or the part is not the whole")
     return (m.x,) if isinstance(m.root.type, Tuple) else m.x

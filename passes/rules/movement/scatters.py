@@ -56,9 +56,9 @@ def scatter_every_row(m: Match) -> Made:
 
 
 def _elements(rng: np.random.Generator) -> Value:
-    x, new = (param(Tensor(DType.FLOAT, (2, 3))) for _ in range(2))
-    axis = int(rng.integers(2))
-    places = np.broadcast_to(np.arange(x.shape[axis]).reshape((-1, 1) if axis == 0 else (1, -1)), (2, 3))
+    shape, axis = (2, 3), int(rng.integers(2))
+    x, new = (param(Tensor(DType.FLOAT, shape)) for _ in range(2))
+    places = np.broadcast_to(np.arange(shape[axis]).reshape((-1, 1) if axis == 0 else (1, -1)), shape)
     return op.ScatterElements(x, const(np.ascontiguousarray(places)), new, axis=axis)
 
 

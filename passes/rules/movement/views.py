@@ -242,14 +242,14 @@ def _nested(rng: np.random.Generator) -> Value:
     axis = int(rng.integers(-3, 3))
 
     def part(size: Dim) -> Value:
-        shape = [dims.symbol("m"), 2, 3]
+        shape: list[Dim] = [dims.symbol("m"), 2, 3]
         shape[axis] = size
         return param(Tensor((DType.FLOAT, DType.INT64, DType.BOOL)[kind], tuple(shape)))
 
     kind = int(rng.integers(3))
     inner = op.Concat(part(1), part(dims.symbol("n")), axis=axis if rng.random() < 0.5 else axis % 3 - 3)
     parts = [inner, part(2), part(0)]
-    chosen = [parts[i] for i in rng.permutation(3)[: int(rng.integers(1, 4))]]
+    chosen = [parts[int(i)] for i in rng.permutation(3)[: int(rng.integers(1, 4))]]
     return op.Concat(*chosen, axis=axis)
 
 

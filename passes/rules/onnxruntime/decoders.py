@@ -15,7 +15,7 @@ from irkit import dims
 from irkit.build import call, const, op, shape_vector
 from irkit.core.attributes import Given
 from irkit.core.ir import Value, param
-from irkit.core.types import DType, Tensor
+from irkit.core.types import DType, Tensor, types_of
 from irkit.dims import Dim
 from irkit.pattern import attribute_of, either, hole, one_of, p
 from irkit.pattern import const as constant
@@ -156,8 +156,7 @@ def grouped_attention(m: Match) -> Made:
     made = {"num_heads": given["q_num_heads"], "kv_num_heads": given["kv_num_heads"], "scale": given.get("scale")}
     operands = [m.q, m.k, m.v, m.past_k, m.past_v, lengths, count]
     found = call("com.microsoft::GroupQueryAttention", operands, made, outputs=3)
-    types = m.root.type.items  # type: ignore[union-attr]
-    return tuple(part.with_type(t) for part, t in zip(found, types, strict=True))
+    return tuple(part.with_type(t) for part, t in zip(found, types_of(m.root.type), strict=True))
 
 
 # ---------------------------------------------------------------------------------------------- norms behind sums

@@ -370,7 +370,7 @@ class Masks:
     index: Value | None = None
     bias: Value | None = None
     seen: Value | None = None
-    given: Given = attrs.field(factory=dict)
+    given: Given = attrs.field(factory=Given)
 
 
 def _masks(source: Value, mask: Value | None, heads: int) -> Masks | None:

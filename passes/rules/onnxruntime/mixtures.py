@@ -409,7 +409,7 @@ def gated(swish: Value, other: Value) -> Activation:
         given["activation_beta"] = beta
     if other.op == "Clip" or gate.op == "Min":
         low, high = ([factor(v) for v in other.inputs[1:]] + [None, None])[:2]
-        limited = [a for a, b in both_ways(gate) if b is not None and factor(b) == high] if gate.op == "Min" else []
+        limited = [a for a, b in both_ways(gate) if factor(b) == high] if gate.op == "Min" else []
         need(limited and high is not None and low == -high, "the halves are limited otherwise")
         gate, other = limited[0], first(other)
         given["swiglu_limit"] = high

@@ -65,7 +65,7 @@ def both_ways(value: Value) -> Iterator[tuple[Value, Value]]:
         yield given[1], given[0]
 
 
-def is_last(axis: int, value: Value) -> bool:
+def is_last(axis: int | None, value: Value) -> bool:
     """True for the index of the last axis."""
     return isinstance(axis, int) and axis % max(value.rank, 1) == value.rank - 1
 

@@ -15,6 +15,7 @@ from irkit import dims
 from irkit.build import call, const, op
 from irkit.core.ir import Value, param
 from irkit.core.types import DType, Tensor
+from irkit.dims import Dim
 from irkit.pattern import attr, attribute_of, either, hole, one_of, p, rest
 from irkit.pattern import const as constant
 from irkit.rewriting.face import Made, Match, Rule, decline, rule
@@ -74,8 +75,8 @@ def is_end(m: Match, extra: int) -> bool:
         return False
     whole = dims.add(length, extra)
     far = end.dims[0] if type(end.dims[0]) is not int or end.dims[0] < FAR else whole
-    from_end = type(length) is int and length > 0 and begin.dims[0] == -length
-    return dims.same(far, whole) is True and (from_end or begin.dims[0] == extra)
+    starts: tuple[Dim, ...] = (extra, -length) if type(length) is int and length > 0 else (extra,)
+    return dims.same(far, whole) is True and begin.dims[0] in starts
 
 
 FAR = 1 << 31
