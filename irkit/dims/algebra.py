@@ -4,7 +4,7 @@ A dimension is an `int`, or a sympy expression in canonical form: an expanded po
 symbol or one of the integer functions below with canonical arguments. Symbols are non-negative integers, because a
 size may be 0; a symbol that stands for a data-dependent *number* (torch's `item()`) may be declared signed.
 Equality has three answers: `same` says True, False, or None where it cannot tell, and None is never taken for no.
-`sympy.simplify` is used nowhere: it costs 10 to 150 ms a call.
+`sympy.simplify` is used nowhere: it costs 10 to 150 ms a call. What is ignored of pyright's has no types in sympy.
 """
 
 from __future__ import annotations
@@ -112,7 +112,6 @@ class FloorDiv(_IntegerFunction):
             if isinstance(a, cls) and isinstance(a.args[1], Integer) and a.args[1] > 0:
                 return cls(a.args[0], a.args[1] * b)
             return None
-        # sympy has no types for what it says of an expression.
         short = signs.is_small(b) and len(sympy.Add.make_args(a)) <= PARTS and not b.has(_IntegerFunction)  # pyright: ignore[reportUnknownMemberType]
         quotient = sympy.cancel(a / b) if short else a / b
         return quotient if signs.is_whole(quotient) and quotient.is_polynomial() else None  # pyright: ignore[reportUnknownMemberType]
@@ -186,7 +185,7 @@ class Floor(_IntegerFunction):
 
     @classmethod
     def eval(cls, x: sympy.Expr) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if x.is_Rational or not x.is_rational_function():  # pyright: ignore[reportUnknownMemberType]  # sympy has no types
+        if x.is_Rational or not x.is_rational_function():  # pyright: ignore[reportUnknownMemberType]
             return _rounded(x, math.floor)
         numerator, denominator = x.as_numer_denom()
         if denominator != 1 and signs.is_whole(numerator) and signs.is_whole(denominator):
@@ -221,8 +220,7 @@ FUNCTIONS: Mapping[str, Any] = {
 
 
 def _rounded(x: sympy.Expr, rounding: Callable[[Any], int]) -> Any:
-    swaps = {each: Integer(int(each)) for each in x.atoms(sympy.Float) if float(each).is_integer()}
-    exact = cast(Any, x).xreplace(swaps)
+    exact = cast(Any, x).xreplace({n: Integer(int(n)) for n in x.atoms(sympy.Float) if float(n).is_integer()})
     if signs.is_whole(exact):  # 1.0*n is torch's float of n
         return exact
     return Integer(rounding(x)) if x.is_number else None
@@ -301,8 +299,7 @@ def canonical(expr: sympy.Expr) -> Dim:
         return expr
     if isinstance(expr, Integer):
         return int(expr)
-    products = (node for node in sympy.preorder_traversal(expr) if isinstance(node, (sympy.Mul, sympy.Pow)))
-    if any(node.has(sympy.Add) for node in products):  # pyright: ignore[reportUnknownMemberType]  # sympy has no types
+    if any(isinstance(node, (sympy.Mul, sympy.Pow)) and node.has(sympy.Add) for node in sympy.preorder_traversal(expr)):  # pyright: ignore[reportUnknownMemberType]
         expr = sympy.expand(expr)
     if isinstance(expr, Integer):
         return int(expr)
@@ -574,9 +571,8 @@ def _exact_product(parts: tuple[sympy.Expr, ...], numbers: list[Any]) -> Any:
 
 
 _FOLD: dict[type[sympy.Basic], Callable[..., Any]] = {
-    FloorDiv: operator.floordiv,  # pyright: ignore[reportUnknownMemberType]  # it has no types
-    Mod: operator.mod, Max: max, Min: min,
-    Trunc: math.trunc, Floor: math.floor, Ceil: math.ceil, Round: round,
+    FloorDiv: operator.floordiv,  # pyright: ignore[reportUnknownMemberType]  # typeshed has none
+    Mod: operator.mod, Max: max, Min: min, Trunc: math.trunc, Floor: math.floor, Ceil: math.ceil, Round: round,
 }  # fmt: skip
 
 

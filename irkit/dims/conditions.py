@@ -155,7 +155,7 @@ def _moderate(found: Number) -> Number:
 
 _BINARY: Mapping[type, Any] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,  # pyright: ignore[reportUnknownMemberType]  # it has no types
+    ast.FloorDiv: operator.floordiv,  # pyright: ignore[reportUnknownMemberType]  # typeshed has none
     ast.Mod: operator.mod, ast.Div: _ratio, ast.Pow: _power,
 }  # fmt: skip
 _SIZES: Reader[Size] = Reader(

@@ -188,7 +188,7 @@ def _power(base: Any, exponent: Any) -> sympy.Expr:
 _BINARY: dict[type, Any] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.FloorDiv: dims.FloorDiv, ast.Mod: dims.Mod, ast.Pow: _power,
-    ast.Div: operator.truediv,  # pyright: ignore[reportUnknownMemberType]  # it has no types
+    ast.Div: operator.truediv,  # pyright: ignore[reportUnknownMemberType]  # typeshed has none
 }  # fmt: skip
 
 
