@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -112,9 +112,10 @@ class Bound:
 
     def attribute(self, value: Any) -> Any:
         """An attribute with the weights in it; the same object where there is none."""
-        if type(value) is tuple and blobs_in(value):
-            found = tuple(map(self.attribute, value))
-            return value if all(a is b for a, b in zip(value, found, strict=True)) else found
+        if blobs_in(value) and type(value) is tuple:
+            given = cast("tuple[Any, ...]", value)
+            found = tuple(map(self.attribute, given))
+            return given if all(a is b for a, b in zip(given, found, strict=True)) else found
         return self.blob(value) if isinstance(value, Blob) else value
 
     def blob(self, blob: Blob) -> Blob:

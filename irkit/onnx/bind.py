@@ -48,7 +48,7 @@ def bind(graph: Graph, weights: Mapping[str, Any] | str | os.PathLike[str], *, s
     """
     if isinstance(weights, str | os.PathLike):
         return bound_graph(graph, stored_weights(Path(weights)), strict=strict)
-    if not isinstance(weights, Mapping):
+    if not isinstance(weights, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a caller may give anything
         raise GraphError(f"the weights are a {type(weights).__name__}", hint="give a mapping from names, or a path")
     return bound_graph(graph, {name: as_blob(name, each) for name, each in weights.items()}, strict=strict)
 

@@ -21,6 +21,7 @@ from irkit.onnx.reading.tensors import Files
 from irkit.onnx.reading.types import Types
 from irkit.onnx.writing.inlining import expand_calls
 from irkit.onnx.writing.models import DOMAIN_KEY, FUNCTIONS, metadata, to_proto
+from irkit.support.results import as_tuple
 
 ARGUMENTS, INSIDE = "arguments", "inside"
 
@@ -82,8 +83,7 @@ def as_function(
     body = attrs.evolve(body, name=name or body.name, signature=signature)
     body = with_arguments(body) if weights == ARGUMENTS else body
     params = tuple(param(p.type) for p in body.params)
-    called = call_graph(body, *params)
-    outer = Graph(params, called if isinstance(called, tuple) else (called,), body.symbols)
+    outer = Graph(params, as_tuple(call_graph(body, *params)), body.symbols)
     return to_proto(outer, opset=opset, functions=True).functions[0]
 
 

@@ -135,7 +135,7 @@ def gptq(rows: np.ndarray, moments: np.ndarray, plain: Scaled, ends: tuple[int, 
     # What fills the last block stands for 0.
     shaped = filled.reshape(plain.integers.shape)
     if filled.shape[1] != size:
-        inside = (np.arange(filled.shape[1]) < size).reshape(1, *plain.integers.shape[1:])
+        inside = (np.arange(int(filled.shape[1])) < size).reshape(1, *plain.integers.shape[1:])
         shaped = np.where(inside, shaped, plain.zeros[..., None])
     return Scaled(shaped, plain.scales, plain.zeros)
 

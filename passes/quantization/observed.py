@@ -10,6 +10,7 @@ import numpy as np
 
 from irkit.core.ir import Graph, Value
 from irkit.evaluation.interpreter import Content, Feeds, evaluate
+from irkit.evaluation.kernels.common import is_array
 from passes.quantization.integers import SHRUNK, nearest_integers, scale_of
 
 TAIL = 1e-4
@@ -107,7 +108,7 @@ def watched(
     found: dict[Value, Any] = {}
 
     def look(value: Value, result: Content) -> None:
-        if value in wanted and isinstance(result, np.ndarray):
+        if value in wanted and is_array(result):
             found[value] = join(found.get(value), result)
 
     for feeds in samples:
