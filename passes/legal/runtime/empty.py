@@ -185,8 +185,7 @@ def looped(m: Match, ranges: Ranges) -> Made:
 
     def steps() -> tuple[Value, ...]:
         some = None if most is None else op.Where(op.Greater(most, const(0)), most, const(1))
-        found = call("Loop", [some, const(True), *rest], {**dict(value.attributes), "body": value.bodies[0]})
-        return found if isinstance(found, tuple) else (found,)
+        return as_tuple(call("Loop", [some, const(True), *rest], {**dict(value.attributes), "body": value.bodies[0]}))
 
     if most is not None and contents(most) == (0,):
         made = begin()
