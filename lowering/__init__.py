@@ -9,17 +9,28 @@ from typing import TYPE_CHECKING, Any
 from lowering.errors import CaptureError, LoweringError, MissingConverters, Unsupported
 
 if TYPE_CHECKING:
+    from lowering.piecewise.exported import Exported
+    from lowering.piecewise.observing import Observation, observe
+    from lowering.piecewise.pieces import Piece, pieces
+    from lowering.piecewise.statuses import Status, Strategy
     from lowering.program.program import Program
     from lowering.program.ways import lower, trace
     from lowering.records.options import Functions
 
 __all__ = ["CaptureError", "Functions", "LoweringError", "MissingConverters", "Program", "Unsupported", "lower"]
-__all__ += ["trace"]
+__all__ += ["Exported", "Observation", "Piece", "Status", "Strategy", "observe", "pieces", "trace"]
 
 PLACES = {
+    "Exported": "lowering.piecewise.exported",
     "Functions": "lowering.records.options",
+    "Observation": "lowering.piecewise.observing",
+    "Piece": "lowering.piecewise.pieces",
     "Program": "lowering.program.program",
+    "Status": "lowering.piecewise.statuses",
+    "Strategy": "lowering.piecewise.statuses",
     "lower": "lowering.program.ways",
+    "observe": "lowering.piecewise.observing",
+    "pieces": "lowering.piecewise.pieces",
     "trace": "lowering.program.ways",
 }
 """Where what brings in torch stands."""

@@ -13,6 +13,7 @@ from irkit.core import walk
 from irkit.core.ir import Value
 from irkit.core.vocabulary import PARAM, SHAPE_VECTOR
 from irkit.evaluation.interpreter import KERNELS, Run
+from irkit.evaluation.kernels.common import Kernel
 from lowering.tensors.complex_pairs import PAIR
 
 
@@ -21,16 +22,17 @@ class Examples:
     """Values with what they hold for the example, each computed when it is first asked for.
 
     `hints` has the number of each symbol of the sizes. `later` has for parameters of bodies the value that they stand
-    for, and whether they stand for its first element only.
+    for, and whether they stand for its first element only. `kernels` compute what irkit has no kernel for, by name.
     """
 
     hints: Mapping[str, int]
     known: dict[Value, Any] = attrs.field(factory=dict)
     later: dict[Value, tuple[Value, bool]] = attrs.field(factory=dict)
+    kernels: Mapping[str, Kernel] = {}
 
     def of(self, value: Value) -> np.ndarray:
         """What a value holds."""
-        run = Run(KERNELS, np.random.default_rng(0), None)
+        run = Run({**KERNELS, **self.kernels} if self.kernels else KERNELS, np.random.default_rng(0), None)
         binding = Binding(outer=dict(self.hints))
         with np.errstate(all="ignore"):
             for each in walk.post_order((value,), stop=self.known.__contains__):

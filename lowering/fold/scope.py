@@ -34,21 +34,22 @@ from lowering.tensors.complex_pairs import PAIR, pair, parts
 
 @attrs.frozen(eq=False)
 class Options:
-    """How to lower: the converters, whether single-operator decomposition is allowed, who hears of progress, and
-    whether weights are copied, or are inputs."""
+    """How to lower: the converters, whether single-operator decomposition is allowed, who hears of progress, whether
+    weights are copied, or are inputs, and what computes operators of other domains on the example's numbers."""
 
     registry: Registry
     strict: bool = False
     progress: Callable[[int, int], None] | None = None
     copy: bool = False
     live: bool = False
+    kernels: Mapping[str, Callable[..., Any]] = {}
 
     @classmethod
     def of(cls, asked: ExportOptions) -> Options:
         """What the options of an export say of lowering. Raises LoweringError for converters of no operator."""
         registry = Registry(by_operator(asked.converters or {}))
         told = None if asked.progress is None else partial(asked.progress, "lower")
-        return cls(registry, asked.strict, told, asked.copy, asked.live)
+        return cls(registry, asked.strict, told, asked.copy, asked.live, asked.kernels or {})
 
 
 @attrs.frozen(eq=False)

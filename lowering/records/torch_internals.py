@@ -57,6 +57,11 @@ TRANSFORMS = "torch._functorch.predispatch"
 """The module of the calls that torch.func leaves in a graph."""
 
 
+def end_library(library: torch.library.Library) -> None:
+    """Takes out of torch's tables what a library has put there."""
+    library._destroy()
+
+
 def aot_functions() -> tuple[Any, Any]:
     """`aot_module_simplified` and `make_boxed_func`, which are imported when they are asked for: that takes seconds."""
     from torch._functorch._aot_autograd.utils import make_boxed_func
@@ -109,6 +114,7 @@ __all__ = [
     "dynamo_class",
     "dynamo_frames",
     "dynamo_module",
+    "end_library",
     "export_trace",
     "fake_impls",
     "make_fx",
