@@ -72,9 +72,9 @@ class ExportOptions:
     """What `irkit.to_onnx` takes beside the model and its arguments, each under the name and with the default that it
     has there, where it is described; `lowering.lower` and `capture` take some of them.
 
-    `dynamo`, `live` and `kernels` are not options of an export: torch.export shall trace by TorchDynamo instead of Python itself;
-    all that a direct capture meets from outside shall be state, weights among it, of which nothing is copied;
-    `kernels` compute operators of domains of their own, by name, where a direct run asks for the example's numbers.
+    `dynamo`, `live` and `kernels` are not options of an export: torch.export shall trace by TorchDynamo instead of
+    Python itself; all that a direct capture meets from outside shall be state, weights among it, of which nothing is
+    copied; and what computes operators of domains of their own, by name, where it asks for the example's numbers.
 
     Raises CaptureError for a way of capture that there is none of, and for a `specialization` or `data` that says
     nothing.
