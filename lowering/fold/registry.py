@@ -7,7 +7,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from types import MappingProxyType, ModuleType
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import attrs
@@ -57,6 +57,19 @@ def standard_entry(function: Converter) -> Entry:
     return entry(function)
 
 
+@lru_cache(maxsize=1 << 12)
+def named_function(function: Converter, name: str) -> Converter:
+    """The function under this name, in tracebacks too: one that a factory made bears the name of all its kind."""
+    if not isinstance(function, FunctionType) or function.__code__.co_name == name:
+        return function
+    code = function.__code__.replace(co_name=name, co_qualname=name)
+    made = FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
+    made.__kwdefaults__, made.__annotations__ = function.__kwdefaults__, function.__annotations__
+    made.__doc__, made.__module__ = function.__doc__, function.__module__
+    made.__dict__.update(function.__dict__)
+    return made
+
+
 def gather_converters(*modules: ModuleType, prefixes: tuple[str, ...] = tuple(PREFIXES)) -> PMap[str, Converter]:
     """Every converter function of the modules by its name, which starts with one of the prefixes, and by its aliases.
 
@@ -71,7 +84,7 @@ def gather_converters(*modules: ModuleType, prefixes: tuple[str, ...] = tuple(PR
                     raise LoweringError(
                         f"two converters are called {name}: in {found[name].__module__} and {module.__name__}"
                     )
-                found[name] = function
+                found[name] = named_function(function, name)
     if twice := sorted(found.keys() & ALIASES.keys()):
         raise LoweringError(f"{', '.join(twice)} is both a converter and a name in lowering/aten/aliases.py")
     return pmap({**found, **{name: found[served] for name, served in ALIASES.items() if served in found}})

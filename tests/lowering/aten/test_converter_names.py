@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -97,6 +98,15 @@ def plain(default: Any) -> Any:
     if isinstance(default, list | tuple):
         return default[0] if len(set(default)) == 1 else (tuple(default) or -1)
     return -1 if default is None else default
+
+
+def test_converters_that_factories_make_bear_their_own_names_in_tracebacks() -> None:
+    own = {**STANDARD, **late_converters(), **complex_converters()}
+    assert [name for name, each in own.items() if name not in ALIASES and each.__code__.co_name != name] == []
+    with pytest.raises(AttributeError) as error:
+        STANDARD["aten_avg_pool2d"](None, 2)
+    assert error.traceback[1].name == "aten_avg_pool2d"
+    assert "average_pool" in vars(importlib.import_module("lowering.aten.pooling.pool"))["aten_avg_pool2d"].__qualname__
 
 
 def test_a_name_stands_once(monkeypatch: pytest.MonkeyPatch) -> None:
