@@ -95,19 +95,18 @@ def to_onnx(
     widen: bool = True,
     capture: str = "auto",
     data: str | None = None,
+    rewrite: Any = None,
     copy: bool = False,
     functions: Any = None,
 ) -> Program:
     """An ONNX program for a torch model; docs/guide/export_a_model.md has an example of each argument.
 
     Args:
-        model: a module, function or method (then with example `args` and `kwargs`), an `ExportedProgram`, the path of a
-            `.pt2` file, or an FX `GraphModule` or `Graph` whose nodes know their shapes.
+        model: a module, function or method; or an `ExportedProgram`, FX `GraphModule` or `Graph`, or path of a `.pt2`.
         args, kwargs: example arguments, by place and by name; nested structures and caches as the model takes them.
         dynamic_shapes: any form that torch.export takes, or strings that name dimensions: `{"x": {0: "batch"}}`.
         opset: the ONNX opset, 13 to 26, honoured exactly or refused; the newest that the target runs if not given.
-        target: what will run the model: "onnxruntime-cpu", "onnxruntime-cuda", "onnx", each with "+com.microsoft" if
-            ONNX Runtime's own operators may be used, or a `passes.targets.Target`.
+        target: what will run it: "onnxruntime-cpu", "onnxruntime-cuda", "onnx", with "+com.microsoft", or a `Target`.
         input_names, output_names: names in order; for inputs also a mapping from names to new ones.
         converters: converters of your own by torch operator, which win over irkit's: functions from values to values,
             functions of ONNX or onnxscript, or graphs.
@@ -123,6 +122,7 @@ def to_onnx(
         widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
         capture: "direct", "torch.export", or "auto": the first, then the second (docs/understand/capture.md).
         data: "refuse" refuses a model that is right for some data only: one that asks for numbers in tensors.
+        rewrite: True computes branches and loops on data (docs/guide/control_flow.md); or the functions, where to.
         copy: True copies weights; otherwise large ones stay the model's, and raise StaleError once written into.
         functions: True, a set of classes, or a predicate of path and module: submodules that stay local functions.
 

@@ -113,7 +113,8 @@ class Captured:
     are the Python numbers that are inputs of the program, `fixed` what was to vary and does not. `parameters` says how
     a call of the module gives its arguments, None for a program that was given; `settled` which of torch's symbols
     can be one number only; `dropped` are conditions on numbers that torch.export left out, for lowering to state again.
-    `records` says that the program asks for gradients, so that it runs with these recorded.
+    `records` says that the program asks for gradients, so that it runs with these recorded; `rewritten`
+    has the functions whose control flow was rewritten, as diffs.
     """
 
     name: str
@@ -141,6 +142,7 @@ class Captured:
     settled: Mapping[str, int] = {}
     dropped: tuple[Dropped, ...] = ()
     records: bool = False
+    rewritten: tuple[str, ...] = ()
 
     @property
     def how(self) -> str:

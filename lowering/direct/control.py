@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import attrs
+import numpy as np
 import sympy
 import torch
 from torch._higher_order_ops.flex_attention import sdpa_dense_backward
@@ -148,6 +149,7 @@ def stand_in(tracer: Tracer, params: list[Value], operand: Any, axis: int | None
         hint = operand.node.hint if isinstance(operand, torch.SymInt) else operand
         symbol = tracer.fresh_symbol(int(hint), signed=True)
         tracer.scope.binders[symbol] = (made, True)
+        tracer.examples.known[made] = np.asarray(int(hint))
         return torch.SymInt(SizeNode(tracer.asked, symbol, int, int(hint)))
     return operand
 
@@ -258,7 +260,7 @@ def cond(tracer: Tracer, pred: Any, yes: Any, no: Any, operands: Sequence[Any] =
 def as_operand(tracer: Tracer, operand: Any) -> Value | None:
     """An operand of a call of bodies as a value; None for what stays a constant."""
     if isinstance(operand, torch.Tensor | torch.SymInt) or (isinstance(operand, int) and not isinstance(operand, bool)):
-        return as_value(tracer, operand)
+        return stamp_origin(tracer.scope, as_value(tracer, operand), tracer.origin("operand"))
     return None
 
 

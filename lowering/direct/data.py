@@ -50,6 +50,7 @@ def is_true(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str,
     value = tracer.read(tracer.handle(args[0]))
     answer = bool(tracer.example(value).reshape(()).item())
     if not tracer.is_constant(value):
+        tracer.asked.reached(None)
         flag = truth(op.Reshape(value, []) if value.rank else value)
         keep(tracer, flag if answer else op.Not(flag), answer)
     return answer

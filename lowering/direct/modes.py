@@ -3,6 +3,7 @@ module that is running then."""
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -139,6 +140,8 @@ class Functions(TorchFunctionMode):
             contiguous_to_all(self.own, args[0].handle, form)
         if func is torch.Tensor.stride and type(args[0]) is Traced:
             strides_to_all(self.own, args[0].handle)
+        if func in NUMBERS and args and has_symbols(args[0]):
+            return tensor_of(args[0], (kwargs or {}).get("dtype"))
         if func in INDEXING and not kwargs and type(args[0]) is Traced:
             args = selected(*args)
         return func(*args, **(kwargs or {}))
@@ -175,6 +178,31 @@ def is_transformed(given: Any) -> bool:
     if isinstance(given, torch.Tensor):
         return (given.requires_grad and torch.is_grad_enabled()) or (type(given) is not Traced and is_wrapped(given))
     return isinstance(given, list | tuple) and any(map(is_transformed, given))
+
+
+NUMBERS = (torch.tensor, torch.as_tensor)
+"""Functions that make a tensor of numbers, of which torch takes those that the example has."""
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def has_symbols(numbers: Any) -> bool:
+    """Whether nested lists of numbers have some in them that vary."""
+    if isinstance(numbers, list | tuple):
+        return any(map(has_symbols, numbers))
+    return isinstance(numbers, SYMBOLIC) and getattr(numbers.node, "constant", 0) is None
+
+
+def tensor_of(numbers: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    """torch.tensor(numbers): the tensor of nested lists of numbers"""
+    if isinstance(numbers, list | tuple):
+        parts = [tensor_of(each, dtype) for each in numbers]
+        kind = dtype or functools.reduce(torch.promote_types, (each.dtype for each in parts))
+        return torch.stack([each.to(kind) for each in parts])
+    if isinstance(numbers, torch.SymBool | bool):
+        made = torch.where(torch.full((), torch.sym_ite(numbers, 1, 0)) > 0, True, False)
+        return made if dtype is None else made.to(dtype)
+    whole = isinstance(numbers, int | torch.SymInt)
+    return torch.full((), numbers, dtype=dtype or (torch.int64 if whole else torch.get_default_dtype()))
 
 
 def listed(x: torch.Tensor) -> Any:

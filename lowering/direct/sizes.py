@@ -42,14 +42,14 @@ class Questions:
     """What a traced model asked of sizes and of data, and what each symbol is for the example.
 
     `hints` has the number of each symbol by its label, `ranges` what is known of it for every call; `line` gives the
-    user's line that is being run, `heard` is told of each condition, `rounded` gives a symbol
-    for a number out of data that is rounded. `kept` are the conditions, in the order in which
-    they were asked, `fixed` the sizes of which the model took the number; `keeps` says that sizes are kept where that
-    can be, `at_once` that comparisons are answered at once, also where nobody branches on them. `passed_on` says that a
-    comparison became part of the graph, `silent` that torch asks for itself, as it lays a tensor out: the answers of
-    the example leave no trace; `inside` counts the bodies of control flow around.
-    `shown` has the `torch.SymInt` of each dimension, `refused` those conditions below whose least size torch was seen
-    to refuse an operator, `told` all since it was emptied, kept already or not.
+    user's line that is being run, `heard` is told of each condition, `rounded` gives a symbol for a number out of data
+    that is rounded. `kept` are the conditions, in the order in which they were asked, `fixed` the sizes of which the
+    model took the number; `keeps` says that sizes are kept where that can be, `at_once` that comparisons are answered
+    at once, also where nobody branches on them. `passed_on` says that a comparison became part of the graph, `silent`
+    that torch asks for itself, as it lays a tensor out: the answers of the example leave no trace; `inside` counts the
+    bodies of control flow around. `shown` has the `torch.SymInt` of each dimension, `refused` those conditions below
+    whose least size torch was seen to refuse an operator, `told` all since it was emptied, kept already or not.
+    `reached` hears of each.
     """
 
     line: Callable[[], str]
@@ -67,6 +67,7 @@ class Questions:
     told: list[Any] = attrs.field(factory=list)
     silent: bool = False
     inside: int = 0
+    reached: Callable[[Any], None] = bool
 
     def hint(self, dim: Dim) -> int:
         """The number that a dimension is for the example."""
@@ -77,6 +78,7 @@ class Questions:
         told = as_said(expr if holds else sympy.Not(expr))
         if self.silent:
             return
+        self.reached(told)
         self.told.append(told)
         if told not in (sympy.true, True) and told not in self.kept:
             self.kept[told] = Guard(told, str(told), self.line())
@@ -143,8 +145,6 @@ class SizeNode(SymNode):
     def __init__(self, asked: Questions, expr: Any, kind: type, hint: Any, parts: Any = None) -> None:
         self.asked, self.kind, self.number, self.parts = asked, kind, hint, parts
         self._made: Any = expr
-
-    # ---- what torch asks of any node
 
     @property
     def hint(self) -> Any:

@@ -166,7 +166,7 @@ class Tracer:
 
     def __attrs_post_init__(self) -> None:
         self.scope = Scope(OwnSizes({}), self.options)
-        self.asked = Questions(self.line, self.heard, self.rounded)
+        self.asked = Questions(self.line, self.heard, self.rounded, reached=self.options.reached or id)
         self.examples = Examples(self.asked.hints, kernels=self.options.kernels)
 
     # ------------------------------------------------------------------------------------------ places

@@ -35,7 +35,8 @@ from lowering.tensors.complex_pairs import PAIR, pair, parts
 @attrs.frozen(eq=False)
 class Options:
     """How to lower: the converters, whether single-operator decomposition is allowed, who hears of progress, whether
-    weights are copied, or are inputs, and what computes operators of other domains on the example's numbers."""
+    weights are copied, or are inputs, and what computes operators of other domains on the example's numbers.
+    `reached` hears of each question that the example answers, before it does."""
 
     registry: Registry
     strict: bool = False
@@ -43,13 +44,15 @@ class Options:
     copy: bool = False
     live: bool = False
     kernels: Mapping[str, Callable[..., Any]] = {}
+    reached: Callable[[Any], None] | None = None
 
     @classmethod
     def of(cls, asked: ExportOptions) -> Options:
         """What the options of an export say of lowering. Raises LoweringError for converters of no operator."""
         registry = Registry(by_operator(asked.converters or {}))
         told = None if asked.progress is None else partial(asked.progress, "lower")
-        return cls(registry, asked.strict, told, asked.copy, asked.live, asked.kernels or {})
+        reached = getattr(asked.rewrite, "reached", None)
+        return cls(registry, asked.strict, told, asked.copy, asked.live, asked.kernels or {}, reached)
 
 
 @attrs.frozen(eq=False)

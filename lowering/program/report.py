@@ -17,7 +17,8 @@ class Report:
     """The record of one export. `str(report)` is a page of text; `asdict` gives plain data.
 
     `notes` are what capture has to say: dimensions that turned out to be one, a model in training mode. Times are in
-    seconds. `nodes` counts FX calls, IR operators as lowered and as optimized, and ONNX nodes.
+    seconds. `rewritten` has a diff for each function whose control flow was rewritten. `nodes` counts FX calls, IR
+    operators as lowered and as optimized, and ONNX nodes.
     """
 
     model: str
@@ -41,6 +42,7 @@ class Report:
     assumed: tuple[tuple[str, str], ...] = ()
     precision: str = ""
     quantization: str = ""
+    rewritten: tuple[str, ...] = ()
 
     def asdict(self) -> dict[str, Any]:
         """The report as plain data, ready for JSON."""
@@ -76,6 +78,7 @@ class Report:
             *((("precision", tuple(self.precision.splitlines())),) if self.precision else ()),
             *((("integers", tuple(self.quantization.splitlines())),) if self.quantization else ()),
             ("upcasts", tuple(f"{n} x {what}" for what, n in self.upcasts.items())),
+            *((("rewritten", tuple("".join(self.rewritten).splitlines())),) if self.rewritten else ()),
             ("weights", (f"{count} tensors, {size / 2**20:.1f} MiB",)),
             ("nodes", tuple(f"{n:6d} {stage}" for stage, n in self.nodes.items())),
             ("seconds", (*(f"{s:8.3f} {stage}" for stage, s in self.seconds.items()), f"{total:8.3f} in all")),

@@ -164,6 +164,7 @@ def report_of(
         seconds=seconds,
         weights=(len(blobs), sum(b.nbytes for b in blobs.values())),
         notes=low.captured.notes,
+        rewritten=low.captured.rewritten,
         assumed=tuple((f.text, f.source) for f in ready.signature.facts if f.kind == FINITE),
         lengths=tuple(f.text for f in facts if f.kind == "length"),
         fixed=tuple((f.text, f.source) for f in facts if f.kind == "static"),

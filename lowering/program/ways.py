@@ -18,6 +18,7 @@ from irkit.errors import IrkitError
 from lowering.capture.capture import capture_model
 from lowering.capture.torch_export import Attempt
 from lowering.capture.traces import traced_module
+from lowering.control_flow.rewriting import Rewriting, diffs, with_rewriting
 from lowering.direct.entry import directly
 from lowering.direct.run import HOW
 from lowering.errors import CaptureError, LoweringError, MissingConverters, WrongConverter
@@ -41,6 +42,7 @@ def lower(
     specialization: str | None = None,
     widen: bool = True,
     capture: str = "auto",
+    rewrite: Any = None,
     copy: bool = False,
 ) -> Graph:
     """The irkit graph of a torch program.
@@ -61,6 +63,7 @@ def lower(
         widen: False does not look whether sizes 0 and 1, where torch refuses them, give the same graph.
         capture: how a module, function or method is captured: "direct", by one run on tensors of irkit's own;
             "torch.export"; or "auto", directly and, where that does not meet something, by torch.export.
+        rewrite: True, or the functions, methods, classes or modules whose branches and loops on data are computed.
         copy: True copies the weights, for a program whose own will change. Otherwise large ones stay in its memory,
             and what needs them raises StaleError once they were written into.
 
@@ -72,7 +75,7 @@ def lower(
     options = ExportOptions(
         dynamic_shapes=dynamic_shapes, input_names=input_names, output_names=output_names, converters=converters,
         strict=strict, progress=told, scalar_inputs=scalar_inputs, specialization=specialization, widen=widen,
-        capture=capture, copy=copy,
+        capture=capture, rewrite=rewrite, copy=copy,
     )  # fmt: skip
     return lower_model(program, args, kwargs, options, Clock()).graph
 
@@ -109,7 +112,26 @@ def lower_model(
     options: ExportOptions,
     clock: Clock,
 ) -> Lowered:
-    """A torch program as a graph, by the way that the options name; what was captured already is lowered as it is."""
+    """A torch program as a graph, by the way that the options name, with its control flow rewritten where they say so;
+    what was captured already is lowered as it is."""
+    if not options.rewrite or is_captured(model):
+        return lower_as_it_is(model, args, kwargs, options, clock)
+
+    def once(state: Rewriting | None) -> Lowered:
+        return lower_as_it_is(model, args, kwargs, attrs.evolve(options, rewrite=state), clock)
+
+    low, made = with_rewriting(options.rewrite, once)
+    return attrs.evolve(low, captured=attrs.evolve(low.captured, rewritten=diffs(made)))
+
+
+def lower_as_it_is(
+    model: Any,
+    args: Sequence[Any] | torch.Tensor,
+    kwargs: Mapping[str, Any] | None,
+    options: ExportOptions,
+    clock: Clock,
+) -> Lowered:
+    """A torch program as a graph, by the way that the options name."""
     if options.capture == TORCH_EXPORT or is_captured(model):
         return by_torch_export(model, args, kwargs, options, clock)
     start = time.perf_counter()

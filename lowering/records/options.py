@@ -88,6 +88,7 @@ class ExportOptions:
     widen: bool = True
     capture: str = attrs.field(default=AUTO, validator=known_way)
     data: str | None = attrs.field(default=None, validator=known_data)
+    rewrite: Any = None
     dynamo: bool = False
     # how it is lowered
     output_names: Sequence[str] | None = None

@@ -1,0 +1,214 @@
+"""The functions of a branch or a loop, run on stand-ins for what they use of the model around them."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import attrs
+import torch
+
+from lowering.control_flow.values import NUMBERS, Outer, as_tensor, is_of_data, is_open
+from lowering.direct.tensors import Traced
+from lowering.records.torch_internals import pytree
+
+CONTAINERS = (list, dict, set)
+MISSING = object()
+PASSED = (torch.Tensor, *NUMBERS, list, tuple, dict)
+"""What a variable of a function around may hold that a body takes as operands."""
+
+
+class Again(Exception):
+    """A body has other slots than were asked of it, and is to be traced anew with these."""
+
+    def __init__(self, slots: Any) -> None:
+        super().__init__("other slots")
+        self.slots = slots
+
+
+@attrs.define(eq=False)
+class Operands:
+    """What bodies use of the model around them: `found` are the tensors, and the numbers of data, in order."""
+
+    found: list[Any] = attrs.field(factory=list)
+    places: dict[int, int] = attrs.field(factory=dict)
+
+    def gather(self, value: Any) -> None:
+        """Notes the tensors and numbers in a value."""
+        for each in pytree.tree_leaves(value):
+            if is_operand(each) and id(each) not in self.places:
+                self.places[id(each)] = len(self.found)
+                self.found.append(each)
+
+    def gather_from(self, *functions: Any, seen: set[int] | None = None) -> None:
+        """Notes those that functions use of the functions around them, and functions that they use so."""
+        seen = set() if seen is None else seen
+        for function in functions:
+            if isinstance(function, types.FunctionType) and id(function) not in seen:
+                seen.add(id(function))
+                for cell in function.__closure__ or ():
+                    content = contents(cell)
+                    if isinstance(content, types.FunctionType):
+                        self.gather_from(content, seen=seen)
+                    elif isinstance(content, PASSED):
+                        self.gather(content)
+                        self.gather_from(*pytree.tree_leaves(content), seen=seen)
+
+    @property
+    def passed(self) -> tuple[Any, ...]:
+        """What bodies are given: real numbers as tensors."""
+        return tuple(
+            as_tensor(each, torch.float64) if isinstance(each, torch.SymFloat) else each for each in self.found
+        )
+
+    def received(self, inside: Sequence[Any]) -> tuple[Any, ...]:
+        """What bodies make of what they are given: the stand-ins."""
+        pairs = zip(inside, self.found, strict=True)
+        return tuple(each.item() if isinstance(own, torch.SymFloat) else each for each, own in pairs)
+
+    def swapped(self, value: Any, inside: Sequence[Any]) -> Any:
+        """A value with the stand-ins in place of what they stand for."""
+        leaves, spec = pytree.tree_flatten(value)
+        if not any(id(each) in self.places for each in leaves):
+            return value
+        made = [inside[self.places[id(each)]] if id(each) in self.places else each for each in leaves]
+        return pytree.tree_unflatten(made, spec)
+
+    def rebound(self, function: Any, inside: Sequence[Any], seen: frozenset[int] = frozenset()) -> Any:
+        """A function that finds the stand-ins where it found what they stand for."""
+        if not isinstance(function, types.FunctionType) or not function.__closure__ or id(function) in seen:
+            return function
+        seen, cells, changed = seen | {id(function)}, [], False
+        for cell in function.__closure__:
+            content = contents(cell)
+            made = self.rebound(content, inside, seen)
+            if isinstance(content, PASSED):
+                made = self.swapped(content, inside)
+                leaves, spec = pytree.tree_flatten(made)
+                if any(isinstance(each, types.FunctionType) for each in leaves):
+                    made = pytree.tree_unflatten([self.rebound(each, inside, seen) for each in leaves], spec)
+            changed = changed or made is not content
+            cells.append(cell if made is content else types.CellType(made))
+        return with_cells(function, cells) if changed else function
+
+    def outside(self, value: Any, inside: Sequence[Any]) -> Any:
+        """A value in which stand-ins that were left as they are tell what they stand for."""
+        known = {id(each): original for each, original in zip(inside, self.found, strict=True)}
+        leaves, spec = pytree.tree_flatten(value, is_leaf=lambda each: isinstance(each, Outer))
+        if not any(id(each) in known for each in leaves):
+            return value
+        made = [Outer(known[id(each)], each) if id(each) in known else each for each in leaves]
+        return pytree.tree_unflatten(made, spec)
+
+
+def with_cells(function: types.FunctionType, cells: Sequence[Any]) -> types.FunctionType:
+    """The same function over other variables."""
+    made = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(cells)
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def contents(cell: Any) -> Any:
+    """What a variable of a function around holds; MISSING where it has no value."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def is_operand(value: Any) -> bool:
+    """Whether a body takes a value as an operand: a traced tensor, or a number of data."""
+    if isinstance(value, torch.Tensor):
+        return type(value) is Traced or is_open(value)
+    return isinstance(value, NUMBERS) and not isinstance(value, torch.SymBool) and is_of_data(value)
+
+
+# ---------------------------------------------------------------------------------------------- what is written
+
+
+@attrs.define(eq=False)
+class Written:
+    """An object that bodies may write in place: `original`, and the `copy` that the body at hand writes in its stead.
+    `same` says for each body whether its variable was that object in the end, `changed` whether any wrote it."""
+
+    original: Any
+    inside: Any = None
+    copy: Any = None
+    same: list[bool] = attrs.field(factory=list)
+    changed: bool = False
+
+    def begin(self, inside: Any) -> Any:
+        """The copy for one body, of the stand-in of the object."""
+        self.inside = inside
+        self.copy = inside.clone() if isinstance(inside, torch.Tensor) else inside.copy()
+        return self.copy
+
+    def content(self) -> Any:
+        """What the object holds at the end of a body."""
+        if not isinstance(self.copy, torch.Tensor):
+            self.changed = True
+            return self.copy
+        handle = self.copy.handle if isinstance(self.copy, Traced) else None
+        wrote = self.copy._version > 0 if handle is None else handle.memory.version > 0
+        self.changed = self.changed or wrote
+        return self.copy if wrote else self.inside
+
+    def end(self, new: Any) -> Any:
+        """The object itself, which holds what the bodies made of their copies."""
+        if not self.changed:
+            return self.original
+        if isinstance(self.original, torch.Tensor):
+            self.original.copy_(new)
+        elif isinstance(self.original, list):
+            self.original[:] = new
+        else:
+            self.original.clear()
+            self.original.update(new)
+        return self.original
+
+
+def is_copied(value: Any) -> bool:
+    """Whether a body writes a copy of an object."""
+    tensor = isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)
+    return tensor or type(value) in CONTAINERS
+
+
+@contextmanager
+def attributes_kept(attributes: Sequence[tuple[Any, str]]) -> Iterator[None]:
+    """A block after which attributes are what they were."""
+    before = [getattr(holder, name, MISSING) for holder, name in attributes]
+    try:
+        yield
+    finally:
+        for (holder, name), value in zip(attributes, before, strict=True):
+            if value is not MISSING:
+                if getattr(holder, name, MISSING) is not value:
+                    setattr(holder, name, value)
+            elif hasattr(holder, name):
+                delattr(holder, name)
+
+
+@contextmanager
+def undone(operands: Sequence[Any]) -> Iterator[None]:
+    """A block that may be left by `Again`: then direct capture has asked nothing in it."""
+    tracer = next((each.tracer for each in operands if type(each) is Traced), None)
+    if tracer is None:
+        yield
+        return
+    asked = tracer.asked
+    kept, fixed, told = dict(asked.kept), dict(asked.fixed), len(asked.told)
+    checks = len(tracer.scope.checks)
+    try:
+        yield
+    except Again:
+        asked.kept.clear()
+        asked.kept.update(kept)
+        asked.fixed.clear()
+        asked.fixed.update(fixed)
+        del asked.told[told:]
+        del tracer.scope.checks[checks:]
+        raise

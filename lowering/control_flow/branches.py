@@ -1,0 +1,166 @@
+"""An `if` on data: both branches are traced, and become one torch.cond of what they make different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+import torch
+
+from lowering.control_flow.bodies import MISSING, Again, Operands, Written, attributes_kept, is_copied, undone
+from lowering.control_flow.values import Slot, Undefined, Unset, merged_slot, outputs, rebuilt, slot_of, truth
+
+WHERE = ("where the condition holds", "where it does not")
+ONE = "has a value in one branch only of a condition on data"
+TRIES = 4
+Attributes = Sequence[tuple[Any, str]]
+
+
+@attrs.define(eq=False)
+class Branches:
+    """Two branches of one test. `given` are the operands of both, `params` their names; `names` those of the results,
+    none where a branch gives the result of the function; `written` says which operands are written in place."""
+
+    test: Any
+    sides: tuple[Callable[..., Any], Callable[..., Any]]
+    given: tuple[Any, ...]
+    names: tuple[str, ...]
+    written: frozenset[str]
+    attributes: Attributes
+    operands: Operands = attrs.field(factory=Operands)
+    places: dict[int, Written] = attrs.field(factory=dict)
+    first: list[Any] = attrs.field(factory=list)
+    slots: list[Slot] | None = None
+    params: tuple[str, ...] = ()
+    kept: list[Written | None] = attrs.field(factory=list)
+
+    def run(self) -> Any:
+        """The results, as the branch that is taken gives them."""
+        test = truth(self.test)
+        if not self.params:
+            code = self.sides[0].__code__
+            self.params = code.co_varnames[: code.co_argcount]
+        for place, (name, value) in enumerate(zip(self.params, self.given, strict=True)):
+            if name in self.written and is_copied(value):
+                self.places[place] = Written(value)
+        self.kept = written_attributes(self.attributes)
+        self.operands.gather(list(self.given))
+        self.operands.gather([getattr(holder, name, None) for holder, name in self.attributes])
+        self.operands.gather_from(*self.sides)
+        found: list[Any] = []
+        for _ in range(TRIES):
+            try:
+                with undone([test, *self.operands.found]):
+                    bodies = [self.body(place) for place in (0, 1)]
+                    found = torch.ops.higher_order.cond(test, *bodies, self.operands.passed)
+                break
+            except Again as asked:
+                self.slots = asked.slots
+        return self.results(iter(found[1:]))
+
+    def body(self, place: int) -> Callable[..., Any]:
+        """A branch as torch.cond takes it: tensors in, tensors out."""
+
+        def branch(*inside: Any) -> Any:
+            values = self.values(self.sides[place], self.operands.received(inside))
+            slots = self.slots_of(place, values)
+            made = [each for value, slot in zip(values, slots, strict=True) for each in outputs(value, slot)]
+            return (torch.ones((), dtype=torch.bool), *made)
+
+        return branch
+
+    def values(self, side: Callable[..., Any], inside: Sequence[Any]) -> list[Any]:
+        """What a branch leaves: its results, what the objects hold that it may write, and the attributes."""
+        given = [self.operands.swapped(value, inside) for value in self.given]
+        for place, each in self.places.items():
+            given[place] = each.begin(given[place])
+        with attributes_kept(self.attributes):
+            begin_attributes(self.attributes, self.kept, self.operands, inside)
+            result = self.operands.rebound(side, inside)(*given)
+            after = end_attributes(self.attributes, self.kept)
+        found = list(result) if self.names else [result]
+        by_name = {self.params[place]: each for place, each in self.places.items()}
+        for number, name in enumerate(self.names):
+            if name in by_name:
+                by_name[name].same.append(found[number] is by_name[name].copy)
+        contents = [each.content() for each in self.places.values()]
+        copies = {id(each.copy): content for each, content in zip(self.places.values(), contents, strict=True)}
+        found = [copies.get(id(each), each) for each in found]
+        return [self.operands.outside(each, inside) for each in (*found, *contents, *after)]
+
+    def slots_of(self, place: int, values: Sequence[Any]) -> Sequence[Slot]:
+        """The slots of what a branch leaves. Raises Again where the other branch was traced with others."""
+        if place == 0:
+            self.first[:] = values
+            return [slot_of(each) for each in values] if self.slots is None else self.slots
+        written = [self.params[place] for place in self.places]
+        every = [*(self.names or [""]), *written, *(name for _, name in self.attributes)]
+        found = [merged_slot(n, a, b, WHERE) for n, a, b in zip(every, self.first, values, strict=True)]
+        before = [slot_of(each) for each in self.first] if self.slots is None else self.slots
+        if found != before:
+            raise Again(found)
+        return found
+
+    def results(self, tensors: Iterator[torch.Tensor]) -> Any:
+        """What the model gets: results, with written objects and attributes set."""
+        slots = iter(self.slots if self.slots is not None else [slot_of(each) for each in self.first])
+        names = self.names or ("the result",)
+        found = [
+            rebuilt(next(slots), tensors, partial(nothing, name, value))
+            for name, value in zip(names, self.first, strict=False)
+        ]
+        for place, each in self.places.items():
+            content = each.end(rebuilt(next(slots), tensors, partial(Undefined, self.params[place], ONE)))
+            if self.params[place] in self.names and all(each.same[-2:]):
+                found[self.names.index(self.params[place])] = content
+        for (holder, name), each in zip(self.attributes, self.kept, strict=True):
+            set_attribute(holder, name, each, rebuilt(next(slots), tensors, partial(Undefined, name, ONE)))
+        return tuple(found) if self.names else found[0]
+
+
+def nothing(name: str, value: Any) -> Undefined:
+    """What a variable holds that has no value on either way."""
+    return value if isinstance(value, Unset) else Undefined(name, ONE)
+
+
+# ---------------------------------------------------------------------------------------------- attributes
+
+
+def written_attributes(attributes: Attributes) -> list[Written | None]:
+    """For each attribute the object that bodies may write in place; None where it holds none."""
+    values = [getattr(holder, name, None) for holder, name in attributes]
+    return [Written(value) if is_copied(value) else None for value in values]
+
+
+def begin_attributes(
+    attributes: Attributes, kept: Sequence[Written | None], operands: Operands, inside: Sequence[Any]
+) -> None:
+    """Sets attributes to what a body finds in them: copies of what it may write, and stand-ins."""
+    for (holder, name), each in zip(attributes, kept, strict=True):
+        value = getattr(holder, name, MISSING)
+        swapped = value if value is MISSING else operands.swapped(value, inside)
+        made = swapped if each is None else each.begin(swapped)
+        if made is not value:
+            setattr(holder, name, made)
+
+
+def end_attributes(attributes: Attributes, kept: Sequence[Written | None]) -> list[Any]:
+    """What attributes hold at the end of a body."""
+    found = []
+    for (holder, name), each in zip(attributes, kept, strict=True):
+        value = getattr(holder, name, MISSING)
+        if each is not None:
+            each.same.append(value is each.copy)
+            value = each.content() if value is each.copy else value
+        found.append(Undefined(name, ONE) if value is MISSING else value)
+    return found
+
+
+def set_attribute(holder: Any, name: str, kept: Written | None, new: Any) -> None:
+    """Gives an attribute what the bodies made of it, in place where they wrote it so."""
+    if kept is not None and all(kept.same[-2:]):
+        kept.end(new)
+    elif not isinstance(new, Undefined) and getattr(holder, name, MISSING) is not new:
+        setattr(holder, name, new)

@@ -1,0 +1,137 @@
+"""Decisions as calls: `and`, `or`, `not`, chained comparisons, `x if c else y`, and the builtins that ask for a truth.
+
+Each call of `flow` does what Python does where no tensor is asked, and computes it where one is.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from lowering.control_flow.names import MUTATORS, is_path
+from lowering.errors import CaptureError
+
+Node = TypeVar("Node", bound=ast.AST)
+NAME = "flow"
+TRUTHS = frozenset("bool any all max min torch.equal torch.allclose torch.is_nonzero".split())
+"""Functions of which `flow.traceable` knows what they give for tensors."""
+METHODS = frozenset("equal allclose is_nonzero".split())
+RISKY = frozenset("item index_select gather take narrow select view reshape tolist unflatten split chunk".split())
+"""Methods that may fail for data for which the operand before them is false."""
+
+
+def is_called(node: ast.AST) -> bool:
+    """Whether a call is one of a function that asks for truths or lengths."""
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+        return True
+    return is_path(node.func) and ast.unparse(node.func) in TRUTHS
+
+
+def is_decision(node: ast.AST) -> bool:
+    """Whether an expression decides something by a truth."""
+    chained = isinstance(node, ast.Compare) and len(node.ops) > 1
+    negated = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    return chained or negated or isinstance(node, ast.BoolOp | ast.IfExp) or is_called(node)
+
+
+class Decisions(ast.NodeTransformer):
+    """Writes the marked decisions of expressions as calls; `line` gives the text of a line, for errors."""
+
+    def __init__(self, marked: set[ast.AST], line: Callable[[ast.AST], str]) -> None:
+        self.marked, self.line = marked, line
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        marked, bare = node in self.marked, [risks(each) for each in node.values]
+        self.generic_visit(node)
+        if not marked:
+            return node
+        self.refuse_bindings(node.values[1:])
+        name = "and_" if isinstance(node.op, ast.And) else "or_"
+        rest = [deferred(each) for each in node.values[1:]]
+        named = [ast.keyword("lazy", ast.Constant(True))] if any(bare[1:]) else []
+        return at_place(call(name, [node.values[0], *rest], named), node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        marked = node in self.marked
+        self.generic_visit(node)
+        return at_place(call("not_", [node.operand]), node) if marked else node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        marked = node in self.marked
+        self.generic_visit(node)
+        if not marked:
+            return node
+        self.refuse_bindings([node.body, node.orelse])
+        return at_place(call("choose", [node.test, deferred(node.body), deferred(node.orelse)]), node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        marked = node in self.marked
+        self.generic_visit(node)
+        if not marked:
+            return node
+        self.refuse_bindings(node.comparators)
+        operators: list[ast.expr] = [ast.Constant(type(each).__name__) for each in node.ops]
+        first, second, *rest = [node.left, *node.comparators]
+        given = [ast.Tuple(operators, ast.Load()), first, second, *map(deferred, rest)]
+        return at_place(call("chain", given), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        marked = node in self.marked
+        self.generic_visit(node)
+        if not marked:
+            return node
+        for each in node.args:
+            if isinstance(each, ast.GeneratorExp):
+                self.refuse_bindings([each])
+        made = ast.Call(call("traceable", [node.func]), node.args, node.keywords)
+        return at_place(made, node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        return self.generic_visit(node)
+
+    def refuse_bindings(self, nodes: Sequence[ast.expr]) -> None:
+        """Raises CaptureError where an operand that becomes a function binds a variable, or yields."""
+        for node in nodes:
+            for each in ast.walk(node):
+                if isinstance(each, ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await):
+                    what = ":=" if isinstance(each, ast.NamedExpr) else "yield or await"
+                    raise CaptureError(
+                        f"a decision on data has {what} in an operand, which is not rewritten",
+                        source=self.line(node),
+                        hint="write a statement of its own for it",
+                    )
+
+
+def risks(node: ast.expr) -> bool:
+    """Whether an operand may fail, or change something, where the one before it decides already."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Subscript):
+            return True
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
+            name = each.func.attr
+            if name in RISKY or name in MUTATORS or (name.endswith("_") and not name.startswith("_")):
+                return True
+    return False
+
+
+def call(name: str, args: Sequence[ast.expr], named: Sequence[ast.keyword] = ()) -> ast.Call:
+    """A call of a function of `flow`."""
+    function = ast.Attribute(ast.Name(NAME, ast.Load()), name, ast.Load())
+    return ast.Call(function, list(args), list(named))
+
+
+def deferred(node: ast.expr) -> ast.expr:
+    """An expression as a function without parameters."""
+    empty = ast.arguments(posonlyargs=[], args=[], vararg=None, kwonlyargs=[], kw_defaults=[], kwarg=None, defaults=[])
+    return ast.copy_location(ast.Lambda(empty, node), node)
+
+
+def at_place(made: Node, place: ast.AST) -> Node:
+    """A new node, and those in it that have no line yet, at the place of another."""
+    for each in ast.walk(made):
+        if "lineno" in each._attributes and getattr(each, "lineno", None) is None:
+            ast.copy_location(each, place)
+    return made

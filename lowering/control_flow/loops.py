@@ -1,0 +1,291 @@
+"""A loop on data: one round is traced, and becomes the body of a while_loop that carries what rounds change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+import torch
+
+from lowering.control_flow.bodies import Again, Operands, Written, attributes_kept, is_copied, undone
+from lowering.control_flow.branches import (
+    Attributes,
+    begin_attributes,
+    end_attributes,
+    set_attribute,
+    written_attributes,
+)
+from lowering.control_flow.rows import GrowingList, GrownList
+from lowering.control_flow.truths import and_, not_
+from lowering.control_flow.values import (
+    Maybe,
+    Slot,
+    Undefined,
+    as_tensor,
+    dynamic,
+    merged_slot,
+    outputs,
+    rebuilt,
+    slot_of,
+    truth,
+    user_line,
+)
+from lowering.errors import CaptureError
+from lowering.records.torch_internals import pytree
+
+WHERE = ("before the loop", "after a round of it")
+TRIES = 6
+
+
+@attrs.define(eq=False)
+class Loop:
+    """A loop whose test, or what it goes over, data tells. `test` and `step` are functions of what is carried, `first`
+    what that is before it, `names` its names; `stop` is the place of what says that the loop was left, or
+    None; `length` says how many rounds there are, where that is known before."""
+
+    test: Callable[..., Any]
+    step: Callable[..., Any]
+    first: list[Any]
+    names: tuple[str, ...]
+    written: frozenset[str]
+    attributes: Attributes
+    stop: int | None = None
+    length: Any = None
+    operands: Operands = attrs.field(factory=Operands)
+    places: dict[int, Written] = attrs.field(factory=dict)
+    kept: list[Written | None] = attrs.field(factory=list)
+    slots: list[Slot] = attrs.field(factory=list)
+    rows: dict[int, Slot] = attrs.field(factory=dict)
+
+    def run(self) -> tuple[Any, ...]:
+        """What is carried in the end."""
+        for place, (name, value) in enumerate(zip(self.names, self.first, strict=True)):
+            if name in self.written and is_copied(value):
+                self.places[place] = Written(value)
+        self.kept = written_attributes(self.attributes)
+        self.operands.gather_from(self.test, self.step)
+        every = [*self.first, *(getattr(holder, name, Undefined(name)) for holder, name in self.attributes)]
+        self.slots = [loose(each) for each in every]
+        for _ in range(TRIES):
+            try:
+                with undone([*self.operands.found, *tensors_in(every)]):
+                    return self.results(self.traced(every))
+            except Again as asked:
+                self.slots, self.rows = asked.slots
+        raise CaptureError(
+            "what a loop on data carries is of another type after each round",
+            source=user_line(),
+            hint="give the variables the type before the loop that they have behind it",
+        )
+
+    def traced(self, every: Sequence[Any]) -> list[torch.Tensor]:
+        """The results of the loop as tensors: what is carried in the end, then what lists gain in all rounds."""
+        carried = [
+            each
+            for place, (value, slot) in enumerate(zip(every, self.slots, strict=True))
+            for each in outputs(value if place not in self.rows else Undefined(""), slot)
+        ]
+        given, extra = [each.clone() for each in carried], self.operands.passed
+        given = given or [torch.zeros((), dtype=torch.int64)]
+        operators = torch.ops.higher_order
+        if not self.rows:
+            return list(operators.while_loop(self.tested(len(given)), self.round(len(given)), tuple(given), extra))
+        if self.length is not None and self.stop is None:
+            return self.scanned(given, extra)
+        bodies = self.tested(len(given)), self.round(len(given))
+        stacked = operators.while_loop_stack_output(*bodies, tuple(given), extra)
+        numbers = self.numbers_of_rows()
+        return [
+            each if place in numbers else torch.cat([first.unsqueeze(0), each])[-1]
+            for place, (first, each) in enumerate(zip(given, stacked, strict=True))
+        ]
+
+    def scanned(self, given: Sequence[torch.Tensor], extra: tuple[Any, ...]) -> list[torch.Tensor]:
+        """The results of the loop as a scan, which goes over as many elements as there are rounds."""
+        numbers, step = self.numbers_of_rows(), self.round(len(given))
+        state = [each for place, each in enumerate(given) if place not in numbers]
+
+        def combine(*inside: Any) -> Any:
+            left = iter(inside)
+            every = [given[place] if place in numbers else next(left) for place in range(len(given))]
+            made = step(*every, *inside[len(state) + 1 :])
+            kept = [each for place, each in enumerate(made) if place not in numbers]
+            return (*kept, *(each for place, each in enumerate(made) if place in numbers))
+
+        rounds = torch.arange(as_number(self.length))
+        found = torch.ops.higher_order.scan(combine, tuple(state), (rounds,), extra)
+        kept, gained = iter(found[: len(state)]), iter(found[len(state) :])
+        return [next(gained) if place in numbers else next(kept) for place in range(len(given))]
+
+    def tested(self, count: int) -> Callable[..., Any]:
+        """The test of the loop as a while_loop takes it: tensors in, a tensor out."""
+
+        def test(*inside: Any) -> Any:
+            outer = self.operands.received(inside[count:])
+            values = self.begun(inside[:count])
+            more = self.within(values, lambda given: self.operands.rebound(self.test, outer)(*given))
+            if self.stop is not None:
+                more = and_(not_(values[self.stop]), lambda: more)
+            return as_tensor(truth(more))
+
+        return test
+
+    def round(self, count: int) -> Callable[..., Any]:
+        """One round as a while_loop takes it: tensors in, tensors out."""
+
+        def step(*inside: Any) -> Any:
+            values = self.begun(inside[:count])
+            made = tuple(self.emitted(self.after(values, self.operands.received(inside[count:]))))
+            return made or tuple(inside[:1])  # a loop carries something
+
+        return step
+
+    def numbers_of_rows(self) -> set[int]:
+        """Which of the tensors that are carried are what a list gains in a round."""
+        found, place = set(), 0
+        for number, slot in enumerate(self.slots):
+            count = len(slot.dynamic) if slot.spec is not None else 0
+            if number in self.rows:
+                found |= set(range(place, place + count))
+            place += count
+        return found
+
+    # ---------------------------------------------------------------------------------------------- one round
+
+    def begun(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
+        """What variables and attributes hold as a round begins."""
+        left = iter(tensors)
+        found = []
+        for place, slot in enumerate(self.slots):
+            name = self.name(place)
+            if place in self.rows:
+                for _ in slot.dynamic:
+                    next(left)
+                found.append(GrowingList(name))
+            else:
+                found.append(rebuilt(slot, left, partial(self.first_of, place)))
+        return found
+
+    def name(self, place: int) -> str:
+        """The name of a variable or attribute."""
+        return self.names[place] if place < len(self.names) else self.attributes[place - len(self.names)][1]
+
+    def within(self, values: Sequence[Any], call: Callable[[Sequence[Any]], Any]) -> Any:
+        """What a function of the variables gives where attributes hold what they do in a round."""
+        with attributes_kept(self.attributes):
+            count = len(self.names)
+            for (holder, name), value in zip(self.attributes, values[count:], strict=True):
+                if not isinstance(value, Undefined):
+                    setattr(holder, name, value)
+            return call(values[:count])
+
+    def after(self, values: list[Any], inside: Sequence[Any]) -> list[Any]:
+        """What variables and attributes hold after a round. Raises Again where their types are others than before."""
+        given = list(values)
+        for place, each in self.places.items():
+            if place not in self.rows:
+                given[place] = each.begin(values[place])
+        count = len(self.names)
+        with attributes_kept(self.attributes):
+            for (holder, name), value in zip(self.attributes, values[count:], strict=True):
+                if not isinstance(value, Undefined):
+                    setattr(holder, name, value)
+            begin_attributes(self.attributes, self.kept, Operands(), ())
+            found = list(self.operands.rebound(self.step, inside)(*given[:count]))
+            found += end_attributes(self.attributes, self.kept)
+        for place, each in self.places.items():
+            if place not in self.rows:
+                each.same.append(found[place] is each.copy)
+                each.changed = each.changed or found[place] is each.copy
+        found = [self.operands.outside(each, inside) if i not in self.rows else each for i, each in enumerate(found)]
+        slots, rows = [], dict(self.rows)
+        for place, (before, after) in enumerate(zip(values, found, strict=True)):
+            if place in rows:
+                rows[place] = self.grown(place, after)
+                slots.append(rows[place])
+            elif self.grows(place, before, after):
+                rows[place] = dynamic(list(after)[len(before) :])
+                slots.append(rows[place])
+            else:
+                slots.append(self.widened(place, before, after))
+        if slots != self.slots or set(rows) != set(self.rows):
+            raise Again((slots, rows))
+        return found
+
+    def grows(self, place: int, before: Any, after: Any) -> bool:
+        """Whether a list has more elements after a round, behind those that it had."""
+        return place in self.places and type(before) is list and len(after) > len(before)
+
+    def grown(self, place: int, after: Any) -> Slot:
+        """What a list gains in a round."""
+        if not isinstance(after, GrowingList):
+            raise CaptureError(
+                f"the list {self.name(place)!r} grows in a loop on data, and is another list after a round",
+                source=user_line(),
+                hint="append to it, and do nothing else with it in the loop",
+            )
+        return dynamic(after.gained)
+
+    def widened(self, place: int, before: Any, after: Any) -> Slot:
+        """What a variable is that was this before a round, and that after it."""
+        known, name = self.slots[place], self.name(place)
+        if isinstance(before, Undefined):
+            return known if isinstance(after, Undefined) else merged_slot(name, self.first_of(place), after, WHERE)
+        slot = merged_slot(name, before, after, WHERE)
+        leaves = [
+            old
+            if new.kind == "constant" and old.kind != "constant"
+            else (attrs.evolve(new, kind="float") if {new.kind, old.kind} == {"int", "float"} else new)
+            for new, old in zip(slot.leaves, known.leaves, strict=True)
+        ]
+        return attrs.evolve(slot, leaves=tuple(leaves))
+
+    def first_of(self, place: int) -> Any:
+        """What a variable or attribute holds before the loop."""
+        return self.first[place] if place < len(self.names) else Undefined(self.name(place))
+
+    def emitted(self, after: Sequence[Any]) -> Iterator[torch.Tensor]:
+        """The tensors that a round gives."""
+        for place, (value, slot) in enumerate(zip(after, self.slots, strict=True)):
+            yield from outputs(value.gained if place in self.rows else value, slot)
+
+    # ---------------------------------------------------------------------------------------------- results
+
+    def results(self, tensors: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+        """What is carried in the end, with written objects and attributes set."""
+        left, found = iter(tensors), []
+        for place, slot in enumerate(self.slots):
+            name = self.name(place)
+            if place in self.rows:
+                taken = [next(left) for _ in slot.dynamic]
+                found.append(GrownList(self.first[place], taken, name))
+                continue
+            value = rebuilt(slot, left, partial(self.first_of, place))
+            if place in self.places:
+                value = self.places[place].end(value) if all(self.places[place].same[-1:]) else value
+            found.append(value)
+        count = len(self.names)
+        for (holder, name), each, value in zip(self.attributes, self.kept, found[count:], strict=True):
+            if each is not None:
+                each.changed = True
+            set_attribute(holder, name, each, value)
+        return tuple(found[:count])
+
+
+def as_number(length: Any) -> Any:
+    """A length as a number."""
+    return length.item() if isinstance(length, torch.Tensor) else length
+
+
+def loose(value: Any) -> Slot:
+    """What a variable is that a loop carries: its numbers vary."""
+    if isinstance(value, Undefined):
+        return Slot(None)
+    return slot_of(value) if isinstance(value, Maybe) else dynamic(value)
+
+
+def tensors_in(values: Sequence[Any]) -> list[Any]:
+    """The tensors among values, at any depth."""
+    return [each for value in values for each in pytree.tree_leaves(value) if isinstance(each, torch.Tensor)]

@@ -1,0 +1,142 @@
+"""Functions with their decisions on data rewritten: one function by itself, or those of a model while it is captured.
+
+A capture with `rewrite` is made as any other, until the model decides by data at a place that can be rewritten. The
+function that decides gets the code in which that decision is computed, and capture begins anew; so only what needs it
+is rewritten. Functions have their own code again when capture is over.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import attrs
+
+from lowering.capture.patches.table import LOCK
+from lowering.control_flow import flow  # noqa: F401 - rewritten functions import it, which must not be traced
+from lowering.control_flow.sites import Reached, Site, chosen_by, codes_in, functions_of, site_here
+from lowering.control_flow.sources import Place, Rewritten, rewritten_code
+from lowering.errors import CaptureError
+from lowering.records.sizes import is_unbacked
+
+Result = TypeVar("Result")
+MOST = 200
+"""How many decisions of a model are rewritten."""
+
+
+def rewritten(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function like the given one, whose decisions may hang on data when it is captured.
+
+    Args:
+        function: a function or a method, with its source at hand. Decorators on it are left as they are.
+
+    Every `if`, `while`, `for`, `assert`, `and`, `or`, `not`, chained comparison and `x if c else y` of it, and of
+    functions inside it, is rewritten that might ask a tensor; what it calls is not. Called in eager, it gives what the
+    function gives. `__source__` is its new source, `__diff__` a unified diff. The given function is left as it is.
+
+    Raises CaptureError where there is no source, or something that cannot be rewritten, with its line.
+    """
+    if isinstance(function, types.MethodType):
+        return types.MethodType(rewritten(function.__func__), function.__self__)
+    if not isinstance(function, types.FunctionType):
+        raise CaptureError(f"a {type(function).__name__} is no function to rewrite", hint="give a function or a method")
+    found = rewritten_code(function.__code__)
+    code = function.__code__ if found is None else found.code
+    made = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__, made.__annotations__ = function.__kwdefaults__, function.__annotations__
+    made.__dict__.update(function.__dict__)
+    made.__qualname__, made.__doc__ = function.__qualname__, function.__doc__
+    made.__source__ = "" if found is None else found.after  # type: ignore[attr-defined]
+    made.__diff__ = "" if found is None else found.diff  # type: ignore[attr-defined]
+    return made
+
+
+@attrs.frozen(eq=False)
+class Rewriting:
+    """The decisions of a model that are rewritten so far."""
+
+    chosen: Callable[[Site], bool]
+    sites: tuple[Site, ...] = ()
+
+    def reached(self, condition: Any) -> None:
+        """Is told that the model decides: by data where `condition` is None, or hangs on data; by sizes otherwise, of
+        which only a `for` is rewritten. Raises Reached where that can be rewritten, and is not yet."""
+        symbols = getattr(condition, "free_symbols", ())
+        if condition is not None and not symbols:
+            return
+        of_data = condition is None or any(is_unbacked(s.name) or s.name.startswith("zuf") for s in symbols)
+        site = site_here(self.chosen, loops=not of_data)
+        if site is not None and site not in self.sites:
+            raise Reached(site)
+
+
+def with_rewriting(rewrite: Any, capture: Callable[[Rewriting | None], Result]) -> tuple[Result, tuple[Rewritten, ...]]:
+    """(what `capture` gives, the functions that were rewritten for it)."""
+    if not rewrite:
+        return capture(None), ()
+    state = Rewriting(chosen_by(rewrite))
+    living: dict[str, list[types.FunctionType]] = {}
+    for _ in range(MOST):
+        with LOCK, applied(state.sites, living) as made:
+            try:
+                return capture(state), tuple(made)
+            except Reached as told:
+                site = told.site
+        state = attrs.evolve(state, sites=(*state.sites, site))
+    raise CaptureError(f"the model decides by data at more than {MOST} places", hint="name functions in rewrite")
+
+
+@contextmanager
+def applied(sites: tuple[Site, ...], living: dict[str, list[types.FunctionType]]) -> Iterator[list[Rewritten]]:
+    """A block in which the functions of these decisions have the code that computes them. `living` has the functions of
+    files, those of new ones once it is over."""
+    places: dict[tuple[str, int, str], set[Place]] = {}
+    for site in sites:
+        places.setdefault((site.file, site.first, site.name), set()).add(site.place)
+    made: list[Rewritten] = []
+    before: list[tuple[types.FunctionType, types.CodeType]] = []
+    try:
+        for (file, first, name), chosen in places.items():
+            codes: dict[types.CodeType, Rewritten] = {}
+            if file not in living:
+                living[file] = functions_of(file)
+            for function in living[file]:
+                new = with_new(function.__code__, (file, first, name), frozenset(chosen), codes)
+                if new is not function.__code__:
+                    before.append((function, function.__code__))
+                    function.__code__ = new
+            made += list(codes.values())[:1]
+        yield made
+    finally:
+        for function, code in reversed(before):
+            function.__code__ = code
+
+
+def with_new(
+    code: types.CodeType,
+    at: tuple[str, int, str],
+    places: frozenset[Place],
+    known: dict[types.CodeType, Rewritten],
+) -> types.CodeType:
+    """A code with that of the function at a place rewritten, be it the code itself or one inside it."""
+    if (code.co_filename, code.co_firstlineno, code.co_qualname) == at:
+        found = known.get(code) or rewritten_code(code, places)
+        if found is None:
+            return code
+        known[code] = found
+        return found.code
+    if not any((c.co_filename, c.co_firstlineno, c.co_qualname) == at for c in codes_in(code)):
+        return code
+    consts = tuple(
+        with_new(each, at, places, known) if isinstance(each, types.CodeType) else each for each in code.co_consts
+    )
+    return code.replace(co_consts=consts)
+
+
+def diffs(made: tuple[Rewritten, ...]) -> tuple[str, ...]:
+    """What was changed, as unified diffs."""
+    return tuple(each.diff for each in made)

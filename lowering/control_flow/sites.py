@@ -1,0 +1,168 @@
+"""Where a model that is being captured decides by data: the place in its source, found by the frame that runs."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import torch
+
+from lowering.control_flow.sources import Place, decisions_in, definition_at, own_nodes, place_of
+
+HERE = str(Path(__file__).parents[1])
+TORCH = str(Path(torch.__file__).parent)
+STDLIB = sysconfig.get_paths()["stdlib"]
+ASKING = ("_ops.py", "_library/", "_tensor.py", "overrides.py", "__init__.py", "fx/experimental/", "utils/_")
+"""The files of torch through which Python asks a tensor or a symbolic number for a truth or a length."""
+PLUMBING = tuple(f"{TORCH}/{each}" for each in ASKING)
+
+
+@attrs.frozen
+class Site:
+    """A decision in a function: its file, the first line and the qualified name of the function, and its place."""
+
+    file: str
+    first: int
+    name: str
+    place: Place
+
+
+class Reached(BaseException):
+    """A decision on data that can be rewritten: capture begins anew, with it rewritten."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.name)
+        self.site = site
+
+
+def site_here(chosen: Callable[[Site], bool], loops: bool = False) -> Site | None:
+    """The decision that is being made, in the innermost frame that is neither torch's nor irkit's; None where it is no
+    statement or expression of a function that is chosen, or no `for` where only these are looked for."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(HERE):
+            if not file.startswith(TORCH):
+                site = site_in(frame.f_code, frame.f_lasti, loops)
+                return site if site is not None and chosen(site) else None
+            if not file.startswith(PLUMBING):
+                return None  # torch decides, not the model
+        frame = frame.f_back
+    return None
+
+
+def site_in(code: types.CodeType, last: int, loops: bool) -> Site | None:
+    """The decision at an instruction of a function, or only a `for`; None where there is none."""
+    place: Any = tuple(code.co_positions())[last // 2]
+    if None in place:
+        return None
+    found = definition_at(code.co_filename, place[0])
+    node = None if found is None else decision_at(found.node, place)
+    if found is None or node is None or (loops and not isinstance(node, ast.For)):
+        return None
+    return Site(code.co_filename, found.first, found.name, place_of(node))
+
+
+def decision_at(function: ast.FunctionDef, place: Place) -> ast.AST | None:
+    """The innermost decision at a place of a function, or around it where that is no decision itself."""
+    within = [each for each in own_nodes(function) if hasattr(each, "lineno") and covers(place_of(each), place)]
+    decisions = set(decisions_in(function))
+    found = [each for each in within if each in decisions]
+    exact = [each for each in found if place_of(each) == place]
+    exact += [each for each in found if any(place_of(part) == place for part in tests_of(each))]
+    if exact:
+        return exact[0]
+    # The elements of a for, or its range, are asked for at their own place.
+    loops = [each for each in found if isinstance(each, ast.For) and covers(place_of(each.iter), place)]
+    return loops[-1] if loops else None
+
+
+def tests_of(node: ast.AST) -> Iterator[ast.expr]:
+    """The expressions of whose truth a decision asks."""
+    if isinstance(node, ast.If | ast.While | ast.Assert | ast.IfExp):
+        yield node.test
+        yield from tests_of(node.test)
+    elif isinstance(node, ast.BoolOp):
+        for each in node.values:
+            yield each
+            yield from tests_of(each)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield node.operand
+        yield from tests_of(node.operand)
+
+
+def covers(outer: Place, inner: Place) -> bool:
+    """Whether one place holds another."""
+    begins = (outer[0], outer[2]) <= (inner[0], inner[2])
+    return begins and (inner[1], inner[3]) <= (outer[1], outer[3])
+
+
+# ---------------------------------------------------------------------------------------------- functions
+
+
+def functions_of(file: str) -> list[types.FunctionType]:
+    """All functions that live whose code stands in a file."""
+    return [each for each in gc.get_objects() if type(each) is types.FunctionType and each.__code__.co_filename == file]
+
+
+def inner_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The codes of functions inside, at any depth."""
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield each
+            yield from inner_codes(each)
+
+
+def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A code, and those inside it."""
+    yield code
+    yield from inner_codes(code)
+
+
+def is_users(site: Site) -> bool:
+    """Whether a decision is in a function of a user's, or of a library of models: neither torch's, nor irkit's, nor
+    Python's own."""
+    file = site.file
+    if file.startswith(("<", HERE, TORCH)):
+        return False
+    return not file.startswith(STDLIB) or "site-packages" in file
+
+
+def chosen_by(rewrite: Any) -> Callable[[Site], bool]:
+    """Which functions are rewritten: all of the user's for True, else those that are named, also by their module or
+    class, with the functions inside them."""
+    if rewrite is True:
+        return is_users
+    named = [code for each in as_sequence(rewrite) for code in codes_of(each)]
+    known = {(c.co_filename, c.co_firstlineno) for code in named for c in codes_in(code)}
+    return lambda site: (site.file, site.first) in known
+
+
+def as_sequence(rewrite: Any) -> Sequence[Any]:
+    """What is named, as a sequence."""
+    return rewrite if isinstance(rewrite, Sequence) else list(rewrite) if isinstance(rewrite, set) else [rewrite]
+
+
+def codes_of(named: Any) -> Iterator[types.CodeType]:
+    """The codes of a function, a method, or those that a class, or the class of a module, defines itself."""
+    named = getattr(named, "__func__", named)
+    while hasattr(named, "__wrapped__"):
+        if hasattr(named, "__code__"):
+            yield named.__code__
+        named = named.__wrapped__
+    if hasattr(named, "__code__"):
+        yield named.__code__
+        return
+    owner = type(named) if isinstance(named, torch.nn.Module) else named
+    if isinstance(owner, type):
+        for each in vars(owner).values():
+            inner = getattr(each, "__func__", each)
+            if callable(inner) and (hasattr(inner, "__code__") or hasattr(inner, "__wrapped__")):
+                yield from codes_of(inner)

@@ -1,0 +1,220 @@
+"""`and`, `or`, `not`, chained comparisons and builtins that ask for truths, of tensors as of anything else."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from lowering.control_flow.branches import Branches
+from lowering.control_flow.rows import open_enumerate, open_len, open_range, open_reversed, open_zip
+from lowering.control_flow.values import as_tensor, is_open, truth, user_line
+from lowering.errors import CaptureError
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge, "Eq": operator.eq,
+    "NotEq": operator.ne, "Is": operator.is_, "IsNot": operator.is_not, "In": lambda a, b: a in b,
+    "NotIn": lambda a, b: a not in b,
+}  # fmt: skip
+
+
+def choose(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    """yes() if test else no()"""
+    if not is_open(test):
+        return yes() if test else no()
+    return Branches(test, (yes, no), (), (), frozenset(), ()).run()
+
+
+def not_(value: Any) -> Any:
+    """not value"""
+    if not is_open(value):
+        return not value
+    asked = truth(value)
+    return torch.sym_not(asked) if isinstance(asked, torch.SymBool) else torch.logical_not(asked)
+
+
+def and_(value: Any, *rest: Callable[[], Any], lazy: bool = False) -> Any:
+    """value and rest[0]() and ...; those behind a value of data are computed always, unless they may fail (`lazy`)"""
+    return joined(value, rest, lazy, False)
+
+
+def or_(value: Any, *rest: Callable[[], Any], lazy: bool = False) -> Any:
+    """value or rest[0]() or ...; those behind a value of data are computed always, unless they may fail (`lazy`)"""
+    return joined(value, rest, lazy, True)
+
+
+def joined(value: Any, rest: Iterable[Callable[[], Any]], lazy: bool, decisive: bool) -> Any:
+    """`and`, or `or` where True decides."""
+    for each in rest:
+        if not is_open(value):
+            if bool(value) is decisive:
+                return value
+            value = each()
+        elif lazy:
+            value = lazily(value, each, decisive)
+        else:
+            value = both(value, each(), decisive)
+    return value
+
+
+def lazily(value: Any, other: Callable[[], Any], decisive: bool) -> Any:
+    """`value and other()` by a branch, so that `other` is computed only where it counts."""
+    value = as_tensor(truth(value))
+
+    def second() -> Any:
+        return as_tensor(truth(other()), torch.bool)
+
+    def first() -> Any:
+        return torch.full((), decisive)
+
+    return choose(value, first, second) if decisive else choose(value, second, first)
+
+
+def both(one: Any, other: Any, decisive: bool) -> Any:
+    """One value and, or or, another, where data tells the first."""
+    boolean = is_boolean(one) and is_boolean(other)
+    tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+    if not boolean and tensors and one.dtype is other.dtype and one.dim() == other.dim() == 0:
+        return torch.where(truth(one), one, other) if decisive else torch.where(truth(one), other, one)
+    if isinstance(one, torch.SymBool) and isinstance(other, torch.SymBool):
+        return (one | other) if decisive else (one & other)
+    function = torch.logical_or if decisive else torch.logical_and
+    return function(as_tensor(truth(one), torch.bool), as_tensor(truth(other), torch.bool))
+
+
+def is_boolean(value: Any) -> bool:
+    """Whether a value is a truth value."""
+    return isinstance(value, bool | torch.SymBool) or (isinstance(value, torch.Tensor) and value.dtype is torch.bool)
+
+
+def chain(names: tuple[str, ...], first: Any, second: Any, *rest: Callable[[], Any]) -> Any:
+    """first < second < rest[0]() ..."""
+    found = OPERATORS[names[0]](first, second)
+    left = second
+    for name, each in zip(names[1:], rest, strict=True):
+        if not is_open(found):
+            if not found:
+                return found
+            right = each()
+            found = OPERATORS[name](left, right)
+        else:
+            right = each()
+            found = both(found, OPERATORS[name](left, right), False)
+        left = right
+    return found
+
+
+def assert_(test: Any, message: Callable[[], Any] | None = None) -> None:
+    """assert test, message: of data, a condition that the program keeps"""
+    if not is_open(test):
+        if not test:
+            raise AssertionError(*([] if message is None else [message()]))
+        return
+    text = "the model asserts it" if message is None else str(message())
+    asked = truth(test)
+    if isinstance(asked, torch.SymBool):
+        torch._check(asked, lambda: text)
+    else:
+        torch.ops.aten._assert_async.msg(asked, text)
+
+
+# ---------------------------------------------------------------------------------------------- functions
+
+
+def traceable(function: Any) -> Any:
+    """The same function, or one that does it for tensors whose content only data tells."""
+    method = getattr(function, "__self__", None)
+    if isinstance(method, torch.Tensor):
+        return METHODS[function.__name__](method) if function.__name__ in METHODS else function
+    try:
+        return FUNCTIONS.get(function, function)
+    except TypeError:  # not hashable
+        return function
+
+
+def bool_(value: Any = False) -> Any:
+    """bool(value)"""
+    return truth(value) if is_open(value) else bool(value)
+
+
+def any_(values: Any) -> Any:
+    """any(values)"""
+    return values.any() if isinstance(values, torch.Tensor) and values.dim() == 1 else folded(values, True)
+
+
+def all_(values: Any) -> Any:
+    """all(values)"""
+    return values.all() if isinstance(values, torch.Tensor) and values.dim() == 1 else folded(values, False)
+
+
+def folded(values: Iterable[Any], decisive: bool) -> Any:
+    """any(values), or all(values) where False decides."""
+    found: Any = not decisive
+    for each in values:
+        if not is_open(found) and bool(found) is decisive:
+            return decisive
+        found = each if not is_open(found) else both(found, each, decisive)
+    return truth(found) if is_open(found) else bool(found)
+
+
+def max_(*values: Any, **named: Any) -> Any:
+    """max(values)"""
+    return extreme(builtins.max, True, values, named)
+
+
+def min_(*values: Any, **named: Any) -> Any:
+    """min(values)"""
+    return extreme(builtins.min, False, values, named)
+
+
+def extreme(function: Any, greatest: bool, values: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """max or min, of tensors as of numbers."""
+    every = list(values[0]) if len(values) == 1 else list(values)
+    if named or not any(map(is_open, every)):
+        return function(every, **named)
+    found = every[0]
+    for each in every[1:]:
+        if isinstance(found, torch.Tensor) or isinstance(each, torch.Tensor):
+            a, b = as_tensor(found), as_tensor(each)
+            if a.numel() != 1 or b.numel() != 1:
+                raise CaptureError(
+                    f"{function.__name__} compares tensors of more than one element",
+                    source=user_line(),
+                    hint="use torch.maximum or torch.minimum",
+                )
+            found = torch.where(b > a if greatest else b < a, b, a)
+        else:
+            found = torch.sym_max(found, each) if greatest else torch.sym_min(found, each)
+    return found
+
+
+def equal(a: Any, b: Any) -> Any:
+    """torch.equal(a, b)"""
+    if not is_open(a) and not is_open(b):
+        return torch.equal(a, b)
+    return a.shape == b.shape and (a == b).all()
+
+
+def allclose(*args: Any, **kwargs: Any) -> Any:
+    """torch.allclose(a, b, ...)"""
+    return torch.isclose(*args, **kwargs).all() if any(map(is_open, args[:2])) else torch.allclose(*args, **kwargs)
+
+
+def is_nonzero(value: Any) -> Any:
+    """torch.is_nonzero(value)"""
+    return truth(value) if is_open(value) else torch.is_nonzero(value)
+
+
+FUNCTIONS: dict[Any, Any] = {
+    bool: bool_, any: any_, all: all_, max: max_, min: min_, range: open_range, enumerate: open_enumerate,
+    zip: open_zip, reversed: open_reversed, len: open_len, torch.equal: equal, torch.allclose: allclose,
+    torch.is_nonzero: is_nonzero,
+}  # fmt: skip
+METHODS: dict[str, Callable[[Any], Any]] = {
+    "equal": lambda own: lambda other: equal(own, other),
+    "allclose": lambda own: lambda *args, **kwargs: allclose(own, *args, **kwargs),
+    "is_nonzero": lambda own: lambda: is_nonzero(own),
+}
