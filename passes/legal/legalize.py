@@ -432,7 +432,11 @@ def _result_kinds(value: Value) -> tuple[Kind, ...]:
 def _cast(value: Value | None, dtype: DType | None) -> Value | None:
     if value is None or dtype is None or not isinstance(value.type, Tensor) or value.dtype is dtype:
         return value
-    return op.Cast(value, to=dtype)
+    return op.Cast(value, to=dtype, saturate=0) if dtype in EIGHTHS else op.Cast(value, to=dtype)
+
+
+EIGHTHS = frozenset((DType.FLOAT8E4M3FN, DType.FLOAT8E4M3FNUZ, DType.FLOAT8E5M2, DType.FLOAT8E5M2FNUZ))
+"""Element types to which a Cast makes the largest number of infinity, unless it is told not to."""
 
 
 def _changes(

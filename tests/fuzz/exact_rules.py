@@ -23,6 +23,7 @@ import numpy as np
 from irkit import dims
 from irkit.build import const
 from irkit.checking.agreement import Unrunnable, computed_results, is_allowed, is_safe, run, same_bits, sides
+from irkit.checking.comparison import compare
 from irkit.checking.counterexamples import Case, Counterexample
 from irkit.checking.draws import assignment
 from irkit.checking.instances import Retry
@@ -174,8 +175,26 @@ def compared_there(rule: Rule, old: Any, new: Any, params: tuple[Value, ...], ar
     plain = [unsigned(found) for found in got]
     if all(same_bits(unsigned(one), other) for one, other in zip(expected, plain[len(old) :], strict=True)):
         return True
+    if any(v.op in BY_PLACE for v in graph.order) and all(map(nearly_same, plain[: len(old)], plain[len(old) :])):
+        return True
     compared(rule, "on ONNX Runtime", old, new, params, arrays, (plain[: len(old)], plain[len(old) :]))
     return True
+
+
+BY_PLACE = frozenset((
+    "Cos", "Sin", "Tan", "Exp", "Log", "Tanh", "Sinh", "Cosh", "Sigmoid", "Erf", "Pow", "Softplus", "Gelu", "Mish",
+    "Swish", "Elu", "Selu", "Celu", "Softmax", "LogSoftmax", "Asinh", "Acosh", "Atanh", "Atan", "Asin", "Acos",
+))  # fmt: skip
+"""Functions whose last bit hangs on where an element lies in memory: ONNX Runtime computes several at once, and those
+that are left over by other instructions."""
+
+
+def nearly_same(one: Any, other: Any) -> bool:
+    """Whether two results are equal but for the last bits of floats."""
+    if not isinstance(one, np.ndarray) or not DType.of(one.dtype).is_float:
+        return same_bits(one, other)
+    unit = 4 * float(ml_dtypes.finfo(one.dtype).eps)
+    return compare(one, other, rtol=unit, atol=unit) is None
 
 
 def unsigned(found: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from irkit.build import op, shape_vector
 from irkit.core.ir import Value
+from irkit.core.types import DType
 from irkit.dims import Dim
 from lowering.tensors.pieces import widen
 from lowering.tensors.promotion import cast, scalar
@@ -26,6 +27,8 @@ def aten_grid_sampler(
     if padding == "reflection" and mode != "cubic":
         at = reflected(places, input.shape[2:], align_corners, mode == "nearest")
         places, padding, align_corners = at, "border", True
+    if padding == "reflection":
+        places = brought_near(places, input.shape[2:], align_corners)
     made = op.GridSample(widen(input), places, mode=mode, padding_mode=padding, align_corners=int(align_corners))
     if input.rank == 4 and (mode == "cubic" or (mode, padding) == ("linear", "zeros")):
         made = op.Add(made, unsqueeze(nan_where_infinite(given), 1))
@@ -42,6 +45,22 @@ def within_reach(places: Value, mode: str, padding: str) -> Value:
     if places.rank == 5 or (mode, padding) == ("nearest", "zeros"):  # of volumes, torch takes the last one
         places = op.Where(op.IsNaN(places), scalar(FAR, places.dtype), places)
     return op.Clip(places, scalar(-FAR, places.dtype), scalar(FAR, places.dtype))
+
+
+def brought_near(places: Value, size: Sequence[Dim], align_corners: bool) -> Value:
+    """Places far outside of an image that is reflected at its edges, again and again, as those near it that show the
+    same, four elements around them too: what is seen repeats itself. In float32, in which ONNX Runtime looks for them,
+    and torch does, elements far away cannot be told apart.
+    """
+    one, two = scalar(1.0, DType.DOUBLE), scalar(2.0, DType.DOUBLE)
+    sizes = cast(shape_vector(tuple(reversed(size))), DType.DOUBLE)
+    edges = op.Max(op.Sub(sizes, one), one) if align_corners else sizes  # from -1 to 1 there are so many elements
+    from_first = op.Mul(op.Div(op.Add(cast(places, DType.DOUBLE), one), two), edges)
+    near = op.Mod(from_first, op.Mul(edges, two), fmod=1)
+    near = cast(op.Sub(op.Mul(op.Div(near, edges), two), one), places.dtype)
+    far = op.Greater(op.Abs(places), scalar(FAR, places.dtype))
+    found = op.Where(far, near, places)
+    return op.Where(op.IsNaN(found), scalar(0, places.dtype), found)
 
 
 def nan_where_infinite(places: Value) -> Value:

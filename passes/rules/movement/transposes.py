@@ -211,13 +211,13 @@ _gemm_attributes = {name: attr(name) for name in ("transA", "transB", "alpha", "
 _c = hole("c", optional=True)
 
 
-@rule(p.Gemm(p.Transpose(hole("a"), perm=attr("perm")), hole("b"), _c, **_gemm_attributes))
+@rule(p.Gemm(p.Transpose(hole("a"), perm=attr("perm")), hole("b"), _c, **_gemm_attributes), exact=False)
 def gemm_of_transposed_left(m: Match) -> Made:
     """Gemm(Transpose(a), b) -> Gemm(a, b, transA=1)"""
     return _gemm(m, transA=1 - m.transA) if order(m.perm, 2) == (1, 0) else decline("nothing is transposed")
 
 
-@rule(p.Gemm(hole("a"), p.Transpose(hole("b"), perm=attr("perm")), _c, **_gemm_attributes))
+@rule(p.Gemm(hole("a"), p.Transpose(hole("b"), perm=attr("perm")), _c, **_gemm_attributes), exact=False)
 def gemm_of_transposed_right(m: Match) -> Made:
     """Gemm(a, Transpose(b)) -> Gemm(a, b, transB=1)"""
     return _gemm(m, transB=1 - m.transB) if order(m.perm, 2) == (1, 0) else decline("nothing is transposed")
@@ -230,7 +230,7 @@ def _matrix(value: Value) -> bool:
 _a, _b = hole("a", where=_matrix), hole("b", where=_matrix)
 
 
-@rule(p.MatMul(p.Transpose(_a, perm=attr("perm")), _b))
+@rule(p.MatMul(p.Transpose(_a, perm=attr("perm")), _b), exact=False)
 def matmul_of_transposed_left(m: Match) -> Made:
     """Transpose(a) @ b -> Gemm(a, b, transA=1), for matrices of floating-point numbers"""
     if not m.a.dtype.is_float or order(m.perm, 2) != (1, 0):
@@ -238,7 +238,7 @@ def matmul_of_transposed_left(m: Match) -> Made:
     return op.Gemm(m.a, m.b, transA=1)
 
 
-@rule(p.MatMul(_a, p.Transpose(_b, perm=attr("perm"))))
+@rule(p.MatMul(_a, p.Transpose(_b, perm=attr("perm"))), exact=False)
 def matmul_of_transposed_right(m: Match) -> Made:
     """a @ Transpose(b) -> Gemm(a, b, transB=1), for matrices of floating-point numbers"""
     if not m.a.dtype.is_float or order(m.perm, 2) != (1, 0):
@@ -248,10 +248,12 @@ def matmul_of_transposed_right(m: Match) -> Made:
 
 MOVEMENT: tuple[Rule, ...] = (
     transpose_nothing, transpose_transpose, transpose_ones, transpose_between_views, unary_of_transpose,
-    cast_of_transpose, binary_of_transposes, transpose_and_scalar, scalar_and_transpose, gemm_of_transposed_left,
-    gemm_of_transposed_right, matmul_of_transposed_left, matmul_of_transposed_right,
+    cast_of_transpose, binary_of_transposes, transpose_and_scalar, scalar_and_transpose,
 )  # fmt: skip
-"""Transposes moved, merged and absorbed, to the same bits."""
+"""Transposes moved and merged, to the same bits."""
 
-REAL_MOVEMENT: tuple[Rule, ...] = (reduction_of_transpose,)
-"""Those after which sums are formed in another order."""
+REAL_MOVEMENT: tuple[Rule, ...] = (
+    gemm_of_transposed_left, gemm_of_transposed_right, matmul_of_transposed_left, matmul_of_transposed_right,
+    reduction_of_transpose,
+)  # fmt: skip
+"""Those after which sums are formed in another order: of a matrix that lies the other way round, too."""

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+import irkit
 from tests.lowering.aten.oracle import check
 
 
@@ -53,3 +54,21 @@ def test_places_far_away_and_none_at_all(padding: str, mode: str, rank: int) -> 
         return F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=False)
 
     check(sampled, x, grid, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("align", [False, True])
+def test_places_far_from_an_image_that_is_reflected_and_sampled_by_cubes(align: bool) -> None:
+    """What torch gives in float64; in float32 its own taps lie between elements that it cannot tell apart."""
+
+    def sampled(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        return F.grid_sample(x, grid, mode="bicubic", padding_mode="reflection", align_corners=align)
+
+    shapes = {2: "h", 3: "w"}, {1: "a", 2: "b"}
+    program = irkit.to_onnx(sampled, (torch.randn(1, 2, 5, 6), torch.randn(1, 3, 4, 2)), dynamic_shapes=shapes)
+    for size in ((5, 6), (1, 1), (1, 4), (17, 9)):
+        for far in (1, 7.9, 8.1, 100, 1e4, 1e6, 1e8, 1e10):
+            x, grid = torch.randn(1, 2, *size), (torch.rand(1, 4, 20, 2) * 2 - 1) * far
+            expected = sampled(x.double(), grid.double()).float()
+            torch.testing.assert_close(program(x, grid), expected, rtol=1e-3, atol=1e-3)
+    x, grid = torch.randn(1, 2, 5, 6), torch.tensor([[[[0.5, float("inf")], [float("nan"), 0.5], [-0.5, 0.5]]]])
+    torch.testing.assert_close(program(x, grid), sampled(x, grid), equal_nan=True, rtol=1e-3, atol=1e-4)
