@@ -54,7 +54,7 @@ def call_function(
         raise TypeRuleError(what, hint="it has no default: give it among the attributes")
     operands = [v if v is None or isinstance(v, Value) else const(v) for v in inputs]
     frame = Frame(opsets_of(first.opset_import), given, 1)
-    results = reader_of(functions).inlined(first, operands, frame)
+    results = reader_of(functions).inlined(first, operands, frame, first.output)
     return results[0] if len(results) == 1 else tuple(results)
 
 

@@ -25,8 +25,10 @@ class Reader(Protocol):
 
     bodies: dict[tuple[Any, ...], list[Graph | None]]
 
-    def inlined(self, function: FunctionProto, inputs: Sequence[Value | None], frame: Frame) -> list[Value | None]:
-        """The results of a function over operands."""
+    def inlined(
+        self, function: FunctionProto, inputs: Sequence[Value | None], frame: Frame, asked: Sequence[str]
+    ) -> list[Value | None]:
+        """The results of a function over operands, as many as are `asked` for by a name."""
         ...
 
 
@@ -91,7 +93,7 @@ def body_of(
         else:
             params[name] = param(value.type).with_origin(Origin(node=name))
             operands.append(params[name])
-    results: list[Any] = reader.inlined(function, operands, frame)
+    results: list[Any] = reader.inlined(function, operands, frame, function.output)
     metadata: Mapping[str, str] = {readable(p.key): readable(p.value) for p in function.metadata_props}
     metadata = {
         DOMAIN_KEY: function.domain,

@@ -401,18 +401,22 @@ class Reader:
             if found is not None:
                 self.bind(node, found, node.output[:], origin_of(node.output[:], notes), scope)
                 return
-        for result, outer in zip(self.inlined(function, inputs, within), node.output, strict=False):
+        for result, outer in zip(self.inlined(function, inputs, within, node.output), node.output, strict=False):
             if outer:
                 define(scope, outer, result)
 
-    def inlined(self, function: FunctionProto, inputs: Sequence[Value | None], frame: Frame) -> list[Value | None]:
-        """The results of a function over operands."""
+    def inlined(
+        self, function: FunctionProto, inputs: Sequence[Value | None], frame: Frame, asked: Sequence[str]
+    ) -> list[Value | None]:
+        """The results of a function over operands, as many as are `asked` for by a name; a body need not define the
+        others."""
         inner = Scope()
         for index, name in enumerate(function.input):
             define(inner, name, inputs[index] if index < len(inputs) else None)
         inner.declarations += (function.value_info,)
         self.nodes(function.node, inner, frame)
-        return [self.lookup(name, inner) for name in function.output]
+        pairs = zip(function.output, asked, strict=False)
+        return [self.lookup(name, inner) if wanted else None for name, wanted in pairs]
 
     # ------------------------------------------------------------------------------------------ control flow
 

@@ -65,8 +65,8 @@ def test_places_far_from_an_image_that_is_reflected_and_sampled_by_cubes(align: 
 
     shapes = {2: "h", 3: "w"}, {1: "a", 2: "b"}
     program = irkit.to_onnx(sampled, (torch.randn(1, 2, 5, 6), torch.randn(1, 3, 4, 2)), dynamic_shapes=shapes)
-    for size in ((5, 6), (1, 1), (1, 4), (17, 9)):
-        for far in (1, 7.9, 8.1, 100, 1e4, 1e6, 1e8, 1e10):
+    for size in ((5, 6), (1, 1), (17, 9)):
+        for far in (7.9, 8.1, 1e4, 1e10):
             x, grid = torch.randn(1, 2, *size), (torch.rand(1, 4, 20, 2) * 2 - 1) * far
             expected = sampled(x.double(), grid.double()).float()
             torch.testing.assert_close(program(x, grid), expected, rtol=1e-3, atol=1e-3)
