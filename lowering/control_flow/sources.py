@@ -81,11 +81,22 @@ def source_of(file: str) -> Source | None:
 @lru_cache(maxsize=64)
 def parsed_source(file: str, lines: tuple[str, ...]) -> Source | None:
     """The source of a file with these lines; None where that is no Python."""
+    own = code_lines(lines) if file.endswith(".md") else lines
     try:
-        tree = ast.parse("".join(lines), file)
+        tree = ast.parse("".join(own), file)
     except SyntaxError:
         return None
     return Source(lines, tuple(definitions_in(tree, "", ())))
+
+
+def code_lines(lines: Sequence[str]) -> list[str]:
+    """The lines of a page of text with its blocks of Python as they are, and empty ones for the rest."""
+    found, inside = [], False
+    for line in lines:
+        fence = line.strip().startswith("```")
+        found.append(line if inside and not fence else "\n")
+        inside = line.strip() == "```python" if fence else inside
+    return found
 
 
 def definitions_in(node: ast.AST, prefix: str, classes: tuple[str, ...]) -> Iterator[Definition]:
