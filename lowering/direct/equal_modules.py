@@ -13,7 +13,6 @@ traced all the same, and where that gives something else than was taken over, th
 from __future__ import annotations
 
 import functools
-import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,37 +27,32 @@ from irkit import dims
 from irkit.core import walk
 from irkit.core.ir import Value
 from irkit.core.origins import Origin
-from irkit.core.types import Tensor
-from irkit.core.vocabulary import CONSTANT, PARAM
+from irkit.core.vocabulary import PARAM
 from irkit.rewriting.numbering import is_random
-from lowering.direct.repeats import PLAIN, SIZES, SMALL, Index, recognized
+from lowering.direct.caches import (
+    SIMPLE,
+    Answer,
+    Ask,
+    Asking,
+    Fresh,
+    Given,
+    Level,
+    Number,
+    Unequal,
+    Unmatched,
+    Watch,
+    effects_of,
+    functions_of,
+    is_asked_only,
+    unmet,
+)
+from lowering.direct.repeats import SIZES, SMALL, Index, recognized
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
 
 INTERNAL = frozenset(torch.nn.Module().__dict__)
-SIMPLE = (bool, int, float, complex, str, bytes, type(None), *PLAIN)
 TRIES = 3
 """How many calls with equal arguments are looked at before others like them are traced as they come."""
-
-
-class Unmatched(Exception):
-    """A call that is not compared with others."""
-
-
-@attrs.frozen(eq=False)
-class Fresh:
-    """A result of a call: a tensor of memory of its own."""
-
-    twin: torch.Tensor
-    value: Value
-    name: str
-
-
-@attrs.frozen(eq=False)
-class Given:
-    """A result of a call: its argument number `index`."""
-
-    index: int
 
 
 @attrs.frozen(eq=False)
@@ -77,68 +71,50 @@ class Called:
     counts: Mapping[str, int]
     operators: int
     decomposed: Mapping[str, int]
+    asks: tuple[Ask, ...] = ()
 
 
-@attrs.define(eq=False)
-class Calls:
+@attrs.define(eq=False, kw_only=True)
+class Calls(Asking):
     """The calls that were met in a run, by what they are called with; and the attributes that were read so far of those
     in which equal modules differ."""
 
-    tracer: Tracer
     likes: Mapping[int, int]
     hooks: Mapping[int, Sequence[Mapping[Any, Any]]]
     last: frozenset[int] = frozenset()
     watched: set[tuple[type, str]] = attrs.field(factory=set)
     known: dict[Any, list[Called | None]] = attrs.field(factory=dict)
-    reads: list[tuple[int, str]] = attrs.field(factory=list)
 
     def called(self, module: torch.nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """What a module gives."""
         if self.tracer.frames or any(self.hooks[id(module)]):
             return forward(*args, **kwargs)
         tensors: list[Traced] = []
+        objects: list[Any] = []
         with unmet():
             try:
-                key = (self.likes[id(module)], surroundings(), self.key((args, kwargs), tensors))
+                key = (self.likes[id(module)], surroundings(), self.key((args, kwargs), tensors, objects))
+                require_asked_only(module, objects)
             except Unmatched:
                 key = None
             tries = self.known.setdefault(key, []) if key is not None else []
             likely = (each for each in tries if each is not None and self.is_like(each, module))
             found = next((made for each in likely if (made := self.again(each, module, tensors))), None)
-            if found is not None and id(module) not in self.last:
-                return self.taken(found, module, tensors)
-        if found is None and key is not None and len(tries) < TRIES:
-            return self.traced(module, forward, args, kwargs, tensors, tries)
-        returned = forward(*args, **kwargs)
-        if found is not None:
-            with unmet():
-                self.compare(found, returned)
+        if found is not None and id(module) not in self.last:
+            return self.taken(found, module, tensors, objects)
+        if key is None or (found is None and len(tries) >= TRIES):
+            return forward(*args, **kwargs)
+        tracer = self.tracer
+        level = Level(
+            module, tracer.modules[-1], tensors, objects, effects_of(tracer), Counter(tracer.counts), len(tracer.written), len(tracer.alive)
+        )
+        if found is None:
+            return self.traced(level, forward, args, kwargs, tries)
+        with self.noting(level):
+            returned = forward(*args, **kwargs)
+        with unmet():
+            self.compare(found, returned, level)
         return returned
-
-    def key(self, given: Any, tensors: list[Traced]) -> Any:
-        """Equal for arguments of equal types and layouts, whose tensors are gathered. Raises Unmatched."""
-        kind = type(given)
-        if kind is Traced:
-            handle = self.tracer.handle(given)
-            twin, value = handle.twin, self.tracer.read(handle)
-            if twin.is_complex() or twin.is_neg() or given.requires_grad or not isinstance(value.type, Tensor):
-                raise Unmatched
-            held = [self.tracer.read(self.tracer.handle(each)) for each in tensors]
-            same = next((i for i, each in enumerate(held) if each is value), -1)
-            tensors.append(given)
-            fixed = id(value) if value.op == CONSTANT else None
-            return (kind, value.type, twin.dtype, twin.stride(), twin.storage_offset(), same, fixed)
-        if kind is tuple or kind is list:
-            return (kind, *[self.key(each, tensors) for each in given])
-        if kind is dict:
-            return (kind, *[(name, self.key(each, tensors)) for name, each in given.items()])
-        if kind is float or kind is complex:
-            return (kind, repr(given))
-        if isinstance(given, SIMPLE):
-            return (kind, given)
-        if kind in SIZES:
-            return (kind, given.node.expr)
-        raise Unmatched
 
     def is_like(self, other: Called, module: torch.nn.Module) -> bool:
         """Whether a module has the attributes of one that was called, as far as that read them."""
@@ -157,31 +133,35 @@ class Calls:
     # ------------------------------------------------------------------------------------------ the first call
 
     def traced(
-        self, module: torch.nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any, given: list[Traced],
-        tries: list[Called | None],
-    ) -> Any:  # fmt: skip
+        self, level: Level, forward: Callable[..., Any], args: Any, kwargs: Any, tries: list[Called | None]
+    ) -> Any:
         """What a module gives where it runs, kept for others like it if it does nothing but compute that."""
-        tracer = self.tracer
+        tracer, module, given = self.tracer, level.module, level.given
         inputs = tuple(tracer.read(tracer.handle(each)) for each in given)
-        state, effects, start = state_of(module), effects_of(tracer), len(self.reads)
+        state, start = state_of(module), len(self.reads)
         before, calls, decomposed = Counter(tracer.counts), tracer.calls, Counter(tracer.scope.decomposed)
-        first, writes = len(tracer.alive), len(tracer.written)
-        returned = forward(*args, **kwargs)
-        changed = effects != effects_of(tracer) or any(born < first for born in tracer.written[writes:])
-        if changed or not same_state(state, state_of(module)):
+        with self.noting(level):
+            returned = forward(*args, **kwargs)
+        kept = level.failed or level.keeps_answers()
+        if kept or self.left_something(level) or not same_state(state, state_of(module)):
             tries.append(None)
             return returned
         with unmet():
             outputs: list[Traced] = []
             try:
+                if any(level.answer_of(each) for each in tensors_of(returned)):
+                    raise Unmatched
                 results = self.results(returned, given, outputs)
             except Unmatched:
                 tries.append(None)
                 return returned
-            alive = {id(made) for each in tracer.alive[first:] if (made := each()) is not None}
+            made = enumerate(tracer.alive[level.first :], level.first)
+            alive = {id(each()) for i, each in made if each() is not None and not level.is_answer(i)}
+            counts, operators = tracer.counts - before, tracer.calls - calls - sum(a.operators for a in level.asks)
+            own = sum((Counter(ask.decomposed) for ask in level.asks), Counter())
             kept = Called(
-                module, tracer.modules[-1], inputs, results, {}, state, frozenset(self.reads[start:]), before,
-                tracer.counts - before, tracer.calls - calls, Counter(tracer.scope.decomposed) - decomposed,
+                module, level.path, inputs, results, {}, state, frozenset(self.reads[start:]), before,
+                counts, operators, Counter(tracer.scope.decomposed) - decomposed - own, tuple(level.asks),
             )  # fmt: skip
             tries.append(self.closed(kept) if alive == {id(each) for each in outputs} else None)
         return returned
@@ -227,8 +207,9 @@ class Calls:
                 if held[1].memory.version or held[1].memory.torn or held[1].lenses:
                     return None
                 weights.setdefault(held[1].value, []).append(number)
-        stop = {*call.inputs, *weights}
-        reached = walk.post_order(tuple(fresh_of(call.results)), stop=stop.__contains__)
+        stop = {*call.inputs, *weights, *(value for ask in call.asks for value in ask.answers)}
+        roots = fresh_of([call.results, *(ask.given for ask in call.asks)])
+        reached = walk.post_order(tuple(roots), stop=stop.__contains__)
         if any(value.op == PARAM or is_random(value) for value in reached):
             return None
         return attrs.evolve(call, weights=weights)
@@ -249,46 +230,87 @@ class Calls:
                 return None
             swaps[old] = new
         rename = functools.partial(renamed, call, tracer.modules[-1], Counter(tracer.counts))
-        values = rebuilt(fresh_of(call.results), swaps, rename)
-        return Again(call, values if tracer.before is None else recognized(tracer.index, values), rename)
+        return Again(call, swaps, rename)
 
-    def taken(self, found: Again, module: torch.nn.Module, given: Sequence[Traced]) -> Any:
-        """The results of a call as the model gets them, which count as met."""
+    def grown(self, found: Again, results: Any) -> Again:
+        """The same with the values among results, too."""
+        values = rebuilt(fresh_of(results), found.values, found.rename)
+        known = values if self.tracer.before is None else recognized(self.tracer.index, values)
+        return attrs.evolve(found, values=known)
+
+    def taken(self, found: Again, module: torch.nn.Module, given: Sequence[Traced], objects: Sequence[Any]) -> Any:
+        """The results of a call as the model gets them, which count as met; objects are asked what they were asked."""
         tracer, call = self.tracer, found.call
-        own = dict(zip(map(id, call.module.modules()), map(id, module.modules()), strict=True))
-        self.reads += [(own[place], name) for place, name in call.read]
-        tracer.counts.update(call.counts)
-        tracer.calls += call.operators
-        tracer.scope.decomposed.update(call.decomposed)
-        tracer.first_met([found.values[value] for value in fresh_of(call.results)])
-        return self.shown(found, call.results, given)
+        own = list(module.modules())
+        places = dict(zip(map(id, call.module.modules()), map(id, own), strict=True))
+        self.reads += [(places[place], name) for place, name in call.read]
+        names, known = Counter(call.counts), list(given)
+        for ask in call.asks:
+            with unmet():
+                found = self.grown(found, ask.given)
+                tracer.counts.update(ask.segment)
+                tracer.first_met([found.values[value] for value in fresh_of(ask.given)])
+                args, kwargs = self.shown(found, ask.given, known, own)
+            before, new = Counter(tracer.counts), []
+            tracer.modules.append(tracer.modules[-1] + ask.inside)
+            returned = getattr(objects[ask.holder], ask.method)(*args, **kwargs)
+            tracer.modules.pop()
+            with unmet():
+                if self.key(returned, new) != ask.key or tracer.counts - before != ask.names:
+                    tracer.unequal = True
+                    raise Unequal
+                answers = [tracer.read(tracer.handle(each)) for each in new]
+                found = attrs.evolve(found, values={**found.values, **dict(zip(ask.answers, answers, strict=True))})
+            known += new
+            names -= Counter(ask.segment) + Counter(ask.names)
+        with unmet():
+            found = self.grown(found, call.results)
+            tracer.counts.update(names)
+            tracer.calls += call.operators
+            tracer.scope.decomposed.update(call.decomposed)
+            tracer.first_met([found.values[value] for value in fresh_of(call.results)])
+            return self.shown(found, call.results, known, own)
 
-    def shown(self, found: Again, results: Any, given: Sequence[Traced]) -> Any:
-        """Results as the model gets them."""
-        if isinstance(results, Given):
-            return given[results.index]
+    def shown(self, found: Again, results: Any, known: Sequence[Traced], own: Sequence[torch.nn.Module]) -> Any:
+        """Results as the model gets them, or what it hands over."""
+        if isinstance(results, Given | Answer):
+            return known[results.index + (len(found.call.inputs) if isinstance(results, Answer) else 0)]
+        if isinstance(results, Number):
+            held, name = own[results.module], results.name
+            return getattr(held, name) if self.marks else held.__dict__[name]
         if isinstance(results, Fresh):
             twin, value = results.twin, found.values[results.value]
             made = torch.empty_strided(twin.shape, twin.stride(), dtype=twin.dtype, device="meta")
             name = found.rename(Origin(results.name)).node
             return self.tracer.shown(Handle(made, Memory(value, twin=made), (), value, 0, name))
         if isinstance(results, list | tuple):
-            return type(results)([self.shown(found, each, given) for each in results])
+            return type(results)([self.shown(found, each, known, own) for each in results])
         if isinstance(results, dict):
-            return {name: self.shown(found, each, given) for name, each in results.items()}
+            return {name: self.shown(found, each, known, own) for name, each in results.items()}
         return results
 
-    def compare(self, found: Again, returned: Any) -> None:
-        """Notes where a module gave something else than what was expected of it."""
-        expected = [found.values[value] for value in fresh_of(found.call.results)]
-        tensors = [each for each in tensors_of(returned) if self.tracer.handle(each).value not in found.call.inputs]
+    def compare(self, found: Again, returned: Any, level: Level) -> None:
+        """Notes where a module gave something else than what was expected of it, or asked it."""
+        call, index, pairs = found.call, Index({}), []
+        alike = [form_of(ask) for ask in call.asks] == [form_of(ask) for ask in level.asks]
+        if level.failed or not alike:
+            self.tracer.unequal = True
+            return
+        given = [found.values[value] for value in (*call.inputs, *call.weights)]
+        for ours, theirs in zip(call.asks, level.asks, strict=True):
+            found = self.grown(found, ours.given)
+            pairs += zip([found.values[v] for v in fresh_of(ours.given)], fresh_of(theirs.given), strict=True)
+            found = attrs.evolve(found, values={**found.values, **dict(zip(ours.answers, theirs.answers, strict=True))})
+            given += theirs.answers
+        found = self.grown(found, call.results)
+        expected = [found.values[value] for value in fresh_of(call.results)]
+        tensors = [each for each in tensors_of(returned) if self.tracer.handle(each).value not in call.inputs]
         actual = [self.tracer.read(self.tracer.handle(each)) for each in tensors]
-        index = Index({})
-        given = (*found.call.inputs, *found.call.weights)
-        index.same.update({found.values[value]: found.values[value] for value in given})  # the rest comes from these
-        index.include((*expected, *actual))
+        index.same.update(zip(given, given, strict=True))  # the rest comes from these
+        index.include((*expected, *actual, *(value for pair in pairs for value in pair)))
         met = {index.same[value] for value in actual}
-        if not {index.same[value] for value in expected} <= met:
+        same = all(index.same[one] is index.same[other] for one, other in pairs)
+        if not same or not {index.same[value] for value in expected} <= met:
             self.tracer.unequal = True
 
 
@@ -350,23 +372,6 @@ def surroundings() -> Any:
     return (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), torch.get_default_dtype())
 
 
-def effects_of(tracer: Tracer) -> tuple[Any, ...]:
-    """What else than values a call may leave: numbers out of data, conditions on it, writes, new constants, and
-    what was asked of contents."""
-    scope, record = tracer.scope, tracer.record
-    return (
-        dict(tracer.symbols), len(scope.checks), len(scope.numbers), len(scope.binders), dict(tracer.effects),
-        len(tracer.unexplained), len(tracer.asked.fixed), len(record.small),
-    )  # fmt: skip
-
-
-@contextmanager
-def unmet() -> Iterator[None]:
-    """A block in which what torch does is not met."""
-    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
-        yield
-
-
 # ---------------------------------------------------------------------------------------------- equal modules
 
 
@@ -414,9 +419,31 @@ def weights_of(module: torch.nn.Module) -> Iterator[torch.Tensor]:
 
 def looks_into_itself(cls: type) -> bool:
     """Whether a class reads attributes in a way that is not noticed."""
-    own = (each for each in cls.__mro__ if not each.__module__.startswith("torch.nn.modules"))
-    functions = (each for one in own for each in vars(one).values() if inspect.isfunction(each))
-    return any(name in function.__code__.co_names for function in functions for name in ("__dict__", "vars"))
+    return any(name in function.__code__.co_names for function in functions_of([cls]) for name in ("__dict__", "vars"))
+
+
+def require_asked_only(module: torch.nn.Module, objects: Sequence[Any]) -> None:
+    """Raises Unmatched where a module may see of an object more than what its methods answer."""
+    classes = list(dict.fromkeys(type(each) for each in module.modules())) if objects else []
+    if not all(is_asked_only(type(each), tuple(classes)) for each in objects):
+        raise Unmatched
+
+
+def form_of(ask: Ask) -> Any:
+    """Equal for questions that differ in the numbers of layers and in the values of tensors alone."""
+
+    def form(given: Any) -> Any:
+        if isinstance(given, Fresh):
+            return Fresh
+        if isinstance(given, Given | Answer | Number):
+            return (type(given), *attrs.astuple(given))
+        if isinstance(given, list | tuple):
+            return (type(given), *map(form, given))
+        if isinstance(given, dict):
+            return (dict, *((name, form(each)) for name, each in given.items()))
+        return given.node.expr if type(given) in SIZES else (type(given), repr(given))
+
+    return (ask.holder, ask.method, form(ask.given), ask.key)
 
 
 def weight_like(weight: torch.Tensor) -> Any:
@@ -482,7 +509,10 @@ def reusing(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
     chosen = [each for each in model.modules() if id(each) in likes]
     hooks = {id(each): hooks_below(each) for each in chosen}
     last = frozenset({likes[id(each)]: id(each) for each in chosen}.values()) if tracer.before is None else frozenset()
+<<<<<<< HEAD
     calls = Calls(tracer, likes, hooks, last)
+=======
+    calls = Calls(tracer=tracer, likes=likes, hooks=hooks, last=last)
     watches = [(cls, name, Watch(name, calls)) for cls, name in different(chosen)]
     calls.watched = {(cls, name) for cls, name, _ in watches}
     try:
@@ -491,6 +521,10 @@ def reusing(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
         for module in chosen:
             module.__dict__["forward"] = wrapped(calls, module, module.forward)
         yield
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        if calls.marked:  # not everything takes a mark for the number that it is
+            raise Unequal from error
+        raise
     finally:
         for module in chosen:
             module.__dict__.pop("forward", None)
@@ -512,25 +546,6 @@ def wrapped(calls: Calls, module: torch.nn.Module, forward: Callable[..., Any]) 
         return calls.called(module, forward, args, kwargs)
 
     return call
-
-
-class Watch:
-    """An attribute of instances of a class whose reads are noted."""
-
-    def __init__(self, name: str, calls: Calls) -> None:
-        self.name, self.calls = name, calls
-
-    def __get__(self, held: Any, cls: type) -> Any:
-        if held is None or self.name not in held.__dict__:
-            raise AttributeError(self.name)
-        self.calls.reads.append((id(held), self.name))
-        return held.__dict__[self.name]
-
-    def __set__(self, held: Any, value: Any) -> None:
-        held.__dict__[self.name] = value
-
-    def __delete__(self, held: Any) -> None:
-        del held.__dict__[self.name]
 
 
 def different(modules: Sequence[torch.nn.Module]) -> list[tuple[type, str]]:

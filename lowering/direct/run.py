@@ -31,6 +31,7 @@ from lowering.capture.inputs.schedules import begin_schedules
 from lowering.capture.inputs.training import Training, asks_for_gradients, training_state_kept
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
+from lowering.direct.caches import Unequal
 from lowering.direct.equal_modules import likes_of, reusing
 from lowering.direct.modes import meeting, running
 from lowering.direct.request import Request
@@ -110,6 +111,9 @@ def run(
     while True:
         try:
             found = run_once(request, sizes, known, outside, keep_sizes, at_once, trial, likes, training)
+        except Unequal:
+            likes = {}
+            continue
         except RuntimeError as error:
             if training.records or not (torch.is_grad_enabled() and asks_for_gradients(error)):
                 raise

@@ -1,0 +1,459 @@
+"""Objects that modules are handed and call methods of, as the layers of a decoder do with a cache.
+
+A module that is taken over from one like it does not run, but what it asks of such an object is asked all the same: the
+method is called, with what the module would have handed to it. So what a cache does with a layer is its own business.
+The number by which a layer tells the cache which one it is, an attribute in which layers differ, may go there and
+nowhere else: while a module runs whose calls are noted, it reads a `Mark` in place of such a number, and whatever else
+is done with that counts as having read the attribute.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any
+
+import attrs
+import torch
+
+from irkit.core.ir import Value
+from irkit.core.types import Tensor
+from irkit.core.vocabulary import CONSTANT
+from lowering.direct.repeats import PLAIN, SIZES
+from lowering.direct.tensors import Traced
+from lowering.direct.tracer import Tracer
+
+SIMPLE = (bool, int, float, complex, str, bytes, type(None), *PLAIN)
+
+
+class Unmatched(Exception):
+    """A call that is not compared with others."""
+
+
+class Unequal(Exception):
+    """A module does something else than one like it: none may be taken over."""
+
+
+# ---------------------------------------------------------------------------------------------- numbers of layers
+
+
+class Mark:
+    """An int of a module, as far as anybody asks; `read` is called when somebody does."""
+
+    def __init__(self, number: int, place: tuple[int, str], read: Callable[[], None]) -> None:
+        self.number, self.place, self.read = number, place, read
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        return int
+
+    def __getattr__(self, name: str) -> Any:
+        self.read()
+        return getattr(self.number, name)
+
+
+def answered(name: str) -> Callable[..., Any]:
+    """A method of int as one of `Mark`."""
+    own = getattr(int, name)
+
+    def answer(self: Any, *args: Any) -> Any:
+        self.read()
+        return own(self.number, *map(unmarked, args))
+
+    return answer
+
+
+METHODS = (
+    "abs add and bool ceil divmod eq float floor floordiv format ge gt hash index int invert le lshift lt mod mul ne",
+    "neg or pos pow radd rand rdivmod repr rfloordiv rlshift rmod rmul ror round rpow rrshift rshift rsub rtruediv",
+    "rxor str sub truediv trunc xor",
+)
+for each in " ".join(METHODS).split():
+    setattr(Mark, f"__{each}__", answered(f"__{each}__"))
+
+
+def unmarked(given: Any) -> Any:
+    """The same with plain numbers in place of marks."""
+    kind = type(given)
+    if kind is Mark:
+        return given.number
+    if kind is tuple or kind is list:
+        return kind([unmarked(each) for each in given])
+    return {name: unmarked(each) for name, each in given.items()} if kind is dict else given
+
+
+class Watch:
+    """An attribute of instances of a class whose reads are noted, or which is a mark where its use is."""
+
+    def __init__(self, name: str, calls: Any) -> None:
+        self.name, self.calls = name, calls
+
+    def __get__(self, held: Any, cls: type) -> Any:
+        if held is None or self.name not in held.__dict__:
+            raise AttributeError(self.name)
+        number, place = held.__dict__[self.name], (id(held), self.name)
+        if type(number) is int and self.calls.marks:
+            self.calls.marked = True
+            return Mark(number, place, partial(self.calls.reads.append, place))
+        self.calls.reads.append(place)
+        return number
+
+    def __set__(self, held: Any, value: Any) -> None:
+        held.__dict__[self.name] = value
+
+    def __delete__(self, held: Any) -> None:
+        del held.__dict__[self.name]
+
+
+# ---------------------------------------------------------------------------------------------- what is asked
+
+
+@attrs.frozen(eq=False)
+class Fresh:
+    """A result of a call: a tensor of memory of its own."""
+
+    twin: torch.Tensor
+    value: Value
+    name: str
+
+
+@attrs.frozen(eq=False)
+class Given:
+    """A result of a call: its argument number `index`."""
+
+    index: int
+
+
+@attrs.frozen(eq=False)
+class Number:
+    """An argument: the attribute `name` of the module at a place among the children of the one that runs."""
+
+    module: int
+    name: str
+
+
+@attrs.frozen(eq=False)
+class Answer:
+    """An argument: a tensor that was the answer to an earlier question, its number among all of these."""
+
+    index: int
+
+
+@attrs.frozen(eq=False)
+class Ask:
+    """A method of an object that a module was handed, as the module called it.
+
+    `holder` is the object's number among those handed in; `answers` are what the tensors hold that were returned, `key`
+    is equal for returned tensors of equal types and layouts; `segment` are the names taken since the question before,
+    `names` those taken to answer, with as many `operators`, and `decomposed`. `inside` is the path of the child that
+    asked, from the module on.
+    """
+
+    holder: int
+    method: str
+    given: Any
+    answers: tuple[Value, ...]
+    key: Any
+    segment: Mapping[str, int]
+    names: Mapping[str, int]
+    operators: int
+    decomposed: Mapping[str, int]
+    inside: str
+
+
+@attrs.define(eq=False)
+class Level:
+    """What a module has asked since it began to run, with the tensors and objects that it was given; `described` says
+    what it hands over. `effects` and `writes` are what the run has left behind but for answers, `born` the numbers of
+    the tensors made for these, `held` the tensors that it got with the number of their references, `settled` the
+    memories of all that passed with their versions. `failed` says that what it asked cannot be asked by another."""
+
+    module: torch.nn.Module
+    path: str
+    given: Sequence[Any]
+    objects: Sequence[Any]
+    effects: Any
+    counts: Counter[str]
+    writes: int
+    first: int
+    asks: list[Ask] = attrs.field(factory=list)
+    born: list[range] = attrs.field(factory=list)
+    held: list[tuple[weakref.ref[Any], int]] = attrs.field(factory=list)
+    settled: list[tuple[Any, int]] = attrs.field(factory=list)
+    failed: bool = False
+
+    def place_of(self, mark: Mark) -> Number:
+        """An attribute of the module or a child. Raises Unmatched for another's."""
+        identity, name = mark.place
+        index = next((i for i, each in enumerate(self.module.modules()) if id(each) == identity), None)
+        if index is None:
+            raise Unmatched
+        return Number(index, name)
+
+    def answer_of(self, tensor: Any) -> Answer | None:
+        """The number of an answer; None for another tensor."""
+        index = next((i for i, (each, _) in enumerate(self.held) if each() is tensor), None)
+        return None if index is None else Answer(index)
+
+    def keeps_answers(self) -> bool:
+        """Whether more hold an answer now than when it was given, beside the tuple in which it came."""
+        for each, count in self.held:
+            tensor = each()
+            if tensor is not None and sys.getrefcount(tensor) > count:
+                return True
+        return False
+
+    def include(self, answers: Sequence[Any]) -> None:
+        """Takes in the tensors of an answer, which the caller holds in a list, and in what was returned."""
+        for tensor in answers:
+            self.held.append((weakref.ref(tensor), sys.getrefcount(tensor) - 2))
+            self.settled.append((tensor.handle.memory, tensor.handle.memory.version))
+
+    def is_settled(self) -> bool:
+        """Whether nothing was written since into what was handed over or answered."""
+        return all(memory.version == version and not memory.torn for memory, version in self.settled)
+
+    def is_answer(self, number: int) -> bool:
+        """Whether the tensor of a number was made for an answer."""
+        return any(number in each for each in self.born)
+
+
+class Shadow:
+    """A method of an object, as an attribute of the object itself: its calls are noted."""
+
+    def __init__(self, holder: Any, name: str, call: Callable[..., Any]) -> None:
+        self.holder, self.name, self.call = holder, name, call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        method = getattr(type(self.holder), self.name)
+        return self.call(self.holder, self.name, types.MethodType(method, self.holder), args, kwargs)
+
+
+@contextmanager
+def shadowed(objects: Sequence[Any], call: Callable[..., Any]) -> Iterator[None]:
+    """A block in which each method of some objects is a `Shadow`; of those that have none yet."""
+    made: list[tuple[dict[str, Any], str]] = []
+    try:
+        for each in objects:
+            for name in methods_of(type(each)):
+                if name not in each.__dict__:
+                    each.__dict__[name] = Shadow(each, name, call)
+                    made.append((each.__dict__, name))
+        yield
+    finally:
+        for held, name in made:
+            held.pop(name, None)
+
+
+def methods_of(cls: type) -> list[str]:
+    """The names of the methods of a class, but for special ones."""
+    names = (name for each in cls.__mro__ if each is not object for name in vars(each) if not name.startswith("__"))
+    return [name for name in dict.fromkeys(names) if inspect.isfunction(inspect.getattr_static(cls, name))]
+
+
+SPECIAL = ("__getattr__", "__getattribute__", "__setattr__", "__call__", "__torch_function__")
+COPIES = ("copy", "deepcopy", "__dict__", "vars", "getattr")
+
+
+def is_object(given: Any) -> bool:
+    """Whether something is an object of a class of Python's, whose methods can be noted."""
+    cls = type(given)
+    if not hasattr(given, "__dict__") or isinstance(given, torch.nn.Module | type | types.ModuleType):
+        return False
+    own = [each for each in cls.__mro__ if each is not object]
+    plain = all(each.__flags__ & HEAP and "__slots__" not in vars(each) for each in own)
+    return plain and not any(name in vars(each) for each in own for name in SPECIAL) and bool(methods_of(cls))
+
+
+HEAP = 1 << 9
+"""The flag of a class that Python code made."""
+
+
+@lru_cache(maxsize=1 << 10)
+def is_asked_only(cls: type, modules: tuple[type, ...]) -> bool:
+    """Whether modules of these classes say nothing of an object of a class that is not seen: a property, a copy."""
+    names = {*COPIES, *(name for each in cls.__mro__ for name, held in vars(each).items() if is_computed(name, held))}
+    return not any(names.intersection(function.__code__.co_names) for function in functions_of(modules))
+
+
+def is_computed(name: str, held: Any) -> bool:
+    """Whether an attribute of a class is computed when it is read."""
+    return not name.startswith("__") and hasattr(type(held), "__get__") and not inspect.isfunction(held)
+
+
+def functions_of(classes: Sequence[type]) -> Iterator[types.FunctionType]:
+    """The functions of classes of modules that may run when these are called, but for those of torch."""
+    for cls in classes:
+        for one in cls.__mro__:
+            if not one.__module__.startswith("torch.nn.modules") and one is not object:
+                for name, function in vars(one).items():
+                    if inspect.isfunction(function) and name != "__init__":
+                        yield function
+                        yield from unwrapped(function)
+
+
+def unwrapped(function: Any) -> Iterator[types.FunctionType]:
+    """The functions that a decorated one calls in the end."""
+    while inspect.isfunction(inside := getattr(function, "__wrapped__", None)):
+        yield inside
+        function = inside
+
+
+def effects_of(tracer: Tracer) -> tuple[Any, ...]:
+    """What else than values a call may leave: numbers out of data, conditions on it, writes, new constants, and
+    what was asked of contents."""
+    scope, record = tracer.scope, tracer.record
+    return (
+        dict(tracer.symbols), len(scope.checks), len(scope.numbers), len(scope.binders), dict(tracer.effects),
+        len(tracer.unexplained), len(tracer.asked.fixed), len(record.small),
+    )  # fmt: skip
+
+
+@contextmanager
+def unmet() -> Iterator[None]:
+    """A block in which what torch does is not met."""
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch._C._DisablePythonDispatcher():
+        yield
+
+
+@attrs.define(eq=False, kw_only=True)
+class Asking:
+    """The modules of a run that are noted: `levels` are those that run now, `answering` says that an object
+    that they were handed does, `marked` that numbers of modules were read as marks, `reads` are the attributes read so
+    far of those in which equal modules differ."""
+
+    tracer: Tracer
+    reads: list[tuple[int, str]] = attrs.field(factory=list)
+    levels: list[Level] = attrs.field(factory=list)
+    answering: bool = False
+    marked: bool = False
+
+    def key(self, given: Any, tensors: list[Traced], objects: list[Any] | None = None) -> Any:
+        """Equal for arguments of equal types and layouts, whose tensors are gathered, and other objects where these may
+        be. Raises Unmatched."""
+        kind = type(given)
+        if kind is Traced:
+            handle = self.tracer.handle(given)
+            twin, value = handle.twin, self.tracer.read(handle)
+            if twin.is_complex() or twin.is_neg() or given.requires_grad or not isinstance(value.type, Tensor):
+                raise Unmatched
+            held = [self.tracer.read(self.tracer.handle(each)) for each in tensors]
+            same = next((i for i, each in enumerate(held) if each is value), -1)
+            tensors.append(given)
+            fixed = id(value) if value.op == CONSTANT else None
+            return (kind, value.type, twin.dtype, twin.stride(), twin.storage_offset(), same, fixed)
+        if kind is tuple or kind is list:
+            return (kind, *[self.key(each, tensors, objects) for each in given])
+        if kind is dict:
+            return (kind, *[(name, self.key(each, tensors, objects)) for name, each in given.items()])
+        if kind is float or kind is complex:
+            return (kind, repr(given))
+        if isinstance(given, SIMPLE):
+            return (kind, given)
+        if kind in SIZES:
+            return (kind, given.node.expr)
+        if objects is not None and is_object(given):
+            objects.append(given)
+            held = given.__dict__.items()
+            return (kind, *[(n, v if isinstance(v, SIMPLE) else id(v)) for n, v in held if type(v) is not Shadow])
+        raise Unmatched
+
+    @property
+    def marks(self) -> bool:
+        """Whether numbers of modules are read as marks: while one runs that was handed an object."""
+        return not self.answering and any(level.objects for level in self.levels)
+
+    @contextmanager
+    def noting(self, level: Level) -> Iterator[None]:
+        """A block in which a module runs whose questions to objects are noted."""
+        self.levels.append(level)
+        try:
+            with shadowed(level.objects, self.asked):
+                yield
+        finally:
+            self.levels.remove(level)
+
+    def asked(self, holder: Any, name: str, method: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """What a method of an object gives, which is noted for the modules that run."""
+        given, named = unmarked(args), unmarked(kwargs)
+        if not self.levels or self.answering:
+            return method(*given, **named)
+        tracer = self.tracer
+        with unmet():
+            handed = [self.handed(level, holder, (args, kwargs)) for level in self.levels]
+        before, first = Counter(tracer.counts), len(tracer.alive)
+        calls, decomposed = tracer.calls, Counter(tracer.scope.decomposed)
+        self.answering = True
+        try:
+            returned = method(*given, **named)
+        finally:
+            self.answering = False
+        with unmet():
+            new: list[Traced] = []
+            try:
+                key = self.key(returned, new)
+            except Unmatched:
+                key = None
+            answers = tuple(tracer.read(tracer.handle(each)) for each in new)
+            spent = Counter(tracer.scope.decomposed) - decomposed
+            for level, told in zip(self.levels, handed, strict=True):
+                level.failed = level.failed or told is None or key is None or not level.is_settled()
+                if told is None:
+                    continue
+                own, names = level.objects.index(holder), tracer.counts - before
+                segment = before - level.counts
+                inside = (tracer.modules or [""])[-1][len(level.path) :]
+                level.asks.append(
+                    Ask(own, name, told, answers, key, segment, names, tracer.calls - calls, spent, inside)
+                )
+                level.counts, level.effects, level.writes = (
+                    Counter(tracer.counts),
+                    effects_of(tracer),
+                    len(tracer.written),
+                )
+                level.born.append(range(first, len(tracer.alive)))
+                level.include(new)
+        return returned
+
+    def handed(self, level: Level, holder: Any, given: Any) -> Any:
+        """What a module hands to a method, to be made again; None where that cannot be."""
+        if level.failed or not any(each is holder for each in level.objects) or self.left_something(level):
+            return None
+        try:
+            return self.described(level, given)
+        except Unmatched:
+            return None
+
+    def described(self, level: Level, given: Any) -> Any:
+        """An argument of a method, to be made again. Raises Unmatched."""
+        kind = type(given)
+        if kind is Traced:
+            handle = given.handle
+            index = next((i for i, each in enumerate(level.given) if each is given), None)
+            if index is not None:
+                return Given(index)
+            if given.requires_grad or handle.twin.is_complex() or handle.twin.is_neg():
+                raise Unmatched
+            level.settled.append((handle.memory, handle.memory.version))
+            return level.answer_of(given) or Fresh(handle.twin, self.tracer.read(handle), handle.name)
+        if kind is Mark:
+            return level.place_of(given)
+        if kind is tuple or kind is list:
+            return kind([self.described(level, each) for each in given])
+        if kind is dict:
+            return {name: self.described(level, each) for name, each in given.items()}
+        if isinstance(given, SIMPLE) or kind in SIZES:
+            return given
+        raise Unmatched
+
+    def left_something(self, level: Level) -> bool:
+        """Whether a module has left something else behind than results, and than what it asked of objects."""
+        tracer = self.tracer
+        written = any(born < level.first for born in tracer.written[level.writes :])
+        return written or level.effects != effects_of(tracer) or not level.is_settled()

@@ -1,0 +1,241 @@
+"""Layers that are handed a cache are made of the first one's values, and the cache is asked by each of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+import irkit
+from lowering import lower
+from lowering.direct import equal_modules
+from lowering.direct import run as runs
+
+KEPT: list[Any] = []
+SCALES = [1.0, 2.0, 1.0, 1.0]
+TABLE = torch.randn(4, 80)
+
+
+class Cache:
+    """What layers have kept, by their number."""
+
+    def __init__(self, held: list[torch.Tensor]) -> None:
+        self.held, self.seen = held, 0
+
+    def update(self, x: torch.Tensor, number: int, scale: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+        self.held[number] = torch.cat([self.held[number], x], 0)
+        return self.held[number] * scale, x
+
+    def length(self, number: int = 0) -> int:
+        return self.held[number].shape[0]
+
+    @property
+    def total(self) -> int:
+        return sum(each.shape[0] for each in self.held)
+
+
+class Counting(Cache):
+    """Counts its calls, where layers can see it."""
+
+    def update(self, x: torch.Tensor, number: int, scale: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+        self.seen += 1
+        return super().update(x, number, scale)
+
+
+class Sliding(Cache):
+    """Keeps less of the layer 2."""
+
+    def update(self, x: torch.Tensor, number: int, scale: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+        own, x = super().update(x, number, scale)
+        return (own[-2:], x) if number == 2 else (own, x)
+
+
+class Growing(Cache):
+    """Scales what it gives by the number of the layer."""
+
+    def update(self, x: torch.Tensor, number: int, scale: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+        return super().update(x, number, number + 1.0)
+
+
+for kind in (Cache, Counting, Sliding, Growing):
+    pytree.register_pytree_node(
+        kind, lambda c: (c.held, None), lambda held, _, kind=kind: kind(list(held)), serialized_type_name=kind.__name__
+    )
+
+
+class Layer(torch.nn.Module):
+    """A layer with a number, that keeps its rows in a cache."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+        self.inner = torch.nn.Linear(80, 80)
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        own, x = cache.update(torch.relu(self.inner(x)), self.number)
+        return x + own.sum(0)
+
+
+class Scaling(Layer):
+    """Computes with its number."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        return super().forward(x, cache) * (self.number % 2 + 1)
+
+
+class LookingUp(Layer):
+    """Finds a number in a list by its own."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        return super().forward(x, cache) * SCALES[self.number]
+
+
+class LookingUpRows(Layer):
+    """Finds a row of a tensor by its number."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        return super().forward(x, cache) + TABLE[self.number]
+
+
+class Branching(Layer):
+    """Is another one where its number says so."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        return super().forward(x, cache) if self.number != 1 else x
+
+
+class Keeping(Layer):
+    """Keeps what the cache gives."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        own, x = cache.update(torch.relu(self.inner(x)), self.number)
+        KEPT.append(own)
+        return x + own.sum(0)
+
+
+class Writing(Layer):
+    """Writes into what the cache gives it."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        own, x = cache.update(torch.relu(self.inner(x)), self.number)
+        x.add_(1)
+        return x + own.sum(0)
+
+
+class WritingLater(Layer):
+    """Writes into what it gave to the cache."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        y = torch.relu(self.inner(x))
+        cache.held[self.number] = y
+        return cache.update(y, self.number)[0].sum(0) + y.mul_(2)
+
+
+class Seeing(Layer):
+    """Sees how often the cache was asked."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        return super().forward(x, cache) * (cache.seen + 1)
+
+
+class Adding(Layer):
+    """Reads a property of the cache."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        return super().forward(x, cache) + cache.total
+
+
+class Measuring(Layer):
+    """Asks the cache how much it has of another layer."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        return super().forward(x, cache) * cache.length()
+
+
+class Twice(Layer):
+    """Asks twice, by name, with what it was answered."""
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        own, x = cache.update(self.inner(x), number=self.number, scale=0.5)
+        again, _ = cache.update(x + own.sum(0), scale=2.0, number=self.number)
+        return x + again.sum(0)
+
+
+class Pair(torch.nn.Module):
+    """Two layers, each with a number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([Layer(number % 4), Layer((number + 1) % 4)])
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x, cache)
+        return x
+
+
+class Chain(torch.nn.Module):
+    """Four layers one after the other."""
+
+    def __init__(self, layer: Callable[[int], Any]) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([layer(i) for i in range(4)])
+
+    def forward(self, x: Any, cache: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x, cache)
+        return x, cache
+
+
+CHAINS: dict[str, tuple[Callable[[int], Any], type, bool]] = {
+    "plain": (Layer, Cache, True), "scaling": (Scaling, Cache, False), "looking up": (LookingUp, Cache, False),
+    "rows": (LookingUpRows, Cache, False), "branching": (Branching, Cache, False), "keeping": (Keeping, Cache, False),
+    "writing": (Writing, Cache, False), "writing later": (WritingLater, Cache, False),
+    "counting": (Layer, Counting, False), "seeing": (Seeing, Counting, False), "adding": (Adding, Cache, False),
+    "measuring": (Measuring, Cache, True), "twice": (Twice, Cache, True), "pair": (Pair, Cache, True),
+    "sliding": (Layer, Sliding, True), "growing": (Layer, Growing, True),
+}  # fmt: skip
+"""Layers, a cache, and whether some layers are expected to be taken over, at first."""
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_layers_with_a_cache_give_the_graph_that_each_by_itself_gives(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, kind, taken = CHAINS[name]
+    torch.manual_seed(0)
+    model, x = Chain(layer).eval(), torch.randn(3, 80)
+    found: list[Any] = []
+    again = equal_modules.Calls.taken
+
+    def noted(self: Any, call: Any, module: Any, *args: Any) -> Any:
+        found.append(isinstance(module, Layer | Pair))
+        return again(self, call, module, *args)
+
+    monkeypatch.setattr(equal_modules.Calls, "taken", noted)
+    shapes = ({0: "n"}, [{0: "past"}] * 4)
+    cache = kind([torch.randn(5, 80) for _ in range(4)])
+    ours = lower(model, (x, copy.deepcopy(cache)), dynamic_shapes=shapes, capture="direct")
+    assert any(found) is taken
+    monkeypatch.setattr(runs, "likes_of", lambda _: {})
+    plain = lower(model, (x, copy.deepcopy(cache)), dynamic_shapes=shapes, capture="direct")
+    assert str(ours) == str(plain)
+    assert set(vars(cache)) == {"held", "seen"}
+    KEPT.clear()
+
+
+def test_the_program_of_such_layers_is_right_at_other_sizes() -> None:
+    torch.manual_seed(0)
+    model, shapes = Chain(Layer).eval(), ({0: "n"}, [{0: "past"}] * 4)
+    program = irkit.to_onnx(
+        model, (torch.randn(3, 80), Cache([torch.randn(5, 80) for _ in range(4)])), dynamic_shapes=shapes,
+        capture="direct",
+    )  # fmt: skip
+    x, held = torch.randn(1, 80), [torch.randn(2, 80) for _ in range(4)]
+    (ours, left), (theirs, right) = program(x, Cache(list(held))), model(x, Cache(list(held)))
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(left.held, right.held, rtol=1e-4, atol=1e-4)
