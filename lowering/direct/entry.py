@@ -28,7 +28,7 @@ from lowering.direct.request import Request, request_of
 from lowering.direct.run import HOW, lowered_run
 from lowering.direct.tracer import HERE, TORCH
 from lowering.direct.trials import Found, traced
-from lowering.errors import CaptureError, LoweringError
+from lowering.errors import CaptureError, LoweringError, WrongConverter
 from lowering.fold.lower import Lowered
 from lowering.records.options import DEFAULTS, ExportOptions
 from lowering.records.programs import first_line
@@ -79,7 +79,11 @@ def explaining(request: Request) -> Iterator[None]:
     try:
         yield
     except IrkitError as error:
-        raise error.located(source=line_of_error(error)) from error.__cause__
+        line = line_of_error(error)
+        own = None if isinstance(error, CaptureError | WrongConverter) else eager_error(request)
+        if own is None:
+            raise error.located(source=line) from error.__cause__
+        raise raised_error(request, own, line_of_error(own) or line) from own
     except Exception as error:
         line = line_of_error(error)
         own = eager_error(request)
