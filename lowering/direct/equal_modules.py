@@ -105,9 +105,9 @@ class Calls(Asking):
         if key is None or (found is None and len(tries) >= TRIES):
             return forward(*args, **kwargs)
         tracer = self.tracer
-        level = Level(
-            module, tracer.modules[-1], tensors, objects, effects_of(tracer), Counter(tracer.counts), len(tracer.written), len(tracer.alive)
-        )
+        effects, names = effects_of(tracer), Counter(tracer.counts)
+        written, alive = len(tracer.written), len(tracer.alive)
+        level = Level(module, tracer.modules[-1], tensors, objects, effects, names, written, alive)
         if found is None:
             return self.traced(level, forward, args, kwargs, tries)
         with self.noting(level):
@@ -509,9 +509,6 @@ def reusing(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
     chosen = [each for each in model.modules() if id(each) in likes]
     hooks = {id(each): hooks_below(each) for each in chosen}
     last = frozenset({likes[id(each)]: id(each) for each in chosen}.values()) if tracer.before is None else frozenset()
-<<<<<<< HEAD
-    calls = Calls(tracer, likes, hooks, last)
-=======
     calls = Calls(tracer=tracer, likes=likes, hooks=hooks, last=last)
     watches = [(cls, name, Watch(name, calls)) for cls, name in different(chosen)]
     calls.watched = {(cls, name) for cls, name, _ in watches}
