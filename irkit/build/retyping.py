@@ -58,7 +58,7 @@ def inferred_type(value: Value, inputs: Operands) -> Type:
     if op == ITEM:
         source = inputs[0]
         if source is None or not isinstance(source.type, Tuple):
-            raise TypeRuleError(f"Item of {source!r}, which has one result")
+            raise TypeRuleError(f"Item of {source!r}, which has one result", hint="use that result as it is")
         index: int = value.attributes[0][1]
         return source.type.items[index]
     if op == CALL:

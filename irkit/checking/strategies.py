@@ -172,7 +172,7 @@ def random_value(type_: Type, binding: Mapping[str, int], rng: np.random.Generat
         data = rng.choice(np.array(NUMBERS), shape)
         return (np.abs(data) if type_.dtype.is_unsigned else data).astype(type_.dtype.numpy)
     if isinstance(type_, Tuple):
-        raise GraphError(f"no argument is a {type_!r}")
+        raise GraphError(f"no argument is a {type_!r}", hint="give the graph parameters that are tensors or sequences")
     if isinstance(type_, Optional) and rng.integers(2):
         return None
     element = type_.element
@@ -188,7 +188,11 @@ def golden(before: str, pass_: Callable[[Graph], Graph], after: str) -> None:
     """Raises GraphError, with the text that came out, where the pass does not make `after` of `before`."""
     found, wanted = pass_(parse(before)), parse(after)
     if found != wanted:
-        raise GraphError("the pass made another graph than the text says", ir=f"{found}\n\nwanted:\n{wanted}")
+        raise GraphError(
+            "the pass made another graph than the text says",
+            ir=f"{found}\n\nwanted:\n{wanted}",
+            hint="mend the pass, or write what it makes into the text",
+        )
 
 
 def assert_equivalent(
@@ -196,7 +200,11 @@ def assert_equivalent(
 ) -> None:
     """Raises GraphError where two graphs give different numbers on `n` random arguments, or have other parameters."""
     if [p.type for p in before.params] != [p.type for p in after.params]:
-        raise GraphError("the graphs take different parameters", ir=f"{before}\n\n{after}")
+        raise GraphError(
+            "the graphs take different parameters",
+            ir=f"{before}\n\n{after}",
+            hint="compare graphs whose parameters have the same types, in the same order",
+        )
     rng = np.random.default_rng(seed)
     for _ in range(n):
         binding = {name: int(rng.choice(sizes)) for name, sizes in choices(before).items()}
@@ -204,5 +212,7 @@ def assert_equivalent(
         difference = compare(evaluate(before, arguments), evaluate(after, arguments), rtol=rtol, atol=atol)
         if difference is not None:
             raise GraphError(
-                f"with {binding or 'these arguments'}, results differ: {difference}", ir=f"{before}\n\n{after}"
+                f"with {binding or 'these arguments'}, results differ: {difference}",
+                ir=f"{before}\n\n{after}",
+                hint="irkit.check_rule finds a small instance of the rule that is wrong",
             )

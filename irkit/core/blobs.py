@@ -232,7 +232,9 @@ def blob(data: Any, dtype: Any = None, name: str = "", *, copy: bool = True) -> 
         except TypeRuleError:
             raise
         except (TypeError, ValueError) as error:
-            raise TypeRuleError(f"{data!r} cannot be {kind.short}") from error
+            raise TypeRuleError(
+                f"{data!r} cannot be {kind.short}", hint="give numbers for it, or another dtype"
+            ) from error
     if array is data or array.base is not None:
         if not copy and array.nbytes > COPIED and kind is not DType.STRING:
             what = f"the constant {name}" if name else f"a constant {Tensor(kind, array.shape)!r}"

@@ -42,6 +42,10 @@ class PrettyPrinter(Protocol):
         ...
 
 
+ITS_PARTS = "take an item of it, or ask its type: value.type"
+"""What to try where something is asked for that tensors have only."""
+
+
 @attrs.frozen(eq=False, repr=False, init=False)
 class Value(_Fields):
     """The result of applying `op` to `inputs`. Immutable, compared by identity, and all that an edge is.
@@ -97,7 +101,7 @@ class Value(_Fields):
         try:
             return self.type.shape  # type: ignore[union-attr]
         except AttributeError:
-            raise GraphError(f"a {self.type!r} has no shape", ir=repr(self)) from None
+            raise GraphError(f"a {self.type!r} has no shape", ir=repr(self), hint=ITS_PARTS) from None
 
     @property
     def rank(self) -> int:
@@ -113,7 +117,7 @@ class Value(_Fields):
         try:
             return self.type.dtype  # type: ignore[union-attr]
         except AttributeError:
-            raise GraphError(f"a {self.type!r} has no element type", ir=repr(self)) from None
+            raise GraphError(f"a {self.type!r} has no element type", ir=repr(self), hint=ITS_PARTS) from None
 
     @property
     def blob(self) -> Blob | None:
@@ -247,7 +251,10 @@ class Graph:
         signature, name = cast(object, self.signature), cast(object, self.name)  # a caller may give anything
         if not isinstance(signature, Signature) or not isinstance(name, str):
             wrong = name if isinstance(signature, Signature) else signature
-            raise GraphError(f"{wrong!r} is not the {'name' if wrong is name else 'signature'} of a graph")
+            raise GraphError(
+                f"{wrong!r} is not the {'name' if wrong is name else 'signature'} of a graph",
+                hint="the name is a text, the signature an irkit.Signature",
+            )
         loose = [v for v in self.canonical[len(self.params) :] if v.op == PARAM]
         if loose:
             users = walk.users(self.canonical).get(loose[0], ())

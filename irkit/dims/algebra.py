@@ -95,7 +95,7 @@ class FloorDiv(_IntegerFunction):
         if b == 1:
             return a
         if b == 0:
-            raise DimensionError(f"the dimension {a} // 0 has no value")
+            raise DimensionError(f"the dimension {a} // 0 has no value", hint="divide by a size that is not 0")
         if a == 0:
             return a
         if isinstance(a, Integer) and isinstance(b, Integer):
@@ -129,7 +129,7 @@ class Mod(_IntegerFunction):
     @classmethod
     def eval(cls, a: sympy.Expr, b: sympy.Expr) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if b == 0:
-            raise DimensionError(f"the dimension {a} % 0 has no value")
+            raise DimensionError(f"the dimension {a} % 0 has no value", hint="divide by a size that is not 0")
         if isinstance(a, Integer) and isinstance(b, Integer):
             return Integer(int(a) % int(b))
         if b == 1 or a == b or a == 0:
@@ -516,7 +516,7 @@ def evaluate(expr: Dim, values: Mapping[str, int]) -> int:
     except (ArithmeticError, TypeError, ValueError) as error:  # a quotient by 0, a root of a negative number
         if isinstance(error, DimensionError):
             raise
-        raise DimensionError(f"the dimension {expr} has no value: {error}") from error
+        raise DimensionError(f"the dimension {expr} has no value: {error}", hint="give sizes that it is of") from error
     if found != whole:
         raise DimensionError(
             f"the dimension {expr} is {found}, not an integer",
@@ -550,7 +550,7 @@ def number_of(expr: Any, values: Mapping[str, int]) -> Any:
 def power(expr: Any, base: Any, exponent: Any) -> Any:
     """base ** exponent. Raises DimensionError for an integer far beyond any size, which would take minutes."""
     if type(base) is int and type(exponent) is int and base.bit_length() * exponent > DIGITS:
-        raise DimensionError(f"the dimension {expr} is beyond any size")
+        raise DimensionError(f"the dimension {expr} is beyond any size", hint="give smaller sizes, or a smaller power")
     return base**exponent if exponent != -1 else 1 / base
 
 
@@ -596,5 +596,5 @@ def solve(expr: Dim, value: int) -> tuple[str, int] | None:
         return None
     symbol, slope, offset = found
     if (value - offset) % slope:
-        raise DimensionError(f"no integer {symbol} makes {expr} equal {value}")
+        raise DimensionError(f"no integer {symbol} makes {expr} equal {value}", hint=f"give a size that is {expr}")
     return label(symbol), (value - offset) // slope

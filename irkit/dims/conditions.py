@@ -20,6 +20,7 @@ from irkit.errors import DimensionError
 LONG = 1_000_000
 """A condition of more characters than this is refused, and a number of more than `BITS` bits."""
 BITS = 10_000
+SMALLER = "a condition compares sizes, which are far smaller: take out the power, or make it small"
 
 _COMPARE: Mapping[type, Callable[[Number, Number], bool]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
@@ -133,7 +134,7 @@ def _ratio(a: Number, b: Number) -> Number:
 
 def _power(a: Number, b: Number) -> Number:
     if isinstance(b, int) and _bits(a) * abs(b) > BITS:
-        raise DimensionError(f"a power of more than {BITS:,} bits is refused in a condition")
+        raise DimensionError(f"a power of more than {BITS:,} bits is refused in a condition", hint=SMALLER)
     return Fraction(a) ** b if isinstance(b, int) and b < 0 and not isinstance(a, float) else a**b
 
 
@@ -149,7 +150,7 @@ def _moderate(found: Number) -> Number:
     if isinstance(found, complex):
         raise ValueError("a root of a negative number")
     if _bits(found) > BITS:
-        raise DimensionError(f"a number of more than {BITS:,} bits is refused in a condition")
+        raise DimensionError(f"a number of more than {BITS:,} bits is refused in a condition", hint=SMALLER)
     return found
 
 

@@ -24,7 +24,7 @@ def tree_of(source: str, kind: str) -> ast.expr:
     try:
         return ast.parse(source.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise DimensionError(f"{short(source)} is not a {kind}") from error
+        raise DimensionError(f"{short(source)} is not a {kind}", hint=WRITTEN) from error
 
 
 def names_in(node: ast.expr) -> frozenset[str]:
@@ -77,7 +77,7 @@ class Reader(Generic[T]):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.functions:
             called, given = node.func.id, [self.read(each, source) for each in node.args]
             if node.keywords or not given or (len(given) > 1 and called not in ("max", "min")):
-                raise DimensionError(f"{called} in {short(source)} has the wrong number of arguments")
+                raise DimensionError(f"{called} in {short(source)} has the wrong number of arguments", hint=WRITTEN)
             return self.functions[called](given)
         raise _refused(source)
 
@@ -119,6 +119,10 @@ class Conditions(Generic[T]):
 
 
 RELATIONS = frozenset((ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE))
+
+
+WRITTEN = "write it like `2*batch + seq // 2`; a condition like `n >= 1`"
+"""What to try where a text is none that irkit reads."""
 
 
 def _refused(source: str) -> DimensionError:

@@ -14,6 +14,7 @@ from irkit import dims
 from irkit.dims import Dim, Range, notation
 from irkit.dims.algebra import FUNCTIONS
 from irkit.dims.symbols import CACHE, foreign, is_own
+from irkit.dims.syntax import WRITTEN
 from irkit.errors import DimensionError
 
 HINT = 'give an int, a name such as "batch", an expression such as "2*batch + 1", or one over irkit.symbol("batch")'
@@ -62,8 +63,8 @@ def symbol_or_expression(text: str) -> Dim | None:
     try:
         return notation.parse(text)
     except DimensionError as error:
-        hint = f"for a symbol of that odd name, irkit.symbol({text!r})" if text.strip() else HINT
-        raise DimensionError(error.what, hint=error.hint or hint) from error
+        odd = f"for a symbol of that odd name, irkit.symbol({text!r})" if text.strip() else HINT
+        raise DimensionError(error.what, hint=odd if error.hint == WRITTEN else error.hint) from error
 
 
 @lru_cache(maxsize=CACHE)

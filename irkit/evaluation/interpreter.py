@@ -202,7 +202,10 @@ class Run:
             raise error.located(ir=line(value, operands), source=str(value.origin)) from error
         except (ValueError, IndexError, TypeError, KeyError, ArithmeticError, AttributeError) as error:
             raise EvaluateError(
-                f"{value.op} cannot be computed: {error}", ir=line(value, operands), source=str(value.origin)
+                f"{value.op} cannot be computed: {error}",
+                ir=line(value, operands),
+                source=str(value.origin),
+                hint="irkit.evaluate(..., verbose=1) prints what comes before; kernels={...} computes it otherwise",
             ) from error
         problem = binding.result(value.type, found)
         if problem:
@@ -265,7 +268,10 @@ def conformed(value: Value, found: Content) -> Content:
     if isinstance(value.type, Tuple):
         items: tuple[Content, ...] = as_tuple(found)
         if len(items) < len(value.type.items):
-            raise EvaluateError(f"{value.op} gave {len(items)} results, where {len(value.type.items)} are asked for")
+            raise EvaluateError(
+                f"{value.op} gave {len(items)} results, where {len(value.type.items)} are asked for",
+                hint="a kernel gives a tuple with an array for each result",
+            )
         return tuple(settled(t, v) for t, v in zip(value.type.items, items, strict=False))
     return settled(value.type, found[0] if isinstance(found, tuple) else found)
 

@@ -452,7 +452,9 @@ def _check_item(op: Op, index: object) -> None:
     """Raises TypeRuleError for the number of a result that no operator of the pattern has."""
     title = f"p.{'|'.join(op.ops)}(...)"
     if op.item is not None:
-        raise TypeRuleError(f"{title}[{op.item}] is one result, and has no result {index!r}")
+        raise TypeRuleError(
+            f"{title}[{op.item}] is one result, and has no result {index!r}", hint="leave the second index out"
+        )
     if type(index) is not int or index < 0:
         raise TypeRuleError(f"{title} has no result {index!r}", hint="results are counted from 0")
     most = max(_most_results(name) for name in op.ops)

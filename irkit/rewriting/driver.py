@@ -397,6 +397,7 @@ class Sweep:
                 f"after the rewrites below it, {value.op} is refused: {error.what}",
                 ir=error.ir,
                 source=str(value.origin),
+                hint="irkit.check_rule finds the rule that makes a value of another type",
             ) from error
 
     # ------------------------------------------------------------------------------------------ one rule

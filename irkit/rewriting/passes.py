@@ -244,7 +244,10 @@ def _check(step: Step, checks: tuple[Check, ...]) -> None:
         try:
             check(step.before, step.after)
         except Exception as error:
-            raise RewriteError(f"{step.name} broke {check.__name__}: {error}") from error
+            raise RewriteError(
+                f"{step.name} broke {check.__name__}: {error}",
+                hint="irkit.check_rule(rule), for each rule of that pass, finds the one that is wrong",
+            ) from error
 
 
 # ---------------------------------------------------------------------------------------------- versions

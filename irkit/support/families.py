@@ -24,5 +24,5 @@ def functions_of(prefix: str, package: str, families: Iterable[str]) -> Mapping[
             op = name.removeprefix(prefix)
             own = name.startswith(prefix) and function.__module__.startswith(package) and not op[0].islower()
             if own and found.setdefault(op, function) is not function:
-                raise GraphError(f"two functions of {package} are called {name}")
+                raise GraphError(f"two functions of {package} are called {name}", hint="rename one of them")
     return MappingProxyType(found)

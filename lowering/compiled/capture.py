@@ -80,7 +80,10 @@ class Capture:
         try:
             found = self.session.inner.run_with_ort_values(None, values)
         except Exception as error:  # ONNX Runtime's own classes have no common base
-            raise EvaluateError(f"ONNX Runtime cannot run {program.graph.name}: {error}") from error
+            raise EvaluateError(
+                f"ONNX Runtime cannot run {program.graph.name}: {error}",
+                hint="program.check() compares it with torch for these arguments, and says where they differ",
+            ) from error
         count = len(found) - len(program.checks)
         for check, holds in zip(program.checks, found[count:], strict=True):
             if not holds.numpy():

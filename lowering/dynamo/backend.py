@@ -190,7 +190,8 @@ def entries_of(program: Program) -> tuple[Entry, ...]:
     """The inputs that the graph takes. Raises LoweringError for an argument that is part of the graph."""
     captured = program.lowered.captured
     if captured.scalars or program.lowered.initial_state:
-        raise LoweringError(f"the graph has {', '.join({**captured.scalars, **program.lowered.initial_state})} inside")
+        inside = ", ".join({**captured.scalars, **program.lowered.initial_state})
+        raise LoweringError(f"the graph has {inside} inside", hint="give it as a tensor, which the graph takes")
     return tuple(
         Entry(name, i, name in program.complex_names)
         for i, name in enumerate(captured.input_names)
@@ -205,7 +206,7 @@ def exits_of(program: Program, module: GraphModule, keeps_layout: bool) -> tuple
     for node, (kind, _) in zip(output.args[0], program.lowered.outputs, strict=True):
         recorded = node.meta.get("val")
         if kind == "constant":
-            raise LoweringError(f"the output {node.name} is always the same")
+            raise LoweringError(f"the output {node.name} is always the same", hint="compute it outside of the model")
         tensor = recorded if isinstance(recorded, torch.Tensor) else torch.tensor(0)
         order = memory_order(tensor) if keeps_layout and kind == "result" else ()
         found.append(Exit(kind, str(tensor.dtype).removeprefix("torch."), tensor.is_complex(), order))

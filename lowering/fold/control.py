@@ -51,7 +51,7 @@ def region_of(scope: Scope, node: Node) -> tuple[GraphModule, tuple[Any, ...]]:
             operands = [a for a in node.args[position + 1 :] if not isinstance(a, str)]
             flat = operands[0] if len(operands) == 1 and isinstance(operands[0], tuple | list) else operands
             return held, tuple(flat)
-    raise LoweringError(f"the region {node.name} has no body")
+    raise LoweringError(f"the region {node.name} has no body", hint="capture the model by torch.export")
 
 
 def higher_order(scope: Scope, node: Node) -> Any:

@@ -70,7 +70,9 @@ def lower_graph(
         scope.deciding = outer.deciding
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     if len(placeholders) != len(given):
-        raise LoweringError(f"the graph takes {len(placeholders)} inputs, and was given {len(given)}")
+        raise LoweringError(
+            f"the graph takes {len(placeholders)} inputs, and was given {len(given)}", hint="give one value for each"
+        )
     for node, value in zip(placeholders, given, strict=True):
         hold_result(scope, node, value)
     output = lower_nodes(scope, module)
@@ -94,7 +96,7 @@ def lower_nodes(scope: Scope, module: GraphModule) -> Node:
         if scope.options.progress is not None and time.monotonic() - last > 0.1:
             last = time.monotonic()
             scope.options.progress(i, count)
-    raise LoweringError("the FX graph has no output node")
+    raise LoweringError("the FX graph has no output node", hint="end it with graph.output(...)")
 
 
 def lower_node(scope: Scope, node: Node) -> None:

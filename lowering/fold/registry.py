@@ -82,11 +82,14 @@ def gather_converters(*modules: ModuleType, prefixes: tuple[str, ...] = tuple(PR
             if own and function.__module__ == module.__name__:
                 if name in found:
                     raise LoweringError(
-                        f"two converters are called {name}: in {found[name].__module__} and {module.__name__}"
+                        f"two converters are called {name}: in {found[name].__module__} and {module.__name__}",
+                        hint="keep one of them",
                     )
                 found[name] = named_function(function, name)
     if twice := sorted(found.keys() & ALIASES.keys()):
-        raise LoweringError(f"{', '.join(twice)} is both a converter and a name in lowering/aten/aliases.py")
+        raise LoweringError(
+            f"{', '.join(twice)} is both a converter and a name in lowering/aten/aliases.py", hint="keep one of them"
+        )
     return pmap({**found, **{name: found[served] for name, served in ALIASES.items() if served in found}})
 
 

@@ -118,7 +118,10 @@ class Scope:
         Raises LoweringError where no FX graph is being lowered.
         """
         if self.lower is None:
-            raise LoweringError(f"the graph {type(module).__name__} can be lowered as a part of an FX graph only")
+            raise LoweringError(
+                f"the graph {type(module).__name__} can be lowered as a part of an FX graph only",
+                hint="lower the FX graph that calls it",
+            )
         return self.lower(module, given, self.sizes, self.options, self, closed)
 
 

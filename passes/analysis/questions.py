@@ -163,7 +163,7 @@ def wide(value: Value) -> np.ndarray:
     """The content of a constant in f64. Raises EvaluateError for what is not a constant."""
     blob = value.blob
     if blob is None:
-        raise EvaluateError(f"{value!r} is not a constant")
+        raise EvaluateError(f"{value!r} is not a constant", hint="ask whether it has a blob first")
     return blob.read().astype(np.float64)
 
 

@@ -115,7 +115,7 @@ def viewed_constant(value: Value, shape: tuple[int, ...], view: Callable[[np.nda
     """A constant that reads another one through `view`, when it is loaded."""
     blob = value.blob
     if blob is None:
-        raise EvaluateError(f"{value!r} is not a constant")
+        raise EvaluateError(f"{value!r} is not a constant", hint="ask whether it has a blob first")
     return const(Blob(blob.dtype, shape, lambda: view(blob.read()), blob.name, of=(blob,)))
 
 
@@ -123,7 +123,7 @@ def transposed_constant(matrix: Value) -> Value:
     """A constant that reads a matrix transposed, and that knows of which matrix it is the transpose."""
     blob = matrix.blob
     if blob is None:
-        raise EvaluateError(f"{matrix!r} is not a constant")
+        raise EvaluateError(f"{matrix!r} is not a constant", hint="ask whether it has a blob first")
     return const(Blob(blob.dtype, blob.shape[::-1], lambda: blob.read().T, blob.name, turned=blob))
 
 

@@ -87,7 +87,7 @@ def defined_results(
     """
     function = DEFINITIONS.get(op)
     if function is None:
-        raise TypeRuleError(f"irkit has no definition of {op}")
+        raise TypeRuleError(f"irkit has no definition of {op}", hint="irkit.custom(op, ..., type=...) says its type")
     given = tuple(inputs)
     application = Application(spec(op), given, dict(attributes), outputs, sizes or bound_sizes(given))
     missing = arity(function) - len(given)

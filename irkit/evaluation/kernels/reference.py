@@ -24,7 +24,8 @@ def run_reference(node: Value, *operands: Array | None) -> tuple[np.ndarray, ...
     from onnx.reference import ReferenceEvaluator
 
     if node.op == "MelWeightMatrix" and any(np.size(x) and not np.all(x >= 0) for x in operands if x is not None):
-        raise EvaluateError("MelWeightMatrix: counts and frequencies are not below 0")  # it would write from the end
+        # It would write from the end.
+        raise EvaluateError("MelWeightMatrix: a count or frequency is below 0", hint="give none that is below 0")
     domain, name = split_domain(node.op)
     inputs = ["" if x is None else f"x{i}" for i, x in enumerate(operands)]
     outputs = [f"y{i}" for i in range(results(node))]
@@ -39,7 +40,7 @@ def run_reference(node: Value, *operands: Array | None) -> tuple[np.ndarray, ...
         evaluator: Any = ReferenceEvaluator(model)
         return tuple(_strings(y) for y in evaluator.run(None, feeds))
     except RuntimeError as error:  # an attribute that no operator has
-        raise EvaluateError(f"{node.op} cannot be computed: {error}") from error
+        raise EvaluateError(f"{node.op} cannot be computed: {error}", hint="look at its attributes") from error
 
 
 def to_onnx(value: Any) -> Any:
