@@ -269,7 +269,9 @@ class Generation:
                 )
         for each in inside:
             if any(isinstance(sub, ast.Delete) for sub in walk_own(each)):
-                raise CaptureError("a branch or loop on data deletes something", source=self.line(node))
+                raise CaptureError(
+                    "a branch or loop on data deletes something", source=self.line(node), hint="delete it outside"
+                )
 
     def attributes(self, statements: Sequence[ast.stmt]) -> list[ast.expr]:
         """The attributes that statements set or change, as pairs of an object and a name."""

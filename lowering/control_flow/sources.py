@@ -255,7 +255,10 @@ def compiled(function: ast.FunctionDef, code: types.CodeType) -> types.CodeType:
     inner = next(c for c in whole.co_consts if isinstance(c, types.CodeType))
     made = next(c for c in inner.co_consts if isinstance(c, types.CodeType) and c.co_name == function.name)
     if made.co_freevars != code.co_freevars:
-        raise CaptureError(f"{code.co_qualname} uses {made.co_freevars} where it used {code.co_freevars} before")
+        raise CaptureError(
+            f"{code.co_qualname} uses {made.co_freevars} where it used {code.co_freevars} before",
+            hint="import the module again: its source was changed since",
+        )
     return made.replace(co_name=code.co_name, co_qualname=code.co_qualname)
 
 
