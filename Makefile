@@ -51,7 +51,7 @@ test test-shuffled test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-sizes
+.PHONY: demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-sizes torch-modules
 
 install: $(READY)
 
@@ -154,6 +154,9 @@ coverage: $(READY)
 both-ways: export OMP_NUM_THREADS ?= 1
 both-ways: $(READY)
 	$(BIN)/python -m tests.fuzz.both_ways $(BOTH_ARGS)
+
+torch-modules: $(READY)
+	$(BIN)/python -m tests.tables.torch_modules
 
 opsets: $(READY)
 	$(BIN)/python -m tests.tables.opsets --page docs/measured/opsets.md

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from lowering.program.program import Program
     from lowering.program.ways import lower, trace
     from lowering.records.options import Functions
+    from lowering.torch_modules.as_module import as_module
 
-__all__ = ["CaptureError", "Functions", "LoweringError", "MissingConverters", "Program", "Unsupported", "lower"]
-__all__ += ["Exported", "Observation", "Piece", "Status", "Strategy", "observe", "pieces", "trace"]
+__all__ = ["CaptureError", "Functions", "LoweringError", "MissingConverters", "Program", "Unsupported"]
+__all__ += ["Exported", "Observation", "Piece", "Status", "Strategy", "as_module", "lower", "observe", "pieces", "trace"]
 
 PLACES = {
     "Exported": "lowering.piecewise.exported",
@@ -28,6 +29,7 @@ PLACES = {
     "Program": "lowering.program.program",
     "Status": "lowering.piecewise.statuses",
     "Strategy": "lowering.piecewise.statuses",
+    "as_module": "lowering.torch_modules.as_module",
     "lower": "lowering.program.ways",
     "observe": "lowering.piecewise.observing",
     "pieces": "lowering.piecewise.pieces",
