@@ -163,6 +163,17 @@ def convolved_back(func: Any, x: torch.Tensor, weight: torch.Tensor, *rest: Any,
     return result
 
 
+def taken_by_grid(func: Any, x: torch.Tensor, grid: torch.Tensor, *rest: Any) -> Any:
+    """What grid_sampler gives, which the meta device computes by a hundred operators."""
+    if not x.is_meta:
+        return func(x, grid, *rest)
+    rank = x.dim()
+    fits = rank in (4, 5) and grid.dim() == rank and grid.shape[0] == x.shape[0] and grid.shape[-1] == rank - 2
+    fits = fits and x.dtype is grid.dtype and all(size > 0 for size in x.shape[2:]) and (rank == 4 or rest[0] != 2)
+    torch._check(fits, lambda: f"grid_sampler: a grid of {tuple(grid.shape)} fits no image of {tuple(x.shape)}")
+    return x.new_empty((*x.shape[:2], *grid.shape[1:-1]))
+
+
 def pooled(x: torch.Tensor, kernel: Any, output: Any, samples: torch.Tensor) -> Any:
     """What fractional_max_pool3d gives on a CPU, which checks the random samples, while the meta device does not."""
     batch, channels = x.shape[0] if x.dim() == 5 else 1, x.shape[-4]
@@ -198,7 +209,9 @@ TRANSPOSED = (
     aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input, aten.convolution.default,
     aten._convolution.default,
 )  # fmt: skip
+SAMPLERS = aten.grid_sampler.default, aten.grid_sampler_2d.default, aten.grid_sampler_3d.default
 TOLD = {
+    **{func: partial(taken_by_grid, func) for func in SAMPLERS},
     **{func: partial(convolved_back, func) for func in TRANSPOSED},
     **{func: partial(with_statistics, func, place) for func, place in STATISTICS.items()},
     aten.fractional_max_pool3d.default: pooled, ATTENTION: attended,
