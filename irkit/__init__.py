@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         Program,
         Target,
         compile,
+        grad,
         save,
         to_onnx,
     )
@@ -134,6 +135,7 @@ __all__ = [  # by what one wants to do
     "Difference",
     "Tolerance",
     "verify",
+    "grad",
     "contract_of",
     # rules
     "p",

@@ -12,17 +12,19 @@ if TYPE_CHECKING:
     from irkit.doors.to_onnx import save, to_onnx
     from lowering.errors import CaptureError, LoweringError, MissingConverters
     from lowering.program.program import Program
+    from passes.gradients import grad
     from passes.precision import Precision
     from passes.targets import Target
 
 __all__ = ["ABOVE", "CaptureError", "LoweringError", "MissingConverters", "Precision", "Program", "Target"]
-__all__ += ["compile", "found_above", "save", "to_onnx"]
+__all__ += ["compile", "found_above", "grad", "save", "to_onnx"]
 
 ABOVE: Mapping[str, str] = MappingProxyType(
     {
         "to_onnx": "irkit.doors.to_onnx",
         "compile": "irkit.doors.compile",
         "save": "irkit.doors.to_onnx",
+        "grad": "passes.gradients",
         "Program": "lowering.program.program",
         "Target": "passes.targets",
         "Precision": "passes.precision",

@@ -1,0 +1,74 @@
+"""Gradients of products of matrices."""
+
+from __future__ import annotations
+
+from irkit.build import op
+from irkit.core.ir import Value
+from passes.gradients.node import Node, Slopes, ints, num, reduced
+
+
+def turned(x: Value) -> Value:
+    """The last two axes exchanged."""
+    order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
+    return op.Transpose(x, perm=order)
+
+
+def grad_MatMul(n: Node) -> Slopes:
+    """slope b', a' slope; vectors as matrices of one row, or one column."""
+    a, b = n.inputs
+    slope = n.slope
+    rows = op.Unsqueeze(a, ints([0])) if a.rank == 1 else a
+    columns = op.Unsqueeze(b, ints([1])) if b.rank == 1 else b
+    if b.rank == 1:
+        slope = op.Unsqueeze(slope, ints([-1]))
+    if a.rank == 1:
+        slope = op.Unsqueeze(slope, ints([-2]))
+    first = reduced(op.MatMul(slope, turned(columns)), rows)
+    second = reduced(op.MatMul(turned(rows), slope), columns)
+    first = op.Squeeze(first, ints([0])) if a.rank == 1 else first
+    return first, op.Squeeze(second, ints([1])) if b.rank == 1 else second
+
+
+def grad_Gemm(n: Node) -> Slopes:
+    """As of a product, turned and scaled as the operands are."""
+    a, b, c = n.inputs[0], n.inputs[1], n.operand(2)
+    alpha, beta = n.get("alpha", 1.0), n.get("beta", 1.0)
+    left, right = n.get("transA", 0), n.get("transB", 0)
+    slope = n.slope
+    if left:
+        first = op.Gemm(b, slope, alpha=alpha, transA=right, transB=1)
+    else:
+        first = op.Gemm(slope, b, alpha=alpha, transB=0 if right else 1)
+    if right:
+        second = op.Gemm(slope, a, alpha=alpha, transA=1, transB=left)
+    else:
+        second = op.Gemm(a, slope, alpha=alpha, transA=0 if left else 1)
+    if c is None:
+        return (first, second, None)[: len(n.inputs)]
+    scaled = slope if beta == 1.0 else op.Mul(slope, num(slope, beta))
+    return first, second, reduced(scaled, c)
+
+
+def grad_Einsum(n: Node) -> Slopes:
+    """The same product with the result in place of each operand; letters of one operand alone are broadcast."""
+    text = n.get("equation").replace(" ", "")
+    if "." in text:
+        raise n.refuse("its equation has an ellipsis")
+    terms, _, result = text.partition("->")
+    letters = terms.split(",")
+    if "->" not in text:
+        joined = "".join(letters)
+        result = "".join(sorted(c for c in set(joined) if joined.count(c) == 1))
+    found: list[Value | None] = []
+    for i, (own, x) in enumerate(zip(letters, n.inputs, strict=True)):
+        if len(set(own)) < len(own):
+            raise n.refuse("a letter stands twice in one operand")
+        others = [(t, v) for j, (t, v) in enumerate(zip(letters, n.inputs, strict=True)) if j != i]
+        terms_now, values = [result, *(t for t, _ in others)], [n.slope, *(v for _, v in others)]
+        missing = "".join(c for c in own if not any(c in t for t in terms_now))
+        if missing:  # summed over, and in no other operand
+            sizes = [op.Slice(op.Shape(x), ints([own.index(c)]), ints([own.index(c) + 1])) for c in missing]
+            terms_now.append(missing)
+            values.append(op.Expand(num(x, 1), op.Concat(*sizes, axis=0)))
+        found.append(op.Einsum(*values, equation=f"{','.join(terms_now)}->{own}"))
+    return tuple(found)
