@@ -7,7 +7,7 @@ import math
 from irkit.build import op
 from irkit.core.ir import Value
 from passes.gradients.elementwise import times
-from passes.gradients.node import Node, Slopes, ints, masked, num, reduced
+from passes.gradients.node import Node, Slopes, ints, keep_where, num, sum_back
 
 
 def positive(x: Value) -> Value:
@@ -17,7 +17,7 @@ def positive(x: Value) -> Value:
 
 def grad_Relu(n: Node) -> Slopes:
     """1 where x > 0."""
-    return (masked(positive(n.x), n.slope),)
+    return (keep_where(positive(n.x), n.slope),)
 
 
 def grad_LeakyRelu(n: Node) -> Slopes:
@@ -32,13 +32,13 @@ def grad_PRelu(n: Node) -> Slopes:
     negative = op.Less(x, num(x, 0))
     return (
         op.Where(negative, op.Mul(slope, n.slope), n.slope),
-        reduced(masked(negative, op.Mul(x, n.slope)), slope),
+        sum_back(keep_where(negative, op.Mul(x, n.slope)), slope),
     )
 
 
 def grad_ThresholdedRelu(n: Node) -> Slopes:
     """1 above the threshold."""
-    return (masked(op.Greater(n.x, num(n.x, n.get("alpha", 1.0))), n.slope),)
+    return (keep_where(op.Greater(n.x, num(n.x, n.get("alpha", 1.0))), n.slope),)
 
 
 def grad_Sigmoid(n: Node) -> Slopes:
@@ -90,7 +90,7 @@ def grad_Mish(n: Node) -> Slopes:
 def grad_HardSigmoid(n: Node) -> Slopes:
     """alpha between 0 and 1."""
     inside = op.And(op.Greater(n.y, num(n.y, 0)), op.Less(n.y, num(n.y, 1)))
-    return (masked(inside, op.Mul(num(n.x, n.get("alpha", 0.2)), n.slope)),)
+    return (keep_where(inside, op.Mul(num(n.x, n.get("alpha", 0.2)), n.slope)),)
 
 
 def grad_HardSwish(n: Node) -> Slopes:
@@ -126,7 +126,7 @@ def grad_Gelu(n: Node) -> Slopes:
 
 def grad_Shrink(n: Node) -> Slopes:
     """1 beyond lambd on either side."""
-    return (masked(op.Greater(op.Abs(n.x), num(n.x, n.get("lambd", 0.5))), n.slope),)
+    return (keep_where(op.Greater(op.Abs(n.x), num(n.x, n.get("lambd", 0.5))), n.slope),)
 
 
 def grad_Softmax(n: Node) -> Slopes:

@@ -6,7 +6,7 @@ import math
 
 from irkit.build import op
 from irkit.core.ir import Value
-from passes.gradients.node import Node, Slopes, is_float, masked, num, reduced
+from passes.gradients.node import Node, Slopes, is_float, keep_where, num, sum_back
 
 
 def grad_Identity(n: Node) -> Slopes:
@@ -27,25 +27,25 @@ def grad_CastLike(n: Node) -> Slopes:
 def grad_Add(n: Node) -> Slopes:
     """a + b."""
     a, b = n.inputs
-    return reduced(n.slope, a), reduced(n.slope, b)
+    return sum_back(n.slope, a), sum_back(n.slope, b)
 
 
 def grad_Sub(n: Node) -> Slopes:
     """a - b."""
     a, b = n.inputs
-    return reduced(n.slope, a), reduced(op.Neg(n.slope), b)
+    return sum_back(n.slope, a), sum_back(op.Neg(n.slope), b)
 
 
 def grad_Mul(n: Node) -> Slopes:
     """a * b."""
     a, b = n.inputs
-    return reduced(op.Mul(n.slope, b), a), reduced(op.Mul(n.slope, a), b)
+    return sum_back(op.Mul(n.slope, b), a), sum_back(op.Mul(n.slope, a), b)
 
 
 def grad_Div(n: Node) -> Slopes:
     """a / b: 1 / b, and -a / b^2."""
     a, b = n.inputs
-    return reduced(op.Div(n.slope, b), a), reduced(op.Neg(op.Mul(n.slope, op.Div(n.y, b))), b)
+    return sum_back(op.Div(n.slope, b), a), sum_back(op.Neg(op.Mul(n.slope, op.Div(n.y, b))), b)
 
 
 def grad_Pow(n: Node) -> Slopes:
@@ -53,37 +53,37 @@ def grad_Pow(n: Node) -> Slopes:
     a, b = n.inputs
     power = op.Cast(b, to=a.dtype) if b.dtype is not a.dtype else b
     base = op.Mul(power, op.Pow(a, op.Sub(power, num(a, 1))))
-    first = reduced(op.Mul(n.slope, op.Where(op.Equal(power, num(a, 0)), num(a, 0), base)), a)
+    first = sum_back(op.Mul(n.slope, op.Where(op.Equal(power, num(a, 0)), num(a, 0), base)), a)
     if not is_float(b):
         return first, None
     positive = op.Greater(a, num(a, 0))
     logs = op.Mul(n.y, op.Cast(op.Log(op.Where(positive, a, num(a, 1))), to=n.y.dtype))
-    return first, reduced(op.Cast(op.Mul(n.slope, logs), to=b.dtype), b)
+    return first, sum_back(op.Cast(op.Mul(n.slope, logs), to=b.dtype), b)
 
 
 def grad_Mod(n: Node) -> Slopes:
     """fmod(a, b): 1, and what the quotient is, cut off."""
     a, b = n.inputs
     quotient = op.Div(op.Sub(a, n.y), b)
-    return reduced(n.slope, a), reduced(op.Neg(op.Mul(n.slope, op.Round(quotient))), b)
+    return sum_back(n.slope, a), sum_back(op.Neg(op.Mul(n.slope, op.Round(quotient))), b)
 
 
 def grad_Sum(n: Node) -> Slopes:
     """The same for each."""
-    return tuple(reduced(n.slope, x) for x in n.inputs)
+    return tuple(sum_back(n.slope, x) for x in n.inputs)
 
 
 def grad_Mean(n: Node) -> Slopes:
     """A share for each."""
     share = op.Div(n.slope, num(n.slope, len(n.inputs)))
-    return tuple(reduced(share, x) for x in n.inputs)
+    return tuple(sum_back(share, x) for x in n.inputs)
 
 
 def grad_Max(n: Node) -> Slopes:
     """For those that are the result, in equal shares."""
     equal = [op.Cast(op.Equal(x, n.y), to=n.y.dtype) for x in n.inputs]
     count = op.Sum(*equal) if len(equal) > 1 else equal[0]
-    return tuple(reduced(op.Div(op.Mul(n.slope, e), count), x) for e, x in zip(equal, n.inputs, strict=True))
+    return tuple(sum_back(op.Div(op.Mul(n.slope, e), count), x) for e, x in zip(equal, n.inputs, strict=True))
 
 
 grad_Min = grad_Max
@@ -92,26 +92,27 @@ grad_Min = grad_Max
 def grad_Where(n: Node) -> Slopes:
     """For the one that was taken."""
     condition, a, b = n.inputs
-    return None, reduced(masked(condition, n.slope), a), reduced(masked(op.Not(condition), n.slope), b)
+    return None, sum_back(keep_where(condition, n.slope), a), sum_back(keep_where(op.Not(condition), n.slope), b)
 
 
 def grad_Clip(n: Node) -> Slopes:
     """Within the bounds; for a bound, beyond it."""
     x, low, high = n.x, n.operand(1), n.operand(2)
-    inside, found = None, []
+    inside: Value | None = None
+    found: list[Value | None] = []
     if low is not None:
         inside = op.GreaterOrEqual(x, low)
     if high is not None:
         below = op.LessOrEqual(x, high)
         inside = below if inside is None else op.And(inside, below)
-    found.append(n.slope if inside is None else masked(inside, n.slope))
+    found.append(n.slope if inside is None else keep_where(inside, n.slope))
     if low is not None:
         under = op.Less(x, low) if high is None else op.And(op.Less(x, low), op.Less(low, high))
-        found.append(reduced(masked(under, n.slope), low))
+        found.append(sum_back(keep_where(under, n.slope), low))
     if high is not None:
         found += [None] * (2 - len(found))
         over = op.Greater(x, high) if low is None else op.Or(op.Greater(x, high), op.Not(op.Less(low, high)))
-        found.append(reduced(masked(over, n.slope), high))
+        found.append(sum_back(keep_where(over, n.slope), high))
     return tuple(found)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from irkit.build import op
 from irkit.core.ir import Value
-from passes.gradients.node import Node, Slopes, ints, num, reduced
+from passes.gradients.node import Node, Slopes, ints, num, sum_back
 
 
 def turned(x: Value) -> Value:
@@ -23,8 +23,8 @@ def grad_MatMul(n: Node) -> Slopes:
         slope = op.Unsqueeze(slope, ints([-1]))
     if a.rank == 1:
         slope = op.Unsqueeze(slope, ints([-2]))
-    first = reduced(op.MatMul(slope, turned(columns)), rows)
-    second = reduced(op.MatMul(turned(rows), slope), columns)
+    first = sum_back(op.MatMul(slope, turned(columns)), rows)
+    second = sum_back(op.MatMul(turned(rows), slope), columns)
     first = op.Squeeze(first, ints([0])) if a.rank == 1 else first
     return first, op.Squeeze(second, ints([1])) if b.rank == 1 else second
 
@@ -46,7 +46,7 @@ def grad_Gemm(n: Node) -> Slopes:
     if c is None:
         return (first, second, None)[: len(n.inputs)]
     scaled = slope if beta == 1.0 else op.Mul(slope, num(slope, beta))
-    return first, second, reduced(scaled, c)
+    return first, second, sum_back(scaled, c)
 
 
 def grad_Einsum(n: Node) -> Slopes:

@@ -11,12 +11,12 @@ from irkit.build import const, op
 from irkit.core.ir import Value
 from irkit.core.types import DType
 from passes.analysis.questions import small
-from passes.gradients.node import Node, Slopes, ints, num, reduced, reshaped, scattered, shape_of
+from passes.gradients.node import Node, Slopes, in_shape_of, ints, num, scatter_along, shape_of, sum_back
 
 
 def grad_Reshape(n: Node) -> Slopes:
     """In the old shape."""
-    return (reshaped(n.slope, n.x),) + (None,) * (len(n.inputs) - 1)
+    return (in_shape_of(n.slope, n.x),) + (None,) * (len(n.inputs) - 1)
 
 
 grad_Flatten = grad_Squeeze = grad_Unsqueeze = grad_Reshape
@@ -24,7 +24,7 @@ grad_Flatten = grad_Squeeze = grad_Unsqueeze = grad_Reshape
 
 def grad_Expand(n: Node) -> Slopes:
     """Summed over what was broadcast."""
-    return reduced(n.slope, n.x), None
+    return sum_back(n.slope, n.x), None
 
 
 def grad_Transpose(n: Node) -> Slopes:
@@ -74,7 +74,7 @@ def grad_Slice(n: Node) -> Slopes:
     for i, axis in reversed(list(enumerate(numbers))):
         one = [None if v is None else op.Slice(v, ints([i]), ints([i + 1])) for v in (starts, ends, steps)]
         places = op.Slice(counted(n.x, axis), one[0], one[1], ints([0]), one[2])
-        slope = scattered(reshaped(slope, shapes[i + 1]), places, axis, shapes[i])
+        slope = scatter_along(in_shape_of(slope, shapes[i + 1]), places, axis, shapes[i])
     return (slope,) + (None,) * (len(n.inputs) - 1)
 
 
@@ -98,8 +98,8 @@ def grad_Pad(n: Node) -> Slopes:
         found = op.Pad(inner, op.Concat(shift, rest, axis=0), None, ints(numbers))
         value = n.operand(2)
         outside = op.Sub(op.ReduceSum(slope, keepdims=0), op.ReduceSum(inner, keepdims=0))
-        given = None if value is None else reshaped(outside, value)
-        return (reshaped(found, x), None, given)[: len(n.inputs)] + (None,) * (len(n.inputs) - 3)
+        given = None if value is None else in_shape_of(outside, value)
+        return (in_shape_of(found, x), None, given)[: len(n.inputs)] + (None,) * (len(n.inputs) - 3)
     for axis in reversed(range(x.rank)):
         if axis in numbers:
             i, count = numbers.index(axis), len(numbers)
@@ -107,8 +107,8 @@ def grad_Pad(n: Node) -> Slopes:
             places = op.Pad(counted(x, axis), op.Concat(*own, axis=0), mode=mode)
             # Axes before this one are padded still, those behind it no longer.
             wide = part_of(slope, x, axis)
-            slope = scattered(slope, places, axis, wide)
-    return (reshaped(slope, x),) + (None,) * (len(n.inputs) - 1)
+            slope = scatter_along(slope, places, axis, wide)
+    return (in_shape_of(slope, x),) + (None,) * (len(n.inputs) - 1)
 
 
 def part_of(slope: Value, x: Value, axis: int) -> Value:
@@ -122,10 +122,10 @@ def grad_Tile(n: Node) -> Slopes:
     rank = n.x.rank
     if not rank:
         return n.slope, None
-    apart = op.Reshape(op.Concat(op.Unsqueeze(n.inputs[1], ints([1])), op.Unsqueeze(op.Shape(n.x), ints([1])), axis=1),
-                       ints([2 * rank]))  # fmt: skip
+    pairs = [op.Unsqueeze(each, ints([1])) for each in (n.inputs[1], op.Shape(n.x))]
+    apart = op.Reshape(op.Concat(*pairs, axis=1), ints([2 * rank]))
     split = op.Reshape(n.slope, apart, allowzero=1)
-    return reshaped(op.ReduceSum(split, ints(range(0, 2 * rank, 2)), keepdims=0), n.x), None
+    return in_shape_of(op.ReduceSum(split, ints(range(0, 2 * rank, 2)), keepdims=0), n.x), None
 
 
 def grad_Trilu(n: Node) -> Slopes:
@@ -140,8 +140,8 @@ def grad_DepthToSpace(n: Node) -> Slopes:
         return (op.SpaceToDepth(n.slope, blocksize=size),)
     batch, channels, height, width = (size_of(n.x, i) for i in range(4))
     inner = op.Div(channels, ints([size * size]))
-    apart = op.Reshape(n.slope, joined(batch, inner, height, ints([size]), width, ints([size])), allowzero=1)
-    return (reshaped(op.Transpose(apart, perm=[0, 1, 3, 5, 2, 4]), n.x),)
+    apart = op.Reshape(n.slope, join_sizes(batch, inner, height, ints([size]), width, ints([size])), allowzero=1)
+    return (in_shape_of(op.Transpose(apart, perm=[0, 1, 3, 5, 2, 4]), n.x),)
 
 
 def grad_SpaceToDepth(n: Node) -> Slopes:
@@ -155,14 +155,14 @@ def size_of(x: Value, axis: int) -> Value:
     return ints([known]) if type(known) is int else op.Slice(op.Shape(x), ints([axis]), ints([axis + 1]))
 
 
-def joined(*sizes: Value) -> Value:
+def join_sizes(*sizes: Value) -> Value:
     """Sizes in a row."""
     return op.Concat(*sizes, axis=0)
 
 
 def sizes_but(x: Value, axis: int, middle: Sequence[Value]) -> Value:
     """The sizes of a value with others in place of those of an axis."""
-    return joined(*(size_of(x, i) for i in range(axis)), *middle, *(size_of(x, i) for i in range(axis + 1, x.rank)))
+    return join_sizes(*(size_of(x, i) for i in range(axis)), *middle, *(size_of(x, i) for i in range(axis + 1, x.rank)))
 
 
 # ---------------------------------------------------------------------------------------------- indices
@@ -174,7 +174,7 @@ def grad_Gather(n: Node) -> Slopes:
     axis = n.axis(0)
     rows = op.Reshape(n.slope, sizes_but(x, axis, [op.Reshape(op.Size(index), ints([1]))]), allowzero=1)
     places = op.Cast(op.Reshape(index, ints([-1])), to=DType.INT64)
-    return scattered(rows, places, axis, x), None
+    return scatter_along(rows, places, axis, x), None
 
 
 def grad_GatherElements(n: Node) -> Slopes:
@@ -195,7 +195,7 @@ def with_batches(index: Value, count: int) -> Value:
     """Indices with those of the first `count` axes, which they share with what is indexed, before them."""
     if not count:
         return index
-    sizes = joined(*(size_of(index, i) for i in range(index.rank - 1)), ints([1]))
+    sizes = join_sizes(*(size_of(index, i) for i in range(index.rank - 1)), ints([1]))
     rows = [op.Reshape(counted(index, i), ints([-1 if j == i else 1 for j in range(index.rank)])) for i in range(count)]
     return op.Concat(*(op.Expand(row, sizes) for row in rows), index, axis=-1)
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from irkit.build import const, op
 from irkit.core.ir import Value
-from passes.gradients.movement import joined, size_of
-from passes.gradients.node import Node, Slopes, expanded, ints, num, reduced, reshaped, zeros
+from passes.gradients.movement import join_sizes, size_of
+from passes.gradients.node import Node, Slopes, expand_to, in_shape_of, ints, num, sum_back, zeros
 
 
 def window(n: Node, kernel: list[int]) -> tuple[list[int], list[int], list[int]]:
@@ -61,7 +61,7 @@ def grad_Conv(n: Node) -> Slopes:
     x, weight, bias = n.inputs[0], n.inputs[1], n.operand(2)
     kernel, group = kernel_of(n, weight), int(n.get("group", 1))
     strides, dilations, pads = window(n, kernel)
-    first = reshaped(back_through_window(n.slope, weight, x, strides, dilations, pads, group), x)
+    first = in_shape_of(back_through_window(n.slope, weight, x, strides, dilations, pads, group), x)
     second = by_weight(x, n.slope, weight, strides, dilations, pads, group)
     if bias is None:
         return (first, second, None)[: len(n.inputs)]
@@ -76,15 +76,15 @@ def by_weight(
     batch = size_of(x, 0)
     space = [size_of(x, i) for i in axes]
     inner = ints([weight.shape[1]]) if type(weight.shape[1]) is int else size_of(weight, 1)
-    apart = op.Reshape(x, joined(batch, ints([group]), inner, *space), allowzero=1)
+    apart = op.Reshape(x, join_sizes(batch, ints([group]), inner, *space), allowzero=1)
     turned = op.Transpose(apart, perm=[2, 1, 0, *[i + 1 for i in axes]])
-    given = op.Reshape(turned, joined(inner, op.Mul(batch, ints([group])), *space), allowzero=1)
+    given = op.Reshape(turned, join_sizes(inner, op.Mul(batch, ints([group])), *space), allowzero=1)
     kernels = op.Transpose(slope, perm=[1, 0, *axes])
     found = op.Conv(given, kernels, strides=dilations, dilations=strides, pads=pads, group=group)
     count = rank - 2
     ends = op.Slice(op.Shape(weight), ints([2]), ints([2 + count]))
     found = op.Slice(found, ints([0] * count), ends, ints(axes))
-    return reshaped(op.Transpose(found, perm=[1, 0, *axes]), weight)
+    return in_shape_of(op.Transpose(found, perm=[1, 0, *axes]), weight)
 
 
 def grad_ConvTranspose(n: Node) -> Slopes:
@@ -104,8 +104,8 @@ def grad_ConvTranspose(n: Node) -> Slopes:
         first = op.Slice(first, ints([0] * count), ends, ints(list(range(2, 2 + count))))
     second = by_weight(slope, x, weight, strides, dilations, pads, group)
     if bias is None:
-        return (reshaped(first, x), second, None)[: len(n.inputs)]
-    return reshaped(first, x), second, op.ReduceSum(slope, ints([i for i in range(x.rank) if i != 1]), keepdims=0)
+        return (in_shape_of(first, x), second, None)[: len(n.inputs)]
+    return in_shape_of(first, x), second, op.ReduceSum(slope, ints([i for i in range(x.rank) if i != 1]), keepdims=0)
 
 
 # ---------------------------------------------------------------------------------------------- pools
@@ -117,7 +117,7 @@ def grad_MaxPool(n: Node) -> Slopes:
     _, places = op.MaxPool(n.x, **attributes, outputs=2)
     flat = op.Reshape(zeros(n.x), ints([-1]))
     found = op.ScatterElements(flat, op.Reshape(places, ints([-1])), op.Reshape(n.slope, ints([-1])), reduction="add")
-    return (reshaped(found, n.x),)
+    return (in_shape_of(found, n.x),)
 
 
 def grad_AveragePool(n: Node) -> Slopes:
@@ -126,23 +126,23 @@ def grad_AveragePool(n: Node) -> Slopes:
         raise n.refuse("ceil_mode=1")
     kernel = [int(k) for k in n.get("kernel_shape")]
     strides, dilations, pads = window(n, kernel)
-    rows = joined(ints([-1]), ints([1]), *(size_of(n.slope, i) for i in range(2, n.x.rank)))
+    rows = join_sizes(ints([-1]), ints([1]), *(size_of(n.slope, i) for i in range(2, n.x.rank)))
     filter_ = const(np.ones((1, 1, *kernel)).astype(n.x.dtype.numpy))
     if n.get("count_include_pad", 0) or not any(pads):
         share = op.Div(n.slope, num(n.slope, float(np.prod(kernel))))
     else:
-        single = joined(ints([1]), ints([1]), *(size_of(n.x, i) for i in range(2, n.x.rank)))
+        single = join_sizes(ints([1]), ints([1]), *(size_of(n.x, i) for i in range(2, n.x.rank)))
         places = op.Expand(num(n.x, 1), single)
         count = op.Conv(places, filter_, strides=strides, dilations=dilations, pads=pads)
         share = op.Div(n.slope, count)
     found = back_through_window(op.Reshape(share, rows), filter_, n.x, strides, dilations, pads, 1)
-    return (reshaped(found, n.x),)
+    return (in_shape_of(found, n.x),)
 
 
 def grad_GlobalAveragePool(n: Node) -> Slopes:
     """A share for each place."""
     count = op.Div(op.Size(n.x), op.Max(op.Size(n.slope), ints([1])))
-    return (expanded(op.Div(n.slope, op.Cast(count, to=n.x.dtype)), n.x),)
+    return (expand_to(op.Div(n.slope, op.Cast(count, to=n.x.dtype)), n.x),)
 
 
 def grad_GlobalMaxPool(n: Node) -> Slopes:
@@ -185,8 +185,8 @@ def grad_LayerNormalization(n: Node) -> Slopes:
     x, scale, bias = n.inputs[0], n.inputs[1], n.operand(2)
     axes = list(range(n.axis(-1), x.rank))
     found, hat = normalized(n, axes, scale, *moments(x, axes, n.get("epsilon", 1e-5)))
-    second = reduced(op.Mul(n.slope, hat), scale)
-    return (found, second, None if bias is None else reduced(n.slope, bias))[: len(n.inputs)]
+    second = sum_back(op.Mul(n.slope, hat), scale)
+    return (found, second, None if bias is None else sum_back(n.slope, bias))[: len(n.inputs)]
 
 
 def grad_RMSNormalization(n: Node) -> Slopes:
@@ -197,7 +197,7 @@ def grad_RMSNormalization(n: Node) -> Slopes:
     spread = op.Reciprocal(op.Sqrt(op.Add(square, num(x, n.get("epsilon", 1e-5)))))
     hat, inner = op.Mul(x, spread), op.Mul(n.slope, scale)
     along = op.ReduceMean(op.Mul(inner, hat), axes, keepdims=1)
-    return op.Mul(spread, op.Sub(inner, op.Mul(hat, along))), reduced(op.Mul(n.slope, hat), scale)
+    return op.Mul(spread, op.Sub(inner, op.Mul(hat, along))), sum_back(op.Mul(n.slope, hat), scale)
 
 
 def by_channel(value: Value, x: Value) -> Value:

@@ -84,7 +84,7 @@ def shape_of(x: Value) -> Value:
     return ints([int(d) for d in x.shape]) if all(type(d) is int for d in x.shape) else op.Shape(x)
 
 
-def reshaped(value: Value, like: Value) -> Value:
+def in_shape_of(value: Value, like: Value) -> Value:
     """A value in the shape of another with as many elements."""
     known = len(value.shape) == len(like.shape) and all(
         dims.same(a, b) is True for a, b in zip(value.shape, like.shape, strict=True)
@@ -92,22 +92,22 @@ def reshaped(value: Value, like: Value) -> Value:
     return value if known else op.Reshape(value, shape_of(like), allowzero=1)
 
 
-def expanded(value: Value, like: Value) -> Value:
+def expand_to(value: Value, like: Value) -> Value:
     """A value broadcast to the shape of another."""
     return op.Expand(value, shape_of(like))
 
 
 def zeros(like: Value) -> Value:
     """Zeros of the type of a value."""
-    return expanded(num(like, 0), like)
+    return expand_to(num(like, 0), like)
 
 
 def ones(like: Value) -> Value:
     """Ones of the type of a value."""
-    return expanded(num(like, 1), like)
+    return expand_to(num(like, 1), like)
 
 
-def reduced(slope: Value, x: Value) -> Value:
+def sum_back(slope: Value, x: Value) -> Value:
     """A gradient summed over what was broadcast, in the shape of the operand."""
     lead = slope.rank - x.rank
     axes, unsure = list(range(lead)), False
@@ -125,20 +125,20 @@ def reduced(slope: Value, x: Value) -> Value:
         stretched = op.And(op.Equal(own, ints([1])), op.Not(op.Equal(wide, ints([1]))))
         places = op.Add(op.Squeeze(op.NonZero(stretched), ints([0])), ints([lead]))
         slope = op.ReduceSum(slope, places, keepdims=1, noop_with_empty_axes=1)
-    return reshaped(slope, x)
+    return in_shape_of(slope, x)
 
 
-def masked(condition: Value, value: Value) -> Value:
+def keep_where(condition: Value, value: Value) -> Value:
     """A value where a condition holds, and 0 elsewhere."""
     return op.Where(condition, value, num(value, 0))
 
 
-def restored(value: Value, axes: Sequence[int]) -> Value:
+def regain_axes(value: Value, axes: Sequence[int]) -> Value:
     """A reduced value with the axes that it lost, of one place each."""
     return op.Unsqueeze(value, ints(axes)) if axes else value
 
 
-def scattered(slope: Value, places: Value, axis: int, x: Value) -> Value:
+def scatter_along(slope: Value, places: Value, axis: int, x: Value) -> Value:
     """The gradient for `x` of places along an axis of it: `slope` has that axis as `places`, a vector, counts it."""
     row = [-1 if each == axis else 1 for each in range(x.rank)]
     index = op.Expand(op.Reshape(places, ints(row)), shape_of(slope))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from irkit.build import op
 from irkit.core.ir import Value
 from passes.analysis.questions import axes_of
-from passes.gradients.node import Node, Slopes, expanded, ints, masked, num, restored, zeros
+from passes.gradients.node import Node, Slopes, expand_to, ints, keep_where, num, regain_axes, zeros
 
 
 def with_axes(n: Node, value: Value) -> Value:
@@ -22,7 +22,7 @@ def with_axes(n: Node, value: Value) -> Value:
         axes = [axis % max(n.x.rank, 1) for axis in known]
         if not axes and not n.get("noop_with_empty_axes", 0):
             axes = list(range(n.x.rank))
-    return value if keeps else restored(value, sorted(axes))
+    return value if keeps else regain_axes(value, sorted(axes))
 
 
 def back(n: Node, slope: Value) -> Slopes:
@@ -32,7 +32,7 @@ def back(n: Node, slope: Value) -> Slopes:
 
 def grad_ReduceSum(n: Node) -> Slopes:
     """1."""
-    return back(n, expanded(with_axes(n, n.slope), n.x))
+    return back(n, expand_to(with_axes(n, n.slope), n.x))
 
 
 def grad_ReduceMean(n: Node) -> Slopes:
@@ -40,7 +40,7 @@ def grad_ReduceMean(n: Node) -> Slopes:
     slope = with_axes(n, n.slope)
     count = op.Div(op.Size(n.x), op.Max(op.Size(slope), ints([1]))) if n.x.rank else ints([1])
     share = op.Div(slope, op.Cast(count, to=slope.dtype))
-    return back(n, expanded(share, n.x))
+    return back(n, expand_to(share, n.x))
 
 
 def grad_ReduceMax(n: Node) -> Slopes:
@@ -61,8 +61,8 @@ def grad_ReduceProd(n: Node) -> Slopes:
     attributes = dict(n.value.attributes)
     product = with_axes(n, op.ReduceProd(filled, n.operand(1), **attributes))
     count = with_axes(n, op.ReduceSum(op.Cast(zero, to=n.x.dtype), n.operand(1), **attributes))
-    none = masked(op.Equal(count, num(n.x, 0)), op.Div(product, filled))
-    one = masked(op.Equal(count, num(n.x, 1)), product)
+    none = keep_where(op.Equal(count, num(n.x, 0)), op.Div(product, filled))
+    one = keep_where(op.Equal(count, num(n.x, 1)), product)
     return back(n, op.Mul(with_axes(n, n.slope), op.Where(zero, one, none)))
 
 
@@ -86,7 +86,7 @@ def grad_ReduceSumSquare(n: Node) -> Slopes:
 
 def grad_ReduceLogSum(n: Node) -> Slopes:
     """1 / sum(x)."""
-    return back(n, expanded(op.Div(with_axes(n, n.slope), op.Exp(with_axes(n, n.y))), n.x))
+    return back(n, expand_to(op.Div(with_axes(n, n.slope), op.Exp(with_axes(n, n.y))), n.x))
 
 
 def grad_ReduceLogSumExp(n: Node) -> Slopes:

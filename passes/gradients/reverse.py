@@ -231,10 +231,8 @@ def passed_back(value: Value, slopes: tuple[Value, ...], wanted: Sequence[bool])
 def conformed(value: Value, operand: Value, slope: Value) -> Value:
     """A gradient as it is, with the type of its operand. Raises GraphError where it has another."""
     if same_types(slope.type, operand.type) is False:
-        raise GraphError(
-            f"the gradient rule of {value.op} gives a {slope.type!r} for a {operand.type!r}", ir=repr(value),
-            source=str(value.origin),
-        )  # fmt: skip
+        what = f"the gradient rule of {value.op} gives a {slope.type!r} for a {operand.type!r}"
+        raise GraphError(what, ir=repr(value), source=str(value.origin))
     return slope
 
 
@@ -250,7 +248,7 @@ def through_if(node: Node, wanted: Sequence[bool]) -> Sequence[Value | None]:
             swaps = dict(zip(body.params, captures, strict=True))
             built = walk.rebuild(body.results, swaps)
             results = [built.get(v, v) for v in body.results]
-            pairs = [(r, s) for r, s in zip(results, node.slopes, strict=False) if s is not None and is_float(r)]
+            pairs = [(r, s) for r, s in zip(results, node.slopes, strict=False) if is_float(r)]
             wrt = [captures[i] for i in places]
             found = gradients([r for r, _ in pairs], [s for _, s in pairs], wrt)
             return tuple(zeros(x) if g is None else op.Identity(g) for x, g in zip(wrt, found, strict=True))
@@ -259,7 +257,7 @@ def through_if(node: Node, wanted: Sequence[bool]) -> Sequence[Value | None]:
 
     then, other = value.bodies
     made = op.If(node.inputs[0], then_branch=branch(then), else_branch=branch(other))
-    slopes = iter(made if isinstance(made, tuple) else (made,))
+    slopes = iter(made)
     return [None, *(next(slopes) if i in places else None for i in range(len(captures)))]
 
 

@@ -40,10 +40,9 @@ def test_dimensions_that_may_be_broadcast_are_known_when_the_graph_runs() -> Non
         a, b = np.random.default_rng(0).standard_normal((2, 4, 3))
         a, b = a[:left], b[:right]
         of_b, of_a = irkit.evaluate(back, [a, b])
-        np.testing.assert_allclose(of_a, np.broadcast_to(b, (4, 3))[: max(left, right)].sum(0, keepdims=True)
-                                   if left == 1 else np.broadcast_to(b, a.shape))  # fmt: skip
-        np.testing.assert_allclose(of_b, np.broadcast_to(a, (4, 3))[: max(left, right)].sum(0, keepdims=True)
-                                   if right == 1 else np.broadcast_to(a, b.shape))  # fmt: skip
+        wide_a, wide_b = np.broadcast_arrays(a, b)
+        np.testing.assert_allclose(of_a, wide_b.sum(0, keepdims=True) if left == 1 else wide_b)
+        np.testing.assert_allclose(of_b, wide_a.sum(0, keepdims=True) if right == 1 else wide_a)
 
 
 @pytest.mark.parametrize("taken", [True, False])
@@ -84,11 +83,12 @@ def mlp() -> Any:
 
 
 def cnn() -> Any:
-    return torch.nn.Sequential(
+    layers = (
         torch.nn.Conv2d(2, 6, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
         torch.nn.Conv2d(6, 6, 3, stride=2, groups=2), torch.nn.Tanh(),
         torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(6, 4),
-    ), torch.randn(5, 2, 9, 9)  # fmt: skip
+    )  # fmt: skip
+    return torch.nn.Sequential(*layers), torch.randn(5, 2, 9, 9)
 
 
 class Attending(torch.nn.Module):
