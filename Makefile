@@ -51,7 +51,7 @@ test test-shuffled test-coverage: export HYPOTHESIS_PROFILE ?= ci
 export HF_HUB_OFFLINE := 1
 
 .DEFAULT_GOAL := test
-.PHONY: demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-sizes torch-modules
+.PHONY: generation demo test test-shuffled gradients sweep bench costs models rules quirks check-rules expansions fuzz-optimized fuzz-evaluated fuzz-traced exact-rules coverage opsets test-coverage lint format types install clean kills fuzz-io docs both-ways fuzz-conditions fuzz-sizes torch-modules
 
 install: $(READY)
 
@@ -110,6 +110,9 @@ costs: $(READY)
 
 models: $(READY)
 	$(BIN)/python -m tests.tables.models $(MODELS_ARGS)
+
+generation: $(READY)
+	$(BIN)/python -m tests.tables.generation $(GENERATION_ARGS)
 
 FUZZ_PROGRAMS ?= 2000
 

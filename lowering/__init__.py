@@ -1,6 +1,6 @@
 """torch programs into irkit graphs: capture, converters, the fold, and the export that runs.
 
-`lower`, `trace` and `Program` bring in torch when they are asked for; `lowering.errors`, `lowering.tensors`,
+`lower`, `trace`, `Program`, `generation` bring in torch when they are asked for; `lowering.errors`, `lowering.tensors`,
 `lowering.algorithms` and `lowering.aten` never do.
 """
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lowering.errors import CaptureError, LoweringError, MissingConverters, Unsupported
 
 if TYPE_CHECKING:
+    from lowering.decoding.generation import Generation, generation
     from lowering.piecewise.exported import Exported
     from lowering.piecewise.observing import Observation, observe
     from lowering.piecewise.pieces import Piece, pieces
@@ -18,18 +19,38 @@ if TYPE_CHECKING:
     from lowering.records.options import Functions
     from lowering.torch_modules.as_module import as_module
 
-__all__ = ["CaptureError", "Functions", "LoweringError", "MissingConverters", "Program", "Unsupported"]
-__all__ += ["Exported", "Observation", "Piece", "Status", "Strategy", "as_module", "lower", "observe", "pieces", "trace"]
+__all__ = [
+    "CaptureError",
+    "Exported",
+    "Functions",
+    "Generation",
+    "LoweringError",
+    "MissingConverters",
+    "Observation",
+    "Piece",
+    "Program",
+    "Status",
+    "Strategy",
+    "Unsupported",
+    "as_module",
+    "generation",
+    "lower",
+    "observe",
+    "pieces",
+    "trace",
+]
 
 PLACES = {
     "Exported": "lowering.piecewise.exported",
     "Functions": "lowering.records.options",
+    "Generation": "lowering.decoding.generation",
     "Observation": "lowering.piecewise.observing",
     "Piece": "lowering.piecewise.pieces",
     "Program": "lowering.program.program",
     "Status": "lowering.piecewise.statuses",
     "Strategy": "lowering.piecewise.statuses",
     "as_module": "lowering.torch_modules.as_module",
+    "generation": "lowering.decoding.generation",
     "lower": "lowering.program.ways",
     "observe": "lowering.piecewise.observing",
     "pieces": "lowering.piecewise.pieces",

@@ -208,7 +208,8 @@ class Captured:
         parameters = self.called
         given = absent | parameters.bound(args, kwargs or {})
         names = (*self.arguments[: positional.num_children], *by_name.context)
-        left_out = [f.path[0] for f in self.leaves if f.is_tensor and f.path in {(n,) for n in parameters.whole}]
+        rows = (f for f in self.leaves if f.is_tensor and f.value.dim() == 2)  # one of four axes hides what is to come
+        left_out = [f.path[0] for f in rows if f.path in {(n,) for n in parameters.whole}]
         given |= {name: Implied(1) for name in left_out if given.get(name) is None}
         missing = [name for name in names if name not in given]
         unknown = [n for n, each in given.items() if n not in names and not parameters.goes_without_saying(n, each)]

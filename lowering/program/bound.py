@@ -105,12 +105,18 @@ class Bound:
                 "what this call was given to go on from was overwritten by an earlier one",
                 hint="go on from what that call returned, or bind the program without in_place",
             )
-        leaves = self.leaves(args, kwargs, kept)
-        given = None if leaves is None else self.given(leaves, kept)
+        given = self.plainly_given(kwargs, args, kept)
         vector, sizes = self.checked(args, kwargs, kept) if given is None else given
         return self.computed(vector, sizes, kept is not None)
 
     # ------------------------------------------------------------------------------------------------- Arguments
+
+    def plainly_given(
+        self, kwargs: Mapping[str, Any], args: Sequence[Any] = (), kept: Kept | None = None
+    ) -> tuple[Any, Mapping[str, int]] | None:
+        """(inputs, sizes) of a call that the program plainly takes; None for what needs a closer look."""
+        leaves = self.leaves(args, kwargs, kept)
+        return None if leaves is None else self.given(leaves, kept)
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any], kept: Kept | None) -> list[Any] | None:
         """The leaves of a call, in order, `MISSING` for what is kept; None for what needs a closer look."""

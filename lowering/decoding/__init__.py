@@ -1,0 +1,1 @@
+"""Models that generate: their steps as programs, called by the loop of transformers."""

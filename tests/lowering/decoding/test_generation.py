@@ -1,0 +1,167 @@
+"""Models that generate on ONNX Runtime the tokens that they generate in torch; `make generation` tries all families."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import onnx
+import pytest
+import torch
+import transformers
+from torch import nn
+
+import lowering
+from irkit.doors.to_onnx import to_onnx
+from irkit.errors import ContractError
+from irkit.onnx.sessions import session
+from lowering.decoding.steps import merged_steps, recorded_calls, shapes_of
+from lowering.errors import CaptureError
+from tests.support.draws import drawn
+from tests.tables.generation import WAYS, row_of
+from tests.zoo.generating import GENERATORS, Generator, generator_named, prompt
+
+PINNED = ("MistralForCausalLM", "T5ForConditionalGeneration", "WhisperForConditionalGeneration")
+OPTIONS: dict[str, Any] = {"max_new_tokens": 6, "min_new_tokens": 6, "pad_token_id": 0, "do_sample": False}
+
+
+def families() -> list[Generator]:
+    """Those with a cache of their own kind, and one more."""
+    quick = [each for each in GENERATORS if each.name != "Qwen3NextForCausalLM"]  # which reads prompts in Python loops
+    return drawn("generation", quick, 1, pinned=map(generator_named, PINNED), key=lambda each: each.name)
+
+
+@cache
+def llama() -> Any:
+    """A model whose layers all see everything."""
+    return generator_named("LlamaForCausalLM").model()
+
+
+@cache
+def made() -> Any:
+    """Its generation."""
+    return lowering.generation(llama())
+
+
+@pytest.mark.parametrize("generator", families(), ids=lambda each: each.name)
+def test_a_model_generates_what_it_generates_in_torch(generator: Generator) -> None:
+    row = row_of(generator, {name: WAYS[name] for name in ("greedy", "beams")}, prompts=2)
+    assert not row.problem and row.equal == row.tried > 0, row
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_program_reads_prompts_and_goes_on(way: str) -> None:
+    assert made().is_one and made().prefill is made().decode and list(made().programs) == ["model"]
+    for asked in (prompt(2, 5, 2), prompt(1, 1), prompt(3, 9, 4)):
+        options = {**OPTIONS, **WAYS[way]}
+        torch.manual_seed(1)
+        expected = llama().generate(**asked, **options)
+        torch.manual_seed(1)
+        assert torch.equal(made().generate(**asked, **options), expected)
+    assert list(made().programs) == ["model"] and "model" in repr(made())
+
+
+def test_the_cache_of_a_step_is_read_where_the_step_before_left_it() -> None:
+    asked = prompt(2, 4)
+    call = recorded_calls(llama(), asked, 2)[1]
+    bound = made().steps.bounds[0]
+    result = bound(**call)
+    before = [layer.keys.data_ptr() for layer in result.past_key_values.layers]
+    vector, _ = bound.plainly_given({**call, "past_key_values": result.past_key_values, "attention_mask": ones(2, 6)})
+    held = {value.data_ptr() for value in vector}
+    assert set(before) <= held
+
+
+def ones(*shape: int) -> torch.Tensor:
+    """A mask that hides nothing."""
+    return torch.ones(shape, dtype=torch.int64)
+
+
+def test_static_caches_have_programs_of_their_size() -> None:
+    model = llama()
+    fixed = {"cache_implementation": "static"}
+    generation = lowering.generation(model, {**prompt(2, 6), **fixed})
+    for asked in (prompt(2, 5, 2), prompt(1, 3)):
+        assert torch.equal(
+            generation.generate(**asked, **fixed, **OPTIONS), model.generate(**asked, **fixed, **OPTIONS)
+        )
+    closed = attrs.evolve(generation, steps=attrs.evolve(generation.steps, grows=False))  # what fixed=True gives
+    with pytest.raises(ContractError, match="no program of the model takes this call"):
+        closed.generate(**prompt(1, 3), **OPTIONS)
+
+
+def test_a_mask_of_four_axes_that_is_left_out_hides_what_is_to_come() -> None:
+    """It is no mask that hides nothing: a program that was captured with one refuses the call."""
+    call = recorded_calls(llama(), {**prompt(2, 6, 1), "cache_implementation": "static"}, 2)[0]
+    assert call["attention_mask"].dim() == 4
+    program = to_onnx(llama(), kwargs=call, dynamic_shapes=shapes_of(call))
+    with pytest.raises(ContractError, match="the call lacks 'attention_mask'"):
+        program(**{name: each for name, each in call.items() if name != "attention_mask"})
+
+
+def test_what_cannot_generate_is_refused() -> None:
+    with pytest.raises(CaptureError, match="Linear has no generate"):
+        lowering.generation(nn.Linear(2, 2))
+    with pytest.raises(CaptureError, match="reads input_features") as caught:
+        lowering.generation(generator_named("WhisperForConditionalGeneration").model())
+    assert "give an example" in caught.value.hint
+
+
+def test_programs_are_saved_over_one_file_of_weights(tmp_path: Path) -> None:
+    model = generator_named("MistralForCausalLM").model()
+    generation = lowering.generation(model)
+    files = generation.save(tmp_path / "saved")
+    assert set(files) == set(generation.programs) and len(files) > 1
+    names = {each.name for each in (tmp_path / "saved").iterdir()}
+    assert names == {*(f"{name}.onnx" for name in files), "weights.data", "config.json", "generation_config.json"}
+    written = (tmp_path / "saved" / "weights.data").stat().st_size
+    weights = sum(each.nbytes for each in model.state_dict().values())
+    assert written < weights + 4096 * (len(model.state_dict()) + 2)  # each on a page of its own, but once
+    for path in files.values():
+        onnx.checker.check_model(str(path))
+    for call in recorded_calls(model, prompt(2, 6, 2), 3):
+        program = generation.steps.answered(call)[0].program
+        path = next(files[name] for name, each in generation.programs.items() if each is program)
+        feeds = program.feeds((), call)
+        for found, expected in zip(session(path).run(feeds), program.session.run(feeds), strict=False):
+            np.testing.assert_array_equal(found, expected)
+    generation.save(tmp_path / "saved")
+    assert {each.name for each in (tmp_path / "saved").iterdir()} == names
+
+
+def test_steps_of_recurrent_layers_stay_apart() -> None:
+    calls = recorded_calls(generator_named("MambaForCausalLM").model(), prompt(2, 4), 3)
+    assert merged_steps(calls[1], calls[2]) is None
+    calls = recorded_calls(llama(), prompt(2, 4, 1), 3)
+    both = merged_steps(calls[1], calls[2])
+    assert both is not None and both["input_ids"].shape == (2, 2) and both["attention_mask"].shape == (2, 6)
+    assert shapes_of(both) == {
+        "input_ids": {0: "batch", 1: "seq"},
+        "position_ids": {1: "seq", 0: "batch"},
+        "attention_mask": {0: "batch", 1: "past + seq"},
+        "past_key_values": {0: "batch", 2: "past"},
+    }
+    torch.testing.assert_close(made().steps(**both).logits, llama()(**both).logits)
+
+
+def test_threads_may_generate_at_once() -> None:
+    import threading
+
+    asked, found = [prompt(1, 3), prompt(2, 6)], dict[int, Any]()
+
+    def run(i: int) -> None:
+        found[i] = made().generate(**asked[i], **OPTIONS)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert all(torch.equal(found[i], llama().generate(**asked[i], **OPTIONS)) for i in range(2))
+
+
+def test_the_model_is_left_as_it_is() -> None:
+    assert "forward" not in vars(llama()) and isinstance(llama(), transformers.LlamaForCausalLM)
