@@ -157,7 +157,7 @@ class Decomposed:
         self.result = result
 
 
-def converted(
+def apply_converter(
     tracer: Tracer, func: Any, args: Any, kwargs: Any, twins: Any, given: Sequence[Any], named: Mapping[str, Any]
 ) -> Any:
     """What the converter of an operator makes of its arguments; where there is none, what its decomposition does."""
@@ -265,7 +265,7 @@ def varies(given: Any) -> bool:
     return False
 
 
-def settled(
+def settle_results(
     tracer: Tracer, func: Any, results: list[Any], twins: list[Any], name: str, operands: Sequence[Any]
 ) -> list[Any]:
     """The results with their dimensions found out, held against the twins, and stamped with their origin."""
@@ -292,7 +292,7 @@ def symbols_in_dims(vector: Value) -> list[Any]:
 def alike(tracer: Tracer, operands: Sequence[Any]) -> None:
     """Raises Alike where names among the sizes of operands are equal in the example: what an operator computes of them
     can be told only if they always are."""
-    values = [v for v in flattened(operands) if isinstance(v, Value) and isinstance(v.type, Tensor)]
+    values = [v for v in leaves_of(operands) if isinstance(v, Value) and isinstance(v.type, Tensor)]
     by_size: dict[int, Any] = {}
     swaps: dict[Any, Any] = {}
     for symbol in dict.fromkeys(d for v in values for d in v.shape if type(d) is not int and d.is_Symbol):
@@ -329,7 +329,7 @@ def known_dim(tracer: Tracer, func: Any, dim: Any, size: int, axis: int, operand
     which is kept as a condition; else a symbol that the data tells."""
     if type(dim) is int or not any(dims.is_fresh(s) for s in dims.symbols_of(dim)):
         return dim
-    flat = [v for v in flattened(operands) if isinstance(v, Value) and isinstance(v.type, Tensor) and v.rank >= -axis]
+    flat = [v for v in leaves_of(operands) if isinstance(v, Value) and isinstance(v.type, Tensor) and v.rank >= -axis]
     aligned = [v.shape[axis] for v in flat]
     distinct: list[Any] = []
     for each in aligned:
@@ -355,11 +355,11 @@ def has_fresh(dim: Any) -> bool:
     return type(dim) is not int and (dims.is_fresh(dim) or any(map(dims.is_fresh, dims.symbols_of(dim))))
 
 
-def flattened(given: Sequence[Any]) -> list[Any]:
+def leaves_of(given: Sequence[Any]) -> list[Any]:
     """The leaves of nested lists."""
-    return [leaf for each in given for leaf in (flattened(each) if isinstance(each, list | tuple) else [each])]
+    return [leaf for each in given for leaf in (leaves_of(each) if isinstance(each, list | tuple) else [each])]
 
 
-def listed(given: Any) -> list[Any]:
+def as_list(given: Any) -> list[Any]:
     """A list of one, or of several."""
     return list(given) if isinstance(given, list | tuple) else [given]

@@ -111,7 +111,7 @@ def in_range(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str
         torch._check(number <= high)
 
 
-def nothing(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def compute_nothing(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """What computes nothing."""
 
 
@@ -125,6 +125,6 @@ DATA = {
     "aten::item": item, "aten::_local_scalar_dense": item, "aten::is_nonzero": is_true, "aten::equal": equal,
     "aten::allclose": close,
     "aten::_assert_async": asserted, "aten::_assert_scalar": asserted_number, "aten::sym_constrain_range": in_range,
-    "aten::sym_constrain_range_for_size": in_range, "aten::_assert_tensor_metadata": nothing,
+    "aten::sym_constrain_range_for_size": in_range, "aten::_assert_tensor_metadata": compute_nothing,
 }  # fmt: skip
 """By operator: what becomes of numbers, and of what is asserted of them."""

@@ -46,7 +46,7 @@ from lowering.direct.caches import (
     is_asked_only,
     unmet,
 )
-from lowering.direct.repeats import SIZES, SMALL, Index, recognized
+from lowering.direct.repeats import SIZES, SMALL, Index, recognize_values
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.direct.tracer import Tracer
 
@@ -235,7 +235,7 @@ class Calls(Asking):
     def grown(self, found: Again, results: Any) -> Again:
         """The same with the values among results, too."""
         values = rebuilt(fresh_of(results), found.values, found.rename)
-        known = values if self.tracer.before is None else recognized(self.tracer.index, values)
+        known = values if self.tracer.before is None else recognize_values(self.tracer.index, values)
         return attrs.evolve(found, values=known)
 
     def taken(self, found: Again, module: torch.nn.Module, given: Sequence[Traced], objects: Sequence[Any]) -> Any:
@@ -500,7 +500,7 @@ def is_composite(module: torch.nn.Module) -> bool:
 
 
 @contextmanager
-def reusing(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
+def reuse_equal_modules(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
     """A block in which calls of modules that are like one before are made of what that computed."""
     likes = tracer.likes
     if not likes:

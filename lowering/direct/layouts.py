@@ -11,7 +11,7 @@ import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from irkit import dims
-from lowering.direct.points import allowed, laid_out, number, plain_number
+from lowering.direct.points import are_allowed, laid_out, number, plain_number
 from lowering.direct.requirements import REFUSED
 from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle
@@ -95,7 +95,7 @@ def offset(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, 
 def contiguous_to_all(tracer: Tracer, handle: Handle, memory_format: torch.memory_format) -> None:
     """Keeps that sizes are such that a tensor lies in order, or does not, as in the example."""
     keep_answer(
-        tracer, handle, lambda sizes: replayed(tracer, handle, sizes).is_contiguous(memory_format=memory_format)
+        tracer, handle, lambda sizes: replay_tensor(tracer, handle, sizes).is_contiguous(memory_format=memory_format)
     )
 
 
@@ -104,14 +104,14 @@ def settle_sharing(tracer: Tracer, of: Handle, made: Any) -> None:
     example."""
 
     def shares(sizes: Mapping[str, Any]) -> bool:
-        base = replayed(tracer, of, sizes)
+        base = replay_tensor(tracer, of, sizes)
         found = carried_out(tracer, made, sizes, of, base)
         return found.untyped_storage()._cdata == base.untyped_storage()._cdata
 
     keep_answer(tracer, of, shares)
 
 
-def replayed(tracer: Tracer, handle: Handle, sizes: Mapping[str, Any]) -> torch.Tensor:
+def replay_tensor(tracer: Tracer, handle: Handle, sizes: Mapping[str, Any]) -> torch.Tensor:
     """A tensor on the meta device for other sizes of the names, laid out as the views of the model lay it."""
     if handle.made is None:
         return laid_out(handle.twin, [number(d, sizes) for d in handle.value.shape])
@@ -126,7 +126,7 @@ def carried_out(
 
     def resized(each: Any) -> Any:
         if isinstance(each, Handle):
-            return base if each is of and base is not None else replayed(tracer, each, sizes)
+            return base if each is of and base is not None else replay_tensor(tracer, each, sizes)
         if isinstance(each, torch.SymInt):
             return plain_number(dim_of(each), sizes)
         return type(each)(map(resized, each)) if isinstance(each, list | tuple) else each
@@ -154,7 +154,7 @@ def keep_answer(tracer: Tracer, handle: Handle, question: Callable[[Mapping[str,
     for small in sorted(product((None, 0, 1), repeat=len(some)), key=lambda each: len(some) - each.count(None)):
         point = {name: size for name, size in zip(some, small, strict=True) if size is not None}
         sizes = {**asked.hints, **point}
-        if allowed(asked, sizes):
+        if are_allowed(asked, sizes):
             try:
                 same = question(sizes) == answer
             except REFUSED:

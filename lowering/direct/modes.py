@@ -32,7 +32,7 @@ SHARING = {torch.Tensor.data.__set__: "an assignment to Tensor.data"}  # type: i
 
 
 @contextmanager
-def running(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
+def follow_modules(tracer: Tracer, model: torch.nn.Module) -> Iterator[None]:
     """A block in which the tracer knows the path of the module that is running, in this thread.
 
     From its second call on the path has the number of the call: `layer@1`, and of what that calls `layer@1.linear`."""
@@ -71,7 +71,7 @@ def below(above: str, path: str) -> str:
 
 
 @contextmanager
-def meeting(tracer: Tracer) -> Iterator[None]:
+def meet_operators(tracer: Tracer) -> Iterator[None]:
     """A block in which every operator is met by this tracer, in this thread."""
     tracer.functions, tracer.above, tracer.below = Functions(tracer), Above(tracer), Below(tracer)
     with tracer.functions, tracer.below, enable_python_dispatcher(), tracer.above:

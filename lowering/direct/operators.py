@@ -17,21 +17,21 @@ from lowering.direct.converting import (
     META,
     Decomposed,
     Info,
+    apply_converter,
+    as_list,
     contradiction,
-    converted,
     expected_of,
-    flattened,
     has_fresh,
     info_of,
-    listed,
+    leaves_of,
     on_twins_if_possible,
     operand,
     operands,
-    settled,
+    settle_results,
     tensors_in,
     with_known_sizes,
 )
-from lowering.direct.data import DATA, nothing
+from lowering.direct.data import DATA, compute_nothing
 from lowering.direct.expected import KNOWN
 from lowering.direct.layouts import QUESTIONS, settle_sharing
 from lowering.direct.points import FREE
@@ -46,7 +46,7 @@ from lowering.direct.requirements import (
 )
 from lowering.direct.tensors import Handle, Traced
 from lowering.direct.tracer import Tracer
-from lowering.direct.writes import MAYBE_COPIES, as_shown, batch_norm, lens_of, written
+from lowering.direct.writes import MAYBE_COPIES, as_shown, batch_norm, lens_of, write_arguments
 from lowering.errors import LoweringError, Unsupported
 from lowering.fold.arguments import call_arguments
 from lowering.fold.asserted_operands import ASSERTING, asserted_conditions
@@ -80,7 +80,7 @@ UNMET = {"aten::_pack_padded_sequence": PACKED, "aten::_pad_packed_sequence": PA
 def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The result of an operator that asks nothing of data or layouts."""
     if info.writes:
-        return written(tracer, func, info, args, kwargs)
+        return write_arguments(tracer, func, info, args, kwargs)
     if info.reshapes:
         return reshaped(tracer, func, info, args, kwargs)
     met = as_met(tracer, func, info.aliases, args, kwargs)
@@ -107,15 +107,15 @@ def computed(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs:
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
     name, state = tracer.name(func), tracer.state
     with knowing_requirements(tracer, func, info, args, kwargs):
-        made = converted(tracer, func, value_args, value_kwargs, flat if several else twins, args, kwargs)
+        made = apply_converter(tracer, func, value_args, value_kwargs, flat if several else twins, args, kwargs)
     if isinstance(made, Decomposed):
         if asks_in_its_kernel(func._schema.name):
-            values = [operand(tracer, each) for each in listed(made.result)]
+            values = [operand(tracer, each) for each in as_list(made.result)]
             require(tracer, func, args, kwargs, values, info.device)
         return made.result
     refuse_other_count(tracer, func, made, flat if several else None)
     raw = list(made) if isinstance(made, tuple | list) else [made]
-    results = settled(tracer, func, raw, flat, name, value_args)
+    results = settle_results(tracer, func, raw, flat, name, value_args)
     require_sizes(tracer, func, info, args, kwargs, results)
     keep_asserted(tracer, func, value_args, value_kwargs, results[0])
     if met is not None and len(results) == len(flat):
@@ -185,7 +185,7 @@ def all_in_order(tracer: Tracer, given: Any) -> bool:
 def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], met: Met | None) -> Any:
     """The result of an operator whose layout is known beforehand; None where its type does not tell all."""
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
-    made = converted(tracer, func, value_args, value_kwargs, None, args, kwargs)
+    made = apply_converter(tracer, func, value_args, value_kwargs, None, args, kwargs)
     if isinstance(made, Decomposed):
         return made.result
     if not isinstance(made, Value) or made.dtype not in TORCH or any(map(has_fresh, made.shape)):
@@ -193,7 +193,7 @@ def computed_quickly(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Map
     sizes = [d if type(d) is int else tracer.asked.hint(d) for d in made.shape]
     twin = torch.empty(sizes, dtype=TORCH[made.dtype], device=META)
     name = tracer.name(func)
-    (value,) = settled(tracer, func, [made], [twin], name, value_args)
+    (value,) = settle_results(tracer, func, [made], [twin], name, value_args)
     require_sizes(tracer, func, info_of(func), args, kwargs, [value])
     keep_asserted(tracer, func, value_args, value_kwargs, value)
     if met is not None:
@@ -208,7 +208,7 @@ def require_sizes(
     """Keeps what an operator requires of sizes; it is run at others only where that does not go without saying."""
     if info.pointwise or func._schema.name in MASKS:
         given, named = operands(tracer, func, args, kwargs)
-        require_broadcast(tracer, flattened((*given, *named.values())))
+        require_broadcast(tracer, leaves_of((*given, *named.values())))
     elif takes_any_size(tracer, func, args, kwargs):
         refuse_untaken(Elsewhere(tracer, func, args, kwargs, results, info.device))
     else:
@@ -241,12 +241,12 @@ def sized_by_data(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kw
     several = isinstance(found, tuple | list)
     twins = [t.to(META) if isinstance(t, torch.Tensor) else t for t in (found if several else [found])]
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
-    made = converted(tracer, func, value_args, value_kwargs, twins if several else twins[0], args, kwargs)
+    made = apply_converter(tracer, func, value_args, value_kwargs, twins if several else twins[0], args, kwargs)
     if isinstance(made, Decomposed):
         return made.result
     name = tracer.name(func)
     tracer.counted = counted_mask(func, value_args)
-    results = settled(tracer, func, listed(made), twins, name, value_args)
+    results = settle_results(tracer, func, as_list(made), twins, name, value_args)
     tracer.counted = None
     shown = [
         tracer.tensor(twin, value, name) if isinstance(twin, torch.Tensor) else twin
@@ -430,7 +430,7 @@ def laid_out(
         twins: Any = torch.empty(sizes[0], dtype=TORCH[results[0].dtype], device=META)
     else:
         twins = None if info.sized_by_data else on_twins_if_possible(tracer, met.func, info, args, kwargs)
-    flat = listed(twins)
+    flat = as_list(twins)
     if len(flat) != len(results) or not all(isinstance(twin, torch.Tensor) for twin in flat):
         return None
     if any(list(twin.shape) != size for twin, size in zip(flat, sizes, strict=True)):
@@ -480,7 +480,7 @@ def with_count(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[s
 
 
 COUNTS = dict.fromkeys(("aten::tensor_split", "aten::chunk", "aten::unsafe_chunk"), with_count)
-NOTHING = dict.fromkeys((*EFFECTS, "aten::_linalg_check_errors"), nothing)
+NOTHING = dict.fromkeys((*EFFECTS, "aten::_linalg_check_errors"), compute_nothing)
 SPECIAL: Mapping[str, Callable[..., Any]] = {
     **NOTHING, **QUESTIONS, **DATA, **COUNTS, "aten::batch_norm": batch_norm, "aten::instance_norm": batch_norm,
 }  # fmt: skip

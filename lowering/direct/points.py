@@ -22,7 +22,7 @@ TRIES = 30
 """How many sizes are drawn in search of some that all conditions allow."""
 
 
-def moved(asked: Questions, others: Mapping[str, Any], condition: Any) -> dict[str, Any]:
+def sizes_moved(asked: Questions, others: Mapping[str, Any], condition: Any) -> dict[str, Any]:
     """New sizes for the symbols of a condition that the `others` break: some that no condition excludes, as far from
     the example's as is found, else the example's own."""
     names = [s.name for s in condition.free_symbols if s.name in asked.hints]
@@ -34,7 +34,7 @@ def moved(asked: Questions, others: Mapping[str, Any], condition: Any) -> dict[s
     for _ in range(TRIES):
         drawn = {name: drawn_size(rng, asked, name, others) for name in names}
         far = sum(size != example[name] for name, size in drawn.items())
-        if far > score and allowed(asked, {**others, **drawn}):
+        if far > score and are_allowed(asked, {**others, **drawn}):
             best, score = drawn, far
         if score == len(names):
             break
@@ -46,7 +46,7 @@ def drawn_points(asked: Questions, names: Sequence[str], others: Mapping[str, An
     rng = random.Random(1)
     for _ in range(TRIES):
         point = {name: drawn_size(rng, asked, name, others) for name in names}
-        if allowed(asked, {**others, **point}):
+        if are_allowed(asked, {**others, **point}):
             yield point
 
 
@@ -59,7 +59,7 @@ def drawn_size(rng: random.Random, asked: Questions, name: str, others: Mapping[
     return size if name not in asked.ranges or size in asked.ranges[name] else hint
 
 
-def allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
+def are_allowed(asked: Questions, sizes: Mapping[str, Any]) -> bool:
     """Whether ranges and the conditions kept so far allow sizes."""
     inside = all(sizes[name] in known for name, known in asked.ranges.items() if name in sizes)
     return inside and all(holds(guard.expr, sizes) is not False for guard in asked.kept.values())
@@ -75,7 +75,7 @@ def small_sizes(asked: Questions, dim: Any, size: int) -> dict[str, int] | None:
             fits = dims.evaluate(dim, point) == size
         except DimensionError:
             continue
-        if fits and allowed(asked, point):
+        if fits and are_allowed(asked, point):
             return {name: point[name] for name in names}
     return None
 

@@ -332,7 +332,7 @@ def content_of_tensor(tensor: torch.Tensor) -> Any:
     return (tensor.dtype, tuple(tensor.shape), tensor.stride(), repr(tensor.tolist()))
 
 
-def recognized(index: Index, new: Mapping[Value, Value]) -> Mapping[Value, Value]:
+def recognize_values(index: Index, new: Mapping[Value, Value]) -> Mapping[Value, Value]:
     """What values become, each replaced by the one of the run before that computes the same, where there is one."""
     swaps: dict[Value, Value] = {}
     for value in new.values():

@@ -29,7 +29,7 @@ from lowering.direct.converting import QUICK
 from lowering.direct.expected import KNOWN
 from lowering.direct.points import (
     Meta,
-    allowed,
+    are_allowed,
     drawn_points,
     is_symbol,
     key_of,
@@ -148,7 +148,7 @@ class Elsewhere:
         asked, known = self.tracer.asked, self.tracer.allowed
         key = (len(asked.kept), tuple(sizes.items()))
         if key not in known:
-            known[key] = allowed(asked, sizes)
+            known[key] = are_allowed(asked, sizes)
         return known[key]
 
     def broken(self, sizes: Sizes) -> bool:

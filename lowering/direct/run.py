@@ -32,8 +32,8 @@ from lowering.capture.inputs.training import Training, asks_for_gradients, train
 from lowering.capture.patches.table import Occasion, patch_torch
 from lowering.capture.torch_export import Attempt
 from lowering.direct.caches import Unequal
-from lowering.direct.equal_modules import likes_of, reusing
-from lowering.direct.modes import meeting, running
+from lowering.direct.equal_modules import likes_of, reuse_equal_modules
+from lowering.direct.modes import follow_modules, meet_operators
 from lowering.direct.request import Request
 from lowering.direct.sizes import size_of
 from lowering.direct.tensors import Handle, Memory, Traced
@@ -156,9 +156,9 @@ def run_once(
         buffers = dict(module.named_buffers())
         blocks.enter_context(torch.set_grad_enabled(training.records))
         blocks.enter_context(compiler.set_stance("force_eager"))  # dynamo neither traces nor remembers anything
-        blocks.enter_context(running(tracer, module))
-        blocks.enter_context(reusing(tracer, module))
-        blocks.enter_context(meeting(tracer))
+        blocks.enter_context(follow_modules(tracer, module))
+        blocks.enter_context(reuse_equal_modules(tracer, module))
+        blocks.enter_context(meet_operators(tracer))
         begin_schedules(training.schedules)
         args, kwargs = pytree.tree_unflatten(inputs.given, request.spec)  # a cache may compute as it is put together
         returned = module(*args, **kwargs)

@@ -25,8 +25,8 @@ from irkit.core.types import DType, Tensor
 from irkit.core.vocabulary import CONSTANT
 from irkit.dims import Range
 from lowering.direct.examples import Examples, reaches_parameter
-from lowering.direct.points import moved
-from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognized
+from lowering.direct.points import sizes_moved
+from lowering.direct.repeats import Entry, Index, Met, Outcome, Record, content_of_tensor, recognize_values
 from lowering.direct.sizes import Questions, RoomNode, holds, size_of
 from lowering.direct.tensors import Handle, Memory, Traced
 from lowering.errors import CaptureError, LoweringError
@@ -192,7 +192,7 @@ class Tracer:
     def heard(self, condition: Any) -> None:
         """Takes other sizes to compare with, where these break what was asked."""
         if holds(condition, self.others) is not True:
-            self.others.update(moved(self.asked, self.others, condition))
+            self.others.update(sizes_moved(self.asked, self.others, condition))
 
     def name(self, func: Any) -> str:
         """The name of the next node of an operator: `add`, `add_1`, as FX counts them."""
@@ -356,7 +356,7 @@ class Tracer:
     def stamped(self, refined: Mapping[Value, Any], origin: Origin) -> Mapping[Value, Value]:
         """What values become with their types and an origin; in a trial those that the run before it made, too."""
         new = stamped_all(self.scope, refined, origin)
-        return new if self.before is None else recognized(self.index, new)
+        return new if self.before is None else recognize_values(self.index, new)
 
     def earlier(self, met: Met, values: Sequence[Value]) -> Outcome | None:
         """What an operator gave in the run before a trial, where the conditions asked meanwhile hold here, too."""

@@ -54,7 +54,7 @@ class Found:
         return attrs.evolve(self, notes=(*self.notes, f"{at} {what}"))
 
 
-def traced(request: Request, known: Registrations, widen: bool = True) -> Found:
+def trace_model(request: Request, known: Registrations, widen: bool = True) -> Found:
     """The model's run at the sizes of the example, or at larger ones in place of 0 and 1, with its conditions."""
     found = opened(first_run, request, known, widen)
     if accepts(found, request):

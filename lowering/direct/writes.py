@@ -17,16 +17,16 @@ from lowering.aten.normalization.norm import instance_norm_with_update
 from lowering.direct.converting import (
     Decomposed,
     Info,
-    converted,
-    listed,
+    apply_converter,
+    as_list,
     on_twins,
     operand,
     operands,
-    settled,
+    settle_results,
     tensors_in,
     twin_of,
 )
-from lowering.direct.layouts import contiguous_to_all, keep_answer, replayed
+from lowering.direct.layouts import contiguous_to_all, keep_answer, replay_tensor
 from lowering.direct.requirements import require
 from lowering.direct.sizes import dim_of, size_of
 from lowering.direct.tensors import Handle, Traced
@@ -41,7 +41,7 @@ from lowering.fold.registry import Registry, operator_of, writing_operator
 from lowering.tensors.complex_pairs import as_type, expand_pair, is_complex
 
 
-def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def write_arguments(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """An operator that writes its arguments: the functional operator's result is put where they live."""
     functional = writing_operator(tracer.options.registry, func)
     if functional is None:
@@ -49,7 +49,7 @@ def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: 
     targets = [
         each
         for position, key in info.writes
-        for each in listed(args[position] if position < len(args) else kwargs.get(key))
+        for each in as_list(args[position] if position < len(args) else kwargs.get(key))
         if isinstance(each, torch.Tensor)
     ]
     value_args, value_kwargs = operands(tracer, func, args, kwargs)
@@ -67,19 +67,19 @@ def written(tracer: Tracer, func: Any, info: Info, args: Sequence[Any], kwargs: 
         require_written(tracer, func, info, args, kwargs, targets)
     twins = [tracer.handle(t).twin for t in targets]
     name = tracer.name(func)
-    made = converted(
+    made = apply_converter(
         tracer, functional, value_args, value_kwargs, twins[0] if len(twins) == 1 else twins, args,
         {k: v for k, v in kwargs.items() if k not in names or not k.startswith("out")},
     )  # fmt: skip
     if isinstance(made, Decomposed):
-        results = [tracer.read(tracer.handle(r)) for r in listed(made.result)]
+        results = [tracer.read(tracer.handle(r)) for r in as_list(made.result)]
     else:
-        results = listed(made)
+        results = as_list(made)
     own = [r.alias_info is None for r in func._schema.returns]
     if own and all(own):
         returned, results = results[: len(own)], results[len(own) :]
-        new = settled(tracer, func, returned, listed(given), name, value_args)
-        shown = [tracer.tensor(twin, value, name) for twin, value in zip(listed(given), new, strict=True)]
+        new = settle_results(tracer, func, returned, as_list(given), name, value_args)
+        shown = [tracer.tensor(twin, value, name) for twin, value in zip(as_list(given), new, strict=True)]
         for target, result in zip(targets, results, strict=True):
             put(tracer, func, tracer.handle(target), result, name)
         return tuple(shown) if len(shown) > 1 else shown[0]
@@ -107,7 +107,7 @@ def renewed(tracer: Tracer, func: Any, target: torch.Tensor, result: Value, name
     if len(old) == result.rank and all(dims.same(a, b) is True for a, b in zip(old, result.shape, strict=True)):
         return False
     new = as_type(result, handle.value.dtype)
-    (value,) = settled(tracer, func, [new], [handle.twin], name, operands)
+    (value,) = settle_results(tracer, func, [new], [handle.twin], name, operands)
     memory = handle.memory
     inside = memory.depth < len(tracer.frames)
     if type(target) is not Traced or handle.lenses or memory.name or memory.shared or inside:
@@ -184,7 +184,7 @@ def refuse_reads(tracer: Tracer, func: Any, target: torch.Tensor, given: Any) ->
             continue
 
         def share(sizes: Mapping[str, Any], read: Handle = read) -> bool:
-            one, other = (replayed(tracer, each, sizes) for each in (read, written))
+            one, other = (replay_tensor(tracer, each, sizes) for each in (read, written))
             return share_elements(one, other)
 
         if share(tracer.asked.hints):
@@ -313,7 +313,7 @@ def batch_norm(tracer: Tracer, func: Any, args: Sequence[Any], kwargs: Mapping[s
         result, _, _, *new = found.function(*given, True, momentum, epsilon)
     twin = func(*[twin_of(tracer, each) for each in args])
     name = tracer.name(func)
-    (value,) = settled(tracer, func, [result], [twin], name, given)
+    (value,) = settle_results(tracer, func, [result], [twin], name, given)
     if given[0].rank > 1:  # of a vector, which is empty, nothing is learnt
         for target, content in zip((mean, variance), new, strict=True):
             put(tracer, func, tracer.handle(target), content, name)
