@@ -10,6 +10,7 @@ from lowering.errors import CaptureError, LoweringError, MissingConverters, Unsu
 
 if TYPE_CHECKING:
     from lowering.decoding.generation import Generation, generation
+    from lowering.localization.localize import Located, localize
     from lowering.piecewise.exported import Exported
     from lowering.piecewise.observing import Observation, observe
     from lowering.piecewise.pieces import Piece, pieces
@@ -24,6 +25,7 @@ __all__ = [
     "Exported",
     "Functions",
     "Generation",
+    "Located",
     "LoweringError",
     "MissingConverters",
     "Observation",
@@ -34,6 +36,7 @@ __all__ = [
     "Unsupported",
     "as_module",
     "generation",
+    "localize",
     "lower",
     "observe",
     "pieces",
@@ -44,6 +47,7 @@ PLACES = {
     "Exported": "lowering.piecewise.exported",
     "Functions": "lowering.records.options",
     "Generation": "lowering.decoding.generation",
+    "Located": "lowering.localization.localize",
     "Observation": "lowering.piecewise.observing",
     "Piece": "lowering.piecewise.pieces",
     "Program": "lowering.program.program",
@@ -51,6 +55,7 @@ PLACES = {
     "Strategy": "lowering.piecewise.statuses",
     "as_module": "lowering.torch_modules.as_module",
     "generation": "lowering.decoding.generation",
+    "localize": "lowering.localization.localize",
     "lower": "lowering.program.ways",
     "observe": "lowering.piecewise.observing",
     "pieces": "lowering.piecewise.pieces",
