@@ -13,7 +13,7 @@ from onnx import ModelProto
 
 from irkit.core.ir import Graph, Signature, Value
 from irkit.core.printer import nested_graphs, value_names
-from irkit.core.types import DType
+from irkit.core.types import DType, Tuple
 from irkit.core.vocabulary import CONSTANT, PARAM
 from irkit.errors import EvaluateError
 from irkit.evaluation import interpreter
@@ -59,7 +59,7 @@ def evaluate(
     """
     if runtime not in ("irkit", "onnxruntime"):
         raise EvaluateError(f"there is no runtime {runtime!r}", hint="take 'irkit' or 'onnxruntime'")
-    graph = model if isinstance(model, Graph) else load(model)
+    graph = model if isinstance(model, Graph) else load(model, inline=False)  # results of functions keep their names
     if outputs is not None:
         graph = ending_in(graph, outputs)
     table: Mapping[str, Kernel] = KERNELS if not kernels else {**KERNELS, **kernels}
@@ -79,7 +79,8 @@ def ending_in(graph: Graph, outputs: Iterable[str | Value]) -> Graph:
         raise EvaluateError(f"outputs is {outputs!r}", hint="give a list of names or values")
     names: dict[str, Value] = {}
     for value, name in value_names(graph).items():
-        names.setdefault(value.origin.node, value)
+        if not isinstance(value.type, Tuple):  # whose first result has the same name
+            names.setdefault(value.origin.node, value)
         names.setdefault(name.removeprefix("%"), value)
         names.setdefault(name, value)
     for port, value in zip(graph.signature.results, graph.results, strict=False):
@@ -105,12 +106,14 @@ class Printed:
     then: Watch | None = None
 
     def __call__(self, value: Value, result: Any) -> None:
-        """Prints what a value gave: `%3: f32[2, 4] = Add(%x, %2)  in [-1.5, 2.25]`."""
+        """Prints what a value gave, and the module or the name in a file that it has: `%3: f32[2, 4] = Add(%x, %2)  in
+        [-1.5, 2.25]  # layers.0`."""
         if self.verbose > 1 or value.op not in (PARAM, CONSTANT):
             operands = ", ".join("_" if v is None else self.names.get(v, "?") for v in value.inputs)
             call = f"{value.op}({operands})" if value.op not in (PARAM, CONSTANT) else value.op
-            module = f"  # {value.origin.module or value.origin.node}" if value.origin.module else ""
-            print(f"{self.names.get(value, '?')}: {summary(result, self.verbose > 1, call)}{module}")
+            told = value.origin.module or value.origin.node
+            where = f"  # {told}" if told else ""
+            print(f"{self.names.get(value, '?')}: {summary(result, self.verbose > 1, call)}{where}")
         if self.then is not None:
             self.then(value, result)
 

@@ -43,7 +43,8 @@ class CompileOptions:
     `target`, `rules`, `precision` and `opset` are those of `irkit.to_onnx`. `fallback`: whether what irkit cannot lower
     is left to torch, with a warning, or raised. `store`: the folder of compiled graphs; None keeps nothing, "default"
     is a folder among the user's caches. `threads`: of ONNX Runtime within an operator, 0 for one on each core.
-    `verbose`: of the debugging backend, as in `irkit.evaluate`.
+    `verbose` and `every`: of the debugging backend, as in `irkit.evaluate`; `every` is called with each value and what
+    it holds.
     """
 
     target: Any = "onnxruntime-cpu"
@@ -54,6 +55,7 @@ class CompileOptions:
     store: str | Path | None = "default"
     threads: int = 0
     verbose: int = 1
+    every: Callable[[Any, Any], None] | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None) -> CompileOptions:
@@ -91,7 +93,8 @@ def irkit_debug(
 ) -> Compiled:
     """`torch.compile(model, backend="irkit_debug")`: the same graphs run by irkit's evaluator, as they were lowered.
 
-    It prints the type and the range of what each operator gives; the option `verbose` is that of `irkit.evaluate`.
+    It prints the type and the range of what each operator gives, or hands each to a function, which may keep it; the
+    options `verbose` and `every` are those of `irkit.evaluate`.
     """
     return both_ways(module, inputs, partial(debugged, options=CompileOptions.of(options)))
 
@@ -227,10 +230,12 @@ def debugged(module: GraphModule, inputs: Sequence[Any], *, options: CompileOpti
     graph = program.graph
     names = {value: name for each, _ in nested_graphs(graph) for value, name in value_names(each).items()}
 
+    watch = Printed(names, options.verbose, options.every) if options.verbose else options.every
+
     def run(*arguments: Any) -> list[Any]:
         tensors = {e.name: torch.as_tensor(arguments[e.position]) for e in entries}
         feeds = {e.name: array_of(as_pairs(tensors[e.name]) if e.is_complex else tensors[e.name]) for e in entries}
-        found = evaluate(graph, feeds, every=Printed(names, options.verbose) if options.verbose else None)
+        found = evaluate(graph, feeds, every=watch)
         results: list[Any] = []
         for exit_, result in zip(exits, found, strict=True):
             tensor = tensor_of(result)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 import irkit
@@ -12,6 +15,7 @@ from irkit import op, param, tensor
 from irkit.build import closed
 from irkit.checking.comparison import compare
 from irkit.core.ir import Graph, Port, Signature, Value
+from irkit.errors import EvaluateError
 from irkit.evaluation import interpreter
 from irkit.onnx.single_nodes import SingleNodes
 from passes import prepare
@@ -128,3 +132,47 @@ def test_node_cases_run_node_by_node() -> None:
             failures.append(f"{case.name}: {found}")
     assert not failures, "\n".join(failures)
     assert passed >= 22
+
+
+FILE = """
+<ir_version: 10, opset_import: ["" : 21, "mine": 1, "com.microsoft": 1]>
+agraph (float[N, 4] x, bool c) => (float[N, 4] y) {
+  h = mine.twice(x)
+  g = com.microsoft.FastGelu(h)
+  z = If(c) <then_branch = a () => (float[N, 4] t) { t = Relu(g) },
+             else_branch = b () => (float[N, 4] e) { e = Neg(g) }>
+  y = Add(z, x)
+}
+<domain: "mine", opset_import: ["" : 21]>
+twice (a) => (b) { two = Constant<value = float {2.0}>() b = Mul(a, two) }
+"""
+
+
+@pytest.mark.parametrize("runtime", ["irkit", "onnxruntime"])
+def test_functions_branches_and_operators_of_other_domains_are_seen_from_inside(
+    runtime: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, x = onnx.parser.parse_model(FILE), np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+    seen: list[str] = []
+    y, h, z = irkit.evaluate(
+        model, {"x": x, "c": np.array(False)}, outputs=["y", "h", "z"], runtime=runtime, verbose=1,
+        every=lambda value, _: seen.append(value.op),
+    )  # fmt: skip
+    np.testing.assert_array_equal(h, 2 * x)
+    half = 0.5 * h * (1 + np.tanh(np.sqrt(2 / np.pi) * (h + 0.044715 * h**3)))
+    np.testing.assert_allclose(y, x - half, atol=1e-5)
+    np.testing.assert_array_equal(y, z + x)
+    assert {"Mul", "com.microsoft::FastGelu", "Neg"} <= set(seen) and "Relu" not in seen
+    printed = capsys.readouterr().out
+    assert any("= com.microsoft::FastGelu(" in line and line.endswith("# g") for line in printed.splitlines())
+
+
+@pytest.mark.parametrize("runtime", ["irkit", "onnxruntime"])
+def test_custom_operators_have_the_kernels_that_they_are_given(runtime: Any) -> None:
+    x = irkit.param(irkit.tensor("f32", "n"))
+    graph = irkit.Graph((x,), (irkit.op.Add(irkit.custom("mylib::Twist", x, type=x.type), 1.0),))
+    kernels = {"mylib::Twist": lambda node, given: given * 7}
+    (found,) = irkit.evaluate(graph, [np.ones(3, np.float32)], runtime=runtime, kernels=kernels)
+    assert found.tolist() == [8, 8, 8]
+    with pytest.raises(EvaluateError, match="mylib::Twist"):
+        irkit.evaluate(graph, [np.ones(3, np.float32)], runtime=runtime)

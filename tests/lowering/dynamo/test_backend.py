@@ -256,8 +256,11 @@ def test_the_debugging_backend_prints_what_operators_give(capsys: pytest.Capture
         torch.testing.assert_close(found, module(x))
     lines = capsys.readouterr().out.splitlines()
     assert any("f32[3, 8] = Gelu(" in line and "in [" in line for line in lines)
-    torch.compile(lambda x: x + 1, backend=irkit_debug, options={"verbose": 0})(x)
+    kept: list[Any] = []
+    options = {"verbose": 0, "every": lambda value, result: kept.append((value.op, result))}
+    torch.compile(lambda x: x + 1, backend=irkit_debug, options=options)(x)
     assert not capsys.readouterr().out
+    assert [name for name, _ in kept][-1] == "Add" and (kept[-1][1] == (x + 1).numpy()).all()
 
 
 def test_outputs_that_are_views_of_inputs_are_not_computed() -> None:
