@@ -241,6 +241,7 @@ def convolved(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> N
     device"""
     given = {**dict(zip(CONVOLUTION, args, strict=False)), **kwargs}
     match_channels(tracer, given, 1, 0)
+    fit_kernel(tracer, given)
 
 
 def convolved_back(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any) -> None:
@@ -251,6 +252,27 @@ def convolved_back(tracer: Tracer, args: Sequence[Any], kwargs: Any, twins: Any)
 
 CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 TRANSPOSED_CONVOLUTION = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
+
+
+def fit_kernel(tracer: Tracer, given: Mapping[str, Any]) -> None:
+    """Keeps that the kernel of a convolution is at most as large as its padded image, where the kernel varies; for one
+    that does not, the least image is found as for any operator."""
+    kernel, image = given["weight"].shape[2:], given["input"].shape
+    padding, dilation = given.get("padding", 0), given.get("dilation", 1)
+    for axis, size in enumerate(kernel):
+        if type(size) is int:
+            continue
+        step = at_axis(dilation, axis)
+        inside = dims.mul(dims.sub(size, 1), step)
+        around = inside if padding == "same" else 0 if padding == "valid" else dims.mul(at_axis(padding, axis), 2)
+        fits = sympy.Ge(dims.add(image[axis - len(kernel)], around), dims.add(inside, 1))
+        if fits not in (True, sympy.true):
+            tracer.asked.required(fits)
+
+
+def at_axis(given: Any, axis: int) -> Any:
+    """One of some numbers; the only one for all axes."""
+    return given if not isinstance(given, list | tuple) else given[axis if len(given) > 1 else 0]
 
 
 def match_channels(tracer: Tracer, given: Mapping[str, Any], within: int, out: int) -> None:

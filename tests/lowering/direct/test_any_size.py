@@ -88,3 +88,37 @@ def test_attention_is_told_as_torch_tells_it() -> None:
         assert ours == theirs or (ours is None and outcome(ATTENTION, given, "cpu") is None)
         taken += ours is not None
     assert taken > 50
+
+
+CONVOLUTIONS: dict[str, Callable[..., torch.Tensor]] = {
+    "plain": F.conv2d,
+    "padded": lambda x, w: F.conv2d(x, w, padding=(1, 0)),
+    "dilated": lambda x, w: F.conv2d(x, w, dilation=2, stride=2, padding=1),
+    "same": lambda x, w: F.conv2d(x, w, padding="same"),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_a_kernel_that_varies_is_at_most_as_large_as_the_padded_image(name: str) -> None:
+    function = CONVOLUTIONS[name]
+    program = irkit.to_onnx(
+        function, (torch.randn(1, 2, 9, 8), torch.randn(3, 2, 3, 2)),
+        dynamic_shapes=({2: "h", 3: "w"}, {2: "a", 3: "b"}), capture="direct",
+    )  # fmt: skip
+    for h, w, a, b in [
+        (9, 8, 3, 2),
+        (2, 8, 3, 2),
+        (3, 2, 3, 2),
+        (3, 2, 3, 3),
+        (7, 7, 3, 7),
+        (5, 9, 3, 4),
+        (4, 4, 4, 1),
+    ]:
+        x, kernel = torch.randn(1, 2, h, w), torch.randn(3, 2, a, b)
+        try:
+            expected = function(x, kernel)
+        except RuntimeError:
+            with pytest.raises(irkit.ContractError):
+                program(x, kernel)
+        else:
+            torch.testing.assert_close(program(x, kernel), expected, rtol=1e-4, atol=1e-4)
