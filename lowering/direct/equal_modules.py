@@ -57,10 +57,11 @@ TRIES = 3
 
 @attrs.frozen(eq=False)
 class Called:
-    """What a call of a module gave, of which tensors, with which weights; `state` is that of its attributes, `read`
+    """What a call of a module gave, of which tensors, with which weights; `parts` are the module and its children,
+    `state` is that of its attributes, `read`
     those of them that it read among the ones that differ; `counts` are the names taken before it and by it."""
 
-    module: torch.nn.Module
+    parts: Sequence[torch.nn.Module]
     path: str
     inputs: tuple[Value, ...]
     results: Any
@@ -98,10 +99,11 @@ class Calls(Asking):
             except Unmatched:
                 key = None
             tries = self.known.setdefault(key, []) if key is not None else []
-            likely = (each for each in tries if each is not None and self.is_like(each, module))
-            found = next((made for each in likely if (made := self.again(each, module, tensors))), None)
+            parts = list(module.modules()) if tries else []
+            likely = (each for each in tries if each is not None and self.is_like(each, parts))
+            found = next((made for each in likely if (made := self.again(each, parts, tensors))), None)
         if found is not None and id(module) not in self.last:
-            return self.taken(found, module, tensors, objects)
+            return self.taken(found, parts, tensors, objects)
         if key is None or (found is None and len(tries) >= TRIES):
             return forward(*args, **kwargs)
         tracer = self.tracer
@@ -116,12 +118,12 @@ class Calls(Asking):
             self.compare(found, returned, level)
         return returned
 
-    def is_like(self, other: Called, module: torch.nn.Module) -> bool:
+    def is_like(self, other: Called, parts: Sequence[torch.nn.Module]) -> bool:
         """Whether a module has the attributes of one that was called, as far as that read them."""
-        state = state_of(module)
+        state = state_of(parts)
         if len(state) != len(other.state):
             return False
-        for one, a, b in zip(other.module.modules(), other.state, state, strict=True):
+        for one, a, b in zip(other.parts, other.state, state, strict=True):
             if a.keys() != b.keys():
                 return False
             for name in a:
@@ -138,12 +140,13 @@ class Calls(Asking):
         """What a module gives where it runs, kept for others like it if it does nothing but compute that."""
         tracer, module, given = self.tracer, level.module, level.given
         inputs = tuple(tracer.read(tracer.handle(each)) for each in given)
-        state, start = state_of(module), len(self.reads)
+        parts = list(module.modules())
+        state, start = state_of(parts), len(self.reads)
         before, calls, decomposed = Counter(tracer.counts), tracer.calls, Counter(tracer.scope.decomposed)
         with self.noting(level):
             returned = forward(*args, **kwargs)
         kept = level.failed or level.keeps_answers()
-        if kept or self.left_something(level) or not same_state(state, state_of(module)):
+        if kept or self.left_something(level) or not same_state(state, state_of(list(module.modules()))):
             tries.append(None)
             return returned
         with unmet():
@@ -160,7 +163,7 @@ class Calls(Asking):
             counts, operators = tracer.counts - before, tracer.calls - calls - sum(a.operators for a in level.asks)
             own = sum((Counter(ask.decomposed) for ask in level.asks), Counter())
             kept = Called(
-                module, level.path, inputs, results, {}, state, frozenset(self.reads[start:]), before,
+                parts, level.path, inputs, results, {}, state, frozenset(self.reads[start:]), before,
                 counts, operators, Counter(tracer.scope.decomposed) - decomposed - own, tuple(level.asks),
             )  # fmt: skip
             tries.append(self.closed(kept) if alive == {id(each) for each in outputs} else None)
@@ -201,7 +204,7 @@ class Calls(Asking):
         tensor that it was not given."""
         tracer = self.tracer
         weights: dict[Value, list[int]] = {}
-        for number, weight in enumerate(weights_of(call.module)):
+        for number, weight in enumerate(weights_of(call.parts)):
             held = tracer.handles.get(id(weight))
             if held is not None:
                 if held[1].memory.version or held[1].memory.torn or held[1].lenses:
@@ -216,10 +219,10 @@ class Calls(Asking):
 
     # ------------------------------------------------------------------------------------------ the others
 
-    def again(self, call: Called, module: torch.nn.Module, given: Sequence[Traced]) -> Again | None:
+    def again(self, call: Called, parts: Sequence[torch.nn.Module], given: Sequence[Traced]) -> Again | None:
         """A call with the weights of another module, of other tensors; None where these are not as they were."""
         tracer = self.tracer
-        theirs = list(weights_of(module))
+        theirs = list(weights_of(parts))
         swaps = {old: tracer.read(tracer.handle(each)) for old, each in zip(call.inputs, given, strict=True)}
         for old, numbers in call.weights.items():
             handles = [tracer.handle(theirs[number]) for number in numbers]
@@ -238,11 +241,12 @@ class Calls(Asking):
         known = values if self.tracer.before is None else recognize_values(self.tracer.index, values)
         return attrs.evolve(found, values=known)
 
-    def taken(self, found: Again, module: torch.nn.Module, given: Sequence[Traced], objects: Sequence[Any]) -> Any:
+    def taken(
+        self, found: Again, own: Sequence[torch.nn.Module], given: Sequence[Traced], objects: Sequence[Any]
+    ) -> Any:
         """The results of a call as the model gets them, which count as met; objects are asked what they were asked."""
         tracer, call = self.tracer, found.call
-        own = list(module.modules())
-        places = dict(zip(map(id, call.module.modules()), map(id, own), strict=True))
+        places = dict(zip(map(id, call.parts), map(id, own), strict=True))
         self.reads += [(places[place], name) for place, name in call.read]
         names, known = Counter(call.counts), list(given)
         for ask in call.asks:
@@ -375,12 +379,12 @@ def surroundings() -> Any:
 # ---------------------------------------------------------------------------------------------- equal modules
 
 
-def state_of(module: torch.nn.Module) -> tuple[dict[str, Any], ...]:
-    """The attributes of a module and of its children, each as it stands: simple ones themselves, others by identity."""
+def state_of(parts: Sequence[torch.nn.Module]) -> tuple[dict[str, Any], ...]:
+    """The attributes of modules, each as it stands: simple ones themselves, others by identity."""
     return tuple(
         {name: each if isinstance(each, SIMPLE) else Same(each) for name, each in one.__dict__.items()
          if name not in INTERNAL and name != "forward"}
-        for one in module.modules()
+        for one in parts
     )  # fmt: skip
 
 
@@ -410,9 +414,9 @@ def same_state(a: tuple[dict[str, Any], ...], b: tuple[dict[str, Any], ...]) -> 
     return len(a) == len(b) and all(x == y for x, y in zip(a, b, strict=True))
 
 
-def weights_of(module: torch.nn.Module) -> Iterator[torch.Tensor]:
-    """The parameters and buffers of a module, each as often as it is there."""
-    for one in module.modules():
+def weights_of(parts: Sequence[torch.nn.Module]) -> Iterator[torch.Tensor]:
+    """The parameters and buffers of modules, each as often as it is there."""
+    for one in parts:
         yield from (each for each in one._parameters.values() if each is not None)
         yield from (each for each in one._buffers.values() if each is not None)
 

@@ -212,9 +212,9 @@ def test_layers_with_a_cache_give_the_graph_that_each_by_itself_gives(
     found: list[Any] = []
     again = equal_modules.Calls.taken
 
-    def noted(self: Any, call: Any, module: Any, *args: Any) -> Any:
-        found.append(isinstance(module, Layer | Pair))
-        return again(self, call, module, *args)
+    def noted(self: Any, call: Any, parts: Any, *args: Any) -> Any:
+        found.append(isinstance(parts[0], Layer | Pair))
+        return again(self, call, parts, *args)
 
     monkeypatch.setattr(equal_modules.Calls, "taken", noted)
     shapes = ({0: "n"}, [{0: "past"}] * 4)
