@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lowering.errors import CaptureError, LoweringError, MissingConverters, Unsupported
 
 if TYPE_CHECKING:
+    from lowering.capture.patched import Replacement, patched
     from lowering.decoding.generation import Generation, generation
     from lowering.localization.localize import Located, localize
     from lowering.piecewise.exported import Exported
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from lowering.program.program import Program
     from lowering.program.ways import lower, trace
     from lowering.records.options import Functions
+    from lowering.records.pytrees import pytree_class
     from lowering.torch_modules.as_module import as_module
 
 __all__ = [
@@ -31,6 +33,7 @@ __all__ = [
     "Observation",
     "Piece",
     "Program",
+    "Replacement",
     "Status",
     "Strategy",
     "Unsupported",
@@ -39,7 +42,9 @@ __all__ = [
     "localize",
     "lower",
     "observe",
+    "patched",
     "pieces",
+    "pytree_class",
     "trace",
 ]
 
@@ -51,6 +56,7 @@ PLACES = {
     "Observation": "lowering.piecewise.observing",
     "Piece": "lowering.piecewise.pieces",
     "Program": "lowering.program.program",
+    "Replacement": "lowering.capture.patched",
     "Status": "lowering.piecewise.statuses",
     "Strategy": "lowering.piecewise.statuses",
     "as_module": "lowering.torch_modules.as_module",
@@ -58,7 +64,9 @@ PLACES = {
     "localize": "lowering.localization.localize",
     "lower": "lowering.program.ways",
     "observe": "lowering.piecewise.observing",
+    "patched": "lowering.capture.patched",
     "pieces": "lowering.piecewise.pieces",
+    "pytree_class": "lowering.records.pytrees",
     "trace": "lowering.program.ways",
 }
 """Where what brings in torch stands."""

@@ -42,6 +42,8 @@ HEADLESS = MappingProxyType({"indexer_keys": {0: 0, 2: 1}, "indexer_position_ids
 # What torch.export puts in place of an int that varies is a leaf as well.
 WRAPPED = getattr(torch.export.dynamic_shapes, "_IntWrapper", torch.SymInt)
 LEAVES = (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool, WRAPPED)
+# Where a class has the names of its attributes that are seen through.
+FIELDS = "_irkit_fields_"
 # Held by the thread that changes torch's tables: they are the process's, and so is their lock.
 TABLES = threading.RLock()
 
@@ -103,12 +105,54 @@ class Registrations:
             return True
         if is_cache_type(kind):
             register_cache(kind)
+        elif FIELDS in vars(kind):
+            register_fields(kind, vars(kind)[FIELDS])
         elif dataclasses.is_dataclass(kind):
             pytree.register_dataclass(kind, serialized_type_name=serialized_name(kind))
         else:
             return False
         self.types.append(kind)
         return True
+
+
+def pytree_class(*fields: str) -> Callable[[type], type]:
+    """A decorator for a class whose instances are arguments or results of models: their attributes of these names are
+    seen through, all others are constants of the model.
+
+    The class itself knows it, and torch's pytree only while a model is captured or called, or in a block of
+    `lowering.patched(classes=[...])`. Raises TypeError where a name is no text.
+    """
+    if not fields or not all(isinstance(each, str) for each in fields):
+        raise TypeError('name the attributes that hold tensors: @lowering.pytree_class("keys", "values")')
+
+    def marked(kind: type) -> type:
+        setattr(kind, FIELDS, fields)
+        return kind
+
+    return marked
+
+
+def register_fields(kind: type, fields: tuple[str, ...]) -> None:
+    """Teach torch's pytree a class by the names of its attributes that are seen through."""
+
+    def flatten(value: Any) -> tuple[list[Any], Any]:
+        rest = {name: each for name, each in vars(value).items() if name not in fields}
+        return [getattr(value, name) for name in fields], rest
+
+    def flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        children, rest = flatten(value)
+        return [(pytree.GetAttrKey(name), child) for name, child in zip(fields, children, strict=True)], rest
+
+    def unflatten(children: Iterable[Any], rest: Any) -> Any:
+        made: Any = object.__new__(kind)
+        for name, child in (*rest.items(), *zip(fields, children, strict=True)):
+            object.__setattr__(made, name, child)
+        return made
+
+    register = getattr(pytree, "_private_register_pytree_node", pytree.register_pytree_node)
+    register(
+        kind, flatten, unflatten, serialized_type_name=serialized_name(kind), flatten_with_keys_fn=flatten_with_keys
+    )
 
 
 def with_positions(node: pytree.NodeDef) -> pytree.NodeDef:
