@@ -32,7 +32,10 @@ def term_of(dim: Dim) -> Term:
     for kind, name in KINDS.items():
         if isinstance(expr, kind):
             return (name, *map(term_of, expr.args))
-    raise DimensionError(f"the dimension {dim} has no form in torch")
+    raise DimensionError(
+        f"the dimension {dim} has no form in torch",
+        hint="write it with +, *, floordiv, mod, minimum and maximum of whole numbers",
+    )
 
 
 KINDS: Mapping[Any, str] = {

@@ -76,7 +76,10 @@ def grad(graph: Graph, wrt: Iterable[str | Value] | None = None, *, of: str | in
     place = names.index(of) if isinstance(of, str) else of
     target = plain.results[place]
     if not is_float(target):
-        raise GraphError(f"the result {names[place]} is a {target.type!r}, which has no gradient")
+        raise GraphError(
+            f"the result {names[place]} is a {target.type!r}, which has no gradient",
+            hint="ask for the gradient of a result of floats",
+        )
     ports, params = list(plain.signature.params), list(plain.params)
     if target.shape:
         seed = param(target.type)
@@ -232,7 +235,9 @@ def conformed(value: Value, operand: Value, slope: Value) -> Value:
     """A gradient as it is, with the type of its operand. Raises GraphError where it has another."""
     if same_types(slope.type, operand.type) is False:
         what = f"the gradient rule of {value.op} gives a {slope.type!r} for a {operand.type!r}"
-        raise GraphError(what, ir=repr(value), source=str(value.origin))
+        raise GraphError(
+            what, ir=repr(value), source=str(value.origin), hint=f"report the graph: the rule of {value.op} is wrong"
+        )
     return slope
 
 

@@ -140,7 +140,7 @@ PARTICIPLE = re.compile(
     r"[a-z]{2,}(?<!e)ed|(?!string)[a-z]{2,}ing|bound|built|caught|chosen|drawn|done|found|frozen|given|held|hidden|kept|known|laid|left"
     r"|lost|made|met|read|said|seen|shown|slid|split|spread|taken|told|torn|worn|written"
 )
-OFFERED = {"closed", "verified", "guarded", "overflowing", "seeded"}
+OFFERED = {"closed", "verified", "guarded", "overflowing", "patched", "seeded"}
 """Names that users know, of `irkit`, `irkit.testing` and `passes`."""
 
 
