@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from torch.nn.modules.module import register_module_forward_hook
 
 from lowering.capture.inputs.calls import keep_unchanged
-from lowering.direct.modes import running
+from lowering.direct.modes import follow_modules
 from lowering.direct.tracer import HERE, IRKIT, TORCH
 from lowering.records.pytrees import register_classes
 from lowering.records.torch_internals import pytree
@@ -106,7 +106,7 @@ def listening(recorder: Recorder, module: torch.nn.Module) -> Iterator[None]:
 
     hook = register_module_forward_hook(after)
     try:
-        with running(recorder, module), enable_python_dispatcher(), recorder:  # pyright: ignore[reportArgumentType]
+        with follow_modules(recorder, module), enable_python_dispatcher(), recorder:  # pyright: ignore[reportArgumentType]
             yield
     finally:
         hook.remove()
